@@ -1,4 +1,4 @@
-//  The catalogue's life, its answers, and reading a sample; catalogue_state.h says who fills it.
+//  The catalogue's life, its answers, and reading a sample; catalogue_state.h lists the files that fill it.
 
 #include "pack_state.h"
 
@@ -44,7 +44,7 @@ s_hash_samples (XXH3_state_t *state, const catalogue_t *self)
     }
 }
 
-//  A further field: with the samples' paths known, only the extensions and sizes are news.
+//  A further field: with the samples' paths known, only the extensions and sizes are new.
 static void
 s_hash_field (XXH3_state_t *state, const catalogue_t *self, const field_t *field)
 {
@@ -86,7 +86,8 @@ catalogue_hash (catalogue_t *self)
         if (self->columns [column].kind != COLUMN_CLASS)
             s_hash_column (state, self, &self->columns [column]);
     if (self->column_count == 0)
-        s_hash_text (state, "no labels");           //  else the same as an ImageFolder of these files
+        s_hash_text (state, "no labels");           //  otherwise the fingerprint of an ImageFolder of these
+                                                    //  files
     XXH128_hash_t hash = XXH3_128bits_digest (state);
     XXH3_freeState (state);
     snprintf (self->fingerprint, sizeof self->fingerprint, "%016llx%016llx",
@@ -481,7 +482,7 @@ s_read_plain (const catalogue_t *self, uint32_t id, size_t field, catalogue_buff
 {
     char path [PATH_MAX];
     size_t length = catalogue_path (self, id, field, path, sizeof path);
-    assert (length < sizeof path);      //  who found the file saw to that
+    assert (length < sizeof path);      //  catalogue_open has refused longer paths
     int fd;
     do
         fd = openat (self->fields [field].root_fd, path, CATALOGUE_OPEN_FLAGS);

@@ -1,15 +1,15 @@
 /*  catalogue -- the samples of a data set on disk: which files, in which order, with which labels.
  *
- *  With ROOT/labels.tsv or ROOT/labels.jsonl (docs/data.md), the samples are the files that it names, in its
- *  order, with its labels, which may be none.  Else an ImageFolder, by torchvision's rules exactly: a class
- *  is a directory directly below the root, a label is the class's index by name; below a class, directories
- *  are walked by sorted path (links followed), files sorted by name, and a file counts if its name ends in
- *  one of torchvision's extensions in any case.  A sample's id is its index in that order.  Names sort as
- *  Python's str: by bytes, if they are UTF-8.
+ *  With ROOT/labels.tsv or ROOT/labels.jsonl (docs/data.md), the samples are the files in its lines, in their
+ *  order, with their labels, if any.  Otherwise an ImageFolder, by torchvision's rules exactly: a class is a
+ *  directory directly below the root, a label is the class's index by name; below a class, directories are
+ *  walked by sorted path (links followed), files sorted by name, and a file counts if its name ends in one of
+ *  torchvision's extensions in any case.  A sample's id is its index in that order.  Names sort as Python's
+ *  str: by bytes, if they are UTF-8.
  *
- *  What torchvision lists and cannot open is listed here too, so that ids agree, and fails when it is read: a
- *  link that leads nowhere, a fifo.  What it passes over in silence is refused: a directory that cannot be
- *  read.  A directory that links back to one it is in is refused as well.
+ *  A file that torchvision lists and cannot open (a dangling link, a fifo) is listed here too, so that ids
+ *  agree, and fails when it is read.  A directory that cannot be read is refused; torchvision skips it
+ *  silently.  A directory that links back to a parent is refused as well.
  *
  *  A folder with index.tureen is a pack (docs/format.md): the samples of the source that was packed, with its
  *  ids, labels and fingerprint.  pack.h says where their bytes are.
@@ -35,7 +35,7 @@ enum {
 };
 
 //  A further file of every sample, in a folder of its own: ROOT/a/b.jpg has PATH/a/b.png (any extension; two
-//  with one stem are refused).
+//  files with one stem are refused).
 typedef struct {
     const char *name;           //  not "image", and no label's; letters, digits, '_'
     bool is_mask;
@@ -46,13 +46,13 @@ typedef struct {
     const char *path;
     const char *extensions;     //  ".wav,.flac": which files of an ImageFolder count, in any case; NULL:
                                 //  torchvision's
-    const catalogue_field_t *fields;    //  none of these two for a pack, which has its own
+    const catalogue_field_t *fields;    //  neither this nor extensions for a pack, which has its own
     size_t field_count;
     const char *labels;         //  a labels file that lies anywhere, instead of those in path: .tsv, .jsonl,
                                 //  or .txt with one path a line and nothing else; paths in it are from `path`
                                 //  on or, all of them, absolute
-    bool index_only;            //  of a pack: its volumes are left alone, for who looks at them himself
-                                //  (pack_scan.h); then nothing may be read by catalogue_read or
+    bool index_only;            //  of a pack: does not open its volumes, because the caller reads them by
+                                //  itself (pack_scan.h); then do not call catalogue_read or
                                 //  pack_volume_descriptor
 } catalogue_options_t;
 
@@ -81,18 +81,18 @@ int catalogue_open (catalogue_t **self_p, const catalogue_options_t *options, ch
 void catalogue_destroy (catalogue_t **self_p);
 
 uint32_t catalogue_samples (const catalogue_t *self);
-//  0 where a labels file says what the labels are.
+//  0 if the labels come from a labels file.
 uint32_t catalogue_classes (const catalogue_t *self);
 //  Sum of the files' sizes when the folders were walked, all fields together.
 uint64_t catalogue_bytes (const catalogue_t *self);
-//  The folder as it was given.
+//  The folder, as given.
 const char *catalogue_root (const catalogue_t *self);
-//  The file system (st_dev) on which the field's folder lies; 0: it cannot be told.
+//  The file system (st_dev) of the field's folder; 0: unknown.
 dev_t catalogue_device (const catalogue_t *self, size_t field);
 //  Names are lent for the catalogue's life.  UTF-8 is not guaranteed: a file name is bytes.
 const char *catalogue_class_name (const catalogue_t *self, uint32_t label);
 
-//  Files of a sample: 0 is the sample's own, "image"; then the further ones as in the options.
+//  Files of a sample: 0 is the sample's own, "image"; then the further fields as in the options.
 size_t catalogue_fields (const catalogue_t *self);
 const char *catalogue_field_name (const catalogue_t *self, size_t field);
 bool catalogue_field_is_mask (const catalogue_t *self, size_t field);
@@ -115,14 +115,14 @@ void catalogue_label_value (const catalogue_t *self, size_t label, uint32_t id, 
 //  text.
 const char *catalogue_fingerprint (const catalogue_t *self);
 
-//  What reading says, where a file has another size than was catalogued, or ends too early.  Not ESTALE,
-//  which file systems say.
+//  The error for a file of another size than was catalogued, or that ends too early.  Not ESTALE, which file
+//  systems return.
 enum { CATALOGUE_CHANGED = ERANGE };
 
-//  A buffer that is kept from file to file; begins as all zero, and `bytes` is to be freed at the end.
+//  A buffer that is kept from file to file; begins as all zero; free `bytes` at the end.
 typedef struct {
     uint8_t *bytes;
-    size_t size;                //  of what was read
+    size_t size;                //  bytes read
     size_t limit;               //  room
 } catalogue_buffer_t;
 

@@ -73,7 +73,7 @@ catalogue_grown (void *items, size_t *limit_p, size_t needed, size_t item_bytes)
     return grown;
 }
 
-//  A realloc that fails to shrink leaves all as it was.
+//  A realloc that fails to shrink leaves the block as it was.
 void *
 catalogue_trimmed (void *items, size_t count, size_t item_bytes)
 {
@@ -240,7 +240,7 @@ catalogue_code_point (const uint8_t **at_p)
     size_t more = lead < 0xc2? 0: lead < 0xe0? 1: lead < 0xf0? 2: lead < 0xf5? 3: 0;
     uint32_t code = more? lead & (0x3fu >> more): lead;
     bool valid = more || lead < 0x80;
-    //  What stands at the end is no continuation byte, so this stays inside.
+    //  The byte at the end is no continuation byte, so this stays inside.
     for (size_t index = 1; valid && index <= more; index++) {
         valid = (at [index] & 0xc0) == 0x80;
         code = code << 6 | (at [index] & 0x3fu);

@@ -1,8 +1,8 @@
 /*  catalogue_fields.c -- further fields: for every sample, the file with the same path but for the extension.
  *
  *  The samples are put into a table by directory and stem, once.  Each field's folder is then read directory
- *  by directory, those that hold samples alone, and each entry is looked up: a million samples take a million
- *  look-ups and one fstatat each, however the samples are ordered.  What belongs to no sample is passed over.
+ *  by directory, only those with samples, and each entry is looked up: a million samples take a million
+ *  look-ups and one fstatat each, in any order.  Files of no sample are skipped.
  */
 #include "catalogue_state.h"
 
@@ -18,8 +18,8 @@ typedef struct {
     draft_t *draft;
     catalogue_t *self;
     lookup_t stems;                 //  the samples
-    field_t *field;                 //  the one that is looked through
-    uint64_t extension;             //  the last one met, in the arena; most fields have but one
+    field_t *field;                 //  the field being read
+    uint64_t extension;             //  the last one found, in the arena; most fields have only one
     bool has_extension;
 } search_t;
 
@@ -120,8 +120,7 @@ s_match (search_t *search, uint32_t id, const char *name, uint64_t bytes)
     return 0;
 }
 
-//  A link is followed; one that leads nowhere, a folder and a fifo are no files, and the sample is still
-//  without.
+//  Links are followed.  A dangling link, a folder or a fifo is no file: the sample still lacks one.
 static int
 s_entry (search_t *search, uint32_t directory, DIR *folder, const struct dirent *item)
 {
@@ -145,7 +144,7 @@ s_look_through (search_t *search, uint32_t directory)
     const catalogue_t *self = search->self;
     uint64_t path = self->directories [directory].path;
     DIR *folder = catalogue_folder_open (search->field->root_fd, self->arena + path);
-    //  Not there: its samples, if it has any, turn out to be without a file.
+    //  No such folder: its samples, if any, will turn out to lack a file.
     if (!folder && (errno == ENOENT || errno == ENOTDIR))
         return 0;
     if (!folder)

@@ -24,7 +24,8 @@ s_kind (const json_t *value)
         json_is_string (value)? COLUMN_TEXT: COLUMN_NEW;
 }
 
-//  Of the numbers of a list: COLUMN_REAL if any is, COLUMN_NEW if anything is no number or there is nothing.
+//  The kind of a list of numbers: COLUMN_REAL if any is real, COLUMN_NEW if an item is no number or the list
+//  is empty.
 static column_kind_t
 s_list_kind (const json_t *list)
 {
@@ -51,7 +52,7 @@ s_fail_value (const labels_t *labels, const column_t *column, const json_t *valu
     return catalogue_labels_fail (labels, -EINVAL, labels->line, "'%s' %s", column->name, fault);
 }
 
-//  What has been read as whole numbers turns out to be real ones.
+//  A column read as whole numbers turns out to be real.
 static void
 s_make_real (column_t *column)
 {
@@ -119,7 +120,7 @@ s_read_keys (labels_t *labels, json_t *object)
     return 0;
 }
 
-//  None but those of the first line; that all of them are there is seen when they are taken.
+//  Only keys of the first line; taking the values will show that all of them exist.
 static int
 s_check_keys (const labels_t *labels, json_t *object)
 {

@@ -35,7 +35,7 @@ catalogue_labels_fail (const labels_t *labels, int rc, uint64_t line, const char
 void
 catalogue_labels_rewind (labels_t *labels)
 {
-    static const char mark [] = "\xef\xbb\xbf";         //  which Windows' editors write before UTF-8
+    static const char mark [] = "\xef\xbb\xbf";         //  written by Windows' editors before UTF-8
     bool is_marked = labels->size >= 3 && memcmp (labels->text, mark, 3) == 0;
     labels->at = is_marked? 3: 0;
     labels->line = 0;
@@ -99,7 +99,7 @@ s_same_sample (const void *argument, uint32_t item)
     return sample->directory == wanted->directory && s_is (wanted->catalogue, sample->name, wanted->name);
 }
 
-//  Paths have one spelling, so that one that comes twice is seen, and stay in the folder.
+//  Requires one spelling of paths, so that duplicates are found, and paths inside the folder.
 static const char *
 s_path_fault (slice_t path)
 {
@@ -147,7 +147,7 @@ s_add_directory (labels_t *labels, slice_t path, uint32_t *directory_p)
     return 0;
 }
 
-//  A list's paths are all relative or all absolute; these are taken from '/' on.
+//  A list's paths are all relative or all absolute; absolute ones are relative to '/'.
 static int
 s_note_absolute (labels_t *labels, slice_t *path)
 {
@@ -337,8 +337,7 @@ catalogue_labels_parse (draft_t *draft, labels_format_t format, const char *text
 
 //  -- the files
 
-//  Every file must be there now: a misspelt path is better told at the start than as a bad sample in the
-//  night.
+//  Every file must exist now: a misspelt path is better reported at the start than as a bad sample at night.
 static int
 s_check_file (const labels_t *labels, uint32_t id)
 {
@@ -438,7 +437,7 @@ s_read_file (labels_t *labels, labels_format_t format, int folder_fd, const char
     return rc;
 }
 
-//  1 or 0; a link that leads nowhere is there, a folder of that name is a class.
+//  1 or 0; a dangling link exists, a folder of that name is a class.
 static int
 s_is_there (const draft_t *draft, const char *name)
 {

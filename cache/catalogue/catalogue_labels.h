@@ -22,12 +22,12 @@ typedef struct {
     draft_t *draft;
     catalogue_t *self;
     const char *shown;              //  the file's path, for errors
-    bool is_list;                   //  lies anywhere: paths may be absolute
+    bool is_list;                   //  a list anywhere on the disk: paths may be absolute
     bool is_absolute;               //  of a list: all paths are, without their first '/'
     const char *text;               //  all of it; text [size] is zero
     size_t size;
     size_t at;                      //  where the next line begins
-    uint64_t line;                  //  the one that is read, from 1
+    uint64_t line;                  //  the line being read, from 1
     uint64_t lines_before;          //  the first sample's
     lookup_t directories;
     lookup_t samples;
@@ -44,16 +44,16 @@ int catalogue_jsonl_read (labels_t *labels);
 //  Writes "FILE:LINE: ..." and returns rc.
 __attribute__ ((format (printf, 4, 5)))
 int catalogue_labels_fail (const labels_t *labels, int rc, uint64_t line, const char *format, ...);
-//  From the first line again.
+//  Starts again at the first line.
 void catalogue_labels_rewind (labels_t *labels);
 //  1 and the next line without its end, 0 behind the last one, or -errno.  Empty lines are allowed at the end
 //  only.
 int catalogue_labels_next (labels_t *labels, slice_t *line_p);
-//  This line's sample.
+//  Adds this line's sample.
 int catalogue_labels_add_path (labels_t *labels, slice_t path);
 //  A column of this name; COLUMN_NEW.
 int catalogue_labels_add_column (labels_t *labels, slice_t name);
-//  Says what the column holds: its kind, and the length of its vectors.
+//  Sets what the column holds: its kind, and the length of its vectors.
 int catalogue_labels_shape (labels_t *labels, column_t *column, column_kind_t kind, bool is_vector,
     size_t length);
 //  Appends one value of the column's kind; text by its own function.

@@ -2,12 +2,12 @@
  *
  *  happy path:  read the index, validate it, open every volume and hold its header and size against the
  *               index.
- *  failure:     as in catalogue_walk.c; pack_detach takes what is half done.
- *  on close:    pack_detach, then catalogue_destroy frees what is left: nothing of the samples.
+ *  failure:     as in catalogue_walk.c; pack_detach frees what is half done.
+ *  on close:    pack_detach, then catalogue_destroy frees the rest, which has nothing of the samples.
  *
- *  The index is memory of our own, not a mapping of the file: of a mapping that somebody cuts short in place,
- *  or whose disk fails, a look kills the process, at any time; and what has been validated must stay as it
- *  was.
+ *  The index is memory of our own, not a mapping of the file.  If another process truncates a mapped file, or
+ *  its disk fails, a read of the mapping kills the process, at any time; and a validated index must not
+ *  change.
  */
 #include "pack_state.h"
 
@@ -89,7 +89,7 @@ s_read_index (const draft_t *draft, const char *name, void **memory_p, uint64_t 
         else
         if (rc)
             rc = s_fail_file (draft, name, rc);
-        //  From here on nobody writes to it, by mistake neither.
+        //  From here on the index is read-only, even for bugs of ours.
         if (rc || mprotect (memory, room, PROT_READ) != 0) {
             munmap (memory, room);
             rc = rc? rc: s_fail_file (draft, name, -errno);
@@ -205,7 +205,7 @@ s_open_volumes (const draft_t *draft)
 }
 
 
-//  -- is it one?
+//  -- is it a pack?
 
 //  1 or 0; or -errno and a sentence.
 static int

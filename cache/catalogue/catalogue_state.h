@@ -30,7 +30,7 @@ enum { CATALOGUE_MAGIC = 0x0ca7a106 };
 typedef struct {
     uint64_t name;                  //  in the arena
     uint64_t bytes;
-    uint32_t directory;             //  while its class is walked: the visit that found it
+    uint32_t directory;             //  during the walk of its class: the visit that found it
     uint32_t zero;
 } sample_t;
 
@@ -68,7 +68,7 @@ typedef struct {
     bool is_beside;                 //  of a tar: beside the sample's own file, whose stem ends at the first
                                     //  dot then
     char *path;                     //  as it was given
-    int root_fd;                    //  all opening is relative to it: a later chdir or rename does no harm
+    int root_fd;                    //  files are opened relative to it: a later chdir or rename does no harm
     uint64_t root_inode;            //  of it; 0: not known
     companion_t *files;             //  by sample; NULL for field 0, whose files are the samples
 } field_t;
@@ -130,7 +130,7 @@ struct catalogue {
 //  Empty, for catalogue_destroy.  NULL: no memory.
 catalogue_t *catalogue_new (void);
 
-//  A catalogue while it is made, and where the sentence goes if that fails.
+//  A catalogue while it is made, and the place of the sentence if that fails.
 typedef struct {
     catalogue_t *self;
     const char *extensions;         //  of the samples, as in the options; NULL: torchvision's
@@ -140,30 +140,30 @@ typedef struct {
     size_t error_bytes;
 } draft_t;
 
-//  These fill the catalogue, in this order: 0, or -errno and error says why; then it is to be destroyed.
-//  What an ImageFolder has: classes, directories, samples.
+//  These fill the catalogue, in this order: 0, or -errno with the reason in error; then destroy it.  An
+//  ImageFolder: classes, directories, samples.
 int catalogue_walk (draft_t *draft);
-//  The same from a labels file: 1; or 0 if there is none, and nothing has changed.
+//  The same from a labels file: 1; or 0: no such file, nothing has changed.
 int catalogue_labels_read (draft_t *draft);
-//  Every sample's file in the further fields.  Their roots are open.
+//  Finds every sample's file in the further fields, whose roots are open.
 int catalogue_fields_find (draft_t *draft);
 //  At the end: the fingerprint; -ENOMEM without a sentence.
 int catalogue_hash (catalogue_t *self);
-//  Gives back what arrays have too much.
+//  Gives back spare memory of arrays.
 void catalogue_trim (catalogue_t *self);
-//  All of it from a pack, whose folder is field 0's root: 1; or 0 if it is none, and nothing has changed.
+//  Everything from a pack, whose folder is field 0's root: 1; or 0: no pack, nothing has changed.
 int catalogue_pack_read (draft_t *draft);
-//  What users are told of a column, from its kind, shape and longest text.
+//  The description of a column for users, from its kind, shape and longest text.
 void catalogue_column_describe (column_t *column);
 
 
 //  -- errors
 
-//  Writes the sentence and returns rc.  Names come from a disk, so what a terminal might obey is blotted out.
+//  Writes the sentence and returns rc.  Names come from a disk, so terminal control characters are replaced.
 __attribute__ ((format (printf, 3, 4)))
 int catalogue_fail (const draft_t *draft, int rc, const char *format, ...);
 int catalogue_fail_memory (const draft_t *draft);
-//  The root is a pack that was begun.
+//  The root is an unfinished pack.
 int catalogue_fail_unfinished (const draft_t *draft);
 //  A folder below root that could not be opened or read.
 int catalogue_fail_folder (const draft_t *draft, const char *root, const char *path, int rc);
@@ -182,9 +182,8 @@ shown_t catalogue_shown (const char *text, size_t length);
 void *catalogue_grown (void *items, size_t *limit_p, size_t needed, size_t item_bytes);
 //  Gives spare room back.
 void *catalogue_trimmed (void *items, size_t count, size_t item_bytes);
-//  Appends "parent/text", or text alone where parent is NULL, and a zero.  text is not in the arena, which
-//  may move.
-//  -ENOMEM without a sentence.
+//  Appends "parent/text", or text alone if parent is NULL, and a zero.  text is not in the arena, which may
+//  move.  -ENOMEM without a sentence.
 int catalogue_add_text (catalogue_t *self, const uint64_t *parent, const char *text, size_t length,
     uint64_t *offset_p);
 //  One sample more, as the last.  -ENOMEM without a sentence.
@@ -209,7 +208,7 @@ typedef struct {
 enum { LOOKUP_NONE = -1 };
 typedef bool (catalogue_same_fn) (const void *wanted, uint32_t item);
 
-//  The item with this hash for which same says so, or LOOKUP_NONE.
+//  The item with this hash for which same returns true, or LOOKUP_NONE.
 int64_t catalogue_lookup_find (const lookup_t *self, uint64_t hash, catalogue_same_fn *same,
     const void *wanted);
 //  -ENOMEM without a sentence.
@@ -222,14 +221,13 @@ int catalogue_lookup_add (lookup_t *self, uint64_t hash, uint32_t item);
 DIR *catalogue_folder_open (int root_fd, const char *path);
 //  1 and *item_p, 0 at the end, or -errno.
 int catalogue_folder_next (DIR *folder, struct dirent **item_p);
-//  How samples are opened: a fifo that someone named x.jpg must not make us wait for a writer.
+//  How samples are opened: a fifo with the name x.jpg must not block us until a writer comes.
 enum { CATALOGUE_OPEN_FLAGS = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC };
 //  0 for a regular file of so many bytes; -EINVAL, -CATALOGUE_CHANGED.
 int catalogue_check_file (int fd, uint64_t bytes);
-//  Room for bytes.  What is in the buffer is not kept, so nothing is copied.  -ENOMEM.
+//  Makes room for bytes.  The buffer's content is lost, so nothing is copied.  -ENOMEM.
 int catalogue_make_room (catalogue_buffer_t *buffer, size_t bytes);
-//  Reads size bytes, no more and no less; from where the file is, or from offset on.  -ESTALE where the file
-//  ends before.
+//  Reads exactly size bytes, from the file's position or from offset on.  -ESTALE if the file ends before.
 int catalogue_read_whole (int fd, uint8_t *bytes, size_t size);
 int catalogue_read_at (int fd, uint8_t *bytes, size_t size, uint64_t offset);
 //  The next code point as Python reads file names: a byte that is not part of UTF-8 becomes 0xdc00 + byte.
@@ -237,7 +235,7 @@ int catalogue_read_at (int fd, uint8_t *bytes, size_t size, uint64_t offset);
 uint32_t catalogue_code_point (const uint8_t **at_p);
 //  torchvision's IMG_EXTENSIONS: ".jpg,.jpeg,...".
 extern const char catalogue_image_extensions [];
-//  Whether it is written like that.
+//  Whether the text is one of these lists.
 bool catalogue_extensions_are_valid (const char *extensions);
 //  Length of a file name up to its last dot.
 size_t catalogue_stem (const char *name);

@@ -1,7 +1,7 @@
 /*  catalogue_tsv.c -- labels.tsv: a header, then a line for each sample, columns separated by tabs.
  *
- *  What a column holds is known when all of it has been seen, so the text is read twice: the first time to
- *  see (scan_t), the second time for the values.
+ *  A column's kind is known only after its last line, so the text is read twice: first for the kinds
+ *  (scan_t), then for the values.
  */
 #include "catalogue_labels.h"
 
@@ -15,7 +15,7 @@
 typedef struct {
     bool is_real;
     bool is_named;                  //  nan, inf
-    bool is_wide;                   //  whole, and beyond int64
+    bool is_wide;                   //  a whole number beyond int64
     int64_t whole;
 } number_t;
 
@@ -26,7 +26,7 @@ typedef struct {
     bool has_wide;
 } cell_t;
 
-//  What a column has shown; lines are the first ones of their kind, 0 for none.
+//  What is known of a column; lines are the first ones of their kind, 0 for none.
 typedef struct {
     bool has_text;
     bool has_real;
@@ -41,7 +41,7 @@ typedef struct {
 typedef struct {
     labels_t *labels;
     catalogue_t *self;
-    locale_t locale;                //  "C": a number's point is a point, whatever the program has set
+    locale_t locale;                //  "C": the decimal point is a point, whatever the program has set
     scan_t scans [CATALOGUE_LABELS_MAX];
 } tsv_t;
 
@@ -90,8 +90,8 @@ s_take_whole (number_t *number, const char *at, const char *end, bool is_negativ
     number->whole = value;
 }
 
-//  A sign or none, and digits with a point and an exponent or without, or a name.  What stands behind it, or
-//  NULL for no number.
+//  Reads an optional sign, and digits with optional point and exponent, or a name.  Returns the text behind
+//  the number; NULL: no number.
 static const char *
 s_scan_number (const char *at, const char *end, number_t *number)
 {
@@ -128,7 +128,7 @@ s_scan_number (const char *at, const char *end, number_t *number)
     return at;
 }
 
-//  Numbers with commas between them; spaces around each are let pass.
+//  Numbers with commas between them; spaces around each are allowed.
 static cell_t
 s_scan_cell (slice_t cell)
 {
@@ -237,7 +237,8 @@ s_see (scan_t *scan, slice_t cell, uint64_t line)
         scan->wide_line = line;
 }
 
-//  Numbers throughout become numbers; what merely looks like numbers here and there is not taken for text.
+//  A column without text holds numbers: empty cells, or lists of different lengths, are refused, not taken
+//  for text.
 static int
 s_decide (tsv_t *tsv, column_t *column, const scan_t *scan)
 {
@@ -303,8 +304,8 @@ s_put_numbers (tsv_t *tsv, column_t *column, slice_t cell)
         at = s_skip_spaces (at, end);
         number_t number;
         const char *next = s_scan_number (at, end, &number);
-        assert (next);                  //  seen before
-        //  strtod stops where we do: what stands behind a number is no part of one.
+        assert (next);                  //  the first reading has seen it
+        //  strtod stops where we do: the text behind a number is no part of it.
         value_t value = { .whole = number.whole };
         if (column->kind == COLUMN_REAL) {
             value.real = strtod_l (at, NULL, tsv->locale);

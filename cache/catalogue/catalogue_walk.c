@@ -4,8 +4,8 @@
  *               breadth first from a growing list (no recursion: a tree may be deeper than a stack is); each
  *               is read once and the files that count are appended as they are found.  When the class is
  *               through, its directories are sorted by path and its files by (directory, name).
- *  failure:     the text is written where it failed (catalogue_fail), the code goes up, catalogue_open
- *               destroys what is there.
+ *  failure:     the sentence is written at the fault (catalogue_fail), the code is returned upwards,
+ *               catalogue_open destroys the rest.
  */
 #include "catalogue_state.h"
 
@@ -22,19 +22,19 @@ const char catalogue_image_extensions [] = ".jpg,.jpeg,.png,.ppm,.bmp,.pgm,.tif,
 
 enum { EMPTY_SHOWN_MAX = 5 };       //  class folders without samples that an error names; the rest is counted
 
-//  A directory on the way: what is forgotten once its class has been walked.
+//  A directory during the walk of its class; freed afterwards.
 typedef struct {
     dev_t device;
     ino_t inode;
     uint64_t path;
-    uint32_t parent;                //  a visit; its own index where the class folder itself is meant
+    uint32_t parent;                //  a visit; its own index for the class folder itself
     uint32_t rank;                  //  by path, among the class's directories
 } visit_t;
 
 typedef struct {
     draft_t *draft;
     catalogue_t *self;
-    const char *extensions;         //  those that count
+    const char *extensions;         //  the extensions that count
     dev_t root_device;
     ino_t root_inode;
     visit_t *visits;
@@ -53,8 +53,8 @@ typedef struct {
 
 //  -- names
 
-//  Python's order of str, which torchvision sorts by.  For UTF-8 it is the order of the bytes; only where
-//  names that are not UTF-8 meet others does it differ.
+//  Python's order of str, which torchvision sorts by.  For UTF-8 it is the order of the bytes; it differs
+//  only between names that are not UTF-8 and others.
 static int
 s_compare (const char *left, const char *right)
 {
@@ -124,8 +124,8 @@ s_compare_samples (const void *left, const void *right, void *arena)
 
 //  -- one directory
 
-//  What an entry is, links followed.  A link that leads nowhere is a file to torchvision and so keeps its id
-//  here; whoever reads it gets the error.
+//  The type of an entry, links followed.  torchvision takes a dangling link for a file, so it keeps its id
+//  here; reading it fails.
 static int
 s_look (const walk_t *walk, DIR *directory, const struct dirent *item, entry_t *entry)
 {
@@ -231,7 +231,7 @@ s_sample_add (walk_t *walk, size_t visit, const char *name, const entry_t *entry
     return 0;
 }
 
-//  A directory that is its own ancestor has no end.  torchvision goes round until the path is too long.
+//  A directory that is its own ancestor would never end.  torchvision loops until the path is too long.
 static int
 s_check_cycle (walk_t *walk, size_t index, int fd)
 {
@@ -344,7 +344,7 @@ s_walk_class (walk_t *walk, size_t label)
     return 0;
 }
 
-//  Packing was stopped before it had written its first journal; catalogue_pack.c knows those that have one.
+//  Packing was stopped before its first journal; catalogue_pack.c handles folders with a journal.
 static bool
 s_is_begun_pack (const walk_t *walk)
 {

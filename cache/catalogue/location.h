@@ -2,11 +2,11 @@
 #ifndef LOCATION_H
 #define LOCATION_H
 
-//  What to do where path is not there: half a sentence.  Object stores and web addresses (s3://, hf://,
+//  The remedy if path does not exist: half a sentence.  Object stores and web addresses (s3://, hf://,
 //  https://) are no paths.
 const char *location_remedy (const char *path);
 
-//  What to give instead, where path should be a data set's folder and is a file: half a sentence.
+//  The remedy if path should be a data set's folder and is a file: half a sentence.
 const char *location_folder_remedy (const char *path);
 
 #endif

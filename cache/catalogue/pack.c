@@ -54,8 +54,8 @@ s_is_said (const catalogue_t *catalogue, uint64_t text)
     return false;
 }
 
-//  The last text, if it looks like one and is not just a label or a class that does; paths and names of files
-//  never do.
+//  The last text, if it looks like a note and is not a label or class that does; paths and file names never
+//  do.
 void
 pack_take_note (pack_t *self)
 {

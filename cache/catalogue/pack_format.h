@@ -2,7 +2,7 @@
  *  docs/format.md draws it.
  *
  *  A pack is a folder:
- *      index.tureen            everything but the samples' bytes; mapped, validated when opened
+ *      index.tureen            everything but the samples' bytes; read and validated when opened
  *      volume-00000.tureen     a header of PACK_BLOCK_BYTES, then chunks; about PACK_VOLUME_BYTES each
  *      volume-00001.tureen ..
  *
@@ -39,8 +39,8 @@ enum {
                                                         //  says so
 #define PACK_INDEX_NAME "index.tureen"
 #define PACK_VOLUME_NAME "volume-%05u.tureen"
-//  The arena's last text, where it begins so and is no label's and no class's: what the writer has to say of
-//  how the pack was made.  Behind it stands a JSON object.
+//  If the arena's last text begins so and is no label's and no class's, it is the writer's note on how the
+//  pack was made.  A JSON object follows.
 #define PACK_NOTE_BEGIN "/tureen "
 #define PACK_INDEX_MAGIC "TUREENI1"
 #define PACK_VOLUME_MAGIC "TUREENV1"
@@ -81,11 +81,12 @@ typedef struct {
     char magic [8];
     uint32_t version;
     uint32_t chunk_samples;
-    uint8_t pack [PACK_ID_BYTES];       //  a hash of its contents: volumes of another pack are told apart
+    uint8_t pack [PACK_ID_BYTES];       //  a hash of its contents: identifies its volumes
     uint64_t samples;
     uint64_t bytes;                     //  of all samples' files
     uint64_t seed;                      //  of the shuffle
-    char fingerprint [PACK_FINGERPRINT_BYTES];      //  the source's, so that a job's state is good for either
+    char fingerprint [PACK_FINGERPRINT_BYTES];      //  the source's, so that a job's state fits source and
+                                                    //  pack
     pack_extent_t sections [PACK_SECTIONS];
     uint64_t checksum;                  //  XXH3-64 of what stands before
 } pack_header_t;

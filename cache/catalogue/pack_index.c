@@ -1,9 +1,9 @@
 /*  pack_index.c -- the index, section after section; its header last, as only then the checksums are known.
  *
  *  happy path:  seek over the header; for each section zeros up to its begin, then its arrays from where they
- *               lie; the header; fsync; map and validate the file as any reader will; rename; fsync the
+ *               lie; the header; fsync; read and validate the file as any reader will; rename; fsync the
  *               folder.
- *  failure:     the first one is kept, nothing is written after it; the partial file is removed.
+ *  failure:     the first error is kept, nothing is written after it; the partial file is removed.
  */
 #include "pack_index.h"
 #include "pack_state.h"
@@ -25,7 +25,7 @@ typedef struct {
     const pack_index_t *index;
     int folder_fd;
     int fd;
-    XXH3_state_t *hash;             //  of the section that is written
+    XXH3_state_t *hash;             //  of the section being written
     uint64_t at;                    //  in the file
     pack_header_t header;
 } writer_t;
@@ -76,7 +76,7 @@ s_write (writer_t *writer, const void *bytes, size_t size)
     return 0;
 }
 
-//  Goes on with the section.
+//  Continues the section.
 static int
 s_put (writer_t *writer, const void *bytes, size_t size)
 {
@@ -121,7 +121,7 @@ s_put_fields (writer_t *writer)
     return rc;
 }
 
-//  Files may have become others: everything but their size is the catalogue's.
+//  Files may have been changed: everything but their size is the catalogue's.
 static uint64_t
 s_file_bytes (const writer_t *writer, size_t id, size_t field)
 {
@@ -284,7 +284,7 @@ s_put_header (writer_t *writer)
 
 //  -- all of it
 
-//  What is between the header and the first section is left as the file system makes it: zeros.
+//  The gap between the header and the first section is a hole of the file: zeros.
 static int
 s_write_all (writer_t *writer)
 {
@@ -312,7 +312,7 @@ s_write_all (writer_t *writer)
     return rc;
 }
 
-//  By the code that opens it: what was given may not hold together.
+//  Validated by the code that opens it: the arguments may contradict each other.
 static int
 s_read_back (writer_t *writer)
 {

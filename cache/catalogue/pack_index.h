@@ -2,8 +2,8 @@
  *
  *  pack_index_write streams section after section to PACK_INDEX_PARTIAL, makes it durable, reads it back by
  *  the very code that will open it, renames it to PACK_INDEX_NAME and makes the folder durable.  So a folder
- *  holds no index or a good one; killed on the way it holds PACK_INDEX_PARTIAL at most, which the next call
- *  overwrites.  Volumes are to be durable before.
+ *  holds no index or a good one; if the process is killed, it holds PACK_INDEX_PARTIAL at most, which the
+ *  next call overwrites.  Make the volumes durable before.
  *
  *  Owner: one thread; blocks for as long as a disk does.
  */
@@ -19,11 +19,11 @@
 //  Arrays are lent for the call.
 typedef struct {
     const catalogue_t *catalogue;       //  of the source; may be a pack's
-    //  Of a file as it lies in the volumes; NULL: as the catalogue says.
+    //  Size of a file in the volumes; NULL: the catalogue's.
     uint64_t (*file_bytes) (const void *context, uint32_t id, size_t field);
     const void *context;
-    const char *note;                   //  a JSON object (PACK_NOTE_BEGIN); NULL: none but what the
-                                        //  catalogue's pack has
+    const char *note;                   //  a JSON object (PACK_NOTE_BEGIN); NULL: only the note of the
+                                        //  catalogue's pack, if any
     uint32_t chunk_samples;
     const uint8_t *pack;                //  PACK_ID_BYTES, as in the volumes' headers
     uint64_t seed;
@@ -35,19 +35,18 @@ typedef struct {
     uint32_t volume_count;
 } pack_index_t;
 
-//  0; or -errno and error (always ended) says what is wrong and the remedy: -EBADMSG when what was given does
-//  not hold together, or what writing says.  On failure PACK_INDEX_NAME is not there, or as it was; but where
-//  only the folder could not be made durable at the end, it is there and whole, and a power cut may still
-//  take it away.
+//  0; or -errno with fault and remedy in error (always terminated): -EBADMSG when the arguments contradict
+//  each other, or an error of writing.  On failure PACK_INDEX_NAME is unchanged.  Exception: if only the
+//  folder could not be made durable at the end, it is complete, and a power cut may still remove it.
 int pack_index_write (const char *folder, const pack_index_t *index, char *error, size_t error_bytes);
 
-//  What an index of so many volumes takes on a disk, its note aside; some bytes more at most.
+//  The size of an index of so many volumes on a disk, without its note; some bytes more at most.
 uint64_t pack_index_bytes (const catalogue_t *catalogue, uint64_t volumes);
 
 //  A volume's header with its checksum; it is followed by zeros up to PACK_BLOCK_BYTES.
 pack_volume_header_t pack_volume_header (uint32_t volume, const uint8_t *pack);
 
-//  XXH3-64, as of a sample's file: what pack_index_t's checksums are to be.
+//  XXH3-64 of a sample's file, for pack_index_t's checksums.
 uint64_t pack_checksum (const void *bytes, size_t size);
 
 #endif

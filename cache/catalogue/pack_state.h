@@ -14,7 +14,7 @@ enum { PACK_MAGIC = 0x7ac4ed01 };
 
 struct pack {
     uint32_t magic;
-    const catalogue_t *catalogue;       //  the one that it belongs to
+    const catalogue_t *catalogue;       //  the catalogue that it belongs to
     void *index;                        //  its pages; NULL: lent bytes
     size_t index_bytes;
     const pack_header_t *header;
@@ -23,19 +23,18 @@ struct pack {
     const uint32_t *order;
     const pack_volume_t *volumes;
     uint32_t volume_count;
-    const char *note;                   //  behind PACK_NOTE_BEGIN; NULL: there is none
+    const char *note;                   //  behind PACK_NOTE_BEGIN; NULL: none
     int *descriptors;                   //  by volume; -1: not open.  NULL: none yet
 };
 
-//  Makes draft->self the catalogue of an index, which is lent: its bytes, aligned as malloc does, and its
-//  path for errors.  Field 0 has its path and root.  0, or -errno and a sentence; then the catalogue is to be
-//  destroyed.
+//  Makes draft->self the catalogue of a lent index: its bytes, aligned as by malloc, and its path for errors.
+//  Field 0 has its path and root.  0, or -errno and a sentence; then destroy the catalogue.
 int pack_validate (draft_t *draft, const char *path, const uint8_t *bytes, size_t size);
 //  The same with an index file in the folder of field 0's root, which is read whole.
 int pack_load (draft_t *draft, const char *name);
-//  Looks for the note, when all else is known to be right.
+//  Looks for the note, when everything else is validated.
 void pack_take_note (pack_t *self);
-//  Lets go of the index, the volumes, and all that points into them.  For catalogue_destroy.
+//  Frees the index, closes the volumes, and clears all pointers into them.  For catalogue_destroy.
 void pack_detach (catalogue_t *catalogue);
 //  A whole file of a sample, into room for its bytes.  As catalogue_read.
 int pack_read (const pack_t *self, uint32_t id, size_t field, uint8_t *target);

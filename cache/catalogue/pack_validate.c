@@ -175,7 +175,7 @@ s_expect (const check_t *check, pack_section_t section, uint64_t least, uint64_t
         (unsigned long long) count, range);
 }
 
-//  The sizes that do not depend on what labels there are.  No product overflows: samples are less than 2^32.
+//  The sizes that do not depend on the labels.  No product overflows: samples are less than 2^32.
 static int
 s_check_counts (const check_t *check)
 {
@@ -204,7 +204,7 @@ s_check_counts (const check_t *check)
     return rc;
 }
 
-//  The catalogue points into the index, which nobody writes to: the casts take const away, no more.
+//  The catalogue points into the index, which is never written: the casts only remove const.
 static void
 s_attach (const check_t *check)
 {
@@ -241,7 +241,7 @@ s_text (const check_t *check, uint64_t offset, size_t limit)
     return strnlen (text, limit) < limit? text: NULL;
 }
 
-//  One part of a path, which leads neither nowhere nor up.
+//  One part of a path, which is neither empty nor leads up.
 static bool
 s_is_part (const char *text, size_t length)
 {
@@ -456,7 +456,7 @@ s_take_columns (const check_t *check)
 
 //  -- places
 
-//  Where the next byte is, as the positions are gone through.
+//  The place of the next byte, while going through the positions.
 typedef struct {
     uint32_t volume;
     uint64_t offset;
@@ -493,7 +493,7 @@ s_begin_chunk (const check_t *check, cursor_t *cursor, uint32_t position, uint32
     return 0;
 }
 
-//  All files of a sample.  False: more than 64 bits can say.
+//  Bytes of all files of a sample.  False: they overflow 64 bits.
 static bool
 s_add_up (const check_t *check, size_t id, uint64_t *bytes_p)
 {
@@ -505,7 +505,7 @@ s_add_up (const check_t *check, size_t id, uint64_t *bytes_p)
     return true;
 }
 
-//  No reader has to have room for more than any packer would take.
+//  A reader need not have room for more than any packer accepts.
 static bool
 s_has_large_file (const check_t *check, uint32_t id)
 {
@@ -515,7 +515,8 @@ s_has_large_file (const check_t *check, uint32_t id)
     return false;
 }
 
-//  Position by position.  That an id's place leads back to the position makes the order a permutation.
+//  Position by position.  Each id's place must lead back to its position, which makes the order a
+//  permutation.
 static int
 s_check_places (const check_t *check)
 {
@@ -579,7 +580,7 @@ pack_validate (draft_t *draft, const char *path, const uint8_t *bytes, size_t si
         return catalogue_fail_memory (draft);
     check.pack->magic = PACK_MAGIC;
     check.pack->catalogue = self;
-    self->pack = check.pack;            //  from now on the catalogue's memory is not its own
+    self->pack = check.pack;            //  from now on the catalogue does not own its memory
     s_attach (&check);
     rc = s_check_classes (&check);
     if (rc == 0)

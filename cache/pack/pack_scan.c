@@ -18,8 +18,8 @@ typedef struct {
     void *context;
     uint32_t volume;
     int fd;
-    uint64_t bytes;                     //  that the volume has
-    uint8_t *window;                    //  what was read last
+    uint64_t bytes;                     //  of the volume
+    uint8_t *window;                    //  the bytes read last
     size_t window_limit;
     uint64_t window_at;
     size_t window_bytes;
@@ -70,7 +70,7 @@ s_get (scan_t *self, uint64_t offset, size_t size, const uint8_t **bytes_p)
         if (rc)
             return rc;
     }
-    //  Of nothing there may be no window.
+    //  For 0 bytes there may be no window.
     static const uint8_t nothing;
     *bytes_p = self->window? self->window + (offset - self->window_at): &nothing;
     return 0;
@@ -119,7 +119,7 @@ s_scan_padding (scan_t *self, uint32_t position)
     const uint8_t *bytes;
     int rc = s_get (self, end, size, &bytes);
     if (rc)
-        return rc == -ENOMEM? rc: 0;            //  the volume's event has said it
+        return rc == -ENOMEM? rc: 0;            //  the volume's event has reported it
     for (size_t at = 0; at < size; at++)
         if (bytes [at]) {
             self->events->padding (self->context, self->volume, position / chunk_samples);

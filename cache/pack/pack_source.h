@@ -38,33 +38,32 @@ typedef struct {
     const uint8_t *files [CATALOGUE_FIELDS_MAX];
     size_t bytes [CATALOGUE_FIELDS_MAX];
     size_t field_count;                 //  the same for all
-    uint32_t marks [CATALOGUE_FIELDS_MAX];      //  what became of each on its way (packing.h); 0: the
-                                                //  source's own bytes
+    uint32_t marks [CATALOGUE_FIELDS_MAX];      //  how each file was changed (packing.h); 0: the source's own
+                                                //  bytes
 } pack_item_t;
 
-//  0, or -errno, *self_p NULL and error (PACK_SOURCE_ERROR_BYTES, always ended) says what is wrong and the
-//  remedy.
+//  0, or -errno, *self_p NULL, and fault and remedy in error (PACK_SOURCE_ERROR_BYTES, always terminated).
 int pack_source_open (pack_source_t **self_p, const pack_source_options_t *options, char *error);
 void pack_source_destroy (pack_source_t **self_p);
 
 //  1 and the next sample; 0 at the end; or -errno and error.
 int pack_source_next (pack_source_t *self, pack_item_t *item, char *error);
-//  The next `count` samples are passed over, without reading their bytes where that can be.  As
-//  pack_source_next: 1, or -errno.
+//  Skips the next `count` samples, if possible without reading their bytes.  As pack_source_next: 1, or
+//  -errno.
 int pack_source_skip (pack_source_t *self, uint64_t count, char *error);
-//  How many samples it has given or passed over: the last one's number, and 1.
+//  How many samples it has given or skipped: the last one's number plus 1.
 uint64_t pack_source_taken (const pack_source_t *self);
-//  How far it is and how far it will be, in bytes of the source, for a progress bar; *total_p 0: not known.
+//  Progress and total in bytes of the source, for a progress bar; *total_p 0: unknown.
 void pack_source_progress (const pack_source_t *self, uint64_t *done_p, uint64_t *total_p);
-//  32 hexadecimal digits that change when what is to be packed has: to resume only what was begun.  Paths,
-//  sizes, times.
+//  32 hexadecimal digits of paths, sizes and times, which change with the source: so that only the same
+//  packing is resumed.
 const char *pack_source_signature (const pack_source_t *self);
-//  All samples with names, labels, sizes and fingerprint; lent.  Before the end: NULL where only the end
-//  tells them (tar files).
+//  All samples with names, labels, sizes and fingerprint; lent.  NULL before the end if they are known only
+//  then (tar files).
 const catalogue_t *pack_source_catalogue (const pack_source_t *self);
 
 
-//  ---- for the kinds, and for who stands before one and gives its files on as others
+//  ---- for the kinds, and for a source that wraps another and changes its files
 
 typedef struct {
     int (*next) (void *state, pack_item_t *item, char *error);
@@ -74,10 +73,10 @@ typedef struct {
     void (*destroy) (void *state);
 } pack_source_kind_t;
 
-//  A new source of that kind, which takes the state; signature is copied.  NULL: no memory (state is
+//  A new source of that kind, which owns the state; signature is copied.  NULL: no memory (state is
 //  destroyed).
 pack_source_t *pack_source_new (const pack_source_kind_t *kind, void *state, const char *signature);
-//  lists too
+//  also a list
 int pack_source_open_folder (pack_source_t **self_p, const pack_source_options_t *options, char *error);
 int pack_source_open_tar (pack_source_t **self_p, const pack_source_options_t *options, char *error);
 

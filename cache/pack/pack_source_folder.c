@@ -20,7 +20,7 @@ typedef struct {
     char *roots [CATALOGUE_FIELDS_MAX];         //  of each field, for errors and signature
     catalogue_buffer_t buffers [CATALOGUE_FIELDS_MAX];
     uint64_t id;                                //  the next one
-    uint64_t bytes;                             //  of those passed
+    uint64_t bytes;                             //  of the files passed
 } folder_t;
 
 static void
@@ -123,7 +123,7 @@ static const pack_source_kind_t s_kind = { s_next, s_skip, s_progress, s_catalog
 
 //  -- opening
 
-//  A file's time; what cannot be looked at has none, and is told when it is read.
+//  A file's time; a file that cannot be examined has none, and fails when it is read.
 static void
 s_hash_time (const folder_t *self, XXH3_state_t *hash, uint32_t id, size_t field)
 {
@@ -140,7 +140,7 @@ s_hash_time (const folder_t *self, XXH3_state_t *hash, uint32_t id, size_t field
     XXH3_128bits_update (hash, numbers, sizeof numbers);
 }
 
-//  The fingerprint has names, sizes and labels; times show what was written over by as many bytes.
+//  The fingerprint has names, sizes and labels; times reveal files overwritten with the same size.
 static int
 s_sign (const folder_t *self, char signature [33])
 {
@@ -185,7 +185,7 @@ s_fill (folder_t *self, const pack_source_options_t *options, char *signature, c
     self->roots [0] = strdup (catalogue_root (self->catalogue));    //  of a list of absolute paths it is "/"
     if (!self->roots [0])
         return -ENOMEM;
-    //  A pack as the source brings its fields itself.
+    //  A pack as the source has its own fields.
     for (size_t field = 1; field < catalogue_fields (self->catalogue); field++) {
         const char *folder = field <= options->field_count? options->fields [field - 1].path: self->roots [0];
         if (!(self->roots [field] = strdup (folder)))
@@ -206,7 +206,7 @@ pack_source_open_folder (pack_source_t **self_p, const pack_source_options_t *op
     int rc = self? s_fill (self, options, signature, error): -ENOMEM;
     if (rc == 0) {
         *self_p = pack_source_new (&s_kind, self, signature);
-        self = NULL;                    //  taken, or destroyed
+        self = NULL;                    //  owned by the source, or destroyed
         rc = *self_p? 0: -ENOMEM;
     }
     if (self)

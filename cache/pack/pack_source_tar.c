@@ -3,12 +3,12 @@
  *  happy path:  the members of the first stem are taken until a member of another stem comes, whose header is
  *               kept for the next call (its bytes are not read yet); tar_catalogue says which member is which
  *               field; and so on, from archive to archive.  Behind the last, the catalogue is finished.
- *  failure:     the sentence names archive and member.  Nothing can be gone on with behind an error.
+ *  failure:     the sentence names archive and member.  After an error the source cannot continue.
  *
  *  A member becomes part of a sample if it is a regular file (sparse ones are) and its last component has a
  *  dot that is neither first nor last.  Folders, and names without an extension or that begin with a dot, are
- *  passed over as WebDataset does.  Links, devices and fifos are errors: what they stand for is not in the
- *  tar, and a set must not shrink in silence.
+ *  passed over as WebDataset does.  Links, devices and fifos are errors: their content is not in the tar, and
+ *  a set must not shrink silently.
  *
  *  libarchive reads tar and nothing else here, unpacked or by gzip, bzip2, xz or zstd.  Tar files that were
  *  put one behind the other (cat) are read to their end; one without its end mark may have been cut, so it is
@@ -44,8 +44,8 @@ typedef struct {
     tar_catalogue_t *catalogue;
     shard_t *shards;
     size_t shard_count;
-    uint64_t bytes_total, bytes_done;   //  of all archives; of those that are read
-    size_t shard;                       //  the one that is read
+    uint64_t bytes_total, bytes_done;   //  of all archives; of those read so far
+    size_t shard;                       //  the archive being read
     int fd;
     struct archive *archive;            //  NULL: none is open
     int64_t member_end;                 //  of the last member, in the unpacked archive
@@ -68,7 +68,7 @@ s_fail (char *error, int rc, const char *format, ...)
     va_start (arguments, format);
     vsnprintf (error, PACK_SOURCE_ERROR_BYTES, format, arguments);
     va_end (arguments);
-    for (char *at = error; *at; at++)   //  names come from anywhere, and a terminal might obey them
+    for (char *at = error; *at; at++)   //  names are foreign: terminal control characters are replaced
         if ((unsigned char) *at < 0x20 || *at == 0x7f)
             *at = '?';
     return rc;
@@ -92,7 +92,7 @@ s_shown (const char *path)
     return catalogue_shown (path, strlen (path));
 }
 
-//  What libarchive says; after: the last member that was whole, or "".
+//  Reports libarchive's error; after: the last complete member, or "".
 static int
 s_fail_archive (const tar_t *self, const char *member, char *error)
 {
@@ -133,7 +133,7 @@ s_look (const char *path, shard_t *shard, char *error)
     return shard->path? 0: s_fail_memory (error);
 }
 
-//  The file must be the one that was looked at.
+//  The file must be the one that was examined.
 static int
 s_open_file (tar_t *self, char *error)
 {
@@ -163,7 +163,7 @@ s_new_archive (void)
             || archive_read_support_filter_xz (archive) != ARCHIVE_OK
             || archive_read_support_filter_zstd (archive) != ARCHIVE_OK
             || archive_read_set_option (archive, "tar", "read_concatenated_archives", "1") != ARCHIVE_OK)) {
-        //  UNTESTED: Debian's libarchive has them all; another would start programs instead.
+        //  UNTESTED: Debian's libarchive has all filters; another build would start programs instead.
         archive_read_free (archive);
         archive = NULL;
     }
@@ -180,8 +180,8 @@ s_open (tar_t *self, char *error)
     if (!self->archive)
         return s_fail_memory (error);
     self->member_end = 0;
-    self->next.path [0] = 0;            //  the last member of the archive before is nothing to this one's
-                                        //  errors
+    self->next.path [0] = 0;            //  errors of this archive must not name the previous archive's last
+                                        //  member
     if (archive_read_open_fd (self->archive, self->fd, READ_BYTES) != ARCHIVE_OK)
         return s_fail (error, -EINVAL,
             "'%s' is no tar file (%.200s): give tar files, unpacked or packed by gzip, "
@@ -201,7 +201,7 @@ s_close (tar_t *self)
     self->fd = -1;
 }
 
-//  All is read.  Without the end mark, two blocks of zeros, what is missing would be missed by nobody.
+//  The archive is read.  Without the end mark, two blocks of zeros, a truncated archive would go unnoticed.
 static int
 s_end_archive (tar_t *self, char *error)
 {
@@ -245,7 +245,7 @@ s_clean_path (const char *text, char path [PATH_MAX])
     return used > 0;
 }
 
-//  1: the name has a stem and a key; 0: it is to be passed over.
+//  1: the name has a stem and a key; 0: skip it.
 static int
 s_split (tar_t *self, tar_member_t *member, char *error)
 {
@@ -264,7 +264,7 @@ s_split (tar_t *self, tar_member_t *member, char *error)
             "name: rename it, "
             "to at most %zu bytes there", s_archive (self), s_shown (member->path).text,
             sizeof member->key - 1);
-    for (size_t at = 0; at == 0 || key [at - 1]; at++)      //  ASCII alone, whatever the locale
+    for (size_t at = 0; at == 0 || key [at - 1]; at++)      //  ASCII only, whatever the locale
         member->key [at] = (char) (key [at] >= 'A' && key [at] <= 'Z'? key [at] + ('a' - 'A'): key [at]);
     return 1;
 }
@@ -282,7 +282,7 @@ s_check_size (const tar_t *self, tar_member_t *member, char *error)
     return 0;
 }
 
-//  What the entry is: 1 with `next` if it is part of a sample, 0 if it is passed over.
+//  Classifies the entry: 1 with `next` if it is part of a sample, 0 if it is skipped.
 static int
 s_take_entry (tar_t *self, char *error)
 {
@@ -327,7 +327,7 @@ s_next_header (tar_t *self, char *error)
         int rc = archive_read_next_header (self->archive, &self->entry);
         if (rc == ARCHIVE_EOF)
             return 0;
-        //  A warning tells of a name that this locale cannot show; the bytes are all there.
+        //  A warning: this locale cannot show the name; the bytes are all there.
         if (rc != ARCHIVE_OK && rc != ARCHIVE_WARN)
             return s_fail_archive (self, self->next.path, error);
         rc = s_take_entry (self, error);
@@ -339,7 +339,7 @@ s_next_header (tar_t *self, char *error)
     }
 }
 
-//  The next header of all archives, where none is waiting.  0 and ended: there is none.
+//  The next header of all archives, unless one is waiting.  0 and ended: no more.
 static int
 s_advance (tar_t *self, char *error)
 {
@@ -391,7 +391,7 @@ s_same_stem (const tar_member_t *left, const tar_member_t *right)
     return left->stem == right->stem && memcmp (left->path, right->path, left->stem) == 0;
 }
 
-//  `next` becomes a member of the sample, and its bytes are read if they are wanted.
+//  Adds `next` to the sample's members, and reads its bytes if they are wanted.
 static int
 s_take_member (tar_t *self, bool read, char *error)
 {
@@ -430,8 +430,8 @@ s_finish (tar_t *self, char *error)
     return tar_catalogue_finish (self->catalogue, error);
 }
 
-//  The next sample's members: the number of its fields and which is which, 0 at the end.  A sample does not
-//  go on in another archive.
+//  The next sample's members: the number of its fields and their order, 0 at the end.  A sample does not
+//  continue in another archive.
 static int
 s_gather (tar_t *self, bool read, size_t order [CATALOGUE_FIELDS_MAX], char *error)
 {
@@ -527,7 +527,7 @@ s_destroy (void *state)
     free (self);
 }
 
-//  Changes when other archives are given, or one of them is written to, or other members are to be images or
+//  Changes when the list of archives changes, or one of them is written to, or other members become images or
 //  masks.
 static int
 s_sign (const tar_t *self, const pack_source_options_t *options, char signature [33])
@@ -589,7 +589,7 @@ pack_source_open_tar (pack_source_t **self_p, const pack_source_options_t *optio
     int rc = s_fill (self, options, error);
     if (rc == 0 && s_sign (self, options, signature))
         rc = s_fail_memory (error);
-    //  The first archive is opened now: what is no tar at all is said before anything else is done.
+    //  Opens the first archive now, so that a file that is no tar is reported before anything else.
     if (rc == 0)
         rc = s_advance (self, error);
     if (rc) {

@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-//  A pack may come from strangers: what is not as above is not believed, and harms nothing.
+//  A pack may come from strangers: a note of another form is ignored, and does no harm.
 pack_tiling_t
 pack_tiling (const char *note)
 {

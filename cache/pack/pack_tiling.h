@@ -6,14 +6,14 @@
 #include "packing.h"
 
 typedef struct {
-    bool is_tiled;                  //  else the rest says nothing
-    bool originals;                 //  are kept, in original_files of the files (tile_original.h), and are to
-                                    //  be given back
+    bool is_tiled;                  //  false: ignore the rest
+    bool originals;                 //  original_files files keep their originals (tile_original.h), which
+                                    //  readers give back
     char tile [PACKING_TILE_BYTES];
     uint64_t files, tiled, original_files;
 } pack_tiling_t;
 
-//  From pack_note, which may be NULL; a note of other things is none.
+//  From pack_note, which may be NULL; a note without tiling counts as none.
 pack_tiling_t pack_tiling (const char *note);
 
 #endif

@@ -3,8 +3,9 @@
  *  happy path:  look at the target, open the source, make and lock the target, write a first journal; pass 1;
  *               plan (order, places, volumes, all from the table); pass 2; the index; PACKING goes, its
  *               journal first.
- *  failure:     whatever the journal says stays, and --resume begins there.  What is behind pass 1 follows
- *               from the table and the journal alone, so the plan is made anew and comes out the same.
+ *  failure:     everything recorded in the journal stays, and --resume begins there.  All after pass 1
+ *               follows from the table and the journal alone, so the plan is made again and comes out the
+ *               same.
  *  on close:    locks go with their descriptors.
  */
 #include "packing_state.h"
@@ -31,9 +32,9 @@
 #include "packing_order.h"
 
 enum {
-    SPARE_DESCRIPTORS = 64,             //  that buckets leave to others
-    BUCKET_BUFFER_BYTES_MIN = 64 << 10, //  more buckets than that allows would be written in crumbs
-    BUCKETS_UNKNOWN = 64,               //  where the source does not know its size
+    SPARE_DESCRIPTORS = 64,             //  that buckets leave free
+    BUCKET_BUFFER_BYTES_MIN = 64 << 10, //  with smaller buffers writes would be tiny
+    BUCKETS_UNKNOWN = 64,               //  if the source does not know its size
     SPARE_BYTES = 64 << 10,             //  journals, folders, the index's note and what it is rounded up to
     BUCKET_MORE = 4,                    //  a bucket may be larger than the mean, by such a part
     TILED_MORE = 8                      //  tiled files may be larger, by such a part
@@ -119,7 +120,8 @@ s_has_entries (const packing_t *self)
     return rc;
 }
 
-//  What is in it: 0, the journal is read if there is one (pass 0: none); or why it cannot be the target.
+//  Examines its content: 0, and reads the journal if there is one (pass 0: none); or why it cannot be the
+//  target.
 static int
 s_inspect (packing_t *self)
 {
@@ -142,7 +144,7 @@ s_inspect (packing_t *self)
         "folder, or one that is not there", target);
 }
 
-//  Makes what is not there yet.
+//  Makes what is missing.
 static int
 s_make_target (packing_t *self)
 {
@@ -162,7 +164,7 @@ s_make_target (packing_t *self)
         if (rc == 0 && self->target_fd < 0)
             rc = packing_fail_file (self, -ENOENT, "open", "");
         if (rc == 0)
-            rc = s_inspect (self);      //  it may have come meanwhile
+            rc = s_inspect (self);      //  it may have been made meanwhile
         if (rc == 0 && self->journal.pass == 0 && s_is_there (self->target_fd, PACK_INDEX_NAME))
             rc = packing_fail (self, -EEXIST, "'%.600s' has become a pack meanwhile: choose another folder",
                 self->options->target);
@@ -177,7 +179,7 @@ s_make_target (packing_t *self)
     return rc;
 }
 
-//  Whether path, or its parent where it is not there, is this folder or below it.
+//  Whether path, or its parent if it does not exist, is this folder or below it.
 static bool
 s_is_in (const char *path, const char *folder)
 {
@@ -205,7 +207,7 @@ s_is_in (const char *path, const char *folder)
     }
 }
 
-//  A pack in its own source would be a class of it the next time.
+//  A pack in its own source would be a class the next time.
 static int
 s_check_overlap (const packing_t *self)
 {
@@ -263,7 +265,7 @@ s_begin (packing_t *self)
     return 0;
 }
 
-//  What was begun has these already.
+//  A resumed packing has these already.
 static int
 s_check_wishes (const packing_t *self, uint64_t seed, uint32_t chunk_samples)
 {
@@ -309,7 +311,7 @@ packing_tile_is_good (uint32_t tile)
     return pixels <= PACKING_TILE_MOST && (pixels != PACKING_TILE_OFF || tile == PACKING_TILE_OFF);
 }
 
-//  Whether to tile is not to change in the middle, nor can it be asked of who cannot do it.
+//  Tiling must not change in the middle, and needs a caller that can do it.
 static int
 s_check_tile (const packing_t *self)
 {
@@ -335,8 +337,8 @@ s_check_journal (const packing_t *self)
     return rc? rc: s_check_tile (self);
 }
 
-//  What pass 1 and the index take beside the samples, and what is rounded up to whole blocks.  Of tar files
-//  nobody knows how many samples they have; what they have around each is more than this.
+//  Bytes of pass 1 and the index beside the samples, and of rounding up to whole blocks.  The number of
+//  samples in tar files is unknown; a tar's own bytes for each sample are more than this.
 static uint64_t
 s_beside_bytes (const packing_t *self, uint64_t bytes)
 {
@@ -351,8 +353,8 @@ s_beside_bytes (const packing_t *self, uint64_t bytes)
         + SPARE_BYTES;
 }
 
-//  Refuses now what would end in the middle.  Buckets go as volumes come, so that it takes the data once, and
-//  one bucket, which is some samples more than an equal part.
+//  Refuses now a packing that would run out of space.  Buckets are deleted as volumes grow, so it takes the
+//  data once, and one bucket, which is some samples more than an equal part.
 static int
 s_check_space (const packing_t *self)
 {
@@ -375,7 +377,7 @@ s_check_space (const packing_t *self)
         (double) needed / (1 << 20));
 }
 
-//  Nothing was begun: no folder is left that says so.  What others put into it stays, and it too.
+//  Nothing was begun: removes the folder.  If it holds other files, they and the folder stay.
 static void
 s_leave (packing_t *self)
 {
@@ -385,7 +387,7 @@ s_leave (packing_t *self)
         rmdir (self->options->target);
 }
 
-//  The target is ready, and the source stands where the table ends.
+//  Makes the target ready, and the source skip to where the table ends.
 static int
 s_prepare (packing_t *self)
 {
@@ -416,8 +418,8 @@ s_enter (packing_t *self)
 
 //  -- both passes
 
-//  The source or the options must be others, and no sample is durable: what is there would only be in the
-//  way.
+//  The source or the options must change, and no sample is durable: removes the files, which would only be in
+//  the way.
 static void
 s_forget (packing_t *self)
 {
@@ -450,7 +452,7 @@ s_pass_1 (packing_t *self)
     return packing_journal_save (self);
 }
 
-//  Pass 1 was done before, and the source has been passed over; its end makes the catalogue.
+//  Pass 1 was done before, and the source was skipped; its end makes the catalogue.
 static int
 s_finish_source (packing_t *self)
 {
@@ -461,8 +463,8 @@ s_finish_source (packing_t *self)
         "delete the folder and begin anew", self->options->target);
 }
 
-//  The catalogue and the table speak of the same files; of those that have become others only the catalogue
-//  knows their source's size.
+//  Catalogue and table must describe the same files; for changed files only the catalogue has the source's
+//  size.
 static int
 s_check_catalogue (const packing_t *self, const catalogue_t *catalogue)
 {
@@ -490,7 +492,7 @@ s_file_bytes (const void *context, uint32_t id, size_t field)
     return self->files [id * (size_t) self->journal.field_count + field].bytes;
 }
 
-//  The same data, seed and layout give the same id, so that all of the pack comes out the same.
+//  The same data, seed and layout give the same id, so that the whole pack comes out the same.
 static int
 s_make_id (const packing_t *self, const catalogue_t *catalogue, packing_plan_t *plan)
 {
@@ -501,7 +503,7 @@ s_make_id (const packing_t *self, const catalogue_t *catalogue, packing_plan_t *
     XXH3_128bits_reset (hash);
     XXH3_128bits_update (hash, catalogue_fingerprint (catalogue), 32);
     XXH3_128bits_update (hash, numbers, sizeof numbers);
-    if (self->journal.tile)             //  else the id is what it was before there was tile
+    if (self->journal.tile)             //  otherwise the id is as before tile existed
         XXH3_128bits_update (hash, &self->journal.tile, sizeof self->journal.tile);
     XXH3_128bits_update (hash, plan->checksums, self->file_count * sizeof *plan->checksums);
     XXH128_canonical_t canonical;
@@ -539,7 +541,7 @@ s_clear_plan (packing_plan_t *plan)
     free (plan->checksums);
 }
 
-//  PACKING goes, the journal before what it speaks of.  What else someone put there stays.
+//  Removes PACKING, the journal before the files that it lists.  Other files there stay.
 static int
 s_clean (const packing_t *self)
 {
@@ -599,7 +601,7 @@ s_pass_2 (packing_t *self)
     return rc;
 }
 
-//  A pack that needs nothing more: what it says of itself.
+//  A finished pack: its own figures.
 static int
 s_tell_finished (packing_t *self)
 {

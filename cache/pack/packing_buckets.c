@@ -1,9 +1,9 @@
 /*  packing_buckets.c -- pass 1: every sample of the source goes to the bucket of its key.
  *
  *  happy path:  each bucket has a buffer of equal size; a full one is appended to its file.  After so many
- *               bytes all are made durable, the table too, and then the journal says so.
- *  failure:     what is behind the journal's word is cut off when the packing goes on.
- *  on stop:     the same as after so many bytes, so that nothing that was read has to be read again.
+ *               bytes all files and the table are made durable, and then the journal.
+ *  failure:     everything beyond the journal's figures is cut off when the packing is resumed.
+ *  on stop:     the same as after so many bytes, so that nothing has to be read again.
  */
 #include "packing_state.h"
 
@@ -89,7 +89,7 @@ s_put (filling_t *self, bucket_t *bucket, const uint8_t *bytes, size_t size)
     return 0;
 }
 
-//  All that was read becomes durable, then the journal's.
+//  Makes everything read so far durable, then the journal.
 static int
 s_sync (filling_t *self)
 {
@@ -131,7 +131,7 @@ s_open_bucket (filling_t *self, bucket_t *bucket, uint64_t bytes)
     return 0;
 }
 
-//  The files, cut to what the table says that they hold.
+//  Opens the files, cut to their sizes by the table.
 static int
 s_open_buckets (filling_t *self)
 {
@@ -181,7 +181,7 @@ s_close (filling_t *self)
 
 //  -- samples
 
-//  What cannot be packed, with the figure that lets it be.
+//  Refuses a sample that cannot be packed, with the figure that would allow it.
 static int
 s_check (const packing_t *packing, const pack_item_t *item)
 {
@@ -238,7 +238,7 @@ s_tell (const packing_t *packing)
     options->progress (options->context, &progress);
 }
 
-//  The source ended in an error: what was read is kept, and the sentence is the error's.
+//  The source ended in an error: keeps what was read, and the error's sentence.
 static int
 s_give_up (filling_t *self, int rc)
 {

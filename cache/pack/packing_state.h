@@ -10,7 +10,7 @@
  *      table               packing_file_t of each file, by id, then by field
  *      bucket-00000 ..     the files of its samples, by id, then by field, without gaps: the table says where
  *
- *  What stands behind what the journal says is written over when a packing goes on.
+ *  When a packing is resumed, it overwrites everything beyond the journal's figures.
  */
 #ifndef PACKING_STATE_H
 #define PACKING_STATE_H
@@ -66,14 +66,14 @@ typedef struct {
 
 //  ---- packing_disk.c
 
-//  Writes the sentence and returns rc.  Names come from a disk: what a terminal might obey is blotted out.
+//  Writes the sentence and returns rc.  Names come from a disk: terminal control characters are replaced.
 __attribute__ ((format (printf, 3, 4)))
 int packing_fail (const packing_t *self, int rc, const char *format, ...);
 //  "cannot WHAT 'TARGET/NAME' (why): remedy"
 int packing_fail_file (const packing_t *self, int rc, const char *what, const char *name);
 int packing_fail_memory (const packing_t *self);
 
-//  All of it or -errno; reading beyond the end is -ENODATA.
+//  Reads or writes everything, or -errno; reading beyond the end is -ENODATA.
 int packing_write (int fd, const void *bytes, size_t size, uint64_t offset);
 int packing_read (int fd, void *bytes, size_t size, uint64_t offset);
 
@@ -84,16 +84,16 @@ int packing_journal_save (packing_t *self);
 
 //  Opens the table with the files of journal.samples.  0, or -errno with a sentence.
 int packing_table_open (packing_t *self);
-//  One sample more, in memory.
+//  Adds a sample, in memory.
 int packing_table_add (packing_t *self, const packing_file_t *files);
 //  Makes all samples durable.
 int packing_table_sync (packing_t *self);
 
-//  Of all files of a sample.
+//  Bytes of all files of a sample.
 uint64_t packing_sample_bytes (const packing_t *self, uint32_t id);
-//  Of files [file], in the source: of those that have become others, before.
+//  Size of files [file] in the source, before any change.
 uint64_t packing_source_bytes (const packing_t *self, const catalogue_t *catalogue, size_t file);
-//  Into the result: what became of all files.
+//  Adds to the result how all files were changed.
 void packing_count_marks (packing_t *self, const catalogue_t *catalogue);
 //  "packing/bucket-00000", or without the folder.
 const char *packing_bucket_name (uint32_t bucket, bool with_folder, char name [PACKING_NAME_BYTES]);
@@ -102,7 +102,7 @@ bool packing_is_stopped (const packing_t *self);
 
 //  ---- the passes: 0, or -errno with a sentence.
 
-//  Reads the source to its end.  Begins at journal.samples, which the source has passed.
+//  Reads the source to its end.  Begins at journal.samples; the source has skipped those before.
 int packing_fill_buckets (packing_t *self);
 
 typedef struct {

@@ -1,11 +1,11 @@
 /*  packing_volumes.c -- pass 2: the samples, in the order of their keys, become volumes.
  *
- *  happy path:  a run is as many positions of one bucket as there is memory for.  Its samples are read in the
- *               order of the file (a bucket that fits is one read from begin to end), checked, and written by
- *               key.  Then the volumes are made durable, the journal says how far, and a bucket that is done
- *               with is deleted.
- *  failure:     what is behind the journal's word is cut off and written anew when the packing goes on.  A
- *               bucket that does not hold what was put in is told, never packed.
+ *  happy path:  a run is as many positions of one bucket as fit in memory.  Its samples are read in the order
+ *               of the file (a bucket that fits is one read from begin to end), checked, and written by key.
+ *               Then the volumes are made durable, the journal records the position, and a finished bucket is
+ *               deleted.
+ *  failure:     everything beyond the journal's figures is cut off and written again when the packing is
+ *               resumed.  A damaged bucket is reported, never packed.
  *  on stop:     as after a run.
  */
 #include "packing_state.h"
@@ -37,7 +37,7 @@ typedef struct {
     const packing_plan_t *plan;
     uint64_t *from;                     //  by id: where the sample begins in its bucket
     uint64_t bytes_done, bytes_total;
-    uint32_t position;                  //  the next one that is written
+    uint32_t position;                  //  the next one to write
 
     int bucket_fd;                      //  -1: none
     uint32_t bucket;
@@ -47,10 +47,10 @@ typedef struct {
     size_t place_count, place_limit;
 
     int volume_fd;                      //  -1: none
-    bool has_news;                      //  the target has a file that is not durable as its entry
+    bool has_news;                      //  the target's folder has a new entry that is not durable
     uint32_t volume;
-    uint64_t end;                       //  of what is put, in the volume
-    uint8_t *output;                    //  what is put and not written yet
+    uint64_t end;                       //  of the output, in the volume
+    uint8_t *output;                    //  output not written yet
     size_t output_limit, output_used;
 } writing_t;
 
@@ -70,7 +70,7 @@ s_flush (writing_t *self)
     int rc = packing_write (self->volume_fd, self->output, self->output_used, self->end - self->output_used);
     if (rc)
         return s_fail_volume (self, rc, "write");
-    //  The disk may begin now: what is left to do at the end of a run is less.
+    //  Starts writing to the disk now, so that less is left at the end of a run.
     if (self->output_used)
         sync_file_range (self->volume_fd, (off_t) (self->end - self->output_used), (off_t) self->output_used,
             SYNC_FILE_RANGE_WRITE);
@@ -130,7 +130,7 @@ s_close_volume (writing_t *self)
     return rc;
 }
 
-//  Opens the volume, whose first `end` bytes are good; 0: none, its header is put.
+//  Opens the volume, whose first `end` bytes are good; 0: none, writes its header.
 static int
 s_open_volume (writing_t *self, uint32_t volume, uint64_t end)
 {
@@ -180,7 +180,7 @@ s_write_sample (writing_t *self, uint32_t id, const uint8_t *bytes)
     return 0;
 }
 
-//  The volume with the last durable sample is cut behind it.
+//  Cuts the volume behind the last durable sample.
 static int
 s_go_on (writing_t *self)
 {
@@ -260,7 +260,7 @@ s_add_place (writing_t *self, uint32_t id)
     return 0;
 }
 
-//  As many of the next positions as have room, all of this bucket.
+//  Takes as many of the next positions as fit, all of this bucket.
 static int
 s_choose_run (writing_t *self)
 {
@@ -288,7 +288,7 @@ s_choose_run (writing_t *self)
     return 0;
 }
 
-//  Into memory in the order of the file, neighbours by one read.
+//  Reads them into memory in the order of the file, neighbours by one read.
 static int
 s_read_run (writing_t *self)
 {
@@ -309,7 +309,7 @@ s_read_run (writing_t *self)
     return 0;
 }
 
-//  Whether these are the bytes that pass 1 put there.
+//  Whether these are the bytes that pass 1 wrote.
 static bool
 s_is_sound (const writing_t *self, uint32_t id, const uint8_t *bytes)
 {
@@ -333,7 +333,7 @@ s_tell (const writing_t *self)
         options->progress (options->context, &progress);
 }
 
-//  0 also when stopped on the way: the position says how far.
+//  0 also when stopped in between: see the position.
 static int
 s_write_run (writing_t *self)
 {
@@ -357,7 +357,7 @@ s_journal (writing_t *self)
     return rc? rc: packing_journal_save (self->packing);
 }
 
-//  One run, at the end of which all is durable.
+//  One run, after which everything is durable.
 static int
 s_take_run (writing_t *self)
 {
@@ -413,7 +413,7 @@ s_open (writing_t *self)
     self->output_limit = memory / 8 < OUTPUT_BYTES_MAX? (size_t) memory / 8: OUTPUT_BYTES_MAX;
     self->run_limit = memory - self->output_limit;
     self->output = malloc (self->output_limit);
-    self->run = malloc (self->run_limit);       //  pages that no run needs are never there
+    self->run = malloc (self->run_limit);       //  pages that no run needs are never allocated
     if (!self->output || !self->run)
         return packing_fail (self->packing, -ENOMEM,
             "not enough memory for %llu bytes of samples: give less --memory", (unsigned long long) memory);

@@ -9,7 +9,7 @@
 
 enum { TAR_CATALOGUE_MAGIC = 0x7a2ca7a1, WHOLE_BYTES_MAX = 64 };
 
-//  What a label is made of; by number, those that samples have.
+//  The sources of labels; by number, those that samples have.
 enum { LABEL_CLS, LABEL_TXT, LABEL_JSON, LABELS };
 static const char *const s_label_keys [LABELS] = { "cls", "txt", "json" };
 static const char *const s_label_names [LABELS] = { "label", "txt", "json" };
@@ -30,7 +30,7 @@ struct tar_catalogue {
     lookup_t samples;                   //  by directory and stem
 };
 
-//  One call's: where errors go and what they name.
+//  The context of one call: the place for errors, and their names.
 typedef struct {
     draft_t draft;
     const char *archive;
@@ -183,7 +183,7 @@ tar_catalogue_destroy (tar_catalogue_t **self_p)
 
 //  -- which member is the image
 
-//  Keys of the members that qualify, "jpg, png", or of all where none does.
+//  Keys of the members that qualify, "jpg, png", or of all if none does.
 static void
 s_list_keys (const tar_catalogue_t *self, const call_t *call, bool all, bool end_will_do, char *text,
     size_t size)
@@ -289,7 +289,7 @@ s_add_field (tar_catalogue_t *self, const call_t *call, const char *key)
     return 0;
 }
 
-//  Every mask that was asked for must be there, or a misspelt one would be an image.
+//  Every requested mask must exist, or a misspelt one would become an image.
 static int
 s_check_masks (const tar_catalogue_t *self, const call_t *call)
 {
@@ -313,7 +313,7 @@ s_check_masks (const tar_catalogue_t *self, const call_t *call)
     return 0;
 }
 
-//  The first sample says which fields there are; sorted, so that no member's place in the tar matters.
+//  The first sample determines the fields; sorted, so that the members' order in the tar does not matter.
 static int
 s_make_fields (tar_catalogue_t *self, const call_t *call, size_t image)
 {
@@ -587,8 +587,7 @@ tar_catalogue_add (tar_catalogue_t *self, const char *archive, const tar_member_
 
 //  -- classes
 
-//  How much of the directories' paths is the same, up to a slash or an end; the classes' names begin behind
-//  it.
+//  The length of the directories' common path, up to a slash or an end; the classes' names begin behind it.
 static size_t
 s_common (const catalogue_t *catalogue)
 {
@@ -608,7 +607,7 @@ s_common (const catalogue_t *catalogue)
     return common;
 }
 
-//  Of a directory: where the class's name is in the arena, which moves while names are added.
+//  For a directory: the offset of the class's name in the arena, which moves while names are added.
 typedef struct {
     uint64_t at;
     size_t length;

@@ -33,20 +33,20 @@ typedef struct {
     size_t stem;                        //  and where the first dot of that is
     char key [CATALOGUE_NAME_BYTES_MAX];
     uint64_t size;
-    catalogue_buffer_t data;            //  of size bytes, where it has been read
+    catalogue_buffer_t data;            //  of size bytes, if it has been read
 } tar_member_t;
 
-//  NULL, and error says why: options that cannot be, no memory.  Options are lent for its life.
+//  NULL, and error has the reason: impossible options, no memory.  Options are lent for its life.
 tar_catalogue_t *tar_catalogue_new (const pack_source_options_t *options, char *error);
 void tar_catalogue_destroy (tar_catalogue_t **self_p);
 
-//  Whether a member of this key has to be read even if the sample is passed over.
+//  Whether a member of this key has to be read even if the sample is skipped.
 bool tar_catalogue_needs (const char *key);
 //  One sample more: its members, of one stem.  order [field] is the index of the field's member.  `archive`
 //  is for errors. The number of fields, or -errno and error.
 int tar_catalogue_add (tar_catalogue_t *self, const char *archive, const tar_member_t *members, size_t count,
     size_t order [CATALOGUE_FIELDS_MAX], char *error);
-//  Behind the last sample.
+//  Call it after the last sample.
 int tar_catalogue_finish (tar_catalogue_t *self, char *error);
 uint64_t tar_catalogue_samples (const tar_catalogue_t *self);
 //  Finished; lent.

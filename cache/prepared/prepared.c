@@ -17,7 +17,8 @@ typedef struct {
     size_t bytes_max, outside_bytes;
     size_t bytes, versions;
     uint64_t evictions;
-    bucket_t buckets [2 * BUCKETS];     //  by count: first of what is of use to others only, then of the rest
+    bucket_t buckets [2 * BUCKETS];     //  by count: first versions of use to other accounts only, then the
+                                        //  rest
 } account_t;
 
 _Static_assert (SIZE_MAX / PREPARED_WEIGHT_MAX > (size_t) 1 << 53, "bytes times a weight are a size");
@@ -120,7 +121,7 @@ prepared_destroy (prepared_t **self_p)
         s_empty_account (self, self->accounts [number]);
     for (uint32_t number = 0; number < PREPARED_ACCOUNTS; number++)
         free (self->accounts [number]);
-    assert (self->alive == 0);          //  somebody kept a pin
+    assert (self->alive == 0);          //  a caller kept a pin
     free (self->table);
     self->magic = 0;
     free (self);
@@ -171,8 +172,7 @@ s_bucket_enter (prepared_t *self, version_t *version)
     account->bytes += version->bytes;
 }
 
-//  What a bucket of busier days takes is given back: as consumers come and go, all versions pass through all
-//  counts.
+//  Shrinks a bucket that was larger: as consumers come and go, all versions pass through all counts.
 static void
 s_bucket_shrink (bucket_t *bucket)
 {
@@ -256,15 +256,14 @@ prepared_remove (prepared_t *self, version_t *version)
         s_index_leave (self, version, false);
 }
 
-//  What the account has for its weight, so much more being on it, as something to compare: times the other's
-//  weight.
+//  The account's bytes with so much more on it, times the other's weight: comparable as bytes for weight.
 static size_t
 s_has (const account_t *account, size_t more_bytes, const account_t *other)
 {
     return (account->bytes + account->outside_bytes + more_bytes) * other->weight;
 }
 
-//  The one of its sharers that has least, and would still have less than the account that it is on; or that.
+//  The sharer with the least that would still have less than the version's account; or that account.
 static uint32_t
 s_heir (prepared_t *self, const version_t *version)
 {
@@ -286,7 +285,7 @@ s_heir (prepared_t *self, const version_t *version)
     return heir;
 }
 
-//  One of those that the account can do without best: goes, or goes over to another.
+//  Evicts the version that the account needs least, or moves it to another account.
 static void
 s_relieve (prepared_t *self, account_t *account)
 {
@@ -305,7 +304,7 @@ s_relieve (prepared_t *self, account_t *account)
     s_index_leave (self, unlucky, true);
 }
 
-//  From which the next one goes.
+//  The account that loses the next version.
 static account_t *
 s_furthest_over (prepared_t *self)
 {
@@ -490,8 +489,8 @@ prepared_reserve (prepared_t *self, version_t *version)
         return true;
     if (version->bytes > self->budget_bytes - self->memory_bytes)
         return false;
-    //  Not posix_memalign: what it frees around a block is taken by others, and the next one does not fit
-    //  there again.
+    //  Not posix_memalign: other blocks take the gaps that it frees around a block, and the next one does not
+    //  fit there again.
     version->block = malloc (version->bytes + MEMORY_ALIGNMENT - 1);
     if (!version->block)
         return false;           //  tried again when something is freed
@@ -544,7 +543,7 @@ prepared_account_evictions (const prepared_t *self, uint32_t account)
     return self->accounts [account]? self->accounts [account]->evictions: 0;
 }
 
-//  Returns how much memory its versions have.
+//  Returns the memory of its versions.
 static size_t
 s_check_account (const account_t *account, uint32_t number)
 {

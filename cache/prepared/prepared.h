@@ -15,8 +15,8 @@
  *  versions of no use to the account itself, then the rest, both by RefCnt.  A version that is of use to an
  *  account with less moves to that account instead.
  *  So an account with no more than its part by weight loses no version that is of use to it, whatever happens
- *  on other accounts; other accounts may take the versions that it does not use.  With one account this is
- *  plain RefCnt.
+ *  on other accounts; other accounts may take the space of versions that it does not use.  With one account
+ *  this is plain RefCnt.
  *
  *  Invariants, checked by prepared_check ():
  *    P1  indexed bytes <= limit_bytes <= budget_bytes.
@@ -53,7 +53,7 @@ typedef enum {
     VERSION_BAD                 //  it could not be prepared; out of the index
 } version_state_t;
 
-//  Read-only for the caller but for the last group, which the cache does not look at.
+//  Read-only for the caller except the last group, which the cache ignores.
 typedef struct version {
     //  set at birth
     uint32_t class;
@@ -65,7 +65,7 @@ typedef struct version {
     void *block;
     uint32_t count;
     uint32_t pins;
-    uint32_t account;           //  as long as it is indexed
+    uint32_t account;           //  while it is indexed
     uint64_t sharers;           //  a bit for each account that it is of use to
     uint32_t place;             //  in its bucket
     bool indexed;
@@ -73,28 +73,27 @@ typedef struct version {
     //  the caller's
     version_state_t state;
     bool is_fetched;                            //  WORKING, of plain files: they have been read
-    bool is_shared;                             //  more than one job has used it, and that was told
-    uint64_t maker;                             //  the job that it was scheduled for; 0: nobody has got it
+    bool is_shared;                             //  more than one job has used it, and that was counted
+    uint64_t maker;                             //  the job that it was scheduled for; 0: no job has got it
                                                 //  yet
     uint32_t jobs;                              //  that used it, each once
-    uint64_t served, told;                      //  a bit for each tenant whose jobs used it; of which more
-                                                //  than one did, and that was told
-    uint32_t record;                            //  what places remember of it
-                                                //  (server/broker/model/sharing.h), if its birth is
+    uint64_t served, told;                      //  a bit for each tenant with a job that used it; and for
+                                                //  each with several such jobs, already counted
+    uint32_t record;                            //  its record (server/broker/model/sharing.h), if the
+                                                //  record's birth is
     uint64_t record_birth;                      //  this
     uint64_t seen [PREPARED_JOBS_MAX / 64];     //  jobs that used it
-    void *waiting;                              //  who waits for it
-    uint64_t payers;                            //  tenants that a worker's time for it is charged to; 0: none
-                                                //  has it
-    uint32_t charged_us;                        //  what it was thought to take
-    uint32_t holder;                            //  who has hold of its memory
-                                                //  (server/broker/dispatch/dispatch.c): number + 1; 0: nobody
-    uint64_t ticket;                            //  names it on a reusable set; 0: it is on none
+    void *waiting;                              //  the rows that wait for it
+    uint64_t payers;                            //  tenants charged for the worker's time; 0: no worker has it
+    uint32_t charged_us;                        //  the estimate of a worker's time
+    uint32_t holder;                            //  tenant that holds its memory
+                                                //  (server/broker/dispatch/dispatch.c): number + 1; 0: none
+    uint64_t ticket;                            //  its number in the reusable versions; 0: not among them
     void *raw;                                  //  its sample's compressed bytes
-    struct version *next_raw, *previous_raw;    //  that wait for the same
-    void *resting;                              //  of plain files: they wait to be read again
-                                                //  (server/broker/draw/patience.h)
-    int64_t failed_ms;                          //  when reading them failed first,
+    struct version *next_raw, *previous_raw;    //  versions that wait for the same bytes
+    void *resting;                              //  of plain files: they wait for a retry
+                                                //  (server/broker/fetch/patience.h)
+    int64_t failed_ms;                          //  when reading them first failed,
     uint32_t failures;                          //  and how often since
 } version_t;
 
@@ -106,17 +105,16 @@ typedef struct {
 } prepared_options_t;
 
 prepared_t *prepared_new (const prepared_options_t *options);
-//  Frees every version.  Nothing may be pinned: a pin left is our bug.
+//  Frees every version.  No version may be pinned: a pin left is our bug.
 void prepared_destroy (prepared_t **self_p);
 
-//  Changes what the index may hold (<= budget_bytes), evicting what is too much.
+//  Changes the index's limit (<= budget_bytes), and evicts down to it.
 void prepared_limit (prepared_t *self, size_t limit_bytes);
 
-//  An account's weight (1 .. PREPARED_WEIGHT_MAX; 1 at first) and the most that it may have (SIZE_MAX at
-//  first: as much as there is), evicting what is too much.  Not of PREPARED_NOBODY.
+//  Sets an account's weight (1 .. PREPARED_WEIGHT_MAX; 1 at first) and its limit (SIZE_MAX at first: none),
+//  and evicts down to it.  Not for PREPARED_NOBODY.
 void prepared_account (prepared_t *self, uint32_t account, uint32_t weight, size_t bytes_max);
-//  Bytes that the account has the use of outside of the index: they count where accounts are compared, and
-//  nowhere else.
+//  Bytes that the account uses outside the index: they count only where accounts are compared.
 void prepared_account_outside (prepared_t *self, uint32_t account, size_t outside_bytes);
 size_t prepared_account_bytes (const prepared_t *self, uint32_t account);
 size_t prepared_account_outside_bytes (const prepared_t *self, uint32_t account);
@@ -126,27 +124,26 @@ bool prepared_account_fits (const prepared_t *self, uint32_t account, size_t byt
 //  The indexed versions of a sample, one after the other, in no particular order; NULL: no more.
 version_t *prepared_find (prepared_t *self, uint32_t class, uint32_t id);
 version_t *prepared_find_next (version_t *version);
-//  Enters a version with this count on this account, of use to it, pinned once for the caller, then evicts
-//  what is too much: maybe itself.  bytes <= limit_bytes.
+//  Enters a version with this count on this account, of use to it, pinned once for the caller; then evicts
+//  down to the limit, perhaps this version itself.  bytes <= limit_bytes.
 version_t *prepared_insert (prepared_t *self, uint32_t account, uint32_t class, uint32_t id, uint32_t draw,
     size_t bytes, uint32_t count);
-//  Whether a version of so many bytes would be entered on this account without anything being evicted.
+//  Whether a version of so many bytes could be entered on this account without an eviction.
 bool prepared_has_room (const prepared_t *self, uint32_t account, size_t bytes);
 //  Takes it out of the index at once, without counting an eviction.  Frees it if it is not pinned.
 void prepared_remove (prepared_t *self, version_t *version);
 //  Changes an indexed version's count by +1 or -1.
 void prepared_count (prepared_t *self, version_t *version, int change);
 
-//  Says whom an indexed version is of use to, and puts it on this account, which it must fit on if it is
-//  another.
+//  Sets an indexed version's sharers, and moves it to this account, where it must fit if it is another one.
 void prepared_share (prepared_t *self, version_t *version, uint64_t sharers, uint32_t account);
 
 void prepared_pin (version_t *version);
-//  One pin less.  The version is gone after the last one if it is not indexed.
+//  Removes a pin.  After the last one a version that is not indexed is freed.
 void prepared_unpin (prepared_t *self, version_t *version);
 //  Memory for the version, if the budget has room now (or it has it already).
 bool prepared_reserve (prepared_t *self, version_t *version);
-//  Gives that memory back: nothing came of it.
+//  Gives that memory back unused.
 void prepared_release (prepared_t *self, version_t *version);
 
 //  All indexed versions, in no particular order: calls visit for each.  visit may change counts and
@@ -156,7 +153,7 @@ void prepared_each (prepared_t *self, void (*visit) (void *context, version_t *v
 size_t prepared_memory_bytes (const prepared_t *self);
 size_t prepared_versions (const prepared_t *self);      //  indexed
 uint64_t prepared_evictions (const prepared_t *self);
-//  Of these, of versions that were on this account.
+//  The evictions of versions on this account.
 uint64_t prepared_account_evictions (const prepared_t *self, uint32_t account);
 //  Called when a version has just left the index, evicted or removed, and is still there.  It may be one that
 //  prepared_insert has not returned yet.  left must not change the index.

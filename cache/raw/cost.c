@@ -16,9 +16,8 @@ enum { GAIN = 32, WEIGHT_MAX = 32, FADE = 1000, FIT_MIN = 4, FIT_MAX = 128, MORE
 #define CLIP 3.0f
 #define SPREAD_MIN 0.1f
 
-//  What the anchor counts for, in reads: enough to hold what no read tells, too little to hold out against
-//  ten.
-//  An assumption, which may be off by a factor of a thousand, must not hold out against two.
+//  The anchor's weight, in reads: enough to fix what no read determines, too little to resist ten reads.  An
+//  assumption, which may be off by a factor of a thousand, must yield to two.
 #define ANCHOR_WEIGHT 0.5
 #define ASSUMED_WEIGHT 0.01
 #define ANCHOR_WEIGHT_SERIAL 0.1        //  of that: it is far from known before reads overlap
@@ -69,7 +68,7 @@ s_cell (cost_t *self, uint64_t bytes, uint32_t in_flight)
         COST_DEPTHS - 1];
 }
 
-//  The first reads: one wild one among them must not be what the mean begins with.
+//  The first reads: the mean must not begin with an outlier.
 static void
 s_cell_begin (cost_cell_t *cell, float log_seconds)
 {
@@ -120,7 +119,7 @@ typedef struct {
     point_t points [COST_SIZES * COST_DEPTHS];
 } fit_t;
 
-//  What the model's time is over seconds a byte, as a logarithm.
+//  The logarithm of the model's time divided by seconds a byte.
 static double
 s_shape (const point_t *point, double latency_bytes, double part)
 {
@@ -244,7 +243,7 @@ cost_anchor (cost_t *self)
     self->is_anchored = true;
 }
 
-//  ---- what follows
+//  ---- depth and pieces
 
 double
 cost_rate (const cost_t *self, double read_bytes, uint32_t depth)

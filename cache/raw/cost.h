@@ -11,16 +11,15 @@
  *  the source gives d * b / t (b, d) bytes a second (Little's law), and what more depth can give ends at
  *  b / (serial + b / bandwidth).
  *
- *  What a completed read tells therefore depends on its depth: above the knee its time says nothing of the
- *  latency, and at one size and one depth, latency, serial and bandwidth cannot be told apart at all.  So
- *  reads are gathered in *cells* of like size and like depth, each with a running, clipped mean of log
- *  seconds (a page cache's hit or a stall of 100 ms among a hundred reads moves it next to nothing), cells
- *  fade as others are observed, and the three numbers are those that fit all cells best, in log seconds, with
- *  what the probe or the assumption said as one cell more: what the reads do not tell stays as it was.
+ *  What a completed read tells therefore depends on its depth: above the knee its time does not depend on the
+ *  latency, and at one size and one depth, latency, serial and bandwidth cannot be separated at all.  So
+ *  reads are gathered in *cells* of similar size and depth, each with a running, clipped mean of log seconds
+ *  (a page cache's hit or a stall of 100 ms among a hundred reads hardly moves it).  Cells fade as others are
+ *  observed.  The three numbers are those that fit all cells best, in log seconds, with the probe or the
+ *  assumption as one more cell: what the reads do not determine stays as it was.
  *
  *  Measured at start by a few reads (cost_probe), then kept up to date by every read that is done
- *  (cost_observe).  A setting of the user's stands above what is measured.
- *  Owner: one thread.
+ *  (cost_observe).  A user's setting overrides the measurement.  Owner: one thread.
  */
 #ifndef COST_H
 #define COST_H
@@ -41,22 +40,22 @@ typedef struct {
 } cost_cell_t;
 
 typedef struct {
-    double latency_seconds;             //  of a read alone, beside its bytes
-    double serial_seconds;              //  for each read, that no depth hides
+    double latency_seconds;             //  of a single read, without its bytes
+    double serial_seconds;              //  for each read, not hidden by any depth
     double bytes_per_second;
-    uint64_t observed;                  //  reads that it rests on
-    uint32_t depth_set;                 //  by the user; 0: not
+    uint64_t observed;                  //  reads behind the estimate
+    uint32_t depth_set;                 //  by the user; 0: not set
     //  the model's
     double anchor_latency, anchor_serial, anchor_bandwidth;         //  assumed or probed
-    bool is_anchored;                   //  they are known, and not assumed
+    bool is_anchored;                   //  the anchor is known, not assumed
     uint64_t fitted;                    //  value of `observed` at the last fit
     uint32_t asked;                     //  times that the next depth was
     cost_cell_t cells [COST_SIZES] [COST_DEPTHS];
 } cost_t;
 
-//  Beginning: what is assumed of a source that nobody has measured (an SSD).
+//  Beginning: what is assumed of an unmeasured source (an SSD).
 cost_t cost_assumed (void);
-//  The same for a source of which these three are known: latency > 0, 0 < serial <= latency, bandwidth > 0.
+//  The same for a source with these three numbers known: latency > 0, 0 < serial <= latency, bandwidth > 0.
 cost_t cost_known (double latency_seconds, double serial_seconds, double bytes_per_second);
 //  Reads blocks and MiBs of the file at random places, first one after the other, then several at once, past
 //  the page cache where the file system lets it; some 50 ms, where a read takes long some ten of its times,
@@ -68,18 +67,18 @@ int cost_probe (cost_t *self, const char *path, uint32_t limit_ms);
 //  ns; every few reads some 100 us.
 void cost_observe (cost_t *self, uint64_t bytes, uint64_t nanoseconds, uint32_t in_flight);
 
-//  Fits now, and takes what is known now as what holds where reads do not tell; the probe ends with it.
+//  Fits now, and takes the result as the anchor for what reads do not determine; the probe ends with it.
 void cost_anchor (cost_t *self);
 
-//  Reads in flight at which single reads of so many bytes come to 0.95 of what any depth gives, and one more,
-//  for times are never all alike; 1 .. depth_max.
+//  The depth at which single reads of so many bytes reach 0.95 of the best throughput, plus one, because
+//  times vary; 1 .. depth_max.
 uint32_t cost_depth (const cost_t *self, uint64_t read_bytes, uint32_t depth_max);
-//  The same for who reads on and asks again and again: every eighth time it is twice as many, because at one
-//  depth alone reads do not tell whether more would help.
+//  The same for a reader that asks again and again: every eighth time it is twice as many, because reads at a
+//  single depth do not show whether more would help.
 uint32_t cost_next_depth (cost_t *self, uint64_t read_bytes, uint32_t depth_max);
-//  Samples of a piece: the least power of two with which `depth` reads in flight come to 0.95 of the
-//  bandwidth, at least `least`, at most `most`.  pool_samples: what fits in memory; a piece is at most a 32nd
-//  of it (mixing), or `least`.
+//  Samples of a piece: the least power of two with which `depth` reads in flight reach 0.95 of the bandwidth,
+//  at least `least`, at most `most`.  pool_samples: how many fit in memory; a piece is at most a 32nd of
+//  these (mixing), or `least`.
 uint32_t cost_piece (const cost_t *self, double sample_bytes, uint32_t depth, uint64_t pool_samples,
     uint32_t least, uint32_t most);
 //  Whether reading `useful` samples of a piece one by one is cheaper than the whole piece.
@@ -87,7 +86,7 @@ bool cost_prefers_singles (const cost_t *self, uint32_t useful, double sample_by
     uint32_t depth);
 //  Seconds for so many bytes in reads of read_bytes at that depth.
 double cost_seconds (const cost_t *self, uint64_t bytes, uint64_t read_bytes, uint32_t depth);
-//  Bytes a second that reads of read_bytes come to at that depth.
+//  Bytes a second of reads of read_bytes at that depth.
 double cost_rate (const cost_t *self, double read_bytes, uint32_t depth);
 
 #endif

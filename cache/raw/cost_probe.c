@@ -21,11 +21,11 @@ typedef struct {
     uint32_t threads;
     size_t bytes;
     uint32_t reads_min, reads_max;      //  of all threads
-    bool is_wide;                       //  only where the reads before it took hardly longer than a block's
+    bool is_wide;                       //  only if the earlier reads took hardly longer than a block's
 } phase_t;
 
-//  What matters most comes first: limit_ms may end it.  A store with a long latency shows its bandwidth only
-//  to many large reads at once.
+//  The most important phase comes first: limit_ms may end the probe.  A store with a long latency shows its
+//  bandwidth only to many large reads at once.
 static const phase_t s_phases [] = {
     { 1, BLOCK, 2, 16, false }, { 1, 2 * MIB, 1, 8, false }, { 4, 2 * MIB, 4, READS_MAX, false },
     { 4, BLOCK, 8, READS_MAX, false }, { 8, 4 * MIB, 8, 8, true },
@@ -65,7 +65,7 @@ s_now (void)
     return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
 }
 
-//  splitmix64: where to read need not be more random than that.
+//  splitmix64: random enough for places to read.
 static uint64_t
 s_random_below (uint64_t *state, uint64_t bound)
 {
@@ -98,7 +98,7 @@ s_sight (probe_t *self, prober_t *prober, uint32_t read)
 {
     size_t bytes = self->phase->bytes;
     uint64_t offset = s_offset (self, bytes, &prober->random);
-    if (!self->direct)                  //  past the page cache, as well as it can be
+    if (!self->direct)                  //  past the page cache, as far as possible
         posix_fadvise (self->fd, (off_t) offset, (off_t) bytes, POSIX_FADV_DONTNEED);
     uint32_t in_flight = atomic_fetch_add (&self->in_flight, 1) + 1;
     uint64_t begin = s_now ();
@@ -128,7 +128,7 @@ s_run (void *argument)
     return NULL;
 }
 
-//  One of them is this thread; others that cannot be had are done without.
+//  One of them is this thread; threads that cannot be started are left out.
 static int
 s_phase (probe_t *self, const phase_t *phase, cost_t *cost)
 {
@@ -198,7 +198,7 @@ s_open (probe_t *self, const char *path)
     return !S_ISREG (status.st_mode)? -EINVAL: self->size == 0? -ENODATA: 0;
 }
 
-//  0, or -errno; in *cost what was seen.
+//  0, or -errno; *cost: the measurement.
 static int
 s_measure (probe_t *self, cost_t *cost)
 {

@@ -13,7 +13,7 @@ enum { RAW_POOL_MAGIC = 0x72617770, DEVIATIONS = 5 };
 static void *
 s_direct_make (raw_pool_t *pool)
 {
-    return pool;                        //  any address: there is nothing to keep
+    return pool;                        //  any address: there is no state
 }
 
 static void
@@ -296,12 +296,12 @@ raw_pool_sweep (raw_pool_t *self)
     assert (self->magic == RAW_POOL_MAGIC);
     if (self->ops->needs_shrank)
         self->ops->needs_shrank (self->policy);
-    //  What is held: all of it or nothing.
+    //  Samples that are held: either all or none.
     uint32_t index = raw_pool_resident_count (self);
     while (s_holds (self) && index > 0)
         if (s_is_wanted (self, self->residents [--index]))
             return;
-    //  From the end, as the last takes the place of what leaves.
+    //  From the end, because the last takes the place of one that leaves.
     for (index = raw_pool_resident_count (self); index-- > 0;)
         if (!s_is_wanted (self, self->residents [index]))
             raw_pool_discard (self, self->residents [index]);
@@ -316,7 +316,7 @@ raw_pool_limit (raw_pool_t *self, size_t limit_bytes)
     if (self->ops->limit_changed)
         self->ops->limit_changed (self->policy);
     if (shrinks)
-        raw_pool_sweep (self);          //  what nobody needs goes before what somebody does
+        raw_pool_sweep (self);          //  samples that no job needs leave first
     while (self->figures.resident_bytes > limit_bytes)
         raw_pool_discard (self, self->residents [raw_pool_random (self, self->figures.resident)]);
 }

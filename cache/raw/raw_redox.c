@@ -18,7 +18,7 @@ typedef struct {
     bool *lacks;                        //  by chunk: samples; so it shares no slots
     uint64_t *filled;                   //  by virtual chunk: bit o: slot o holds a sample ..
     uint32_t *slots;                    //  .. of this chunk, at v * K + o
-    raw_read_t load;                    //  not asked for yet; count 0: none
+    raw_read_t load;                    //  not yet returned by raw_pool_next; count 0: none
 } redox_t;
 
 static void *
@@ -27,7 +27,7 @@ s_array (size_t count, size_t size)
     return needed_memory (calloc (count, size));
 }
 
-//  As many as the limit has room for.
+//  As many virtual chunks as fit below the limit.
 static uint32_t
 s_fitting (const raw_pool_t *pool, uint32_t chunks)
 {
@@ -39,7 +39,7 @@ s_fitting (const raw_pool_t *pool, uint32_t chunks)
     return count < 1? 1: count > chunks? chunks: (uint32_t) count;
 }
 
-//  All empty.
+//  Empties all slots.
 static void
 s_set_slots (redox_t *self, uint32_t virtual_chunks)
 {
@@ -114,8 +114,8 @@ s_chunk_samples (const redox_t *self, uint32_t chunk)
     return left < self->chunk? left: self->chunk;
 }
 
-//  Whether the chunk's samples lie in slots.  A chunk that lacks samples does no harm where it is the only
-//  one of its virtual chunk.
+//  Whether the chunk's samples lie in slots.  A chunk that lacks samples does no harm if it is the only one
+//  of its virtual chunk.
 static bool
 s_has_slots (const redox_t *self, uint32_t chunk)
 {
@@ -208,9 +208,8 @@ s_bit_after (uint64_t bits, uint32_t place)
     return (uint32_t) __builtin_ctzll (above? above: bits);
 }
 
-//  Every sample of the chunk that is not consumed goes to its slot, if that is empty; that at `first` before
-//  all others, in case there is no room for all, and then those behind it, around: so no offset is better
-//  off.
+//  Every unconsumed sample of the chunk goes to its slot, if that is empty.  In case there is no room for
+//  all, it begins with the sample at `first` and goes around from there: so no offset is favoured.
 static void
 s_load (redox_t *self, uint32_t virtual_chunk, uint32_t chunk, uint32_t first)
 {
@@ -227,8 +226,8 @@ s_load (redox_t *self, uint32_t virtual_chunk, uint32_t chunk, uint32_t first)
         .keep = keep };
 }
 
-//  The chunk that fills most, among those whose sample at the offset is not consumed and accepted; chunks:
-//  there is none.
+//  The chunk that fills the most slots, among those with an unconsumed and accepted sample at the offset;
+//  chunks: none.
 static uint32_t
 s_choose (redox_t *self, uint32_t virtual_chunk, uint32_t offset,
     bool (*accepts) (void *context, uint32_t id), void *context)
@@ -244,7 +243,8 @@ s_choose (redox_t *self, uint32_t virtual_chunk, uint32_t offset,
         if (!(wanted >> offset & 1) || score < best_score
             || !accepts (context, s_id (self, chunk, offset)))
             continue;
-        //  A better one is taken without a draw: so the random numbers are those of the published protocol.
+        //  A better chunk is taken without a random number, so the random numbers are those of the published
+        //  protocol.
         if (score > best_score)
             ties = 1;
         else if (raw_pool_random (self->pool, ++ties) != 0)
@@ -283,7 +283,7 @@ s_has_left (void *policy, uint32_t id)
     self->filled [virtual_chunk] &= ~(UINT64_C (1) << offset);
 }
 
-//  What the chunk has in slots would come later than others from now on: fewer draws come to it.
+//  The chunk's samples in slots would come later than others from now on, because the chunk gets fewer draws.
 static void
 s_dropped (void *policy, uint32_t id)
 {
@@ -296,7 +296,7 @@ s_dropped (void *policy, uint32_t id)
             raw_pool_discard (self->pool, s_id (self, chunk, offset));
 }
 
-//  Small changes are let be: all that is resident would be read again.
+//  Ignores small changes: all residents would be read again.
 static void
 s_limit_changed (void *policy)
 {

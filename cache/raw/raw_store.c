@@ -145,7 +145,7 @@ raw_store_drop (raw_store_t *self, raw_sample_t *sample)
     if (--sample->holds > 0)
         return;
     if (sample->request && sample->request->handed_out)
-        return;                         //  somebody writes its memory: it goes when that is done
+        return;                         //  a reader writes its memory: it is freed when that is done
     if (sample->request)
         s_leave_request (sample);
     s_forget (self, sample);
@@ -179,7 +179,7 @@ s_bring (raw_request_t *request, raw_sample_t *sample)
     sample->request = request;
 }
 
-//  In line, behind the others of its source in its lane.
+//  Queues it behind the others of its source in its lane.
 static void
 s_queue (raw_store_t *self, raw_request_t *request)
 {
@@ -194,7 +194,7 @@ s_queue (raw_store_t *self, raw_request_t *request)
     self->queued++;
 }
 
-//  Before the others.
+//  Queues it before the others.
 static void
 s_queue_first (raw_store_t *self, raw_request_t *request)
 {
@@ -237,7 +237,7 @@ s_is_queued (const raw_sample_t *sample)
     return sample && sample->request && !sample->request->handed_out;
 }
 
-//  A place in line that brings nothing by itself.
+//  A place in the queue that reads nothing by itself.
 static raw_request_t *
 s_new_place (raw_sample_t *sample, uint32_t lane)
 {
@@ -283,7 +283,7 @@ s_take_first (raw_store_t *self, lane_t *lane, uint32_t source)
     self->queued--;
 }
 
-//  The range that the samples left in the request need: what is no longer wanted at its ends is not read.
+//  The range of the samples left in the request: unwanted samples at its ends are not read.
 static void
 s_trim (const raw_store_t *self, raw_request_t *request)
 {
@@ -304,7 +304,7 @@ s_home (raw_store_t *self, const raw_sample_t *sample)
     return &self->lanes [raw_sample_lane (sample)];
 }
 
-//  What is kept for lanes: all that they have not taken of their parts.
+//  The memory kept for lanes: the unused rests of their parts.
 static size_t
 s_kept_bytes (const raw_store_t *self)
 {
@@ -332,7 +332,7 @@ s_bytes (const raw_request_t *request)
     return bytes;
 }
 
-//  What would be kept if the request's samples had memory.
+//  The memory that would be kept if the request's samples had memory.
 static size_t
 s_kept_beside (raw_store_t *self, const raw_request_t *request)
 {
@@ -350,14 +350,14 @@ s_is_waited_for (const lane_t *lane)
     return lane->passed_over >= PASSED_OVER_MAX;
 }
 
-//  Whether there is memory, and what is kept for lanes stays kept.
+//  Whether there is memory without touching the memory kept for lanes.
 static bool
 s_fits (raw_store_t *self, const raw_request_t *request)
 {
     return self->memory_bytes + s_bytes (request) + s_kept_beside (self, request) <= self->budget_bytes;
 }
 
-//  Whether all that it brings would be the lane's, and in its part; or is the first.
+//  Whether all its samples count on the lane and fit into its part; or it is the lane's first request.
 static bool
 s_is_in_part (raw_store_t *self, const lane_t *lane, const raw_request_t *request)
 {
@@ -367,15 +367,15 @@ s_is_in_part (raw_store_t *self, const lane_t *lane, const raw_request_t *reques
     return lane != self->lanes && (lane->bytes == 0 || lane->bytes + s_bytes (request) <= lane->part);
 }
 
-//  Whether there is so much memory; what is larger than all of it is read alone.
+//  Whether there is so much memory; a request larger than the budget is read alone.
 static bool
 s_is_there (const raw_store_t *self, size_t bytes)
 {
     return self->memory_bytes == 0 || self->memory_bytes + bytes <= self->budget_bytes;
 }
 
-//  What is in a lane's part has been kept for it; should others have it for a while, the lane is the first to
-//  get it back.
+//  Memory within a lane's part is kept for it; if others use it for a while, the lane is the first to get it
+//  back.
 static bool
 s_has_memory_for (raw_store_t *self, const lane_t *lane, const raw_request_t *request)
 {
@@ -402,9 +402,9 @@ s_give_memory (raw_store_t *self, raw_request_t *request)
     return all;
 }
 
-//  ---- a sample that stands elsewhere, too
+//  ---- samples with places in several lanes
 
-//  The sample, which another takes out of a tenant's request, keeps its place in line.
+//  Another lane takes the sample out of a tenant's request: the sample keeps its place in the queue.
 static void
 s_leave_place (raw_store_t *self, raw_request_t *request, raw_sample_t *sample)
 {
@@ -423,7 +423,7 @@ s_leave_place (raw_store_t *self, raw_request_t *request, raw_sample_t *sample)
     self->queued++;
 }
 
-//  Takes over all that the other request would bring, and leaves it empty in its lane.
+//  Takes over all samples of the other request, and leaves it empty in its lane.
 static void
 s_take_over (raw_request_t *request, raw_request_t *other)
 {
@@ -432,7 +432,7 @@ s_take_over (raw_request_t *request, raw_request_t *other)
     other->sample_count = 0;
 }
 
-//  By itself, and at the lane's expense.
+//  A request for the sample alone, counted on the lane.
 static void
 s_take_alone (raw_store_t *self, raw_request_t *request, raw_sample_t *sample)
 {
@@ -443,8 +443,8 @@ s_take_alone (raw_store_t *self, raw_request_t *request, raw_sample_t *sample)
     sample->home = request->lane + 1;
 }
 
-//  Whether a lane may take one out of what another would read together; what is alone anyway, in its own
-//  lane, it may.
+//  Whether a lane may take a sample out of another lane's request; always if the sample is alone in its
+//  request.
 static bool
 s_may_take_alone (raw_store_t *self, const lane_t *lane, const raw_sample_t *sample)
 {
@@ -456,7 +456,7 @@ s_may_take_alone (raw_store_t *self, const lane_t *lane, const raw_sample_t *sam
             || s_is_waited_for (lane));
 }
 
-//  False: not now.  What lane 0 would read together is read together, if there is memory for that.
+//  False: not now.  A request of lane 0 is read as a whole, if there is memory for that.
 static bool
 s_fetch (raw_store_t *self, const lane_t *lane, raw_request_t *request, raw_sample_t *sample)
 {
@@ -474,7 +474,7 @@ s_fetch (raw_store_t *self, const lane_t *lane, raw_request_t *request, raw_samp
 
 //  ---- handing out
 
-//  The line's first request that still brings something; NULL: none now.
+//  The line's first request that still has samples; NULL: none now.
 static raw_request_t *
 s_first (raw_store_t *self, lane_t *lane, uint32_t source)
 {
@@ -491,8 +491,8 @@ s_first (raw_store_t *self, lane_t *lane, uint32_t source)
     return request;
 }
 
-//  In lane 0 nothing waits for its turn where there are others: the first one goes behind the rest, so what
-//  has been taken out of requests there is passed and freed.
+//  Beside other lanes no request of lane 0 claims a turn: its first request moves to the end, so that emptied
+//  requests are reached and freed.
 static void
 s_let_pass (raw_store_t *self, uint32_t source)
 {
@@ -510,7 +510,7 @@ s_let_pass (raw_store_t *self, uint32_t source)
     line->last = request;
 }
 
-//  Of these the one whose turn it is.
+//  Of these, the next one in turn.
 static uint32_t
 s_turn (const lane_t *lane, uint64_t sources)
 {
@@ -519,14 +519,14 @@ s_turn (const lane_t *lane, uint64_t sources)
     return (uint32_t) __builtin_ctzll (behind? behind: sources);
 }
 
-//  The lane's next request, if there is memory; NULL: none, or there is not.
+//  The lane's next request, if there is memory; NULL: no request, or no memory.
 static raw_request_t *
 s_next (raw_store_t *self, lane_t *lane)
 {
     raw_request_t *request = NULL;
     uint64_t sources;
     uint32_t source = 0;
-    //  Lines in which nothing brings anything any more are empty then.
+    //  Lines without a request that still has samples are empty after this.
     while ((sources = lane->occupied & ~self->held_back)) {
         source = s_turn (lane, sources);
         request = s_first (self, lane, source);
@@ -540,8 +540,8 @@ s_next (raw_store_t *self, lane_t *lane)
     }
     lane->turn = source;
     if (!request || !s_has_memory_for (self, lane, request) || !s_give_memory (self, request)) {
-        //  What stands in lane 0 alone is wanted by nobody yet; and who has much of his part has something to
-        //  go on with.
+        //  No row waits yet for requests of lane 0 alone; and a lane with much of its part has work to
+        //  continue with.
         bool counts = lane != self->lanes && lane->bytes <= lane->alone;
         lane->passed_over += counts && !s_is_waited_for (lane);
         lane->is_short = true;
@@ -588,7 +588,7 @@ raw_store_next (raw_store_t *self)
     return NULL;
 }
 
-//  By itself, on the lane on which it counts: it is first there, if it has no place in line.
+//  By itself, on the lane on which it counts: first there, if it has no place in the queue.
 static raw_request_t *
 s_read_alone (raw_store_t *self, raw_sample_t *sample)
 {
@@ -604,7 +604,7 @@ s_read_alone (raw_store_t *self, raw_sample_t *sample)
     return request;
 }
 
-//  The sample is in line again: those who have asked for it do so again.
+//  The sample is queued again: also in the lanes that had asked for it.
 static void
 s_ask_again (raw_store_t *self, raw_sample_t *sample)
 {
@@ -613,7 +613,7 @@ s_ask_again (raw_store_t *self, raw_sample_t *sample)
             raw_store_also (self, lane, sample);
 }
 
-//  One of several that could not be read together, or whose bytes were damaged.
+//  One sample of several that could not be read together, or a damaged one.
 static void
 s_read_failed (raw_store_t *self, raw_sample_t *sample, const raw_request_t *failed)
 {
@@ -633,7 +633,7 @@ raw_store_rest (raw_store_t *self, raw_request_t *request)
         s_free_memory (self, request->samples [index]);
 }
 
-//  What nobody holds goes; false: that was all.
+//  Frees samples without a hold; false: no sample is left.
 static bool
 s_forget_unheld (raw_store_t *self, raw_request_t *request)
 {

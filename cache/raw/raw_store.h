@@ -36,7 +36,7 @@
  *  Invariants, checked by raw_store_check ():
  *    R1  memory_bytes is the sum over samples with memory, and <= budget_bytes unless a single request alone
  *        is larger.
- *    R2  a sample without holds is only there while a read that was handed out writes it.
+ *    R2  a sample without holds exists only while a read that was handed out writes it.
  *    R3  an awaited sample is in just one request.
  *    R4  a lane's bytes are those of samples with memory that count on it; the queued requests are those in
  *        lanes.
@@ -69,11 +69,11 @@ typedef struct raw_sample {
     uint8_t *memory;                    //  `bytes` long; NULL until its read is handed out
     uint32_t home;                      //  the lane on which it counts, or will, + 1; 0: it is new
     uint32_t holds;
-    uint64_t asked;                     //  AWAITED: a bit for each lane but the first: raw_store_also was
-                                        //  called
-    uint64_t stands;                    //  the same: it has a place in line there, besides its request's
-    bool was_damaged;                   //  its bytes did not have their checksum once: they are read once
-                                        //  more
+    uint64_t asked;                     //  AWAITED: a bit for each lane but the first that raw_store_also
+                                        //  named
+    uint64_t stands;                    //  a bit for each lane where it has a place in the queue, besides its
+                                        //  request's
+    bool was_damaged;                   //  its checksum was wrong once: it is read once more
     struct raw_request *request;        //  AWAITED: the request that brings it
     struct raw_sample *chain;
     //  the caller's
@@ -94,22 +94,22 @@ typedef struct raw_request {
     int64_t failed_ms;                  //  when it failed first,
     uint32_t failures;                  //  and how often since
     //  the store's
-    bool is_afresh;                     //  it was damaged: not from what the system has in memory
+    bool is_afresh;                     //  it was damaged: do not read it from the page cache
     uint32_t lane;
-    uint32_t also;                      //  a place only: of the sample of this id, + 1, which is elsewhere;
-                                        //  0: it is not
-    bool handed_out;                    //  or at rest
+    uint32_t also;                      //  only a place for a sample in another request: its id + 1; 0: a
+                                        //  real request
+    bool handed_out;                    //  or resting
     struct raw_request *next;
 } raw_request_t;
 
-//  New: nobody has made a request for it.
+//  Whether it is new: no request for it yet.
 static inline bool
 raw_sample_is_new (const raw_sample_t *sample)
 {
     return sample->state == RAW_SAMPLE_AWAITED && !sample->request;
 }
 
-//  On which lane it counts, or will once it has memory; not of a new one.
+//  The lane on which it counts, or will once it has memory; not for a new sample.
 static inline uint32_t
 raw_sample_lane (const raw_sample_t *sample)
 {
@@ -117,56 +117,54 @@ raw_sample_lane (const raw_sample_t *sample)
 }
 
 raw_store_t *raw_store_new (size_t budget_bytes);
-//  Nobody may hold anything, and nothing be handed out.
+//  No sample may be held, and no request handed out.
 void raw_store_destroy (raw_store_t **self_p);
 
-//  The sample, held once more; a new one (AWAITED, no request yet) if it is not here: the caller then makes
-//  the request.
+//  Adds a hold on the sample, and returns it; a new one (AWAITED, no request yet) if it is missing: the
+//  caller then makes the request.
 raw_sample_t *raw_store_hold (raw_store_t *self, uint32_t source, uint32_t id, size_t bytes);
-//  NULL: it is not here.
+//  NULL: the store does not have it.
 raw_sample_t *raw_store_find (const raw_store_t *self, uint32_t source, uint32_t id);
-//  One hold less; without any it goes, its memory and, if that is not handed out, its place in a request.
+//  Removes a hold.  After the last one the sample is freed, with its memory and, unless handed out, its place
+//  in a request.
 void raw_store_drop (raw_store_t *self, raw_sample_t *sample);
 
-//  So much of the budget is the lane's, which is not lane 0 (0 at first); all parts together <= the budget.
-//  Up to alone_bytes of it, what could be read together is not waited for.
+//  Gives the lane, not lane 0, so much of the budget as its part (0 at first); all parts together <= the
+//  budget.  While the lane has less than alone_bytes, it does not wait to read samples together.
 void raw_store_part (raw_store_t *self, uint32_t lane, size_t bytes, size_t alone_bytes);
-//  Whether the sample, which has memory, may keep it on the lane on which it counts: what is kept for others
-//  is there, and that lane does not itself wait for memory for what stands before it.
+//  Whether the sample may keep its memory on its lane: the memory kept for other lanes is free, and the lane
+//  does not wait for memory for earlier requests.
 bool raw_store_has_room (const raw_store_t *self, const raw_sample_t *sample);
-//  Queues one read for new samples, up to RAW_PIECE_MAX.  When it is handed out, its range is from the first
-//  position to the last of those that are still wanted.
+//  Queues one read for new samples, up to RAW_PIECE_MAX.  When it is handed out, its range spans the samples
+//  that are still wanted.
 void raw_store_request (raw_store_t *self, uint32_t lane, uint32_t source, raw_sample_t *const *samples,
     uint32_t count);
-//  The sample, if it is awaited, has a place in this lane's line, too; one whose request is handed out,
-//  should that fail.
-//  Idempotent.
+//  Gives an awaited sample a place in this lane's queue, too; if its request is handed out already, for the
+//  case that it fails.  Idempotent.
 void raw_store_also (raw_store_t *self, uint32_t lane, raw_sample_t *sample);
-//  The sample's memory counts on this lane, whichever brings it, not on the one that does.
+//  The sample's memory counts on this lane, whichever lane reads it.
 void raw_store_count (raw_store_t *self, raw_sample_t *sample, uint32_t lane);
-//  The READY sample's bytes go, though it is held: it is AWAITED again, alone, in the lane on which it
-//  counts; there in its old place in line, or first if that was reached meanwhile.
+//  Frees the READY sample's bytes, though it is held: it is AWAITED again, alone, in the lane on which it
+//  counts; in its old place in the queue, or first if that place was reached meanwhile.
 void raw_store_again (raw_store_t *self, raw_sample_t *sample);
 //  From now on no request of these sources (a bit for each) is handed out: enough of theirs are under way.
-//  Nobody else waits for them.
+//  Other requests do not wait for them.
 void raw_store_hold_back (raw_store_t *self, uint64_t sources);
 //  The next request in turn, its samples with memory, to be carried out; NULL: none, or there is no memory
 //  for it now.
 raw_request_t *raw_store_next (raw_store_t *self);
-//  Nothing goes on that would give memory back: each lane's next request need not leave others what is kept
-//  for them.
+//  Nothing is under way that would give memory back: each lane's next request may use memory kept for others.
 void raw_store_hurry (raw_store_t *self);
-//  It was handed out, and is not to be carried out now: its samples give their memory back.  It is the
-//  caller's, until raw_store_retry.
+//  The request was handed out, and is not carried out now: its samples give their memory back.  The caller
+//  owns it until raw_store_retry.
 void raw_store_rest (raw_store_t *self, raw_request_t *request);
-//  It is at rest, and is the first of its lane now.  False: nobody wants any of its samples any more, and it
-//  was freed.
+//  Makes a resting request the first of its lane.  False: none of its samples is wanted any more, and it was
+//  freed.
 bool raw_store_retry (raw_store_t *self, raw_request_t *request);
-//  It has been carried out, its answer filled in: samples become READY or BAD.  Of several that could not be
-//  read together each is read again by itself, so that damage costs only what it hits; so is one whose
-//  checksum differs, once.
-//  arrived (context, sample) is called for each that is READY or BAD now and held; it must not drop the last
-//  hold of another sample of the request.  Frees the request.
+//  The request has been carried out, with its answer filled in: samples become READY or BAD.  If several
+//  could not be read together each is read again by itself, so that damage costs only the damaged ones; so is
+//  a sample with a wrong checksum, once.  Calls arrived (context, sample) for each held sample that is READY
+//  or BAD now; it must not drop the last hold of another sample of the request.  Frees the request.
 void raw_store_done (raw_store_t *self, raw_request_t *request,
     void (*arrived) (void *context, raw_sample_t *sample), void *context);
 

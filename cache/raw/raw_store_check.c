@@ -3,7 +3,7 @@
 #include "raw_store_state.h"
 #include <assert.h>
 
-//  How many stand in its lines.
+//  How many requests are in its lines.
 static size_t
 s_check_lane (const raw_store_t *self, uint32_t number)
 {

@@ -13,10 +13,10 @@ typedef struct {
 typedef struct {
     line_t lines [RAW_SOURCES_MAX];
     uint64_t occupied;                  //  a bit for each line that is not empty
-    uint32_t turn;                      //  the line that comes first
+    uint32_t turn;                      //  the line that is next
     size_t part, alone, bytes;          //  alone <= part
-    uint32_t passed_over;               //  how often there was no memory for its first one
-    bool is_short;                      //  there was none when it was looked at last
+    uint32_t passed_over;               //  how often there was no memory for its first request
+    bool is_short;                      //  at the last look there was no memory
 } lane_t;
 
 struct raw_store {
@@ -31,8 +31,8 @@ struct raw_store {
     size_t sample_count;
     size_t memory_bytes;
     lane_t lanes [RAW_LANES_MAX];
-    uint32_t lane_count;                //  none from here on has been used
-    uint32_t turn;                      //  the lane that comes first
+    uint32_t lane_count;                //  lanes from here on were never used
+    uint32_t turn;                      //  the lane that is next
     uint64_t held_back;                 //  sources
     size_t queued, handed_out;
 };

@@ -19,18 +19,18 @@ typedef struct {
     size_t piece_bytes_max;
     bool hold;
     uint64_t capacity;                  //  samples that may be resident
-    uint64_t ramp;                      //  and those that may be so yet; <= capacity
+    uint64_t ramp;                      //  samples that the ramp allows now; <= capacity
     uint32_t shift;
-    uint32_t *pieces;                   //  numbers: first those still to come, in no order
+    uint32_t *pieces;                   //  numbers of pieces: first those still to come, in no order
     uint32_t to_come;
     uint32_t cut_first;                 //  the piece being read: its first position ..
-    uint64_t cut_keep;                  //  .. and what of it has become resident and not been told yet
+    uint64_t cut_keep;                  //  .. and its new residents that raw_pool_next has not returned yet
     bool begun;                         //  a pass, since birth or restart
     uint64_t *looked;                   //  by position: its piece has been looked at in this pass
     uint64_t *again;                    //  by position: resident, and stays when it is taken
-    bool found;                         //  something in this pass
-    bool grew;                          //  a need, since this pass began
-    bool quiet;                         //  nothing to be found until a need grows
+    bool found;                         //  found a needed sample in this pass
+    bool grew;                          //  a need has grown since this pass began
+    bool quiet;                         //  no piece has a needed sample until a need grows
 } stream_t;
 
 static uint64_t
@@ -45,7 +45,7 @@ s_ramp_begin (stream_t *self)
     self->ramp = s_least ((uint64_t) RAMP_PIECES * self->piece, self->capacity);
 }
 
-//  Where all samples fit, the last piece need not leave room for one of the largest.
+//  If all samples fit, the last piece need not leave room for one of the largest.
 static void
 s_measure (stream_t *self)
 {
@@ -128,7 +128,8 @@ s_clear_bit (uint64_t *bits, uint32_t position)
 
 //  ---- pieces
 
-//  The pack is cut as a ring, at every place alike: so no sample is nearer to a piece's edge than others.
+//  The pack is cut as a ring, with every cut equally likely: so no sample is nearer to a piece's edge than
+//  others.
 static uint32_t
 s_piece_first (const stream_t *self, uint32_t number)
 {
@@ -158,7 +159,7 @@ s_pass_begin (stream_t *self)
     self->pool->figures.passes++;
 }
 
-//  One of the pieces still to come, each as likely: Fisher and Yates, as it goes.
+//  One of the pieces still to come, each as likely: an incremental Fisher-Yates shuffle.
 static uint32_t
 s_piece_draw (stream_t *self)
 {
@@ -219,7 +220,7 @@ s_low_bits (uint32_t count)
     return count < 64? (UINT64_C (1) << count) - 1: ~UINT64_C (0);
 }
 
-//  What is not told yet of the piece, up to the next break.
+//  The next read of the piece, up to the next break.
 static raw_read_t
 s_cut (stream_t *self)
 {
@@ -240,7 +241,7 @@ s_has_room (const stream_t *self)
         && (self->hold || figures->resident_bytes + self->piece_bytes_max <= figures->limit_bytes);
 }
 
-//  ---- what the pool asks for
+//  ---- the policy's functions
 
 //  Whether there is a piece to look at, in this pass or in the next one, which begins then.
 static bool
@@ -258,7 +259,7 @@ s_pass_goes_on (stream_t *self)
     return true;
 }
 
-//  Pieces that may be looked at in vain: the more, the less there is to draw from.
+//  Pieces that may be looked at in vain: the fewer residents, the more pieces.
 static int
 s_looks (const stream_t *self)
 {
@@ -304,7 +305,7 @@ s_stays (void *policy, uint32_t id, raw_need_t need)
     stream_t *self = policy;
     bool again = s_has_bit (self->again, self->pool->positions [id]);
     s_clear_bit (self->again, self->pool->positions [id]);
-    //  Whoever it was to stay for may have left.
+    //  The job that it was kept for may have left.
     return self->hold || (again && need != RAW_UNNEEDED);
 }
 
@@ -326,10 +327,10 @@ static void
 s_was_drawn (void *policy, uint32_t id, raw_need_t need)
 {
     stream_t *self = policy;
-    assert (self->cut_keep == 0);       //  raw_pool_next was called until there was no more
+    assert (self->cut_keep == 0);       //  raw_pool_next was called until it returned false
     self->ramp = s_least (self->ramp + (self->hold? 2: 1), self->capacity);
     bool resident = raw_pool_is_resident (self->pool, id);
-    //  If a version served it, it is there for the next epoch alone now.
+    //  If a version served it, it stays only for the next epoch now.
     if (resident && need == RAW_NEEDED_NEXT)
         s_clear_bit (self->again, self->pool->positions [id]);
     if (!resident && need != RAW_UNNEEDED)
@@ -361,7 +362,7 @@ s_limit_changed (void *policy)
     stream_t *self = policy;
     s_measure (self);
     self->ramp = s_least (self->ramp, self->capacity);
-    s_needs_grew (self);                //  what leaves for a smaller limit may be needed still
+    s_needs_grew (self);                //  samples that leave for a smaller limit may still be needed
 }
 
 //  The pass that is under way ends: its pieces would be of the old size.

@@ -2,39 +2,36 @@
  *
  *  A *pass* takes the positions as a ring, cuts it at a random place and from there on every `piece` samples,
  *  and looks at each piece once, in uniformly random order, drawn one by one.  So no sample is nearer to an
- *  edge than others, and all are alike.  Looking at a piece: its needed samples that are not resident become
- *  so; if there are any, that is a read, from the first to the last of them; or several, where a break or the
- *  pack's end lies in between.  A resident sample that is needed now and by a next epoch as well is marked to
- *  stay *again* when it is taken, because this pass does not come back.  When all pieces have been looked at,
- *  the next pass begins.
+ *  edge than others.  Looking at a piece makes its needed samples resident that are not: one read from the
+ *  first to the last of them, or several if a break or the pack's end lies in between.  A resident sample
+ *  that is needed now and by a next epoch is marked to stay *again* when it is taken, because this pass does
+ *  not come back.  When all pieces have been looked at, the next pass begins.
  *
- *  Room is counted in samples, not in bytes: else a large sample in memory would leave room for fewer others
- *  and be drawn sooner.  As many fit as sum up to the limit, all but surely (raw_pool_capacity), beside a
- *  piece of the largest ones; and where they do not sum up, a piece waits for that room in bytes: memory is
- *  never above the limit.
+ *  Room is counted in samples, not in bytes: otherwise a large sample in memory would leave room for fewer
+ *  others and be drawn sooner.  The count is such that the samples stay below the limit almost surely
+ *  (raw_pool_capacity), beside a piece of the largest ones.  If they do not, a piece waits for room in bytes:
+ *  memory never exceeds the limit.
  *
- *  Ramp.  The limit is not used at once: else a job's first batch, drawn uniformly from what is resident,
- *  would wait for gigabytes to be read in front of it.  There is room for RAMP_PIECES pieces at first, and
- *  for one sample more with each draw, so that two are read for one drawn, until memory is full.  It begins
- *  anew when nothing is resident and nothing to be read, and goes on where it stands when the limit is
- *  raised.
+ *  Ramp.  The limit is not used at once: otherwise a job's first batch, drawn uniformly from the residents,
+ *  would wait until gigabytes are read.  At first there is room for RAMP_PIECES pieces, and for one sample
+ *  more with each draw, so that two are read for one drawn, until memory is full.  The ramp starts again when
+ *  no sample is resident and none to be read, and continues when the limit is raised.
  *
- *  Hold.  Where all samples fit below the limit, none leaves when it is taken, nor by a sweep while any is
- *  needed: data that fit in memory are read once.  The ramp grows by two samples a draw then, as takes make
- *  no room.
+ *  Hold.  If all samples fit below the limit, none leaves when it is taken, nor by a sweep while any is
+ *  needed: data that fit in memory are read once.  Then the ramp grows by two samples a draw, because takes
+ *  make no room.
  *
- *  What slow jobs leave behind is not given up for others: that would be read again, and nearly as much would
- *  come back with each piece (two jobs on disjoint data, one of them standing still: every second sample of a
- *  piece is its own).
- *  Who should have less is `need`'s to say, which knows the jobs.
+ *  Samples of slow jobs are not evicted for others: they would be read again, and nearly as many would come
+ *  back with each piece (two jobs on disjoint data, one of them stopped: every second sample of a piece is
+ *  its own).  `need`, which knows the jobs, decides which job gets less.
  *
  *  Cost.  Looking at a piece asks `need` of its samples.  A call of raw_pool_next looks at no more than LOOKS
  *  pieces in vain (LOOKS_FEW while less is resident than RAMP_PIECES pieces, LOOKS_STARVING while nothing
- *  is), so a draw costs some hundreds of look-ups where nearly nobody needs anything, at most some thousands,
- *  and one piece's else.  Memory is thus filled for jobs that need 1 % of a pack or more; from 0.1 % on some
- *  RAMP_PIECES pieces are there to draw from, below that often the last one found alone.  A pass that found
- *  nothing, while no need grew, is the last until one does.  A pass's begin clears a bit a sample.  Memory: 4
- *  bytes a piece, two bits a sample.
+ *  is), so a draw costs some hundreds of look-ups if jobs need hardly any samples, at most some thousands,
+ *  and otherwise those of one piece.  So memory is filled for jobs that need 1 % of a pack or more; from 0.1
+ *  % on there are some RAMP_PIECES pieces to draw from, below that often only the last one found.  After a
+ *  pass that found nothing, while no need grew, the next begins when a need grows.  A pass's begin clears a
+ *  bit a sample.  Memory: 4 bytes a piece, two bits a sample.
  *
  *  Owner: the broker's thread.
  */
@@ -42,6 +39,6 @@
 #define RAW_STREAM_H
 #include "raw_pool_state.h"
 
-//  raw_stream_ops in raw_pool_state.h is all that others see.
+//  Other files see only raw_stream_ops in raw_pool_state.h.
 
 #endif

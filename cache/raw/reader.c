@@ -1,4 +1,4 @@
-//  The reader's life, its files, and its two lists; reader_state.h says what the others do.
+//  The reader's life, its files, and its two lists; reader_state.h lists the other files.
 
 #include "reader_state.h"
 
@@ -52,7 +52,7 @@ reader_destroy (reader_t **self_p)
     assert (self->magic == READER_MAGIC);
     assert (self->in_flight == 0 && self->waiting.count == 0 && self->done.count == 0);
     reader_ring_close (self);
-    //  Of a reader that has another's files, these are that one's to close.
+    //  A reader with another reader's files leaves closing to that one.
     for (size_t file = 0; self->file_limit > 0 && file < self->file_count; file++) {
         close (self->files [file].descriptor);
         free (self->files [file].path);
@@ -95,8 +95,7 @@ reader_add (reader_t *self, const char *path, uint32_t *file_p)
     if (descriptor == -EINVAL) {
         direct = false;
         descriptor = s_open (path, 0);
-        //  Ranges come in no order, and each is asked for as a whole: reading ahead of it would be for
-        //  nothing.
+        //  Ranges come in no order, and each is read as a whole: read-ahead would be useless.
         if (descriptor >= 0)
             posix_fadvise (descriptor, 0, 0, POSIX_FADV_RANDOM);
     }
@@ -220,7 +219,7 @@ reader_finish (reader_t *self, reader_request_t *request)
     reader_append (&self->done, request);
 }
 
-//  One after the other: what waits is read here.
+//  Reads the waiting requests here, one after the other.
 static void
 s_plain_wait (reader_t *self, int wake_descriptor)
 {

@@ -2,20 +2,17 @@
  *  there is none.
  *
  *  happy path:     reader_submit .. reader_wait .. reader_take (request, rc 0, bytes there)
- *  failure modes:  a request carries its result; short reads go on where they ended, EINTR and EAGAIN are
- *                  tried again, EIO and ENOMEM READER_TRIES times.  The end of the file before the end of the
+ *  failure modes:  a request carries its result; short reads continue where they ended, EINTR and EAGAIN are
+ *                  retried, EIO and ENOMEM READER_TRIES times.  The end of the file before the end of the
  *                  range, or a sample's file of another size, is -CATALOGUE_CHANGED (not ESTALE, which file
- *                  systems say of what is open).
- *                  A request `is_afresh` opens what it reads from anew first, by its path: a file system that
- *                  was mounted again, or whose server came back, is read on.  What is found there is taken if
- *                  it is the same (its inode, and a file's size); else what is open stays, so that a file
- *                  that took the place of another is not read for it.
- *                  A kernel that refuses io_uring (-ENOSYS, -EPERM, -ENOMEM ..): reads are preadv's, done in
- *                  reader_wait one by one, and reader_mode says so and why.  A file system that refuses
- *                  O_DIRECT, at opening or at the first read: that file is read through the page cache from
- *                  then on.
- *                  A ring that fails later (a sandbox, no memory): what it holds is waited for, and preadv
- *                  goes on.
+ *                  systems return for open files).  A request `is_afresh` first opens its file again, by its
+ *                  path, so that reading continues after a file system was remounted, or its server came
+ *                  back.  The new descriptor is used if the file is the same (its inode, and a file's size);
+ *                  otherwise the old one stays, so that a replaced file is not read.  A kernel that refuses
+ *                  io_uring (-ENOSYS, -EPERM, -ENOMEM ..): reads are preadv's, done in reader_wait one by
+ *                  one, and reader_mode says so and why.  A file system that refuses O_DIRECT, at opening or
+ *                  at the first read: that file is read through the page cache from then on.  A ring that
+ *                  fails later (a sandbox, no memory): its requests are waited for, and preadv takes over.
  *  on close:       every request must have been taken; reader_cancel shortens the wait.
  *
  *  Ranges of registered files are read whole blocks at a time where the file is open with O_DIRECT: memory
@@ -37,10 +34,10 @@ enum { READER_ALIGN_BYTES = 4096, READER_DEPTH_MAX = 256, READER_TRIES = 3 };
 
 typedef enum { READER_RANGE, READER_FILE } reader_kind_t;
 
-//  How a request stands: the reader's own.
+//  The state of a request; the reader's own.
 typedef struct {
     uint8_t step;                       //  reader_step_t
-    uint8_t tries;                      //  that ended in EIO, or no further
+    uint8_t tries;                      //  that ended in EIO or made no progress
     uint8_t again;                      //  tries that were interrupted, in a row
     bool direct;                        //  the read under way passes the page cache
     int descriptor;                     //  FILE: while it is open
@@ -62,14 +59,15 @@ typedef struct reader_request {
     uint32_t id;
     size_t field;
     catalogue_buffer_t *buffer;
-    bool is_afresh;                     //  it failed, or was damaged: by another descriptor, past the page
+    bool is_afresh;                     //  it failed, or was damaged: use another descriptor, past the page
                                         //  cache
     //  the result
     int rc;                             //  0 or -errno
     size_t skip;                        //  RANGE: the wanted bytes are memory [skip .. skip + bytes)
-    uint64_t read_bytes;                //  what the disk gave: whole blocks, and what was read twice
+    uint64_t read_bytes;                //  bytes read from the disk: whole blocks, repeated reads included
     uint64_t wait_ns;                   //  from the first submission to the kernel to the last completion
-    uint32_t in_flight;                 //  how many were when it was submitted to the kernel, itself included
+    uint32_t in_flight;                 //  reads in flight when it was submitted to the kernel, itself
+                                        //  included
     //  the reader's
     struct reader_request *next;
     reader_progress_t progress;
@@ -79,7 +77,7 @@ typedef struct {
     uint32_t depth;                     //  requests in flight at once, 1 .. READER_DEPTH_MAX
     bool no_ring;                       //  as if the kernel refused io_uring
     bool no_direct;                     //  as if file systems refused O_DIRECT
-    const reader_t *files_of;           //  a reader that has the files, to be destroyed after this one; NULL:
+    const reader_t *files_of;           //  a reader that has the files; destroy it after this one; NULL:
                                         //  reader_add opens them
 } reader_options_t;
 
@@ -95,7 +93,7 @@ bool reader_is_direct (const reader_t *self, uint32_t file);
 //  Room that a range needs: whole blocks around it.
 size_t reader_span (uint64_t offset, size_t bytes);
 
-//  One more request; any number may wait, `depth` are in flight.  They begin in reader_wait and reader_take.
+//  Adds a request; any number may wait, `depth` are in flight.  They begin in reader_wait and reader_take.
 void reader_submit (reader_t *self, reader_request_t *request);
 //  Waits until a request is done or wake_descriptor (-1: none) is readable; returns at once if one is done
 //  already, or if there is nothing in flight and no descriptor.  May return early, after a signal.  A reader
@@ -105,12 +103,12 @@ void reader_wait (reader_t *self, int wake_descriptor);
 reader_request_t *reader_take (reader_t *self);
 //  In flight or waiting.
 size_t reader_pending (const reader_t *self);
-//  What is not in flight yet is done, with -ECANCELED.
+//  Ends requests that are not in flight yet, with -ECANCELED.
 void reader_cancel (reader_t *self);
 //  Changes how many are in flight at once, from now on.
 void reader_set_depth (reader_t *self, uint32_t depth);
 
-//  "io_uring", or "preadv (io_uring: Operation not permitted)"; lent, changes where the ring fails.
+//  "io_uring", or "preadv (io_uring: Operation not permitted)"; lent, changes if the ring fails.
 const char *reader_mode (const reader_t *self);
 bool reader_has_ring (const reader_t *self);
 

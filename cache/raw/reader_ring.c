@@ -3,12 +3,10 @@
  *  happy path:     turn: completions -> reader_advance -> the request's next operation, or done; what waits
  *                  is begun, up to `depth`; all new operations go to the kernel with one call, which also
  *                  waits where it may.
- *  failure modes:  no ring at birth: reader_ring_open says why.  A submission that is refused for want of
- *                  memory is tried again; refused for other reasons, or for too long, the ring is given up:
- *                  what the kernel has is waited for, the rest is read by system calls, and so is all that
- *                  comes.
- *  on close:       nothing is in flight, but perhaps the poll of the wake descriptor, which goes with the
- *                  ring.
+ *  failure modes:  no ring at birth: reader_ring_open says why.  A submission refused for lack of memory is
+ *                  retried.  If it is refused for another reason, or for too long, the ring is given up: the
+ *                  reader waits for the kernel's operations, and does all others by system calls.
+ *  on close:       at most the poll of the wake descriptor is in flight, which ends with the ring.
  *
  *  Every request in flight has at most one operation in the ring, and user data names it; the wake's poll has
  *  0.
@@ -48,7 +46,7 @@ s_probe (struct io_uring *ring)
     return good? 0: -ENOSYS;
 }
 
-//  A sandbox may let the ring be made and refuse its use: better known now than in the middle.
+//  A sandbox may allow the ring's creation and refuse its use: test it now.
 static int
 s_try (struct io_uring *ring)
 {
@@ -109,7 +107,7 @@ reader_ring_register (reader_t *self)
         return;
     for (size_t file = 0; file < self->file_count; file++)
         descriptors [file] = self->files [file].descriptor;
-    //  Refused, they are named by their descriptors, which costs a look-up each time.
+    //  If registration is refused, operations use the descriptors, which costs a look-up each time.
     int rc = io_uring_register_files (&self->ring, descriptors, (unsigned int) self->file_count);
     self->files_registered = rc == 0;
     free (descriptors);
@@ -166,7 +164,7 @@ s_prepare (reader_t *self, reader_request_t *request)
     }
     else
         io_uring_prep_close (entry, request->progress.descriptor);
-    //  What could not be done at once goes to a kernel thread, where it may wait.
+    //  An operation that would block goes to a kernel thread, which may wait.
     if (request->progress.again)
         entry->flags |= IOSQE_ASYNC;
     io_uring_sqe_set_data (entry, request);
@@ -286,7 +284,7 @@ s_enter (reader_t *self, bool wait)
     else
     if ((rc == -EAGAIN || rc == -EBUSY) && ++self->rejection_log < REJECTION_LOG_MAX) {
         struct pollfd item = { .fd = self->ring.ring_fd, .events = POLLIN };
-        poll (&item, 1, 1);             //  what is done gives memory back
+        poll (&item, 1, 1);             //  completed operations give memory back
     }
     else
     if (rc != -EINTR)

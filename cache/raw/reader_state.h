@@ -45,7 +45,7 @@ struct reader {
     uint32_t depth;
     uint32_t in_flight;                 //  begun and not done
     reader_list_t waiting, done;
-    //  the ring, where there is one
+    //  the ring, if there is one
     bool has_ring;
     bool files_registered;
     bool wake_armed;                    //  a poll of wake_descriptor is in the ring
@@ -57,7 +57,7 @@ struct reader {
                                         //  taken it
 };
 
-//  What one read is to do.
+//  The parameters of one read.
 typedef struct {
     uint8_t *memory;
     uint32_t bytes;
@@ -69,15 +69,15 @@ typedef struct {
 
 void reader_append (reader_list_t *list, reader_request_t *request);
 reader_request_t *reader_first (reader_list_t *list);
-//  Begins it: true, and its first operation is to be carried out; false: it is done already.
+//  Begins it: true: carry out its first operation; false: it is done already.
 bool reader_start (reader_t *self, reader_request_t *request);
-//  The request, which was in flight, has its result.
+//  The request in flight has its result.
 void reader_finish (reader_t *self, reader_request_t *request);
 uint64_t reader_now_ns (void);
 
 //  -- reader_step.c
 
-//  True: there is an operation to carry out; false: rc says it all.
+//  True: there is an operation to carry out; false: done, with rc.
 bool reader_begin (reader_t *self, reader_request_t *request);
 //  The operation under way had this result, >= 0 or -errno.  True: there is another to carry out.  Every
 //  result of the ring and of a system call passes through here.
@@ -103,9 +103,9 @@ int reader_ring_open (reader_t *self);
 void reader_ring_close (reader_t *self);
 //  Before the first request: all files are there.
 void reader_ring_register (reader_t *self);
-//  The file's descriptor is of another opening.
+//  The file has a new descriptor.
 void reader_ring_update (reader_t *self, uint32_t file);
-//  Takes what has completed and keeps `depth` in flight.  Never waits.
+//  Takes completed operations and keeps `depth` requests in flight.  Never waits.
 void reader_ring_turn (reader_t *self);
 //  The same until a request is done or the descriptor is readable.
 void reader_ring_wait (reader_t *self, int wake_descriptor);

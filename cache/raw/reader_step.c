@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 enum {
-    AGAIN_MAX = 64,                     //  interruptions in a row that are put up with
+    AGAIN_MAX = 64,                     //  interruptions in a row before it gives up
     READ_BYTES_MAX = 1 << 30            //  of one read; whole blocks
 };
 
@@ -25,8 +25,8 @@ s_file_bytes (const reader_request_t *request)
     return (size_t) catalogue_file_bytes (request->catalogue, request->id, request->field);
 }
 
-//  The file system refuses O_DIRECT.  For all who read it: what is in flight either is through or is refused
-//  as well.
+//  The file system refuses O_DIRECT, for all readers of the file: reads in flight either succeed or are
+//  refused as well.
 static void
 s_leave_direct (reader_file_t *file)
 {
@@ -37,7 +37,7 @@ s_leave_direct (reader_file_t *file)
     }
 }
 
-//  Whether it is open with O_DIRECT though that was left: another thread has opened it anew at that moment.
+//  Whether it is open with O_DIRECT though that was given up: another thread has just opened it again.
 static bool
 s_is_direct_again (const reader_file_t *file)
 {
@@ -46,7 +46,7 @@ s_is_direct_again (const reader_file_t *file)
 }
 
 
-//  -- what is next
+//  -- the next operation
 
 bool
 reader_begin (reader_t *self, reader_request_t *request)
@@ -86,7 +86,7 @@ void
 reader_path (const reader_request_t *request, char *path)
 {
     size_t length = catalogue_path (request->catalogue, request->id, request->field, path, PATH_MAX);
-    assert (length < PATH_MAX);         //  who found the file saw to that
+    assert (length < PATH_MAX);         //  catalogue_open has refused longer paths
 }
 
 int
@@ -129,7 +129,7 @@ reader_next_read (reader_t *self, reader_request_t *request)
 }
 
 
-//  -- what came of it
+//  -- results
 
 //  Whether to try the same once more.
 static bool
@@ -151,14 +151,14 @@ s_take_bytes (reader_request_t *request, int count)
     if (count == 0)
         return -CATALOGUE_CHANGED;
     size_t reached = s_position (request) + (size_t) count;
-    //  Read from the beginning of its block, the last one may end where it ended before: the file ends there.
+    //  A read from the beginning of its block may end where the last one ended: that is the end of the file.
     if (reached <= progress->done)
         return ++progress->tries < READER_TRIES? 1: -CATALOGUE_CHANGED;
     progress->done = reached;
     return reached < s_end (request);
 }
 
-//  The file is read, or will not be.
+//  The file is read, or has failed.
 static bool
 s_leave_file (reader_request_t *request, int rc)
 {
@@ -169,7 +169,7 @@ s_leave_file (reader_request_t *request, int rc)
     return true;
 }
 
-//  Whether what was opened anew is what is open.
+//  Whether the newly opened file is the one that is open.
 static bool
 s_is_same (const reader_t *self, const reader_request_t *request, int descriptor)
 {
@@ -182,8 +182,8 @@ s_is_same (const reader_t *self, const reader_request_t *request, int descriptor
     return status.st_ino == request->catalogue->fields [request->field].root_inode;
 }
 
-//  In place of what is open, under its number: reads that are under way end as they would have.  If it cannot
-//  be opened or is another, the read itself says what is wrong.
+//  Replaces the open file under the same descriptor number: reads under way end as before.  If the file
+//  cannot be opened or is another one, the read itself reports the fault.
 static bool
 s_reopened (reader_t *self, reader_request_t *request, int result)
 {
@@ -247,7 +247,7 @@ reader_advance (reader_t *self, reader_request_t *request, int result)
         return s_opened (request, result);
     if (request->progress.step == READER_READ)
         return s_was_read (self, request, result);
-    //  Closed, whatever the result: trying again might close what someone else has opened since.
+    //  Closed, whatever the result: a second close might hit a file that another thread has opened since.
     request->progress.descriptor = -1;
     return false;
 }
