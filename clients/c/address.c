@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-//  A runtime directory that is set, there, and ours to write to.
+//  A runtime directory that is set, exists, and is ours and writable.
 static const char *
 s_runtime_directory (void)
 {
@@ -43,7 +43,7 @@ address_resolve (const char *given, char address [ADDRESS_BYTES], message_error_
     return true;
 }
 
-//  Needs no --listen to be served.
+//  Whether a server listens here without --listen.
 static bool
 s_is_ordinary (const char *address)
 {
@@ -64,7 +64,7 @@ bool
 address_fail (const char *address, int timeout_ms, message_error_t *error)
 {
     bool ordinary = s_is_ordinary (address);
-    //  A server says nothing to users that it does not serve, so that they learn nothing.
+    //  A server gives users that it does not serve no answer, so that they learn nothing.
     char whom [64] = "";
     if (!strncmp (address, "ipc://", 6))
         snprintf (whom, sizeof whom, ", or it does not serve user %u", (unsigned) geteuid ());

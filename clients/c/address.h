@@ -6,13 +6,13 @@
 
 enum { ADDRESS_BYTES = 512 };
 
-//  given, else $TUREEN_ENDPOINT, else the default: ipc://$XDG_RUNTIME_DIR/tureen/server.sock, or where there
-//  is no usable runtime directory ipc:///tmp/tureen-UID/server.sock.  The server has the same rule
+//  given, or $TUREEN_ENDPOINT, or the default: ipc://$XDG_RUNTIME_DIR/tureen/server.sock, or without a usable
+//  runtime directory ipc:///tmp/tureen-UID/server.sock.  The server has the same rule
 //  (server/transport/endpoint.h).  False: too long, or of a transport that is neither ipc:// nor tcp://.
 bool address_resolve (const char *given, char address [ADDRESS_BYTES], message_error_t *error);
 //  The sentence for "no server answers".  Returns false.
 bool address_fail (const char *address, int timeout_ms, message_error_t *error);
-//  The same at once, where there is none; how: half a sentence (presence.h).
+//  The same for an endpoint without a server, at once; how: half a sentence (presence.h).
 bool address_absent (const char *address, const char *how, message_error_t *error);
 
 #endif

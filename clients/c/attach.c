@@ -21,7 +21,7 @@ struct attach {
 };
 
 //  A socket that has a time limit is interrupted when the process is stopped and goes on, also where no
-//  signal is handled (signal(7)).  Who took that for a failure would go inline, while the server hands the
+//  signal is handled (signal(7)).  Taken for a failure, the client would go inline while the server hands the
 //  ring over.
 static int
 s_connect (attach_t *self, const char *path)

@@ -3,16 +3,15 @@
  *  happy path:   the address space is reserved .. connect, send the token .. 'R' and one descriptor come ..
  *                mapped over the reservation.  From then on the socket is only watched: its end is the
  *                server's.
- *  failure:      before the token was sent, and when the server closes for an answer: nothing is left, the
- *                job can go inline.
- *                The server has the token and does not answer: it may hand the ring over later, and would
- *                take the end of our socket for our death, whatever we had said meanwhile.  After the
- *                descriptor came (a descriptor that is too small, or cannot be mapped): the socket stays
- *                open, because its end would be ours to the server.  Reserving first makes that second case a
- *                broken server's, never a lack of address space.
- *  on close:     attach_close_socket, and attach_destroy once nobody reads the batches any more.
+ *  failure:      before the token was sent, or if the server answers by closing: nothing is left, the job can
+ *                go inline.  The server has the token and does not answer: it may hand the ring over later,
+ *                and would take the end of our socket for the client's death, whatever we sent meanwhile.
+ *                After the descriptor came (it is too small, or cannot be mapped): the socket stays open,
+ *                because the server would take its end for the client's death.  Because the address space is
+ *                reserved first, this second case means a broken server, never a lack of address space.
+ *  on close:     attach_close_socket, and attach_destroy when no thread reads the batches any more.
  *
- *  Owner: the courier, but for the mapped pages, which belong to whoever holds the batch.
+ *  Owner: the courier, except the mapped pages, which belong to the holder of the batch.
  */
 #ifndef ATTACH_H
 #define ATTACH_H
@@ -22,8 +21,8 @@
 
 typedef struct attach attach_t;
 
-//  Blocks: ATTACH_PATIENCE_MS at most until the token is sent, then until the answer is there, answer_ms at
-//  most; more than ATTACH_ANSWER_MS, for which a token is good, would be in vain.  0 and *self_p; or -errno,
+//  Blocks: ATTACH_PATIENCE_MS at most until the token is sent, then answer_ms at most until the answer comes;
+//  more than ATTACH_ANSWER_MS is useless, because the token is valid only so long.  0 and *self_p; or -errno,
 //  and *self_p is NULL or (see above) a socket without a ring; -ETIMEDOUT: no answer.
 enum { ATTACH_PATIENCE_MS = 3000, ATTACH_ANSWER_MS = 10000 };
 int attach_new (attach_t **self_p, const char *path, const char *token, size_t bytes,
@@ -32,9 +31,9 @@ void attach_destroy (attach_t **self_p);
 
 //  The ring's first byte; NULL: no ring.
 uint8_t *attach_data (const attach_t *self);
-//  To be polled; -1 once closed.
+//  Poll it; -1 once closed.
 int attach_socket (const attach_t *self);
-//  After the socket became readable: is the server at its other end gone?
+//  After the socket became readable: whether the server has ended.
 bool attach_is_over (const attach_t *self);
 void attach_close_socket (attach_t *self);
 

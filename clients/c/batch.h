@@ -9,7 +9,7 @@
 #include "wire.h"
 
 #define BATCH_MAGIC 0x42544348u         //  while GIVEN
-#define BATCH_MAGIC_IDLE 0x62746368u    //  while FREE or QUEUED: the user has no business with it
+#define BATCH_MAGIC_IDLE 0x62746368u    //  while FREE or QUEUED: the user must not use it
 
 struct window;
 
@@ -20,10 +20,10 @@ struct tureen_batch {
     batch_state_t state;                //  under the handover's mutex
     //  Set when the job is joined.
     handover_t *handover;
-    struct window *window;              //  that it is one of
+    struct window *window;              //  the window that it belongs to
     const tureen_info_t *info;
     uint64_t *ids;                      //  room for batch_size
-    uint64_t *step;                     //  room for those of all ranks; of a job of one: ids
+    uint64_t *step;                     //  room for the ids of all ranks; with one rank: ids
     uint8_t *ring;                      //  this slot's; NULL: inline, or in no slot
     size_t slot_bytes;
     //  Set by batch_fill.
@@ -31,7 +31,7 @@ struct tureen_batch {
     size_t step_count;
     uint64_t sequence;                  //  the loader's
     uint8_t *data;
-    uint8_t *copy;                      //  inline, where the message lies across alignment
+    uint8_t *copy;                      //  inline, if the message is not aligned
     zmq_msg_t message;                  //  inline; else empty
 };
 

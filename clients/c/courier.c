@@ -13,7 +13,7 @@ enum {
     COURIER_TICK_MS = 1000,             //  the longest sleep; so `consumed` is never older
     COURIER_AWAY_TICK_MS = 100,         //  the same while AWAY, where the user's queue is waited for too
     COURIER_RETRY_MS = 10,              //  when a socket had no room
-    COURIER_BURST = 64                  //  messages read before we look at the rest of the world
+    COURIER_BURST = 64                  //  messages read before other events are handled
 };
 
 static const bool s_allowed [PHASES] [PHASES] = {
@@ -34,7 +34,7 @@ courier_move (courier_t *self, phase_t next)
 //  --------------------------------------------------------------------------
 //  Ends
 
-//  The job cannot be joined: tells the one who waits.
+//  The job cannot be joined: tells the waiting thread.
 static void
 s_refuse (courier_t *self, int rc, const message_error_t *why)
 {
@@ -42,8 +42,8 @@ s_refuse (courier_t *self, int rc, const message_error_t *why)
     courier_move (self, OVER);
 }
 
-//  The job is lost.  Before it was joined the user does not have it yet; when leaving the user does not want
-//  it any more.
+//  The job is lost.  No error before it was joined, because the user does not have the loader yet; nor when
+//  leaving, because the user has given the job up.
 void
 courier_fail (courier_t *self, int rc, const message_error_t *why)
 {
@@ -58,7 +58,8 @@ courier_fail (courier_t *self, int rc, const message_error_t *why)
         courier_move (self, OVER);
 }
 
-//  Says where, and what became of the server.  Our own reasons only; the server's texts stand for themselves.
+//  Adds the address and the state of the server.  Only for our own reasons; the server's texts stay as they
+//  are.
 void
 courier_fail_at (courier_t *self, int rc, const char *what)
 {
@@ -97,7 +98,7 @@ s_send_progress (courier_t *self, const wire_progress_t *progress)
         self->told = *progress;
 }
 
-//  What the user's threads ask.
+//  Sends the question of the user's threads.
 static void
 s_send_question (courier_t *self)
 {
@@ -110,7 +111,7 @@ s_send_question (courier_t *self)
         inquiry_sent (self->inquiry, question.tag);
 }
 
-//  Twice as often as we promised.
+//  Twice as often as promised.
 static void
 s_send_heartbeat (courier_t *self, int64_t now_ms)
 {
@@ -132,8 +133,7 @@ s_take_stream (courier_t *self, uint8_t kind)
         courier_fail_at (self, -EPROTO, why.text);
 }
 
-//  The server has no room for another job at the moment.  False: it was asked often enough, or the time is
-//  up.
+//  The server has no room for another job at the moment.  False: no more tries, or the time is up.
 static bool
 s_ask_again (courier_t *self)
 {
@@ -194,14 +194,14 @@ s_take_message (courier_t *self)
     message_status_t status = message_read_head (self->message.frames, self->message.count, &head, &why);
     if (status == MESSAGE_BROKEN)
         courier_fail_at (self, -EPROTO, why.text);
-    //  A job that is not ours is none of our business: an answer that came late.
+    //  Ignores a message for another job: an answer that came late.
     if (status != MESSAGE_OK || (head.job && self->job && head.job != self->job))
         return;
     bool joining = self->phase == JOINING || self->phase == AWAY;
     if ((head.kind == WIRE_ERROR || head.kind == WIRE_STATUS_REPLY || head.kind == WIRE_EXPLAIN_REPLY)
     &&  inquiry_take (self->inquiry, &head, self->message.frames, self->message.count))
         return;
-    //  Before we have a job, what comes without our tag is of one that we left.
+    //  Before we have a job, a message without our tag is for a job that we left.
     if (joining && head.tag != self->join_tag && (head.job || head.kind != WIRE_ERROR))
         return;
     if (head.kind == WIRE_ERROR || head.kind == WIRE_ENDED)
@@ -214,7 +214,7 @@ s_take_message (courier_t *self)
         s_take_notice (self);
 }
 
-//  Takes what has come, as long as the user's queue has room.
+//  Takes received messages, while the user's queue has room.
 static void
 s_receive (courier_t *self)
 {
@@ -246,9 +246,8 @@ s_check_silence (courier_t *self, int64_t now_ms)
         s_see_loss (self, "the server has been silent for ten heartbeats");
 }
 
-//  The server's end, once the message that may explain it had its time.  While we join, it has come with the
-//  end or not at all;
-//  and by then ZeroMQ must not have connected again, and sent the JOIN once more.
+//  The server's end, after the time for a message that explains it.  While we join, that message comes with
+//  the end or not at all; and a wait would let ZeroMQ connect again and send the JOIN twice.
 static void
 s_check_loss (courier_t *self, int64_t now_ms)
 {
@@ -266,7 +265,7 @@ s_check_loss (courier_t *self, int64_t now_ms)
     }
 }
 
-//  A server that does not let us in says so in the handshake, which ZeroMQ knows of.
+//  A server that does not admit us says so in the handshake, which ZeroMQ reports.
 static void
 s_check_welcome (courier_t *self)
 {
@@ -275,14 +274,14 @@ s_check_welcome (courier_t *self)
     dealer_welcome_t welcome = joining? dealer_welcome (self->dealer, &why): DEALER_WELCOME;
     if (welcome == DEALER_WELCOME)
         return;
-    //  One that has other keys, or none, may be the wrong one, and ours be back in a while.
+    //  A server with other keys, or none, may be the wrong one, and the right one may be back in a while.
     if (welcome == DEALER_SHUT_OUT && self->phase == AWAY)
         courier_postpone (self, why.text);
     else
         courier_fail (self, -EACCES, &why);
 }
 
-//  The time for the answer goes on where it was.
+//  The time for the answer continues.
 static void
 s_check_busy (courier_t *self, int64_t now_ms)
 {
@@ -348,7 +347,7 @@ s_patience_ms (const courier_t *self, int64_t now_ms, bool unsent)
 //  --------------------------------------------------------------------------
 //  The thread
 
-//  Tells the server what the user did; leaves when there is nothing more to want.
+//  Tells the server what the user did; leaves when the job is done.
 static void
 s_tell (courier_t *self, const handover_view_t *view, int64_t now_ms)
 {
@@ -366,7 +365,7 @@ s_tell (courier_t *self, const handover_view_t *view, int64_t now_ms)
     }
 }
 
-//  Sleeps until something happens, and takes note of it.
+//  Sleeps until an event, and notes it.
 static void
 s_poll (courier_t *self, const handover_view_t *view, int64_t now_ms)
 {
@@ -394,7 +393,7 @@ s_poll (courier_t *self, const handover_view_t *view, int64_t now_ms)
     if (ring && items [ring].revents && attach_is_over (self->attach))
         s_see_loss (self, "the server is gone");
     if (dealer && (items [dealer].revents || self->lost_ms))
-        s_receive (self);               //  what came before the end counts
+        s_receive (self);               //  messages before the end count
 }
 
 static void
@@ -438,8 +437,7 @@ s_run (void *argument)
     dealer_message_clear (&self->message);
     dealer_destroy (&self->dealer);
     dealer_end_context (&self->context);
-    //  A server that ended the job, and lives, empties the ring when the socket closes: then that is the
-    //  window's to do.
+    //  A living server that ended the job empties the ring when the socket closes: so the window closes it.
     if (self->attach && self->lost_ms == 0)
         attach_close_socket (self->attach);
     return NULL;
@@ -463,7 +461,7 @@ courier_new (courier_t **self_p, const courier_options_t *options)
     self->rejoin.limit_ms = options->rejoin_ms? options->rejoin_ms: REJOIN_DEFAULT_MS;
     self->stream.handover = options->handover;
     snprintf (self->address, sizeof self->address, "%s", options->address);
-    //  The user's signals are for the user's threads.
+    //  Signals are for the user's threads.
     sigset_t all, before;
     sigfillset (&all);
     pthread_sigmask (SIG_SETMASK, &all, &before);

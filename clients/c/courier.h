@@ -1,29 +1,26 @@
 /*  courier -- a loader's own thread: the one owner of its DEALER socket and of the ring's Unix socket.
  *
  *  happy path:   JOINING: JOIN sent .. JOINED came, ring taken (or INLINE sent) .. RUNNING: batches in,
- *                PROGRESS out .. all had and released, or the user stops: LEAVING: LEAVE sent .. ENDED came
- *                .. OVER.  A rank's JOIN is answered when all are there: until then, JOINING or AWAY, the
- *                server says every second that it waits.
- *  failure:      JOINING: refused, not let in, silent, nonsense: reported to the one who waits, OVER.  Where
- *                the server is only busy, the same is asked again COURIER_BUSY_TRIES times before that, after
- *                longer and longer pauses.
- *                JOINING: the server is gone before it has answered, is ending, or does not listen yet: AWAY,
- *                as below, but with nothing received.
+ *                PROGRESS out .. everything received and released, or the user stops: LEAVING: LEAVE sent ..
+ *                ENDED came .. OVER.  A rank's JOIN is answered when all ranks have joined: until then,
+ *                JOINING or AWAY, the server says every second that it waits.
+ *  failure:      JOINING: refused, not admitted, no answer, an invalid answer: reported to the waiting
+ *                thread, OVER.  If the server is only busy, the courier first repeats the JOIN
+ *                COURIER_BUSY_TRIES times, after ever longer pauses.  JOINING: the server is gone before its
+ *                answer, is ending, or does not listen yet: AWAY, as below, but with nothing received.
  *                RUNNING: the server is gone (its ring socket closed, the connection broke, or inline: silent
- *                for ten heartbeats), is ending, or does not know us any more: AWAY: it is looked for, and
- *                joined again with what was received (rejoin.h) .. RUNNING.  What came before stays readable
- *                meanwhile, and after.
- *                RUNNING: the server ends the job for another reason, or breaks the protocol: FAILED.  As
- *                long as the server lives the sockets stay open, because their end would empty the ring.
- *                AWAY: refused for good, or the time is up: OVER, and the user is told after what was
- *                received.
- *                A rank that has received everything looks for the server as the others do: they cannot go on
- *                without it, and may lack what it has (recent.h).
- *  on close:     courier_destroy after handover_stop: leaves if there is something to leave,
- *                COURIER_LEAVE_MS at most.
+ *                for ten heartbeats), is ending, or does not know us any more: AWAY: the courier looks for a
+ *                server, and joins again from what was received (rejoin.h) .. RUNNING.  Received batches stay
+ *                readable.  RUNNING: the server ends the job for another reason, or breaks the protocol:
+ *                FAILED.  As long as the server lives the sockets stay open, because their end would empty
+ *                the ring.  AWAY: refused permanently, or the time is up: OVER; the user gets the received
+ *                batches, then the error.  A rank that has received everything looks for the server as the
+ *                others do: they cannot continue without it, and may lack steps that it has (recent.h).
+ *  on close:     courier_destroy after handover_stop: leaves the job if there is one, within
+ *                COURIER_LEAVE_MS.
  *
  *  A closed ring socket or connection is a symptom: the message that explains it (ENDED, "stopping") may
- *  still be on its way, so it gets COURIER_GRACE_MS.
+ *  still be on its way, so the courier waits COURIER_GRACE_MS for it.
  */
 #ifndef COURIER_H
 #define COURIER_H
@@ -51,12 +48,12 @@ typedef struct {
     const credentials_t *credentials;   //  copied, and wiped at the courier's end
     int timeout_ms;                     //  for the answer to a JOIN
     int rejoin_ms;                      //  how long to look for a server that is gone; 0: REJOIN_DEFAULT_MS;
-                                        //  below 0: not
+                                        //  below 0: not at all
 } courier_options_t;
 
 //  Starts the thread, with every signal blocked; handover_wait_open tells whether it joined.  0, or -errno.
 int courier_new (courier_t **self_p, const courier_options_t *options) TUREEN_CHECKED;
-//  Joins the thread, which was told to end by handover_stop (or never joined a job).
+//  Ends the thread, after handover_stop (or if it never joined a job).
 void courier_destroy (courier_t **self_p);
 
 #endif

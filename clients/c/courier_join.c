@@ -12,7 +12,7 @@
 //  --------------------------------------------------------------------------
 //  Going on
 
-//  The state of what was received.  False: there is no going on, or no memory.
+//  The state of what was received.  False: the job cannot be resumed, or no memory.
 static bool
 s_describe (const courier_t *self, state_t *state)
 {
@@ -30,8 +30,8 @@ courier_has_joined (const courier_t *self)
     return handover_joined (self->handover) != NULL;
 }
 
-//  Will joining again bring what is missing?  To one that has not joined yet: the job.  To a rank that lacks
-//  nothing: to the others.
+//  Whether joining again helps: a loader that has not joined yet gets its job; a rank that lacks nothing lets
+//  the others continue.
 bool
 courier_can_go_on (const courier_t *self)
 {
@@ -46,7 +46,7 @@ courier_can_go_on (const courier_t *self)
     return fine;
 }
 
-//  Forgets the connection; the next one begins from nothing.
+//  Drops the connection; the next one starts fresh.
 static void
 s_part (courier_t *self)
 {
@@ -58,7 +58,7 @@ s_part (courier_t *self)
     self->told = (wire_progress_t) { .consumed = 0 };
 }
 
-//  The server is gone, and will be looked for.
+//  The server is gone; begins to look for it.
 void
 courier_go_away (courier_t *self, const char *how)
 {
@@ -76,7 +76,7 @@ courier_go_away (courier_t *self, const char *how)
     courier_move (self, AWAY);
 }
 
-//  A try to join again came to nothing.
+//  A try to join again failed.
 void
 courier_postpone (courier_t *self, const char *why)
 {
@@ -92,8 +92,8 @@ courier_wait_for_ranks (courier_t *self, const char *text)
 {
     int patience_ms = self->timeout_ms > COURIER_GATHERING_MS? self->timeout_ms: COURIER_GATHERING_MS;
     self->deadline_ms = dealer_now_ms () + patience_ms;
-    //  Who waits in tureen_loader_new can be told nothing; who knows the server to be gone is told once that
-    //  it is back.
+    //  A thread in tureen_loader_new cannot get a notice; a user that knows of the loss is told once that the
+    //  server is back.
     if (self->phase == AWAY) {
         rejoin_hear (&self->rejoin, text);
         if (!self->gathering && !self->stream.last)
@@ -151,7 +151,7 @@ s_take_transport (courier_t *self, message_joined_t *joined, attach_t **attach_p
     return courier_send (self, WIRE_INLINE)? 0: -EAGAIN;
 }
 
-//  Makes what remembers how far we are, from the state that was given.
+//  Makes the courses, from the given state.
 static int
 s_make_courses (courier_t *self, const tureen_info_t *info, course_t **given_p)
 {
@@ -196,12 +196,12 @@ s_open (courier_t *self, message_joined_t **joined_p, attach_t **attach_p)
 }
 
 //  Protocol: a client that cannot map its ring leaves, and joins again inline; on the same connection, so
-//  that the one is done when the other comes.
+//  that LEAVE is done before the JOIN.
 static void
 s_join_inline (courier_t *self, attach_t **attach_p)
 {
     message_error_t why;
-    //  A rank that left would end the job of the others.
+    //  A rank that leaves would end the job for the other ranks.
     if (joining_world_size (self->joining) > 1) {
         courier_fail_at (self, -EPROTO, "the ring cannot be mapped; ask for TUREEN_INLINE");
         return;
@@ -215,7 +215,7 @@ s_join_inline (courier_t *self, attach_t **attach_p)
         courier_fail_at (self, rc, left? why.text: "the ring cannot be mapped");
 }
 
-//  The server that was looked for is found.
+//  The server is found again.
 static void
 s_come_back (courier_t *self, const tureen_info_t *info, bool again)
 {
@@ -239,8 +239,8 @@ s_run (courier_t *self, const tureen_info_t *info, bool again)
         handover_report (self->handover, 0, NULL);
 }
 
-//  The server has our token and says nothing.  It may hand the ring over yet, to a socket that is closed by
-//  then: the job is of no use.  A new one is joined on another connection.
+//  The server has our token and does not answer.  It may still hand the ring over, to a closed socket: the
+//  job is useless.  Joins a new one on another connection.
 static void
 s_forsake (courier_t *self)
 {
@@ -253,7 +253,7 @@ s_forsake (courier_t *self)
         courier_fail_at (self, -ETIMEDOUT, how);
 }
 
-//  Is it what was asked for, and what was there before?
+//  Whether JOINED is what was asked for, and fits the earlier joining.
 static bool
 s_is_ours (const courier_t *self, const message_joined_t *joined, message_error_t *why)
 {
@@ -302,8 +302,8 @@ courier_take_joined (courier_t *self)
 //  --------------------------------------------------------------------------
 //  Looking for the server
 
-//  The user wants an end while the server is away.  A JOIN that may have been heard is waited for, to leave
-//  its job; one that waits for other ranks has none yet.
+//  The user stops while the server is away.  If a JOIN may have arrived, waits for its answer, to leave its
+//  job; a JOIN that waits for other ranks has no job yet.
 static void
 s_stop_away (courier_t *self, int64_t now_ms)
 {
@@ -323,7 +323,8 @@ courier_seek (courier_t *self, const handover_view_t *view, int64_t now_ms)
         s_stop_away (self, now_ms);
         return;
     }
-    //  Who takes nothing needs no more: else each server that comes and goes would leave a window behind.
+    //  A user that takes nothing needs no new window: otherwise each server that comes and goes would leave
+    //  one behind.
     if (!self->dealer && view->queued > WIRE_SLOTS_MAX)
         self->rejoin.since_ms = now_ms;
     else if (rejoin_is_over (&self->rejoin, now_ms)) {

@@ -15,8 +15,8 @@ struct course {
     uint64_t epoch;
     uint64_t batches;
     uint64_t had;                       //  samples
-    bool resumed;                       //  not all of them by us
-    size_t place;                       //  in the list: so many are behind us
+    bool resumed;                       //  some of them by an earlier job
+    size_t place;                       //  how many places of the list are done
     uint64_t *words;                    //  without a list: one bit an id
 };
 
@@ -57,7 +57,7 @@ course_destroy (course_t **self_p)
     *self_p = NULL;
 }
 
-//  Is every bit of the words one of the data set's samples?
+//  Whether every bit of the words is one of the data set's samples.
 static bool
 s_words_fit (const course_t *self, const course_taken_t *taken)
 {
@@ -73,7 +73,7 @@ bool
 course_resume (course_t *self, uint64_t epoch, uint64_t batches, const course_taken_t *taken)
 {
     assert (self && self->magic == COURSE_MAGIC && taken);
-    //  Where nothing was taken, both forms say the same.
+    //  If nothing was taken, both forms are equal.
     bool fits = taken->count == 0 || (taken->list? self->list && taken->count <= self->list_count:
         !self->list && s_words_fit (self, taken));
     if (!fits)

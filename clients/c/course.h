@@ -1,12 +1,11 @@
 /*  course -- how far a job has come: which samples of the open epoch were had.
  *
- *  There are two of each job: what the courier received (with which it joins again), and what the user was
- *  given (which is the state).  Of a job that gave a list, how far is a place in the list; of every other job
- *  it is a bitmap of ids.
+ *  A job has two: one of the samples that the courier received (with which it joins again), one of those
+ *  given to the user (the state).  For a job with a list the course is a place in the list; for any other job
+ *  a bitmap of ids.
  *
- *  An unreadable sample is never had: in a list, the next place is the nearest one with the id that came, and
- *  those between are behind us.
- *  Owner: one thread at a time.
+ *  An unreadable sample never comes: in a list, the next place is the nearest one with the received id, and
+ *  the places between are skipped.  Owner: one thread at a time.
  */
 #ifndef COURSE_H
 #define COURSE_H
@@ -16,9 +15,9 @@
 
 typedef struct course course_t;
 
-//  What of an epoch is behind a job.
+//  The part of an epoch that a job has had.
 typedef struct {
-    bool list;                          //  count is of a list's places; else of samples, and words say which
+    bool list;                          //  count is of a list's places; false: of samples, which words name
     uint64_t count;
     uint64_t *words;                    //  malloc'ed; NULL: none.  Bit i of word w is id 64 w + i
     size_t word_count;                  //  the last one is not 0
@@ -26,28 +25,27 @@ typedef struct {
 
 void course_taken_clear (course_taken_t *taken);
 
-//  At the beginning of epoch 0.  list: lent, NULL for a job that gave none; samples: of the data set.  NULL:
-//  no memory, or more samples than ids have numbers (2^32).
+//  A course at the beginning of epoch 0.  list: lent, NULL: the job has none; samples: of the data set.
+//  NULL: no memory, or more samples than there are ids (2^32).
 course_t *course_new (const uint64_t *list, size_t list_count, uint64_t samples);
 void course_destroy (course_t **self_p);
 
-//  Goes on where taken says.  False, and nothing is changed: it is of a list and the job has none or the
-//  other way round, or it is beyond the list's or the data's end.
+//  Continues from taken.  False, and nothing is changed: only one of taken and job has a list, or taken is
+//  beyond the end of the list or the data.
 bool course_resume (course_t *self, uint64_t epoch, uint64_t batches, const course_taken_t *taken);
-//  From here on another job goes on where this one was.
+//  From here on another job continues this one.
 void course_go_on (course_t *self);
-//  Samples of a batch were had.  False: an id that is not in the data set, is had already, or is not in what
-//  is left of the list; the others are taken all the same.
+//  Takes the samples of a batch.  False: an id is not in the data set, was taken already, or is not in the
+//  rest of the list; the other ids are taken all the same.
 bool course_take (course_t *self, const uint64_t *ids, size_t count);
 void course_end_batch (course_t *self);
 //  The epoch is over.
 void course_end_epoch (course_t *self);
 
 uint64_t course_epoch (const course_t *self);
-//  Batches that were had of the epoch, by the jobs before this one too.
+//  Batches of the epoch, those of earlier jobs included.
 uint64_t course_batches (const course_t *self);
-//  Likewise samples; false: not known for sure, because the epoch was gone on with (places of a list may be
-//  unreadable).
+//  Likewise samples; false: unknown, because the epoch was resumed (places of a list may be unreadable).
 bool course_samples (const course_t *self, uint64_t *samples_p);
 //  A copy, for course_taken_clear.  False: no memory.
 bool course_taken (const course_t *self, course_taken_t *taken);

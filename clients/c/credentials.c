@@ -55,7 +55,7 @@ s_trim (piece_t piece)
     return piece;
 }
 
-//  40 characters of Z85 that stand for 32 bytes.
+//  40 characters of Z85, for 32 bytes.
 static bool
 s_is_key (const char *text)
 {
@@ -66,7 +66,7 @@ s_is_key (const char *text)
     return is_key;
 }
 
-//  NAME = "KEY", of the section `curve`.
+//  NAME = "KEY", in the section `curve`.
 static const char *
 s_take_key (credentials_t *self, piece_t line)
 {
@@ -88,7 +88,7 @@ s_take_key (credentials_t *self, piece_t line)
     return s_is_key (key)? NULL: "it has a key that is none";
 }
 
-//  is_curve_p: are we in that section?
+//  is_curve_p: whether we are in that section.
 static const char *
 s_take_line (credentials_t *self, piece_t line, bool *is_curve_p)
 {
@@ -150,7 +150,7 @@ s_complain (message_error_t *error, const char *option, const char *path, const 
     return -EINVAL;
 }
 
-//  The text of an open file: how long it is, at most one more than a certificate may be; or -errno.
+//  Reads an open file: returns its length, at most one more than a certificate may have; or -errno.
 static ssize_t
 s_read_all (int file, char text [CREDENTIALS_FILE_BYTES_MAX + 1])
 {
@@ -166,7 +166,7 @@ s_read_all (int file, char text [CREDENTIALS_FILE_BYTES_MAX + 1])
     return (ssize_t) size;
 }
 
-//  NULL, or why not.
+//  NULL, or the fault.
 static const char *
 s_judge (int file, bool is_secret)
 {
@@ -187,7 +187,7 @@ s_read_file (credentials_t *self, const char *path, bool is_secret, const char *
     message_error_t *error)
 {
     char text [CREDENTIALS_FILE_BYTES_MAX + 1];
-    //  Not blocking: it may be a pipe that nobody writes to.
+    //  Not blocking: it may be a pipe without a writer.
     int file = open (path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     const char *reason = file < 0? strerror (errno): s_judge (file, is_secret);
     ssize_t size = reason? 0: s_read_all (file, text);
@@ -217,7 +217,7 @@ s_read_own (credentials_t *self, const char *key, message_error_t *error)
     return rc;
 }
 
-//  A key may look like a path: if there is such a file, it is one.
+//  A key may look like a path: if such a file exists, it is one.
 static int
 s_read_server (credentials_t *self, const char *server_key, message_error_t *error)
 {

@@ -9,8 +9,8 @@
  *          public-key = "...40 characters of Z85..."
  *          secret-key = "..."              in PATH_secret only
  *
- *  Read strictly: what is unclear is refused, and no text that is given tells anything of a file's content.
- *  Owner: whoever read them, who wipes them.  Threads: no state.
+ *  Read strictly: anything unclear is refused, and no text reveals a file's content.  Owner: the caller that
+ *  read them, which wipes them.  Threads: no state.
  */
 #ifndef CREDENTIALS_H
 #define CREDENTIALS_H
@@ -30,17 +30,17 @@ typedef struct {
     char server_key [CREDENTIALS_KEY_CHARS + 1];
 } credentials_t;
 
-//  What a client at that address has: key is the path of its certificate, server_key the server's public key
-//  or the path of its public certificate; NULL and "": $TUREEN_KEY, $TUREEN_SERVER_KEY, else none.  At ipc://
-//  nothing is read, for there the user counts.  0; or -EINVAL with error filled, *self wiped: one without the
-//  other, a file that is missing, damaged or another's to read.
+//  Reads the credentials for that address: key is the path of the client's certificate, server_key the
+//  server's public key or the path of its public certificate; NULL and "": $TUREEN_KEY, $TUREEN_SERVER_KEY,
+//  or none.  For ipc:// nothing is read, because the uid counts.  0; or -EINVAL with error filled, *self
+//  wiped: one without the other, or a file that is missing, damaged or readable by other users.
 int credentials_read (credentials_t *self, const char *key, const char *server_key, const char *address,
     message_error_t *error) TUREEN_CHECKED;
 void credentials_wipe (credentials_t *self);
 bool credentials_are_given (const credentials_t *self);
 
-//  One certificate's text: fills public_key, and secret_key if there is one.  NULL; or what is wrong with it,
-//  static, and *self is wiped.
+//  Parses a certificate: fills public_key, and secret_key if there is one.  NULL; or the fault, static, and
+//  *self is wiped.
 const char *credentials_parse (credentials_t *self, const char *text, size_t size);
 
 #endif

@@ -12,8 +12,8 @@
 
 #define DEALER_MAGIC 0x4445414cu
 
-//  A server that has no use for our handshake may hang up before we have read why, and one that is killed
-//  meanwhile looks the same: so often it is not chance.
+//  A server that refuses our handshake may hang up before we have read why, and a killed server looks the
+//  same: after so many times it is no coincidence.
 enum { DEALER_SILENT_FAILURES_MAX = 3 };
 
 enum {
@@ -29,13 +29,13 @@ struct dealer {
     void *monitor;
     char address [ADDRESS_BYTES];
     char public_key [CREDENTIALS_KEY_CHARS + 1];    //  "": the connection is open
-    //  What the monitor told.
+    //  Events of the monitor.
     bool connected;
     bool lost;
-    bool unreached;                     //  a try to connect failed since that was last asked
-    bool mismatched;                    //  one of the two has keys, and the other none
+    bool unreached;                     //  a try to connect failed since the last query
+    bool mismatched;                    //  only one side has keys
     bool refused;
-    int silent_failures;                //  handshakes that the other side broke off, one after the other
+    int silent_failures;                //  handshakes in a row that the other side broke off
 };
 
 //  Keys, before the socket is connected.
@@ -55,7 +55,7 @@ static int
 s_open (dealer_t *self, void *context, const char *address, const credentials_t *credentials,
     message_error_t *error)
 {
-    //  Of another dealer in this context, that is being closed, ZeroMQ may still know the name.
+    //  ZeroMQ may still have the name of another dealer in this context that is being closed.
     char monitor [64];
     snprintf (monitor, sizeof monitor, "inproc://tureen-monitor-%p-%" PRId64, (void *) self,
         dealer_now_ms ());
@@ -223,7 +223,7 @@ dealer_receive (dealer_t *self, dealer_message_t *message)
     return true;
 }
 
-//  What one event means; value: the kind of error, where it is one of the handshake.
+//  Handles one event; value: the kind of error, for a failed handshake.
 static void
 s_take_event (dealer_t *self, uint16_t number, uint32_t value)
 {

@@ -42,7 +42,7 @@ struct handover {
     char *notices [HANDOVER_NOTICES_MAX];
     size_t notice_count;
     char *unreadable;                   //  JSON; NULL: nothing was told
-    uint64_t unreadable_told;           //  the greatest number of which a notice was made
+    uint64_t unreadable_told;           //  the greatest number in a notice
     handover_figures_t figures;
     bool reported;
     int report_rc;
@@ -128,7 +128,7 @@ handover_set_tell (handover_t *self, void (*tell) (void *context, const char *te
     self->tell_context = context;
 }
 
-//  Under the mutex, but for the user's function.  No other thread takes notices yet.
+//  Under the mutex, except the user's function.  No other thread takes notices yet.
 static void
 s_tell_notice (handover_t *self)
 {
@@ -172,8 +172,7 @@ handover_open (handover_t *self, window_t **window_p, course_t **course_p)
     s_unlock (self);
 }
 
-//  Takes a retired window that is not used any more off the list: the caller's to destroy, once the lock is
-//  gone; else NULL.
+//  Takes an unused retired window off the list, which the caller destroys without the lock; NULL: none.
 static window_t *
 s_forget (handover_t *self, window_t *window)
 {
@@ -222,7 +221,7 @@ handover_report (handover_t *self, int rc, const message_error_t *why)
     s_unlock (self);
 }
 
-//  Appends an entry; the courier has looked for room.
+//  Appends an entry; the courier has checked for room.
 static void
 s_append (handover_t *self, const entry_t *entry)
 {
@@ -320,7 +319,7 @@ handover_look (handover_t *self)
 {
     uint64_t waste;
     ssize_t got = read (self->wakeup, &waste, sizeof waste);
-    (void) got;                         //  nothing there is as good as something
+    (void) got;                         //  an empty counter is fine, too
     handover_view_t view = { 0 };
     s_lock (self);
     window_t *window = self->window;
@@ -433,7 +432,7 @@ s_take (handover_t *self, tureen_batch_t **batch_p)
         self->given++;
         self->figures.batches++;
         self->figures.samples += batch->head.flags & WIRE_BATCH_PADDING? 0: batch->head.count;
-        //  Whether it should have come was the courier's to judge.
+        //  The courier has checked that it should come.
         course_take (self->course, batch->step, batch->step_count);
         course_end_batch (self->course);
     }
@@ -443,7 +442,7 @@ s_take (handover_t *self, tureen_batch_t **batch_p)
             .batches = entry.epoch_end.batches };
         self->over = entry.epoch_end.flags & WIRE_EPOCH_LAST;
     }
-    //  `consumed` alone does not wake the courier: it rides with the next release, or goes when one waits.
+    //  `consumed` alone does not wake the courier: it goes with the next release, or when a thread waits.
     if (was_full || self->over)
         handover_wake (self);
     return entry.batch? TUREEN_BATCH: TUREEN_EPOCH_END;
@@ -463,7 +462,7 @@ handover_take (handover_t *self, tureen_batch_t **batch_p, int timeout_ms)
             event = s_take (self, batch_p);
         else
             event = self->over? TUREEN_END: TUREEN_ERROR;
-        //  More than one thread may wait, and an end is for all of them.
+        //  Several threads may wait, and an end is for all of them.
         if (self->over)
             pthread_cond_broadcast (&self->news);
     }
@@ -494,7 +493,7 @@ void
 handover_stop (handover_t *self)
 {
     s_lock (self);
-    assert (self->given == 0);          //  the caller's: a batch was not released
+    assert (self->given == 0);          //  the caller's mistake: a batch was not released
     self->stopped = true;
     while (self->queue_count) {
         entry_t *entry = &self->queue [self->queue_first];

@@ -1,23 +1,22 @@
 /*  handover -- the one place where the courier (the loader's own thread) and the user's threads meet.
  *
- *  The courier puts what the server sent, the user takes it in that order and gives batches back in any; the
- *  courier looks at what that makes of the job's progress.  One mutex, one condition for those who wait for
- *  the courier, one eventfd to wake it in its poll; no socket is touched here.
+ *  The courier puts what the server sent; the user takes it in that order and gives batches back in any
+ *  order; the courier reads the job's progress from that.  One mutex, one condition for threads that wait for
+ *  the courier, one eventfd to wake the courier in its poll; no socket is touched here.
  *
  *  A batch is one of as many as the window has slots, made once (window.h):
  *      FREE --put--> QUEUED --take--> GIVEN --release--> FREE
- *  Its content is the courier's while FREE, the user's while GIVEN, nobody's between.  Batches in no slot (of
- *  ranks) are the same, but made when they come.
- *  There is one window for each time that the job was joined: the present one, which is put into, and retired
- *  ones that the user has not done with.  All that is queued of a retired one is taken before anything of a
- *  later one.
+ *  Its content is the courier's while FREE and the user's while GIVEN; in between no thread touches it.
+ *  Batches in no slot (of ranks) are the same, but made when they come.  Each joining of the job has a
+ *  window: the present one, which is filled, and retired ones with batches that the user still has.  All
+ *  queued batches of a retired window are taken before any of a later one.
  *
  *  Invariants, under the mutex:
  *    H1  of the present window: released <= consumed <= put; none of the three goes back.
  *    H2  kept has the bits of its GIVEN batches in slots whose sequence is below released, and no others.
  *    H3  the queue has at most HANDOVER_QUEUE_MAX entries; while it is full the courier reads no socket.
- *    H4  what is put after a failure is dropped; what was put before it is still taken.
- *    H5  the course says what was taken off the queue, epoch ends included, and nothing else.
+ *    H4  entries put after a failure are dropped; those put before it are still taken.
+ *    H5  the course has exactly the entries taken off the queue, epoch ends included.
  */
 #ifndef HANDOVER_H
 #define HANDOVER_H
@@ -38,8 +37,8 @@ _Static_assert ((int) HANDOVER_QUEUE_MAX > (int) WIRE_SLOTS_MAX, "a whole window
 
 //  NULL and errno: the system has no descriptor or memory.
 handover_t *handover_new (void);
-//  The notices that come while handover_wait_open waits are given to tell, in that thread, and not kept.
-//  Before any thread is inside.
+//  Passes notices that come while handover_wait_open waits to tell, in that thread, and does not keep them.
+//  Call it before any thread uses the handover.
 void handover_set_tell (handover_t *self, void (*tell) (void *context, const char *text), void *context);
 //  No batch may be GIVEN; no thread may be inside.  Frees the windows and the course.
 void handover_destroy (handover_t **self_p);
@@ -50,9 +49,10 @@ void handover_destroy (handover_t **self_p);
 //  user is given;
 //  taken over the first time, NULL later.
 void handover_open (handover_t *self, struct window **window_p, course_t **course_p);
-//  The job is lost and will be joined again: what was put is still taken.
+//  The job is lost and will be joined again: entries already put are still taken.
 void handover_retire (handover_t *self);
-//  There is nothing to join for: every take is TUREEN_END.  Instead of all else; before any thread is inside.
+//  There is nothing left to join for: every take is TUREEN_END.  Instead of all other calls; before any
+//  thread uses the handover.
 void handover_finish (handover_t *self);
 //  Ends the wait in handover_wait_open: with rc 0 after handover_open, or with -errno and why.
 void handover_report (handover_t *self, int rc, const message_error_t *why);
@@ -65,24 +65,24 @@ void handover_fail (handover_t *self, const message_error_t *why);
 
 typedef struct {
     wire_progress_t progress;
-    bool full;                          //  the queue has no room
+    bool full;                          //  the queue is full
     size_t queued;                      //  entries in it
-    bool leave;                         //  nothing more is wanted: stopped, or all had and released
+    bool leave;                         //  leave the job: stopped, or everything received and released
     bool stop;                          //  handover_stop was called: come to an end
 } handover_view_t;
-//  Takes the wake-up back, then looks.
+//  Clears the wake-up, then reads the state.
 handover_view_t handover_look (handover_t *self);
-//  For the user, who is told it once.
+//  A notice, which the user gets once.
 void handover_put_notice (handover_t *self, const char *text);
-//  So many samples cannot be read: json, taken over, says which.  Text is a notice, if there are more than
-//  were told before.
+//  So many samples cannot be read, listed in json, which is taken over.  text becomes a notice if there are
+//  more than in the last one.
 void handover_put_unreadable (handover_t *self, uint64_t count, char *json, const char *text);
-//  Readable when it is worth a look.
+//  Readable when handover_look has news.
 int handover_descriptor (const handover_t *self);
 
 //  --- For the user's threads.
 
-//  Makes the courier look.
+//  Wakes the courier.
 void handover_wake (handover_t *self);
 //  Waits for handover_report, timeout_ms at most; true: it has come.
 bool handover_wait_report (handover_t *self, int timeout_ms);
@@ -92,18 +92,18 @@ int handover_wait_open (handover_t *self, message_error_t *why);
 //  that has not seen all of `consumed`.
 tureen_event_t handover_take (handover_t *self, tureen_batch_t **batch_p, int timeout_ms);
 void handover_release (handover_t *self, tureen_batch_t *batch);
-//  Asks the courier to come to an end.  Asserts that no batch is GIVEN; queued ones are dropped.
+//  Asks the courier to end.  Asserts that no batch is GIVEN; drops queued ones.
 void handover_stop (handover_t *self);
 tureen_epoch_t handover_epoch (handover_t *self);
 const char *handover_error (handover_t *self);
-//  Of the first window, for as long as the handover is there; NULL before.
+//  JOINED of the first window, lent for the handover's life; NULL before.
 const message_joined_t *handover_joined (const handover_t *self);
-//  The oldest notice that was not told yet, malloc'ed; NULL: none.
+//  The oldest notice that was not given yet, malloc'ed; NULL: none.
 char *handover_take_notice (handover_t *self);
-//  The json that was put last, malloc'ed; none: that of no samples.  NULL: no memory.
+//  The json that was put last, malloc'ed; before any: one without samples.  NULL: no memory.
 char *handover_unreadable (handover_t *self);
 
-//  What the user has been given, and under which run.
+//  What the user has received, and the run.
 typedef struct {
     uint64_t epoch;
     uint64_t batches;

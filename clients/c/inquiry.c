@@ -70,7 +70,7 @@ s_lock (inquiry_t *self)
     assert (rc == 0);
 }
 
-//  Everyone looks again: who waits for an answer, and who for a turn.
+//  Wakes all threads: those that wait for an answer, and those that wait for a turn.
 static void
 s_move (inquiry_t *self, phase_t phase)
 {
@@ -85,7 +85,7 @@ void
 inquiry_post (inquiry_t *self, wire_kind_t kind, const char *text)
 {
     s_lock (self);
-    //  Each asker gives up after a time of its own, so a turn comes.
+    //  Each asking thread has a time limit, so a turn comes.
     while (self->phase != IDLE)
         pthread_cond_wait (&self->news, &self->mutex);
     self->question.kind = kind;

@@ -27,9 +27,9 @@ struct joining {
     uint32_t pool;
     uint32_t world_size;                //  1: no ranks
     uint32_t rank;
-    uint32_t gather_seconds;            //  0: not said
+    uint32_t gather_seconds;            //  0: not given
     int rank_wait_seconds;              //  likewise; below 0: none
-    json_t *root;                       //  of the first JOIN, without what it says of ranks and its frames
+    json_t *root;                       //  of the first JOIN, without ranks and frames
     uint64_t *list;
     size_t list_count;
     uint64_t *subset;                   //  pairs
@@ -64,7 +64,7 @@ s_check_subset (const tureen_options_t *options, message_error_t *error)
 static bool
 s_check_ids (const tureen_options_t *options, message_error_t *error)
 {
-    //  Beside a state the order may be left out: it is the state's.
+    //  With a state the order may be left out: the state has it.
     if (options->order != TUREEN_LIST && !(options->state && options->order == TUREEN_ORDER_DEFAULT))
         return message_fail (error, "options.ids: only with order TUREEN_LIST");
     if (options->subset)
@@ -90,8 +90,7 @@ s_check_pool (const tureen_options_t *options, message_error_t *error)
     return true;
 }
 
-//  What is said of ranks counts for nothing where this process is alone, so that one program does for any
-//  number of them.
+//  The options of ranks are ignored if this process is alone, so that one program serves any number of ranks.
 static bool
 s_check_ranks (const tureen_options_t *options, message_error_t *error)
 {
@@ -148,7 +147,7 @@ s_check (const tureen_options_t *options, message_error_t *error)
 }
 
 //  --------------------------------------------------------------------------
-//  The state: what the options leave open it says, what both say must be the same
+//  The state: it fills in options that were left out; options that both have must agree
 
 static tureen_order_t
 s_order (const tureen_options_t *options, const state_t *state)
@@ -236,11 +235,11 @@ s_set_pipeline (json_t *root, const char *text, message_error_t *error)
 {
     json_t *pipeline = s_pipeline (text, error);
     if (!pipeline && *error->text)
-        return false;                   //  the parser has told
+        return false;                   //  the parser has reported it
     return s_set (root, "pipeline", pipeline, error);
 }
 
-//  Drawn at random for each loader, never stored: two with the same one are one.
+//  Drawn at random for each loader, never stored: identifies the loader.
 static json_t *
 s_instance (void)
 {
@@ -287,7 +286,7 @@ s_make_root (joining_t *self, const tureen_options_t *options, message_error_t *
         return -ENOMEM;
     if (!s_set_all (self->root, self, options, error))
         return -EINVAL;
-    //  What is added by going on takes less than a kilobyte.
+    //  A resumed JOIN is less than a kilobyte longer.
     size_t bytes = json_dumpb (self->root, NULL, 0, JSON_COMPACT);
     if (bytes <= JOINING_JSON_BYTES_MAX - 1024)
         return 0;
@@ -349,7 +348,7 @@ s_add_ids (const joining_t *self, const joining_onward_t *onward, joining_frames
     if (!rc && from && !from->taken.list)
         rc = s_add_frames (frames, names, "taken", WIRE_IDS_WORDS, from->taken.words, from->taken.word_count,
             error);
-    //  Better none than no request.  UNTESTED: one that is so full has 16 million ids.
+    //  Rather without recent steps than no JOIN at all.  UNTESTED: so full a JOIN has 16 million ids.
     size_t recent_frames = (onward->recent_count + JOINING_NUMBERS_MAX - 1) / JOINING_NUMBERS_MAX;
     if (!rc && from && frames->count + recent_frames < WIRE_FRAMES_MAX)
         rc = s_add_frames (frames, names, "recent", WIRE_IDS_RECENT, onward->recent, onward->recent_count,
@@ -357,7 +356,7 @@ s_add_ids (const joining_t *self, const joining_onward_t *onward, joining_frames
     return rc;
 }
 
-//  docs/protocol.md, Going on: the run, its seed and order, and how far it has come.
+//  docs/protocol.md, Going on: the run, its seed and order, and its position.
 static int
 s_set_from (const state_t *from, json_t *root)
 {
@@ -376,7 +375,7 @@ s_set_from (const state_t *from, json_t *root)
     return 0;
 }
 
-//  docs/protocol.md, Ranks: which one this is, and for how long the others are waited for.
+//  docs/protocol.md, Ranks: this rank's number, and how long to wait for the others.
 static int
 s_set_ranks (const joining_t *self, uint32_t gather_seconds, json_t *root)
 {
@@ -392,7 +391,7 @@ s_set_ranks (const joining_t *self, uint32_t gather_seconds, json_t *root)
     return fine? 0: -ENOMEM;
 }
 
-//  Frame 1, once the others are known.
+//  Frame 1, when the other frames are known.
 static int
 s_make_json (const joining_t *self, const joining_onward_t *onward, json_t *names, joining_frames_t *frames)
 {

@@ -1,7 +1,7 @@
 /*  joining -- what a loader asks for: the user's options, checked before anything is sent, and the frames of
  *  a JOIN made of them; of the first one, and of those that go on where a state says.
  *
- *  Owner: who made it; read by any thread.
+ *  Owner: the thread that made it; any thread may read it.
  */
 #ifndef JOINING_H
 #define JOINING_H
@@ -22,25 +22,25 @@ typedef struct {
     message_frame_t frames [WIRE_FRAMES_MAX];
     size_t count;
 } joining_frames_t;
-//  What one JOIN says beside the options; all zero: the first one.
+//  The parameters of one JOIN beside the options; all zero: the first one.
 typedef struct {
-    const state_t *from;                //  where it goes on; NULL: at the beginning
+    const state_t *from;                //  where the job resumes; NULL: at the beginning
     bool inlined;                       //  whatever the options say
     //  With ranks.
     const uint64_t *recent;             //  recent.h; NULL: none
     size_t recent_count;
-    uint32_t gather_seconds;            //  0: as the options say
+    uint32_t gather_seconds;            //  0: from the options
 } joining_onward_t;
 //  0; or -ENOMEM, or -EINVAL with error filled (more ids than a message holds).
 int joining_make (const joining_t *self, const joining_onward_t *onward, joining_frames_t *frames,
     message_error_t *error) TUREEN_CHECKED;
 void joining_frames_clear (joining_frames_t *frames);
 
-//  What a state of this job says whatever it has had, but for the run: the rest is 0.  False: the server told
-//  no name of the data (an old one), so that there is no going on.
+//  The constant part of this job's states, without the run: the rest is 0.  False: an old server that sent no
+//  data digest, so the job cannot be resumed.
 bool joining_describe (const joining_t *self, const tureen_info_t *info, state_t *state);
 
-//  The batch size that was asked for.
+//  The requested batch size.
 uint32_t joining_batch_size (const joining_t *self);
 uint64_t joining_epochs (const joining_t *self);
 //  1: no ranks.

@@ -12,8 +12,7 @@
 
 enum { LOADER_TIMEOUT_MS = 10000, LOADER_QUIET_MS = 1000 };
 
-//  Nothing has answered for a while.  Something that listens may be a server that has ranks to wait for: it
-//  is not spoken of.
+//  No server has answered for a while.  A listening server may wait for ranks: no message then.
 static void
 s_tell_waiting (const tureen_loader_t *self, const tureen_options_t *options, const char *address)
 {
@@ -56,7 +55,7 @@ s_join (tureen_loader_t *self, const tureen_options_t *options, message_error_t 
     return rc;
 }
 
-//  Nothing is left of what the state is of: an end, and what the state itself tells.
+//  The state leaves nothing to do: an end, and the figures of the state itself.
 static void
 s_finish (tureen_loader_t *self, const state_t *state)
 {

@@ -93,7 +93,7 @@ s_find_job (json_t *status, uint64_t job)
     return NULL;
 }
 
-//  The server's status becomes the loader's figures.
+//  Makes the loader's figures from the server's status.
 static char *
 s_stats (const char *text, const handover_figures_t *figures)
 {

@@ -165,7 +165,7 @@ s_text_of (const json_t *object, const char *key, size_t limit, message_error_t 
 //  --------------------------------------------------------------------------
 //  JOINED
 
-//  Bytes of one number; 0: a dtype that we do not know, which we pass on unchecked.
+//  Bytes of one number; 0: an unknown dtype, which is passed on unchecked.
 static size_t
 s_dtype_bytes (const char *dtype)
 {
@@ -229,7 +229,7 @@ static bool
 s_read_fields (message_joined_t *self, message_error_t *error)
 {
     const json_t *fields = json_object_get (self->root, "fields");
-    self->info.field_count = json_array_size (fields);      //  0 for what is no array
+    self->info.field_count = json_array_size (fields);      //  0 if it is no array
     if (!self->info.field_count || self->info.field_count > MESSAGE_FIELDS_MAX)
         return message_fail (error, "the server's answer has no usable \"fields\"");
     for (size_t index = 0; index < self->info.field_count; index++)

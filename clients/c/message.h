@@ -1,7 +1,7 @@
 /*  message -- what a server sends, parsed: bounded, validated with a reason, then used.  And heads to send.
  *
  *  Everything in a frame is foreign; docs/protocol.md describes it.  No function keeps a pointer into a
- *  frame. What is not known is ignored (kinds, JSON keys, flags), what is known must be right.
+ *  frame. Unknown kinds, JSON keys and flags are ignored; known ones must be valid.
  */
 #ifndef MESSAGE_H
 #define MESSAGE_H
@@ -37,7 +37,7 @@ bool message_read_number (const struct json_t *value, uint64_t limit, uint64_t *
 
 typedef enum {
     MESSAGE_OK,
-    MESSAGE_IGNORED,                    //  a kind that we do not know
+    MESSAGE_IGNORED,                    //  an unknown kind
     MESSAGE_BROKEN                      //  not Tureen's protocol, or not our version of it
 } message_status_t;
 
@@ -47,11 +47,11 @@ wire_head_t message_head (wire_kind_t kind, uint64_t job, uint64_t tag);
 message_status_t message_read_head (const message_frame_t *frames, size_t count, wire_head_t *head,
     message_error_t *error) TUREEN_CHECKED;
 
-//  What JOINED told, validated: every field of a full batch lies inside a slot, slots x slot_bytes fits a
-//  size_t; data and run are what they should be, or ""; rank < world_size <= WIRE_RANKS_MAX, 0 and 1 where an
-//  old server says neither.
+//  The content of JOINED, validated: every field of a full batch lies inside a slot, slots x slot_bytes fits
+//  a size_t; data and run are well-formed, or ""; rank < world_size <= WIRE_RANKS_MAX, 0 and 1 if an old
+//  server sends neither.
 typedef struct message_joined message_joined_t;
-//  True and *joined_p the caller's.  JOINED must repeat batch_size, which is what was asked for.
+//  True and *joined_p the caller's.  JOINED must repeat batch_size as requested.
 bool message_read_joined (const message_frame_t *frames, size_t count, uint32_t batch_size,
     message_joined_t **joined_p, message_error_t *error) TUREEN_CHECKED;
 void message_joined_destroy (message_joined_t **self_p);
@@ -64,7 +64,7 @@ uint32_t message_joined_heartbeat_ms (const message_joined_t *self);
 const char *message_joined_ring_path (const message_joined_t *self);
 const char *message_joined_ring_token (const message_joined_t *self);
 size_t message_joined_ring_bytes (const message_joined_t *self);
-//  The job goes on without a ring.
+//  The job continues without a ring.
 void message_joined_set_inline (message_joined_t *self);
 
 //  A BATCH.  The ids lie in its frames, at any address.
@@ -72,7 +72,7 @@ typedef struct {
     wire_batch_t head;                  //  its slot is one of the job's, or WIRE_SLOT_NONE: then the bytes
                                         //  came with it
     const uint8_t *ids;                 //  head.count
-    const uint8_t *counts;              //  of a job with ranks: the step's, one for each; else NULL
+    const uint8_t *counts;              //  with ranks: the step's, one for each rank; otherwise NULL
     const uint8_t *step;                //  the ids of the whole step, rank by rank; of a job of one: ids
     size_t step_count;
     size_t payload;                     //  the number of the frame with the bytes; 0: they are in the ring
@@ -92,7 +92,7 @@ typedef struct {
 bool message_read_note (const message_frame_t *frames, size_t count, message_note_t *note,
     message_error_t *error) TUREEN_CHECKED;
 
-//  NOTICE `unreadable`: true, how many, and *json_p malloc'ed, the object that says so.
+//  NOTICE `unreadable`: true, how many, and *json_p malloc'ed, the object that lists them.
 bool message_read_unreadable (const message_frame_t *frames, size_t count, uint64_t *samples_p, char **json_p,
     message_error_t *error) TUREEN_CHECKED;
 

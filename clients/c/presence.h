@@ -1,9 +1,8 @@
 /*  presence -- what is at an endpoint where no server has answered.
  *
- *  A server's files tell what became of it: the socket, and beside it the lock file with its process id and
- *  its parent's.
- *  They are only looked at: taking the lock, even for a moment, would stand in the way of a server that
- *  starts.  The Python client has the same rules (clients/python/tureen/finding.py).
+ *  A server's files show its state: the socket, and beside it the lock file with its process id and its
+ *  parent's.  They are only read: taking the lock, even for a moment, would block a starting server.  The
+ *  Python client has the same rules (clients/python/tureen/finding.py).
  */
 #ifndef PRESENCE_H
 #define PRESENCE_H
@@ -12,7 +11,7 @@
 enum { PRESENCE_BYTES = 320 };
 
 typedef enum {
-    PRESENCE_NONE,              //  nothing listens there, or this user may not use it: waiting will not help
+    PRESENCE_NONE,              //  nothing listens there, or this user may not use it: waiting does not help
                                 //  a single question
     PRESENCE_STARTING,          //  a server has locked the endpoint and does not listen yet, or its
                                 //  supervisor starts it again
@@ -20,7 +19,7 @@ typedef enum {
 } presence_t;
 
 //  Looks at address (address_resolve) and fills text with half a sentence on what is there.  For tcp:// it
-//  connects, which takes a second at most where the name is known; ask only after ZeroMQ could not connect
+//  connects, which takes a second at most if the name is known; call it only after ZeroMQ could not connect
 //  (dealer_is_unreached).
 presence_t presence_look (const char *address, char text [PRESENCE_BYTES]);
 //  Whether there is PRESENCE_STARTING at an ipc:// address; then text is filled.

@@ -1,9 +1,8 @@
 /*  recent -- the last steps and epochs' ends that a rank received, as a JOIN tells them (docs/protocol.md,
  *  Ranks).
  *
- *  A server that died may have been heard further by one rank than by another.  Where the furthest is, there
- *  the job goes on;
- *  what the others lack is in its recent records.
+ *  When a server dies, one rank may have received more than another.  The job resumes at the furthest
+ *  position; that rank's recent records have the steps that the others lack.
  *
  *      a step   { WIRE_RECENT_STEP, epoch, index, ids }, world_size counts, the ids rank by rank
  *      an end   { WIRE_RECENT_END, epoch, batches, samples }
@@ -11,8 +10,8 @@
  *  Invariants:
  *    R1  the records follow each other without a gap, in the order of their coming; the last one is what came
  *        last.
- *    R2  at most the steps that were asked for, WIRE_RECENT_RECORDS_MAX records and WIRE_RECENT_IDS_MAX ids:
- *        the oldest go.
+ *    R2  at most the requested steps, WIRE_RECENT_RECORDS_MAX records and WIRE_RECENT_IDS_MAX ids: the oldest
+ *        are dropped.
  *  Owner: the courier.
  */
 #ifndef RECENT_H
@@ -23,7 +22,7 @@
 #include "message.h"
 #include "wire.h"
 
-//  Of zeroed memory, but for the first two.
+//  Zeroed memory, except the first two.
 typedef struct {
     //  Set at birth.
     uint32_t world_size;                //  1: nothing is kept

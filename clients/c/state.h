@@ -1,8 +1,7 @@
 /*  state -- the state of a job, as docs/state.md has it: read, checked, written.
  *
- *  A text that is read is foreign: bounded, validated with a reason, then used.  The text of a state has no
- *  secrets and no pointers; what was written here is read here and by the Python client, and the other way
- *  round.
+ *  Input is foreign: bounded, validated with a reason, then used.  The text of a state has no secrets and no
+ *  pointers; this client and the Python client read each other's states.
  */
 #ifndef STATE_H
 #define STATE_H

@@ -1,15 +1,15 @@
 /*  window -- what one joining gave: the ring, and as many batches as it has slots.  A rank may get some more,
- *  in no slot: what it lacks of steps before its coming.
+ *  in no slot: the steps that it lacks from before its coming.
  *
  *  A loader that joins again gets a new one; the old one stays until the last of its batches, received
  *  before, is released.
- *  The ring's socket stays open with it: to a server that is alive, its end would be the client's, and the
- *  ring be emptied.
+ *  The ring's socket stays open with it: a living server would take its end for the client's, and empty the
+ *  ring.
  *
  *  Invariants, under the handover's mutex:
  *    W1  used counts the batches that are QUEUED or GIVEN.
  *    W2  released <= consumed, in the numbers of this joining; neither goes back.
- *    W3  who is retired and not used is gone.
+ *    W3  a window that is retired and not used is destroyed.
  */
 #ifndef WINDOW_H
 #define WINDOW_H
@@ -30,7 +30,7 @@ struct window {
     message_joined_t *joined;
     bool lends_joined;                  //  the handover keeps it
     attach_t *attach;                   //  NULL: inline
-    uint64_t sequence_base;             //  of the loader's batches, so many came before this window's first
+    uint64_t sequence_base;             //  how many of the loader's batches came before this window's first
     uint32_t slots;
     uint64_t *ids;                      //  of all batches
     tureen_batch_t batches [WIRE_SLOTS_MAX];
@@ -41,7 +41,7 @@ struct window {
     bool retired;
     uint32_t used;
     uint64_t consumed;                  //  as PROGRESS has it
-    uint64_t looked;                    //  `consumed` as the courier saw it last
+    uint64_t looked;                    //  `consumed` as the courier last saw it
     uint64_t released;
     window_t *next;                     //  among the retired
 };
@@ -52,10 +52,10 @@ window_t *window_new (handover_t *handover, message_joined_t **joined_p, attach_
     uint64_t sequence_base);
 void window_destroy (window_t **self_p);
 
-//  The batch of that slot, or one for WIRE_SLOT_NONE; NULL: it is not free, or there is no memory.
+//  The batch of that slot, or a new one for WIRE_SLOT_NONE; NULL: it is not free, or no memory.
 tureen_batch_t *window_free (window_t *self, uint32_t slot);
 
-//  The bits of the batches in slots that are looked at still although a later one was released.
+//  The bits of batches in slots that the user still has although a later one was released.
 uint64_t window_kept (const window_t *self);
 
 #endif
