@@ -1,5 +1,5 @@
-//  happy path:     DRAIN -> DRAINING; with --wait: the connection breaks -> nobody answers at the endpoint ->
-//                  gone
+//  happy path:     DRAIN -> DRAINING; with --wait: the connection breaks -> no server answers at the endpoint
+//                  -> gone
 //  failure modes:  no answer, or ERROR (`forbidden`): said, status 1.  A connection that breaks while the
 //                  server is still there: it is asked whether it drains, on another one.  One that is there
 //                  and says nothing is waited for, for a minute.
@@ -149,7 +149,7 @@ s_look (drain_t *self)
     char *text;
     tureen_options_t options = self->options;
     if (dealer_is_lost (self->dealer))
-        options.timeout_ms = LOST_PATIENCE_MS;          //  most likely nobody is there
+        options.timeout_ms = LOST_PATIENCE_MS;          //  most likely the server is gone
     int rc = tureen_status_with (&options, &text, NULL, 0);
     //  Slow, stopped, or busy: it is there as long as our connection to it is.
     if (rc)
@@ -161,9 +161,8 @@ s_look (drain_t *self)
     return drains? DRAINS: ENDED;
 }
 
-//  A connection breaks for other reasons too, and that of a host that is gone does not break at all: so it is
-//  asked now and then.
-//  False: nobody knows what has become of it.
+//  A connection breaks for other reasons too, and a vanished host's does not break at all: so it asks the
+//  server now and then.  False: the server's state is unknown.
 static bool
 s_wait (drain_t *self)
 {

@@ -31,7 +31,7 @@ typedef struct {
 //  A file in allowed/.
 typedef struct {
     char name [NAME_MAX + 1];
-    const char *reason;                 //  why it lets nobody in; NULL: it does
+    const char *reason;                 //  why it admits no key; NULL: it admits one
     certificate_t certificate;
 } entry_t;
 

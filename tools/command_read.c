@@ -63,7 +63,7 @@ typedef struct {
     uint64_t samples;
     uint64_t bytes;
     uint64_t checksum;                  //  the sum of all 64-bit words, whatever the order of the samples
-    double joined;                      //  times in seconds, of a clock that only goes on
+    double joined;                      //  times in seconds, of a monotonic clock
     double first;                       //  when the first batch was there: the schedule's begin
     double last;                        //  when the last one was there; with a rate: when its turn was over
     double waited;

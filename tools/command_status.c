@@ -140,7 +140,7 @@ s_waited (const json_t *waits, char text [WAITED_BYTES])
     return text;
 }
 
-//  Of what a job got, the part whose preparing others used too.
+//  The shared part of a job's samples: other jobs used their versions, too.
 static const char *
 s_shared (const json_t *sharing, char text [16])
 {
@@ -363,7 +363,7 @@ s_show_devices (const json_t *status)
     }
 }
 
-//  What all users together make of the server, which is told to those only who may know of all.
+//  Totals over all users, shown only to users that may see everything.
 static void
 s_show_totals (const json_t *status)
 {

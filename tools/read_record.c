@@ -85,7 +85,7 @@ s_load_state (read_record_t *self)
 static int
 s_write_fresh (const read_record_t *self, const char *text)
 {
-    //  Nobody's link is followed: the file takes the state's place.
+    //  Follows no link: the file replaces the state.
     int fd = open (self->fresh_path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0)
         return -errno;

@@ -127,7 +127,7 @@ s_compare_epochs (audit_t *self, size_t job, size_t other, const epoch_t *first,
 uint32_t *scratch [2])
 {
     size_t count = s_relate (first, second, scratch [0], scratch [1]);
-    //  What counts the ids up or down in both says nothing of who gave them.
+    //  Ids in ascending or descending order in both show nothing of a common source.
     if (count < AUDIT_SAME_LEAST || (first->same == AUDIT_SORTED && second->same == AUDIT_SORTED))
         return;
     if (count < AUDIT_TENTHS_LEAST) {

@@ -1,6 +1,6 @@
 /*  audit_state -- an audit's structures, for the files that make it up: audit.c (what is added, exactly
  *  once), audit_orders.c (the tests of a job), audit_groups.c (where its groups come), audit_jobs.c (of two),
- *  audit_findings.c (what came out, in words).  Nobody else includes this.
+ *  audit_findings.c (what came out, in words).  No other file includes this.
  */
 #ifndef AUDIT_STATE_H
 #define AUDIT_STATE_H

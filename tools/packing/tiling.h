@@ -4,8 +4,8 @@
  *  name.  Both depend on the file and the setting alone.  Every JPEG is tiled, of whatever field: what
  *  another program asks for the pixels of gets the same ones.
  *
- *  A pack says in its note how it was made, and how many of its files are tiled: those that were made so, and
- *  those that came so and had to stay as they are.  Whoever counts them again must find as many.
+ *  A pack's note says how it was made, and how many of its files are tiled: those that were converted, and
+ *  those that were tiled before and stayed as they are.  A recount must find as many.
  */
 #ifndef TILING_H
 #define TILING_H

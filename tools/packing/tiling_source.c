@@ -25,7 +25,7 @@ typedef struct {
     pthread_mutex_t lock;
     pthread_cond_t freed;
     uint64_t limit, used;
-    bool is_given_up;               //  nobody waits any more
+    bool is_given_up;               //  no thread waits any more
 } budget_t;
 
 //  A sample on its way.
@@ -52,7 +52,7 @@ typedef struct {
     bool has_ended;
     int end;                        //  what the inner source said last: 0 or -errno with error
     char error [PACK_SOURCE_ERROR_BYTES];
-    bool is_lent;                   //  the first of the ring is with who took it
+    bool is_lent;                   //  the caller has the ring's first sample
 } tiling_source_t;
 
 //  ---- workers

@@ -1,9 +1,8 @@
 /*  tiling_source -- a source of samples (cache/pack/pack_source.h) around another: the same ones in the same
  *  order, their JPEGs tiled by threads (tiling.h).
  *
- *  happy path:     it reads ahead of who takes the samples, as far as its memory allows; workers convert them
- *                  in any order;
- *                  they are handed out in the source's.
+ *  happy path:     it reads samples ahead of the caller, as far as its memory allows; workers convert them in
+ *                  any order; the caller gets them in the source's order.
  *  failure modes:  a source that fails does so behind the samples that it gave before.  No memory for a file
  *                  is an error, never a file that stays as it is: what a pack holds must not depend on that.
  *  on destroy:     files that are being converted are finished first; the others are dropped, those that wait
