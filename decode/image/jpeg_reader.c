@@ -17,8 +17,8 @@ enum { SCALE_WHOLE = JPEG_READER_SCALE_WHOLE, SCALED_MARGIN = JPEG_READER_SCALED
 //  Fewer columns than these libjpeg may scale up in another way than those of the whole image.
 enum { COLUMNS_MIN = 32 };
 //  Where rows begin, modulo ROW_ALIGNMENT: nowhere where a vector of 16 or 32 bytes would.  libjpeg-turbo
-//  writes aligned rows past the caches (movntdq), and whoever reads the pixels next waits for them (measured:
-//  8 % of the time of decoding and one pass; against rows without gaps, of which some are aligned, 1 %).
+//  writes aligned rows past the caches (movntdq), and the next pass waits for the pixels (measured: 8 % of
+//  the time of decoding and one pass; compared with rows without gaps, some of them aligned, 1 %).
 enum { ROW_ALIGNMENT = 64, ROW_OFFSET = 8 };
 //  Coefficients that block smoothing makes up where a progressive file ends before they are exact.
 enum { SMOOTHED_LAST = 9 };
@@ -109,7 +109,7 @@ s_no_source_work (j_decompress_ptr info)
     (void) info;
 }
 
-//  All bytes were there from the begin, so whoever asks for more has come to the end.
+//  All bytes were there from the start, so a request for more means the end.
 static boolean
 s_fill_input_buffer (j_decompress_ptr info)
 {

@@ -172,9 +172,9 @@ s_is_sound (const uint8_t *head, size_t length)
 }
 
 //  Walks over the chunks and finds what is to be known of a file before it is read: whether it has an end, so
-//  that rows that nobody wants need not be read to judge it; and where its EXIF data are.  False: it ends
-//  amid the image data, or these are damaged (checksums cost little beside inflating, and see all of them
-//  whatever is wanted).
+//  that unwanted rows need not be read to judge it; and where its EXIF data are.  False: it ends amid the
+//  image data, or these are damaged (checksums cost little beside inflating, and see all of them whatever is
+//  wanted).
 static bool
 s_survey (png_reader_t *self)
 {
@@ -285,8 +285,8 @@ s_start (png_reader_t *self)
     if (!self->info)
         longjmp (self->escape, ESCAPE_BAD);     //  for want of memory
     png_set_read_fn (self->png, self, s_read_bytes);
-    //  All chunks but those of the image itself are passed over, none is inflated or kept.  So there is no
-    //  need for a limit on their length, which would refuse files for a long comment; nothing may be cached.
+    //  All chunks but those of the image itself are skipped, none is inflated or kept.  So there is no need
+    //  for a limit on their length, which would refuse files for a long comment; nothing may be cached.
     png_set_keep_unknown_chunks (self->png, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
     png_set_chunk_cache_max (self->png, 1);
     png_set_chunk_malloc_max (self->png, PNG_UINT_31_MAX);

@@ -6,8 +6,8 @@
  *  values).
  *
  *  Along each axis a *span* of the source becomes the whole result, of which a window is computed: each of
- *  its pixels is the same as if all were.  So a caller who crops what he has resized, or who has decoded only
- *  what is needed, says so and pays for no more.  Pixels outside the source are never looked at.
+ *  its pixels is the same as if all were.  So a caller that crops the result, or has decoded only the needed
+ *  pixels, says so and pays for no more.  Pixels outside the source are never read.
  *
  *  The inner loops exist in portable C and for AVX2, chosen at run time (simd.h); both give the same bytes.
  *  Owner: one thread; buffers are kept from call to call.

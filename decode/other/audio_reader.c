@@ -69,7 +69,7 @@ s_seek (sf_count_t offset, int whence, void *self_p)
 {
     audio_t *self = self_p;
     size_t from = whence == SEEK_SET? 0: whence == SEEK_CUR? self->place: self->size;
-    //  Beyond either end is where nobody reads: the nearest place there is.
+    //  Beyond either end nothing can be read: uses the nearest end.
     if (offset < 0)
         self->place = (uint64_t) -(offset + 1) < from? from - (size_t) -(offset + 1) - 1: 0;
     else

@@ -9,7 +9,7 @@
  *  All fields are little-endian; tag is the eight characters "tureen-1"; place is the operation's index in
  *  the pipeline's canonical list, decode counted, the share mark not: so what an operation draws does not
  *  depend on where the share point is.  block counts from 0.
- *  Owner: whoever declared it; lives on the stack, needs no destroy.
+ *  Owner: the function that declares it; lives on the stack, needs no destroy.
  */
 #ifndef KEYED_RANDOM_H
 #define KEYED_RANDOM_H

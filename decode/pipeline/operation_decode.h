@@ -1,7 +1,7 @@
 /*  operation_decode -- what stands at the beginning of a list: decode with its four kinds of samples, and
  *  excerpt.
  *
- *  Rows of operation.c's table; nobody else calls them.
+ *  Rows of operation.c's table; no other file calls them.
  */
 #ifndef OPERATION_DECODE_H
 #define OPERATION_DECODE_H

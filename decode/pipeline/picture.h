@@ -8,7 +8,7 @@
  *  flipped, coloured or resized already, and a crop of what has a contrast step, which is about the image
  *  before the crop.
  *
- *  Only for files of decode/.  Owner: whoever declared it; pixels are lent.
+ *  Only for files of decode/.  Owner: the function that declares it; pixels are lent.
  */
 #ifndef PICTURE_H
 #define PICTURE_H

@@ -15,8 +15,8 @@
  *  *plane* is one field of one view: each has its place in the version, and each is one output, an array of
  *  the batch.
  *
- *  Immutable after pipeline_new, so it may be used by any number of threads; whoever holds it last destroys
- *  it (pipeline_hold / pipeline_destroy count, atomically).
+ *  Immutable after pipeline_new, so any number of threads may use it; the last holder destroys it
+ *  (pipeline_hold / pipeline_destroy count, atomically).
  */
 #ifndef PIPELINE_H
 #define PIPELINE_H

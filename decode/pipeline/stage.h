@@ -2,9 +2,8 @@
  *  long as its description can take them, and on pixels in the stage's own rooms where it cannot.
  *
  *  A passage may begin before its source has pixels: it runs until it needs some, or to its end, and can say
- *  then which ones.  Whoever has several passages that come from one source asks all of them before reading
- *  it.
- *  The same operation draws the same numbers whenever it is run, so all fields of a view agree, and a passage
+ *  then which ones.  A caller with several passages from one source asks all of them before reading it.  The
+ *  same operation draws the same numbers whenever it is run, so all fields of a view agree, and a passage
  *  that waited runs the operation again.
  *
  *  Only for files of decode/.  Owner: one thread.  The rooms are kept, so the steady state allocates nothing.

@@ -11,8 +11,7 @@
 enum {
     VERSION = 1, MARKER_KEPT = MARKER_APP_FIRST + 9, SOI_BYTES = 2,
     SEGMENT_BYTES_MAX = 2 + 65535, SEGMENT_HEAD_BYTES = 4,
-    SKELETON_BYTES_MAX = 1 << 20,           //  of files that anybody made for looking at it is a thousandth
-                                            //  of that
+    SKELETON_BYTES_MAX = 1 << 20,           //  ordinary pictures need a thousandth of that
     TABLES = 2,                             //  of each kind in Annex K
     DEFLATE_BITS = -15, DEFLATE_MEMORY = 9  //  no header; the most that there is
 };
@@ -25,7 +24,7 @@ typedef enum {
     METHODS
 } method_t;
 
-//  Of the skeleton: who says where the next bytes of the original come from.
+//  The skeleton's steps: where the next bytes of the original come from.
 typedef enum {
     STEP_BYTES = 0,                         //  two bytes say how many follow
     STEP_METADATA = 1,                      //  the tiled file's next metadata segment, the one that we add
@@ -91,7 +90,7 @@ s_free (job_t *self)
     free (self);
 }
 
-//  Whoever asks for an original hears one sentence, whatever was wrong (tile_original_restore).
+//  The caller gets the same sentence, whatever was wrong (tile_original_restore).
 static void
 s_require (job_t *self, bool is_right)
 {

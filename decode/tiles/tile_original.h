@@ -3,8 +3,8 @@
  *  Huffman coding leaves an encoder little freedom: from the same coefficients and the same tables nearly
  *  every one writes the same bits.  So of the original only what stands around the coded data is kept, its
  *  metadata not even that (they are in the tiled file already), deflated, in an application's segment of a
- *  few hundred bytes behind the metadata.  Decoders pass over it.  Whether the original comes back is tried
- *  before anybody relies on it: where an encoder used what freedom there is, nothing is kept.
+ *  few hundred bytes behind the metadata.  Decoders skip it.  The restoration is tried before it is relied
+ *  on: if an encoder used its freedom so that it fails, nothing is kept.
  *
  *  docs/format.md has the format.
  *

@@ -8,7 +8,7 @@
  *
  *  Window and image have the same rows and columns of MCUs, so a scaled window is a part of the scaled image.
  *
- *  Untrusted bytes: damage in a segment stays in it, and is the decoder's to judge.  Owner: one thread.
+ *  Untrusted bytes: damage in a segment stays in it, and the decoder judges it.  Owner: one thread.
  */
 #ifndef TILE_WINDOW_H
 #define TILE_WINDOW_H
