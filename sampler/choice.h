@@ -4,7 +4,8 @@
  *  need, less one id.  It is neither computed nor counted: ids are proposed uniformly from something larger,
  *  and the first one in the class is taken, which is uniform over the class, exactly.  Only where very many
  *  proposals fail are all ids looked at, once.
- *  Owner: whoever holds the struct; what it points to is lent and must not change while it is used.
+ *  Owner: the holder of the struct; the memory that it points to is lent and must not change while it is
+ *  used.
  */
 #ifndef CHOICE_H
 #define CHOICE_H

@@ -7,15 +7,14 @@
  *
  *      player m draws from S_m - E with probability |S_m - E| / |R_m - E|;
  *          if it does, player i follows player i - 1 with probability |R_(i-1) - E| / |R_i - E|;
- *          those who did share one sample, those after them go on with E := S_m
- *      otherwise it draws alone from R_m - S_m, and the others go on with E := S_m
+ *          the players that did share one sample, the later ones continue with E := S_m
+ *      otherwise it draws alone from R_m - S_m, and the others continue with E := S_m
  *
- *  That is all of it: those who do not follow are always the last ones, because each follows the one
- *  before; and once the common part is set aside what is left in common is empty, so that the first player
- *  can only draw alone.  E is always one of the S_k, k < m, as it was before this round's draws, and is in
- *  every R_i that is left.  Player i comes to draw from S_m - E with probability |S_m - E| / |R_i - E|, so
- *  its draw is uniform over R_i, given all that was drawn in earlier rounds, whatever the order among equal
- *  sizes.
+ *  Nothing more is needed: the players that do not follow are always the last ones, because each follows the
+ *  one before; and without the common part the intersection is empty, so the first player can only draw
+ *  alone.  E is always one of the S_k, k < m, as it was before this round's draws, and is in every R_i that
+ *  is left.  Player i comes to draw from S_m - E with probability |S_m - E| / |R_i - E|, so its draw is
+ *  uniform over R_i, given all that was drawn in earlier rounds, whatever the order among equal sizes.
  *
  *  **A player is all jobs of the round that have the same remaining set.**  They draw the same sample, so
  *  each of them draws uniformly when the player does, and as long as they take part in the same rounds they
@@ -70,7 +69,8 @@ void dsa_drop (dsa_t *self, uint32_t id);
 
 //  Begins a round of SHARED jobs that each have something left.
 void dsa_begin (dsa_t *self, const uint32_t *jobs, size_t count);
-//  The next class (fills *choice, lent until dsa_commit) and who draws from it, or false: the round is over.
+//  The next class (fills *choice, lent until dsa_commit) and the jobs that draw from it; false: the round is
+//  over.
 bool dsa_offer (dsa_t *self, random_t *random, choice_t *choice, const uint32_t **jobs_p, size_t *count_p);
 //  The offer's jobs draw id.
 void dsa_commit (dsa_t *self, uint32_t id);

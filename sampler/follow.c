@@ -34,7 +34,7 @@ struct follow {
     size_t soles [SAMPLER_JOBS_MAX];    //  of jobs that follow: the stratum that has all their data, or the
                                         //  bound
     bool has_company [SAMPLER_JOBS_MAX];        //  of jobs that follow: another one shares samples with it
-    void (*merging) (void *context);            //  strata are about to merge; NULL: nobody wants to know
+    void (*merging) (void *context);            //  called before strata merge; NULL: not called
     void *merging_context;
     uint64_t merges;
     //  How often a draw looks at the reusable set at all, always from 1 on: what is not there is found in the

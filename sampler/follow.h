@@ -10,7 +10,7 @@
  *
  *  Every order is uniform: nothing but the stratum ever looks at which sample it is, so that within a stratum
  *  all are exchangeable, and the stratum is drawn as an independent shuffle would.  Every order is fresh,
- *  because quotas hold whatever is on offer.  No job leads: whoever draws a sample first makes it available
+ *  because quotas hold whatever is on offer.  No job leads: the first job to draw a sample makes it available
  *  to all, so there are no ranks, and no speed is measured.  docs/randomness.md has the argument at length
  *  and the figures.
  *
@@ -60,7 +60,7 @@ void follow_drop (follow_t *self, uint32_t id);
 
 //  Whether the job joined and is not apart.
 bool follow_has (const follow_t *self, uint32_t job);
-//  Has memory fetched for the question who needs id.
+//  Prefetches the memory for asking which jobs need id.
 void follow_prefetch (const follow_t *self, uint32_t id);
 //  Whether two jobs that follow share samples.
 bool follow_overlap (const follow_t *self, uint32_t job, uint32_t other);

@@ -64,7 +64,7 @@ void history_destroy (history_t **self_p);
 
 bool history_has (const history_t *self, uint32_t id);
 bool history_needs (const history_t *self, uint32_t id);
-//  Has id's byte fetched, so that who asks for it soon need not wait.
+//  Prefetches id's byte for a query that comes soon.
 void history_prefetch (const history_t *self, uint32_t id);
 uint64_t history_size (const history_t *self);
 uint64_t history_remaining (const history_t *self);

@@ -61,7 +61,7 @@ permutation_new (uint64_t seed, uint64_t epoch, uint32_t n)
     return self;
 }
 
-//  How far a cell in this column moves to another row; what is above rows is the caller's to cut off.
+//  How far a cell in this column moves to another row; the caller reduces results above rows.
 static inline uint32_t
 s_row_step (const permutation_t *self, uint32_t round, uint32_t column)
 {

@@ -25,7 +25,7 @@
  *  after 24, some orders of 8 in a grid of 4 x 2 were still 5 % off.
  *
  *  Measured: 55 ns a number, below n = 4,096 105 ns, in the table 2 ns.
- *  Owner: whoever holds the struct; it is plain data, never changes and may be copied.
+ *  Owner: the holder of the struct; it is plain data, never changes and may be copied.
  */
 #ifndef PERMUTATION_H
 #define PERMUTATION_H

@@ -6,7 +6,7 @@
  *  and whether a class of samples is within its quota (history.c, no random number at all).  Both say which
  *  level or class, never which sample: a rounding error shifts what is shared, or when a quota bites, and all
  *  samples of a stratum alike.
- *  Owner: whoever holds the struct; it is plain data and may be copied.
+ *  Owner: the holder of the struct; it is plain data and may be copied.
  */
 #ifndef RANDOM_H
 #define RANDOM_H

@@ -15,8 +15,8 @@ enum {
 typedef struct {
     uint64_t ticket;            //  0: free
     uint32_t id;
-    uint32_t place;             //  in its list; NO_PLACE: nobody may take it, so it is in none
-    uint64_t jobs;              //  who may take it: job numbers below 64
+    uint32_t place;             //  in its list; NO_PLACE: no job may take it, so it is in none
+    uint64_t jobs;              //  the jobs that may take it: numbers below 64
 } entry_t;
 
 //  Entries of one stratum and level, by their place in the ring.
@@ -171,7 +171,7 @@ s_count_taker (reusable_t *self, rack_t *rack, size_t job, bool comes)
     rack->takers [job] += comes? 1: UINT32_MAX;
 }
 
-//  The entry, with all who may take it, comes to its stratum or leaves it.
+//  The entry, with all jobs that may take it, enters its stratum or leaves it.
 static void
 s_count_takers (reusable_t *self, size_t index, bool comes)
 {

@@ -34,7 +34,7 @@ enum { REUSABLE_NO_ID = 0xffffffff, REUSABLE_PREFERENCE = 12 };
 reusable_t *reusable_new (size_t places, const strata_t *strata);
 void reusable_destroy (reusable_t **self_p);
 
-//  A version of id, which nobody may take yet.  Its ticket, never 0.
+//  Adds a version of id, which no job may take yet.  Returns its ticket, never 0.
 uint64_t reusable_add (reusable_t *self, uint32_t id);
 //  Calls with a ticket that has gone, by these or pushed off, do nothing.
 void reusable_remove (reusable_t *self, uint64_t ticket);

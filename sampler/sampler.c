@@ -39,7 +39,8 @@ struct sampler {
     roaring_bitmap_t *dropped;                  //  the rest
     //  Changed by rounds.
     random_t random;
-    random_t past;                              //  when jobs that go on drew what, as far as nobody knows
+    random_t past;                              //  invents when resumed jobs drew their samples, if that is
+                                                //  unknown
     dsa_t *dsa;                                 //  one of them, by policy; the other is NULL
     follow_t *follow;
     void (*merging) (void *context, sampler_t *sampler);

@@ -148,9 +148,9 @@ uint32_t sampler_try (sampler_t *self);
 //  not the sampler's.
 void sampler_commit (sampler_t *self, uint32_t id);
 
-//  ---- the reusable set of `follow`: versions that are scheduled, and who may take each.  Inside a round
-//  these are called between a commit and the next offer; sampler_forbid also between pick and commit, where a
-//  job's leave to take other versions of what it draws ends.
+//  ---- the reusable set of `follow`: versions that are scheduled, and the jobs that may take each.  Inside a
+//  round these are called between a commit and the next offer; sampler_forbid also between pick and commit,
+//  where a job's leave to take other versions of what it draws ends.
 
 //  Whether the job takes from the reusable set, and what it schedules belongs there: SHARED under `follow`,
 //  unless its data, or what was taken of them, would have split the samples into more strata than there is
@@ -158,11 +158,11 @@ void sampler_commit (sampler_t *self, uint32_t id);
 //  such a job draws apart, uniformly, and comes to common versions by chance only.  Fixed while the job is
 //  there.
 bool sampler_follows (const sampler_t *self, uint32_t job);
-//  A version of id, scheduled or first used by a job that follows, may be taken from now on; by nobody yet.
-//  The ticket names it and is never used again; the reusable set forgets the oldest when it is full, and
-//  calls with a forgotten ticket (or 0) do nothing.
+//  Adds a version of id, scheduled or first used by a job that follows; no job may take it yet.  The ticket
+//  names it and is never used again; the reusable set forgets the oldest when it is full, and calls with a
+//  forgotten ticket (or 0) do nothing.
 uint64_t sampler_shelve (sampler_t *self, uint32_t id);
-//  Who needs id will be asked of many jobs: has the memory fetched meanwhile.
+//  Prefetches the memory for asking many jobs whether they need id.
 void sampler_prefetch (const sampler_t *self, uint32_t id);
 //  It was evicted, by others, before every job that may had used it: to be told before sampler_unshelve.
 void sampler_lost (sampler_t *self);

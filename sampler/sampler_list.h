@@ -1,8 +1,8 @@
 /*  sampler_list -- the ids that a job of order LIST asks for, in order of delivery, and what the sampler
  *  needs to know of them.
  *
- *  A list may have millions of ids: who makes it in another thread than the sampler's keeps that thread free.
- *  It never changes, and may be held by many.  Any thread.
+ *  A list may have millions of ids: making it in another thread keeps the sampler's thread free.  It never
+ *  changes, and may have many holders.  Any thread.
  */
 #ifndef SAMPLER_LIST_H
 #define SAMPLER_LIST_H

@@ -335,7 +335,7 @@ s_wait_for (departed_t *departed, uint32_t job)
 }
 
 //  A mark that was taken from what had it (freed here) stays as a departed one if it has to, and waits for
-//  jobs.  True: it has nobody to wait for.
+//  jobs.  True: it waits for no job.
 static bool
 s_keep (strata_t *self, bool *had, const uint32_t *jobs, size_t count)
 {

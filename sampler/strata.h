@@ -62,7 +62,7 @@ bool strata_refine (strata_t *self, uint32_t job, const roaring_bitmap_t *data);
 bool strata_refine_taken (strata_t *self, uint32_t job, const roaring_bitmap_t *taken);
 //  The job, which has a mark, has left; its marks stay as said above, and wait for the others: of the jobs
 //  with marks, not this one, those whose data overlap its own (strata_overlap, asked before).  True: some
-//  mark has nobody to wait for, strata_merge has something to do.
+//  mark waits for no job any more, so call strata_merge.
 bool strata_depart (strata_t *self, uint32_t job, const uint32_t *others, size_t count);
 //  The job, which has just refined, is as if it had never been: no trace of its data is anywhere.
 void strata_cancel (strata_t *self, uint32_t job);

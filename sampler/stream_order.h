@@ -2,8 +2,8 @@
  *
  *  A permutation of the job's data that is known ahead, as permutation.h's is, but local: the data, in the
  *  order in which they lie in the pack, are cut into *pieces* of eight neighbours; pieces come in a random
- *  order into a *pool*, and each next id is a random one of the pool.  So whoever reads pieces as they enter
- *  the pool, and keeps what is in it, reads every piece once.
+ *  order into a *pool*, and each next id is a random one of the pool.  So a reader that reads pieces as they
+ *  enter the pool, and keeps the pool's samples, reads every piece once.
  *
  *  The same seed, epoch, pack, data and pool give the same order in every build, for ever:
  *  tests/sampler/test_stream_order.c keeps values of it, and a change here is a new order, not a repair.
