@@ -1,8 +1,8 @@
 /*  exchange -- the one way in which threads hand objects to each other: a bounded queue of pointers.
  *
  *  A mutex and a condition, on purpose: the thread sanitizer sees every hand-over, and a few microseconds an
- *  object are nothing beside the milliseconds of a decode.  Whoever takes an object owns it. Threads: any
- *  number may put and take.
+ *  object are nothing beside the milliseconds of a decode.  The thread that takes an object owns it.
+ *  Threads: any number may put and take.
  */
 #ifndef EXCHANGE_H
 #define EXCHANGE_H
@@ -13,7 +13,7 @@ typedef struct exchange exchange_t;
 
 //  Room for capacity (> 0) objects.  NULL with errno.
 exchange_t *exchange_new (size_t capacity);
-//  Nobody may wait in it; objects left inside are not freed (they are the caller's bug, asserted).
+//  No thread may wait in it; objects left inside are not freed (they are the caller's bug, asserted).
 void exchange_destroy (exchange_t **self_p);
 
 //  Hands over object (not NULL).  False when it is full: the caller still owns it.  Never blocks.

@@ -124,7 +124,7 @@ s_is_far_ahead (const fairness_t *self, const user_t *user, uint64_t ns)
     return user->pass > self->pass + self->tasks_max * (double) ns / user->weight;
 }
 
-//  The user, and those of the others who are not too far ahead to pay.
+//  The user, and those others that are not too far ahead to pay.
 static uint64_t
 s_payers (const fairness_t *self, uint32_t user, uint64_t others, uint64_t ns)
 {

@@ -9,9 +9,8 @@
  *  begins.  Text may hold what clients choose:
  *  what could end a line, or turn the writing's direction, is shown as '?' in it; what is too long is cut.
  *
- *  A line goes out whole or not at all: where the descriptor takes no more (a pipe that nobody reads, a
- *  stopped terminal) it is dropped, and the next one that goes out says how many were lost.  Owner: the
- *  broker's thread.
+ *  A line is written whole or not at all: if the descriptor takes no more (a pipe without a reader, a stopped
+ *  terminal) it is dropped, and the next line says how many were lost.  Owner: the broker's thread.
  */
 #ifndef LOG_H
 #define LOG_H
@@ -27,8 +26,8 @@ typedef struct {
 enum { LOG_LINE_BYTES_MAX = 1024 };     //  less than PIPE_BUF, so that a pipe takes it at once
 
 //  info: what is in order; notice: what an operator may want to know (a refusal, a client that died);
-//  warning: somebody loses something by it (a job that the server ends, a bad sample); error: the server
-//  itself is in trouble.
+//  warning: a user loses something (a job that the server ends, a bad sample); error: the server itself has
+//  failed.
 typedef enum { LOG_LEVEL_INFO, LOG_LEVEL_NOTICE, LOG_LEVEL_WARNING, LOG_LEVEL_ERROR } log_level_t;
 
 typedef struct {
