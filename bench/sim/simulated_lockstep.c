@@ -1,6 +1,6 @@
 //  CoorDL, in small: one order over the union of the data, each sample prepared once and given to all jobs
 //  that have it in their data, step by step at the speed of the slowest that is there.  A joiner waits for
-//  the others' next epoch; who has no more epochs, or leaves, goes, and the others go on.
+//  the others' next epoch; when a job leaves or has no more epochs, the others continue.
 
 #include "simulated_run.h"
 
@@ -29,7 +29,7 @@ typedef struct {
     uint64_t preparations, deliveries;
 } lockstep_t;
 
-//  Lets in who has come by now; if nobody is here, waits for the next.  False: all have gone.
+//  Admits jobs that have come by now; if none is here, waits for the next.  False: all have gone.
 static bool
 s_admit (lockstep_t *self)
 {
@@ -51,7 +51,7 @@ s_admit (lockstep_t *self)
     return s_admit (self);
 }
 
-//  Lets go who leaves by now, and gives how long a step takes those who stay.
+//  Removes jobs that leave by now, and returns the time of a step of the others.
 static double
 s_step_time (lockstep_t *self)
 {

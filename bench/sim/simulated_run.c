@@ -44,7 +44,7 @@ typedef struct {
     random_t random;
     sampler_t *sampler;
     version_index_t *version_index;
-    version_set_t *kind;         //  of all jobs that share versions; NULL: nobody is here
+    version_set_t *kind;         //  of all jobs that share versions; NULL: no job is here
     simulated_workers_t *workers;
     player_t *players;
     player_t *by_number [SAMPLER_JOBS_MAX];
@@ -112,7 +112,7 @@ s_leave (simulation_t *self, player_t *player, double at)
     player->ready = NULL;
 }
 
-//  Who leaves or comes at this time does so before anyone draws.  True: somebody came.
+//  Jobs leave and join before any draw of this time.  True: a job joined.
 static bool
 s_admit (simulation_t *self)
 {
@@ -210,7 +210,7 @@ s_consume_all (simulation_t *self)
 //  ---- drawing
 
 //  When the version is prepared; workers take what is scheduled in that order.  Kept, in parts of a tick,
-//  where the broker keeps who waits for a version.
+//  where the broker keeps the rows that wait for a version.
 static double
 s_ready_time (simulation_t *self, version_t *version)
 {
@@ -319,7 +319,7 @@ s_rounds (simulation_t *self)
 
 //  ---- the clock
 
-//  The next tick at which somebody is here.  False: all have gone.
+//  The next tick with a job present.  False: all have gone.
 static bool
 s_advance (simulation_t *self)
 {

@@ -446,7 +446,7 @@ s_plot (const sweep_t *self, const series_t *offsets, const series_t *ratios)
 {
     char *path = s_path (self, "sweep.svg");
     setenv ("SWEEP_PICTURE", path, 1);
-    signal (SIGPIPE, SIG_IGN);          //  without gnuplot nobody reads the script
+    signal (SIGPIPE, SIG_IGN);          //  without gnuplot the script has no reader
     FILE *gnuplot = popen ("command -v gnuplot >/dev/null || exit 127; exec gnuplot >\"$SWEEP_PICTURE\"",
         "w");
     int status = -1;

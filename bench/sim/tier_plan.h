@@ -34,8 +34,8 @@ typedef struct {
     size_t sample_bytes;        //  of each sample
     size_t align;               //  of what a read begins and ends at, and of chunks
     bool published_rng;         //  redox alone: tier_published.h
-    double until;               //  ends the run after so many epochs of a job of speed 1, whoever is there;
-                                //  0: does not
+    double until;               //  ends the run after so many epochs of a job of speed 1, even with jobs
+                                //  present; 0: does not
     const tier_plan_job_t *jobs;            //  lent
     size_t job_count;
 } tier_plan_t;

@@ -286,7 +286,7 @@ s_any_round (simulation_t *self)
     return false;
 }
 
-//  The next tick at which somebody is here.  False: all have gone.
+//  The next tick with a job present.  False: all have gone.
 static bool
 s_advance (simulation_t *self)
 {

@@ -251,7 +251,7 @@ s_measure (disk_lines_t *self, disk_line_t *line, uint64_t seed)
     return fine || line->missing;
 }
 
-//  For people who wait.
+//  Progress, for people at a terminal.
 static void __attribute__ ((format (printf, 1, 2)))
 s_progress (const char *format, ...)
 {

@@ -384,7 +384,7 @@ s_open (run_t *self, uint64_t limit_bytes, uint32_t piece)
     return true;
 }
 
-//  What is on its way is waited for; then nobody holds anything.
+//  Waits for reads under way; then nothing is held.
 static void
 s_drain (run_t *self)
 {

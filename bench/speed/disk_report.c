@@ -164,7 +164,7 @@ bool
 disk_report_plot (const disk_lines_t *lines)
 {
     setenv ("DISK_PICTURE", lines->options->plot, 1);
-    signal (SIGPIPE, SIG_IGN);          //  without gnuplot nobody reads the script
+    signal (SIGPIPE, SIG_IGN);          //  without gnuplot the script has no reader
     FILE *gnuplot = popen ("command -v gnuplot >/dev/null || exit 127; exec gnuplot >\"$DISK_PICTURE\"", "w");
     int status = -1;
     if (gnuplot) {
