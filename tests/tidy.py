@@ -24,7 +24,7 @@ PRODUCT = ("base", "sampler", "cache", "decode", "server", "tools", "clients/c")
 DATA = ("tests/fuzz/corpus/", "tests/golden/", "tests/decode/golden/")
 
 #  States that one function moves: the members, and the file that may assign them.
-MOVED_STATES = {r"\b(job|rank|batch|place|version)->state = ": "server/broker/model/states.c"}
+MOVED_STATES = {r"\b(job|rank|batch|row|version)->state = ": "server/broker/model/states.c"}
 
 #  Names that a newcomer could not guess, and the better ones.
 OLD_NAMES = {

@@ -210,8 +210,8 @@ s_carry_out (bench_t *self, const action_t *action)
     if (action->kind == ACTION_PREPARE)
         tasks_prepare (self->tasks, action->version);
     if (action->kind == ACTION_COPY)
-        tasks_copy (self->tasks, action->place, &client->layout,
-            client->ring + place_slot (action->place) * client->layout.slot_bytes);
+        tasks_copy (self->tasks, action->row, &client->layout,
+            client->ring + row_slot (action->row) * client->layout.slot_bytes);
     if (action->kind == ACTION_SEND_BATCH)
         s_receive (self, action->rank, &action->batch);
     if (action->kind == ACTION_SEND_ENDED)

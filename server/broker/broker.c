@@ -329,27 +329,27 @@ broker_prepared (broker_t *self, version_t *version, outcome_t outcome, const ch
 }
 
 void
-broker_copied (broker_t *self, place_t *place)
+broker_copied (broker_t *self, batch_row_t *row)
 {
-    job_t *job = place->job;
-    rank_t *rank = &job->ranks [place->rank];
-    assert (place->state == PLACE_COPYING);
+    job_t *job = row->job;
+    rank_t *rank = &job->ranks [row->rank];
+    assert (row->state == ROW_COPYING);
     assert (self->copying > 0 && job->copying > 0 && rank->copying > 0);
     self->copying--;
     job->copying--;
     rank->copying--;
-    dispatch_copied (self, place);
-    version_t *version = place->version;
-    place->version = NULL;
+    dispatch_copied (self, row);
+    version_t *version = row->version;
+    row->version = NULL;
     dispatch_unpin (self, version);
-    row_move (place, PLACE_FILLED);
+    row_move (row, ROW_FILLED);
     if (job->state == JOB_OVER)
         broker_reclaim_when_still (self, job);
     else
     if (!rank_is_there (rank))
-        ranks_copied_late (self, place);
+        ranks_copied_late (self, row);
     else
-        row_done (place);
+        row_done (row);
     jobs_settle (self);
 }
 

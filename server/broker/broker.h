@@ -23,9 +23,9 @@
  *
  *  Invariants, checked by broker_check ():
  *    B1  a job's slots are free, filling, full or sent; at most one is filling.
- *    B2  every place of an unsent batch waits for a version, is being copied, is filled, or is lost with its
+ *    B2  every row of an unsent batch waits for a version, is being copied, is filled, or is lost with its
  *        rank.
- *    B3  each place that waits for a version or is copied from it pins the version once; so does a worker
+ *    B3  each row that waits for a version or is copied from it pins the version once; so does a worker
  *        that has it.
  *    B4  the version index's invariants of versions and their counts hold (version_index_check).
  *    B5  tasks and reads handed out never exceed their limits, memory never its budget.
@@ -58,7 +58,7 @@ typedef struct broker broker_t;
 typedef struct dataset dataset_t;
 typedef struct tenant tenant_t;   //  users that share rights and limits; every job belongs to one
 typedef struct job job_t;
-typedef struct place place_t;
+typedef struct batch_row batch_row_t;
 typedef struct rank rank_t;     //  one of a job's clients; most jobs have one, of number 0
 
 enum {
@@ -316,14 +316,14 @@ void broker_prepared (broker_t *self, version_t *version, outcome_t outcome, con
 //  Before broker_prepared or broker_copied: the worker's processor time for the task, for the tenants'
 //  shares.  Without this call the estimate counts.
 void broker_prepare_took (broker_t *self, version_t *version, uint64_t worker_ns);
-void broker_copy_took (broker_t *self, place_t *place, uint64_t worker_ns);
+void broker_copy_took (broker_t *self, batch_row_t *row, uint64_t worker_ns);
 //  A side task of a tenant waits for a worker.  ACTION_SIDE_TASK comes at the tenant's turn, and the driver
 //  calls broker_side_task_took when it is done (charged_us: the action's), or broker_side_task_gives_up
 //  before that if the driver ends.
 void broker_side_task_waits (broker_t *self, tenant_t *tenant);
 void broker_side_task_took (broker_t *self, const tenant_t *tenant, uint32_t charged_us, uint64_t worker_ns);
 void broker_side_task_gives_up (broker_t *self, tenant_t *tenant);
-//  Workers' time charged to the tenant, with its part of tasks that served several tenants; and places of its
+//  Workers' time charged to the tenant, with its part of tasks that served several tenants; and rows of its
 //  jobs that wait for a worker.
 uint64_t broker_worker_ns (const broker_t *self, const tenant_t *tenant);
 size_t tenant_waiting (const tenant_t *self);
@@ -332,7 +332,7 @@ void broker_read (broker_t *self, raw_request_t *request);
 //  The read failed: -errno, and the reason with the volume's name.  As broker_unread.
 void broker_unread_range (broker_t *self, raw_request_t *request, int rc, const char *reason, int64_t now_ms);
 //  A worker has finished ACTION_COPY.
-void broker_copied (broker_t *self, place_t *place);
+void broker_copied (broker_t *self, batch_row_t *row);
 
 //  Draws what jobs need, hands out work as far as limits allow, ends jobs past their deadlines.
 void broker_advance (broker_t *self, int64_t now_ms);
@@ -344,8 +344,8 @@ typedef enum {
                                 //  samples
     ACTION_PREPARE,             //  version: take its sample's bytes (version_raw) or read its files, run the
                                 //  class's shared stage into memory
-    ACTION_COPY,                //  place: run the job's private stage from the version into place_slot,
-                                //  place_index
+    ACTION_COPY,                //  row: run the job's private stage from the version into row_slot,
+                                //  row_index
     ACTION_SIDE_TASK,              //  tenant, charged_us: let a worker do the oldest task announced by
                                    //  broker_side_task_waits
     ACTION_SEND_BATCH,          //  rank: BATCH from batch and step.  A batch of WIRE_SLOT_NONE goes inline,
@@ -361,9 +361,9 @@ typedef enum {
 typedef struct {
     action_kind_t kind;
     job_t *job;                 //  the rank's, or RECLAIM's
-    rank_t *rank;               //  COPY: the place's
+    rank_t *rank;               //  COPY: the row's
     version_t *version;
-    place_t *place;
+    batch_row_t *row;
     raw_request_t *request;
     tenant_t *tenant;           //  SIDE_TASK
     uint32_t charged_us;        //  SIDE_TASK
@@ -386,14 +386,14 @@ const raw_sample_t *version_raw (const version_t *version);
 dataset_t *request_dataset (const broker_t *self, const raw_request_t *request);
 const pipeline_t *version_pipeline (const broker_t *self, const version_t *version);
 pipeline_key_t version_key (const broker_t *self, const version_t *version);
-job_t *place_job (const place_t *self);
-rank_t *place_rank (const place_t *self);
-uint32_t place_slot (const place_t *self);      //  WIRE_SLOT_NONE: its batch is in no slot; each rank has one
+job_t *row_job (const batch_row_t *self);
+rank_t *row_rank (const batch_row_t *self);
+uint32_t row_slot (const batch_row_t *self);      //  WIRE_SLOT_NONE: its batch is in no slot; each rank has one
                                                 //  such batch at a time
-uint32_t place_index (const place_t *self);     //  row in the rank's batch
-uint32_t place_id (const place_t *self);
-const version_t *place_version (const place_t *self);
-pipeline_key_t place_key (const place_t *self);
+uint32_t row_index (const batch_row_t *self);     //  row in the rank's batch
+uint32_t row_id (const batch_row_t *self);
+const version_t *row_version (const batch_row_t *self);
+pipeline_key_t row_key (const batch_row_t *self);
 
 void *rank_user (const rank_t *self);           //  NULL until it is set, and after broker_reclaim_rank
 void rank_set_user (rank_t *self, void *user, bool is_inline);

@@ -201,19 +201,19 @@ s_send_batch (service_t *self, const action_t *action)
 }
 
 static void
-s_copy (service_t *self, place_t *place)
+s_copy (service_t *self, batch_row_t *row)
 {
-    rank_t *rank = place_rank (place);
+    rank_t *rank = row_rank (row);
     connection_t *connection = rank_user (rank);
-    uint8_t *slot = connection_slot (connection, place_slot (place));
+    uint8_t *slot = connection_slot (connection, row_slot (row));
     if (!slot) {
         //  No memory for an inline batch: this job ends, others continue.
-        broker_copied (self->options.broker, place);
+        broker_copied (self->options.broker, row);
         broker_end (self->options.broker, rank_job (rank), "memory",
             "the server has no memory for the job's batches");
         return;
     }
-    tasks_copy (self->options.tasks, place, &connection->layout, slot);
+    tasks_copy (self->options.tasks, row, &connection->layout, slot);
 }
 
 //  The client of a job that the server has ended may still read its ring.  True: the client will say when it
@@ -320,7 +320,7 @@ s_carry_out (service_t *self, const action_t *action)
         tasks_prepare (self->options.tasks, action->version);
         break;
     case ACTION_COPY:
-        s_copy (self, action->place);
+        s_copy (self, action->row);
         break;
     case ACTION_SIDE_TASK:
         side_jobs_start (self->side_jobs, action->tenant, action->charged_us);

@@ -42,7 +42,7 @@ typedef struct task {
     bool is_unread;                 //  reading met a shortage: the files are read again
     bool is_starved;                //  the worker met a shortage: the task is handed out again
     //  copy
-    place_t *place;                 //  the broker's; not looked at by threads
+    batch_row_t *row;                 //  the broker's; not looked at by threads
     const uint8_t *prepared;
     size_t outputs;
     uint8_t *targets [LAYOUT_FIELDS_MAX];   //  the pipeline's outputs, then the labels
@@ -431,15 +431,15 @@ tasks_read (tasks_t *self, raw_request_t *raw)
 }
 
 void
-tasks_copy (tasks_t *self, place_t *place, const layout_t *layout, uint8_t *slot)
+tasks_copy (tasks_t *self, batch_row_t *row, const layout_t *layout, uint8_t *slot)
 {
-    job_t *job = place_job (place);
-    task_t *task = s_take (self, TASK_COPY, job_pipeline (job), place_key (place), job_dataset (job));
-    task->place = place;
-    task->prepared = place_version (place)->memory;
+    job_t *job = row_job (row);
+    task_t *task = s_take (self, TASK_COPY, job_pipeline (job), row_key (row), job_dataset (job));
+    task->row = row;
+    task->prepared = row_version (row)->memory;
     task->outputs = layout->outputs;
     for (size_t field = 0; field < layout->count; field++)
-        task->targets [field] = layout_row (layout, field, slot, place_index (place));
+        task->targets [field] = layout_row (layout, field, slot, row_index (row));
     pool_submit (self->workers, task);
 }
 
@@ -534,8 +534,8 @@ s_finish (tasks_t *self, task_t *task)
         return;
     }
     if (task->kind == TASK_COPY) {
-        broker_copy_took (self->broker, task->place, task->worker_ns);
-        broker_copied (self->broker, task->place);
+        broker_copy_took (self->broker, task->row, task->worker_ns);
+        broker_copied (self->broker, task->row);
     }
     else {
         broker_prepare_took (self->broker, task->version, task->worker_ns);

@@ -32,7 +32,7 @@ s_list_bytes (const broker_join_t *join)
         samples) + samples / 8;
 }
 
-//  What a job costs beside its slots: places, the versions they may wait for, records, ids, pipeline.
+//  What a job costs beside its slots: rows, the versions they may wait for, records, ids, pipeline.
 static size_t
 s_bookkeeping_bytes (const broker_t *self, const broker_join_t *join)
 {
@@ -47,7 +47,7 @@ s_bookkeeping_bytes (const broker_t *self, const broker_join_t *join)
     size_t taken = join->taken? samples / 8: 0, lost = (self->tenant_count > 1? 2: 1) * (samples / 8);
     size_t texts = JOB_TEXTS * (strlen (pipeline_text (join->pipeline))
         + strlen (pipeline_shared_text (join->pipeline)));
-    return sizeof (job_t) + window * (sizeof (place_t) + sizeof (version_t)
+    return sizeof (job_t) + window * (sizeof (batch_row_t) + sizeof (version_t)
         + RECORD_PARTS * sizeof (sharing_record_t)) + sets
         + list + draws + pool + taken + lost + texts + ranks_bytes (join);
 }
@@ -219,15 +219,15 @@ s_join_memory (job_t *job, const broker_join_t *join, int64_t now_ms)
 {
     size_t window = (size_t) job->batch_size * join->slots;
     job->batches = calloc (join->slots, sizeof *job->batches);
-    job->place_memory = calloc (window, sizeof *job->place_memory);
+    job->row_memory = calloc (window, sizeof *job->row_memory);
     if (join->list)
         job->occurrences = calloc (join->dataset->samples, sizeof *job->occurrences);
-    if (!job->batches || !job->place_memory || (join->list && !job->occurrences))
+    if (!job->batches || !job->row_memory || (join->list && !job->occurrences))
         return false;
     for (uint32_t slot = 0; slot < join->slots; slot++) {
-        job->batches [slot].places = job->place_memory + (size_t) slot * job->batch_size;
+        job->batches [slot].rows = job->row_memory + (size_t) slot * job->batch_size;
         for (uint32_t index = 0; index < job->batch_size; index++)
-            job->batches [slot].places [index] = (place_t) { .job = job, .slot = slot, .index = index };
+            job->batches [slot].rows [index] = (batch_row_t) { .job = job, .slot = slot, .index = index };
     }
     return ranks_new (job, join, now_ms);
 }
@@ -265,7 +265,7 @@ s_job_free (job_t *job)
     pipeline_destroy (&job->pipeline);
     ranks_destroy (job);
     free (job->batches);
-    free (job->place_memory);
+    free (job->row_memory);
     free (job->occurrences);
     free (job->end_message);
     free (job->notice);
@@ -383,8 +383,8 @@ s_sweep (broker_t *self, job_t *job)
     job_move (job, JOB_OVER);
     size_t window = (size_t) job->batch_size * job->slots;
     for (size_t index = 0; index < window; index++) {
-        schedule_cancel (self, &job->place_memory [index]);
-        sharing_forget (self, &job->place_memory [index]);
+        schedule_cancel (self, &job->row_memory [index]);
+        sharing_forget (self, &job->row_memory [index]);
     }
     ranks_cancel (self, job);
     self->rings_bytes -= job->ring_bytes;

@@ -31,7 +31,7 @@ ranks_bytes (const broker_join_t *join)
 {
     if (join->world_size == 1)
         return sizeof (rank_t);
-    size_t again = join->batch_size * (sizeof (place_t) + sizeof (version_t) + 2 * sizeof (uint32_t))
+    size_t again = join->batch_size * (sizeof (batch_row_t) + sizeof (version_t) + 2 * sizeof (uint32_t))
         + join->slot_bytes;
     //  Each rank is told the ids of all ranks, and they pile up for a peer that does not read.
     size_t told = (size_t) join->slots * join->world_size * join->batch_size * sizeof (uint64_t);
@@ -43,15 +43,15 @@ s_again_new (rank_t *rank)
 {
     again_t *again = &rank->again;
     uint32_t count = rank->job->rank_batch;
-    again->places = calloc (count, sizeof *again->places);
     again->rows = calloc (count, sizeof *again->rows);
+    again->sent_rows = calloc (count, sizeof *again->sent_rows);
     again->ids = calloc (count, sizeof *again->ids);
-    if (!again->places || !again->rows || !again->ids)
+    if (!again->rows || !again->sent_rows || !again->ids)
         return false;
     for (uint32_t row = 0; row < count; row++)
-        again->places [row] = (place_t) { .job = rank->job, .slot = WIRE_SLOT_NONE, .index = row,
+        again->rows [row] = (batch_row_t) { .job = rank->job, .slot = WIRE_SLOT_NONE, .index = row,
             .rank = rank->number,
-            .row = row };
+            .rank_row = row };
     return true;
 }
 
@@ -66,7 +66,7 @@ ranks_new (job_t *job, const broker_join_t *join, int64_t now_ms)
         rank->job = job;
         rank->number = number;
         rank->joined_ms = rank->alive_ms = now_ms;
-        rank->padding = (place_t) { .job = job, .rank = number };
+        rank->padding = (batch_row_t) { .job = job, .rank = number };
         snprintf (rank->instance, sizeof rank->instance, "%s",
             join->instances [number]? join->instances [number]: "");
         if (job->world_size > 1 && !s_again_new (rank))
@@ -81,8 +81,8 @@ void
 ranks_destroy (job_t *job)
 {
     for (uint32_t number = 0; job->ranks && number < job->world_size; number++) {
-        free (job->ranks [number].again.places);
         free (job->ranks [number].again.rows);
+        free (job->ranks [number].again.sent_rows);
         free (job->ranks [number].again.ids);
         free (job->ranks [number].notice);
     }
@@ -240,11 +240,11 @@ broker_reclaim_rank (broker_t *self, rank_t *rank)
 }
 
 void
-ranks_copied_late (broker_t *self, place_t *place)
+ranks_copied_late (broker_t *self, batch_row_t *row)
 {
-    rank_t *rank = &place->job->ranks [place->rank];
-    bool is_of_step = place->slot != WIRE_SLOT_NONE && place != &rank->padding;
-    row_move (place, is_of_step? PLACE_LOST: PLACE_EMPTY);
+    rank_t *rank = &row->job->ranks [row->rank];
+    bool is_of_step = row->slot != WIRE_SLOT_NONE && row != &rank->padding;
+    row_move (row, is_of_step? ROW_LOST: ROW_EMPTY);
     s_reclaim_when_still (self, rank);
 }
 
@@ -280,8 +280,8 @@ s_part (broker_t *self, rank_t *rank, rank_state_t state)
     rank->reclaiming = rank->reclaimed = false;
     draw_lose (self, rank);
     schedule_cancel (self, &rank->padding);
-    if (rank->padding.state != PLACE_COPYING)
-        row_move (&rank->padding, PLACE_EMPTY);
+    if (rank->padding.state != ROW_COPYING)
+        row_move (&rank->padding, ROW_EMPTY);
     replay_stop (self, rank);
     s_let_go (rank);
 }
@@ -494,13 +494,13 @@ ranks_end_overdue (broker_t *self, job_t *job, int64_t now_ms)
 static void
 s_check_padding (const rank_t *rank)
 {
-    const place_t *padding = &rank->padding;
-    bool pinned = padding->state == PLACE_WAITING || padding->state == PLACE_READY
-        || padding->state == PLACE_COPYING;
+    const batch_row_t *padding = &rank->padding;
+    bool pinned = padding->state == ROW_WAITING || padding->state == ROW_READY
+        || padding->state == ROW_COPYING;
     assert (pinned == (padding->version != NULL));
-    assert (padding->job == rank->job && padding->rank == rank->number && padding->row == 0
+    assert (padding->job == rank->job && padding->rank == rank->number && padding->rank_row == 0
         && padding->record == 0);
-    assert (rank->job->world_size > 1 || padding->state == PLACE_EMPTY);
+    assert (rank->job->world_size > 1 || padding->state == ROW_EMPTY);
 }
 
 void

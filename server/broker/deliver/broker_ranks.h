@@ -23,7 +23,7 @@ void ranks_settle (broker_t *self, job_t *job);
 //  Once a turn: sends steps that have waited until a rank took its replayed batches.
 void ranks_send (broker_t *self, job_t *job);
 //  A worker has filled the row of a rank that was lost meanwhile.
-void ranks_copied_late (broker_t *self, place_t *place);
+void ranks_copied_late (broker_t *self, batch_row_t *row);
 //  Ends overdue ranks of the job: those that do not attach, are silent, or do not come back.
 void ranks_end_overdue (broker_t *self, job_t *job, int64_t now_ms);
 //  Of a job that is over: cancels the rows of its ranks that are in no step.

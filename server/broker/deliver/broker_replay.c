@@ -223,11 +223,11 @@ replay_enter_step (job_t *job, uint32_t slot)
     memset (step, 0, job->world_size * sizeof *step);
     //  Places are assigned in order, so the ids are rank by rank.
     for (uint32_t index = 0; index < batch->drawn; index++) {
-        const place_t *place = &batch->places [index];
-        if (place->state != PLACE_FILLED)
+        const batch_row_t *row = &batch->rows [index];
+        if (row->state != ROW_FILLED)
             continue;
-        step [place->rank]++;
-        *ids++ = place->id;
+        step [row->rank]++;
+        *ids++ = row->id;
     }
     s_all_have_it (job);
     return step;
@@ -334,12 +334,12 @@ static void
 s_prepare (broker_t *self, rank_t *rank, const record_t *record, uint64_t id)
 {
     again_t *again = &rank->again;
-    place_t *place = &again->places [again->used++];
+    batch_row_t *row = &again->rows [again->used++];
     again->open++;
-    place->epoch = record->before.epoch;
-    place->id = (uint32_t) id;
-    place->occurrence = 0;
-    schedule_await (place, draw_serve (self, place));
+    row->epoch = record->before.epoch;
+    row->id = (uint32_t) id;
+    row->occurrence = 0;
+    schedule_await (row, draw_serve (self, row));
 }
 
 //  One sample of the step, from any rank, for a rank that has none of its own.
@@ -394,25 +394,25 @@ replay_stop (broker_t *self, rank_t *rank)
 {
     again_t *again = &rank->again;
     for (uint32_t index = 0; index < again->used; index++) {
-        schedule_cancel (self, &again->places [index]);
-        if (again->places [index].state != PLACE_COPYING)
-            row_move (&again->places [index], PLACE_EMPTY);
+        schedule_cancel (self, &again->rows [index]);
+        if (again->rows [index].state != ROW_COPYING)
+            row_move (&again->rows [index], ROW_EMPTY);
     }
     again->used = again->open = 0;
 }
 
-//  Notes the filled rows for the message; the places are then free for the next step.
+//  Notes the filled rows for the message; the rows are then free for the next step.
 static void
 s_tell (again_t *again)
 {
     again->told = 0;
     for (uint32_t index = 0; index < again->used; index++) {
-        place_t *place = &again->places [index];
-        if (place->state == PLACE_FILLED) {
-            again->rows [again->told] = index;
-            again->ids [again->told++] = place->id;
+        batch_row_t *row = &again->rows [index];
+        if (row->state == ROW_FILLED) {
+            again->sent_rows [again->told] = index;
+            again->ids [again->told++] = row->id;
         }
-        row_move (place, PLACE_EMPTY);
+        row_move (row, ROW_EMPTY);
     }
     again->used = 0;
 }
@@ -457,15 +457,15 @@ s_check_again (const rank_t *rank)
     const again_t *again = &rank->again;
     uint32_t open = 0;
     for (uint32_t index = 0; index < rank->job->rank_batch; index++) {
-        const place_t *place = &again->places [index];
-        bool pinned = place->state == PLACE_WAITING || place->state == PLACE_READY
-            || place->state == PLACE_COPYING;
-        assert (pinned == (place->version != NULL));
-        assert (place->job == rank->job && place->rank == rank->number && place->row == index);
-        assert (place->slot == WIRE_SLOT_NONE && place->record == 0);
+        const batch_row_t *row = &again->rows [index];
+        bool pinned = row->state == ROW_WAITING || row->state == ROW_READY
+            || row->state == ROW_COPYING;
+        assert (pinned == (row->version != NULL));
+        assert (row->job == rank->job && row->rank == rank->number && row->rank_row == index);
+        assert (row->slot == WIRE_SLOT_NONE && row->record == 0);
         open += pinned && index < again->used;
         if (rank->job->state != JOB_OVER)
-            assert (index < again->used || place->state == PLACE_EMPTY || place->state == PLACE_COPYING);
+            assert (index < again->used || row->state == ROW_EMPTY || row->state == ROW_COPYING);
     }
     if (rank->job->state == JOB_OVER)
         return;

@@ -19,30 +19,30 @@
 //  ---- padding
 
 static bool
-s_is_under_way (const place_t *place)
+s_is_under_way (const batch_row_t *row)
 {
-    return place->state == PLACE_WAITING || place->state == PLACE_READY || place->state == PLACE_COPYING;
+    return row->state == ROW_WAITING || row->state == ROW_READY || row->state == ROW_COPYING;
 }
 
-//  Filled places of each rank in the step.
+//  Filled rows of each rank in the step.
 static void
 s_count_rows (const job_t *job, const batch_t *batch, uint32_t *rows)
 {
     for (uint32_t number = 0; number < job->world_size; number++)
         rows [number] = 0;
     for (uint32_t index = 0; index < batch->drawn; index++)
-        rows [batch->places [index].rank] += batch->places [index].state == PLACE_FILLED;
+        rows [batch->rows [index].rank] += batch->rows [index].state == ROW_FILLED;
 }
 
-//  A filled place of the step, with any readable sample or with this one; NULL: none.
-static const place_t *
-s_filled (const job_t *job, const batch_t *batch, const place_t *same)
+//  A filled row of the step, with any readable sample or with this one; NULL: none.
+static const batch_row_t *
+s_filled (const job_t *job, const batch_t *batch, const batch_row_t *same)
 {
     for (uint32_t index = 0; index < batch->drawn; index++) {
-        const place_t *place = &batch->places [index];
-        if (place->state == PLACE_FILLED
-        &&  (same? place->id == same->id: !sampler_is_dropped (job->dataset->sampler, place->id)))
-            return place;
+        const batch_row_t *row = &batch->rows [index];
+        if (row->state == ROW_FILLED
+        &&  (same? row->id == same->id: !sampler_is_dropped (job->dataset->sampler, row->id)))
+            return row;
     }
     return NULL;
 }
@@ -51,8 +51,8 @@ s_filled (const job_t *job, const batch_t *batch, const place_t *same)
 static bool
 s_is_padded (const rank_t *rank, uint32_t slot)
 {
-    const place_t *padding = &rank->padding;
-    return padding->state == PLACE_FILLED && padding->slot == slot
+    const batch_row_t *padding = &rank->padding;
+    return padding->state == ROW_FILLED && padding->slot == slot
         && s_filled (rank->job, &rank->job->batches [slot], padding);
 }
 
@@ -68,12 +68,12 @@ s_pad_rank (broker_t *self, rank_t *rank, uint32_t slot)
 {
     job_t *job = rank->job;
     const batch_t *batch = &job->batches [slot];
-    const place_t *other = s_filled (job, batch, NULL);
+    const batch_row_t *other = s_filled (job, batch, NULL);
     if (!other) {
         draw_end_unreadable (job);
         return false;
     }
-    place_t *padding = &rank->padding;
+    batch_row_t *padding = &rank->padding;
     padding->slot = slot;
     padding->epoch = batch->epoch;
     padding->id = other->id;
@@ -147,11 +147,11 @@ s_send_part (broker_t *self, rank_t *rank, uint32_t slot, const uint64_t *step, 
     rank->held |= 1ull << slot;
     rank->padded &= ~(1ull << slot);
     if (is_padding) {
-        assert (rank->padding.state == PLACE_FILLED && rank->padding.slot == slot);
+        assert (rank->padding.state == ROW_FILLED && rank->padding.slot == slot);
         rank->padded |= 1ull << slot;
         rank->padding_ids [slot] = rank->padding.id;
     }
-    row_move (&rank->padding, PLACE_EMPTY);
+    row_move (&rank->padding, ROW_EMPTY);
     rank->sequence [slot] = rank->sent++;
     action_t *action = broker_act_rank (self, ACTION_SEND_BATCH, rank);
     action->batch = (wire_batch_t) {
@@ -260,7 +260,7 @@ rank_batch_rows (const rank_t *self, uint32_t slot, uint32_t *rows, uint64_t *id
     uint32_t count = 0;
     if (slot == WIRE_SLOT_NONE) {
         for (; count < self->again.told; count++) {
-            rows [count] = self->again.rows [count];
+            rows [count] = self->again.sent_rows [count];
             ids [count] = self->again.ids [count];
         }
         return count;
@@ -272,11 +272,11 @@ rank_batch_rows (const rank_t *self, uint32_t slot, uint32_t *rows, uint64_t *id
     }
     const batch_t *batch = &self->job->batches [slot];
     for (uint32_t index = 0; index < batch->drawn; index++) {
-        const place_t *place = &batch->places [index];
-        if (place->rank != self->number || place->state != PLACE_FILLED)
+        const batch_row_t *row = &batch->rows [index];
+        if (row->rank != self->number || row->state != ROW_FILLED)
             continue;
-        rows [count] = place->row;
-        ids [count++] = place->id;
+        rows [count] = row->rank_row;
+        ids [count++] = row->id;
     }
     return count;
 }

@@ -386,22 +386,22 @@ dispatch_unread (broker_t *self, version_t *version)
 }
 
 void
-broker_copy_took (broker_t *self, place_t *place, uint64_t worker_ns)
+broker_copy_took (broker_t *self, batch_row_t *row, uint64_t worker_ns)
 {
-    assert (place->state == PLACE_COPYING && place->charged_us);
-    s_learn (&place->job->copy_ns, worker_ns);
+    assert (row->state == ROW_COPYING && row->charged_us);
+    s_learn (&row->job->copy_ns, worker_ns);
     s_learn (&self->copy_ns, worker_ns);
-    s_settle (self, s_bit (place->job->tenant), place->charged_us, worker_ns);
-    place->charged_us = 0;
+    s_settle (self, s_bit (row->job->tenant), row->charged_us, worker_ns);
+    row->charged_us = 0;
 }
 
 void
-dispatch_copied (broker_t *self, place_t *place)
+dispatch_copied (broker_t *self, batch_row_t *row)
 {
-    if (place->charged_us)
-        s_settle (self, s_bit (place->job->tenant), place->charged_us,
-            (uint64_t) place->charged_us * NS_A_US);
-    place->charged_us = 0;
+    if (row->charged_us)
+        s_settle (self, s_bit (row->job->tenant), row->charged_us,
+            (uint64_t) row->charged_us * NS_A_US);
+    row->charged_us = 0;
 }
 
 void
@@ -439,28 +439,28 @@ s_next_turn (const broker_t *self, const tenant_t *tenant, job_t **turn_p, bool 
 }
 
 static void
-s_hand_out_copy (broker_t *self, place_t *place, uint64_t passed_over)
+s_hand_out_copy (broker_t *self, batch_row_t *row, uint64_t passed_over)
 {
-    job_t *job = place->job;
-    rank_t *rank = &job->ranks [place->rank];
-    place->charged_us = s_estimate_us (job->copy_ns, COPY_FIRST_NS);
+    job_t *job = row->job;
+    rank_t *rank = &job->ranks [row->rank];
+    row->charged_us = s_estimate_us (job->copy_ns, COPY_FIRST_NS);
     fairness_serve (self->fairness, job->tenant->number, 0, passed_over,
-        (uint64_t) place->charged_us * NS_A_US);
-    row_queue_take_copy (place);
-    row_move (place, PLACE_COPYING);
+        (uint64_t) row->charged_us * NS_A_US);
+    row_queue_take_copy (row);
+    row_move (row, ROW_COPYING);
     job->copying++;
     rank->copying++;
     self->copying++;
-    broker_act_rank (self, ACTION_COPY, rank)->place = place;
+    broker_act_rank (self, ACTION_COPY, rank)->row = row;
 }
 
-//  All jobs with places that wait for the version gain by it.
+//  All jobs with rows that wait for the version gain by it.
 static void
 s_charge_version (broker_t *self, version_t *version, const tenant_t *tenant, uint64_t passed_over)
 {
     uint64_t others = 0;
-    for (const place_t *place = version->waiting; place; place = place->next_waiting)
-        others |= s_bit (place->job->tenant);
+    for (const batch_row_t *row = version->waiting; row; row = row->next_waiting)
+        others |= s_bit (row->job->tenant);
     version->charged_us = s_estimate_us (version_class (self, version)->prepare_ns, PREPARE_FIRST_NS);
     version->payers = fairness_serve (self->fairness, tenant->number, others & ~s_bit (tenant), passed_over,
         (uint64_t) version->charged_us * NS_A_US);
@@ -574,10 +574,10 @@ tenant_waiting (const tenant_t *self)
 }
 
 static size_t
-s_count_queue (const place_list_t *list)
+s_count_queue (const row_list_t *list)
 {
     size_t count = 0;
-    for (const place_t *place = list->first; place; place = place->next)
+    for (const batch_row_t *row = list->first; row; row = row->next)
         count++;
     return count;
 }

@@ -22,7 +22,7 @@ void dispatch_fetched (broker_t *self, version_t *version);
 void dispatch_prepared (broker_t *self, version_t *version);
 //  The version's plain files could not be read: its task and its memory are free again.
 void dispatch_unread (broker_t *self, version_t *version);
-void dispatch_copied (broker_t *self, place_t *place);
+void dispatch_copied (broker_t *self, batch_row_t *row);
 //  Hands out versions, copies and side tasks.  False: one waits because the cache's memory is all in use.
 bool dispatch_work (broker_t *self);
 void dispatch_check (const broker_t *self);

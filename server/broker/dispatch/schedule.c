@@ -1,4 +1,4 @@
-//  Classes of versions and their pipelines, and places that wait for a version or a copy.
+//  Classes of versions and their pipelines, and rows that wait for a version or a copy.
 
 #include "schedule.h"
 #include <assert.h>
@@ -149,66 +149,66 @@ broker_shared_texts (const dataset_t *dataset, const tenant_t *tenant, sampler_o
     return count;
 }
 
-//  ---- a place and its version
+//  ---- a row and its version
 
 void
-schedule_await (place_t *place, version_t *version)
+schedule_await (batch_row_t *row, version_t *version)
 {
-    place->version = version;
+    row->version = version;
     if (version->state == VERSION_READY) {
-        row_move (place, PLACE_READY);
-        dispatch_hold (place->job->broker, version, place->job->tenant);
-        row_queue_append (&place->job->ready, place);
+        row_move (row, ROW_READY);
+        dispatch_hold (row->job->broker, version, row->job->tenant);
+        row_queue_append (&row->job->ready, row);
         return;
     }
-    row_move (place, PLACE_WAITING);
-    place_t *first = version->waiting;
-    place->previous_waiting = NULL;
-    place->next_waiting = first;
+    row_move (row, ROW_WAITING);
+    batch_row_t *first = version->waiting;
+    row->previous_waiting = NULL;
+    row->next_waiting = first;
     if (first)
-        first->previous_waiting = place;
-    version->waiting = place;
+        first->previous_waiting = row;
+    version->waiting = row;
     if (version->state == VERSION_WORKING)
         return;
-    version_move (version, raw_prefetch_want (place->job->broker, place->job->tenant, version)?
+    version_move (version, raw_prefetch_want (row->job->broker, row->job->tenant, version)?
         VERSION_QUEUED: VERSION_READING);
     if (version->state == VERSION_QUEUED)
-        row_queue_append (&place->job->wanted, place);
+        row_queue_append (&row->job->wanted, row);
 }
 
 static void
-s_leave_waiting (place_t *place)
+s_leave_waiting (batch_row_t *row)
 {
-    version_t *version = place->version;
-    if (place->previous_waiting)
-        place->previous_waiting->next_waiting = place->next_waiting;
+    version_t *version = row->version;
+    if (row->previous_waiting)
+        row->previous_waiting->next_waiting = row->next_waiting;
     else
-        version->waiting = place->next_waiting;
-    if (place->next_waiting)
-        place->next_waiting->previous_waiting = place->previous_waiting;
-    place->previous_waiting = place->next_waiting = NULL;
+        version->waiting = row->next_waiting;
+    if (row->next_waiting)
+        row->next_waiting->previous_waiting = row->previous_waiting;
+    row->previous_waiting = row->next_waiting = NULL;
     if (version->state == VERSION_QUEUED)
-        row_queue_remove (&place->job->wanted, place);
+        row_queue_remove (&row->job->wanted, row);
     if (!version->waiting && (version->state == VERSION_QUEUED || version->state == VERSION_READING)) {
         version_move (version, VERSION_IDLE);          //  prepared when a row waits for it again
-        raw_prefetch_release (place->job->broker, version);
-        patience_leave (place->job->broker, version);
+        raw_prefetch_release (row->job->broker, version);
+        patience_leave (row->job->broker, version);
     }
 }
 
 void
-schedule_cancel (broker_t *self, place_t *place)
+schedule_cancel (broker_t *self, batch_row_t *row)
 {
-    if (place->state == PLACE_WAITING)
-        s_leave_waiting (place);
+    if (row->state == ROW_WAITING)
+        s_leave_waiting (row);
     else
-    if (place->state == PLACE_READY)
-        row_queue_remove (&place->job->ready, place);
+    if (row->state == ROW_READY)
+        row_queue_remove (&row->job->ready, row);
     else
         return;
-    version_t *version = place->version;
-    row_move (place, PLACE_EMPTY);
-    place->version = NULL;
+    version_t *version = row->version;
+    row_move (row, ROW_EMPTY);
+    row->version = NULL;
     dispatch_unpin (self, version);
 }
 

@@ -11,9 +11,9 @@ void schedule_join (broker_t *self, job_t *job);
 //  For version_index_on_kind_end; context is the broker, user the class.
 void schedule_class_over (void *context, void *user);
 //  The row is to be filled from the version, of the same sample.  Takes over a pin.
-void schedule_await (place_t *place, version_t *version);
+void schedule_await (batch_row_t *row, version_t *version);
 //  The row waits no more.  A row that a worker copies stays as it is.
-void schedule_cancel (broker_t *self, place_t *place);
+void schedule_cancel (broker_t *self, batch_row_t *row);
 //  After the jobs have changed: measures the memory that the index may use.
 void schedule_measure (broker_t *self);
 

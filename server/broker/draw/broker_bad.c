@@ -263,19 +263,19 @@ s_end_if_fatal (job_t *job, uint32_t id, const char *reason)
     free (message);
 }
 
-//  A place that waits for the sample gets another one, unless its job ends.  If no sample is left the job
-//  ends too, and then its other places wait no more.
+//  A row that waits for the sample gets another one, unless its job ends.  If no sample is left the job
+//  ends too, and then its other rows wait no more.
 static void
 s_replace (broker_t *self, version_t *version, const char *reason)
 {
     while (version->waiting) {
-        place_t *place = version->waiting;
-        s_end_if_fatal (place->job, version->id, reason);
-        schedule_cancel (self, place);
-        if (job_has_ended (place->job))
+        batch_row_t *row = version->waiting;
+        s_end_if_fatal (row->job, version->id, reason);
+        schedule_cancel (self, row);
+        if (job_has_ended (row->job))
             continue;
-        place->job->tenant->dropped++;
-        draw_again (self, place);
+        row->job->tenant->dropped++;
+        draw_again (self, row);
     }
 }
 
@@ -292,8 +292,8 @@ bad_found (broker_t *self, version_t *version, const char *reason)
     sampler_drop (dataset->sampler, id);
     for (size_t index = 0; index < count; index++)
         roaring_bitmap_add (holders [index]->unreadable, id);
-    for (const place_t *place = version->waiting; place; place = place->next_waiting)
-        roaring_bitmap_add (place->job->unreadable, id);            //  also of a job that has drawn
+    for (const batch_row_t *row = version->waiting; row; row = row->next_waiting)
+        roaring_bitmap_add (row->job->unreadable, id);            //  also of a job that has drawn
                                                                     //  everything
     if (sampler_dropped_count (dataset->sampler) > dropped) {       //  otherwise another class found it bad
                                                                     //  before
@@ -331,9 +331,9 @@ unsuitable_found (broker_t *self, version_t *version, const char *reason)
     for (size_t index = 0; index < count; index++)
         job_end (holders [index], "unsuitable", "%s", message);
     while (version->waiting) {
-        place_t *place = version->waiting;
-        job_end (place->job, "unsuitable", "%s", message);
-        schedule_cancel (self, place);
+        batch_row_t *row = version->waiting;
+        job_end (row->job, "unsuitable", "%s", message);
+        schedule_cancel (self, row);
     }
     free (message);
 }

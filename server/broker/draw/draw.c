@@ -1,4 +1,4 @@
-//  Draws: rounds, epochs, places in batches.  Batches are steps of all ranks of their job.
+//  Draws: rounds, epochs, rows in batches.  Batches are steps of all ranks of their job.
 
 #include "draw.h"
 #include <assert.h>
@@ -70,16 +70,16 @@ draw_release (job_t *job, uint32_t slot)
     batch_t *batch = &job->batches [slot];
     assert (batch->state == SLOT_SENT || batch->state == SLOT_FULL);
     for (uint32_t index = 0; index < batch->drawn; index++) {
-        batch->places [index].is_hole = batch->places [index].state == PLACE_HOLE;
-        row_move (&batch->places [index], PLACE_EMPTY);
+        batch->rows [index].is_hole = batch->rows [index].state == ROW_HOLE;
+        row_move (&batch->rows [index], ROW_EMPTY);
     }
     uint32_t sent = batch->state == SLOT_SENT? batch->drawn: 0;
     slot_move (batch, SLOT_FREE);
-    *batch = (batch_t) { .places = batch->places, .past = { batch->epoch, batch->index, sent } };
+    *batch = (batch_t) { .rows = batch->rows, .past = { batch->epoch, batch->index, sent } };
     job->used_slots--;
 }
 
-//  ---- places
+//  ---- rows
 
 //  The ranks' parts of the step follow from its number of samples, as far as known now.  One sample has been
 //  drawn already.
@@ -102,54 +102,54 @@ s_open_batch (job_t *job)
 
 //  Each rank has an equal part of the step; a remainder goes to the first ranks, one sample each.
 static void
-s_deal (const job_t *job, const batch_t *batch, place_t *place)
+s_deal (const job_t *job, const batch_t *batch, batch_row_t *row)
 {
     uint32_t part = batch->planned / job->world_size, longer = batch->planned % job->world_size;
-    uint32_t in_longer = longer * (part + 1), index = place->index;
+    uint32_t in_longer = longer * (part + 1), index = row->index;
     if (index < in_longer) {
-        place->rank = index / (part + 1);
-        place->row = index % (part + 1);
+        row->rank = index / (part + 1);
+        row->rank_row = index % (part + 1);
         return;
     }
     assert (part > 0);
-    place->rank = longer + (index - in_longer) / part;
-    place->row = (index - in_longer) % part;
-    assert (place->rank < job->world_size);
+    row->rank = longer + (index - in_longer) / part;
+    row->rank_row = (index - in_longer) % part;
+    assert (row->rank < job->world_size);
 }
 
 static void
-s_occupy (place_t *place, uint32_t id)
+s_occupy (batch_row_t *row, uint32_t id)
 {
-    job_t *job = place->job;
-    place->id = id;
-    place->occurrence = job->occurrences? job->occurrences [id]++: 0;
+    job_t *job = row->job;
+    row->id = id;
+    row->occurrence = job->occurrences? job->occurrences [id]++: 0;
 }
 
-//  The next place of the job's batch, for the sample it has just drawn.
-static place_t *
-s_take_place (job_t *job, uint32_t id)
+//  The next row of the job's batch, for the sample it has just drawn.
+static batch_row_t *
+s_take_row (job_t *job, uint32_t id)
 {
     batch_t *batch = s_filling (job);
     if (!batch)
         batch = s_open_batch (job);
-    place_t *place = &batch->places [batch->drawn++];
+    batch_row_t *row = &batch->rows [batch->drawn++];
     batch->open++;
-    place->epoch = job->epoch;
-    s_deal (job, batch, place);
-    s_occupy (place, id);
+    row->epoch = job->epoch;
+    s_deal (job, batch, row);
+    s_occupy (row, id);
     if (batch->drawn == job->batch_size) {
         slot_move (batch, SLOT_FULL);
         job->filling = job->slots;
     }
-    return place;
+    return row;
 }
 
 //  ---- one draw
 
-//  Draws one sample for the jobs of an offer.  instead: the place to fill, when the offer has a single job;
-//  NULL: each job's next place.
+//  Draws one sample for the jobs of an offer.  instead: the row to fill, when the offer has a single job;
+//  NULL: each job's next row.
 static void
-s_draw (broker_t *self, dataset_t *dataset, const sampler_offer_t *offer, place_t *instead)
+s_draw (broker_t *self, dataset_t *dataset, const sampler_offer_t *offer, batch_row_t *instead)
 {
     job_t *jobs [SAMPLER_JOBS_MAX];
     consumer_t *consumers [SAMPLER_JOBS_MAX];
@@ -166,22 +166,22 @@ s_draw (broker_t *self, dataset_t *dataset, const sampler_offer_t *offer, place_
     raw_reads_drawn (self, jobs [0], id, versions, count);
     sharing_drawn (jobs, count);
     for (size_t index = 0; index < count; index++) {
-        place_t *place = instead? instead: s_take_place (jobs [index], id);
+        batch_row_t *row = instead? instead: s_take_row (jobs [index], id);
         if (instead)
             s_occupy (instead, id);
-        sharing_served (self, place, versions [index]);
-        schedule_await (place, versions [index]);
+        sharing_served (self, row, versions [index]);
+        schedule_await (row, versions [index]);
     }
 }
 
 static void
-s_draw_alone (broker_t *self, job_t *job, place_t *place)
+s_draw_alone (broker_t *self, job_t *job, batch_row_t *row)
 {
     sampler_t *sampler = job->dataset->sampler;
     sampler_offer_t offer;
     sampler_round_begin (sampler, &job->consumer.sampler_job, 1);
     while (sampler_offer (sampler, &offer))
-        s_draw (self, job->dataset, &offer, place);
+        s_draw (self, job->dataset, &offer, row);
 }
 
 //  ---- epochs
@@ -336,104 +336,104 @@ draw_keeps_order (const job_t *job)
     return job->order == SAMPLER_ORDER_LIST || job->order == SAMPLER_ORDER_SEEDED;
 }
 
-//  The place that the epoch can best leave empty: in its last unsent batch.
-static place_t *
-s_last_place (job_t *job, const place_t *place)
+//  The row that the epoch can best leave empty: in its last unsent batch.
+static batch_row_t *
+s_last_row (job_t *job, const batch_row_t *row)
 {
     uint32_t slot = job->slots;
     for (uint32_t index = 0; index < job->order_count; index++) {
         uint32_t candidate = job->order_of [(job->order_first + index) % WIRE_SLOTS_MAX];
-        if (job->batches [candidate].epoch == place->epoch)
+        if (job->batches [candidate].epoch == row->epoch)
             slot = candidate;
     }
-    if (slot == job->slots || slot == place->slot)
+    if (slot == job->slots || slot == row->slot)
         return NULL;
     batch_t *batch = &job->batches [slot];
     for (uint32_t index = batch->drawn; index-- > 0;) {
-        place_state_t state = batch->places [index].state;
-        if (state == PLACE_WAITING || state == PLACE_READY || state == PLACE_FILLED || state == PLACE_LOST)
-            return &batch->places [index];
+        row_state_t state = batch->rows [index].state;
+        if (state == ROW_WAITING || state == ROW_READY || state == ROW_FILLED || state == ROW_LOST)
+            return &batch->rows [index];
     }
     return NULL;
 }
 
 //  For a `seeded` job the epoch determines the version.
 version_t *
-draw_serve (broker_t *self, place_t *place)
+draw_serve (broker_t *self, batch_row_t *row)
 {
-    job_t *job = place->job;
-    job->consumer.number = (uint32_t) place->epoch;
-    return version_index_serve (self->version_index, &job->consumer, place->id);
+    job_t *job = row->job;
+    job->consumer.number = (uint32_t) row->epoch;
+    return version_index_serve (self->version_index, &job->consumer, row->id);
 }
 
-//  Moves the sample of the epoch's last place to this one, so that the last batch gets shorter instead.
+//  Moves the sample of the epoch's last row to this one, so that the last batch gets shorter instead.
 static bool
-s_move_up (broker_t *self, place_t *place)
+s_move_up (broker_t *self, batch_row_t *row)
 {
-    job_t *job = place->job;
-    place_t *last = s_last_place (job, place);
+    job_t *job = row->job;
+    batch_row_t *last = s_last_row (job, row);
     if (!last)
         return false;
     batch_t *batch = &job->batches [last->slot];
-    if (last->state != PLACE_FILLED)
+    if (last->state != ROW_FILLED)
         batch->open--;
     schedule_cancel (self, last);
-    row_move (last, PLACE_HOLE);
+    row_move (last, ROW_HOLE);
     batch->holes++;
-    place->id = last->id;
-    place->occurrence = last->occurrence;
-    version_t *version = draw_serve (self, place);
-    sharing_served (self, place, version);
-    schedule_await (place, version);
+    row->id = last->id;
+    row->occurrence = last->occurrence;
+    version_t *version = draw_serve (self, row);
+    sharing_served (self, row, version);
+    schedule_await (row, version);
     return true;
 }
 
-//  Gives a place with an unreadable sample another one of the same epoch; false: none is left, or the batch
+//  Gives a row with an unreadable sample another one of the same epoch; false: none is left, or the batch
 //  becomes shorter instead.
 static bool
-s_substitute (broker_t *self, place_t *place)
+s_substitute (broker_t *self, batch_row_t *row)
 {
-    job_t *job = place->job;
+    job_t *job = row->job;
     if (draw_keeps_order (job))
         return false;
-    if (place->epoch == job->epoch
+    if (row->epoch == job->epoch
         && sampler_remaining (job->dataset->sampler, job->consumer.sampler_job) > 0) {
-        s_draw_alone (self, job, place);
+        s_draw_alone (self, job, row);
         return true;
     }
-    return s_move_up (self, place);
+    return s_move_up (self, row);
 }
 
 void
-draw_again (broker_t *self, place_t *place)
+draw_again (broker_t *self, batch_row_t *row)
 {
-    job_t *job = place->job;
+    job_t *job = row->job;
     if (job_has_ended (job))
         return;
-    if (place == &job->ranks [place->rank].padding) {
+    if (row == &job->ranks [row->rank].padding) {
         job_mark_delivery (job);            //  which looks for another sample
         return;
     }
-    if (place->slot != WIRE_SLOT_NONE) {
-        if (s_substitute (self, place))
+    if (row->slot != WIRE_SLOT_NONE) {
+        if (s_substitute (self, row))
             return;
-        job->batches [place->slot].holes++;
+        job->batches [row->slot].holes++;
     }
-    row_move (place, PLACE_HOLE);
-    row_done (place);
+    row_move (row, ROW_HOLE);
+    row_done (row);
 }
 
 //  ---- ranks that are lost, and come back
 
 static void
-s_lose_place (broker_t *self, batch_t *batch, place_t *place)
+s_lose_row (broker_t *self, batch_t *batch, batch_row_t *row)
 {
-    if (place->state == PLACE_COPYING || place->state == PLACE_HOLE)
+    if (row->state == ROW_COPYING || row->state == ROW_HOLE)
         return;                             //  a row that a worker copies becomes lost when the worker is
                                             //  done
-    batch->open += place->state == PLACE_FILLED;
-    schedule_cancel (self, place);
-    row_move (place, PLACE_LOST);
+    batch->open += row->state == ROW_FILLED;
+    schedule_cancel (self, row);
+    row_move (row, ROW_LOST);
 }
 
 void
@@ -443,8 +443,8 @@ draw_lose (broker_t *self, rank_t *rank)
     for (uint32_t order = 0; order < job->order_count; order++) {
         batch_t *batch = &job->batches [job->order_of [(job->order_first + order) % WIRE_SLOTS_MAX]];
         for (uint32_t index = 0; index < batch->drawn; index++)
-            if (batch->places [index].rank == rank->number)
-                s_lose_place (self, batch, &batch->places [index]);
+            if (batch->rows [index].rank == rank->number)
+                s_lose_row (self, batch, &batch->rows [index]);
     }
     waits_restart (job);
 }
@@ -456,12 +456,12 @@ draw_revive (broker_t *self, rank_t *rank)
     for (uint32_t order = 0; order < job->order_count; order++) {
         batch_t *batch = &job->batches [job->order_of [(job->order_first + order) % WIRE_SLOTS_MAX]];
         for (uint32_t index = 0; index < batch->drawn; index++) {
-            place_t *place = &batch->places [index];
-            if (place->rank != rank->number || place->state != PLACE_LOST)
+            batch_row_t *row = &batch->rows [index];
+            if (row->rank != rank->number || row->state != ROW_LOST)
                 continue;
-            version_t *version = draw_serve (self, place);
-            sharing_served (self, place, version);
-            schedule_await (place, version);
+            version_t *version = draw_serve (self, row);
+            sharing_served (self, row, version);
+            schedule_await (row, version);
         }
     }
 }

@@ -6,7 +6,7 @@
 //  Runs the rounds that are due in every group.
 void draw_rounds (broker_t *self, int64_t now_ms);
 //  The row's sample cannot be read: the row gets another sample, or becomes a hole.
-void draw_again (broker_t *self, place_t *place);
+void draw_again (broker_t *self, batch_row_t *row);
 //  Closes epochs that an unreadable sample has emptied.
 void draw_settle (broker_t *self, dataset_t *dataset);
 //  All ranks are present and lack no step: resumes draws, unless the epoch has nothing left to draw.
@@ -16,7 +16,7 @@ void draw_release (job_t *job, uint32_t slot);
 //  Whether the job keeps its order, with holes for unreadable samples: a list, or a seeded order.
 bool draw_keeps_order (const job_t *job);
 //  A version for the row's sample, which the job has drawn before.
-version_t *draw_serve (broker_t *self, place_t *place);
+version_t *draw_serve (broker_t *self, batch_row_t *row);
 //  A rank is lost: its unsent rows stop waiting.  A rank is back: they wait for their samples again.
 void draw_lose (broker_t *self, rank_t *rank);
 void draw_revive (broker_t *self, rank_t *rank);

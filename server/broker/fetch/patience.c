@@ -321,9 +321,9 @@ broker_unread_range (broker_t *self, raw_request_t *request, int rc, const char 
 //  ---- patience that ends
 
 static bool
-s_waits (const place_t *place)
+s_waits (const batch_row_t *row)
 {
-    return place->state == PLACE_WAITING && place->version->state == VERSION_READING;
+    return row->state == ROW_WAITING && row->version->state == VERSION_READING;
 }
 
 //  Whether the job waits for bytes of a sample.
@@ -331,12 +331,12 @@ static bool
 s_waits_for_reads (const job_t *job)
 {
     for (size_t index = 0; index < (size_t) job->batch_size * job->slots; index++)
-        if (s_waits (&job->place_memory [index]))
+        if (s_waits (&job->row_memory [index]))
             return true;
     for (uint32_t number = 0; number < job->world_size; number++) {
         const rank_t *rank = &job->ranks [number];
-        for (uint32_t row = 0; rank->again.places && row < job->rank_batch; row++)
-            if (s_waits (&rank->again.places [row]))
+        for (uint32_t row = 0; rank->again.rows && row < job->rank_batch; row++)
+            if (s_waits (&rank->again.rows [row]))
                 return true;
         if (s_waits (&rank->padding))
             return true;

@@ -42,8 +42,8 @@ s_lane (const broker_t *self, const dataset_t *dataset, const raw_sample_t *samp
 {
     const tenant_t *waiting = NULL;
     for (const version_t *version = sample->waiting; version; version = version->next_raw)
-        for (const place_t *place = version->waiting; place; place = place->next_waiting) {
-            waiting = place->job->tenant;
+        for (const batch_row_t *row = version->waiting; row; row = row->next_waiting) {
+            waiting = row->job->tenant;
             if (raw_prefetch_lane (self, waiting) == now)
                 return now;
         }
@@ -66,8 +66,8 @@ s_is_idle (const raw_sample_t *sample)
 static void
 s_ask (broker_t *self, const version_t *version, raw_sample_t *sample)
 {
-    for (const place_t *place = version->waiting; place; place = place->next_waiting)
-        raw_store_also (self->raw, raw_prefetch_lane (self, place->job->tenant), sample);
+    for (const batch_row_t *row = version->waiting; row; row = row->next_waiting)
+        raw_store_also (self->raw, raw_prefetch_lane (self, row->job->tenant), sample);
 }
 
 static void

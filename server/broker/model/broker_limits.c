@@ -273,8 +273,8 @@ void
 limits_prepared (const version_t *version)
 {
     uint64_t told = 0;
-    for (const place_t *place = version->waiting; place; place = place->next_waiting) {
-        tenant_t *tenant = place->job->tenant;
+    for (const batch_row_t *row = version->waiting; row; row = row->next_waiting) {
+        tenant_t *tenant = row->job->tenant;
         tenant->prepared += !(told >> tenant->number & 1);
         told |= UINT64_C (1) << tenant->number;
     }

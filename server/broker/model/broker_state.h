@@ -4,7 +4,7 @@
  *  A job has one rank or several.  A batch here is a *step*: the batches of all ranks together, in the same
  *  slot number of each rank's ring.  With one rank, batch and step are the same.
  *
- *  A place's way:
+ *  A row's way:
  *
  *        draw             version ready       handed out            worker done
  *      EMPTY -> WAITING -------------> READY ------------> COPYING -------------> FILLED
@@ -12,9 +12,9 @@
  *        +---------+ (then drawn again, or HOLE when the epoch has nothing left)      | batch released
  *        +---------------------------------------------------------------------------+
  *
- *  If a rank is lost before the step is sent, its places are LOST, and WAITING again, for the same samples,
- *  when the rank is back.  Two kinds of places are in no step's window: a rank's *padding*, and replayed
- *  places (*again*).
+ *  If a rank is lost before the step is sent, its rows are LOST, and WAITING again, for the same samples,
+ *  when the rank is back.  Two kinds of rows are in no step's window: a rank's *padding*, and replayed
+ *  rows (*again*).
  */
 #ifndef BROKER_STATE_H
 #define BROKER_STATE_H
@@ -31,30 +31,30 @@
 typedef struct ahead lookahead_t;
 
 typedef enum {
-    PLACE_EMPTY,
-    PLACE_WAITING,              //  in its version's waiting list; also in the job's queue until the version
+    ROW_EMPTY,
+    ROW_WAITING,              //  in its version's waiting list; also in the job's queue until the version
                                 //  is handed out
-    PLACE_READY,                //  in the job's queue of copies
-    PLACE_COPYING,              //  a worker has it
-    PLACE_FILLED,
-    PLACE_HOLE,                 //  its sample could not be read, and no other sample was left
-    PLACE_LOST                  //  its rank is lost, and so are the pixels written for it
-} place_state_t;
+    ROW_READY,                //  in the job's queue of copies
+    ROW_COPYING,              //  a worker has it
+    ROW_FILLED,
+    ROW_HOLE,                 //  its sample could not be read, and no other sample was left
+    ROW_LOST                  //  its rank is lost, and so are the pixels written for it
+} row_state_t;
 
 //  One row of one slot.
-struct place {
+struct batch_row {
     job_t *job;
     version_t *version;         //  pinned while WAITING, READY, COPYING; else NULL
-    place_t *previous, *next;   //  in the job's queue: wanted or ready
-    place_t *next_waiting, *previous_waiting;   //  for the same version, while WAITING
+    batch_row_t *previous, *next;   //  in the job's queue: wanted or ready
+    batch_row_t *next_waiting, *previous_waiting;   //  for the same version, while WAITING
     uint64_t epoch;
     uint32_t id;
     uint32_t occurrence;
     uint32_t slot, index;       //  in the step
-    uint32_t rank, row;         //  its rank, and the row in the rank's batch; set when the place is taken
-    place_state_t state;
+    uint32_t rank, rank_row;    //  its rank, and the row in the rank's batch; set when the row is taken
+    row_state_t state;
     uint32_t charged_us;        //  COPYING: the estimate of a worker's time
-    //  about the last version of this place, kept until the next one, for EXPLAIN
+    //  about the last version of this row, kept until the next one, for EXPLAIN
     uint32_t draw;
     uint32_t record;            //  sharing.h
     bool is_reused;             //  the version existed already, for a job of the same tenant
@@ -64,13 +64,13 @@ struct place {
 };
 
 typedef struct {
-    place_t *first, *last;
-} place_list_t;
+    batch_row_t *first, *last;
+} row_list_t;
 
 typedef enum {
     SLOT_FREE,
     SLOT_FILLING,               //  draws go here
-    SLOT_FULL,                  //  all drawn; sent when every place is filled and all earlier batches are
+    SLOT_FULL,                  //  all drawn; sent when every row is filled and all earlier batches are
                                 //  sent
     SLOT_SENT
 } slot_state_t;
@@ -80,12 +80,12 @@ typedef struct {
     slot_state_t state;
     uint64_t epoch;
     uint32_t planned;           //  samples that it should have, by what was known when it was opened
-    uint32_t drawn;             //  places in use, from 0 on
+    uint32_t drawn;             //  rows in use, from 0 on
     uint32_t open;              //  of them: neither filled nor a hole
     uint32_t holes;
     bool ends_epoch;
     uint64_t index;             //  of its epoch, on the wire; set when sent
-    place_t *places;            //  batch_size of them
+    batch_row_t *rows;          //  batch_size of them
     //  what the slot held before its release, kept while it is free
     struct { uint64_t epoch, index; uint32_t drawn; } past;
 } batch_t;
@@ -110,11 +110,11 @@ typedef struct {
 
 //  The step that is being prepared again for a rank that lacks it; none while used is 0.
 typedef struct {
-    place_t *places;            //  rank_batch of them; NULL: the job has one rank
+    batch_row_t *rows;          //  rank_batch of them; NULL: the job has one rank
     uint32_t used, open;        //  of them; neither filled nor a hole
     bool is_padding;
     //  rows and ids of the batch sent last, until the next one is sent
-    uint32_t *rows, *ids;
+    uint32_t *sent_rows, *ids;
     uint32_t told;
 } again_t;
 
@@ -139,7 +139,7 @@ struct rank {
     bool is_awaited;            //  not there, and may come back:
     int64_t lost_ms, due_ms;    //  LOST: since when; until when the job waits for it, even with no other rank
                                 //  left
-    uint32_t copying;           //  places of it that a worker has
+    uint32_t copying;           //  rows of it that a worker has
     //  what was sent to this client and received from it
     uint64_t sent;              //  batches; the next sequence
     wire_progress_t progress;
@@ -149,7 +149,7 @@ struct rank {
     uint32_t rows [WIRE_SLOTS_MAX];         //  samples of that, padding not counted
     uint64_t padded;            //  a bit for each slot: what was sent in it last is padding,
     uint32_t padding_ids [WIRE_SLOTS_MAX];  //  this sample
-    place_t padding;            //  of the step that is to be sent next, if the rank has nothing in it
+    batch_row_t padding;            //  of the step that is to be sent next, if the rank has nothing in it
     uint64_t lacks;             //  number of the next record to send it; equal to the job's next: it lacks
                                 //  none
     again_t again;
@@ -201,7 +201,7 @@ struct job {
     size_t ring_bytes;          //  of all ranks
     bool order_is_of_seed;      //  as broker_join_t
     size_t memory_bytes;        //  ring and bookkeeping
-    place_t *place_memory;
+    batch_row_t *row_memory;
     uint32_t *occurrences;      //  LIST with ids: how often each id came in this epoch; else NULL
     char run [WIRE_RUN_BYTES + 1];
     char job_name [REQUEST_NAME_BYTES_MAX + 1];     //  empty: not said
@@ -235,9 +235,9 @@ struct job {
     uint32_t order_first, order_count;      //  those not sent
     uint32_t filling;           //  slot, or slots: none
     uint32_t used_slots;        //  not free
-    place_list_t wanted;        //  places whose version waits to be handed out, in drawn order
-    place_list_t ready;         //  places that wait to be copied
-    uint32_t copying;           //  places that a worker has
+    row_list_t wanted;        //  rows whose version waits to be handed out, in drawn order
+    row_list_t ready;         //  rows that wait to be copied
+    uint32_t copying;           //  rows that a worker has
     double copy_ns;             //  of a worker, running mean
     //  what was sent and received
     uint64_t sent;              //  batches
@@ -308,7 +308,7 @@ typedef struct {
     job_t *jobs;                            //  newest first
     job_t *prepare_turn, *copy_turn;        //  the job that is next; NULL: the first one
     size_t side_tasks;                         //  that wait
-    size_t waiting;                         //  side tasks, and places in its jobs' queues
+    size_t waiting;                         //  side tasks, and rows in its jobs' queues
     size_t fetching_of [BROKER_DATASETS_MAX];       //  of each data set, versions charged to this tenant
                                                     //  while their plain files are read
     size_t version_bytes_max;               //  of its jobs' classes
@@ -347,7 +347,7 @@ struct tenant {
     uint64_t jobs_total;
     uint64_t past_delivered;                //  by jobs that are over
     uint64_t prepared;                      //  versions that were made for its jobs, alone or with others'
-    uint64_t dropped;                       //  places that got another sample because theirs was unreadable
+    uint64_t dropped;                       //  rows that got another sample because theirs was unreadable
 };
 
 struct dataset {

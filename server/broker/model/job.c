@@ -50,7 +50,7 @@ job_mark_delivery (job_t *job)
 }
 
 void
-row_done (place_t *row)
+row_done (batch_row_t *row)
 {
     job_t *job = row->job;
     rank_t *rank = &job->ranks [row->rank];
@@ -70,43 +70,43 @@ row_done (place_t *row)
 //  ---- rows
 
 job_t *
-place_job (const place_t *self)
+row_job (const batch_row_t *self)
 {
     return self->job;
 }
 
 rank_t *
-place_rank (const place_t *self)
+row_rank (const batch_row_t *self)
 {
     return &self->job->ranks [self->rank];
 }
 
 uint32_t
-place_slot (const place_t *self)
+row_slot (const batch_row_t *self)
 {
     return self->slot;
 }
 
 uint32_t
-place_index (const place_t *self)
+row_index (const batch_row_t *self)
 {
-    return self->row;
+    return self->rank_row;
 }
 
 uint32_t
-place_id (const place_t *self)
+row_id (const batch_row_t *self)
 {
     return self->id;
 }
 
 const version_t *
-place_version (const place_t *self)
+row_version (const batch_row_t *self)
 {
     return self->version;
 }
 
 pipeline_key_t
-place_key (const place_t *self)
+row_key (const batch_row_t *self)
 {
     return (pipeline_key_t) { .seed = self->job->seed, .round = self->epoch, .id = self->id,
         .occurrence = self->occurrence };

@@ -16,7 +16,7 @@ void job_go (job_t *job);
 //  There may be something to send to the job's ranks.
 void job_mark_delivery (job_t *job);
 //  The row is filled or a hole.
-void row_done (place_t *row);
+void row_done (batch_row_t *row);
 //  Ends a job without an open epoch, because the server begins no more epochs.
 bool drain_is_between (const job_t *job);
 

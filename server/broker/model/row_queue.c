@@ -25,31 +25,31 @@ tenant_waits_no_more (broker_t *self, tenant_t *tenant)
 //  ---- rows
 
 void
-row_queue_append (place_list_t *list, place_t *place)
+row_queue_append (row_list_t *list, batch_row_t *row)
 {
-    place->next = NULL;
-    place->previous = list->last;
+    row->next = NULL;
+    row->previous = list->last;
     if (list->last)
-        list->last->next = place;
+        list->last->next = row;
     else
-        list->first = place;
-    list->last = place;
-    tenant_waits (place->job->broker, place->job->tenant);
+        list->first = row;
+    list->last = row;
+    tenant_waits (row->job->broker, row->job->tenant);
 }
 
 void
-row_queue_remove (place_list_t *list, place_t *place)
+row_queue_remove (row_list_t *list, batch_row_t *row)
 {
-    if (place->previous)
-        place->previous->next = place->next;
+    if (row->previous)
+        row->previous->next = row->next;
     else
-        list->first = place->next;
-    if (place->next)
-        place->next->previous = place->previous;
+        list->first = row->next;
+    if (row->next)
+        row->next->previous = row->previous;
     else
-        list->last = place->previous;
-    place->previous = place->next = NULL;
-    tenant_waits_no_more (place->job->broker, place->job->tenant);
+        list->last = row->previous;
+    row->previous = row->next = NULL;
+    tenant_waits_no_more (row->job->broker, row->job->tenant);
 }
 
 void
@@ -58,8 +58,8 @@ row_queue_arrived (version_t *version)
     if (version->state != VERSION_READING)
         return;
     version_move (version, VERSION_QUEUED);
-    for (place_t *place = version->waiting; place; place = place->next_waiting)
-        row_queue_append (&place->job->wanted, place);
+    for (batch_row_t *row = version->waiting; row; row = row->next_waiting)
+        row_queue_append (&row->job->wanted, row);
 }
 
 void
@@ -68,19 +68,19 @@ row_queue_left (version_t *version)
     if (version->state != VERSION_QUEUED)
         return;
     version_move (version, VERSION_READING);
-    for (place_t *place = version->waiting; place; place = place->next_waiting)
-        row_queue_remove (&place->job->wanted, place);
+    for (batch_row_t *row = version->waiting; row; row = row->next_waiting)
+        row_queue_remove (&row->job->wanted, row);
 }
 
 void
 row_queue_ready (version_t *version)
 {
     version_move (version, VERSION_READY);
-    for (place_t *place = version->waiting, *next; place; place = next) {
-        next = place->next_waiting;
-        place->next_waiting = place->previous_waiting = NULL;
-        row_move (place, PLACE_READY);
-        row_queue_append (&place->job->ready, place);
+    for (batch_row_t *row = version->waiting, *next; row; row = next) {
+        next = row->next_waiting;
+        row->next_waiting = row->previous_waiting = NULL;
+        row_move (row, ROW_READY);
+        row_queue_append (&row->job->ready, row);
     }
     version->waiting = NULL;
 }
@@ -88,12 +88,12 @@ row_queue_ready (version_t *version)
 void
 row_queue_take_version (version_t *version)
 {
-    for (place_t *place = version->waiting; place; place = place->next_waiting)
-        row_queue_remove (&place->job->wanted, place);
+    for (batch_row_t *row = version->waiting; row; row = row->next_waiting)
+        row_queue_remove (&row->job->wanted, row);
 }
 
 void
-row_queue_take_copy (place_t *place)
+row_queue_take_copy (batch_row_t *row)
 {
-    row_queue_remove (&place->job->ready, place);
+    row_queue_remove (&row->job->ready, row);
 }

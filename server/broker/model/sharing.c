@@ -35,7 +35,7 @@ s_new_record (sharing_records_t *records)
     return number;
 }
 
-//  The version's record, a new one where the last place that remembered the old one has gone.
+//  The version's record, a new one where the last row that remembered the old one has gone.
 static uint32_t
 s_record_of (broker_t *self, version_t *version)
 {
@@ -58,28 +58,28 @@ s_let_go (sharing_records_t *records)
 }
 
 void
-sharing_forget (broker_t *self, place_t *place)
+sharing_forget (broker_t *self, batch_row_t *row)
 {
-    if (place->record == 0)
+    if (row->record == 0)
         return;
-    sharing_record_t *record = s_record (self, place->record);
+    sharing_record_t *record = s_record (self, row->record);
     assert (record->holders > 0);
     if (--record->holders == 0) {
         record->birth = self->records.first_free;
-        self->records.first_free = place->record;
+        self->records.first_free = row->record;
         self->records.held--;
     }
-    place->record = 0;
+    row->record = 0;
     if (self->records.held == 0)
         s_let_go (&self->records);
 }
 
 uint32_t
-sharing_jobs (const broker_t *self, const place_t *place)
+sharing_jobs (const broker_t *self, const batch_row_t *row)
 {
-    if (place->tenant_jobs > 0)
-        return place->tenant_jobs;
-    return place->record? s_record (self, place->record)->jobs: 0;
+    if (row->tenant_jobs > 0)
+        return row->tenant_jobs;
+    return row->record? s_record (self, row->record)->jobs: 0;
 }
 
 //  ---- counting
@@ -117,16 +117,16 @@ s_others_of_tenant (const job_t *job, const version_t *version, const job_t **fi
 //  As sharing_served, as if there were one tenant.  Until a second job of it draws the version only the first
 //  one is counted; then, if the first is still there, it is credited.
 static void
-s_served_of_tenant (place_t *place, version_t *version)
+s_served_of_tenant (batch_row_t *row, version_t *version)
 {
-    job_t *job = place->job;
+    job_t *job = row->job;
     const job_t *counted = NULL;
     size_t due = 0, others = s_others_of_tenant (job, version, &counted, &due);
     uint64_t bit = UINT64_C (1) << job->tenant->number;
-    place->is_reused = (version->served & bit) != 0;
-    place->tenant_jobs = (uint16_t) (1 + others - due);
+    row->is_reused = (version->served & bit) != 0;
+    row->tenant_jobs = (uint16_t) (1 + others - due);
     version->served |= bit;
-    if (!place->is_reused) {
+    if (!row->is_reused) {
         job->sharing.alone++;
         return;
     }
@@ -150,25 +150,25 @@ sharing_drawn (job_t *const *jobs, size_t count)
 }
 
 void
-sharing_served (broker_t *self, place_t *place, version_t *version)
+sharing_served (broker_t *self, batch_row_t *row, version_t *version)
 {
-    place->job->sharing.is_due = false;
-    place->tenant_jobs = 0;
-    job_t *job = place->job;
+    row->job->sharing.is_due = false;
+    row->tenant_jobs = 0;
+    job_t *job = row->job;
     sharing_t *sharing = &job->sharing;
-    sharing_forget (self, place);
-    place->draw = version->draw;
-    place->is_reused = version->maker != 0;
-    place->record = s_record_of (self, version);
-    sharing_record_t *record = s_record (self, place->record);
+    sharing_forget (self, row);
+    row->draw = version->draw;
+    row->is_reused = version->maker != 0;
+    row->record = s_record_of (self, version);
+    sharing_record_t *record = s_record (self, row->record);
     record->holders++;
     record->jobs = version->jobs;
     sharing->places++;
     if (limits_apply (self)) {
-        s_served_of_tenant (place, version);
+        s_served_of_tenant (row, version);
         return;
     }
-    if (!place->is_reused) {
+    if (!row->is_reused) {
         version->maker = job->id;
         sharing->alone++;
     }
@@ -203,7 +203,7 @@ sharing_check (const broker_t *self)
         assert (!job->sharing.is_due);
         assert (job->sharing.alone + job->sharing.shared <= job->sharing.places);
         for (size_t index = 0; index < (size_t) job->batch_size * job->slots; index++)
-            held += job->place_memory [index].record > 0;
+            held += job->row_memory [index].record > 0;
     }
     assert (holders == held);
 }

@@ -1,9 +1,9 @@
 /*  sharing -- how much of what a job gets was prepared for others too, and why it is little where it could be
  *  more.
  *
- *  Counted at the draw: the place's version existed, or was made for the place's job.  When a version that
+ *  Counted at the draw: the row's version existed, or was made for the row's job.  When a version that
  *  was made for one job first serves another, both jobs are credited.  A version knows its jobs while it
- *  exists.  After that its *record*, shared by all places that got it, still answers EXPLAIN.
+ *  exists.  After that its *record*, shared by all rows that got it, still answers EXPLAIN.
  *
  *  With several tenants, each is counted as if no other existed: a version that another tenant's job uses
  *  counts neither as shared nor as existing.  (Then a job may count as its own a version that a departed job
@@ -38,18 +38,18 @@ typedef struct {
     uint64_t alone;             //  whose version was made for this job and used by no other
     sharing_mark_t since [SAMPLER_JOBS_MAX];    //  for each other job of the data set: counts when the later
                                                 //  of both joined
-    uint64_t look_at;           //  number of places at which the job is judged again
+    uint64_t look_at;           //  number of rows at which the job is judged again
     bool is_told;
     bool is_due;                //  it has just drawn a sample that is not yet counted
 } sharing_t;
 
 typedef struct {
-    uint64_t birth;             //  number of the place's owner, unique; of a free record: the next free one
+    uint64_t birth;             //  number of the row's owner, unique; of a free record: the next free one
     uint32_t jobs;              //  that the version has served
-    uint32_t holders;           //  places; 0: free
+    uint32_t holders;           //  rows; 0: free
 } sharing_record_t;
 
-//  All of a broker's, by index less one, no more than its jobs have places.
+//  All of a broker's, by index less one, no more than its jobs have rows.
 typedef struct {
     sharing_record_t *all;
     uint32_t count, room, first_free, held;
@@ -66,13 +66,13 @@ sharing_mark_of (const sharing_t *sharing)
 void sharing_join (job_t *job);
 //  These jobs have drawn one sample together; sharing_served follows for each.
 void sharing_drawn (job_t *const *jobs, size_t count);
-//  A draw has given the place this version.
-void sharing_served (broker_t *self, place_t *place, version_t *version);
-//  The place drops its record.  Idempotent.
-void sharing_forget (broker_t *self, place_t *place);
-//  How many jobs the place's last version has served.  With several tenants: jobs of the place's tenant, at
+//  A draw has given the row this version.
+void sharing_served (broker_t *self, batch_row_t *row, version_t *version);
+//  The row drops its record.  Idempotent.
+void sharing_forget (broker_t *self, batch_row_t *row);
+//  How many jobs the row's last version has served.  With several tenants: jobs of the row's tenant, at
 //  the time of the draw.
-uint32_t sharing_jobs (const broker_t *self, const place_t *place);
+uint32_t sharing_jobs (const broker_t *self, const batch_row_t *row);
 //  About once a second: tells jobs that share little why.
 void sharing_judge (broker_t *self, int64_t now_ms);
 //  {"places": n, "alone": .., "shared": ..}; a new reference.

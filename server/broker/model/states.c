@@ -39,15 +39,15 @@ static const state_t s_slots [] = {
 //  A row that is cancelled is empty, until it gets another sample, or becomes a hole, or its rank comes back.
 //  Only a worker's row cannot be cancelled.  A padding that is filled may get another sample.
 static const state_t s_rows [] = {
-    [PLACE_EMPTY] = { "empty", TO (PLACE_EMPTY) | TO (PLACE_WAITING) | TO (PLACE_READY) | TO (PLACE_HOLE)
-        | TO (PLACE_LOST) },
-    [PLACE_WAITING] = { "waiting", TO (PLACE_EMPTY) | TO (PLACE_READY) },
-    [PLACE_READY] = { "ready", TO (PLACE_EMPTY) | TO (PLACE_COPYING) },
-    [PLACE_COPYING] = { "copying", TO (PLACE_FILLED) },
-    [PLACE_FILLED] = { "filled", TO (PLACE_EMPTY) | TO (PLACE_WAITING) | TO (PLACE_READY) | TO (PLACE_HOLE)
-        | TO (PLACE_LOST) },
-    [PLACE_HOLE] = { "hole", TO (PLACE_EMPTY) },
-    [PLACE_LOST] = { "lost", TO (PLACE_EMPTY) | TO (PLACE_WAITING) | TO (PLACE_READY) | TO (PLACE_HOLE) }
+    [ROW_EMPTY] = { "empty", TO (ROW_EMPTY) | TO (ROW_WAITING) | TO (ROW_READY) | TO (ROW_HOLE)
+        | TO (ROW_LOST) },
+    [ROW_WAITING] = { "waiting", TO (ROW_EMPTY) | TO (ROW_READY) },
+    [ROW_READY] = { "ready", TO (ROW_EMPTY) | TO (ROW_COPYING) },
+    [ROW_COPYING] = { "copying", TO (ROW_FILLED) },
+    [ROW_FILLED] = { "filled", TO (ROW_EMPTY) | TO (ROW_WAITING) | TO (ROW_READY) | TO (ROW_HOLE)
+        | TO (ROW_LOST) },
+    [ROW_HOLE] = { "hole", TO (ROW_EMPTY) },
+    [ROW_LOST] = { "lost", TO (ROW_EMPTY) | TO (ROW_WAITING) | TO (ROW_READY) | TO (ROW_HOLE) }
 };
 
 //  A version whose file could not be read is given back by its worker, and waits for another try while a row
@@ -95,7 +95,7 @@ slot_move (batch_t *self, slot_state_t state)
 }
 
 void
-row_move (place_t *self, place_state_t state)
+row_move (batch_row_t *self, row_state_t state)
 {
     s_check ("row", s_rows, self->state, state);
     self->state = state;

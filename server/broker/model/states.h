@@ -9,7 +9,7 @@
 void job_move (job_t *self, job_state_t state);
 void rank_move (rank_t *self, rank_state_t state);
 void slot_move (batch_t *self, slot_state_t state);
-void row_move (place_t *self, place_state_t state);
+void row_move (batch_row_t *self, row_state_t state);
 void version_move (version_t *self, version_state_t state);
 
 #endif

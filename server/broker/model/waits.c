@@ -4,21 +4,21 @@
 //  ---- what a job waits for
 
 static bool
-s_is_open (const place_t *place)
+s_is_open (const batch_row_t *row)
 {
-    return place->state != PLACE_FILLED && place->state != PLACE_HOLE;
+    return row->state != ROW_FILLED && row->state != ROW_HOLE;
 }
 
-//  The first place that the next batch lacks; NULL: none.  Filled places stay filled until waits_restart, so
+//  The first row that the next batch lacks; NULL: none.  Filled rows stay filled until waits_restart, so
 //  the search continues where it stopped.
-static const place_t *
+static const batch_row_t *
 s_first_open (job_t *job)
 {
     waits_t *waits = &job->waits;
     const batch_t *batch = &job->batches [job->order_of [job->order_first]];
-    for (; waits->place < batch->drawn; waits->place++)
-        if (s_is_open (&batch->places [waits->place]))
-            return &batch->places [waits->place];
+    for (; waits->row < batch->drawn; waits->row++)
+        if (s_is_open (&batch->rows [waits->row]))
+            return &batch->rows [waits->row];
     return NULL;
 }
 
@@ -49,12 +49,12 @@ s_look (const broker_t *self, job_t *job)
 {
     if (job->held_up || s_all_have_batches (job) || job->order_count == 0)
         return WAITS_CLIENT;
-    const place_t *place = s_first_open (job);
-    if (!place)
+    const batch_row_t *row = s_first_open (job);
+    if (!row)
         return WAITS_CLIENT;
-    if (place->state != PLACE_WAITING)
+    if (row->state != ROW_WAITING)
         return WAITS_COPY;
-    return s_is_read (self, place->version)? WAITS_DISK: WAITS_DECODE;
+    return s_is_read (self, row->version)? WAITS_DISK: WAITS_DECODE;
 }
 
 //  ---- time
@@ -103,12 +103,12 @@ waits_status (const job_t *job, int64_t now_ms)
 void
 waits_restart (job_t *job)
 {
-    job->waits.place = 0;
+    job->waits.row = 0;
 }
 
 void
 waits_check (const job_t *job)
 {
-    for (uint32_t place = 0; job->order_count > 0 && place < job->waits.place; place++)
-        assert (!s_is_open (&job->batches [job->order_of [job->order_first]].places [place]));
+    for (uint32_t row = 0; job->order_count > 0 && row < job->waits.row; row++)
+        assert (!s_is_open (&job->batches [job->order_of [job->order_first]].rows [row]));
 }

@@ -1,7 +1,7 @@
 /*  waits -- where a job's time goes: for each moment since its start, what it waited for.
  *
  *  While the client has not taken a ready batch, the job waits for its CLIENT.  Otherwise the next batch to
- *  be sent decides: its first place, in drawn order, that is neither filled nor a hole:
+ *  be sent decides: its first row, in drawn order, that is neither filled nor a hole:
  *      DISK     its sample's bytes are being read, or wait for it
  *      DECODE   its version is being prepared, or waits for a worker
  *      COPY     the private stage writes it, or waits for a worker
@@ -29,7 +29,7 @@ typedef struct {
     int64_t spent_ms [WAITS_KINDS];
     waits_kind_t kind;          //  since since_ms
     int64_t since_ms;
-    uint32_t place;             //  of the next batch to be sent: the first place that may be open
+    uint32_t row;             //  of the next batch to be sent: the first row that may be open
 } waits_t;
 
 //  Adds the time until now to what each job has waited for.
@@ -38,9 +38,9 @@ void waits_pass (broker_t *self, int64_t now_ms);
 void waits_look (broker_t *self, int64_t now_ms);
 //  {"disk": seconds, "decode": .., "copy": .., "client": ..}; a new reference.
 json_t *waits_status (const job_t *job, int64_t now_ms);
-//  The next batch to be sent is another one, or filled places of it were emptied.
+//  The next batch to be sent is another one, or filled rows of it were emptied.
 void waits_restart (job_t *job);
-//  Asserts that no place before the first one that may be open is open.
+//  Asserts that no row before the first one that may be open is open.
 void waits_check (const job_t *job);
 
 #endif

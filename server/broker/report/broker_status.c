@@ -290,24 +290,24 @@ broker_jobs_total (const broker_t *self)
 
 //  ---- checks
 
-//  Ranks are in order, and rows within a rank; a place is LOST if and only if its rank is.
+//  Ranks are in order, and rows within a rank; a row is LOST if and only if its rank is.
 static void
-s_check_dealt (const job_t *job, const batch_t *batch, const place_t *place)
+s_check_dealt (const job_t *job, const batch_t *batch, const batch_row_t *row)
 {
-    const rank_t *rank = &job->ranks [place->rank];
-    assert (place->rank < job->world_size && place->row < job->rank_batch);
-    if (place->index == 0)
-        assert (place->rank == 0 && place->row == 0);
+    const rank_t *rank = &job->ranks [row->rank];
+    assert (row->rank < job->world_size && row->rank_row < job->rank_batch);
+    if (row->index == 0)
+        assert (row->rank == 0 && row->rank_row == 0);
     else {
-        const place_t *before = place - 1;
-        assert (place->rank == before->rank? place->row == before->row + 1: place->rank == before->rank + 1
-            && place->row == 0);
+        const batch_row_t *before = row - 1;
+        assert (row->rank == before->rank? row->rank_row == before->rank_row + 1: row->rank == before->rank + 1
+            && row->rank_row == 0);
     }
     bool is_unsent = batch->state == SLOT_FILLING || batch->state == SLOT_FULL;
-    if (place->state == PLACE_LOST)
+    if (row->state == ROW_LOST)
         assert (is_unsent && rank->state != RANK_HERE);
     if (is_unsent && (rank->state != RANK_HERE && job->state != JOB_ATTACHING))
-        assert (place->state == PLACE_LOST || place->state == PLACE_COPYING || place->state == PLACE_HOLE);
+        assert (row->state == ROW_LOST || row->state == ROW_COPYING || row->state == ROW_HOLE);
 }
 
 static void
@@ -316,20 +316,20 @@ s_check_batch (const job_t *job, uint32_t slot)
     const batch_t *batch = &job->batches [slot];
     uint32_t open = 0, holes = 0;
     for (uint32_t index = 0; index < job->batch_size; index++) {
-        const place_t *place = &batch->places [index];
-        assert (place->slot == slot && place->index == index && place->job == job);
-        bool pinned = place->state == PLACE_WAITING || place->state == PLACE_READY
-            || place->state == PLACE_COPYING;
-        assert (pinned == (place->version != NULL));
+        const batch_row_t *row = &batch->rows [index];
+        assert (row->slot == slot && row->index == index && row->job == job);
+        bool pinned = row->state == ROW_WAITING || row->state == ROW_READY
+            || row->state == ROW_COPYING;
+        assert (pinned == (row->version != NULL));
         if (pinned)
-            assert (place->version->pins > 0 && place->version->id == place->id);
-        if (place->state == PLACE_WAITING && job->dataset->supply)
-            assert (place->version->raw && ((const raw_sample_t *) place->version->raw)->holds > 0);  //  B6
-        open += pinned || place->state == PLACE_LOST;
+            assert (row->version->pins > 0 && row->version->id == row->id);
+        if (row->state == ROW_WAITING && job->dataset->supply)
+            assert (row->version->raw && ((const raw_sample_t *) row->version->raw)->holds > 0);  //  B6
+        open += pinned || row->state == ROW_LOST;
         if (index < batch->drawn && job->state != JOB_OVER)
-            s_check_dealt (job, batch, place);
-        holes += place->state == PLACE_HOLE;
-        assert (index < batch->drawn || place->state == PLACE_EMPTY);
+            s_check_dealt (job, batch, row);
+        holes += row->state == ROW_HOLE;
+        assert (index < batch->drawn || row->state == ROW_EMPTY);
     }
     if (job->state == JOB_OVER)
         return;
@@ -340,7 +340,7 @@ s_check_batch (const job_t *job, uint32_t slot)
     assert ((batch->state == SLOT_FILLING) == (job->filling == slot));
 }
 
-//  Checks places that are in no step, and that the job's counts are the sums over its ranks.
+//  Checks rows that are in no step, and that the job's counts are the sums over its ranks.
 static uint32_t
 s_copying_beside (const job_t *job)
 {
@@ -348,9 +348,9 @@ s_copying_beside (const job_t *job)
     for (uint32_t number = 0; number < job->world_size; number++) {
         const rank_t *rank = &job->ranks [number];
         of_ranks += rank->copying;
-        count += rank->padding.state == PLACE_COPYING;
-        for (uint32_t row = 0; rank->again.places && row < job->rank_batch; row++)
-            count += rank->again.places [row].state == PLACE_COPYING;
+        count += rank->padding.state == ROW_COPYING;
+        for (uint32_t row = 0; rank->again.rows && row < job->rank_batch; row++)
+            count += rank->again.rows [row].state == ROW_COPYING;
     }
     assert (of_ranks == job->copying);
     return count;
@@ -366,7 +366,7 @@ s_check_job (const job_t *job)
         used += batch->state != SLOT_FREE;
         unsent += batch->state == SLOT_FILLING || batch->state == SLOT_FULL;
         for (uint32_t index = 0; index < job->batch_size; index++)
-            copying += batch->places [index].state == PLACE_COPYING;
+            copying += batch->rows [index].state == ROW_COPYING;
     }
     copying += s_copying_beside (job);
     ranks_check (job);

@@ -1,9 +1,9 @@
 #include "explain.h"
 #include "broker_state.h"
 
-//  A place that holds the sample, and where its batch is.
+//  A row that holds the sample, and where its batch is.
 typedef struct {
-    const place_t *place;       //  NULL: none found yet
+    const batch_row_t *row;       //  NULL: none found yet
     uint64_t epoch, index;
     bool is_past;               //  the slot has been released
 } found_t;
@@ -35,13 +35,13 @@ s_look_in (const job_t *job, uint32_t slot, const request_explain_t *request, fo
         return;
     uint64_t index = is_past? batch->past.index: batch->state == SLOT_SENT? batch->index:
         s_index_to_be (job, slot);
-    if (found->place && (epoch < found->epoch || (epoch == found->epoch && index < found->index)))
+    if (found->row && (epoch < found->epoch || (epoch == found->epoch && index < found->index)))
         return;
-    for (uint32_t row = drawn; row-- > 0;) {
-        const place_t *place = &batch->places [row];
-        if (place->id != request->id || (is_past? place->is_hole: place->state == PLACE_HOLE))
+    for (uint32_t at = drawn; at-- > 0;) {
+        const batch_row_t *row = &batch->rows [at];
+        if (row->id != request->id || (is_past? row->is_hole: row->state == ROW_HOLE))
             continue;
-        *found = (found_t) { place, epoch, index, is_past };
+        *found = (found_t) { row, epoch, index, is_past };
         return;
     }
 }
@@ -50,24 +50,24 @@ s_look_in (const job_t *job, uint32_t slot, const request_explain_t *request, fo
 static uint32_t
 s_row (const job_t *job, const found_t *found)
 {
-    const batch_t *batch = &job->batches [found->place->slot];
+    const batch_t *batch = &job->batches [found->row->slot];
     uint32_t row = 0;
-    for (uint32_t index = found->place->index - found->place->row; index < found->place->index; index++)
-        row += !(found->is_past? batch->places [index].is_hole: batch->places [index].state == PLACE_HOLE);
+    for (uint32_t index = found->row->index - found->row->rank_row; index < found->row->index; index++)
+        row += !(found->is_past? batch->rows [index].is_hole: batch->rows [index].state == ROW_HOLE);
     return row;
 }
 
 static void
-s_take_place (const broker_t *self, const job_t *job, const found_t *found, explanation_t *explanation)
+s_take_row (const broker_t *self, const job_t *job, const found_t *found, explanation_t *explanation)
 {
     explanation->epoch = found->epoch;
-    explanation->version = found->place->draw;
+    explanation->version = found->row->draw;
     explanation->is_placed = true;
     explanation->index = found->index;
     explanation->row = s_row (job, found);
-    explanation->prepared_for = sharing_jobs (self, found->place);
-    explanation->is_reused = found->place->is_reused;
-    explanation->private_key = place_key (found->place);
+    explanation->prepared_for = sharing_jobs (self, found->row);
+    explanation->is_reused = found->row->is_reused;
+    explanation->private_key = row_key (found->row);
 }
 
 //  For a `seeded` job everything is known without a draw.
@@ -84,21 +84,21 @@ bool
 broker_explain (broker_t *self, job_t *job, const request_explain_t *request, explanation_t *explanation,
     refusal_t *refusal)
 {
-    found_t found = { .place = NULL };
+    found_t found = { .row = NULL };
     for (uint32_t slot = 0; slot < job->slots; slot++)
         s_look_in (job, slot, request, &found);
     bool is_any = job->order == SAMPLER_ORDER_SEEDED && request->id < job->dataset->samples
         && sampler_has (job->dataset->sampler, job->consumer.sampler_job, (uint32_t) request->id);
-    if (!found.place && job->order == SAMPLER_ORDER_SEEDED && !is_any)
+    if (!found.row && job->order == SAMPLER_ORDER_SEEDED && !is_any)
         return refuse (refusal, "unknown_sample", "sample %llu is none of the job's data",
             (unsigned long long) request->id);
-    if (!found.place && !is_any)
+    if (!found.row && !is_any)
         return refuse (refusal, "unknown_sample",
             "none of the job's batches holds sample %llu any more, or yet: ask while the "
             "batch is in use, or join with a seed", (unsigned long long) request->id);
     *explanation = (explanation_t) { .id = (uint32_t) request->id, .pipeline = pipeline_hold (job->pipeline) };
-    if (found.place)
-        s_take_place (self, job, &found, explanation);
+    if (found.row)
+        s_take_row (self, job, &found, explanation);
     else
         s_take_seeded (job, request, explanation);
     const class_t *class = version_set_user (job->consumer.kind);

@@ -181,13 +181,13 @@ s_prepare (simulation_t *self, version_t *version)
 }
 
 static void
-s_copy (simulation_t *self, place_t *place)
+s_copy (simulation_t *self, batch_row_t *row)
 {
     const simulation_options_t *options = &self->options;
-    event_t event = { .kind = EVENT_COPIED, .place = place,
+    event_t event = { .kind = EVENT_COPIED, .row = row,
         .at_us = self->now_us + (options->copy_us? options->copy_us: COPY_US) };
     if (options->copying_us)
-        s_work (self, options->copying_us (options->context, place), event);
+        s_work (self, options->copying_us (options->context, row), event);
     else
         simulation_push (self, event);
 }
@@ -350,12 +350,12 @@ s_carry_out_for_client (simulation_t *self, client_t *client, const action_t *ac
     assert_ptr_equal (action->job, rank_job (action->rank));
     switch (action->kind) {
     case ACTION_COPY:
-        assert_ptr_equal (action->rank, place_rank (action->place));
-        clients_check_copy (self, client, action->place);
+        assert_ptr_equal (action->rank, row_rank (action->row));
+        clients_check_copy (self, client, action->row);
         if (self->options.copied && !job_is_over (action->job))
             self->options.copied (self->options.context, self->broker, (int) (client - self->clients),
-                action->place);
-        s_copy (self, action->place);
+                action->row);
+        s_copy (self, action->row);
         break;
     case ACTION_SEND_BATCH:
         if (s_reaches (self, client))
@@ -494,11 +494,11 @@ s_happen (simulation_t *self, const event_t *event)
         s_prepared (self, event->version);
         break;
     case EVENT_COPIED:
-        if (rank_user (place_rank (event->place)))
-            clients_copied (rank_user (place_rank (event->place)), event->place);
+        if (rank_user (row_rank (event->row)))
+            clients_copied (rank_user (row_rank (event->row)), event->row);
         if (event->worker_us)
-            broker_copy_took (self->broker, event->place, (uint64_t) event->worker_us * 1000);
-        broker_copied (self->broker, event->place);
+            broker_copy_took (self->broker, event->row, (uint64_t) event->worker_us * 1000);
+        broker_copied (self->broker, event->row);
         break;
     case EVENT_SIDE_TASK:
         broker_side_task_took (self->broker, event->tenant, event->charged_us,

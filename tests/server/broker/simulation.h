@@ -35,7 +35,7 @@ typedef struct {
     int64_t (*prepare_us) (void *context, broker_t *broker, const version_t *version);  //  instead of cost_us
     //  Copies take workers, too, in the order in which tasks are handed out, so long; and what tasks took is
     //  told.  NULL: copies take copy_us, side by side, and nothing is told.
-    int64_t (*copying_us) (void *context, const place_t *place);
+    int64_t (*copying_us) (void *context, const batch_row_t *row);
     //  Beside the operator, from number 1 on; may use the data.
     const broker_tenant_t *tenants;
     size_t tenant_count;
@@ -62,7 +62,7 @@ typedef struct {
     int (*unread_rc) (void *context, uint32_t id, int64_t now_us);
     uint32_t patience_ms;                               //  0: as without
     //  each copy; NULL: not
-    void (*copied) (void *context, broker_t *broker, int client, const place_t *place);
+    void (*copied) (void *context, broker_t *broker, int client, const batch_row_t *row);
     void *context;
 } simulation_options_t;
 

@@ -38,22 +38,22 @@ s_in_data (const simulation_t *self, const client_t *client, uint32_t id)
 }
 
 void
-clients_check_copy (simulation_t *self, client_t *client, const place_t *place)
+clients_check_copy (simulation_t *self, client_t *client, const batch_row_t *row)
 {
     if (job_is_over (client->job))
         return;
     assert_true (!client->is_gone || client->died_now);
-    pipeline_key_t own = place_key (place), shared = version_key (self->broker, place_version (place));
-    assert_true (place_index (place) < client->options.batch_size);
-    assert_int_equal (own.id, place_id (place));
+    pipeline_key_t own = row_key (row), shared = version_key (self->broker, row_version (row));
+    assert_true (row_index (row) < client->options.batch_size);
+    assert_int_equal (own.id, row_id (row));
     //  Of a seed all follows from the epoch.
     if (client->options.order == SAMPLER_ORDER_SEEDED && pipeline_shared_is_random (client->pipeline))
         assert_true (shared.round == own.round && shared.seed == client->options.seed);
-    if (place_slot (place) == WIRE_SLOT_NONE)
-        ranks_check_late_copy (self, client, place);
+    if (row_slot (row) == WIRE_SLOT_NONE)
+        ranks_check_late_copy (self, client, row);
     else {
-        assert_true (place_slot (place) < client->options.slots);
-        assert_false (client->slots_used >> place_slot (place) & 1);
+        assert_true (row_slot (row) < client->options.slots);
+        assert_false (client->slots_used >> row_slot (row) & 1);
     }
 }
 
@@ -66,9 +66,9 @@ s_written (const client_t *client, uint32_t slot)
 }
 
 void
-clients_copied (client_t *client, const place_t *place)
+clients_copied (client_t *client, const batch_row_t *row)
 {
-    s_written (client, place_slot (place)) [place_index (place)] = place_id (place) + 1;
+    s_written (client, row_slot (row)) [row_index (row)] = row_id (row) + 1;
 }
 
 //  Each row was written for this batch.

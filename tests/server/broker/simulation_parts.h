@@ -17,7 +17,7 @@ typedef struct {
     uint64_t order;             //  of equal times: first come, first served
     event_kind_t kind;
     version_t *version;
-    place_t *place;
+    batch_row_t *row;
     raw_request_t *request;
     tenant_t *tenant;           //  ERRAND
     uint32_t charged_us;        //  ERRAND
@@ -125,8 +125,8 @@ client_t *clients_add (simulation_t *self, const simulated_job_t *job, simulated
     const simulated_state_t *from);
 void clients_attach (simulation_t *self, client_t *client);
 //  A worker is to write for it: into a slot that it does not hold, and what its order says.
-void clients_check_copy (simulation_t *self, client_t *client, const place_t *place);
-void clients_copied (client_t *client, const place_t *place);
+void clients_check_copy (simulation_t *self, client_t *client, const batch_row_t *row);
+void clients_copied (client_t *client, const batch_row_t *row);
 void clients_receive (simulation_t *self, client_t *client, const action_t *action);
 void clients_receive_end (simulation_t *self, client_t *client, const wire_epoch_end_t *end);
 void clients_take (simulation_t *self, int number);
@@ -142,7 +142,7 @@ void ranks_receive (simulation_t *self, client_t *client, const action_t *action
     uint32_t count);
 void ranks_receive_end (simulation_t *self, client_t *client, const wire_epoch_end_t *end);
 //  What is copied for it, into no slot, must be of the step that it lacks next.
-void ranks_check_late_copy (simulation_t *self, const client_t *client, const place_t *place);
+void ranks_check_late_copy (simulation_t *self, const client_t *client, const batch_row_t *row);
 //  A turn is over: all ranks must have got the same.
 void ranks_settled (simulation_t *self);
 void ranks_over (simulation_t *self, const job_t *job);

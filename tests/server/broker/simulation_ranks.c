@@ -380,7 +380,7 @@ s_receive_record (simulation_t *self, client_t *client, const broker_record_t *r
 }
 
 void
-ranks_check_late_copy (simulation_t *self, const client_t *client, const place_t *place)
+ranks_check_late_copy (simulation_t *self, const client_t *client, const batch_row_t *row)
 {
     assert_true (client->group >= 0);
     if (client->died_now)           //  what was sent before it did not come
@@ -392,8 +392,8 @@ ranks_check_late_copy (simulation_t *self, const client_t *client, const place_t
         next++;
     const broker_record_t *record = &group->records [next];
     assert_true (next < client->late_records);
-    assert_int_equal (place_key (place).round, record->epoch);
-    assert_true (s_are_among (&(uint64_t) { place_id (place) }, 1, record->step + group->options.world_size,
+    assert_int_equal (row_key (row).round, record->epoch);
+    assert_true (s_are_among (&(uint64_t) { row_id (row) }, 1, record->step + group->options.world_size,
         record->samples));
 }
 

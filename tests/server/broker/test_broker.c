@@ -419,13 +419,13 @@ s_random_join (simulation_t *simulation, schedule_t *schedule, uint32_t samples,
 //  Where a copy's random numbers come from: a seeded job's from its seed, the epoch and the id alone,
 //  everybody else's versions never from such a seed.
 static void
-s_check_keys (void *context, broker_t *broker, int client, const place_t *place)
+s_check_keys (void *context, broker_t *broker, int client, const batch_row_t *row)
 {
     const simulated_job_t *job = &((const schedule_t *) context)->jobs [client];
-    pipeline_key_t copied = place_key (place), version = version_key (broker, place_version (place));
+    pipeline_key_t copied = row_key (row), version = version_key (broker, row_version (row));
     assert_int_equal (copied.seed, job->seed);
-    assert_int_equal (copied.id, place_id (place));
-    assert_int_equal (version.id, place_id (place));
+    assert_int_equal (copied.id, row_id (row));
+    assert_int_equal (version.id, row_id (row));
     bool is_random = !job->pipeline, is_apart = is_random && job->order == SAMPLER_ORDER_SEEDED;
     if (is_apart)
         assert_int_equal (version.round, copied.round);
@@ -545,14 +545,14 @@ s_keep (pipeline_key_t *kept, pipeline_key_t key)
 }
 
 static void
-s_record_keys (void *context, broker_t *broker, int client, const place_t *place)
+s_record_keys (void *context, broker_t *broker, int client, const batch_row_t *row)
 {
     record_t *record = context;
-    pipeline_key_t key = place_key (place);
+    pipeline_key_t key = row_key (row);
     if (client != record->client)
         return;
     s_keep (&record->copies [key.round] [key.id], key);
-    s_keep (&record->versions [key.round] [key.id], version_key (broker, place_version (place)));
+    s_keep (&record->versions [key.round] [key.id], version_key (broker, row_version (row)));
 }
 
 static int64_t

@@ -39,10 +39,10 @@ s_prepare_us (void *context, broker_t *broker, const version_t *version)
 }
 
 static int64_t
-s_copying_us (void *context, const place_t *place)
+s_copying_us (void *context, const batch_row_t *row)
 {
     costs_t *costs = context;
-    uint32_t tenant = place_id (place) / IDS;
+    uint32_t tenant = row_id (row) / IDS;
     int64_t us = s_vary (costs, costs->copy_us [tenant]);
     costs->given_us [tenant] += (uint64_t) us;
     return us;

@@ -36,9 +36,9 @@ s_prepare_us (void *context, broker_t *broker, const version_t *version)
 }
 
 static int64_t
-s_copying_us (void *context, const place_t *place)
+s_copying_us (void *context, const batch_row_t *row)
 {
-    (void) place;
+    (void) row;
     return ((const costs_t *) context)->copy_us;
 }
 

@@ -302,12 +302,12 @@ typedef struct {
     uint64_t seed;
 } keys_t;
 
-//  A copy in epoch 1 is that of a place that is not behind the job, none twice.
+//  A copy in epoch 1 is that of a row that is not behind the job, none twice.
 static void
-s_note_key (void *context, broker_t *broker, int client, const place_t *place)
+s_note_key (void *context, broker_t *broker, int client, const batch_row_t *row)
 {
     keys_t *keys = context;
-    pipeline_key_t key = place_key (place);
+    pipeline_key_t key = row_key (row);
     (void) broker;
     (void) client;
     assert_int_equal (key.seed, keys->seed);

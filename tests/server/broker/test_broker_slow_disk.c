@@ -177,7 +177,7 @@ s_carry_out (scene_t *self, const action_t *action)
         s_end_slow (self, action);
     else
     if (action->kind == ACTION_COPY)
-        broker_copied (self->broker, action->place);
+        broker_copied (self->broker, action->row);
     else
     if (action->kind == ACTION_SEND_BATCH)
         s_receive (self, action->rank, &action->batch);

@@ -106,14 +106,14 @@ typedef struct {
 } book_t;
 
 static void
-s_note_copy (void *context, broker_t *broker, int client, const place_t *place)
+s_note_copy (void *context, broker_t *broker, int client, const batch_row_t *row)
 {
     book_t *book = context;
-    pipeline_key_t private = place_key (place);
-    uint32_t id = place_id (place), draw = place_version (place)->draw;
+    pipeline_key_t private = row_key (row);
+    uint32_t id = row_id (row), draw = row_version (row)->draw;
     assert_true (private.round < EPOCHS);
     book->copies [client] [private.round] [id].known = true;
-    book->copies [client] [private.round] [id].shared = version_key (broker, place_version (place));
+    book->copies [client] [private.round] [id].shared = version_key (broker, row_version (row));
     book->copies [client] [private.round] [id].private = private;
     book->copies [client] [private.round] [id].draw = draw;
     if (draw < 4)

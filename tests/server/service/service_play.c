@@ -15,7 +15,7 @@
 enum { TASKS_MAX = 4096, GONE_MAX = 256, UNREAD_MAX = 4096, LOG_BYTES = 1 << 18 };
 
 //  Stand for what the service is given: there is one play at a time.
-struct tasks { version_t *prepare [TASKS_MAX]; size_t prepares; place_t *copy [TASKS_MAX]; size_t copies;
+struct tasks { version_t *prepare [TASKS_MAX]; size_t prepares; batch_row_t *copy [TASKS_MAX]; size_t copies;
     side_task_t *side_tasks [TASKS_SIDE_TASKS_MAX]; size_t side_task_count; bool at_rest, stopped;
         decoder_t *decoder; broker_t *broker; };
 struct ring_server { uint64_t expected; };
@@ -187,12 +187,12 @@ tasks_prepare (tasks_t *self, version_t *version)
 }
 
 void
-tasks_copy (tasks_t *self, place_t *place, const layout_t *layout, uint8_t *slot)
+tasks_copy (tasks_t *self, batch_row_t *row, const layout_t *layout, uint8_t *slot)
 {
     (void) layout;
     (void) slot;
     assert (self->copies < TASKS_MAX);
-    self->copy [self->copies++] = place;
+    self->copy [self->copies++] = row;
 }
 
 void
@@ -224,7 +224,7 @@ tasks_collect (tasks_t *self, int64_t now_ms)
     //  What comes of one may hand out others: only those that are there now.
     size_t prepares = self->prepares, copies = self->copies;
     version_t *prepare [TASKS_MAX];
-    place_t *copy [TASKS_MAX];
+    batch_row_t *copy [TASKS_MAX];
     memcpy (prepare, self->prepare, prepares * sizeof *prepare);
     memcpy (copy, self->copy, copies * sizeof *copy);
     self->prepares = self->copies = 0;

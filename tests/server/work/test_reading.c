@@ -125,7 +125,7 @@ typedef struct {
     catalogue_buffer_t buffer;
     bool out, right;
     unsigned int finishes;
-    unsigned int finish_place;          //  so many had finished before it
+    unsigned int finish_row;          //  so many had finished before it
 } item_t;
 
 //  In the threads: the bytes are looked at while they are there, twice, as others may write over them.
@@ -145,7 +145,7 @@ s_finish (void *context, reader_request_t *request)
     }
     if (world->refuse)
         request->rc = world->refuse;
-    item->finish_place = atomic_fetch_add (&world->finished, 1);
+    item->finish_row = atomic_fetch_add (&world->finished, 1);
 }
 
 static reading_t *
@@ -367,7 +367,7 @@ test_large_is_not_starved (void **state)
         }
         for (size_t index = 0; index < REQUESTS_MAX; index++)
             s_check_good (s_take (reading));
-        assert_int_equal (items [large].finish_place, large);
+        assert_int_equal (items [large].finish_row, large);
         reading_destroy (&reading);
     }
 }

@@ -530,8 +530,8 @@ s_carry_out (scene_t *self, const action_t *action)
     if (action->kind == ACTION_PREPARE)
         tasks_prepare (self->tasks, action->version);
     if (action->kind == ACTION_COPY)
-        tasks_copy (self->tasks, action->place, &self->layout,
-            self->ring + place_slot (action->place) * self->layout.slot_bytes);
+        tasks_copy (self->tasks, action->row, &self->layout,
+            self->ring + row_slot (action->row) * self->layout.slot_bytes);
     if (action->kind == ACTION_SEND_BATCH)
         s_receive (self, &action->batch);
     if (action->kind == ACTION_SEND_EPOCH_END)
