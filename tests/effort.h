@@ -1,10 +1,10 @@
 /*  effort -- how much of a long test is done.
  *
- *  Rounds make a judgement by chance sharper and reach more states.  `sh tests/run.sh` does a third of them,
- *  `sh tests/run.sh --all` (TUREEN_ALL_TESTS) does all.  A sanitizer sees each piece of code in a few rounds and
- *  makes them slow: the address sanitizer (five times) does a third, the thread sanitizer (fifteen times), which
- *  has little to find in a test of one thread, a tenth.
- *  EFFORT (10) is 10, 3 or 1: for what is left out.
+ *  More rounds sharpen a statistical judgement and reach more states.  `sh tests/run.sh` runs a third of the
+ *  rounds, `sh tests/run.sh --all` (TUREEN_ALL_TESTS) all of them.  A few rounds show a sanitizer every piece
+ *  of code, and sanitizers are slow: under the address sanitizer (5 x slower) a test runs a third of its
+ *  rounds, under the thread sanitizer (15 x slower, with little to find in a test of one thread) a tenth.
+ *  EFFORT (10) is 10, 3 or 1.
  */
 #ifndef EFFORT_H
 #define EFFORT_H

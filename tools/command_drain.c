@@ -198,9 +198,10 @@ static const option_row_t s_rows [] = {
 static const option_table_t s_table = { "tureen drain", s_rows, OPTION_ROWS (s_rows), .before =
     "usage: tureen drain [--connect ENDPOINT] [--key PATH --server-key KEY] [--wait]\n"
     "\n"
-    "Lets a running server come to its end: it takes no new jobs, each of its jobs ends with the epoch that it is in, and when\n"
-    "none is left the server ends, with status 0.  Clients then look for a server at the same endpoint, and go on there.\n"
-    "Needs the rights of an operator: the server's own user, root, or a key that was allowed with --operator.\n"
+    "Lets a running server come to its end: it takes no new jobs, each of its jobs ends with the epoch\n"
+    "that it is in, and when none is left the server ends, with status 0.  Clients then look for a server\n"
+    "at the same endpoint, and go on there. Needs the rights of an operator: the server's own user, root,\n"
+    "or a key that was allowed with --operator.\n"
     "\n", .after =
     "\n"
     "Exit status: 0 it drains (with --wait: it has ended), 1 no answer or refused, 2 unusable arguments.\n" };

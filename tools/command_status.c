@@ -437,13 +437,14 @@ static const option_row_t s_rows [] = {
 static const option_table_t s_table = { "tureen status", s_rows, OPTION_ROWS (s_rows), .before =
     "usage: tureen status [--connect ENDPOINT] [--key PATH --server-key KEY] [--json] [--watch [SECONDS]]\n"
     "\n"
-    "Shows what a running server serves, to whom, and how much it shared.  On a server with tenants that is: to an operator\n"
-    "all of it, to others what their own tenant has.\n"
+    "Shows what a running server serves, to whom, and how much it shared.  On a server with tenants that\n"
+    "is: to an operator all of it, to others what their own tenant has.\n"
     "\n"
-    "Of each job, `epoch`, `of this epoch` and `consumed` count the samples that its training loop was given; batches that lie\n"
-    "ready in its memory are not among them (in `delivered` of the line below they are).  `waiting on` is what its next batch\n"
-    "lacks now.  `waited for` says where the time since the job began went: `disk`, reading; `decode`, the shared stage;\n"
-    "`copy`, its own stage (crop, flip, cast) into the batch; `client`, its loop, for which a batch lay ready.\n"
+    "Of each job, `epoch`, `of this epoch` and `consumed` count the samples that its training loop was\n"
+    "given; batches that lie ready in its memory are not among them (in `delivered` of the line below\n"
+    "they are).  `waiting on` is what its next batch lacks now.  `waited for` says where the time since\n"
+    "the job began went: `disk`, reading; `decode`, the shared stage; `copy`, its own stage (crop, flip,\n"
+    "cast) into the batch; `client`, its loop, for which a batch lay ready.\n"
     "\n", .after =
     "\n"
     "Exit status: 0 shown, 1 no answer, 2 unusable arguments.\n" };

@@ -95,7 +95,8 @@ prepare_files_new (char *const *paths, size_t count)
     assert (count > 0);
     prepare_files_t *self = calloc (1, sizeof *self);
     assert (self);
-    *self = (prepare_files_t) { .count = count, .given = paths, .paths = calloc (count, sizeof *self->paths) };
+    *self = (prepare_files_t) { .count = count, .given = paths,
+        .paths = calloc (count, sizeof *self->paths) };
     assert (self->paths);
     bool good = true;
     for (size_t index = 0; index < count && good; index++) {

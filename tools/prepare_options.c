@@ -58,12 +58,14 @@ static const option_table_t s_table = { "tureen prepare", s_rows, OPTION_ROWS (s
     "Runs a pipeline on files, by the server's own code: what a job will see.\n"
     "\n"
     "  tureen prepare --recipe eval --out prepared photos/*.jpg\n"
-    "  tureen prepare --pipeline '[{\"op\":\"resize\",\"size\":256},{\"op\":\"center_crop\",\"size\":224}]' \\\n"
+    "  tureen prepare --pipeline '[{\"op\":\"resize\",\"size\":256},"
+    "{\"op\":\"center_crop\",\"size\":224}]' \\\n"
     "      --format ppm --out look photo.jpg\n"
     "  tureen prepare --time --threads 8 --repeat 10 photos/*.jpg\n"
     "\n", .after =
     "\n"
-    "Exit status: 0 all prepared, 1 some were not (standard error says which, and why), 2 unusable arguments.\n" };
+    "Exit status: 0 all prepared, 1 some were not (standard error says which, and why), 2 unusable\n"
+    "arguments.\n" };
 
 static bool
 s_make_pipeline (prepare_options_t *self)

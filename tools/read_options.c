@@ -134,18 +134,19 @@ static const option_table_t s_table = { "tureen read", s_rows, OPTION_ROWS (s_ro
     "Takes batches from a Tureen server as a training job would, and says how fast they came.\n"
     "\n", .after =
     "\n"
-    "Each rank has its own --ids and --state.  Padding is no sample: it is not written, nor counted but as a batch.\n"
-    "The ids of all ranks, for an audit: paste -d ' ' RANK0.ids RANK1.ids ... | sed -E 's/ [0-9]+://g'\n"
-    "All ranks must go on from one state: where theirs differ, give each a copy of that with the fewest batches; the\n"
-    "files of ids are then taken back to it.\n"
+    "Each rank has its own --ids and --state.  Padding is no sample: it is not written, nor counted but\n"
+    "as a batch. The ids of all ranks, for an audit: paste -d ' ' RANK0.ids RANK1.ids ... | sed -E 's/\n"
+    "[0-9]+://g' All ranks must go on from one state: where theirs differ, give each a copy of that with\n"
+    "the fewest batches; the files of ids are then taken back to it.\n"
     "\n"
     "The time runs from having joined until the last batch came; with --rate, until that batch's turn was\n"
     "over too, so that the samples a second are those of the loop.\n"
     "\n"
-    "--batch, --subset and --pool take K, M and G (1024 each).  Exit status: 0; 1 when the server is not there,\n"
-    "refuses or does not come back, or when a file cannot be written; 2 for unusable arguments; 3 when all came that\n"
-    "can be read, but some samples cannot (0 with --on-bad drop, which says that they may be missing); 130, 143\n"
-    "and 152 after SIGINT, SIGTERM and SIGXCPU (ulimit -t), which leave the job in order.\n" };
+    "--batch, --subset and --pool take K, M and G (1024 each).  Exit status: 0; 1 when the server is not\n"
+    "there, refuses or does not come back, or when a file cannot be written; 2 for unusable arguments; 3\n"
+    "when all came that can be read, but some samples cannot (0 with --on-bad drop, which says that they\n"
+    "may be missing); 130, 143 and 152 after SIGINT, SIGTERM and SIGXCPU (ulimit -t), which leave the job\n"
+    "in order.\n" };
 
 static bool
 s_read_list (read_options_t *self, const option_result_t *result)

@@ -177,13 +177,13 @@ static const option_table_t s_table = { "sampler_sim", s_rows, OPTION_ROWS (s_ro
     "usage: sampler_sim --policy P --samples N [--cache C] --job JOB... [options]\n"
     "       sampler_sim --sweep FOLDER [options]\n"
     "\n"
-    "Drives the sampler and the prepared cache with simulated jobs, on a virtual clock and without decoding, and\n"
-    "says how much is shared and how fresh and uniform every job's orders are.  Time counts in epochs of N samples\n"
-    "of a job of speed 1; only finished epochs are judged.\n"
+    "Drives the sampler and the prepared cache with simulated jobs, on a virtual clock and without\n"
+    "decoding, and says how much is shared and how fresh and uniform every job's orders are.  Time counts\n"
+    "in epochs of N samples of a job of speed 1; only finished epochs are judged.\n"
     "\n", .after =
     "\n"
-    "phi2: 0 for independent orders, at most 0.02 is fresh.  t5h5 and pairs: how often, over chance, a sample of the\n"
-    "last 5 % comes in the next first 5 %, and two samples share a batch again.\n"
+    "phi2: 0 for independent orders, at most 0.02 is fresh.  t5h5 and pairs: how often, over chance, a\n"
+    "sample of the last 5 % comes in the next first 5 %, and two samples share a batch again.\n"
     "\n"
     "Exit status: 0 done, 1 something could not be written or plotted, 2 unusable arguments.\n" };
 

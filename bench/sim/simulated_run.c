@@ -86,7 +86,8 @@ s_join (simulation_t *self, player_t *player)
     bool apart = self->plan->policy == SIMULATED_SEEDED;
     version_set_t **kind_p = apart? &player->kind: &self->kind;
     if (!*kind_p)
-        *kind_p = version_set_new (self->version_index, self->sampler, 1, !self->plan->is_deterministic, kind_p);
+        *kind_p = version_set_new (self->version_index, self->sampler, 1, !self->plan->is_deterministic,
+            kind_p);
     player->consumer = (consumer_t) {
         .kind = *kind_p, .sampler_job = sampler_join (self->sampler, &join), .numbers = apart
     };

@@ -334,12 +334,14 @@ s_write_page (FILE *file, const void *argument)
     s_write_rows (file, self->rows);
     s_write_lags (file, self->rows);
     fprintf (file, "\n## Equal jobs, by their offset\n\n"
-        "%d epochs each; of two, the second begins so much of an epoch later; of more, each so much after the one\n"
+        "%d epochs each; of two, the second begins so much of an epoch later; of more, each so much after\n"
+        "the one\n"
         "before, by the phase.  The figures are the worst job's.\n\n", EPOCHS);
     s_write_points (file, "offset", offsets [0], OFFSETS, s_offset);
     s_write_sizes (file, offsets, OFFSETS, s_offset);
     fprintf (file, "\n## Jobs of different speed, by the slowest's\n\n"
-        "They begin together and take as long as the slowest's %d epochs; speeds between it and the fastest differ by\n"
+        "They begin together and take as long as the slowest's %d epochs; speeds between it and the fastest\n"
+        "differ by\n"
         "equal factors.\n\n", EPOCHS);
     s_write_points (file, "ratio", ratios [0], RATIOS, s_ratio);
     s_write_sizes (file, ratios, RATIOS, s_ratio);

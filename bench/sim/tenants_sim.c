@@ -291,9 +291,9 @@ static const option_row_t s_rows [] = {
 static const option_table_t s_table = { "tenants_sim", s_rows, OPTION_ROWS (s_rows), SIZE_MAX, .before =
     "usage: tenants_sim [options] [MIX...]\n"
     "\n"
-    "Preparations for each delivered sample of tenant A, whose jobs behave, and of tenant B, which does its worst: A alone,\n"
-    "A alone with half the cache, which is its due, A and B as if they were one tenant, and as two of equal weight.\n"
-    "The first epoch does not count.\n"
+    "Preparations for each delivered sample of tenant A, whose jobs behave, and of tenant B, which does\n"
+    "its worst: A alone, A alone with half the cache, which is its due, A and B as if they were one\n"
+    "tenant, and as two of equal weight. The first epoch does not count.\n"
     "\n", .after =
     "\n"
     "Exit status: 0 done, 1 something could not be written, 2 unusable arguments.\n" };

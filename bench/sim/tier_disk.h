@@ -1,4 +1,4 @@
-/*  tier_disk -- a simulated pack: in which order it has the samples, and how many bytes a read of it takes.  */
+//  tier_disk -- a simulated pack: the order of its samples, and the bytes that a read of them takes.
 #ifndef TIER_DISK_H
 #define TIER_DISK_H
 #include <stddef.h>

@@ -318,7 +318,8 @@ enum { RATIOS = sizeof s_ratios / sizeof *s_ratios };
 static void
 s_thread_open (thread_t *self, const bench_t *bench)
 {
-    *self = (thread_t) { .bench = bench, .bare = bare_jpeg_new (), .decoder = decoder_new (), .resize = resize_new (),
+    *self = (thread_t) { .bench = bench, .bare = bare_jpeg_new (), .decoder = decoder_new (),
+        .resize = resize_new (),
         .target = aligned_alloc (64, (image_bytes (SIDE, SIDE, IMAGE_COLOURS) + 63) / 64 * 64) };
     assert (self->decoder && self->resize && self->target);
 }
@@ -521,7 +522,8 @@ s_pipeline (const char *text)
 
 #define CROP "{\"op\":\"random_resized_crop\",\"size\":224},{\"share\":true}"
 #define FLIP "{\"op\":\"flip\"}"
-#define NORMALIZE "{\"op\":\"normalize\",\"mean\":[0.485,0.456,0.406],\"std\":[0.229,0.224,0.225]},{\"op\":\"layout\",\"layout\":\"NCHW\"}"
+#define NORMALIZE "{\"op\":\"normalize\",\"mean\":[0.485,0.456,0.406],\"std\":[0.229,0.224,0.225]}," \
+    "{\"op\":\"layout\",\"layout\":\"NCHW\"}"
 
 static void
 s_open (bench_t *self)

@@ -78,9 +78,9 @@ static const option_row_t s_rows [] = {
 static const option_table_t s_table = { "disk_bench", s_rows, OPTION_ROWS (s_rows), .before =
     "usage: disk_bench [options]\n"
     "\n"
-    "Measures reading from a disk, in turn in several rounds of one run: the device alone (sequential, random\n"
-    "pieces, random samples), a pack through the server's reader, raw pool and checksums under limits of memory,\n"
-    "and the same files as a plain directory, cold and warm.  Medians.\n"
+    "Measures reading from a disk, in turn in several rounds of one run: the device alone (sequential,\n"
+    "random pieces, random samples), a pack through the server's reader, raw pool and checksums under\n"
+    "limits of memory, and the same files as a plain directory, cold and warm.  Medians.\n"
     "\n" };
 
 int

@@ -150,7 +150,8 @@ s_write_script (FILE *file, const disk_lines_t *lines)
             fprintf (file, "\"%s\" %.3f %d\n", line->name, disk_line_median (line) / 1e6, colour);
     }
     fprintf (file, "END\nset terminal %s\nset title 'Reading %.0f MB in samples of %.0f KB'\n"
-        "set ylabel 'MB/s'\nset yrange [0:*]\nset grid y\nset style fill solid 0.8\nset boxwidth 0.8\nunset key\n"
+        "set ylabel 'MB/s'\nset yrange [0:*]\nset grid y\nset style fill solid 0.8\nset boxwidth 0.8\nunset "
+        "key\n"
         "set xtics rotate by 45 right nomirror\nset lmargin 20\n",
         is_png? "png size 1200,800": "svg size 1200,800 dynamic background rgb 'white'",
         (double) lines->data->bytes / 1e6,

@@ -94,7 +94,8 @@ s_read_options (options_t *options, int argc, char **argv)
         { "batch", required_argument, NULL, 'b' }, { "sides", required_argument, NULL, 'd' },
         { NULL, 0, NULL, 0 }
     };
-    *options = (options_t) { .workers = (uint32_t) sysconf (_SC_NPROCESSORS_ONLN), .seconds = 10, .weights = { 1, 1 },
+    *options = (options_t) { .workers = (uint32_t) sysconf (_SC_NPROCESSORS_ONLN), .seconds = 10,
+        .weights = { 1, 1 },
         .jobs = { 1, 8 }, .batches = { 64, 64 }, .sides = { 224, 224 } };
     for (int option; (option = getopt_long (argc, argv, "", known, NULL)) != -1;)
         switch (option) {

@@ -129,7 +129,8 @@ s_look (const char *path, shard_t *shard, char *error)
         return s_fail (error, -EINVAL, "'%s' is %s, no tar file: give a file%s", path,
             S_ISDIR (status.st_mode)? "a folder": "a device or fifo",
             S_ISDIR (status.st_mode)? ", or the folder alone": "; write what comes out of it to one first");
-    *shard = (shard_t) { .path = strdup (path), .bytes = (uint64_t) status.st_size, .changed = status.st_mtim };
+    *shard = (shard_t) { .path = strdup (path), .bytes = (uint64_t) status.st_size,
+        .changed = status.st_mtim };
     return shard->path? 0: s_fail_memory (error);
 }
 

@@ -619,7 +619,8 @@ s_tell_finished (packing_t *self)
     rc = s_check_wishes (self, header.seed, header.chunk_samples);
     if (rc)
         return rc;
-    *self->result = (packing_result_t) { .samples = header.samples, .bytes = header.bytes, .seed = header.seed,
+    *self->result = (packing_result_t) { .samples = header.samples, .bytes = header.bytes,
+        .seed = header.seed,
         .volumes = header.sections [PACK_VOLUMES].bytes / sizeof (pack_volume_t),
         .chunks = (header.samples + header.chunk_samples - 1) / header.chunk_samples, .was_finished = true };
     return self->folder_fd >= 0? s_clean (self): 0;

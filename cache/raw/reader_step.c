@@ -72,7 +72,8 @@ const char *
 reader_again_path (const reader_t *self, const reader_request_t *request, int *flags_p)
 {
     bool is_range = request->kind == READER_RANGE;
-    *flags_p = O_RDONLY | O_CLOEXEC | (!is_range? O_DIRECTORY: reader_is_direct (self, request->file)? O_DIRECT: 0);
+    *flags_p = O_RDONLY | O_CLOEXEC | (!is_range? O_DIRECTORY: reader_is_direct (self,
+        request->file)? O_DIRECT: 0);
     return is_range? s_file (self, request)->path: request->catalogue->fields [request->field].path;
 }
 

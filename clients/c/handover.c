@@ -559,7 +559,8 @@ bool
 handover_given (handover_t *self, handover_given_t *given)
 {
     s_lock (self);
-    *given = (handover_given_t) { .epoch = course_epoch (self->course), .batches = course_batches (self->course) };
+    *given = (handover_given_t) { .epoch = course_epoch (self->course),
+        .batches = course_batches (self->course) };
     memcpy (given->run, self->run, sizeof given->run);
     bool fine = course_taken (self->course, &given->taken);
     s_unlock (self);

@@ -450,7 +450,8 @@ bool
 joining_describe (const joining_t *self, const tureen_info_t *info, state_t *state)
 {
     assert (self && self->magic == JOINING_MAGIC && info);
-    *state = (state_t) { .samples = info->dataset_samples, .order = self->order, .seed = info->seed, .pool = self->pool };
+    *state = (state_t) { .samples = info->dataset_samples, .order = self->order, .seed = info->seed,
+        .pool = self->pool };
     return s_copy_text (state->dataset, sizeof state->dataset, joining_dataset (self))
         && s_copy_text (state->fingerprint, sizeof state->fingerprint, info->fingerprint)
         && s_copy_text (state->data, sizeof state->data, info->data) && *state->data && *info->run;

@@ -200,7 +200,8 @@ s_turn_out_block (const uint8_t *columns, uint8_t *const rows [STRIP], size_t at
 #define READ_COLUMN(line) lines [line] = _mm256_load_si256 ((const __m256i *) (columns + line * STRIP));
     EACH_LINE (READ_COLUMN)
     s_turn (lines);
-#define WRITE_ROWS(line) _mm_storeu_si128 ((__m128i *) (rows [line] + at), _mm256_castsi256_si128 (lines [line])); \
+#define WRITE_ROWS(line) _mm_storeu_si128 ((__m128i *) (rows [line] + at), \
+    _mm256_castsi256_si128 (lines [line])); \
     _mm_storeu_si128 ((__m128i *) (rows [line + BLOCK] + at), _mm256_extracti128_si256 (lines [line], 1));
     EACH_LINE (WRITE_ROWS)
 }

@@ -6,7 +6,8 @@
 #include <string.h>
 
 #define SIZE_EXPECTED "a whole number or [height, width], each from 1 to 4096"
-#define PADDING_EXPECTED "a whole number, [left and right, top and bottom] or [left, top, right, bottom], each from 0 to 4096"
+#define PADDING_EXPECTED "a whole number, [left and right, top and bottom] or [left, top, right, bottom]," \
+    " each from 0 to 4096"
 #define FILL_EXPECTED "a whole number or [red, green, blue], each from 0 to 255"
 _Static_assert (PIPELINE_SIDE_MAX == 4096, "SIZE_EXPECTED and PADDING_EXPECTED name it");
 

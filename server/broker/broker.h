@@ -388,7 +388,8 @@ const pipeline_t *version_pipeline (const broker_t *self, const version_t *versi
 pipeline_key_t version_key (const broker_t *self, const version_t *version);
 job_t *row_job (const batch_row_t *self);
 rank_t *row_rank (const batch_row_t *self);
-uint32_t row_slot (const batch_row_t *self);      //  WIRE_SLOT_NONE: its batch is in no slot; each rank has one
+//  In each rank's ring; WIRE_SLOT_NONE: its batch is in no slot.
+uint32_t row_slot (const batch_row_t *self);
                                                 //  such batch at a time
 uint32_t row_index (const batch_row_t *self);     //  row in the rank's batch
 uint32_t row_id (const batch_row_t *self);

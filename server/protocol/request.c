@@ -261,7 +261,8 @@ static const struct {
     { "gather", request_take_gather },
     { "rank_wait", request_take_rank_wait }, { "on_bad", s_take_on_bad }, { "frames", s_take_frames },
 };
-#define KNOWN_KEYS "dataset, batch_size, epochs, drop_last, pipeline, order, slots, transport, seed, pool, name, " \
+#define KNOWN_KEYS "dataset, batch_size, epochs, drop_last, pipeline, order, slots, transport, seed, pool, " \
+    "name, " \
     "job, instance, run, resume, world_size, rank, gather, rank_wait, on_bad, frames"
 
 static bool

@@ -192,7 +192,8 @@ explaining_begin (explaining_t *self, job_t *job, const peer_t *peer, uint64_t t
         return refuse (refusal, "busy",
             "too many samples are being explained at once (at most %d of a job): wait for an answer",
             EXPLAINING_OF_JOB_MAX);
-    *question = (question_t) { .side_job = { .side_task = { .work = s_work }, .done = s_done }, .explaining = self, .source = source_of (job_dataset (job)), .peer = *peer,
+    *question = (question_t) { .side_job = { .side_task = { .work = s_work }, .done = s_done },
+        .explaining = self, .source = source_of (job_dataset (job)), .peer = *peer,
         .job = job_id (job), .tag = tag, .tenant = job_tenant (job) };
     if (!broker_explain (self->broker, job, &request, &question->explanation, refusal))
         return false;

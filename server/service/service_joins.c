@@ -76,7 +76,8 @@ s_let_read (service_t *self, inbound_message_t *inbound, join_request_t *join_re
         join_request_destroy (&join_request);
         return refuse (refusal, "budget", "no memory for the request");
     }
-    *reading = (reading_join_t) { .side_job = { .side_task = { .work = s_read }, .done = s_done }, .service = self, .inbound = inbound,
+    *reading = (reading_join_t) { .side_job = { .side_task = { .work = s_read }, .done = s_done },
+        .service = self, .inbound = inbound,
         .join_request = join_request };
     assert (!self->reading [tenant_number (tenant)]);
     self->reading [tenant_number (tenant)] = reading;

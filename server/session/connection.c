@@ -19,7 +19,8 @@ connection_new (connection_t **self_p, const peer_t *peer, const caller_t *calle
     connection_t *self = calloc (1, sizeof *self);
     if (!self)
         return -ENOMEM;
-    *self = (connection_t) { .peer = *peer, .caller = *caller, .key = key, .layout = *layout, .slots = slots, .outgoing = outgoing };
+    *self = (connection_t) { .peer = *peer, .caller = *caller, .key = key, .layout = *layout, .slots = slots,
+        .outgoing = outgoing };
     self->ring_rc = wants_ring? ring_new (&self->ring, slots, layout->slot_bytes): 0;
     bool good = self->ring || (!s_is_memory (self->ring_rc) && connection_go_inline (self));
     if (!good) {

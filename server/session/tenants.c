@@ -75,7 +75,8 @@ s_by_key (const tenants_t *self, const char *key, caller_t *caller)
     tenant_t *tenant = grant? broker_tenant (self->broker, grant->tenant): NULL;
     if (!tenant)
         return false;
-    *caller = (caller_t) { .tenant = tenant, .is_operator = grant->is_operator, .uid = (uid_t) -1, .user = grant->user };
+    *caller = (caller_t) { .tenant = tenant, .is_operator = grant->is_operator, .uid = (uid_t) -1,
+        .user = grant->user };
     return true;
 }
 

@@ -1,4 +1,4 @@
-/*  command_serve -- `tureen serve`: opens the data sets, listens, and runs until SIGTERM, SIGINT or SIGHUP.  */
+//  command_serve -- `tureen serve`: opens the data sets, listens, and runs until SIGTERM, SIGINT or SIGHUP.
 #ifndef COMMAND_SERVE_H
 #define COMMAND_SERVE_H
 

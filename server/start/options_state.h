@@ -20,8 +20,8 @@ enum {
     OPTIONS_NOTES_MAX = 1024
 };
 
-//  What a row of options_table is about.  From ROLE_DATASET on: settings of a data set, and from
-//  ROLE_TENANT on those of a tenant: "NAME...=VALUE" on the command line, lines below the setting in the file.
+//  The subject of a row of options_table.  From ROLE_DATASET on a setting is about a data set, and from
+//  ROLE_TENANT on about a tenant: "NAME...=VALUE" on the command line, lines below the setting in the file.
 typedef enum {
     ROLE_SERVER,                    //  into options_t
     ROLE_COMMAND_LINE,              //  is in no file
@@ -82,7 +82,8 @@ bool options_take_extensions (void *target, char *value, char error [OPTION_ERRO
 //  Finds a data set by its name, size bytes; NULL: none.
 options_dataset_t *options_dataset (options_t *options, const char *name, size_t size);
 //  Finds or makes the note of a data set or a tenant: key is NAME or NAME.FIELD, size bytes.
-bool options_set_named (settings_t *self, const option_row_t *row, const char *key, size_t size, const char *value);
+bool options_set_named (settings_t *self, const option_row_t *row, const char *key, size_t size,
+    const char *value);
 //  An earlier note of a setting in the file: from the command line, which wins, or from the file, which is an
 //  error; NULL: none.
 const note_t *options_said_before (const settings_t *self, const note_t *note);

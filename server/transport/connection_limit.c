@@ -59,7 +59,8 @@ connection_limit_new (connection_limit_t **self_p, const char *path, connection_
     connection_limit_t *self = calloc (1, sizeof *self);
     if (!self)
         return -ENOMEM;
-    *self = (connection_limit_t) { .magic = CONNECTION_LIMIT_MAGIC, .rule = rule, .context = context, .nothing = -1, .own = -1, .due_ms = INT64_MIN };
+    *self = (connection_limit_t) { .magic = CONNECTION_LIMIT_MAGIC, .rule = rule, .context = context,
+        .nothing = -1, .own = -1, .due_ms = INT64_MIN };
     int rc = 0;
     if (path && strlen (path) >= sizeof self->path)
         rc = -ENAMETOOLONG;

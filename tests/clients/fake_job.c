@@ -264,7 +264,8 @@ fake_send_joined (fake_server_t *self, uint64_t tag)
         "\"shape\":[4,4,3],\"offset\":\"0\",\"sample_bytes\":\"48\"},"
         "{\"name\":\"label\",\"dtype\":\"int64\",\"shape\":[],\"offset\":\"%zu\",\"sample_bytes\":\"8\"}],"
         "\"ring\":%s,\"seed\":\"7\",\"fingerprint\":\"abcd\","
-        "\"data\":\"" FAKE_DATA "\",\"run\":\"%s\",\"forked\":false,%s\"pipeline\":[],\"heartbeat_ms\":%" PRIu32 ","
+        "\"data\":\"" FAKE_DATA "\",\"run\":\"%s\",\"forked\":false,%s\"pipeline\":[],"
+        "\"heartbeat_ms\":%" PRIu32 ","
         "\"lease_ms\":90000,\"future\":1}", self->job, self->list? self->list_count: self->plan.samples,
         self->plan.samples, self->batch_size, self->slots, self->slot_bytes,
         (size_t) self->batch_size * FAKE_PIXELS,

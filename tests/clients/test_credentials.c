@@ -127,7 +127,8 @@ test_certificates_that_are_read (void **state)
     static const char *const forms [] = {
         "curve\n    public-key = \"%s\"\n    secret-key = \"%s\"\n",
         "curve\n    public-key = \"%s\"\n    secret-key = \"%s\"",
-        "\r\n# x\r\nmetadata\r\n    curve = \"no\"\r\ncurve\r\n\tpublic-key='%s'\r\n  secret-key  =  \"%s\"  \r\n",
+        "\r\n# x\r\nmetadata\r\n    curve = \"no\"\r\ncurve\r\n\tpublic-key='%s'\r\n  secret-key  =  \"%s\"  "
+        "\r\n",
         ("metadata\n    public-key = \"not this one\"\nstranger\n    secret-key = \"nor this\"\ncurve\n    "
         "public-key = \"%s\"\n"
             "#   secret-key = \"nor that\"\n\n    secret-key = \"%s\"\n")

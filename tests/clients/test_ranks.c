@@ -420,7 +420,8 @@ test_a_gathering_that_fails (void **state)
         char joined [512];
         snprintf (joined, sizeof joined,
             "{\"job\":1,\"samples\":9,\"dataset_samples\":9,\"batch_size\":64,\"slots\":4,"
-            "\"slot_bytes\":4096,\"fields\":[{\"name\":\"x\",\"dtype\":\"uint8\",\"shape\":[8],\"offset\":0,\"sample_bytes\":8}],"
+            "\"slot_bytes\":4096,\"fields\":[{\"name\":\"x\",\"dtype\":\"uint8\",\"shape\":[8],"
+            "\"offset\":0,\"sample_bytes\":8}],"
             "\"ring\":null,\"seed\":1,%s}", ranks [index]);
         fake_server_t *fake = s_fake ((fake_plan_t) { .joined = joined });
         tureen_options_t options = { .endpoint = fake_endpoint (fake), .dataset = "train", .job = "j",

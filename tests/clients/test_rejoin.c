@@ -508,7 +508,8 @@ test_another_layout_is_another_job (void **state)
         char text [512];
         int length = snprintf (text, sizeof text,
             "{\"job\":%zu,\"samples\":%d,\"dataset_samples\":9,\"batch_size\":2,\"slots\":4,"
-            "\"slot_bytes\":64,\"fields\":[{\"name\":\"%s\",\"dtype\":\"%s\",\"shape\":[%d],\"offset\":0,\"sample_bytes\":%d}],"
+            "\"slot_bytes\":64,\"fields\":[{\"name\":\"%s\",\"dtype\":\"%s\",\"shape\":[%d],"
+            "\"offset\":0,\"sample_bytes\":%d}],"
             "\"seed\":1}", index, cases [index].samples, cases [index].name, cases [index].dtype,
             cases [index].side, cases [index].side);
         message_frame_t frames [2] = { { NULL, 0 }, { (uint8_t *) text, (size_t) length } };

@@ -485,7 +485,8 @@ test_a_server_that_cannot_be_gone_on_with (void **state)
     (void) state;
     fake_plan_t plan = { .samples = 8, .ring = FAKE_NO_RING,
         .joined = "{\"job\":\"7\",\"samples\":\"8\",\"dataset_samples\":\"8\","
-        "\"batch_size\":4,\"slots\":4,\"slot_bytes\":\"4096\",\"fields\":[{\"name\":\"x\",\"dtype\":\"uint8\",\"shape\":[4],"
+        "\"batch_size\":4,\"slots\":4,\"slot_bytes\":\"4096\",\"fields\":[{\"name\":\"x\","
+        "\"dtype\":\"uint8\",\"shape\":[4],"
         "\"offset\":\"0\",\"sample_bytes\":\"4\"}],\"ring\":null,\"seed\":\"7\",\"fingerprint\":\"abcd\"}" };
     fake_server_t *fake = fake_new (&plan);
     tureen_loader_t *loader = s_join (fake, false, NULL);

@@ -1,4 +1,4 @@
-/*  made_jpeg -- JPEG files for the decode tests, made by libjpeg: every kind of sampling, scan and coding.  */
+//  made_jpeg -- JPEG files for the decode tests, made by libjpeg: every kind of sampling, scan and coding.
 #ifndef MADE_JPEG_H
 #define MADE_JPEG_H
 #include <assert.h>

@@ -59,7 +59,8 @@ s_is_in (world_t *world, shape_t shape, size_t job, uint32_t id)
 static void
 s_make (world_t *world, shape_t shape, size_t count, uint64_t seed)
 {
-    *world = (world_t) { .sampler = sampler_new (SAMPLES, SAMPLER_POLICY_DSA, seed), .random = seed, .count = count };
+    *world = (world_t) { .sampler = sampler_new (SAMPLES, SAMPLER_POLICY_DSA, seed), .random = seed,
+        .count = count };
     for (size_t job = 0; job < count; job++) {
         model_job_t *model = &world->jobs [job];
         roaring_bitmap_t *data = roaring_bitmap_create ();

@@ -70,8 +70,9 @@ static const option_table_t s_table = { "tureen verify", s_rows, OPTION_ROWS (s_
     "fault below p = 1e-7, so that true shuffles fail any in fewer than 1 pack of a million.  Packs of\n"
     "fewer than 30 samples are not judged.\n"
     "\n"
-    "In a pack made with --tile windows can be cut out of as many files as were counted then: each is looked\n"
-    "through for its segments, and other than so many is a fault, unless damaged samples explain it.\n"
+    "In a pack made with --tile windows can be cut out of as many files as were counted then: each is\n"
+    "looked through for its segments, and other than so many is a fault, unless damaged samples explain\n"
+    "it.\n"
     "\n"
     "Exit status: 0 all whole and shuffled, 1 damaged, unfinished or not shuffled, 2 unusable arguments.\n" };
 

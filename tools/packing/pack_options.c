@@ -110,20 +110,20 @@ static const option_table_t s_table = { "tureen pack", s_rows, OPTION_ROWS (s_ro
     "  tureen pack --mask seg.png shards/train-*.tar /packs/train\n"
     "  tureen serve --dataset train=/packs/train\n"
     "\n"
-    "SOURCE is a folder (class folders, or one with labels.tsv or labels.jsonl), a list (.tsv, .jsonl: a labels\n"
-    "file lying anywhere; .txt: a path a line), or tar files, compressed or not, in the order given: members with\n"
-    "one stem are one sample, as in WebDataset. FOLDER is not there yet, or empty. Ids, names, labels and fields\n"
-    "stay those of the source; only the order on the disk is shuffled.\n"
+    "SOURCE is a folder (class folders, or one with labels.tsv or labels.jsonl), a list (.tsv, .jsonl: a\n"
+    "labels file lying anywhere; .txt: a path a line), or tar files, compressed or not, in the order\n"
+    "given: members with one stem are one sample, as in WebDataset. FOLDER is not there yet, or empty.\n"
+    "Ids, names, labels and fields stay those of the source; only the order on the disk is shuffled.\n"
     "\n", .after =
     "\n"
-    "The source is read once, in its order. On the way FOLDER takes the size of the data and that of one bucket\n"
-    "(about half of --memory); when that is not free, nothing is begun. Beside --memory it takes about 100 bytes\n"
-    "of memory a sample, and with --tile at most as much as --memory for pictures that are being tiled (one that\n"
-    "needs more is tiled alone: up to 16 bytes a pixel). A file that cannot be read ends it: left out, it would\n"
-    "give all later samples other ids.\n"
+    "The source is read once, in its order. On the way FOLDER takes the size of the data and that of one\n"
+    "bucket (about half of --memory); when that is not free, nothing is begun. Beside --memory it takes\n"
+    "about 100 bytes of memory a sample, and with --tile at most as much as --memory for pictures that\n"
+    "are being tiled (one that needs more is tiled alone: up to 16 bytes a pixel). A file that cannot be\n"
+    "read ends it: left out, it would give all later samples other ids.\n"
     "\n"
-    "Exit status: 0 packed, 1 it failed, 2 unusable arguments, 130, 143 and 152 after SIGINT, SIGTERM and SIGXCPU\n"
-    "(ulimit -t), which leave what --resume goes on with (so does a kill).\n" };
+    "Exit status: 0 packed, 1 it failed, 2 unusable arguments, 130, 143 and 152 after SIGINT, SIGTERM and\n"
+    "SIGXCPU (ulimit -t), which leave what --resume goes on with (so does a kill).\n" };
 
 static bool
 s_finish (pack_options_t *self, size_t count, char **words)

@@ -300,8 +300,8 @@ s_check_dealt (const job_t *job, const batch_t *batch, const batch_row_t *row)
         assert (row->rank == 0 && row->rank_row == 0);
     else {
         const batch_row_t *before = row - 1;
-        assert (row->rank == before->rank? row->rank_row == before->rank_row + 1: row->rank == before->rank + 1
-            && row->rank_row == 0);
+        assert (row->rank == before->rank? row->rank_row == before->rank_row + 1:
+            row->rank == before->rank + 1 && row->rank_row == 0);
     }
     bool is_unsent = batch->state == SLOT_FILLING || batch->state == SLOT_FULL;
     if (row->state == ROW_LOST)

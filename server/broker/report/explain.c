@@ -96,7 +96,8 @@ broker_explain (broker_t *self, job_t *job, const request_explain_t *request, ex
         return refuse (refusal, "unknown_sample",
             "none of the job's batches holds sample %llu any more, or yet: ask while the "
             "batch is in use, or join with a seed", (unsigned long long) request->id);
-    *explanation = (explanation_t) { .id = (uint32_t) request->id, .pipeline = pipeline_hold (job->pipeline) };
+    *explanation = (explanation_t) { .id = (uint32_t) request->id,
+        .pipeline = pipeline_hold (job->pipeline) };
     if (found.row)
         s_take_row (self, job, &found, explanation);
     else

@@ -121,10 +121,12 @@ test_an_example_of_each_kind (void **state)
     assert_the_example (tsv);
     assert_int_equal (unlink (in (*state, "labels.tsv")), 0);
     make_text (*state, "labels.jsonl",
-        "{\"path\":\"b/c.jpg\",\"label\":3,\"weight\":0.5,\"box\":[1,2,3,4],\"point\":[1,2],\"caption\":\"a cat\"}\n"
+        "{\"path\":\"b/c.jpg\",\"label\":3,\"weight\":0.5,\"box\":[1,2,3,4],\"point\":[1,2],"
+        "\"caption\":\"a cat\"}\n"
         "{\"caption\":\"zw\\u00f6lf Boxer\",\"point\":[0.25,-1],\"box\":[5,6,7,8],\"weight\":2,\"label\":-1,"
         "\"path\":\"a.jpg\"}\n"
-        "{\"path\":\"b/d/e.txt\",\"label\":0,\"weight\":1e-3,\"box\":[0,0,0,-9],\"point\":[3,4e5],\"caption\":\"\"}\n");
+        "{\"path\":\"b/d/e.txt\",\"label\":0,\"weight\":1e-3,\"box\":[0,0,0,-9],\"point\":[3,4e5],"
+        "\"caption\":\"\"}\n");
     catalogue_t *jsonl = open_with (&options);
     assert_the_example (jsonl);
     assert_string_equal (catalogue_fingerprint (tsv), catalogue_fingerprint (jsonl));

@@ -889,7 +889,8 @@ assert_holds_twice (const job_t *job)
             assert_memory_equal (left.bytes, right.bytes, left.size);
             assert_memory_equal (left.bytes, right.bytes + (right.size - left.size), left.size);
             packing_mark_t *mark = is_twice? &twice: &kept;
-            *mark = (packing_mark_t) { mark->files + 1, mark->source_bytes + left.size, mark->bytes + right.size };
+            *mark = (packing_mark_t) { mark->files + 1, mark->source_bytes + left.size,
+                mark->bytes + right.size };
         }
     assert_true (twice.files > 0);
     assert_memory_equal (&job->result.marks [MARK_TWICE], &twice, sizeof twice);

@@ -133,7 +133,8 @@ s_start (play_t *play, model_t *model, const setting_t *setting, uint64_t *rando
 {
     //  Breaks at whole chunks, as volumes have them.
     uint32_t every = setting->piece * (1 + (uint32_t) test_below (random, 20));
-    *play = play_new (test_below (random, UINT64_MAX), setting->samples, setting->bytes_max, setting->even, every);
+    *play = play_new (test_below (random, UINT64_MAX), setting->samples, setting->bytes_max, setting->even,
+        every);
     *model = s_model (play);
     play_start (play, setting->policy, setting->limit_bytes, setting->piece, setting->virtual_chunks);
     raw_pool_on_leave (play->pool, s_left, model);

@@ -1,4 +1,4 @@
-/*  test_audio_reader -- excerpts of audio files made by libsndfile: what it reads of the whole is the model.  */
+//  test_audio_reader -- excerpts of audio files made by libsndfile; its read of the whole file is the model.
 #include <errno.h>
 #include <math.h>
 #include <setjmp.h>

@@ -609,7 +609,8 @@ test_views_differ (void **state)
         { "[{'op':'views','count':2},{'op':'random_resized_crop','size':20},{'share':true}]", true },
         { "[{'op':'center_crop','size':20},{'share':true},{'op':'views','count':2},"
           "{'op':'color_jitter','brightness':0.8}]", true },
-        { "[{'op':'random_resized_crop','size':20},{'op':'views','count':2},{'share':true},{'op':'vertical_flip','p':1}]",
+        { "[{'op':'random_resized_crop','size':20},{'op':'views','count':2},{'share':true},"
+            "{'op':'vertical_flip','p':1}]",
           false },
     };
     static file_t file;

@@ -143,7 +143,8 @@ test_windows (void **state)
         { "center_crop", "[" OPEN "{'op':'center_crop','size':[20,31]}]", false },
         { "center_crop", "[" OPEN "{'op':'center_crop','size':[60,70]}]", false },
         { "random_crop", "[" OPEN "{'op':'random_crop','size':[16,18],'pad_if_needed':true}]", true },
-        { "random_crop", "[" OPEN "{'op':'random_crop','size':[30,50],'padding':[3,5,7,9],'pad_if_needed':true}]", true },
+        { "random_crop", "[" OPEN "{'op':'random_crop','size':[30,50],'padding':[3,5,7,9],"
+            "'pad_if_needed':true}]", true },
         { "random_crop", "[" OPEN "{'op':'random_crop','size':[45,64],'pad_if_needed':true}]", true },
     };
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
@@ -218,7 +219,8 @@ static void
 test_flips (void **state)
 {
     (void) state;
-    trial_t *trial = s_trial ("[" OPEN "{'op':'center_crop','size':[20,31]},{'op':'flip'},{'op':'vertical_flip','p':0.3}]");
+    trial_t *trial = s_trial ("[" OPEN "{'op':'center_crop','size':[20,31]},{'op':'flip'},"
+        "{'op':'vertical_flip','p':0.3}]");
     int seen [2] [2] = { { 0 } };
     for (uint64_t seed = test_seed (); seed < test_seed () + KEYS; seed++) {
         s_run (trial, seed);
@@ -250,7 +252,8 @@ test_colours (void **state)
 {
     (void) state;
     trial_t *trial = s_trial ("[" OPEN "{'op':'center_crop','size':[20,31]},"
-        "{'op':'color_jitter','brightness':0.4,'contrast':0.4,'saturation':0.4,'hue':0.1},{'op':'grayscale','p':0.4}]");
+        "{'op':'color_jitter','brightness':0.4,'contrast':0.4,'saturation':0.4,'hue':0.1},"
+        "{'op':'grayscale','p':0.4}]");
     static uint8_t pixels [20 * 31 * 3], row [31 * 3];
     int grey = 0, first [4] = { 0 };
     for (uint64_t seed = test_seed (); seed < test_seed () + KEYS; seed++) {
@@ -292,7 +295,8 @@ static void
 test_views_and_fields (void **state)
 {
     (void) state;
-    trial_t *trial = s_trial ("[" OPEN "{'op':'flip'},{'op':'views','count':2},{'op':'random_crop','size':[16,18],'pad_if_needed':true},"
+    trial_t *trial = s_trial ("[" OPEN "{'op':'flip'},{'op':'views','count':2},"
+        "{'op':'random_crop','size':[16,18],'pad_if_needed':true},"
         "{'op':'normalize','mean':0.5,'std':0.5},{'op':'cast','dtype':'float32'}]");
     s_describe (trial, 1);
     assert_int_equal (json_array_size (trial->operations), 3 + 2 * 3);
@@ -301,7 +305,8 @@ test_views_and_fields (void **state)
     assert_string_equal (json_string_value (json_object_get (json_array_get (trial->operations, 1), "stage")),
         "private");
     s_end (trial);
-    trial = s_trial ("[" OPEN "{'op':'flip'},{'op':'views','count':2},{'op':'random_crop','size':[16,18],'pad_if_needed':true}]");
+    trial = s_trial ("[" OPEN "{'op':'flip'},{'op':'views','count':2},{'op':'random_crop','size':[16,18],"
+        "'pad_if_needed':true}]");
     int differ = 0;
     for (uint64_t seed = test_seed (); seed < test_seed () + KEYS; seed++) {
         s_run (trial, seed);

@@ -12,8 +12,10 @@
 
 #define SHARE "{'share':true}"
 #define DECODE "{'op':'decode','as':'image','fields':['image'],'exact':true,'orientation':false}"
-#define BOUNDED "{'op':'decode','as':'image','fields':['image'],'exact':true,'orientation':false,'max_pixels':5000}"
-#define INEXACT "{'op':'decode','as':'image','fields':['image'],'exact':false,'orientation':false,'max_pixels':5000}"
+#define BOUNDED "{'op':'decode','as':'image','fields':['image']," \
+    "'exact':true,'orientation':false,'max_pixels':5000}"
+#define INEXACT "{'op':'decode','as':'image','fields':['image']," \
+    "'exact':false,'orientation':false,'max_pixels':5000}"
 #define TRAIN_CROP "{'op':'random_resized_crop','size':[224,224],'scale':[0.08,1]," \
     "'ratio':[0.75,1.3333333333333333],'interpolation':'bilinear'}"
 #define CROP "{'op':'center_crop','size':[8,8]}"
@@ -74,8 +76,10 @@ static const struct { const char *sent, *written; } s_written [] = {
     { "{'op':'random_crop','size':[3,2]}",
         "{'op':'random_crop','size':[3,2],'padding':[0,0,0,0],'pad_if_needed':false,"
       "'fill':[0,0,0],'mask_fill':0,'mode':'constant'}" },
-    { "{'op':'random_crop','size':4,'padding':[1,2],'pad_if_needed':true,'fill':9,'mask_fill':255,'mode':'edge'}",
-      "{'op':'random_crop','size':[4,4],'padding':[1,2,1,2],'pad_if_needed':true,'fill':[9,9,9],'mask_fill':255,"
+    { "{'op':'random_crop','size':4,'padding':[1,2],'pad_if_needed':true,'fill':9,'mask_fill':255,"
+        "'mode':'edge'}",
+      "{'op':'random_crop','size':[4,4],'padding':[1,2,1,2],'pad_if_needed':true,'fill':[9,9,9],"
+      "'mask_fill':255,"
       "'mode':'edge'}" },
     { "{'op':'pad','padding':3}",
         "{'op':'pad','padding':[3,3,3,3],'fill':[0,0,0],'mask_fill':0,'mode':'constant'}" },
@@ -86,7 +90,8 @@ static const struct { const char *sent, *written; } s_written [] = {
     { "{'op':'color_jitter'}",
       "{'op':'color_jitter','brightness':[1,1],'contrast':[1,1],'saturation':[1,1],'hue':[0,0]}" },
     { "{'op':'color_jitter','brightness':0.25,'contrast':2,'saturation':[0,0.5],'hue':0.5,'share':false}",
-      "{'op':'color_jitter','brightness':[0.75,1.25],'contrast':[0,3],'saturation':[0,0.5],'hue':[-0.5,0.5]}" },
+      "{'op':'color_jitter','brightness':[0.75,1.25],'contrast':[0,3],'saturation':[0,0.5],"
+      "'hue':[-0.5,0.5]}" },
     { "{'op':'color_jitter','hue':[-0.25,-0.125]}",
       "{'op':'color_jitter','brightness':[1,1],'contrast':[1,1],'saturation':[1,1],'hue':[-0.25,-0.125]}" },
     { "{'op':'grayscale'}", "{'op':'grayscale','p':1,'channels':1}" },
@@ -161,7 +166,8 @@ static const char *const s_same [] [6] = {
     { "'train'",
       "[{'op':'random_resized_crop','size':224}," SHARE ",{'op':'flip'}]",
       "[{'op':'random_resized_crop','size':224,'share':true},{'op':'flip'}]",
-      "[{'op':'decode','as':'image'},{'size':[224.0,224],'op':'random_resized_crop'}," SHARE ",{'p':0.5,'op':'flip'}]",
+      "[{'op':'decode','as':'image'},{'size':[224.0,224],'op':'random_resized_crop'},"
+      "" SHARE ",{'p':0.5,'op':'flip'}]",
       "[{'op':'random_resized_crop','scale':[8e-2,1.0],'size':2.24e2}," SHARE ",{'op':'flip','p':5e-1}]",
       "[{'ratio':[0.750,1.33333333333333333333],'op':'random_resized_crop','size':224},"
           SHARE ",{'op':'flip'}]" },
@@ -483,7 +489,8 @@ static const struct { const char *text, *outputs; } s_outputs [] = {
         "image uint8 8x8x3 192; image_2 uint8 8x8x3 192; image_3 uint8 8x8x3 192" },
     { "[" FOUR "," CROP "," NORMALIZE ",{'op':'layout','layout':'NCHW'}]",
       "image float32 3x8x8 768; edges_2 uint8 8x8 64; depth float32 3x8x8 768" },
-    { "[{'op':'decode','fields':['depth','mask']}," CROP ",{'op':'grayscale'}," SHARE ",{'op':'views','count':2}]",
+    { "[{'op':'decode','fields':['depth','mask']}," CROP ",{'op':'grayscale'},"
+        "" SHARE ",{'op':'views','count':2}]",
       "depth uint8 8x8x1 64; mask uint8 8x8 64; depth_2 uint8 8x8x1 64; mask_2 uint8 8x8 64" },
     { "[{'op':'decode','as':'bytes','length':7}]", "bytes uint8 7 7" },
     { "[{'op':'decode','as':'array','dtype':'float64','shape':[2,3,4]}]", "array float64 2x3x4 192" },
@@ -517,7 +524,8 @@ static const struct { const char *text, *planes; size_t bytes; } s_planes [] = {
     { "[{'op':'decode','max_pixels':10,'fields':['image','mask']}," SHARE "," CROP "]",
         "0/0 0+94; 1/0m 128+74", 202 },
     { "[{'op':'resize','size':7,'max_size':9}," SHARE "," CROP "]", "0/0 0+253", 253 },
-    { "[{'op':'resize','size':7,'max_size':9},{'op':'flip','p':1},{'op':'pad','padding':[1,2,3,4]}," SHARE "," CROP "]",
+    { "[{'op':'resize','size':7,'max_size':9},{'op':'flip','p':1},{'op':'pad','padding':[1,2,3,4]},"
+        "" SHARE "," CROP "]",
       "0/0 0+595", 595 },
     { "[{'op':'decode','as':'array','dtype':'int64','shape':[5]}]", "0/0 0+40", 40 },
     { "[{'op':'decode','as':'bytes','length':1073741824}]", "0/0 0+1073741824", 1073741824 },

@@ -383,12 +383,17 @@ test_rare_pipelines (void **state)
         "{'op':'random_crop','size':[9,7],'padding':90,'mode':'edge'}",
         "{'op':'flip','p':1},{'op':'random_crop','size':[7,9],'padding':90,'mode':'reflect'}",
         "{'op':'resize','size':33},{'op':'random_crop','size':[100,110],'padding':[90,0],'mode':'symmetric'}",
-        "{'op':'resize','size':40},{'op':'vertical_flip','p':1}," JITTER "{'op':'views','count':3},{'op':'random_crop',"
-            "'size':20,'padding':7,'fill':9}," JITTER "{'op':'resize','size':[30,31]},{'op':'pad','padding':2}",
-        "{'op':'center_crop','size':[70,20]},{'op':'views','count':2},{'op':'random_resized_crop','size':30},{'op':'flip'}",
-        "{'op':'center_crop','size':[20,70]},{'op':'grayscale'},{'op':'normalize','mean':0.5},{'op':'layout','layout':'NCHW'}",
+        "{'op':'resize','size':40},{'op':'vertical_flip','p':1}," JITTER "{'op':'views','count':3},"
+        "{'op':'random_crop',"
+            "'size':20,'padding':7,'fill':9}," JITTER "{'op':'resize','size':[30,31]},"
+            "{'op':'pad','padding':2}",
+        "{'op':'center_crop','size':[70,20]},{'op':'views','count':2},{'op':'random_resized_crop','size':30},"
+        "{'op':'flip'}",
+        "{'op':'center_crop','size':[20,70]},{'op':'grayscale'},{'op':'normalize','mean':0.5},"
+        "{'op':'layout','layout':'NCHW'}",
         "{'op':'center_crop','size':[20,70]},{'op':'grayscale'}",
-        "{'op':'center_crop','size':[20,70]},{'op':'grayscale'},{'share':true},{'op':'resize','size':[30,31]}",
+        "{'op':'center_crop','size':[20,70]},{'op':'grayscale'},{'share':true},"
+        "{'op':'resize','size':[30,31]}",
         "{'op':'resize','size':[1,1]},{'op':'resize','size':[50,3]},{'op':'center_crop','size':1}",
     };
     uint64_t random = test_seed ();
@@ -523,11 +528,13 @@ test_only_what_is_needed_is_decoded (void **state)
         "{'op':'random_crop','size':[8,10],'padding':0},{'share':true}]", STAGE_DONE);
     assert_int_equal (need.box.height, 8);
     assert_true (need.box.top >= 40 && need.box.left >= 85 && need.box.left + need.box.width <= 115);
-    need = s_need ("[{'op':'color_jitter','contrast':0.5},{'op':'center_crop','size':[20,30]},{'share':true}]", STAGE_WAITS);
+    need = s_need ("[{'op':'color_jitter','contrast':0.5},{'op':'center_crop','size':[20,30]},"
+        "{'share':true}]", STAGE_WAITS);
     s_assert_box (&need, 0, 0, 100, 200);
     need = s_need ("[{'op':'center_crop','size':[120,30]},{'share':true}]", STAGE_WAITS);
     s_assert_box (&need, 0, 85, 100, 30);
-    need = s_need ("[{'op':'center_crop','size':[10,30]},{'op':'random_crop','size':20,'padding':[0,10],'mode':'edge'},"
+    need = s_need ("[{'op':'center_crop','size':[10,30]},{'op':'random_crop','size':20,'padding':[0,10],"
+        "'mode':'edge'},"
         "{'share':true}]", STAGE_WAITS);
     assert_int_equal (need.box.width, 20);
     need = s_need ("[{'op':'resize','size':50},{'op':'center_crop','size':10},{'share':true}]", STAGE_DONE);
@@ -580,7 +587,8 @@ static void
 test_flipped_crops_are_mirrored (void **state)
 {
     (void) state;
-    const char *plain = "[{'op':'resize','size':[100,201]},{'op':'center_crop','size':[20,30]},{'share':true}]";
+    const char *plain = "[{'op':'resize','size':[100,201]},{'op':'center_crop','size':[20,30]},"
+        "{'share':true}]";
     picture_need_t need = s_need (plain, STAGE_DONE);
     assert_true (need.box.width < 40);
     //  100 x 200 by 33 leaves an odd rest: 83 before it, 84 behind it, to even.

@@ -24,21 +24,25 @@ static const struct { const char *text; bool crops; } s_lists [] = {
     { "'train'", true },
     { "'eval'", true },
     { "[{'op':'random_resized_crop','size':40},{'share':true},{'op':'flip'}]", true },
-    { "[{'op':'decode','exact':false},{'op':'random_resized_crop','size':20,'interpolation':'bicubic'},{'share':true}]",
+    { "[{'op':'decode','exact':false},{'op':'random_resized_crop','size':20,'interpolation':'bicubic'},"
+        "{'share':true}]",
         true },
     { "[{'op':'decode','exact':false},{'op':'random_resized_crop','size':7},{'share':true}]", true },
     { "[{'op':'center_crop','size':[50,60]},{'share':true}]", true },
     { "[{'op':'random_crop','size':[70,50],'pad_if_needed':true},{'share':true}]", true },
-    { "[{'op':'random_crop','size':60,'padding':9,'pad_if_needed':true},{'op':'color_jitter','brightness':0.4},"
+    { "[{'op':'random_crop','size':60,'padding':9,'pad_if_needed':true},"
+        "{'op':'color_jitter','brightness':0.4},"
         "{'share':true}]", true },
-    { "[{'op':'decode','exact':false},{'op':'resize','size':[90,80]},{'op':'random_crop','size':40},{'share':true}]", true },
+    { "[{'op':'decode','exact':false},{'op':'resize','size':[90,80]},{'op':'random_crop','size':40},"
+        "{'share':true}]", true },
     { "[{'op':'resize','size':64},{'op':'center_crop','size':30},{'op':'flip'},{'share':true}]", true },
     { "[{'op':'flip','p':1},{'op':'vertical_flip'},{'op':'random_resized_crop','size':31},{'share':true}]",
         true },
     { "[{'op':'views','count':2},{'op':'random_resized_crop','size':24,'scale':[0.05,0.2]},{'share':true}]",
         true },
     { "[{'op':'resize','size':[33,44]},{'share':true},{'op':'random_crop','size':20}]", false },
-    { "[{'op':'pad','padding':8,'mode':'reflect'},{'op':'random_crop','size':50,'pad_if_needed':true},{'share':true}]",
+    { "[{'op':'pad','padding':8,'mode':'reflect'},{'op':'random_crop','size':50,'pad_if_needed':true},"
+        "{'share':true}]",
         false },
     { "[{'op':'decode','max_pixels':40000},{'share':true},{'op':'random_resized_crop','size':30}]", false },
 };
@@ -210,7 +214,8 @@ test_orientations (void **state)
     made_file_t with = { exif, sizeof exif };
     static const char *const lists [] = {
         "[{'op':'decode','orientation':true},{'op':'random_resized_crop','size':[30,20]},{'share':true}]",
-        "[{'op':'decode','orientation':true,'exact':false},{'op':'random_resized_crop','size':[10,14]},{'share':true}]",
+        "[{'op':'decode','orientation':true,'exact':false},{'op':'random_resized_crop','size':[10,14]},"
+        "{'share':true}]",
         "[{'op':'decode','orientation':true},{'op':'center_crop','size':[40,70]},{'share':true}]",
     };
     static const int kinds [] = { MADE_KIND_444, 1, MADE_KIND_420, 3, MADE_KIND_GREY };

@@ -1,4 +1,4 @@
-/*  test_tile_original -- the bytes of a file that was tiled: they come back, all of them, or nothing is kept.  */
+//  test_tile_original -- the bytes of a tiled file: all of them come back, or none are kept.
 #include <errno.h>
 #include <malloc.h>
 #include "effort.h"

@@ -309,7 +309,8 @@ clients_add (simulation_t *self, const simulated_job_t *job, simulated_ask_t *as
 {
     assert_true (self->client_count < CLIENTS_MAX);
     client_t *client = &self->clients [self->client_count++];
-    *client = (client_t) { .options = *job, .rank = rank, .job = rank_job (rank), .group = -1, .number = rank_number (rank),
+    *client = (client_t) { .options = *job, .rank = rank, .job = rank_job (rank), .group = -1,
+        .number = rank_number (rank),
         .pipeline = pipeline_hold (ask->pipeline) };
     client->occurrences = calloc (self->options.samples, sizeof *client->occurrences);
     client->written = calloc ((size_t) job->batch_size * (job->slots + 1), sizeof *client->written);

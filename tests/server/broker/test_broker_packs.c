@@ -358,7 +358,8 @@ s_random_join (simulation_t *simulation, schedule_t *schedule, uint32_t samples,
     simulated_job_t *job = &schedule->jobs [schedule->clients];
     uint32_t from = (uint32_t) test_below (random, samples),
         to = from + 1 + (uint32_t) test_below (random, samples - from);
-    *job = (simulated_job_t) { .from = from, .to = to, .order = orders [test_below (random, 6)], .seed = test_below (random, 3),
+    *job = (simulated_job_t) { .from = from, .to = to, .order = orders [test_below (random, 6)],
+        .seed = test_below (random, 3),
         .pipeline = test_below (random, 3)? NULL: "[{\"op\":\"center_crop\",\"size\":[1,1]}]",
         .batch_size = 1 + (uint32_t) test_below (random, 12), .slots = 3 + (uint32_t) test_below (random, 5),
         .epochs = 1 + test_below (random, 4), .sample_us = (int64_t) test_below (random, 300) };

@@ -557,7 +557,8 @@ test_jobs_of_ranks_share (void **state)
     assert_true (prepared [0] < 2 * EPOCHS * SAMPLES * 3 / 5);
 }
 
-#define UNDER_BOTH(test) { #test " (dsa)", test, NULL, NULL, &s_dsa }, { #test " (follow)", test, NULL, NULL, &s_follow }
+#define UNDER_BOTH(test) { #test " (dsa)", test, NULL, NULL, &s_dsa }, \
+    { #test " (follow)", test, NULL, NULL, &s_follow }
 
 int
 main (void)

@@ -59,7 +59,8 @@ typedef struct {
 static void
 s_make (world_t *world, const uint32_t *weights, size_t count, size_t raw_bytes, sampler_policy_t policy)
 {
-    *world = (world_t) { .costs = { .crop_us = 1000, .centre_us = 1000, .copy_us = 50, .read_us = 20, .sample_us = 1 } };
+    *world = (world_t) { .costs = { .crop_us = 1000, .centre_us = 1000, .copy_us = 50, .read_us = 20,
+        .sample_us = 1 } };
     for (size_t number = 0; number < count; number++)
         world->tenants [number] = (broker_tenant_t) { .name = s_names [number], .weight = weights [number],
             .jobs_max = 1000 };

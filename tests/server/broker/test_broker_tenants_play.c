@@ -32,7 +32,8 @@ static const char *const s_instances [] = { NULL, "00112233445566778899aabbccdde
     "ffeeddccbbaa99887766554433221100" };
 static const char *const s_job_names [] = { NULL, "sweep", "ranks" };
 static const char *const s_pipelines [] = { NULL, "[{\"op\":\"center_crop\",\"size\":[1,1]}]",
-    "[{\"op\":\"center_crop\",\"size\":[4,4]},{\"share\":true},{\"op\":\"center_crop\",\"size\":[1,1]},{\"op\":\"flip\"}]",
+    "[{\"op\":\"center_crop\",\"size\":[4,4]},{\"share\":true},{\"op\":\"center_crop\",\"size\":[1,1]},"
+    "{\"op\":\"flip\"}]",
     //  wherever others share
     "[{\"op\":\"center_crop\",\"size\":[4,4]},{\"op\":\"center_crop\",\"size\":[1,1]},{\"op\":\"flip\"}]",
     "[{\"op\":\"random_resized_crop\",\"size\":[1,1],\"scale\":[0.5,1]},{\"share\":true},{\"op\":\"flip\"}]",

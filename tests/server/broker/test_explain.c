@@ -88,7 +88,8 @@ test_answers (void **state)
     explained = (reply_explained_t) { .id = UINT64_MAX, .epoch = 1, .name = "\xff" };
     char *text = reply_explained (&explained, json_array ());
     assert_string_equal (text,
-        "{\"id\":\"18446744073709551615\",\"epoch\":\"1\",\"index\":null,\"row\":null,\"name\":\"\xef\xbf\xbd\","
+        "{\"id\":\"18446744073709551615\",\"epoch\":\"1\",\"index\":null,\"row\":null,"
+        "\"name\":\"\xef\xbf\xbd\","
         "\"version\":\"0\",\"prepared_for\":null,\"reused\":null,\"operations\":[]}");
     free (text);
     s_assert_golden ("notice", reply_notice ("little_shared",

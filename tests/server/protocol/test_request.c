@@ -564,7 +564,8 @@ join_ranks (void **state)
     request_join_clear (&join);
     //  The whole of a job is bounded, and only that: 64 x 64 x 256 samples, and one batch more.
     refusal_t refusal;
-    assert_true (s_join ("{\"dataset\":\"d\",\"batch_size\":256,\"slots\":64,\"world_size\":64,\"job\":\"j\"}", 2, &join,
+    assert_true (s_join ("{\"dataset\":\"d\",\"batch_size\":256,\"slots\":64,\"world_size\":64,"
+        "\"job\":\"j\"}", 2, &join,
         &refusal));
     request_join_clear (&join);
     s_refused_join ("{\"dataset\":\"d\",\"batch_size\":257,\"slots\":64,\"world_size\":64,\"job\":\"j\"}", 2,
@@ -798,16 +799,20 @@ frames_that_do_not_match (void **state)
         "frames: \"taken\" needs resume");
     s_refused_join ("{\"dataset\":\"d\",\"batch_size\":1,\"frames\":[\"taken\",\"subset\",\"taken\"]}", 5,
         "bad_request", "frames [2]: \"taken\" must follow the \"taken\" before it");
-    s_refused_join ("{\"dataset\":\"d\",\"batch_size\":1,\"order\":\"list\",\"frames\":[\"list\",\"taken\"],\"resume\":"
+    s_refused_join ("{\"dataset\":\"d\",\"batch_size\":1,\"order\":\"list\",\"frames\":[\"list\",\"taken\"],"
+        "\"resume\":"
         "{\"fingerprint\":\"f\",\"data\":\"0123456789abcdef\",\"epoch\":0}}", 4, "bad_request",
         "frames: of a job that gives a list, resume.places says what was taken; leave \"taken\" out");
     s_refused_join ("{\"dataset\":\"d\",\"batch_size\":1,\"frames\":[\"recent\"]}", 3, "bad_request",
         "frames: \"recent\" needs ranks: a world_size above 1");
-    s_refused_join ("{\"dataset\":\"d\",\"batch_size\":1,\"world_size\":2,\"job\":\"j\",\"frames\":[\"recent\"]}", 3,
+    s_refused_join ("{\"dataset\":\"d\",\"batch_size\":1,\"world_size\":2,\"job\":\"j\","
+        "\"frames\":[\"recent\"]}", 3,
         "bad_request", "frames: \"recent\" needs resume");
-    s_refused_join ("{\"dataset\":\"d\",\"batch_size\":1,\"world_size\":2,\"job\":\"j\",\"frames\":[\"recent\"]}", 2,
+    s_refused_join ("{\"dataset\":\"d\",\"batch_size\":1,\"world_size\":2,\"job\":\"j\","
+        "\"frames\":[\"recent\"]}", 2,
         "malformed", "frames names 1, so JOIN has 3 frames; got 2");
-    s_refused_join ("{\"dataset\":\"d\",\"batch_size\":1,\"world_size\":2,\"job\":\"j\",\"frames\":[\"recent\",\"subset\","
+    s_refused_join ("{\"dataset\":\"d\",\"batch_size\":1,\"world_size\":2,\"job\":\"j\","
+        "\"frames\":[\"recent\",\"subset\","
         "\"recent\"]}", 5, "bad_request", "frames [2]: \"recent\" must follow the \"recent\" before it");
     s_refused_join ("{\"dataset\":\"d\",\"batch_size\":1}", 3, "malformed",
         "frames names 0, so JOIN has 2 frames; got 3");

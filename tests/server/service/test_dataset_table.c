@@ -142,7 +142,8 @@ test_questions (void **state)
     }
     refusal_t refusal;
     assert_true (s_ask ("{\"dataset\":\"train\"}", &wanted, &refusal) && wanted.table == REQUEST_TABLE_NONE);
-    assert_true (s_ask ("{\"first\":\"18446744073709551615\",\"label\":\"x\",\"table\":\"label\",\"dataset\":\"d\"}", &wanted,
+    assert_true (s_ask ("{\"first\":\"18446744073709551615\",\"label\":\"x\",\"table\":\"label\","
+        "\"dataset\":\"d\"}", &wanted,
         &refusal));
     assert_true (wanted.table == REQUEST_TABLE_LABEL && wanted.first == UINT64_MAX
         && !strcmp (wanted.label, "x"));
@@ -269,7 +270,8 @@ test_edges (void **state)
     char *text = dataset_table_text (NULL, &wanted, &table);
     assert_string_equal (text,
         "{\"dataset\":\"d\",\"fingerprint\":\"6d0c4f1e2a3b5c7d\",\"samples\":\"10\",\"classes\":\"0\","
-        "\"labels\":[{\"name\":\"label\",\"dtype\":\"int64\",\"shape\":[]},{\"name\":\"text\",\"dtype\":\"uint8\",\"shape\":[8]}]}");
+        "\"labels\":[{\"name\":\"label\",\"dtype\":\"int64\",\"shape\":[]},"
+        "{\"name\":\"text\",\"dtype\":\"uint8\",\"shape\":[8]}]}");
     free (text);
 }
 

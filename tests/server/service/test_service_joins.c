@@ -15,9 +15,11 @@
 
 enum { LONG_IDS = 70000, BATCH = 1000, A = 1, A_OTHER = 2, B = 3 };
 
-#define JOIN_LIST "{\"dataset\":\"train\",\"batch_size\":1000,\"epochs\":1,\"pipeline\":\"eval\",\"transport\":\"inline\"," \
+#define JOIN_LIST "{\"dataset\":\"train\",\"batch_size\":1000,\"epochs\":1,\"pipeline\":\"eval\"," \
+    "\"transport\":\"inline\"," \
     "\"order\":\"list\",\"frames\":[\"list\"]}"
-#define JOIN_SHORT "{\"dataset\":\"train\",\"batch_size\":4,\"epochs\":1,\"pipeline\":\"eval\",\"transport\":\"inline\"}"
+#define JOIN_SHORT "{\"dataset\":\"train\",\"batch_size\":4,\"epochs\":1,\"pipeline\":\"eval\"," \
+    "\"transport\":\"inline\"}"
 
 //  A JOIN of LONG_IDS ids, the last of which is given.
 static void

@@ -18,9 +18,11 @@
 #include "send_backlog.h"
 #include "request_queue.h"
 
-#define JOIN_TRAIN "{\"dataset\":\"train\",\"batch_size\":4,\"epochs\":3,\"pipeline\":\"eval\",\"transport\":\"inline\"}"
+#define JOIN_TRAIN "{\"dataset\":\"train\",\"batch_size\":4,\"epochs\":3,\"pipeline\":\"eval\"," \
+    "\"transport\":\"inline\"}"
 //  Whichever sample is asked for, it can be told of.
-#define JOIN_SEEDED "{\"dataset\":\"train\",\"batch_size\":4,\"epochs\":3,\"pipeline\":\"eval\",\"transport\":\"inline\",\"order\":\"seeded\",\"seed\":\"7\"}"
+#define JOIN_SEEDED "{\"dataset\":\"train\",\"batch_size\":4,\"epochs\":3,\"pipeline\":\"eval\"," \
+    "\"transport\":\"inline\",\"order\":\"seeded\",\"seed\":\"7\"}"
 
 static void
 s_assert_error (const play_t *play, uint32_t peer, uint64_t tag, const char *code, const char *fragment)
@@ -633,7 +635,8 @@ a_question_is_answered (void **state)
 
 //  ---- keys that are no more
 
-#define JOIN_RANK "{\"dataset\":\"train\",\"batch_size\":4,\"pipeline\":\"eval\",\"transport\":\"inline\",\"job\":\"j\",\"rank\":0,\"world_size\":2}"
+#define JOIN_RANK "{\"dataset\":\"train\",\"batch_size\":4,\"pipeline\":\"eval\",\"transport\":\"inline\"," \
+    "\"job\":\"j\",\"rank\":0,\"world_size\":2}"
 
 static void
 a_revoked_key_loses_all (void **state)

@@ -314,7 +314,8 @@ s_add (rendezvous_t *rendezvous, int64_t now_ms, uint8_t peer, const char *membe
 
 //  Rank r of job j, of two.
 #define RANK(number) "\"job\":\"j\",\"world_size\":2,\"rank\":" #number
-#define RESUME(epoch, batches) ",\"resume\":{\"fingerprint\":\"print\",\"data\":\"" S_ALL "\",\"epoch\":" #epoch \
+#define RESUME(epoch, batches) ",\"resume\":{\"fingerprint\":\"print\",\"data\":\"" S_ALL "\"," \
+    "\"epoch\":" #epoch \
     ",\"batches\":" #batches "}"
 #define RUN ",\"run\":\"4b7c1d2e3f405162738495a6b7c8d9ea\""
 #define INSTANCE(digit) ",\"instance\":\"0000000000000000000000000000000" #digit "\""

@@ -141,7 +141,8 @@ everything (void **state)
     options_clear (&options);
     snprintf (file, sizeof file, "group = 4294967294\ntenant-weight\n    vision = 3\n    operator = 2\n"
         "tenant\n    vision = 1002, root ,1001\n    text.a_b-c = 4294967294,5\n    keyed = -\n"
-        "tenant-datasets\n    vision = \"val, train\"\n    text.a_b-c = *\ntenant-jobs\n    vision = 8\n    operator = 4\n"
+        "tenant-datasets\n    vision = \"val, train\"\n    text.a_b-c = *\ntenant-jobs\n    vision = 8\n    "
+        "operator = 4\n"
         "tenant-batches\n    vision = 2G\ntenant-cache\n    vision = 4G\n");
     options = s_parsed ("", file);
     s_check_everything (&options, "4294967294", 4294967294);

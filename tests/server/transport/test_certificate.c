@@ -21,7 +21,8 @@ good_text (void)
     certificate_t key;
     certificate_make (&key);
     snprintf (good, sizeof good, "#   comment\nmetadata\n    tenant = \"vision\"\n    operator = \"yes\"\n"
-        "    since = \"2026-11-22T15:00:00Z\"\n    email = \"x@y\"\n    #   another\n\ncurve\n    public-key = \"%s\"\n"
+        "    since = \"2026-11-22T15:00:00Z\"\n    email = \"x@y\"\n    #   another\n\ncurve\n    public-key "
+        "= \"%s\"\n"
         "    secret-key = '%s'\n", key.public_text, key.secret_text);
     return good;
 }

@@ -524,7 +524,8 @@ model_change (fixture_t *self, label_t *label, int index, const certificate_t ke
         unlink (in (self, path));
     }
     else {
-        *label = (label_t) { .key = 1 + (int) test_below (random, MODEL_KEYS), .is_operator = test_below (random, 4) == 0,
+        *label = (label_t) { .key = 1 + (int) test_below (random, MODEL_KEYS),
+            .is_operator = test_below (random, 4) == 0,
             .tenant = (int) test_below (random, 2), .is_damaged = choice == 2 };
         write_grant (self, name, &keys [label->key - 1],
             label->is_damaged? "no name": tenants [label->tenant], label->is_operator);

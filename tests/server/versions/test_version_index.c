@@ -25,7 +25,8 @@ typedef struct {
 static void
 s_set (scene_t *scene, sampler_policy_t policy, size_t room)
 {
-    *scene = (scene_t) { .version_index = version_index_new (VERSION_BYTES * room, test_seed ()), .room = room };
+    *scene = (scene_t) { .version_index = version_index_new (VERSION_BYTES * room, test_seed ()),
+        .room = room };
     scene->sampler = sampler_new (SAMPLES, policy, test_seed ());
 }
 

@@ -33,7 +33,8 @@ s_kind_ended (void *context, void *user)
 static void
 s_set (scene_t *scene, uint32_t samples, size_t room, uint64_t seed)
 {
-    *scene = (scene_t) { .version_index = version_index_new (room, seed), .is_random = { true, false, false }, .version_bytes = { 1, 1, 5 } };
+    *scene = (scene_t) { .version_index = version_index_new (room, seed),
+        .is_random = { true, false, false }, .version_bytes = { 1, 1, 5 } };
     scene->sampler = sampler_new (samples, SAMPLER_POLICY_FOLLOW, seed + 1);
     version_index_on_kind_end (scene->version_index, s_kind_ended, NULL);
 }
@@ -48,7 +49,8 @@ s_enter_on (scene_t *scene, uint32_t tenant, int kind, sampler_order_t order, ui
     if (!scene->kinds [kind])
         scene->kinds [kind] = version_set_new (scene->version_index, scene->sampler,
             scene->version_bytes [kind], scene->is_random [kind], &scene->kinds [kind]);
-    *consumer = (consumer_t) { .kind = scene->kinds [kind], .sampler_job = sampler_join (scene->sampler, &join),
+    *consumer = (consumer_t) { .kind = scene->kinds [kind],
+        .sampler_job = sampler_join (scene->sampler, &join),
         .tenant = tenant };
     roaring_bitmap_free (data);
     version_index_join (scene->version_index, consumer);

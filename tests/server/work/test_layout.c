@@ -45,12 +45,14 @@ s_pipeline (const char *text)
 
 static const char s_views [] =
     "[{\"op\":\"decode\",\"fields\":[\"image\",\"mask\"]},{\"op\":\"views\",\"count\":2},"
-    "{\"op\":\"random_resized_crop\",\"size\":[7,9]},{\"share\":true},{\"op\":\"cast\",\"dtype\":\"bfloat16\"}]";
+    "{\"op\":\"random_resized_crop\",\"size\":[7,9]},{\"share\":true},"
+    "{\"op\":\"cast\",\"dtype\":\"bfloat16\"}]";
 static const char *const s_pipelines [] = {
     "[{\"op\":\"resize\",\"size\":[3,5]}]",
     s_views,
     "[{\"op\":\"decode\",\"as\":\"array\",\"dtype\":\"float64\",\"shape\":[2,3,1,4]}]",
-    "[{\"op\":\"resize\",\"size\":[224,224]},{\"share\":true},{\"op\":\"normalize\"},{\"op\":\"layout\",\"layout\":\"NCHW\"}]"
+    "[{\"op\":\"resize\",\"size\":[224,224]},{\"share\":true},{\"op\":\"normalize\"},"
+    "{\"op\":\"layout\",\"layout\":\"NCHW\"}]"
 };
 
 //  Property: whatever labels there are, every field is told as the pipeline and the catalogue have it, begins

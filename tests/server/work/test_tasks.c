@@ -433,7 +433,8 @@ s_begin_over (scene_t *self, bool packed)
     atomic_store (&s_plan.large_buffers, 0);
     atomic_store (&s_plan.stalls, 0);
     atomic_store (&s_plan.stalled, 0);
-    *self = (scene_t) { .source = { .jpeg_warnings_max = 17 }, .devices = { device_new (7, 0), device_new (8, 0) } };
+    *self = (scene_t) { .source = { .jpeg_warnings_max = 17 },
+        .devices = { device_new (7, 0), device_new (8, 0) } };
     self->source.volumes = &self->volume;
     self->volume.device = self->devices [0];
     for (size_t field = 0; field < 2; field++) {
@@ -454,7 +455,8 @@ s_begin_over (scene_t *self, bool packed)
     assert_int_equal (tasks_new (&self->tasks, &tasks, &path), 0);
     pipeline_source_t source = { .fields = { { .name = "image" }, { .name = "mask", .is_mask = true } },
         .count = 2 };
-    json_t *list = json_loads ("[{\"op\":\"decode\",\"fields\":[\"image\",\"mask\"]},{\"op\":\"resize\",\"size\":[2,3]}]", 0, NULL);
+    json_t *list = json_loads ("[{\"op\":\"decode\",\"fields\":[\"image\",\"mask\"]},"
+        "{\"op\":\"resize\",\"size\":[2,3]}]", 0, NULL);
     char error [256];
     if (pipeline_new (&self->pipeline, list, &source, NULL, 0, error, sizeof error))
         fail_msg ("%s", error);

@@ -310,7 +310,8 @@ test_figures_add_up (void **state)
     fclose (stream);
     assert_string_equal (text,
         "--tile auto: 4 of 11 files became tiled JPEGs: 4.0 MB before, 5.0 MB after (1.2500)\n"
-        "  the same pixels and metadata to the last bit, not the same bytes: `tureen unpack` gives the tiled files\n"
+        "  the same pixels and metadata to the last bit, not the same bytes: `tureen unpack` gives the tiled "
+        "files\n"
         "  1 of them were progressive and are baseline now: 1.0 MB before, 1.7 MB after (1.7000)\n"
         "  7 stayed as they are: 2 tiled as they came, 5 no JPEG\n");
     json_t *object = tiling_json (&result);
