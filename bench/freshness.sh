@@ -1,17 +1,20 @@
 #!/bin/sh
 #  Records the orders of many mixes of jobs on live servers, and judges each mix by `tureen audit`.
 #
-#      sh bench/freshness.sh [--mixes N] [--samples N,N...] [--seed S] [--only TEXT] [--epoch SECONDS] [--keep]
+#      sh bench/freshness.sh [--mixes N] [--samples N,N...] [--seed S] [--only TEXT] [--epoch SECONDS]
+#                            [--keep]
 #
-#      --mixes N          how many mixes of jobs, cache, shared stage and source (100, which take about a quarter of an hour)
+#      --mixes N          how many mixes of jobs, cache, shared stage and source (100, which take about a
+#                         quarter of an hour)
 #      --samples N,N...   sizes of the data set, in turn (600,1000,4000)
 #      --seed S           which mixes are taken, of all there are (1)
 #      --only TEXT        only mixes with TEXT in their name, as in "8 staggered" or "pack"
 #      --epoch SECONDS    how long an epoch of the fastest job lasts, as far as the machine keeps up (0.5)
 #      --keep             keep logs and the delivered ids, and say where they are
 #
-#  Prints a line a mix: preparations a delivery, the highest phi2 of each lag, the range of t5h5, pair-repeat.  Exit
-#  status 0: each epoch of each job had each sample once, and all orders were fresh at lags 1 to 6.  1: not so.
+#  Prints a line a mix: preparations a delivery, the highest phi2 of each lag, the range of t5h5, pair-repeat.
+#  Exit status 0: each epoch of each job had each sample once, and all orders were fresh at lags 1 to 6;
+#  1: not so.
 set -eu
 
 . "$(dirname -- "$0")/runner.sh"

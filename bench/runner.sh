@@ -1,5 +1,5 @@
-#  What demo.sh, soak.sh, hostile.sh and freshness.sh share; they read it with `.` after `set -eu`, and set keep and data from
-#  their arguments.  makes_data: the Python program makes its own data.
+#  What demo.sh, soak.sh, hostile.sh and freshness.sh share; they read it with `.` after `set -eu`, and set
+#  keep and data from their arguments.  makes_data: the Python program makes its own data.
 
 root=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd -P)
 PATH=/usr/sbin:/usr/bin:/sbin:/bin:$PATH
@@ -48,7 +48,8 @@ stop () {
     exit "$1"
 }
 
-#  run FOLDER NAME [OPTION...]: bench/FOLDER/NAME.py on the data, in a folder that goes afterwards.  Sets status.
+#  run FOLDER NAME [OPTION...]: bench/FOLDER/NAME.py on the data, in a folder that goes afterwards.  Sets
+#  status.
 run () {
     #  A socket's path has at most 107 bytes.
     base=${TMPDIR:-/tmp}
@@ -60,7 +61,8 @@ run () {
     trap 'stop 129' HUP
     program_folder=$1 name=$2
     shift 2
-    PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 "bench/$program_folder/$name.py" ${data:+--data "$data"} --binary build/release/bin/tureen \
+    PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 "bench/$program_folder/$name.py" ${data:+--data "$data"} \
+        --binary build/release/bin/tureen \
         --directory "$directory" "$@" &
     python=$!
     status=0

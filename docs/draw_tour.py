@@ -1,8 +1,10 @@
 #!/usr/bin/python3
-"""Writes the lists of files in docs/TOUR.md: `python3 docs/draw_tour.py`; `--check` only says whether they are true.
+"""Writes the lists of files in docs/TOUR.md: `python3 docs/draw_tour.py`; `--check` only says whether they
+are true.
 
-A line `<!-- files FOLDER: stem stem -->` begins a list, `<!-- end -->` ends it.  The stems come first, in this
-order; the folder's others follow.  A file's sentence is the first one of its header, or of its source where it has no header.
+A line `<!-- files FOLDER: stem stem -->` begins a list, `<!-- end -->` ends it.  The stems come first, in
+this order; the folder's others follow.  A file's sentence is the first one of its header, or of its source
+where it has no header.
 """
 
 from __future__ import annotations

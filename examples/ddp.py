@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Data-parallel training (PyTorch's DDP): several processes take one job together, are killed in mid-epoch, and others, more
-of them, go on from the checkpoint.
+"""Data-parallel training (PyTorch's DDP): several processes take one job together, are killed in mid-epoch,
+and others, more of them, go on from the checkpoint.
 
-Each step is dealt out to all ranks, every sample once an epoch over all of them, and all get equally many batches.  A rank
-for which nothing is left of the last step gets padding, which counts nowhere.  `loader.state_dict ()` is the whole job's,
-whichever rank's it is.
+Each step is dealt out to all ranks, every sample once an epoch over all of them, and all get equally many
+batches.  A rank for which nothing is left of the last step gets padding, which counts nowhere.
+`loader.state_dict ()` is the whole job's, whichever rank's it is.
 
     PYTHONPATH=clients/python python3 examples/ddp.py
-    PYTHONPATH=clients/python torchrun --standalone --nproc_per_node 2 examples/ddp.py      # trains, without the killing
+    PYTHONPATH=clients/python torchrun --standalone --nproc_per_node 2 examples/ddp.py      # trains, without
+    the killing
 """
 from __future__ import annotations
 
@@ -66,7 +67,8 @@ def train(options: argparse.Namespace, endpoint: str, folder: str) -> None:
     optimizer = torch.optim.SGD(model.parameters(), 0.05)
     loss_function = torch.nn.CrossEntropyLoss()
     #  As in a process alone: rank and world size are torch.distributed's.
-    loader = DataLoader("train", 32, shuffle=True, transform=TRAIN, endpoint=endpoint, epochs=options.epochs, ids=True)
+    loader = DataLoader("train", 32, shuffle=True, transform=TRAIN, endpoint=endpoint, epochs=options.epochs,
+                        ids=True)
     validation = DataLoader("val", 50, transform=EVALUATE, endpoint=endpoint)
     if os.path.exists(path):
         checkpoint = torch.load(path)
@@ -78,7 +80,8 @@ def train(options: argparse.Namespace, endpoint: str, folder: str) -> None:
             for images, labels, ids in loader:
                 loss = loss_function(model(features(images)), labels)
                 if loader.padding:
-                    loss = loss * 0             # its gradients count nothing, and the other ranks need not wait for them
+                    #  Its gradients count nothing, and the other ranks need not wait for them
+                    loss = loss * 0
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
@@ -121,18 +124,20 @@ def be_a_rank(options: argparse.Namespace) -> None:
 
 def start_server(options: argparse.Namespace, folder: str) -> tureen.Server:
     return tureen.serve(train=make_folder(f"{folder}/train", options.samples), cache="64M", workers=2,
-                        val=make_folder(f"{folder}/val", options.samples // 4, seed=2), endpoint=f"ipc://{folder}/s.sock")
+                        val=make_folder(f"{folder}/val", options.samples // 4, seed=2),
+                        endpoint=f"ipc://{folder}/s.sock")
 
 
-def start(options: argparse.Namespace, attempt: int, world_size: int, endpoint: str, folder: str) -> List[Any]:
+def start(options: argparse.Namespace, attempt: int, world_size: int, endpoint: str,
+          folder: str) -> List[Any]:
     """As many processes, with the environment that torchrun would give them."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     environment = dict(os.environ, WORLD_SIZE=str(world_size), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
                        TORCHELASTIC_RUN_ID="ddp-example", OMP_NUM_THREADS="1")
-    command = [sys.executable, __file__, "--endpoint", endpoint, "--folder", folder, "--attempt", str(attempt),
-               "--epochs", str(options.epochs), "--step", str(options.step)]
+    command = [sys.executable, __file__, "--endpoint", endpoint, "--folder", folder, "--attempt",
+               str(attempt), "--epochs", str(options.epochs), "--step", str(options.step)]
     return [subprocess.Popen(command, env={**environment, "RANK": str(rank)}) for rank in range(world_size)]
 
 
@@ -141,7 +146,8 @@ def steps_saved(folder: str) -> int:
 
 
 def kill_behind(processes: List[Any], folder: str, steps: int) -> None:
-    """All ranks, once the checkpoint has so many steps; on a machine that is busy they may come to their end before."""
+    """All ranks, once the checkpoint has so many steps; on a machine that is busy they may come to their end
+    before."""
     while steps_saved(folder) < steps and all(process.poll() is None for process in processes):
         time.sleep(0.01)
     for process in processes:
@@ -150,14 +156,16 @@ def kill_behind(processes: List[Any], folder: str, steps: int) -> None:
         raise SystemExit("a rank failed")
 
 
-def learned(folder: str, attempt: int, world_size: int, first: int, last: int) -> Tuple[Dict[int, Counter[int]], int]:
-    """Of the steps behind `first` up to `last`, what all ranks of an attempt have learned from: in each epoch how often each
-    sample; and how many batches were padding.  Checks that all ranks made the same steps."""
+def learned(folder: str, attempt: int, world_size: int, first: int,
+            last: int) -> Tuple[Dict[int, Counter[int]], int]:
+    """Of the steps behind `first` up to `last`, what all ranks of an attempt have learned from: in each epoch
+    how often each sample; and how many batches were padding.  Checks that all ranks made the same steps."""
     samples: Dict[int, Counter[int]] = {}
     steps, padding = set(), 0
     for rank in range(world_size):
         with open(f"{folder}/{attempt}-{rank}.seen", encoding="ascii") as file:
-            lines = [line.split() for line in file if line.endswith("\n") and first < int(line.split()[0]) <= last]
+            lines = [line.split() for line in file if line.endswith("\n")
+                     and first < int(line.split()[0]) <= last]
         steps.add(tuple((step, epoch) for step, epoch, _ in lines))
         for _, epoch, ids in lines:
             if ids == "padding":
@@ -171,13 +179,16 @@ def learned(folder: str, attempt: int, world_size: int, first: int, last: int) -
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="data-parallel training, killed and gone on with by more ranks")
-    parser.add_argument("--samples", type=int, default=1153, help="one more than whole steps: so there is padding")
+    parser = argparse.ArgumentParser(description="data-parallel training, killed and gone on with by more "
+                                     "ranks")
+    parser.add_argument("--samples", type=int, default=1153, help="one more than whole steps: so there is "
+                        "padding")
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--ranks", type=int, default=2, help="at first")
     parser.add_argument("--then", type=int, default=3, help="ranks that go on")
     parser.add_argument("--step", type=float, default=0.02, help="seconds that a step takes the model")
-    parser.add_argument("--endpoint", default="", help=argparse.SUPPRESS)        # of the ranks that this script starts
+    #  Of the ranks that this script starts
+    parser.add_argument("--endpoint", default="", help=argparse.SUPPRESS)
     parser.add_argument("--folder", default="", help=argparse.SUPPRESS)
     parser.add_argument("--attempt", type=int, default=0, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -192,17 +203,20 @@ def main() -> None:
             steps_of_epoch = -(-options.samples // (32 * options.ranks))
             kill_behind(processes, folder, steps_of_epoch + steps_of_epoch // 2)
             saved = steps_saved(folder)
-            print(f"killed all {options.ranks} ranks; the checkpoint has {saved} steps, {steps_of_epoch} are an epoch")
+            print(f"killed all {options.ranks} ranks; the checkpoint has {saved} steps, {steps_of_epoch} are "
+                  "an epoch")
             processes = start(options, 1, options.then, server.endpoint, folder)
             if any([process.wait() for process in processes]):
                 raise SystemExit("a rank failed")
             before, padding_before = learned(folder, 0, options.ranks, 0, saved)
             after, padding = learned(folder, 1, options.then, saved, sys.maxsize)
             for epoch in range(options.epochs):
-                if before.get(epoch, Counter()) + after.get(epoch, Counter()) != Counter(range(options.samples)):
+                if before.get(epoch, Counter()) + after.get(epoch,
+                                                            Counter()) != Counter(range(options.samples)):
                     raise SystemExit(f"epoch {epoch}: a sample was lost or repeated")
                 print(f"epoch {epoch}: {options.samples} samples over all ranks, each exactly once")
-            print(f"{padding_before + padding} batches of padding, which count nowhere; {shared(server.status())}")
+            print(f"{padding_before + padding} batches of padding, which count nowhere; "
+                  f"{shared(server.status())}")
         finally:
             for process in processes:
                 process.kill()

@@ -1,12 +1,15 @@
-"""Stands for your network: multinomial logistic regression, in NumPy, on the strengths of an image's frequencies."""
+"""Stands for your network: multinomial logistic regression, in NumPy, on the strengths of an image's
+frequencies."""
 from __future__ import annotations
 
 from typing import Dict
 
 import numpy as np
 
-#  Of every sample: a random crop, which all jobs share, and a flip that each draws for itself (docs/pipeline.md).
-TRAIN = [{"op": "random_resized_crop", "size": [48, 48], "scale": [0.5, 1.0]}, {"share": True}, {"op": "flip"}]
+#  Of every sample: a random crop, which all jobs share, and a flip that each draws for itself
+#  (docs/pipeline.md).
+TRAIN = [{"op": "random_resized_crop", "size": [48, 48], "scale": [0.5, 1.0]}, {"share": True},
+         {"op": "flip"}]
 #  Nothing random: prepared once for all jobs and epochs, where the cache holds it.
 EVALUATE = [{"op": "resize", "size": [64, 64]}, {"op": "center_crop", "size": [48, 48]}, {"share": True}]
 
@@ -23,7 +26,8 @@ class Model:
         """Of uint8 [batch, height, width, channels]."""
         grey = images.mean(3) / 128 - 1
         spectrum = np.log1p(np.abs(np.fft.rfft2(grey)))
-        low = np.concatenate([spectrum[:, :FREQUENCIES, :FREQUENCIES], spectrum[:, -FREQUENCIES:, :FREQUENCIES]], 1)
+        low = np.concatenate([spectrum[:, :FREQUENCIES, :FREQUENCIES],
+                              spectrum[:, -FREQUENCIES:, :FREQUENCIES]], 1)
         flat = low.reshape(len(images), -1) - 3
         return np.concatenate([flat, np.ones((len(images), 1))], 1)
 

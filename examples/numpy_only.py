@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A training loop with nothing but NumPy: a server, a loader for each of two data sets, and what there is to ask them.
+"""A training loop with nothing but NumPy: a server, a loader for each of two data sets, and what there is to
+ask them.
 
     PYTHONPATH=clients/python python3 examples/numpy_only.py
 """
@@ -28,19 +29,25 @@ def main() -> None:
                               val=make_folder(f"{folder}/val", options.samples // 4, seed=2),
                               endpoint=f"ipc://{folder}/s.sock", cache="64M", workers=2)
         try:
-            train = tureen.Loader(server.endpoint, "train", 32, options.epochs, pipeline=TRAIN, name="numpy_only")
-            #  Each loop over it is one epoch, in the order of the ids; the server prepares these samples once.
+            train = tureen.Loader(server.endpoint, "train", 32, options.epochs, pipeline=TRAIN,
+                                  name="numpy_only")
+            #  Each loop over it is one epoch, in the order of the ids; the server prepares these samples
+            #  once.
             validation = tureen.Loader(server.endpoint, "val", 100, 1, pipeline=EVALUATE, order="list")
             model = Model(len(CLASSES), rate=0.05)
             losses, epoch = [], 0
             for batch in train:                     # all epochs in one loop
                 if batch.epoch != epoch:
-                    print(f"epoch {epoch}: loss {sum(losses) / len(losses):.3f}, accuracy {accuracy(model, validation):.3f}")
+                    print(f"epoch {epoch}: loss {sum(losses) / len(losses):.3f}, accuracy "
+                          f"{accuracy(model, validation):.3f}")
                     losses, epoch = [], batch.epoch
-                losses.append(model.step(batch["image"], batch["label"]))       # views of the memory that the server wrote
-            print(f"epoch {epoch}: loss {sum(losses) / len(losses):.3f}, accuracy {accuracy(model, validation):.3f}")
+                #  Views of the memory that the server wrote
+                losses.append(model.step(batch["image"], batch["label"]))
+            print(f"epoch {epoch}: loss {sum(losses) / len(losses):.3f}, accuracy "
+                  f"{accuracy(model, validation):.3f}")
             stats = train.stats()
-            print(f"{stats['samples']} samples in {stats['batches']} batches; the loop waited for {stats['waited_s']:.2f} s")
+            print(f"{stats['samples']} samples in {stats['batches']} batches; the loop waited for "
+                  f"{stats['waited_s']:.2f} s")
             print(shared(server.status()))
         finally:
             server.stop()

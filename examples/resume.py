@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""A training process that is killed with SIGKILL, again and again, and goes on each time where its checkpoint was made.
+"""A training process that is killed with SIGKILL, again and again, and goes on each time where its checkpoint
+was made.
 
-The checkpoint holds the model, and `loader.state_dict ()`: what the model has been given.  Here it also holds the ids of all
-samples that the model has learned from, to show that in the end each was there exactly once an epoch.
+The checkpoint holds the model, and `loader.state_dict ()`: what the model has been given.  Here it also holds
+the ids of all samples that the model has learned from, to show that in the end each was there exactly once an
+epoch.
 
     PYTHONPATH=clients/python python3 examples/resume.py
 """
@@ -78,12 +80,13 @@ def main() -> None:
     batches = options.epochs * -(-options.samples // 32)
     moments = sorted(random.sample(range(EVERY, batches - 2 * EVERY), options.kills))
     with tempfile.TemporaryDirectory(prefix="tureen-example-") as folder:
-        server = tureen.serve(train=make_folder(f"{folder}/train", options.samples), endpoint=f"ipc://{folder}/s.sock",
-                              cache="64M", workers=2)
+        server = tureen.serve(train=make_folder(f"{folder}/train", options.samples),
+                              endpoint=f"ipc://{folder}/s.sock", cache="64M", workers=2)
         path, spawn, killed = f"{folder}/checkpoint", multiprocessing.get_context("spawn"), 0
         try:
             for moment in [*moments, batches]:
-                process = spawn.Process(target=train, args=(server.endpoint, path, options.epochs, options.step), daemon=True)
+                process = spawn.Process(target=train, args=(server.endpoint, path, options.epochs,
+                                                            options.step), daemon=True)
                 process.start()
                 if moment < batches and kill_in_the_middle(process, path, moment):
                     killed += 1

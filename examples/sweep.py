@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""A sweep over the learning rate: eight trials at the same time, on one server; half-way the worse four are killed.
+"""A sweep over the learning rate: eight trials at the same time, on one server; half-way the worse four are
+killed.
 
-Each trial is a process of its own and knows only the server's endpoint.  They begin, end and die as they like: a sample is
-prepared once for all that still need it, and each trial gets every sample once an epoch, in a random order.
+Each trial is a process of its own and knows only the server's endpoint.  They begin, end and die as they
+like: a sample is prepared once for all that still need it, and each trial gets every sample once an epoch, in
+a random order.
 
     PYTHONPATH=clients/python python3 examples/sweep.py
 """
@@ -47,7 +49,8 @@ def run(endpoint: str, rates: List[float], epochs: int) -> Dict[int, float]:
     pipes: Dict[Any, int] = {}              # of those that run; to the number of the trial
     for number, rate in enumerate(rates):
         ours, theirs = spawn.Pipe()
-        processes.append(spawn.Process(target=trial, args=(number, rate, endpoint, epochs, theirs), daemon=True))
+        processes.append(spawn.Process(target=trial, args=(number, rate, endpoint, epochs, theirs),
+                                       daemon=True))
         pipes[ours] = number
         processes[-1].start()
         theirs.close()
@@ -66,10 +69,12 @@ def run(endpoint: str, rates: List[float], epochs: int) -> Dict[int, float]:
                 waiting.append(pipe)
                 if len(waiting) == len(rates):
                     waiting.sort(key=lambda pipe: accuracies[pipes[pipe]])
-                    for worse in waiting[:len(rates) // 2]:     # early stopping, as rude as it can be: the others do not notice
+                    #  Early stopping, as rude as it can be: the others do not notice
+                    for worse in waiting[:len(rates) // 2]:
                         number = pipes.pop(worse)
                         processes[number].kill()
-                        print(f"trial {number} (rate {rates[number]:.4f}) killed: accuracy {accuracies.pop(number):.3f} half-way")
+                        print(f"trial {number} (rate {rates[number]:.4f}) killed: accuracy "
+                              f"{accuracies.pop(number):.3f} half-way")
                     for better in waiting[len(rates) // 2:]:
                         better.send("go on")
     finally:

@@ -1,7 +1,9 @@
 #!/bin/sh
 #  Configures and builds one preset of CMakePresets.json into build/PRESET.
 #
-#      sh scripts/build.sh PRESET [TARGET...]         ALL_TESTS=ON in the environment: with all rounds of long tests
+#      sh scripts/build.sh PRESET [TARGET...]
+#
+#  ALL_TESTS=ON in the environment: long tests run all their rounds.
 set -eu
 
 root=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd -P)

@@ -1,6 +1,6 @@
 #!/bin/sh
-#  Installs the Debian packages that Tureen needs, and only those that are missing: a second run asks dpkg alone and
-#  needs neither root nor a network.
+#  Installs the Debian packages that Tureen needs, and only those that are missing: a second run asks dpkg
+#  alone and needs neither root nor a network.
 #
 #      sh scripts/install-packages.sh GROUP...        groups: build, test, demo, bench, ci
 set -eu
@@ -59,7 +59,7 @@ elif command -v sudo >/dev/null 2>&1; then
     #  Without a terminal nobody can type a password: then sudo must do without or fail at once.
     if [ -t 0 ]; then as_root=sudo; else as_root="sudo -n"; fi
 else
-    echo "install-packages.sh: these packages are missing, and there is neither root nor sudo to install them:" >&2
+    echo "install-packages.sh: packages are missing, and there is neither root nor sudo to install them:" >&2
     echo "    apt-get install --no-install-recommends $missing" >&2
     exit 1
 fi

@@ -31,8 +31,8 @@ sh tests/tidy
 sh scripts/build.sh "$preset"
 
 ctest_under=
-#  What a sanitizer has nothing to find in, left out of a run of all tests; by name it runs.  The Python package: what its
-#  tests want of the server, the system tests do too.
+#  What a sanitizer has nothing to find in, left out of a run of all tests; by name it runs.  The Python
+#  package: what its tests want of the server, the system tests do too.
 left_out='python_.*|torch_.*|wheel|clients_docs|troubleshooting'
 case $preset in
 asan-ubsan | fuzz)
@@ -44,7 +44,8 @@ tsan)
     [ ! -f "$suppressions" ] || TSAN_OPTIONS="suppressions=$root/$suppressions ${TSAN_OPTIONS:-}"
     TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1 ${TSAN_OPTIONS:-}"
     export TSAN_OPTIONS
-    #  gcc 12's thread sanitizer finds no place for its shadow memory where the kernel randomises 32 bits of addresses.
+    #  gcc 12's thread sanitizer finds no place for its shadow memory where the kernel randomises 32 bits of
+    #  addresses.
     ctest_under="setarch $(uname -m) -R"
     $ctest_under true 2>/dev/null || ctest_under=
     #  Programs that start no thread, and tests of commands that start none.

@@ -1,7 +1,7 @@
 """Checks of the tree that need no build; tests/tidy starts this and says how.
 
-Each check yields findings: (rule, place, text).  A finding whose "rule place" stands in tests/tidy.known is an
-exception; an exception that no longer occurs is a finding itself, so the file can only get shorter.
+Each check yields findings: (rule, place, text).  A finding whose "rule place" stands in tests/tidy.known is
+an exception; an exception that no longer occurs is a finding itself, so the file can only get shorter.
 """
 
 from __future__ import annotations

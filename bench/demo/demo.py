@@ -40,8 +40,8 @@ def describe(plan: Plan, settings: Settings) -> List[str]:
     part = "" if plan.used == plan.samples else f", of which the jobs use ids 0 to {plan.used - 1}"
     return [
         f"{settings.data}: {plan.samples} samples{part}",
-        f"this machine prepares {plan.capacity:.0f} samples a second with {settings.workers} workers; the five jobs "
-        f"together want {sum(job.rate for job in plan.jobs):.0f}",
+        f"this machine prepares {plan.capacity:.0f} samples a second with {settings.workers} workers; the "
+        f"five jobs together want {sum(job.rate for job in plan.jobs):.0f}",
     ] + [f"  {job.name:<11} {'Python' if job.python else 'C':<7} {job.rate:6.0f} samples/s"
          + f", {job.epochs} epoch{'s' if job.epochs > 1 else ''}"
          + (f", joins after {job.start_s:.1f} s" if job.start_s else "")
@@ -116,8 +116,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="an ImageFolder")
     parser.add_argument("--binary", type=Path, required=True, help="the tureen executable")
-    parser.add_argument("--directory", type=Path, required=True, help="a private, empty folder for sockets and logs")
-    parser.add_argument("--rate", type=float, help="samples a second of a job at full speed, instead of calibrating it")
+    parser.add_argument("--directory", type=Path, required=True, help="a private, empty folder for sockets "
+                        "and logs")
+    parser.add_argument("--rate", type=float, help="samples a second of a job at full speed, instead of "
+                        "calibrating it")
     options = parser.parse_args()
 
     workers = len(os.sched_getaffinity(0))

@@ -172,7 +172,8 @@ class Job(Child):
         self.ids = settings.directory / f"{prefix}-{job.name}.ids"
         self.killed = False
         if job.python:
-            command = [sys.executable, str(settings.root / "bench" / "demo" / "demo_python_job.py"), "--name", job.name]
+            command = [sys.executable, str(settings.root / "bench" / "demo" / "demo_python_job.py"), "--name",
+                       job.name]
         else:
             command = [str(settings.binary), "read", "--json", "--on-bad", "drop", "--name", job.name]
         command += ["--connect", server.endpoint, "--dataset", DATASET, "--batch", str(plan.batch),

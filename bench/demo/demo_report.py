@@ -49,9 +49,11 @@ class Epoch:
 
 
 def read_epochs(path: Path) -> List[Epoch]:
-    """A line an epoch: its number, a colon, the ids in the order of delivery; ` ...` ends one that was not finished.
+    """A line an epoch: its number, a colon, the ids in the order of delivery; ` ...` ends one that was not
+    finished.
 
-    A process that was killed leaves a last line without its end; the last number on it may be cut and is left out.
+    A process that was killed leaves a last line without its end; the last number on it may be cut and is left
+    out.
     """
     epochs = []
     text = path.read_text(encoding="ascii") if path.exists() else ""
@@ -74,7 +76,8 @@ def read_epochs(path: Path) -> List[Epoch]:
 
 @dataclass(frozen=True)
 class Unreadable:
-    """Samples that a server could not decode: they are dropped from every job's data, and `status` names them."""
+    """Samples that a server could not decode: they are dropped from every job's data, and `status` names
+    them."""
 
     count: int
     named: Set[int]             # all of them, or the first of very many
@@ -143,7 +146,8 @@ def report_run(run: Run, plan: Plan) -> RunReport:
         jobs=[check_job(child, plan, bad[index % len(bad)]) for index, child in enumerate(run.jobs)],
         seconds=run.seconds,
         prepared=total("prepared"), delivered=total("delivered"), cache_hits=total("cache_hits"),
-        bad_samples=max(found.count for found in bad), cpu_s=sum(server.usage.cpu_s for server in run.servers),
+        bad_samples=max(found.count for found in bad), cpu_s=sum(server.usage.cpu_s
+            for server in run.servers),
         peak_bytes=sum(server.usage.peak_bytes for server in run.servers))
 
 
@@ -198,7 +202,7 @@ def closing(shared: RunReport, apart: RunReport) -> str:
                 apart.prepared / max(1.0, apart.delivered))
     cpu = (1000 * per(shared, shared.cpu_s), 1000 * per(apart, apart.cpu_s))
     return (f"Measured: one server prepared {prepared[0]:.2f} samples for each one delivered, five servers "
-            f"{prepared[1]:.2f} ({ratio(*prepared)} of it);\na sample cost {cpu[0]:.2f} instead of {cpu[1]:.2f} ms "
-            f"of CPU ({ratio(*cpu)}), the jobs waited {shared.wait_s():.1f} instead of {apart.wait_s():.1f} s,\n"
-            f"and all were done after {shared.seconds:.1f} instead of {apart.seconds:.1f} s "
-            f"({ratio(shared.seconds, apart.seconds)}).")
+            f"{prepared[1]:.2f} ({ratio(*prepared)} of it);\na sample cost {cpu[0]:.2f} instead of "
+            f"{cpu[1]:.2f} ms of CPU ({ratio(*cpu)}), the jobs waited {shared.wait_s():.1f} instead of "
+            f"{apart.wait_s():.1f} s,\nand all were done after {shared.seconds:.1f} instead of "
+            f"{apart.seconds:.1f} s ({ratio(shared.seconds, apart.seconds)}).")

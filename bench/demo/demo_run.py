@@ -1,4 +1,5 @@
-"""One run of the demo's jobs against their servers: starts them at their times, kills the one, shows progress."""
+"""One run of the demo's jobs against their servers: starts them at their times, kills the one, shows
+progress."""
 
 from __future__ import annotations
 
@@ -101,8 +102,8 @@ def progress_line(plan: Plan, job: JobPlan, entry: Optional[Dict[str, Any]], sta
 class Runner:
     """Drives one run; `family` gets every process, for whoever must end them.
 
-    With a kill_s the job to be killed is killed then; without, once it is its time and the job is in the middle of
-    an epoch of its own (a job that had to wait is somewhere else at its time).
+    With a kill_s the job to be killed is killed then; without, once it is its time and the job is in the
+    middle of an epoch of its own (a job that had to wait is somewhere else at its time).
     """
 
     def __init__(self, settings: Settings, plan: Plan, servers: List[Server], prefix: str,

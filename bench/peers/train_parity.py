@@ -1,18 +1,21 @@
 #!/usr/bin/env python3
-"""Whether training learns as much: one small network, trained on the CPU with PyTorch's own loader and with Tureen.
+"""Whether training learns as much: one small network, trained on the CPU with PyTorch's own loader and with
+Tureen.
 
     python3 bench/peers/train_parity.py [--bin build/release/bin] [--seeds 20] [--json FILE]
-    python3 bench/peers/train_parity.py --data DIR            # DIR/train and DIR/test, class folders of images
-    python3 bench/peers/train_parity.py --control duplicates  # beside the others: this must be seen
+    python3 bench/peers/train_parity.py --data DIR            # DIR/train and DIR/test, class folders of
+    images python3 bench/peers/train_parity.py --control duplicates  # beside the others: this must be seen
 
-Model, optimiser, number of batches, files and transforms (one torchvision Compose, which Tureen translates) are the same.
-`native` is torch.utils.data.DataLoader over torchvision's ImageFolder.  Tureen runs under `dsa` and `follow`, and with order
-`private`, from the folder and from a pack of it, each seed on a server of its own; and, apart, eight seeds at a time as eight
-jobs that share one server.  Accuracy is on held-out images, read the same way for all.
+Model, optimiser, number of batches, files and transforms (one torchvision Compose, which Tureen translates)
+are the same. `native` is torch.utils.data.DataLoader over torchvision's ImageFolder.  Tureen runs under `dsa`
+and `follow`, and with order `private`, from the folder and from a pack of it, each seed on a server of its
+own; and, apart, eight seeds at a time as eight jobs that share one server.  Accuracy is on held-out images,
+read the same way for all.
 
-For each: mean and standard deviation over the seeds, the difference to native with Welch's test, and the smallest true
-difference that these runs would have seen (two-sided, 5 %, with the power that --power says).  The control trains on what a faulty
-loader would give: a third of the samples never come, others come twice instead.
+For each: mean and standard deviation over the seeds, the difference to native with Welch's test, and the
+smallest true difference that these runs would have seen (two-sided, 5 %, with the power that --power says).
+The control trains on what a faulty loader would give: a third of the samples never come, others come twice
+instead.
 """
 
 from __future__ import annotations
@@ -61,7 +64,8 @@ def conditions(controls: List[str]) -> List[Condition]:
     found += [Condition(f"native, {control}", control=control) for control in controls]
     for packed in (False, True):
         suffix = ", packed" if packed else ""
-        found += [Condition("dsa" + suffix, "dsa", "shared", packed), Condition("follow" + suffix, "follow", "shared", packed),
+        found += [Condition("dsa" + suffix, "dsa", "shared", packed),
+                  Condition("follow" + suffix, "follow", "shared", packed),
                   Condition("private" + suffix, "follow", "private", packed)]
     return found + [Condition(f"follow, {SHARING} share", "follow", "shared", shared=True)]
 
@@ -69,8 +73,8 @@ def conditions(controls: List[str]) -> List[Condition]:
 #   ---- data
 
 def make_images(folder: Path, count: int, seed: int) -> None:
-    """Gratings: a class is a wave length and a direction (of two that flips and crops keep apart), under noise and a shade of any
-    colour."""
+    """Gratings: a class is a wave length and a direction (of two that flips and crops keep apart), under
+    noise and a shade of any colour."""
     from PIL import Image
     generator = np.random.default_rng(seed)
     y, x = np.mgrid[0:SIDE, 0:SIDE]
@@ -80,8 +84,10 @@ def make_images(folder: Path, count: int, seed: int) -> None:
         tilt = generator.normal(0, 0.15)
         along = (x if label % 2 else y) + tilt * (y if label % 2 else x)
         wave = np.sin(2 * np.pi * along / length + generator.uniform(0, 2 * np.pi))
-        shade = generator.uniform(60, 195, 3) + 30 * generator.normal(size=3) * ((x + y)[:, :, None] / SIDE - 1)
-        image = shade + 26 * wave[:, :, None] * generator.uniform(0.5, 1.5, 3) + generator.normal(0, NOISE, (SIDE, SIDE, 1))
+        shade = generator.uniform(60, 195, 3) + 30 * generator.normal(size=3) * ((x + y)[:, :,
+            None] / SIDE - 1)
+        image = shade + 26 * wave[:, :, None] * generator.uniform(0.5, 1.5, 3) + generator.normal(0, NOISE,
+            (SIDE, SIDE, 1))
         path = folder / f"class_{label}" / f"{number:05d}.jpg"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(np.clip(image, 0, 255).astype(np.uint8)).save(path, quality=92)
@@ -95,15 +101,16 @@ def prepare_data(work: Path, data: Optional[Path], program: Path) -> Path:
     else:
         for name in ("train", "test"):
             (work / name).symlink_to((data / name).resolve())
-    subprocess.run([program, "pack", work / "train", work / "train.pack"], check=True, stdout=subprocess.DEVNULL,
-                   stderr=subprocess.DEVNULL)
+    subprocess.run([program, "pack", work / "train", work / "train.pack"], check=True,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return work
 
 
 #   ---- one run, in a process of its own
 
 class Order:
-    """The native loader's sampler: a shuffle an epoch, as a faulty loader would have it for the control `duplicates`."""
+    """The native loader's sampler: a shuffle an epoch, as a faulty loader would have it for the control
+    `duplicates`."""
 
     def __init__(self, count: int, seed: int, control: str) -> None:
         self._generator = np.random.default_rng(seed)
@@ -154,7 +161,8 @@ def accuracy(model: Any, folder: str) -> float:
     import torch
     from torchvision import datasets, transforms
     data = datasets.ImageFolder(folder, transforms.Compose([
-        transforms.Resize(CROP), transforms.CenterCrop(CROP), transforms.ToTensor(), transforms.Normalize(MEAN, STD)]))
+        transforms.Resize(CROP), transforms.CenterCrop(CROP), transforms.ToTensor(),
+        transforms.Normalize(MEAN, STD)]))
     model.eval()
     right = 0
     with torch.no_grad():
@@ -194,8 +202,9 @@ class Served:
         source = data / ("train.pack" if condition.packed else "train")
         with open(os.path.join(self._folder, "log"), "w") as log:
             self._process = subprocess.Popen(
-                [program, "serve", "--dataset", f"train={source}", "--listen", self.endpoint, "--policy", condition.policy,
-                 "--cache", "1M", "--raw", "4M", "--workers", "1", "--until-idle"], stdout=log, stderr=subprocess.STDOUT)
+                [program, "serve", "--dataset", f"train={source}", "--listen", self.endpoint, "--policy",
+                 condition.policy, "--cache", "1M", "--raw", "4M", "--workers", "1", "--until-idle"],
+                     stdout=log, stderr=subprocess.STDOUT)
 
     def __enter__(self) -> Served:
         deadline = time.monotonic() + SERVER_S
@@ -217,8 +226,8 @@ class Served:
 
 def run_process(request: Dict[str, Any]) -> Dict[str, Any]:
     """In a process of its own: one thread of PyTorch's, and a fresh generator."""
-    done = subprocess.run([sys.executable, "-B", __file__, "--run", json.dumps(request)], stdout=subprocess.PIPE,
-                          env=dict(os.environ, OMP_NUM_THREADS="1"), text=True)
+    done = subprocess.run([sys.executable, "-B", __file__, "--run", json.dumps(request)],
+                          stdout=subprocess.PIPE, env=dict(os.environ, OMP_NUM_THREADS="1"), text=True)
     if done.returncode:
         raise RuntimeError(f"a run failed: {request}")
     return dict(json.loads(done.stdout))
@@ -233,7 +242,8 @@ class Bench:
         self.batches: Dict[str, int] = {}
 
     def request(self, condition: Condition, seed: int, endpoint: str) -> Dict[str, Any]:
-        return {"data": str(self._data), "seed": seed, "endpoint": endpoint, "order": condition.order, "control": condition.control}
+        return {"data": str(self._data), "seed": seed, "endpoint": endpoint, "order": condition.order,
+                "control": condition.control}
 
     def run(self, condition: Condition, seeds: List[int]) -> None:
         """One seed; or several, on one server at the same time."""
@@ -243,24 +253,28 @@ class Bench:
         else:
             with Served(self._program, condition, self._data) as served, \
                  concurrent.futures.ThreadPoolExecutor(len(seeds)) as together:
-                found = list(together.map(lambda seed: run_process(self.request(condition, seed, served.endpoint)), seeds))
+                found = list(together.map(lambda seed: run_process(self.request(condition, seed,
+                    served.endpoint)), seeds))
         with self._lock:
             for seed, each in zip(seeds, found):
                 self.results.setdefault(condition.name, {})[seed] = each["accuracy"]
                 self.batches[condition.name] = each["batches"]
             shown = " ".join(f"{100 * each['accuracy']:.2f}" for each in found)
-            print(f"{condition.name}: seed {seeds[0]}: {shown} %, {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+            print(f"{condition.name}: seed {seeds[0]}: {shown} %, {time.monotonic() - began:.0f} s",
+                  file=sys.stderr, flush=True)
 
 
 def run_all(bench: Bench, wanted: List[Condition], seeds: int, parallel: int) -> None:
-    """Seed by seed, so that whatever changes on the machine changes for all; the eight at the end, by themselves."""
+    """Seed by seed, so that whatever changes on the machine changes for all; the eight at the end, by
+    themselves."""
     with concurrent.futures.ThreadPoolExecutor(parallel) as pool:
         for future in [pool.submit(bench.run, condition, [seed])
                        for seed in range(seeds) for condition in wanted if not condition.shared]:
             future.result()
     for condition in wanted:
         for first in range(0, seeds if condition.shared else 0, SHARING):
-            bench.run(condition, list(range(first, first + SHARING)))       # more seeds than asked for, never fewer jobs
+            #  More seeds than asked for, never fewer jobs
+            bench.run(condition, list(range(first, first + SHARING)))
 
 
 #   ---- what was found
@@ -303,32 +317,36 @@ def compare(ours: List[float], native: List[float], power: float) -> Optional[Co
 
 def report(bench: Bench, wanted: List[Condition], power: float) -> List[str]:
     """Lines of the table."""
-    lines = [f"{'':<20}{'seeds':>6}{'batches':>9}{'mean':>9}{'sd':>7}{'to native':>11}{'p':>8}{'could see':>11}"]
+    lines = [f"{'':<20}{'seeds':>6}{'batches':>9}{'mean':>9}{'sd':>7}"
+             f"{'to native':>11}{'p':>8}{'could see':>11}"]
     native = list(bench.results["native"].values())
     for condition in wanted:
         ours = list(bench.results[condition.name].values())
         spread = 100 * statistics.stdev(ours) if len(ours) > 1 else math.nan
-        line = (f"{condition.name:<20}{len(ours):>6}{bench.batches[condition.name]:>9}{100 * statistics.mean(ours):>8.2f}%"
-                f"{spread:>7.2f}")
+        line = (f"{condition.name:<20}{len(ours):>6}{bench.batches[condition.name]:>9}"
+                f"{100 * statistics.mean(ours):>8.2f}%{spread:>7.2f}")
         found = compare(ours, native, power) if condition.name != "native" else None
         if found:
             line += f"{100 * found.difference:>+11.2f}{found.p:>8.3f}{100 * found.seen:>11.2f}"
             if condition.control:
                 line += "   seen" if found.p < ALPHA else "   NOT SEEN: more seeds"
         lines.append(line)
-    lines.append(f"accuracy and differences in percentage points; could see: with power {power:g}, two-sided, {ALPHA:g}")
+    lines.append(f"accuracy and differences in percentage points; could see: with power {power:g}, "
+                 f"two-sided, {ALPHA:g}")
     return lines
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="accuracy of training with PyTorch's loader and with Tureen")
-    parser.add_argument("--bin", type=Path, default=ROOT / "build" / "release" / "bin", help="where `tureen` is")
+    parser.add_argument("--bin", type=Path, default=ROOT / "build" / "release" / "bin",
+                        help="where `tureen` is")
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--data", type=Path, help="a folder with train and test; without it one is made")
     parser.add_argument("--control", choices=CONTROLS, action="append", default=[])
     parser.add_argument("--only", action="append", metavar="NAME", help="these conditions, and native")
     parser.add_argument("--power", type=float, default=0.9)
-    parser.add_argument("--parallel", type=int, default=os.cpu_count() or 1, help="runs at a time, one thread each")
+    parser.add_argument("--parallel", type=int, default=os.cpu_count() or 1,
+                        help="runs at a time, one thread each")
     parser.add_argument("--json", type=Path, metavar="FILE", help="writes the accuracy of every seed there")
     parser.add_argument("--run", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -336,11 +354,13 @@ def main() -> int:
         print(json.dumps(train(json.loads(options.run))))
         return 0
     if shutil.which("tureen", path=str(options.bin)) is None:
-        parser.error(f"no executable 'tureen' in {options.bin}: build it (sh scripts/build.sh release) or say --bin")
+        parser.error(f"no executable 'tureen' in {options.bin}: build it (sh scripts/build.sh release) or "
+                     "say --bin")
     wanted = conditions(options.control)
     for name in options.only or []:
         if name not in [condition.name for condition in wanted]:
-            parser.error(f"no condition '{name}': there are {', '.join(condition.name for condition in wanted)}")
+            parser.error(f"no condition '{name}': there are "
+                         f"{', '.join(condition.name for condition in wanted)}")
     wanted = [condition for condition in wanted if not options.only or condition.control
               or condition.name in ["native", *options.only]]
     began = time.monotonic()

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Whether jobs on live servers get fresh orders, mix by mix; freshness.sh says how, and what the exit status means."""
+"""Whether jobs on live servers get fresh orders, mix by mix; freshness.sh says how, and what the exit status
+means."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ STAGES = ("random", "deterministic")
 
 @dataclass(frozen=True)
 class JobPlan:
-    """speed: beside the fastest job's; start: in epochs of that one; the data are from .. to of all samples."""
+    """speed: beside the fastest job's; start: in epochs of that one; the data are from .. to of all
+    samples."""
     speed: float = 1.0
     start: float = 0.0
     first: float = 0.0
@@ -125,8 +127,8 @@ def data_of(settings: Settings, mix: Mix) -> Path:
         return folder
     pack = settings.directory / f"pack-{mix.samples}"
     if not pack.exists():
-        subprocess.run([str(settings.binary), "pack", str(folder), str(pack)], check=True, stdin=subprocess.DEVNULL,
-                       stdout=subprocess.DEVNULL, env=environment(settings))
+        subprocess.run([str(settings.binary), "pack", str(folder), str(pack)], check=True,
+                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=environment(settings))
     return pack
 
 
@@ -141,15 +143,16 @@ class Server(Child):
         self.socket = self.folder / "server.sock"
         self._settings = settings
         super().__init__(settings, "server", [
-            str(settings.binary), "serve", "--dataset", f"{DATASET}={data}", "--listen", f"ipc://{self.socket}",
-            "--cache", str(mix.versions * mix.side ** 2 * 3), "--workers", str(WORKERS)])
+            str(settings.binary), "serve", "--dataset", f"{DATASET}={data}", "--listen",
+            f"ipc://{self.socket}", "--cache", str(mix.versions * mix.side ** 2 * 3), "--workers",
+            str(WORKERS)])
 
     def command(self, name: str, *options: str) -> List[str]:
         return [str(self._settings.binary), name, "--connect", f"ipc://{self.socket}", *options]
 
     def status(self) -> Dict[str, Any]:
-        done = subprocess.run(self.command("status", "--json"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True,
-                              env=environment(self._settings))
+        done = subprocess.run(self.command("status", "--json"), stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, check=True, env=environment(self._settings))
         return dict(json.loads(done.stdout))
 
     def wait_ready(self) -> None:
@@ -202,8 +205,8 @@ class Verdict:
 
     def line(self) -> str:
         lags = " ".join(f"{value:6.3f}" for value in self.phi2)
-        return (f"{self.mix.name:58} {self.preparations:6.3f}  {lags}  {self.t5h5[0]:.2f}-{self.t5h5[1]:.2f}  {self.pairs:.2f}"
-                f"  {'; '.join(self.faults) if self.faults else 'fresh'}")
+        return (f"{self.mix.name:58} {self.preparations:6.3f}  {lags}  {self.t5h5[0]:.2f}-{self.t5h5[1]:.2f} "
+                f" {self.pairs:.2f}  {'; '.join(self.faults) if self.faults else 'fresh'}")
 
 
 def values(files: List[Dict[str, Any]], key: str) -> List[Dict[str, float]]:
@@ -220,7 +223,8 @@ def judge(found: Dict[str, Any], mix: Mix, preparations: float) -> Verdict:
             faults.append(f"t5h5 {entry['value']:.2f}")
         if entry["value"] - SURE * entry["spread"] > T5H5_MOST:
             faults.append(f"t5h5 {entry['value']:.2f}")
-    phi2 = [max((entry["value"] for entry in values(files, "phi2" if lag == 1 else f"phi2_lag{lag}")), default=float("nan"))
+    phi2 = [max((entry["value"] for entry in values(files, "phi2" if lag == 1 else f"phi2_lag{lag}")),
+                default=float("nan"))
             for lag in range(1, LAGS + 1)]
     t5h5 = [entry["value"] for entry in heads] or [float("nan")]
     pairs = max((entry["value"] for entry in values(files, "pair_repeat")), default=float("nan"))
@@ -240,12 +244,14 @@ def run_mix(settings: Settings, mix: Mix, epoch_s: float) -> Verdict:
             shutil.rmtree(server.folder, ignore_errors=True)
     if not ended or server.returncode != 0:
         raise DemoError(f"{mix.name}: the server ended with {server.returncode}:\n{server.last_words()}")
-    done = subprocess.run([str(settings.binary), "audit", "--json", *map(str, files)], stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, check=False, env=environment(settings))
+    done = subprocess.run([str(settings.binary), "audit", "--json", *map(str, files)],
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False,
+                          env=environment(settings))
     if done.returncode not in (0, 1):
         raise DemoError(f"{mix.name}: the audit ended with {done.returncode}")
     delivered = number(status, "delivered")
-    return judge(json.loads(done.stdout), mix, number(status, "prepared") / delivered if delivered else float("nan"))
+    return judge(json.loads(done.stdout), mix, number(status, "prepared") / delivered if delivered
+                 else float("nan"))
 
 
 #   ---- all of them
@@ -271,15 +277,16 @@ def main() -> int:
         return 2
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     (options.directory / "runtime").mkdir(mode=0o700)
-    settings = Settings(Path(__file__).resolve().parents[2], options.binary.resolve(), options.directory, options.directory,
-                        0, WORKERS)
+    settings = Settings(Path(__file__).resolve().parents[2], options.binary.resolve(), options.directory,
+                        options.directory, 0, WORKERS)
     print(f"{'mix':58} {'prep.':>6}  {'phi2 by lag, of the worst job':41}  t5h5       pairs  verdict")
     verdicts = []
     for mix in mixes:
         verdicts.append(run_mix(settings, mix, options.epoch))
         print(verdicts[-1].line(), flush=True)
     stale = [verdict for verdict in verdicts if verdict.faults]
-    print(f"\n{len(verdicts)} mixes, {len(verdicts) - len(stale)} fresh; {sum(verdict.preparations for verdict in verdicts) / len(verdicts):.3f} "
+    print(f"\n{len(verdicts)} mixes, {len(verdicts) - len(stale)} fresh; "
+          f"{sum(verdict.preparations for verdict in verdicts) / len(verdicts):.3f} "
           f"preparations a delivery on average\n{'stale' if stale else 'good'}")
     return 1 if stale else 0
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What a hostile tenant costs another one, attack by attack; hostile.sh says how, and what the exit status means."""
+"""What a hostile tenant costs another one, attack by attack; hostile.sh says how, and what the exit status
+means."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ POLITE = "polite"           # no attack: an equal job of the other tenant
 
 @dataclass
 class Figures:
-    """Of all phases of a kind together: in one of them the largest of some fifty waits would stand for the 99th percentile."""
+    """Of all phases of a kind together: in one of them the largest of some fifty waits would stand for the
+    99th percentile."""
     samples: float = 0.0
     seconds: float = 0.0
     waits: List[float] = field(default_factory=list)        # for a batch, in seconds
@@ -60,7 +62,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--attack", action="append", choices=sorted({*ATTACKS, POLITE} - {"spinning"}))
     parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--one-user", action="store_true", help="both are one user, of a server without tenants: for comparison")
+    parser.add_argument("--one-user", action="store_true", help="both are one user, of a server without "
+                        "tenants: for comparison")
     options = parser.parse_args()
     if os.geteuid() != 0 and not options.one_user:
         parser.error("only root can be two users")
@@ -92,15 +95,17 @@ class Hostile:
         return child
 
     def python(self, program: str, *arguments: str) -> List[str]:
-        return [sys.executable, str(self.settings.root / "bench" / "soak" / program), "--connect", self.server.endpoint, *arguments]
+        return [sys.executable, str(self.settings.root / "bench" / "soak" / program), "--connect",
+                self.server.endpoint, *arguments]
 
     def attackers(self, attack: str, seed: int) -> List[Child]:
         hostile = self.tenants[1]
         if attack == POLITE:
-            command = [str(self.settings.binary), "read", "--connect", self.server.endpoint, "--dataset", DATASET, "--epochs", "0",
-                       "--seed", str(seed)]
+            command = [str(self.settings.binary), "read", "--connect", self.server.endpoint, "--dataset",
+                       DATASET, "--epochs", "0", "--seed", str(seed)]
             return [self.start(hostile, attack, command)]
-        return [self.start(hostile, attack, self.python("hostile_attacks.py", attack, "--seed", str(seed + number)))
+        return [self.start(hostile, attack, self.python("hostile_attacks.py", attack, "--seed",
+                                                        str(seed + number)))
                 for number in range(self.options.processes)]
 
     def restarts(self) -> int:
@@ -131,7 +136,8 @@ class Hostile:
                 row.restarts += self.restarts() - before
                 seed += self.options.processes
                 print(f"round {turn + 1} of {self.options.rounds}: {attack}", flush=True)
-        lines = [tuple(map(float, line.split())) for line in out.read_text(encoding="ascii").splitlines(keepends=True)
+        lines = [tuple(map(float, line.split())) for line
+                 in out.read_text(encoding="ascii").splitlines(keepends=True)
                  if line.endswith("\n")]
         for attack, is_attack, bounds in phases:
             (rows[attack].during if is_attack else rows[attack].before).add(lines, bounds)
@@ -139,18 +145,18 @@ class Hostile:
 
 
 def report(rows: Dict[str, Row], options: argparse.Namespace, faults: List[str]) -> bool:
-    print(f"\nthe victim beside {options.processes} process(es) of the hostile tenant, {options.rounds} phases of "
-          f"{options.seconds:g} s together, seed {options.seed}")
-    print(f"{'attack':10} {'samples/s':>15} {'of fair share':>14} {'p50 ms':>13} {'p99 ms':>13} {'p99 ratio':>10} {'most ms':>9} "
-          f"{'waits':>6} {'restarts':>8}")
+    print(f"\nthe victim beside {options.processes} process(es) of the hostile tenant, {options.rounds} "
+          f"phases of {options.seconds:g} s together, seed {options.seed}")
+    print(f"{'attack':10} {'samples/s':>15} {'of fair share':>14} {'p50 ms':>13} {'p99 ms':>13} "
+          f"{'p99 ratio':>10} {'most ms':>9} {'waits':>6} {'restarts':>8}")
     for attack, row in rows.items():
         before, during = row.before, row.during
         share = during.rate() / before.rate() / FAIR if before.samples else 0.0
         p99 = percentile(during.waits, 0.99) / percentile(before.waits, 0.99)
         print(f"{attack:10} {before.rate():7.0f} {during.rate():7.0f} {share:14.2f}"
               f" {1e3 * percentile(before.waits, 0.5):6.1f} {1e3 * percentile(during.waits, 0.5):6.1f}"
-              f" {1e3 * percentile(before.waits, 0.99):6.1f} {1e3 * percentile(during.waits, 0.99):6.1f} {p99:10.2f}"
-              f" {1e3 * max(during.waits):9.1f} {len(during.waits):6} {row.restarts:8}")
+              f" {1e3 * percentile(before.waits, 0.99):6.1f} {1e3 * percentile(during.waits, 0.99):6.1f} "
+              f"{p99:10.2f} {1e3 * max(during.waits):9.1f} {len(during.waits):6} {row.restarts:8}")
         minutes = options.rounds * options.seconds / 60
         if share < LEAST_OF_FAIR:
             faults.append(f"{attack}: {share:.2f} of the fair share, at least {LEAST_OF_FAIR} was promised")
@@ -189,7 +195,8 @@ def main() -> int:
             child.end()
         if not hostile.server.end():
             faults.append("the server did not end within seconds of SIGTERM")
-        faults += [f"left behind: {what}" for what in processes_naming(str(options.directory)) + shared_memory()]
+        faults += [f"left behind: {what}" for what in processes_naming(str(options.directory))
+                   + shared_memory()]
         return 0 if report(rows, options, faults) else 1
     except DemoError as error:
         print(f"hostile: {error}", file=sys.stderr)

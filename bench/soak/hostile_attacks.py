@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What a hostile tenant does to a server, each attack by its name, until it is ended; hostile.py starts it.
 
-Messages are written from docs/protocol.md, connections that speak ZeroMQ wrongly from the ZMTP 3.0 specification.  Whatever
-the server answers or refuses, the attack goes on.
+Messages are written from docs/protocol.md, connections that speak ZeroMQ wrongly from the ZMTP 3.0
+specification.  Whatever the server answers or refuses, the attack goes on.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ class Beats:
 
 
 def join_text(batch: int, slots: int, **keys: object) -> bytes:
-    return json.dumps(dict({"dataset": "train", "batch_size": batch, "slots": slots, "transport": "inline"}, **keys)).encode()
+    return json.dumps(dict({"dataset": "train", "batch_size": batch, "slots": slots, "transport": "inline"},
+                           **keys)).encode()
 
 
 def joined(message: List[bytes]) -> Optional[int]:
@@ -92,7 +93,8 @@ def malformed(endpoint: str, chance: random.Random) -> None:
     peers = [Peer(context, endpoint) for _ in range(16)]
     junk = [[chance.getrandbits(8 * size).to_bytes(size, "little")] * frames
             for size in (1, 23, 24, 25, 200, 60000) for frames in (1, 2, 5, 129, 131)]
-    junk += [[head(kind, chance.choice(SPECIAL), 1, version=version), text] for kind in range(10) for version in (1, 2)
+    junk += [[head(kind, chance.choice(SPECIAL), 1, version=version), text] for kind in range(10)
+             for version in (1, 2)
              for text in (b"{", b"{}", b"[" * 1000, b"{\"dataset\":1}", b"\xff" * 60000)]
     while True:
         for peer in peers:
@@ -201,7 +203,8 @@ def explains(endpoint: str, chance: random.Random) -> None:
             for message in peer.drain():
                 jobs[peer] = joined(message) or jobs.get(peer, 0)
             for _ in range(4):
-                peer.send(head(EXPLAIN, jobs.get(peer, 0), 3), json.dumps({"id": str(chance.randrange(1000)), "epoch": "9"}).encode())
+                peer.send(head(EXPLAIN, jobs.get(peer, 0), 3),
+                          json.dumps({"id": str(chance.randrange(1000)), "epoch": "9"}).encode())
         beats.send(jobs)
         time.sleep(PAUSE_S)
 
@@ -260,7 +263,8 @@ def doors(endpoint: str, chance: random.Random) -> None:
 
 def squatting(endpoint: str, chance: random.Random) -> None:
     """Takes names of connections that the server will give out."""
-    _strangers(_path(endpoint), lambda: GREETING + _ready(b"\0" + struct.pack(">I", chance.getrandbits(32))), 2000, PAUSE_S, chance)
+    _strangers(_path(endpoint), lambda: GREETING + _ready(b"\0" + struct.pack(">I", chance.getrandbits(32))),
+               2000, PAUSE_S, chance)
 
 
 def halves(endpoint: str, chance: random.Random) -> None:
@@ -270,7 +274,8 @@ def halves(endpoint: str, chance: random.Random) -> None:
 
 
 def endless(endpoint: str, chance: random.Random) -> None:
-    """Messages of a megabyte after the other that never end, on several connections; whoever is cut off begins again."""
+    """Messages of a megabyte after the other that never end, on several connections; whoever is cut off
+    begins again."""
     frame = b"\x03" + struct.pack(">Q", 1 << 20) + bytes(1 << 20)
     streams: List[socket.socket] = []
     while True:
@@ -297,8 +302,8 @@ def spinning(endpoint: str, chance: random.Random) -> None:
 
 ATTACKS: Dict[str, Callable[[str, random.Random], None]] = {
     "malformed": malformed, "joins": joins, "lists": lists, "holding": holding, "tiny": tiny, "huge": huge,
-    "statuses": statuses, "explains": explains, "doors": doors, "squatting": squatting, "halves": halves, "endless": endless,
-    "spinning": spinning,
+    "statuses": statuses, "explains": explains, "doors": doors, "squatting": squatting, "halves": halves,
+    "endless": endless, "spinning": spinning,
 }
 
 

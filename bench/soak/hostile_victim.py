@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A job that takes batches as fast as they come and writes when each came and how long it waited; hostile.py starts it."""
+"""A job that takes batches as fast as they come and writes when each came and how long it waited; hostile.py
+starts it."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ def main() -> int:
     parser.add_argument("--out", required=True)
     options = parser.parse_args()
     with open(options.out, "w", encoding="ascii") as out, \
-            tureen.Loader(options.connect, dataset=options.dataset, batch_size=options.batch, seed=options.seed, epochs=None,
-                          name="victim") as loader:
+            tureen.Loader(options.connect, dataset=options.dataset, batch_size=options.batch,
+                          seed=options.seed, epochs=None, name="victim") as loader:
         asked = time.monotonic()
         for batch in loader:
             came = time.monotonic()

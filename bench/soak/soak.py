@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Many clients of every kind on one server, for a long time; soak.sh says what it takes and what the exit status means."""
+"""Many clients of every kind on one server, for a long time; soak.sh says what it takes and what the exit
+status means."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "demo"))
 
 from demo_processes import DATASET, DemoError, processes_naming, shared_memory  # noqa: E402
 from soak_clients import RANKS, Client, Finding, Tally, make_tenants  # noqa: E402
-from soak_server import (BLOCKS, DESCRIPTORS_MAY, MEMORY_MAY, Sample, Slope, SoakServer, add_arguments, judged, make_settings,
-                         slope)
+from soak_server import (BLOCKS, DESCRIPTORS_MAY, MEMORY_MAY, Sample, Slope, SoakServer, add_arguments,
+                         judged, make_settings, slope)
 
 TURN_S = 0.05
 SAMPLE_S = 1.0
@@ -62,8 +63,9 @@ class Soak:
         #  Those with ranks are several processes.
         number = 0
         while sum(RANKS if client.kind == "ranks" else 1 for client in self.clients) < self.options.clients:
-            self.clients.append(Client(self.settings, self.server.endpoint, self.tenants[number % len(self.tenants)], number,
-                                       count, self.options.minutes * 60, self.options.seed, self.tally))
+            self.clients.append(Client(self.settings, self.server.endpoint,
+                                       self.tenants[number % len(self.tenants)], number, count,
+                                       self.options.minutes * 60, self.options.seed, self.tally))
             number += 1
         began = time.monotonic()
         end, sample_at, tell_at = began + self.options.minutes * 60, began, began + TELL_S
@@ -100,8 +102,9 @@ class Soak:
 
     def tell(self, seconds: float) -> None:
         last = self.samples[-1]
-        print(f"{seconds / 60:6.1f} min: {self.tally.lives} lives, {last.own_bytes / 2**20:.1f} MiB of its own, "
-              f"{last.shared_bytes / 2**20:.0f} MiB of batches, {last.descriptors} descriptors", flush=True)
+        print(f"{seconds / 60:6.1f} min: {self.tally.lives} lives, {last.own_bytes / 2**20:.1f} MiB of its "
+              f"own, {last.shared_bytes / 2**20:.0f} MiB of batches, {last.descriptors} descriptors",
+              flush=True)
 
     def after(self, before: Sample) -> Optional[Sample]:
         """When nobody is there any more: what the server has left, as soon as it is as before."""
@@ -109,7 +112,8 @@ class Soak:
         sample = None
         while time.monotonic() < until:
             sample = self.server.sample(until)
-            if sample and sample.descriptors <= before.descriptors and sample.shared_bytes <= before.shared_bytes:
+            if (sample and sample.descriptors <= before.descriptors
+                    and sample.shared_bytes <= before.shared_bytes):
                 break
             time.sleep(0.2)
         return sample
@@ -126,7 +130,8 @@ def grown(what: str, slope_: Slope, unit: float, name: str, may: float) -> bool:
     return slope_.is_growing(may)
 
 
-def report(soak: Soak, before: Sample, after: Optional[Sample], status: Optional[Dict[str, Any]], left: List[str]) -> bool:
+def report(soak: Soak, before: Sample, after: Optional[Sample], status: Optional[Dict[str, Any]],
+           left: List[str]) -> bool:
     tally, samples, faults = soak.tally, judged(soak.samples), []
     print("\nsoak")
     line("seed, clients, tenants", f"{soak.options.seed}, {soak.options.clients}, {soak.options.tenants}")
@@ -153,7 +158,8 @@ def report(soak: Soak, before: Sample, after: Optional[Sample], status: Optional
                 faults.append("memory of clients that are gone stays")
     if not tally.epochs:
         faults.append("no epoch was finished: nothing was checked")
-    faults += [f"{finding.client}: {finding.text}" for finding in tally.findings] + [f"left behind: {what}" for what in left]
+    faults += [f"{finding.client}: {finding.text}" for finding in tally.findings] + [f"left behind: {what}"
+        for what in left]
     line("each sample once an epoch", "yes" if not tally.findings else "NO")
     for fault in faults[:40]:
         print("FAULT:", fault)
@@ -182,7 +188,8 @@ def main() -> int:
         if not soak.server.end():
             soak.tally.findings.append(Finding("server", "the server did not end within seconds of SIGTERM"))
         elif soak.server.returncode != 0:
-            soak.tally.findings.append(Finding("server", f"the server ended with {soak.server.returncode}:\n{soak.server.last_words()}"))
+            soak.tally.findings.append(Finding("server", "the server ended with "
+                                               f"{soak.server.returncode}:\n{soak.server.last_words()}"))
         for client in soak.clients:
             client.judge()
         left = processes_naming(str(options.directory)) + shared_memory()

@@ -1,7 +1,7 @@
 """The clients of a soak: what each of them is, what is done to it, and whether it got what it should.
 
-A *life* is one process, or one for each rank.  A client that is killed begins anew, and its next life is another job; one that
-is ended in order goes on with its state, and both lives together are one job.
+A *life* is one process, or one for each rank.  A client that is killed begins anew, and its next life is
+another job; one that is ended in order goes on with its state, and both lives together are one job.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from typing import Dict, List, Optional, Set, Tuple
 from demo_processes import DATASET, Child, Settings
 
 #   What is done to clients of a kind, and how its jobs are.
-KINDS = ("steady", "killed", "stopped", "resumed", "seeded", "inline", "python", "short", "ranks", "private", "listed", "stopped")
+KINDS = ("steady", "killed", "stopped", "resumed", "seeded", "inline", "python", "short", "ranks", "private",
+         "listed", "stopped")
 QUIET = ("steady", "seeded", "inline", "python", "private", "listed")     # nothing is done to these
 SLOWEST, FASTEST = 20.0, 300.0          # samples a second, drawn so that each octave is as likely
 BATCHES = (1, 8, 16, 32, 64)
@@ -42,7 +43,8 @@ class Tenant:
         if self.uid is None:
             return command
         uid = str(self.uid)
-        return ["setpriv", "--reuid", uid, "--regid", str(FIRST_UID), "--clear-groups", "--pdeathsig", "KILL", "--", *command]
+        return ["setpriv", "--reuid", uid, "--regid", str(FIRST_UID), "--clear-groups", "--pdeathsig", "KILL",
+                "--", *command]
 
 
 @dataclass
@@ -93,7 +95,8 @@ def read_ids(path: Path) -> Tuple[Dict[int, List[int]], Optional[Tuple[int, List
 
 
 def check(course: Course, tally: Tally) -> None:
-    """Each finished epoch of a survivor: every id once; anything else: none twice, none that is not the job's."""
+    """Each finished epoch of a survivor: every id once; anything else: none twice, none that is not the
+    job's."""
     parts = [read_ids(path) for path in course.files]
     numbers = set().union(*(set(finished) for finished, _ in parts))
     for number in sorted(numbers):
@@ -112,17 +115,20 @@ def judge(course: Course, epoch: int, ids: List[int], is_whole: bool, tally: Tal
     if len(unique) != len(ids):
         tally.findings.append(Finding(course.name, f"epoch {epoch}: {len(ids) - len(unique)} samples twice"))
     if unique - course.ids:
-        tally.findings.append(Finding(course.name, f"epoch {epoch}: {len(unique - course.ids)} samples of others"))
+        tally.findings.append(Finding(course.name, f"epoch {epoch}: {len(unique - course.ids)} samples of "
+                                      "others"))
     if is_whole and course.ids - unique:
-        tally.findings.append(Finding(course.name, f"epoch {epoch}: {len(course.ids - unique)} samples missing"))
+        tally.findings.append(Finding(course.name, f"epoch {epoch}: {len(course.ids - unique)} samples "
+                                      "missing"))
 
 
 class Client:
     """One of the soak's clients, life after life."""
 
-    def __init__(self, settings: Settings, endpoint: str, tenant: Tenant, number: int, samples: int, seconds: float,
-                 seed: int, tally: Tally) -> None:
-        self.settings, self.endpoint, self.tenant, self.samples, self.tally = settings, endpoint, tenant, samples, tally
+    def __init__(self, settings: Settings, endpoint: str, tenant: Tenant, number: int, samples: int,
+                 seconds: float, seed: int, tally: Tally) -> None:
+        self.settings, self.endpoint, self.tenant, self.samples, self.tally = (settings, endpoint, tenant,
+            samples, tally)
         self.kind = KINDS[number % len(KINDS)]
         self.name = f"{self.kind}-{number}"
         self.random = random.Random(f"{seed}:{number}")
@@ -141,7 +147,8 @@ class Client:
         """A new job."""
         low, high = 0, self.samples
         if self.random.random() < 0.5 or self.kind == "short":
-            size = self.random.randrange(self.samples // 20, self.samples // (8 if self.kind == "short" else 2))
+            size = self.random.randrange(self.samples // 20,
+                                         self.samples // (8 if self.kind == "short" else 2))
             low = self.random.randrange(self.samples - size)
             high = low + size
         self.bounds = low, high
@@ -151,12 +158,14 @@ class Client:
         self.course_name = f"{self.name}-{len(self.courses)}"
         ranks = RANKS if self.kind == "ranks" else 1
         files = [self.tenant.folder / f"{self.course_name}-{rank}.ids" for rank in range(ranks)]
-        self.courses.append(Course(files, set(range(low, high)), self.course_name, self.kind not in ("killed",)))
+        self.courses.append(Course(files, set(range(low, high)), self.course_name,
+                                   self.kind not in ("killed",)))
         self.begin_life()
 
     def begin_life(self) -> None:
         course = self.courses[-1]
-        self.children = [Child(self.settings, f"{self.course_name}-{rank}-{self.lives}", self.tenant.command(self.command(rank, path)))
+        self.children = [Child(self.settings, f"{self.course_name}-{rank}-{self.lives}",
+                               self.tenant.command(self.command(rank, path)))
                          for rank, path in enumerate(course.files)]
         self.lives += 1
         self.tally.lives += 1
@@ -166,13 +175,15 @@ class Client:
 
     def command(self, rank: int, ids: Path) -> List[str]:
         low, high = self.bounds
-        common = ["--connect", self.endpoint, "--dataset", DATASET, "--batch", str(self.batch), "--subset", f"{low}:{high}",
-                  "--rate", f"{self.rate:.2f}", "--ids", str(ids), "--name", self.name,
+        common = ["--connect", self.endpoint, "--dataset", DATASET, "--batch", str(self.batch), "--subset",
+                  f"{low}:{high}", "--rate", f"{self.rate:.2f}", "--ids", str(ids), "--name", self.name,
                   "--epochs", "1" if self.kind == "short" else "1000000"]
         if self.kind == "python":
-            return [sys.executable, str(self.settings.root / "bench" / "demo" / "demo_python_job.py"), *common]
-        more = {"seeded": ["--seed", str(self.job_seed)], "inline": ["--inline"], "private": ["--order", "private"],
-                "listed": ["--order", "list", "--recipe", "eval"]}.get(self.kind, [])
+            return [sys.executable, str(self.settings.root / "bench" / "demo" / "demo_python_job.py"),
+                    *common]
+        more = {"seeded": ["--seed", str(self.job_seed)], "inline": ["--inline"],
+                "private": ["--order", "private"], "listed": ["--order", "list", "--recipe",
+                                                              "eval"]}.get(self.kind, [])
         if self.kind == "listed":
             common = [word for word in common if word not in ("--subset", f"{low}:{high}")]
             listed = ids.with_suffix(".list")

@@ -17,7 +17,8 @@ from soak_clients import Tenant
 
 CACHE_BYTES = 256 << 20
 WARM_PART = 0.25            # of the time, before which nothing is judged
-BLOCKS = 12                 # means of so many stretches are what a line is drawn through: neighbours in time are alike
+#  Means of so many stretches are what a line is drawn through: neighbours in time are alike
+BLOCKS = 12
 SURE = 3.0                  # standard errors
 MEMORY_MAY = 4 << 20         # that may be gained from the end of warming up to the end
 DESCRIPTORS_MAY = 16
@@ -34,8 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def make_settings(options: argparse.Namespace) -> Settings:
     """Of a server that uses the whole machine, in the directory, which gets a runtime folder."""
     (options.directory / "runtime").mkdir(mode=0o700)
-    return Settings(Path(__file__).resolve().parents[2], options.binary.resolve(), options.data, options.directory, CACHE_BYTES,
-                    os.cpu_count() or 1)
+    return Settings(Path(__file__).resolve().parents[2], options.binary.resolve(), options.data,
+                    options.directory, CACHE_BYTES, os.cpu_count() or 1)
 
 
 @dataclass(frozen=True)
@@ -83,8 +84,8 @@ class SoakServer(Child):
         self.folder = settings.directory / "server"
         self.endpoint = f"ipc://{self.folder}/server.sock"
         self._settings = settings
-        command = [str(settings.binary), "serve", "--dataset", f"{DATASET}={settings.data}", "--listen", self.endpoint,
-                   "--cache", str(settings.cache_bytes), "--workers", str(settings.workers)]
+        command = [str(settings.binary), "serve", "--dataset", f"{DATASET}={settings.data}", "--listen",
+                   self.endpoint, "--cache", str(settings.cache_bytes), "--workers", str(settings.workers)]
         self.folder.mkdir(mode=0o700)
         if is_supervised:
             command.append("--supervise")
@@ -101,7 +102,8 @@ class SoakServer(Child):
         os.chmod(self._settings.directory, 0o711)
         options = ["--group", str(group)]
         for tenant in tenants:
-            options += ["--tenant", f"{tenant.name}={tenant.uid}", "--tenant-datasets", f"{tenant.name}={DATASET}"]
+            options += ["--tenant", f"{tenant.name}={tenant.uid}", "--tenant-datasets",
+                        f"{tenant.name}={DATASET}"]
         return options
 
     def serving_pid(self) -> Optional[int]:
@@ -116,7 +118,8 @@ class SoakServer(Child):
 
     def status(self) -> Optional[Dict[str, Any]]:
         try:
-            done = subprocess.run([str(self._settings.binary), "status", "--connect", self.endpoint, "--json"],
+            done = subprocess.run([str(self._settings.binary), "status", "--connect", self.endpoint,
+                                   "--json"],
                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                   timeout=STATUS_TIMEOUT_S, check=True, env=environment(self._settings))
             found = json.loads(done.stdout)
@@ -140,8 +143,11 @@ class SoakServer(Child):
         if says is None:
             return None
         try:
-            rollup = dict(line.split()[:2] for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:])
-            own = int(rollup["Anonymous:"]) * 1024 - sum(int(says[key]) for key in ("cache_bytes", "raw_bytes", "outgoing_bytes"))
+            rollup = dict(line.split()[:2]
+                          for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:])
+            own = int(rollup["Anonymous:"]) * 1024 - sum(int(says[key])
+                                                         for key in ("cache_bytes", "raw_bytes",
+                                                             "outgoing_bytes"))
             status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
             shared = int(status["RssShmem"].split()[0]) * 1024
             descriptors = len(os.listdir(f"/proc/{pid}/fd"))

@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
-"""What a batch costs the process that trains: processor time of the Python client, all its threads, beside the least there can
-be, a bare pyzmq DEALER that receives as many messages of the same size and looks at them with np.frombuffer.
+"""What a batch costs the process that trains: processor time of the Python client, all its threads, beside
+the least there can be, a bare pyzmq DEALER that receives as many messages of the same size and looks at them
+with np.frombuffer.
 
     python3 bench/speed/client_bench.py [--bin build/release/bin] [--rounds 5] [--batches 400]
 
 Two cases, of each `tureen.Loader` and `tureen.torch.DataLoader`:
 
-    waiting     the batch is there when the loop asks for it; the loop pauses behind each (as one that computes on a GPU)
+    waiting     the batch is there when the loop asks for it; the loop pauses behind each (as one that
+                computes on a GPU)
     sleeping    the loop is faster than the server: it sleeps until the batch comes
 
-The bare receiver gets its messages at the rate that the loader had in the same round, and pauses as it does.  Everything
-is in one process but the server and the sender; rounds take turns, and ratios are made within a round.
+The bare receiver gets its messages at the rate that the loader had in the same round, and pauses as it does.
+Everything is in one process but the server and the sender; rounds take turns, and ratios are made within a
+round.
 """
 
 from __future__ import annotations
@@ -39,7 +42,8 @@ from PIL import Image                   # noqa: E402
 import tureen                           # noqa: E402
 
 BATCH = 64
-PAUSE_S = 0.008                         # behind a batch that was waiting: the server makes the next one meanwhile
+#  Behind a batch that was waiting: the server makes the next one meanwhile
+PAUSE_S = 0.008
 SLEPT_S = 0.001                         # who has the batch after this long did not wait for the server
 WARM = 20                               # batches before the clock starts
 GOALS = {"waiting": 5.0, "sleeping": 15.0}
@@ -60,13 +64,15 @@ def make_images(folder: Path, count: int) -> None:
     (folder / "class").mkdir(parents=True)
     for number in range(count):
         patches = generator.integers(0, 256, (24, 32, 3), np.uint8)
-        Image.fromarray(patches).resize((320, 240), Image.BICUBIC).save(folder / "class" / f"{number:04d}.jpg", quality=85)
+        Image.fromarray(patches).resize((320, 240), Image.BICUBIC).save(folder / "class"
+            / f"{number:04d}.jpg", quality=85)
 
 
 #   ---- the loaders
 
 def numpy_batches(endpoint: str, case: str) -> Iterator[Any]:
-    loader = tureen.Loader(endpoint, "bench", BATCH, pipeline=PIPELINES[case], order=ORDERS[case], name=f"numpy, {case}")
+    loader = tureen.Loader(endpoint, "bench", BATCH, pipeline=PIPELINES[case], order=ORDERS[case],
+                           name=f"numpy, {case}")
     with contextlib.closing(loader):
         for batch in loader:
             yield batch["image"], batch["label"]
@@ -74,8 +80,8 @@ def numpy_batches(endpoint: str, case: str) -> Iterator[Any]:
 
 def torch_batches(endpoint: str, case: str) -> Iterator[Any]:
     import tureen.torch
-    loader = tureen.torch.DataLoader("bench", BATCH, endpoint=endpoint, transform=PIPELINES[case], order=ORDERS[case],
-                                     name=f"torch, {case}")
+    loader = tureen.torch.DataLoader("bench", BATCH, endpoint=endpoint, transform=PIPELINES[case],
+                                     order=ORDERS[case], name=f"torch, {case}")
     with contextlib.closing(loader):
         yield from loader.infinite()
 
@@ -179,7 +185,8 @@ def run(folder: Path, options: argparse.Namespace) -> Dict[str, Dict[str, List[D
     try:
         bare = Bare(f"ipc://{folder}/bare.sock")
         try:
-            found: Dict[str, Dict[str, List[Dict[str, float]]]] = {name: {case: [] for case in GOALS} for name in LOADERS}
+            found: Dict[str, Dict[str, List[Dict[str, float]]]] = {name: {case: [] for case in GOALS}
+                for name in LOADERS}
             for number in range(options.rounds):
                 for name in LOADERS:
                     for case in GOALS:
@@ -210,26 +217,31 @@ def median(rounds: List[Dict[str, float]], key: str) -> float:
 
 def report(found: Dict[str, Dict[str, List[Dict[str, float]]]]) -> None:
     print("processor time a batch of the training process, all threads; medians of rounds")
-    print(f"{'':<26}{'case':<11}{'client':>10}{'bare':>10}{'ratio':>8}   {'of rounds':<16}{'a batch every':>14}{'slept for':>11}   goal")
+    print(f"{'':<26}{'case':<11}{'client':>10}{'bare':>10}{'ratio':>8}   "
+          f"{'of rounds':<16}{'a batch every':>14}{'slept for':>11}   goal")
     for name, cases in found.items():
         for case, rounds in cases.items():
             ratios = sorted(each["ratio"] for each in rounds)
             kept = "kept" if median(rounds, "ratio") <= GOALS[case] else "MISSED"
-            print(f"{name:<26}{case:<11}{median(rounds, 'loader_us'):7.0f} us{median(rounds, 'bare_us'):7.0f} us"
-                  f"{median(rounds, 'ratio'):8.2f}   {ratios[0]:5.2f} to {ratios[-1]:5.2f}  "
-                  f"{median(rounds, 'period_ms'):11.1f} ms{100 * median(rounds, 'slept'):9.0f} %   at most {GOALS[case]:.0f}: {kept}")
+            print(f"{name:<26}{case:<11}{median(rounds, 'loader_us'):7.0f} "
+                  f"us{median(rounds, 'bare_us'):7.0f} us{median(rounds, 'ratio'):8.2f}   {ratios[0]:5.2f} "
+                  f"to {ratios[-1]:5.2f}  {median(rounds, 'period_ms'):11.1f} "
+                  f"ms{100 * median(rounds, 'slept'):9.0f} %   at most {GOALS[case]:.0f}: {kept}")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="processor time that the Python client costs a training process")
-    parser.add_argument("--bin", type=Path, default=ROOT / "build" / "release" / "bin", help="where `tureen` is")
+    parser = argparse.ArgumentParser(description="processor time that the Python client costs a training "
+                                     "process")
+    parser.add_argument("--bin", type=Path, default=ROOT / "build" / "release" / "bin",
+                        help="where `tureen` is")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--batches", type=int, default=400, help="of each measurement")
     parser.add_argument("--images", type=int, default=256)
     parser.add_argument("--json", type=Path, metavar="FILE", help="writes all rounds there")
     options = parser.parse_args()
     if shutil.which("tureen", path=str(options.bin)) is None:
-        parser.error(f"no executable 'tureen' in {options.bin}: build it (sh scripts/build.sh release) or say --bin")
+        parser.error(f"no executable 'tureen' in {options.bin}: build it (sh scripts/build.sh release) or "
+                     "say --bin")
     folder = Path(tempfile.mkdtemp(prefix="tureen-bench-", dir="/tmp"))
     try:
         found = run(folder, options)

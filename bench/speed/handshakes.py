@@ -1,12 +1,14 @@
 """What peers that are let in nowhere cost one that is: handshakes on a tcp endpoint with keys.
 
-    TUREEN_BIN=build/release/bin python3 bench/speed/handshakes.py [--seconds 5] [--rounds 3] [--attackers 1] [--held 2000]
+    TUREEN_BIN=build/release/bin python3 bench/speed/handshakes.py [--seconds 5] [--rounds 3] [--attackers 1]
+    [--held 2000]
 
-A client takes batches through the socket (encrypted, the worst case) from a cache that holds all its data: alone; beside peers
-that begin handshakes as fast as they can, by replaying a HELLO that was true once (which costs them nothing, and the server a few
-operations on the curve); and beside peers that connect and say nothing.  Rounds of the three follow each other; the table has
-their medians.  Attackers run with nice 19 on the same machine: what they take of its processors the client has not; so the first lines
-say what a handshake costs the server, without a client: one that is only begun, and a whole one with a key that is not let in.
+A client takes batches through the socket (encrypted, the worst case) from a cache that holds all its data:
+alone; beside peers that begin handshakes as fast as they can, by replaying a HELLO that was true once (which
+costs them nothing, and the server a few operations on the curve); and beside peers that connect and say
+nothing.  Rounds of the three follow each other; the table has their medians.  Attackers run with nice 19 on
+the same machine: what they take of its processors the client has not; so the first lines say what a handshake
+costs the server, without a client: one that is only begun, and a whole one with a key that is not let in.
 """
 import argparse
 import json
@@ -94,7 +96,8 @@ class Bench:
         self.key = os.path.join(self.folder, "alice")
         data = os.path.join(self.folder, "train")
         harness.make_folder(data, 512)
-        for command in (["new", self.key], ["allow", self.keys, self.key, "--tenant", "operator", "--operator"]):
+        for command in (["new", self.key], ["allow", self.keys, self.key, "--tenant", "operator",
+                                            "--operator"]):
             assert harness.run("key", *command).returncode == 0
         self.port = harness.free_port()
         self.server = harness.Server({"train": data}, cache="256M", listen="tcp://127.0.0.1:%d" % self.port,
@@ -102,9 +105,9 @@ class Bench:
 
     def read(self):
         """Samples a second of a client for so many seconds; what the server was meanwhile."""
-        command = [harness.TUREEN, "read", "--connect", self.server.endpoint, "--key", self.key, "--server-key",
-                   os.path.join(self.keys, "server"), "--dataset", "train", "--recipe", "eval", "--batch", "64", "--inline",
-                   "--epochs", "0", "--json"]
+        command = [harness.TUREEN, "read", "--connect", self.server.endpoint, "--key", self.key,
+                   "--server-key", os.path.join(self.keys, "server"), "--dataset", "train", "--recipe",
+                   "eval", "--batch", "64", "--inline", "--epochs", "0", "--json"]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, universal_newlines=True)
         time.sleep(self.options.seconds)
         figures = process_figures(self.server.pid)
@@ -116,8 +119,8 @@ class Bench:
         return self.read() + (0,)
 
     def beside_hellos(self):
-        command = [sys.executable, "-B", os.path.abspath(__file__), "--attack", str(self.port), self.hello.hex(),
-                   str(self.options.seconds + 1)]
+        command = [sys.executable, "-B", os.path.abspath(__file__), "--attack", str(self.port),
+                   self.hello.hex(), str(self.options.seconds + 1)]
         attackers = [subprocess.Popen(command, stdout=subprocess.PIPE, universal_newlines=True)
                      for _ in range(self.options.attackers)]
         result = self.read()
@@ -152,8 +155,8 @@ class Bench:
     #   ---- what one costs
 
     def begin_only(self):
-        command = [sys.executable, "-B", os.path.abspath(__file__), "--attack", str(self.port), self.hello.hex(),
-                   str(self.options.seconds)]
+        command = [sys.executable, "-B", os.path.abspath(__file__), "--attack", str(self.port),
+                   self.hello.hex(), str(self.options.seconds)]
         return int(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
 
     def whole(self):
@@ -164,7 +167,8 @@ class Bench:
             dealers = []
             for _ in range(20):
                 dealer = context.socket(zmq.DEALER)
-                (dealer.curve_publickey, dealer.curve_secretkey), dealer.curve_serverkey = pair, self.server_key
+                (dealer.curve_publickey,
+                 dealer.curve_secretkey), dealer.curve_serverkey = pair, self.server_key
                 dealer.linger, dealer.reconnect_ivl = 0, -1
                 dealers.append((dealer, dealer.get_monitor_socket(zmq.EVENT_HANDSHAKE_FAILED_AUTH)))
                 dealer.connect(self.server.endpoint)
@@ -180,10 +184,12 @@ class Bench:
         before, _, _ = process_figures(self.server.pid)
         count = attack()
         cpu = process_figures(self.server.pid)[0] - before
-        print("a handshake, %s: %.2f ms of the server's CPU (%d of them)" % (name, 1000 * cpu / max(count, 1), count), flush=True)
+        print("a handshake, %s: %.2f ms of the server's CPU (%d of them)"
+              % (name, 1000 * cpu / max(count, 1), count), flush=True)
 
     def run(self):
-        kinds = [("alone", self.alone), ("handshakes", self.beside_hellos), ("silent peers", self.beside_silence)]
+        kinds = [("alone", self.alone), ("handshakes", self.beside_hellos),
+                 ("silent peers", self.beside_silence)]
         found = {name: [] for name, _ in kinds}
         with self.server:
             with open(os.path.join(self.keys, "server")) as file:
@@ -199,8 +205,10 @@ class Bench:
         print("%-14s %12s %14s %12s %10s" % ("", "samples/s", "handshakes/s", "descriptors", "RSS, MiB"))
         for name, rounds in found.items():
             middle = [statistics.median(values) for values in zip(*((speed, fds, rss, count)
-                                                                    for speed, (_, fds, rss), count in rounds))]
-            print("%-14s %12.0f %14s %12.0f %10.1f" % (name, middle[0], "%.0f" % middle[3] if name == "handshakes" else "",
+                                                                    for speed, (_, fds, rss),
+                                                                    count in rounds))]
+            print("%-14s %12.0f %14s %12.0f %10.1f" % (name, middle[0],
+                                                       "%.0f" % middle[3] if name == "handshakes" else "",
                                                        middle[1], middle[2]))
 
     def end(self):
@@ -210,7 +218,8 @@ class Bench:
 def main():
     if sys.argv[1:2] == ["--attack"]:
         return attack(int(sys.argv[2]), bytes.fromhex(sys.argv[3]), float(sys.argv[4]))
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--attackers", type=int, default=1)

@@ -1,4 +1,5 @@
-"""Ranks at the fake server: how a step is dealt, and what a rank lacks of the steps of another.  No sockets here."""
+"""Ranks at the fake server: how a step is dealt, and what a rank lacks of the steps of another.  No sockets
+here."""
 from __future__ import annotations
 
 import struct
@@ -27,7 +28,8 @@ class Waiting(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A step that a rank received, or an epoch's end: then `step` is None, and `place` says how many steps it had."""
+    """A step that a rank received, or an epoch's end: then `step` is None, and `place` says how many steps it
+    had."""
     epoch: int
     place: int                  # of the step in its epoch
     samples: int
@@ -58,7 +60,8 @@ def dealt(places: List[int], world_size: int) -> List[List[int]]:
 
 
 def recent_of(request: Dict[str, Any], id_frames: List[bytes]) -> List[Record]:
-    """What `recent` says, each record the next one after the one before, and the last one where `resume` is."""
+    """What `recent` says, each record the next one after the one before, and the last one where `resume`
+    is."""
     numbers: List[int] = []
     for kind, frame in zip(request.get("frames", []), id_frames):
         if kind == "recent":

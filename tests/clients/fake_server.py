@@ -1,21 +1,24 @@
 """A server for the client's tests: docs/protocol.md from the other side, in one thread, without any data.
 
-Sample `id` of job j has the label `id` and an image of one value, `pattern (id, epoch)`; so a test can tell for each
-array whether it still holds what was delivered.  Before a slot is written the server looks at what it may overwrite:
-a batch that is neither released nor free of `kept` makes it note a fault and write all the same what it had
-to write.  Everything that a client does wrong goes to `faults`; `check` raises if there are any.
+Sample `id` of job j has the label `id` and an image of one value, `pattern (id, epoch)`; so a test can tell
+for each array whether it still holds what was delivered.  Before a slot is written the server looks at what
+it may overwrite: a batch that is neither released nor free of `kept` makes it note a fault and write all the
+same what it had to write.  Everything that a client does wrong goes to `faults`; `check` raises if there are
+any.
 
 As the real one it fills the last free slot only when it knows that the batches in all others were consumed.
 
-Faults to be played are asked for from the test's thread with `do`: they run on the server's.  Or `hook` plays them: it is
-called, on the server's thread, at each step of a job ("join" with None, "joined", "token", "ring", "batch", "progress",
-"epoch_end", "leave", with the job), and may call `crash` (everything closes, and a server that knows nothing begins in its
-place), `crash (stay=True)` (none does), `restart` (the same, but in good order: every job is told) and `refuse`.
+Faults to be played are asked for from the test's thread with `do`: they run on the server's.  Or `hook` plays
+them: it is called, on the server's thread, at each step of a job ("join" with None, "joined", "token",
+"ring", "batch", "progress", "epoch_end", "leave", with the job), and may call `crash` (everything closes, and
+a server that knows nothing begins in its place), `crash (stay=True)` (none does), `restart` (the same, but in
+good order: every job is told) and `refuse`.
 
 What a JOIN says of where to go on is played too: `resume`, and what is "taken".
 
-Ranks (`world_size` in a JOIN; fake_ranks.py) are gathered and get their steps together, each as a Job of its own, which all
-have one number.  What a rank lacks of the furthest one's steps it gets from the `recent` frames of that one alone.
+Ranks (`world_size` in a JOIN; fake_ranks.py) are gathered and get their steps together, each as a Job of its
+own, which all have one number.  What a rank lacks of the furthest one's steps it gets from the `recent`
+frames of that one alone.
 """
 from __future__ import annotations
 
@@ -42,7 +45,8 @@ HEAD = struct.Struct("<4sBBHQQ")
 IMAGE = (4, 5, 3)
 IMAGE_BYTES = 60
 JOIN, INLINE, PROGRESS, LEAVE, STATUS, HEARTBEAT, EXPLAIN = 1, 2, 3, 4, 5, 6, 7
-JOINED, BATCH, EPOCH_END, ENDED, STATUS_REPLY, ERROR, NOTICE, EXPLAIN_REPLY = 129, 130, 131, 132, 133, 134, 135, 136
+JOINED, BATCH, EPOCH_END, ENDED, STATUS_REPLY, ERROR, NOTICE, EXPLAIN_REPLY = (129, 130, 131, 132, 133, 134,
+    135, 136)
 FINGERPRINT, DATA = "6d0c", "9e1f00aa12bc34de"
 
 
@@ -114,7 +118,8 @@ class Job:
         return held is None or held < self.released and not self.kept >> slot & 1
 
     def in_hand(self) -> int:
-        return sum(sequence < self.consumed and not self.may_write(slot) for slot, sequence in self.holds.items())
+        return sum(sequence < self.consumed and not self.may_write(slot) for slot,
+                   sequence in self.holds.items())
 
     def may_send(self) -> bool:
         """A batch of this epoch is left."""
@@ -137,7 +142,8 @@ class Job:
 def taken(id_frames: List[bytes]) -> Set[int]:
     assert all(frame[0] == 2 for frame in id_frames), "taken frames"
     words = b"".join(frame[8:] for frame in id_frames)
-    return {int(sample) for sample in np.flatnonzero(np.unpackbits(np.frombuffer(words, np.uint8), bitorder="little"))}
+    return {int(sample) for sample in np.flatnonzero(np.unpackbits(np.frombuffer(words, np.uint8),
+        bitorder="little"))}
 
 
 def chosen(form: List[str], id_frames: List[bytes], dataset_samples: int) -> List[int]:
@@ -161,9 +167,9 @@ class FakeServer:
 
     def __init__(self, samples: int = 100, *, offer_ring: bool = True, heartbeat_ms: int = 1000,
                  silent: bool = False, tcp: bool = False, secret: str = "", allowed: str = "") -> None:
-        """`tcp`: it listens on a port of 127.0.0.1, the same in all its lives.  `secret`: its CURVE key; "": it is open.
-        `allowed`: the one client's public key that it lets in (over ipc nobody's is, so nobody is); "": all.  Both may be
-        changed between two lives."""
+        """`tcp`: it listens on a port of 127.0.0.1, the same in all its lives.  `secret`: its CURVE key; "":
+        it is open. `allowed`: the one client's public key that it lets in (over ipc nobody's is, so nobody
+        is); "": all.  Both may be changed between two lives."""
         self.directory = tempfile.mkdtemp(prefix="tureen-fake-")
         self.endpoint = "tcp://127.0.0.1:*" if tcp else f"ipc://{self.directory}/server.sock"
         self.secret, self.allowed = secret, allowed
@@ -440,9 +446,11 @@ class FakeServer:
             jobs = [{"job": job.number, **self.status} for job in self.alive()]
             self._sent(peer, [pack_head(STATUS_REPLY, 0, tag), dump({"jobs": jobs, **self.told_status})])
             return
-        job = next((job for job in self.jobs.values() if job.number == number and job.peer == peer), self.jobs.get(number))
+        job = next((job for job in self.jobs.values() if job.number == number and job.peer == peer),
+                   self.jobs.get(number))
         if job is None or job.ended or job.peer != peer:
-            #  What crosses the end of a job on its way is nobody's fault; what comes after LEAVE is the client's.
+            #  What crosses the end of a job on its way is nobody's fault; what comes after LEAVE is the
+            #  client's.
             if self.lives == 1 and (job is None or job.peer != peer or job.left and kind != HEARTBEAT):
                 self.faults.append(f"kind {kind} for job {number}, which is not this connection's")
             self._refuse(peer, tag, "unknown_job", f"no job {number} on this connection")
@@ -499,8 +507,9 @@ class FakeServer:
             ring = {"path": self.told_ring_path, "token": job.token, "bytes": str(total)}
         answer = {
             "job": str(job.number), "samples": str(len(job.ids)), "dataset_samples": str(self.samples),
-            "classes": ["cat", "dog"], "batch_size": job.size, "slots": job.slots, "slot_bytes": str(job.slot_bytes),
-            "fields": [{"name": "image", "dtype": "uint8", "shape": list(IMAGE), "offset": "0",
+            "classes": ["cat", "dog"], "batch_size": job.size, "slots": job.slots,
+            "slot_bytes": str(job.slot_bytes), "fields": [{"name": "image", "dtype": "uint8",
+                                                           "shape": list(IMAGE), "offset": "0",
                         "sample_bytes": str(IMAGE_BYTES)},
                        {"name": "label", "dtype": "int64", "shape": [], "offset": str(job.label_offset),
                         "sample_bytes": "8"}],
@@ -527,10 +536,12 @@ class FakeServer:
         begin, epochs = begin_of(furthest.request), furthest.request.get("epochs")
         recent = recent_of(furthest.request, furthest.id_frames)
         lacks = [lacking(recent, begin_of(waiting.request), begin) for waiting in ranks]
-        if epochs is not None and all(begin_of(waiting.request)[0] == epochs for waiting in ranks) or None in lacks:
+        if epochs is not None and all(begin_of(waiting.request)[0] == epochs
+                                      for waiting in ranks) or None in lacks:
             code = "ranks_differ" if None in lacks else "bad_state"
             for waiting in ranks:
-                self._refuse(waiting.peer, waiting.tag, code, f"they begin at {[begin_of(rank.request) for rank in ranks]}")
+                self._refuse(waiting.peer, waiting.tag, code, "they begin at "
+                             f"{[begin_of(rank.request) for rank in ranks]}")
             return
         leader = Job(self._next_job, furthest.peer, furthest.request, furthest.id_frames, self.samples)
         if self.shuffled:
@@ -548,7 +559,8 @@ class FakeServer:
     def _tell_of_gatherings(self) -> None:
         """Those that wait hear of it, or that it was in vain; those that are gone are forgotten."""
         for name, gathering in self.gatherings.items():
-            over = any(time.monotonic() > waiting.since + waiting.request["gather"] for waiting in gathering.values())
+            over = any(time.monotonic() > waiting.since + waiting.request["gather"]
+                       for waiting in gathering.values())
             for rank, waiting in list(gathering.items()):
                 text = f"{len(gathering)} of {waiting.world_size} ranks of job {name!r} are here"
                 if over:
@@ -561,7 +573,8 @@ class FakeServer:
     def _take_explain(self, job: Job, tag: int, asked: Dict[str, str]) -> None:
         if int(asked["id"]) not in job.ids:
             self.send(job, [pack_head(ERROR, job.number, tag),
-                            dump({"error": "unknown_sample", "message": f"no batch holds sample {asked['id']}"})])
+                            dump({"error": "unknown_sample",
+                                  "message": f"no batch holds sample {asked['id']}"})])
         else:
             self.send(job, [pack_head(EXPLAIN_REPLY, job.number, tag), dump({**asked, "operations": []})])
 
@@ -615,14 +628,16 @@ class FakeServer:
             if record.step is None:
                 last = job.epochs is not None and record.epoch + 1 == job.epochs
                 self.send(job, [pack_head(EPOCH_END, job.number),
-                                struct.pack("<QQQII", record.epoch, record.samples, record.place, int(last), 0)])
+                                struct.pack("<QQQII", record.epoch, record.samples, record.place, int(last),
+                                            0)])
             else:
                 self._send_part(job, record.epoch, record.place, record.step, SLOT_NONE)
         job.lacks = []
 
     def send_batch(self, job: Job, slot: int) -> None:
         places = job.rest[job.at:job.at + job.size * job.world]
-        step = [[sample for sample in part if sample not in self.unreadable] for part in dealt(places, job.world)]
+        step = [[sample for sample in part if sample not in self.unreadable]
+                for part in dealt(places, job.world)]
         job.at += len(places)
         if not any(step):
             return                                      # all of them were unreadable

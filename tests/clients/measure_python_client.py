@@ -2,10 +2,12 @@
 
     python3 tests/clients/measure_python_client.py [ring|inline|state]
 
-`waiting` is the time of a next() for which a batch lay ready (the loop pauses before each), `flat out` the time for each
-batch of a loop that does nothing else: then mostly the fake server, which is Python too, is measured.
+`waiting` is the time of a next() for which a batch lay ready (the loop pauses before each), `flat out` the
+time for each batch of a loop that does nothing else: then mostly the fake server, which is Python too, is
+measured.
 
-`state`: what noting a batch costs, and what a state of half of 1.28 million samples costs and how large it is; no server.
+`state`: what noting a batch costs, and what a state of half of 1.28 million samples costs and how large it
+is; no server.
 """
 from __future__ import annotations
 
@@ -47,11 +49,12 @@ def spent_us(times: int, step: Callable[[], Any]) -> float:
 
 
 def measure_state() -> None:
-    request = Request(dataset="train", batch_size=64, epochs=None, drop_last=False, pipeline="train", order=None, slots=4,
-                      transport="auto", seed=None, name="", ids=None, subset=None)
-    joined = wire.Joined(1, SAMPLES, SAMPLES, None, 64, 4, 1, (), None, 7, "6d0c4f1e2a3b5c7d", "9e1f00aa12bc34de", "4b" * 16,
-                         False, [], 1000, 90000)
-    begin = State("train", joined.fingerprint, joined.data, SAMPLES, "shared", 7, 0, joined.run, 0, 0, 0, b"", None)
+    request = Request(dataset="train", batch_size=64, epochs=None, drop_last=False, pipeline="train",
+                      order=None, slots=4, transport="auto", seed=None, name="", ids=None, subset=None)
+    joined = wire.Joined(1, SAMPLES, SAMPLES, None, 64, 4, 1, (), None, 7, "6d0c4f1e2a3b5c7d",
+                         "9e1f00aa12bc34de", "4b" * 16, False, [], 1000, 90000)
+    begin = State("train", joined.fingerprint, joined.data, SAMPLES, "shared", 7, 0, joined.run, 0, 0, 0, b"",
+                  None)
     ledger = Ledger(request, begin, SAMPLES)
     order = np.random.default_rng(7).permutation(SAMPLES).astype(np.uint64)
     batches = [order[step * 64:step * 64 + 64] for step in range(SAMPLES // 128)]
@@ -63,9 +66,9 @@ def measure_state() -> None:
     making_us = spent_us(50, lambda: states.pack(ledger.state()))
     reading_us = spent_us(50, lambda: states.parse(state))
     request_us = spent_us(50, lambda: request.message(1, "", states.parse(state)))
-    print(f"state of {state['taken']['count']} of {SAMPLES} samples: {len(text) / 1024:.0f} KiB as JSON; state_dict "
-          f"{making_us / 1000:.2f} ms, load_state_dict {reading_us / 1000:.2f} ms, with the JOIN {request_us / 1000:.2f} ms; "
-          f"noting a batch of 64 {noting_us:.1f} us")
+    print(f"state of {state['taken']['count']} of {SAMPLES} samples: {len(text) / 1024:.0f} KiB as JSON; "
+          f"state_dict {making_us / 1000:.2f} ms, load_state_dict {reading_us / 1000:.2f} ms, with the JOIN "
+          f"{request_us / 1000:.2f} ms; noting a batch of 64 {noting_us:.1f} us")
 
 
 def main() -> None:

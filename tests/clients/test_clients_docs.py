@@ -1,8 +1,9 @@
 """The Python of docs/clients.md and of README.md, run against a real server, top to bottom in one session.
 
-Run by ctest (clients_docs), or by hand: TUREEN_BIN=build/release/bin python3 tests/clients/test_clients_docs.py.  A block behind a
-comment "not run: ..." is only compiled; one behind "run by 2 ranks" is run by processes of its own, with the environment that torchrun
-would give them.  Ends with 77 (a skip) where PyTorch is missing.  Where torchvision is, the blocks that import it are only compiled, and
+Run by ctest (clients_docs), or by hand: TUREEN_BIN=build/release/bin python3
+tests/clients/test_clients_docs.py.  A block behind a comment "not run: ..." is only compiled; one behind "run
+by 2 ranks" is run by processes of its own, with the environment that torchrun would give them.  Ends with 77
+(a skip) where PyTorch is missing.  Where torchvision is, the blocks that import it are only compiled, and
 others that call a transform on tensors get a stand-in, which sees to it that it is called with single images.
 """
 from __future__ import annotations
@@ -45,7 +46,8 @@ BLOCK = re.compile(r"(?:<!-- (not run: |run by )([^>]*)-->\n)?```python\n(.*?)``
 def blocks(text: str) -> Iterator[Tuple[int, int, str]]:
     """(line in the page; by how many ranks it is to be run, 1: here, 0: not at all; the code)"""
     for found in BLOCK.finditer(text):
-        ranks = 0 if found.group(1) == "not run: " else int(found.group(2).split()[0]) if found.group(1) else 1
+        ranks = (0 if found.group(1) == "not run: " else int(found.group(2).split()[0]) if found.group(1)
+                 else 1)
         yield text.count("\n", 0, found.start(3)) + 1, ranks, found.group(3)
 
 
@@ -65,9 +67,10 @@ def names(folder: str) -> Dict[str, Any]:
     model = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(3, 2))
     return {"torch": torch, "device": "cpu", "model": model, "loss_function": torch.nn.CrossEntropyLoss(),
             "optimizer": torch.optim.SGD(model.parameters(), 0.1), "step": lambda images, labels: None,
-            "checkpoint": f"{folder}/checkpoint.pt", "train_folder": f"{folder}/train", "val_folder": f"{folder}/val",
-            "print": lambda *_: None,
-            "torchvision": torchvision or types.SimpleNamespace(transforms=types.SimpleNamespace(RandAugment=StandIn))}
+            "checkpoint": f"{folder}/checkpoint.pt", "train_folder": f"{folder}/train",
+            "val_folder": f"{folder}/val", "print": lambda *_: None,
+            "torchvision": torchvision
+            or types.SimpleNamespace(transforms=types.SimpleNamespace(RandAugment=StandIn))}
 
 
 def be_a_rank(path: str, line: str, folder: str) -> None:
@@ -90,7 +93,8 @@ class Docs(unittest.TestCase):
         self.folder = tempfile.mkdtemp(prefix="tu-", dir="/tmp")
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
         os.makedirs(f"{self.folder}/run", mode=0o700)
-        patch = mock.patch.dict(os.environ, TUREEN_SERVER=TUREEN, TMPDIR=self.folder, XDG_RUNTIME_DIR=f"{self.folder}/run")
+        patch = mock.patch.dict(os.environ, TUREEN_SERVER=TUREEN, TMPDIR=self.folder,
+                                XDG_RUNTIME_DIR=f"{self.folder}/run")
         patch.start()
         self.addCleanup(patch.stop)
         os.environ.pop("TUREEN_ENDPOINT", None)
@@ -105,9 +109,10 @@ class Docs(unittest.TestCase):
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         processes = [subprocess.Popen(
-            [sys.executable, "-B", __file__, "rank", str(path), str(line), self.folder], stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, env={
-                **os.environ, "RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)})
+            [sys.executable, "-B", __file__, "rank", str(path), str(line), self.folder],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={
+                **os.environ, "RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": str(port)})
             for rank in range(ranks)]
         try:
             for process in processes:
@@ -121,7 +126,8 @@ class Docs(unittest.TestCase):
     def run_page(self, path: Path, least: int) -> None:
         ran, known = 0, names(self.folder)
         text = path.read_text(encoding="utf-8")
-        self.assertEqual(text.count("```python"), len(list(blocks(text))), "a block that the test does not find")
+        self.assertEqual(text.count("```python"), len(list(blocks(text))),
+                         "a block that the test does not find")
         for line, ranks, code in blocks(text):
             compiled = compile("\n" * (line - 1) + code, str(path), "exec")
             if ranks > 1:

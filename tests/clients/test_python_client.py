@@ -1,6 +1,7 @@
 """The Python client against a fake server: what it delivers, what it gives back, what it leaves behind.
 
-Run by ctest (python_client), or by hand from anywhere: python3 tests/clients/test_python_client.py [-v] [NAME]
+Run by ctest (python_client), or by hand from anywhere: python3 tests/clients/test_python_client.py [-v]
+[NAME]
 """
 from __future__ import annotations
 
@@ -78,7 +79,8 @@ class Golden(unittest.TestCase):
     """The checked-in frames: what the generator writes, what the client sends, what it reads."""
 
     def test_files_are_what_the_generator_writes(self) -> None:
-        done = subprocess.run([sys.executable, str(GOLDEN / "generate.py"), "--check"], stderr=subprocess.PIPE)
+        done = subprocess.run([sys.executable, str(GOLDEN / "generate.py"), "--check"],
+                              stderr=subprocess.PIPE)
         self.assertEqual(done.returncode, 0, done.stderr.decode())
 
     def test_client_to_server_byte_for_byte(self) -> None:
@@ -87,7 +89,8 @@ class Golden(unittest.TestCase):
         lists = [wire.pack_ids(wire.IDS_LIST, ids) for ids in ([5, 3, 3, 2999], [0, 5])]
         base = {"dataset": "train", "batch_size": 64, "epochs": 2, "drop_last": False, "pipeline": "train",
                 "order": "shared", "slots": 4, "transport": "auto", "seed": "7", "name": "trial-3"}
-        scattered = {**base, "seed": str(2**64 - 1), "pipeline": "eval", "drop_last": True, "frames": ["subset"]}
+        scattered = {**base, "seed": str(2**64 - 1), "pipeline": "eval", "drop_last": True,
+                     "frames": ["subset"]}
         listed = {**base, "batch_size": 2, "epochs": None, "order": "list", "transport": "inline",
                   "pipeline": [{"op": "center_crop", "size": [224, 224]}], "frames": ["list", "list"]}
         pooled = {**base, "order": "seeded", "pool": 4096}
@@ -117,8 +120,8 @@ class Golden(unittest.TestCase):
             scattered = request(subset=[0, 63, 64, 127, 129], seed=2**64 - 1, pipeline="eval", drop_last=True)
             self.assertEqual(scattered.message(2), golden("join_words"))
         with mock.patch("tureen.wire.ID_FRAME_NUMBERS_MAX", 4):
-            listed = request(ids=[5, 3, 3, 2999, 0, 5], batch_size=2, epochs=None, order="list", transport="inline",
-                             pipeline=[{"op": "center_crop", "size": [224, 224]}])
+            listed = request(ids=[5, 3, 3, 2999, 0, 5], batch_size=2, epochs=None, order="list",
+                             transport="inline", pipeline=[{"op": "center_crop", "size": [224, 224]}])
             self.assertEqual(listed.message(3), golden("join_list"))
         self.assertEqual(request(order="seeded").message(7), golden("join_seeded"))
         self.assertEqual(request(order="seeded", pool=4096).message(9), golden("join_pool"))
@@ -127,7 +130,8 @@ class Golden(unittest.TestCase):
     def test_an_order_that_is_not_said_is_left_to_the_server(self) -> None:
         for seed, order in ((7, None), (None, None), (None, "seeded"), (7, "shared")):
             said = json.loads(request(seed=seed, order=order).message(1)[1])
-            self.assertEqual((said.get("order"), said.get("seed")), (order, None if seed is None else str(seed)))
+            self.assertEqual((said.get("order"), said.get("seed")),
+                             (order, None if seed is None else str(seed)))
 
     def test_server_to_client(self) -> None:
         self.assertEqual(wire.parse_head(golden("joined")[0]), (wire.JOINED, 5, 1, 1))
@@ -146,11 +150,13 @@ class Golden(unittest.TestCase):
         self.assertEqual(arrays["image"].tolist(), np.arange(24).reshape(2, 2, 2, 3).tolist())
         self.assertEqual(arrays["label"].tolist(), [1, -2])
         self.assertEqual(wire.parse_epoch_end(golden("epoch_end")[1]), (1, 2019, 32, 1))
-        self.assertEqual(wire.parse_reason(golden("ended")[1], "reason", "ENDED"), ("left", "the client left"))
+        self.assertEqual(wire.parse_reason(golden("ended")[1], "reason", "ENDED"),
+                         ("left", "the client left"))
         self.assertEqual(wire.parse_reason(golden("ended_stopping")[1], "reason", "ENDED")[0], "stopping")
         self.assertEqual(wire.parse_json(golden("status_reply")[1])["version"], "0.1.0")
         self.assertEqual(wire.parse_reason(golden("error")[1], "error", "ERROR")[0], "unknown_dataset")
-        for name, kind, tag in (("batch", 130, 0), ("batch_inline", 130, 0), ("epoch_end", 131, 0), ("ended", 132, 4),
+        for name, kind, tag in (("batch", 130, 0), ("batch_inline", 130, 0), ("epoch_end", 131, 0),
+                                ("ended", 132, 4),
                                 ("status_reply", 133, 6), ("error", 134, 1), ("heartbeat", 6, 0)):
             head = wire.parse_head(golden(name)[0])
             self.assertEqual(head and (head.kind, head.tag), (kind, tag), name)
@@ -163,8 +169,8 @@ class Golden(unittest.TestCase):
             self.assertEqual(field.dtype, np.dtype({"bfloat16": "uint16"}.get(field.told, field.told)))
             self.assertEqual(field.sample_bytes, int(np.prod(field.shape)) * field.dtype.itemsize)
         self.assertEqual(sorted({field.told for field in joined.fields}),
-                         ["bfloat16", "bool", "float16", "float32", "float64", "int16", "int32", "int64", "int8", "uint16",
-                          "uint32", "uint64", "uint8"])
+                         ["bfloat16", "bool", "float16", "float32", "float64", "int16", "int32", "int64",
+                          "int8", "uint16", "uint32", "uint64", "uint8"])
         from tureen.batch import views
         slot = np.arange(joined.slot_bytes, dtype=np.uint64).astype(np.uint8)
         arrays = views(joined, slot, 2)
@@ -175,11 +181,12 @@ class Golden(unittest.TestCase):
             self.assertEqual(array.tobytes(), slot[begin:begin + 2 * field.sample_bytes].tobytes())
 
     def test_damaged_frames_raise_protocol_error_only(self) -> None:
-        """Every prefix, and a thousand damaged copies, of each foreign frame: read, refused, never another exception."""
+        """Every prefix, and a thousand damaged copies, of each foreign frame: read, refused, never another
+        exception."""
         chance = random.Random(SEED)
         parsers: Dict[str, Callable[[bytes], Any]] = {
-            "joined": wire.parse_joined, "joined_inline": wire.parse_joined, "joined_fields": wire.parse_joined,
-            "batch": wire.parse_batch_head,
+            "joined": wire.parse_joined, "joined_inline": wire.parse_joined,
+            "joined_fields": wire.parse_joined, "batch": wire.parse_batch_head,
             "epoch_end": wire.parse_epoch_end, "status_reply": wire.parse_json,
             "error": lambda frame: wire.parse_reason(frame, "error", "ERROR")}
         for name, parse in parsers.items():
@@ -201,7 +208,8 @@ class Golden(unittest.TestCase):
 
 class SlotBook(unittest.TestCase):
     def test_progress_frees_exactly_what_came_back(self) -> None:
-        """Against a dumb model: the protocol's reading of (released, kept) gives the slots that are really free."""
+        """Against a dumb model: the protocol's reading of (released, kept) gives the slots that are really
+        free."""
         for seed in range(SEED, SEED + 200):
             chance = random.Random(seed)
             count = chance.randint(3, 6)
@@ -250,8 +258,10 @@ class SlotBook(unittest.TestCase):
 class Arguments(unittest.TestCase):
     def test_what_no_server_could_accept(self) -> None:
         cases: List[Dict[str, Any]] = [
-            {"batch_size": 0}, {"batch_size": 65537}, {"batch_size": 1.5}, {"batch_size": True}, {"epochs": 0},
-            {"slots": 2}, {"slots": 65}, {"order": "sorted"}, {"transport": "ring"}, {"seed": -1}, {"seed": 2**64},
+            {"batch_size": 0}, {"batch_size": 65537}, {"batch_size": 1.5}, {"batch_size": True},
+            {"epochs": 0},
+            {"slots": 2}, {"slots": 65}, {"order": "sorted"}, {"transport": "ring"}, {"seed": -1},
+            {"seed": 2**64},
             {"dataset": 7}, {"name": "x" * 65}, {"subset": (5, 5)}, {"subset": []}, {"subset": [-1, 2]},
             {"subset": [0.5]}, {"ids": [1]}, {"ids": [], "order": "list"}, {"ids": [-1], "order": "list"},
             {"ids": [[1], [2]], "order": "list"}, {"ids": [1], "order": "list", "subset": (0, 5)},
@@ -287,8 +297,8 @@ class Arguments(unittest.TestCase):
         mask = np.zeros(40, bool)
         mask[10:20] = True
         wanted = wire.pack_ids(wire.IDS_RANGES, [10, 20])
-        for subset in (range(10, 20), (10, 20), list(range(19, 9, -1)), np.arange(10, 20, dtype=np.int32), mask,
-                       mask.tolist(), mask[:20], [False] * 10 + [True] * 10,
+        for subset in (range(10, 20), (10, 20), list(range(19, 9, -1)), np.arange(10, 20, dtype=np.int32),
+                       mask, mask.tolist(), mask[:20], [False] * 10 + [True] * 10,
                        [np.uint64(sample) for sample in range(10, 20)]):
             self.assertEqual(request(subset=subset).message(1)[2], wanted, subset)
         self.assertEqual(request(subset=range(0, 6, 2)).message(1)[2],
@@ -310,8 +320,10 @@ class Arguments(unittest.TestCase):
             for environment, wanted in (
                     ({"TUREEN_ENDPOINT": "tcp://h:1", "XDG_RUNTIME_DIR": directory}, "tcp://h:1"),
                     ({"XDG_RUNTIME_DIR": directory}, f"ipc://{directory}/tureen/server.sock"),
-                    ({"XDG_RUNTIME_DIR": directory + "/none"}, f"ipc:///tmp/tureen-{os.getuid()}/server.sock"),
-                    ({"XDG_RUNTIME_DIR": directory + "/file"}, f"ipc:///tmp/tureen-{os.getuid()}/server.sock"),
+                    ({"XDG_RUNTIME_DIR": directory + "/none"},
+                     f"ipc:///tmp/tureen-{os.getuid()}/server.sock"),
+                    ({"XDG_RUNTIME_DIR": directory + "/file"},
+                     f"ipc:///tmp/tureen-{os.getuid()}/server.sock"),
                     ({"XDG_RUNTIME_DIR": "relative"}, f"ipc:///tmp/tureen-{os.getuid()}/server.sock"),
                     ({}, f"ipc:///tmp/tureen-{os.getuid()}/server.sock")):
                 with mock.patch.dict(os.environ, environment, clear=True):
@@ -424,14 +436,16 @@ class Delivery:
 
     def test_subset_list_and_drop_last(self: Any) -> None:
         server = self.fake()
-        loader = tureen.Loader(server.endpoint, batch_size=8, epochs=1, subset=[*range(30, 40), 5], drop_last=True)
+        loader = tureen.Loader(server.endpoint, batch_size=8, epochs=1, subset=[*range(30, 40), 5],
+                               drop_last=True)
         self.assertEqual((loader.samples, len(loader)), (11, 1))
         self.assertEqual([batch.ids.tolist() for batch in loader], [[5, *range(30, 37)]])
         listed = tureen.Loader(server.endpoint, batch_size=2, epochs=1, order="list", ids=[7, 7, 3])
         self.assertEqual([batch.ids.tolist() for batch in listed], [[7, 7], [3]])
 
     def test_list_of_all_batches(self: Any) -> None:
-        """More batches than slots, all kept: each stays as it was, and one warning says that they are copied."""
+        """More batches than slots, all kept: each stays as it was, and one warning says that they are
+        copied."""
         server = self.fake()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -590,7 +604,8 @@ class Delivery:
             iter(loader)
 
     def test_server_stops(self: Any) -> None:
-        """What was delivered is handed out and stays readable; then it is said that the server stopped, each time."""
+        """What was delivered is handed out and stays readable; then it is said that the server stopped, each
+        time."""
         server = self.fake()
         iterator = iter(tureen.Loader(server.endpoint, batch_size=8, rejoin=0))
         held = next(iterator)
@@ -635,7 +650,8 @@ class Delivery:
         job = server.job()
 
         def order() -> None:
-            for frames in ([b""], [b"garbage"], [b"TURN"], [b"\xff" * 24], [pack_head(200, job.number), b"new"],
+            for frames in ([b""], [b"garbage"], [b"TURN"], [b"\xff" * 24],
+                           [pack_head(200, job.number), b"new"],
                            [pack_head(BATCH, job.number + 1)], [pack_head(EPOCH_END, 0), b"x"],
                            [pack_head(BATCH, 2**64 - 1), b"", b""], [pack_head(HEARTBEAT, job.number)],
                            [pack_head(129, job.number), b"not even JSON"]):
@@ -686,7 +702,8 @@ class Delivery:
         server.paused = True
         iterator = iter(tureen.Loader(server.endpoint, batch_size=8))
         job = server.job()
-        server.do(lambda: server.send(job, [pack_head(134, 0, 0), dump({"error": "bad_request", "message": "no"})]))
+        server.do(lambda: server.send(job, [pack_head(134, 0, 0),
+                                            dump({"error": "bad_request", "message": "no"})]))
         with self.assertRaises(tureen.RequestRefused):
             next(iterator)
 
@@ -735,8 +752,8 @@ class Delivery:
     def test_forked_child_does_not_hide_a_death(self: Any) -> None:
         """A process is killed whose forked child lives on: the server notices at once."""
         server = self.fake(heartbeat_ms=100)
-        process = self.script(f"iterator = iter(tureen.Loader({server.endpoint!r}, batch_size=8)); next(iterator)\n"
-                              "child = os.fork()\n"
+        process = self.script(f"iterator = iter(tureen.Loader({server.endpoint!r}, batch_size=8)); "
+                              "next(iterator)\nchild = os.fork()\n"
                               "if child == 0: os.close(1); os.close(2); time.sleep(200); os._exit(0)\n"
                               "print(child, flush=True); time.sleep(200)")
         assert process.stdout is not None and process.stderr is not None
@@ -763,14 +780,15 @@ class Delivery:
 
     def script(self: Any, text: str) -> subprocess.Popen[bytes]:
         start = f"import sys; sys.path.insert(0, {str(PACKAGE)!r}); import tureen, os, time, threading\n"
-        return subprocess.Popen([sys.executable, "-c", start + text], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        return subprocess.Popen([sys.executable, "-c", start + text], stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE)
 
     def test_interpreter_exit(self: Any) -> None:
         """With an iterator and a view held by a global: the process ends at once and without a word."""
         server = self.fake()
         process = self.script(f"loader = tureen.Loader({server.endpoint!r}, batch_size=8)\n"
-                              "iterator = iter(loader); kept = next(iterator); gone = next(iterator); del gone\n"
-                              "print(len(kept))")
+                              "iterator = iter(loader); kept = next(iterator); gone = next(iterator); del "
+                              "gone\nprint(len(kept))")
         out, err = process.communicate(timeout=50)
         self.assertEqual((process.returncode, out, err), (0, b"8\n", b""))
         until(lambda: server.job().ended, "the job's end")
@@ -794,7 +812,8 @@ class Ring(Delivery, Tidy):
     ring = True
 
     def test_views_live_while_any_is_held(self) -> None:
-        """A slice, a reshape, a memoryview, a frombuffer of a batch that is gone itself: each keeps its slot."""
+        """A slice, a reshape, a memoryview, a frombuffer of a batch that is gone itself: each keeps its
+        slot."""
         server = self.server()
         derivations: List[Callable[[tureen.Batch], Any]] = [
             lambda batch: batch["image"][2:5, 1:],
@@ -851,7 +870,8 @@ class Ring(Delivery, Tidy):
         until(lambda: server.job().kept == 0)
 
     def test_random_keeping(self) -> None:
-        """Batches kept and dropped in any order, slots of any number: whatever is held is what was delivered."""
+        """Batches kept and dropped in any order, slots of any number: whatever is held is what was
+        delivered."""
         server = self.server(1000)
         for seed in range(SEED, SEED + 6):
             chance = random.Random(seed)
@@ -932,7 +952,8 @@ class Ring(Delivery, Tidy):
 
         def interrupt(*_: Any) -> None:
             raise KeyboardInterrupt
-        places = ["tureen.iterator.Batch", "tureen.slots.Slots.lend", "tureen.course.Ledger.note", "tureen.slots.Slots.is_lent"]
+        places = ["tureen.iterator.Batch", "tureen.slots.Slots.lend", "tureen.course.Ledger.note",
+                  "tureen.slots.Slots.is_lent"]
         for sequence in range(30):
             for place in places:
                 with mock.patch(place, interrupt), self.assertRaises(KeyboardInterrupt):
@@ -975,8 +996,8 @@ class Ring(Delivery, Tidy):
         self.assertEqual(seen, [divmod(place, 50) for place in range(300)], f"{interrupts} interrupts")
 
     def test_left_while_a_batch_is_made(self) -> None:
-        """By another thread, right before the batch is there for it to forget, or right behind: the loop is told, and nothing of
-        the batch is held."""
+        """By another thread, right before the batch is there for it to forget, or right behind: the loop is
+        told, and nothing of the batch is held."""
         for before in (True, False):
             server = self.server()
             loader = tureen.Loader(server.endpoint, batch_size=8)
@@ -1034,7 +1055,8 @@ class Ring(Delivery, Tidy):
         """A descriptor without the promised bytes would be SIGBUS one day."""
         server = self.server()
         take = ring.take
-        with mock.patch("tureen.ring.take", lambda offer, **how: take(offer._replace(bytes=offer.bytes * 2), **how)):
+        with mock.patch("tureen.ring.take", lambda offer,
+                        **how: take(offer._replace(bytes=offer.bytes * 2), **how)):
             with self.assertRaisesRegex(tureen.ProtocolError, "bytes instead of"):
                 iter(tureen.Loader(server.endpoint, batch_size=50, epochs=1))
 
@@ -1061,7 +1083,8 @@ class Inline(Delivery, Tidy):
 
     def test_inline_on_request(self) -> None:
         server = self.server()
-        self.assertEqual(len(list(tureen.Loader(server.endpoint, batch_size=50, epochs=1, transport="inline"))), 2)
+        self.assertEqual(len(list(tureen.Loader(server.endpoint, batch_size=50, epochs=1,
+                                                transport="inline"))), 2)
         self.assertTrue(server.job().inline)
 
 
@@ -1105,7 +1128,8 @@ class Meeting(Tidy):
 
     def test_joined_that_makes_no_sense(self) -> None:
         changes: List[Dict[str, Any]] = [
-            {"job": "x"}, {"slots": 65}, {"slot_bytes": "64"}, {"fields": []}, {"fields": [{"name": "image"}]},
+            {"job": "x"}, {"slots": 65}, {"slot_bytes": "64"}, {"fields": []},
+            {"fields": [{"name": "image"}]},
             {"fields": [{"name": "i", "dtype": "object", "shape": [], "offset": "0", "sample_bytes": "8"}]},
             {"fields": [{"name": "i", "dtype": ",int8", "shape": [], "offset": "0", "sample_bytes": "1"}]},
             {"fields": [{"name": "i", "dtype": "uint8", "shape": [2], "offset": "0", "sample_bytes": "3"}]},
@@ -1123,7 +1147,8 @@ class Meeting(Tidy):
     def test_scattered_subset_goes_as_bits(self) -> None:
         """Too many ranges for a frame."""
         server = self.server(150000)
-        loader = tureen.Loader(server.endpoint, batch_size=50000, epochs=1, subset=range(1, 150000, 2), slots=3)
+        loader = tureen.Loader(server.endpoint, batch_size=50000, epochs=1, subset=range(1, 150000, 2),
+                               slots=3)
         self.assertEqual(loader.samples, 75000)
         ids = np.concatenate([batch.ids for batch in loader])
         self.assertTrue((ids == np.arange(1, 150000, 2)).all())

@@ -1,7 +1,9 @@
-"""The Python client's first join, and servers that die before they have answered it, that are ending, or that are just starting:
-they are looked for as those of running jobs are.  What a server refuses is refused, before and after.
+"""The Python client's first join, and servers that die before they have answered it, that are ending, or that
+are just starting: they are looked for as those of running jobs are.  What a server refuses is refused, before
+and after.
 
-Run by ctest (python_first_join), or by hand from anywhere: python3 tests/clients/test_python_first_join.py [-v] [NAME]
+Run by ctest (python_first_join), or by hand from anywhere: python3 tests/clients/test_python_first_join.py
+[-v] [NAME]
 """
 from __future__ import annotations
 
@@ -63,15 +65,19 @@ class FirstJoin(Gone):
     def test_in_vain(self) -> None:
         server = self.fake()
         server.hook = lambda at, job: server.crash(stay=True)
-        with self.assertRaisesRegex(tureen.NoServer, r"went away before it answered; it was looked for during 0.3 s \(rejoin\), "
+        with self.assertRaisesRegex(tureen.NoServer, r"went away before it answered; it was looked for "
+                                    r"during 0.3 s \(rejoin\), "
                                     "and it did not come back. Start it, or give"):
             iter(self.loader(server, rejoin=0.3))
 
     def test_refused(self) -> None:
-        """An answer with a reason is the end, whatever was before it, unless the server is ending or has no room yet."""
+        """An answer with a reason is the end, whatever was before it, unless the server is ending or has no
+        room yet."""
         with mock.patch.object(connection, "_BUSY_S", (0.01, 0.01, 0.02, 0.02)):
-            for code, passes in (("unknown_dataset", False), ("bad_request", False), ("budget", False), ("ranks_missing", False),
-                                 ("version", False), ("job_taken", False), ("forbidden", False), ("revoked", False),
+            for code, passes in (("unknown_dataset", False), ("bad_request", False), ("budget", False),
+                                 ("ranks_missing", False),
+                                 ("version", False), ("job_taken", False), ("forbidden", False),
+                                 ("revoked", False),
                                  ("stopping", True), ("busy", True)):
                 for deaths in (0, 1):
                     with self.subTest(code=code, deaths=deaths):
@@ -104,16 +110,19 @@ class FirstJoin(Gone):
     def test_what_is_told(self) -> None:
         server = self.fake()
         dies_at(server, "join", 1)
-        with mock.patch.object(logging.getLogger("tureen"), "disabled", False), self.assertLogs("tureen", "INFO") as logs:
+        with mock.patch.object(logging.getLogger("tureen"), "disabled", False), self.assertLogs("tureen",
+                "INFO") as logs:
             self.run_through(self.loader(server, rejoin=77))
-        self.assertRegex(logs.output[0], "WARNING.*went away before it answered; it is looked for during 77 s")
+        self.assertRegex(logs.output[0],
+                         "WARNING.*went away before it answered; it is looked for during 77 s")
         self.assertRegex(logs.output[-1], "WARNING.*is back after .*: the job begins")
 
     def test_left_meanwhile(self) -> None:
         """Closed from another thread while the server is looked for."""
         server = self.fake()
         server.hook = lambda at, job: server.crash(stay=True)
-        joining = threading.Thread(target=lambda: self.assertRaises(tureen.LoaderClosed, iter, self.loader(server)))
+        joining = threading.Thread(target=lambda: self.assertRaises(tureen.LoaderClosed, iter,
+            self.loader(server)))
         joining.start()
         until(lambda: any(one._search for one in list(connection._live)), "the search")
         for one in list(connection._live):
@@ -129,7 +138,8 @@ class Late(Gone):
     """The ring is not handed over, as where a server is very slow."""
 
     def test_not_handed_over(self) -> None:
-        """The server may do so yet, and takes the socket's end for the client's: INLINE would be wrong now."""
+        """The server may do so yet, and takes the socket's end for the client's: INLINE would be wrong
+        now."""
         server = self.fake()
         server.mute_tokens = 2
         self.assert_whole(self.run_through(self.loader(server, timeout=0.5)))
@@ -199,15 +209,19 @@ class Starting(Tidy):
 
     def test_in_vain(self) -> None:
         self.call("tureen")
-        with self.assertRaisesRegex(tureen.NoServer, f"starting: process {os.getpid()} .*looked for during 0.3 s"):
+        with self.assertRaisesRegex(tureen.NoServer, f"starting: process {os.getpid()} .*looked for during "
+                                    "0.3 s"):
             iter(self.loader(rejoin=0.3))
-        with self.assertRaisesRegex(tureen.NoServer, "no server answers.*has locked it and does not listen yet"):
+        with self.assertRaisesRegex(tureen.NoServer, "no server answers.*has locked it and does not listen "
+                                    "yet"):
             iter(self.loader(rejoin=0))
 
     def test_its_supervisor_lives(self) -> None:
         self.call("tureen")
-        for text, says in ((f"99999999 {os.getpid()}", f"has died, and process {os.getpid()} starts it again"),
-                           (f"99999999 {os.getppid()}", "there is no such socket"), ("99999999", "there is no such socket")):
+        for text, says in ((f"99999999 {os.getpid()}",
+                            f"has died, and process {os.getpid()} starts it again"),
+                           (f"99999999 {os.getppid()}", "there is no such socket"),
+                           ("99999999", "there is no such socket")):
             self.lock(text)
             with self.assertRaisesRegex(tureen.NoServer, says):
                 iter(self.loader(rejoin=0.3))

@@ -1,5 +1,5 @@
-"""The Python client, servers with keys and servers without: who is let in, that who is not learns why at once, and that no
-secret is ever shown.  And `tureen status`, as a tenant and as an operator sees it.
+"""The Python client, servers with keys and servers without: who is let in, that who is not learns why at
+once, and that no secret is ever shown.  And `tureen status`, as a tenant and as an operator sees it.
 
 Run by ctest (python_keys), or by hand from anywhere: python3 tests/clients/test_python_keys.py [-v] [NAME]
 """
@@ -31,7 +31,8 @@ from fake_server import FakeServer
 from tureen import connection, keys
 from tureen.keys import KeyPaths, Keys
 
-TUREEN = os.path.join(os.environ.get("TUREEN_BIN", str(HERE.parent.parent / "build" / "release" / "bin")), "tureen")
+TUREEN = os.path.join(os.environ.get("TUREEN_BIN", str(HERE.parent.parent / "build" / "release" / "bin")),
+                      "tureen")
 
 
 class Pair:
@@ -54,8 +55,9 @@ class Pair:
 
 
 class Greeter:
-    """Says that it lets in only keys, and does not hang up.  A real server does as soon as it has seen that a client has none: on a
-    busy machine nearly always before that client has read why, which then says what else it may be."""
+    """Says that it lets in only keys, and does not hang up.  A real server does as soon as it has seen that a
+    client has none: on a busy machine nearly always before that client has read why, which then says what
+    else it may be."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -71,7 +73,8 @@ class Greeter:
             self._streams.append(stream)
             if self._closing:
                 return
-            stream.sendall(b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"CURVE".ljust(20, b"\0") + b"\1" + bytes(31))
+            stream.sendall(b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"CURVE".ljust(20, b"\0") + b"\1"
+                           + bytes(31))
 
     def close(self) -> None:
         self._closing = True
@@ -104,7 +107,8 @@ class Case(Gone):
         return self.fake(**arguments)
 
     def loader(self, server: FakeServer, **how: Any) -> tureen.Loader:
-        return super().loader(server, **{"key": self.path, "server_key": self.of_server.public, "timeout": 50.0, **how})
+        return super().loader(server, **{"key": self.path, "server_key": self.of_server.public,
+                                         "timeout": 50.0, **how})
 
 
 class Welcome(Case):
@@ -113,7 +117,8 @@ class Welcome(Case):
         for server_key in (self.of_server.public, certificate, Path(certificate)):
             server = self.guarded()
             self.assert_whole(self.run_through(self.loader(server, server_key=server_key)))
-            self.assertIn("jobs", tureen.status(server.endpoint, 50.0, key=Path(self.path), server_key=server_key))
+            self.assertIn("jobs", tureen.status(server.endpoint, 50.0, key=Path(self.path),
+                                                server_key=server_key))
         os.environ.update(TUREEN_KEY=self.path, TUREEN_SERVER_KEY=certificate)
         server = self.guarded()
         self.assert_whole(self.run_through(self.loader(server, key=None, server_key="")))
@@ -127,11 +132,15 @@ class Welcome(Case):
         good = (self.path, self.of_server.public)
         for how, (key, server_key), error, says in (
                 ({}, (None, None), tureen.NotLetIn,
-                 "(only clients with a key are let in|each connection is broken off at once) at tcp://127.0.0.1:"),
+                 "(only clients with a key are let in|each connection is broken off at once) at "
+                 "tcp://127.0.0.1:"),
                 ({}, (self.path, self.other.public), tureen.NotLetIn, "than the given server_key"),
-                ({"allowed": self.other.public}, good, tureen.KeyRefused, f"unknown or revoked at .*{self.own_pattern()}"),
-                ({"secret": "", "allowed": ""}, good, tureen.NotLetIn, "no keys are used at tcp://127.0.0.1:|or it is open"),
-                ({"tcp": False, "secret": ""}, (None, None), tureen.KeyRefused, f"does not serve user {os.geteuid()}")):
+                ({"allowed": self.other.public}, good, tureen.KeyRefused,
+                 f"unknown or revoked at .*{self.own_pattern()}"),
+                ({"secret": "", "allowed": ""}, good, tureen.NotLetIn,
+                 "no keys are used at tcp://127.0.0.1:|or it is open"),
+                ({"tcp": False, "secret": ""}, (None, None), tureen.KeyRefused,
+                 f"does not serve user {os.geteuid()}")):
             with self.subTest(says):
                 server = self.guarded(**how)
                 with self.assertRaisesRegex(error, says) as raised:
@@ -184,7 +193,8 @@ class Again(Case):
 
     def test_another_server_in_between(self) -> None:
         """Open, or with another key: the right one may come yet."""
-        for secret, allowed, says in (("", "", "no keys are used|or it is open"), (self.other.secret, "", "the key is another")):
+        for secret, allowed, says in (("", "", "no keys are used|or it is open"),
+                                      (self.other.secret, "", "the key is another")):
             server = self.guarded()
 
             def change() -> None:
@@ -193,11 +203,11 @@ class Again(Case):
             server.hook = nth(server, "batch", 3, change)
             loader = self.loader(server, slots=20)
             iterator = iter(loader)
-            until(lambda: loader._tally.connection._search is not None                  # type: ignore[union-attr]
+            until(lambda: loader._tally.connection._search is not None  # type: ignore[union-attr]
                   and loader._tally.connection._search._refusal is not None, "the wrong server's welcome")
-            search = loader._tally.connection._search                                   # type: ignore[union-attr]
-            self.assertRegex(str(search._refusal), says)                                # type: ignore[union-attr]
-            self.assertRegex(str(search._in_vain()),                                    # type: ignore[union-attr]
+            search = loader._tally.connection._search  # type: ignore[union-attr]
+            self.assertRegex(str(search._refusal), says)  # type: ignore[union-attr]
+            self.assertRegex(str(search._in_vain()),  # type: ignore[union-attr]
                              f"it was looked for .* and it takes no job: .*({says})")
             server.secret, server.allowed = self.of_server.secret, self.own.public
             server.do_crash()
@@ -225,8 +235,8 @@ class Again(Case):
 
 class NotNow(Case):
     def test_drained_behind_an_epoch(self) -> None:
-        """The whole epoch was delivered, and the user has taken none, some or all of it, when the job ends; the server refuses it
-        for a while; the next one has it from there."""
+        """The whole epoch was delivered, and the user has taken none, some or all of it, when the job ends;
+        the server refuses it for a while; the next one has it from there."""
         for taken in (0, 3, 7):
             for refusals in (0, 2):
                 with self.subTest(taken=taken, refusals=refusals):
@@ -254,7 +264,8 @@ class NotNow(Case):
     def test_a_busy_server(self) -> None:
         """Asked again four times at most; other refusals are not."""
         with mock.patch.object(connection, "_BUSY_S", (0.01, 0.01, 0.02, 0.02)):
-            for code, times, joins in (("busy", 2, 3), ("busy", 99, 5), ("budget", 1, 1), ("forbidden", 1, 1), ("revoked", 1, 1)):
+            for code, times, joins in (("busy", 2, 3), ("busy", 99, 5), ("budget", 1, 1), ("forbidden", 1, 1),
+                                       ("revoked", 1, 1)):
                 with self.subTest(code=code, times=times):
                     server = self.fake()
                     left = [times]
@@ -293,8 +304,8 @@ class Certificates(Case):
         self.refused("server_key is given without key", None, public)
         self.refused("key is given without server_key", self.path, None)
         self.refused("key /nowhere_secret: No such file", "/nowhere", public)
-        self.refused(r"server_key no such key: it is neither a public key \(40 characters of Z85\) nor a file: No such file",
-                     self.path, "no such key")
+        self.refused(r"server_key no such key: it is neither a public key \(40 characters of Z85\) nor a "
+                     r"file: No such file", self.path, "no such key")
         self.refused("No such file|embedded null", self.path, "\0")
         self.refused("server_key .*: (it is no file|Is a directory)", self.path, folder)
         self.refused("without \"_secret\"", f"{self.path}_secret", public)
@@ -313,12 +324,15 @@ class Certificates(Case):
 
     def test_texts(self) -> None:
         own, secret = self.own.public, self.own.secret
-        by_hand = f"\r\nmetadata\r\n  curve = \"no\"\r\ncurve\r\n\tpublic-key='{own}'\r\n  secret-key = \"{secret}\" "
+        by_hand = (f"\r\nmetadata\r\n  curve = \"no\"\r\ncurve\r\n\tpublic-key='{own}'\r\n  secret-key = "
+                   f"\"{secret}\" ")
         for good in (self.own.text(), by_hand):
             self.assertEqual(keys.parse(good.encode()), {"public-key": own, "secret-key": secret})
         public = f"    public-key = \"{own}\"\n"
-        for text, says in (("", "no public key"), ("curve\n", "no public key"), (f"metadata\n{public}", "no public key"),
-                           (f"curve\n{public}{public}", "a key twice"), (f"curve\n{public}curve\n{public}", "a key twice"),
+        for text, says in (("", "no public key"), ("curve\n", "no public key"),
+                           (f"metadata\n{public}", "no public key"),
+                           (f"curve\n{public}{public}", "a key twice"),
+                           (f"curve\n{public}curve\n{public}", "a key twice"),
                            (f"curve\n    public-key = \"{own[:39]}\"\n", "not 40 characters"),
                            (f"curve\n    public-key = {own}\n", "not 40 characters"),
                            (f"curve\n    public-key = \"{own[:39]},\"\n", "a key that is none"),
@@ -350,26 +364,28 @@ class Certificates(Case):
         self.assertNotIn(self.own.secret, repr(found) + str(found) + repr(vars(KeyPaths(self.path, None))))
         with self.assertRaises(TypeError):
             pickle.dumps(found)
-        loader = pickle.loads(pickle.dumps(super().loader(self.fake(), key=self.path, server_key=self.of_server.public)))
+        loader = pickle.loads(pickle.dumps(super().loader(self.fake(), key=self.path,
+                                                          server_key=self.of_server.public)))
         self.assertEqual(vars(loader._keys), vars(KeyPaths(self.path, self.of_server.public)))
         with self.assertRaises(TypeError):
             KeyPaths(b"bytes")
         self.assertIsInstance(found, Keys)
 
 
-TENANT = {"name": "vision", "weight": 2, "jobs": 1, "jobs_max": 8, "batches_bytes": 12e6, "batches_bytes_max": 2e9,
-          "cache_bytes_max": 4e9, "evictions": 12, "prepared_again": 3, "worker_seconds": 3.25, "refusals": {"budget": 2, "busy": 1}}
-JOB = {"job": (1 << 32) + 7, "name": "resnet", "dataset": "train", "order": "shared", "transport": "ring", "epoch": 3,
-       "epoch_delivered": 64, "epoch_samples": 1000, "delivered_samples": 3064, "rate": 512.5, "waits": {}, "sharing": {},
-       "waiting_on": "client"}
+TENANT = {"name": "vision", "weight": 2, "jobs": 1, "jobs_max": 8, "batches_bytes": 12e6,
+          "batches_bytes_max": 2e9, "cache_bytes_max": 4e9, "evictions": 12, "prepared_again": 3,
+          "worker_seconds": 3.25, "refusals": {"budget": 2, "busy": 1}}
+JOB = {"job": (1 << 32) + 7, "name": "resnet", "dataset": "train", "order": "shared", "transport": "ring",
+       "epoch": 3, "epoch_delivered": 64, "epoch_samples": 1000, "delivered_samples": 3064, "rate": 512.5,
+       "waits": {}, "sharing": {}, "waiting_on": "client"}
 
 
 @unittest.skipUnless(os.path.exists(TUREEN), f"{TUREEN} is not built")
 class Table(Case):
     def run_status(self, server: Any, *arguments: str) -> Tuple[int, str, str]:
         """Of anything that has an endpoint."""
-        done = subprocess.run([TUREEN, "status", "--connect", server.endpoint, *arguments], stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, text=True, timeout=60)
+        done = subprocess.run([TUREEN, "status", "--connect", server.endpoint, *arguments],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
         return done.returncode, done.stdout, done.stderr
 
     def test_a_tenant(self) -> None:
@@ -395,11 +411,12 @@ class Table(Case):
     def test_an_operator(self) -> None:
         server = self.fake()
         server.told_status = {
-            "version": "0.1.0", "uptime_seconds": 5.0, "cpu_seconds": 1.0, "restarts": 2, "draining": True, "datasets": [],
-            "tenants": [{"name": "operator", "weight": 1, "jobs": 0}, TENANT], "jobs": [{**JOB, "tenant": "vision"},
-                                                                                     {**JOB, "job": 5, "tenant": "operator"}],
-            "prepared": 10, "delivered": 20, "prepared_per_delivered": 0.5, "reading": "io_uring", "cache_bytes": 1e6,
-            "cache_bytes_max": 2e6, "evictions": 12, "prepared_again": 0, "dropped_unused": 2}
+            "version": "0.1.0", "uptime_seconds": 5.0, "cpu_seconds": 1.0, "restarts": 2, "draining": True,
+            "datasets": [], "tenants": [{"name": "operator", "weight": 1, "jobs": 0}, TENANT],
+            "jobs": [{**JOB, "tenant": "vision"}, {**JOB, "job": 5, "tenant": "operator"}],
+            "prepared": 10, "delivered": 20, "prepared_per_delivered": 0.5, "reading": "io_uring",
+            "cache_bytes": 1e6, "cache_bytes_max": 2e6, "evictions": 12, "prepared_again": 0,
+            "dropped_unused": 2}
         status, output, errors = self.run_status(server)
         self.assertEqual((status, errors), (0, ""))
         lines = output.splitlines()
@@ -423,12 +440,14 @@ class Table(Case):
         self.assertEqual(status, 2)
         self.assertIn("tureen status: --server-key: required", errors)
         for command in (("read", "--dataset", "train", "--timeout", "50"),):
-            done = subprocess.run([TUREEN, *command, "--connect", server.endpoint, "--key", "/nowhere", "--server-key",
-                                   self.of_server.public], stderr=subprocess.PIPE, text=True, timeout=60)
+            done = subprocess.run([TUREEN, *command, "--connect", server.endpoint, "--key", "/nowhere",
+                                   "--server-key", self.of_server.public], stderr=subprocess.PIPE, text=True,
+                                       timeout=60)
             self.assertEqual(done.returncode, 2)
             self.assertIn(f"tureen {command[0]}: --key: /nowhere_secret: No such file", done.stderr)
-        done = subprocess.run([TUREEN, "read", "--dataset", "train", "--batch", "3", "--epochs", "2", "--json", "--connect",
-                               server.endpoint, "--key", self.path, "--server-key", self.of_server.public],
+        done = subprocess.run([TUREEN, "read", "--dataset", "train", "--batch", "3", "--epochs", "2",
+                               "--json", "--connect", server.endpoint, "--key", self.path, "--server-key",
+                               self.of_server.public],
                               stdout=subprocess.PIPE, text=True, timeout=60)
         self.assertEqual(done.returncode, 0)
         self.assertEqual(json.loads(done.stdout)["samples"], 40)
@@ -439,7 +458,8 @@ class Real(Case):
     """The server itself, and `tureen key`: a key is made, let in, used by all clients, and revoked."""
 
     def tureen(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run([TUREEN, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+        return subprocess.run([TUREEN, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              timeout=60)
 
     def serve(self, folder: str) -> Tuple[str, str]:
         """Where it listens, and its public key, as its log has them."""
@@ -451,13 +471,15 @@ class Real(Case):
             probe.bind(("127.0.0.1", 0))
             endpoint = f"tcp://127.0.0.1:{probe.getsockname()[1]}"
         with open(f"{folder}/log", "wb") as log:
-            process = subprocess.Popen([TUREEN, "serve", "--dataset", f"train={folder}/data", "--tenant", "vision=-",
-                                        "--tenant-datasets", "vision=train", "--keys", f"{folder}/keys", "--listen", endpoint,
-                                        "--cache", "64M", "--workers", "1"], stdout=log, stderr=log)
+            process = subprocess.Popen([TUREEN, "serve", "--dataset", f"train={folder}/data", "--tenant",
+                                        "vision=-", "--tenant-datasets", "vision=train", "--keys",
+                                        f"{folder}/keys", "--listen", endpoint, "--cache", "64M", "--workers",
+                                        "1"], stdout=log, stderr=log)
         self.addCleanup(process.wait)
         self.addCleanup(process.terminate)
         log_path = Path(f"{folder}/log")
-        until(lambda: "listening on " in log_path.read_text(encoding="utf-8") or process.poll() is not None, "the server")
+        until(lambda: "listening on " in log_path.read_text(encoding="utf-8") or process.poll() is not None,
+              "the server")
         self.assertIsNone(process.poll(), Path(f"{folder}/log").read_text(encoding="utf-8"))
         said = self.tureen("key", "list", f"{folder}/keys", "--json")
         return endpoint, json.loads(said.stdout)["server"]
@@ -467,12 +489,14 @@ class Real(Case):
         for name in ("mine", "stranger"):
             made = self.tureen("key", "new", f"{folder}/{name}")
             self.assertEqual(made.returncode, 0, made.stderr)
-        allowed = self.tureen("key", "allow", f"{folder}/keys", f"{folder}/mine", "--tenant", "vision", "--name", "mine")
+        allowed = self.tureen("key", "allow", f"{folder}/keys", f"{folder}/mine", "--tenant", "vision",
+                              "--name", "mine")
         self.assertEqual(allowed.returncode, 0, allowed.stderr)
         endpoint, server_key = self.serve(folder)
         mine = {"key": f"{folder}/mine", "server_key": server_key}
         batches = list(tureen.Loader(endpoint, batch_size=3, epochs=2, timeout=50.0, slots=20, **mine))
-        self.assertEqual(sorted(id for batch in batches for id in batch.ids.tolist()), sorted([*range(20)] * 2))
+        self.assertEqual(sorted(id for batch in batches for id in batch.ids.tolist()),
+                         sorted([*range(20)] * 2))
         del batches
         self.assertEqual(tureen.status(endpoint, 50.0, **mine)["tenant"]["name"], "vision")
         said = ("--connect", endpoint, "--key", f"{folder}/mine", "--server-key", f"{folder}/keys/server")

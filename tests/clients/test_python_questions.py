@@ -1,6 +1,7 @@
 """What the Python client asks and is told beside its batches: stats, explanations, notices.
 
-Run by ctest (python_questions), or by hand from anywhere: python3 tests/clients/test_python_questions.py [-v] [NAME]
+Run by ctest (python_questions), or by hand from anywhere: python3 tests/clients/test_python_questions.py [-v]
+[NAME]
 """
 from __future__ import annotations
 
@@ -18,10 +19,10 @@ from test_python_client import Tidy, golden, until
 import tureen
 from fake_server import EXPLAIN, LEAVE, STATUS, FakeServer
 
-STATUS_OF_JOB = {"waits": {"disk": 0.5, "decode": 1.25, "copy": 0, "client": 7.0}, "sharing": {"places": 12, "alone": 3},
-                 "name": "trial"}
-NOTHING = {"waits": {"disk": 0.0, "decode": 0.0, "copy": 0.0, "client": 0.0}, "waited_s": 0.0, "batches": 0, "samples": 0,
-           "unreadable": {"count": 0, "samples": []}, "sharing": {}, "rejoined": 0}
+STATUS_OF_JOB = {"waits": {"disk": 0.5, "decode": 1.25, "copy": 0, "client": 7.0},
+                 "sharing": {"places": 12, "alone": 3}, "name": "trial"}
+NOTHING = {"waits": {"disk": 0.0, "decode": 0.0, "copy": 0.0, "client": 0.0}, "waited_s": 0.0, "batches": 0,
+           "samples": 0, "unreadable": {"count": 0, "samples": []}, "sharing": {}, "rejoined": 0}
 
 
 class Questions(Tidy):
@@ -48,14 +49,16 @@ class Questions(Tidy):
             iterator = iter(loader)
             next(iterator)
             stats = loader.stats()
-            self.assertEqual((stats["waits"], stats["sharing"]), (STATUS_OF_JOB["waits"], STATUS_OF_JOB["sharing"]))
+            self.assertEqual((stats["waits"], stats["sharing"]),
+                             (STATUS_OF_JOB["waits"], STATUS_OF_JOB["sharing"]))
             self.assertEqual((stats["batches"], stats["samples"], stats["rejoined"]), (1, 8, 0))
             server.status["waits"] = {"disk": 2.0}
             self.assertEqual(loader.stats()["waits"]["disk"], 2.0)
             server.status["waits"] = {"disk": 3.0, "decode": "much", "unknown": 5.0}
             for batch in iterator:
                 pass
-            self.assertEqual(loader.stats()["waits"]["disk"], 3.0)      # as long as a batch is looked at the job is there
+            #  As long as a batch is looked at the job is there
+            self.assertEqual(loader.stats()["waits"]["disk"], 3.0)
             if self.ring:
                 self.assertNotIn(LEAVE, self.kinds(server))
             del batch
@@ -74,8 +77,10 @@ class Questions(Tidy):
         said["kind"] = said.pop("notice")
         self.assertEqual((told.kind, told.samples), ("unreadable", 2018))
         self.assertEqual(told.unreadable, {"count": 2, "samples": [
-            {"id": 17, "reason": "cat/0017.jpg: empty"}, {"id": 1500, "reason": "dog/0001.png: ends before its image does"}]})
-        with tureen.Loader(server.endpoint, batch_size=8, epochs=2) as loader, warnings.catch_warnings(record=True) as warned:
+            {"id": 17, "reason": "cat/0017.jpg: empty"}, {"id": 1500, "reason": "dog/0001.png: ends before "
+                                                          "its image does"}]})
+        with tureen.Loader(server.endpoint, batch_size=8,
+                           epochs=2) as loader, warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             iterator = iter(loader)
             next(iterator)
@@ -85,7 +90,8 @@ class Questions(Tidy):
             next(iterator)
             self.assertEqual([type(warning.message) for warning in warned], [tureen.UnreadableWarning])
             self.assertEqual(str(warned[0].message), told.text)
-            self.assertEqual((loader.samples, len(loader), loader.stats()["unreadable"]), (20, 6, told.unreadable))
+            self.assertEqual((loader.samples, len(loader), loader.stats()["unreadable"]),
+                             (20, 6, told.unreadable))
             server.status["unreadable"] = {"count": 3, "samples": []}
             self.assertEqual(loader.stats()["unreadable"]["count"], 3)
             server.status["unreadable"] = {"count": "many", "samples": []}
@@ -93,14 +99,17 @@ class Questions(Tidy):
                 loader.stats()
             server.status["unreadable"] = {"count": 3, "samples": []}
             for _ in iterator:
-                self.assertEqual(len(loader), 6)        # it changes at an epoch's end, of which the first was sent before
+                #  It changes at an epoch's end, of which the first was sent before
+                self.assertEqual(len(loader), 6)
             self.assertEqual((loader.samples, len(loader)), (2018, 506))
 
     def test_what_was_missing_is_told_at_the_epochs_end(self) -> None:
-        """Though the notice comes while the loop waits for that end, behind which it asks for nothing more."""
+        """Though the notice comes while the loop waits for that end, behind which it asks for nothing
+        more."""
         server = self.fake()
         told = tureen.wire.parse_notice(golden("notice_unreadable")[1])
-        with tureen.Loader(server.endpoint, batch_size=20, epochs=1) as loader, warnings.catch_warnings(record=True) as warned:
+        with tureen.Loader(server.endpoint, batch_size=20,
+                           epochs=1) as loader, warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             iterator = iter(loader)
             next(iterator)
@@ -250,7 +259,8 @@ class Questions(Tidy):
         server = self.fake()
         loader = tureen.Loader(server.endpoint, batch_size=8)
         iterator = iter(loader)
-        for answer in ({"jobs": 5}, {"jobs": [None, {"job": server.job().number, "waits": 3, "sharing": []}]}, {}):
+        for answer in ({"jobs": 5}, {"jobs": [None, {"job": server.job().number, "waits": 3, "sharing": []}]},
+                       {}):
             server.status = {}
             whole: Dict[str, Any] = answer
             with unittest.mock.patch.object(loader, "_answer", lambda *_: json.dumps(whole).encode()):

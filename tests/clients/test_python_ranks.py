@@ -1,7 +1,8 @@
-"""The Python client as one of several ranks: how they find each other, what each gets, and that their states are the same.
+"""The Python client as one of several ranks: how they find each other, what each gets, and that their states
+are the same.
 
-The ranks are threads of this process, each with a loader of its own, at one fake server, which tells each what it lacks from
-nothing but what another one says in `recent`.
+The ranks are threads of this process, each with a loader of its own, at one fake server, which tells each
+what it lacks from nothing but what another one says in `recent`.
 
 Run by ctest (python_ranks), or by hand from anywhere: python3 tests/clients/test_python_ranks.py [-v] [NAME]
 """
@@ -67,10 +68,13 @@ class Environment(unittest.TestCase):
             with self.subTest(environment):
                 self.assertEqual(torchrun(environment), wanted)
         for environment, named in (
-                ({"WORLD_SIZE": "2", **at}, "RANK is not set"), ({**two, **at, "RANK": "2"}, "^RANK is '2'.*from 0 to 1"),
+                ({"WORLD_SIZE": "2", **at}, "RANK is not set"), ({**two, **at, "RANK": "2"}, "^RANK is "
+                    "'2'.*from 0 to 1"),
                 ({**two, **at, "RANK": "-1"}, "^RANK "), ({**two, **at, "RANK": "one"}, "^RANK "),
-                ({**two, **at, "RANK": ""}, "^RANK "), ({**two, **at, "WORLD_SIZE": "two"}, "^WORLD_SIZE is 'two'"),
-                ({**two, **at, "WORLD_SIZE": "0"}, "^WORLD_SIZE "), ({**two, **at, "WORLD_SIZE": "65"}, "^WORLD_SIZE "),
+                ({**two, **at, "RANK": ""}, "^RANK "), ({**two, **at, "WORLD_SIZE": "two"},
+                                                        "^WORLD_SIZE is 'two'"),
+                ({**two, **at, "WORLD_SIZE": "0"}, "^WORLD_SIZE "),
+                ({**two, **at, "WORLD_SIZE": "65"}, "^WORLD_SIZE "),
                 ({**two, **at, "WORLD_SIZE": ""}, "^WORLD_SIZE "), (two, "MASTER_ADDR and MASTER_PORT"),
                 ({**two, "MASTER_ADDR": "node-0"}, "TORCHELASTIC_RUN_ID")):
             with self.subTest(environment), self.assertRaisesRegex(ValueError, named):
@@ -101,7 +105,8 @@ class Messages(unittest.TestCase):
                 recent.end(wire.EpochEnd(2, 19, 5, 0))
         state = plain(samples=3000, epoch=3, batches=1, ids=[7, 8, 9, 10], run=said["run"],
                       fingerprint=said["resume"]["fingerprint"], data=said["resume"]["data"])
-        ranked = request(batch_size=2, epochs=4, job="trial-3", rank=1, world_size=2, gather=120, rank_wait=29.5)
+        ranked = request(batch_size=2, epochs=4, job="trial-3", rank=1, world_size=2, gather=120,
+                         rank_wait=29.5)
         built = ranked.message(13, said["instance"], state, recent=recent)
         self.assertEqual(built[:2], frames[:2])
         self.assertEqual(built[2], wire.pack_ids(wire.IDS_WORDS, [0b11110000000]))
@@ -126,10 +131,12 @@ class Messages(unittest.TestCase):
         for changed, text in (
                 ({"rank": None}, "^world_size is given without rank"),
                 ({"world_size": None}, "^rank is given without world_size"),
-                ({"rank": 2}, "^rank must be from 0 to 1"), ({"rank": -1}, "^rank "), ({"rank": True}, "^rank "),
+                ({"rank": 2}, "^rank must be from 0 to 1"), ({"rank": -1}, "^rank "),
+                ({"rank": True}, "^rank "),
                 ({"world_size": 65}, "^world_size must be from 1 to 64"), ({"world_size": 0}, "^world_size "),
                 ({"job": None}, "^job is missing"), ({"gather": 0}, "^gather .* from 1 to 86400"),
-                ({"gather": 86401}, "^gather "), ({"gather": math.nan}, "^gather "), ({"rank_wait": -1}, "^rank_wait "),
+                ({"gather": 86401}, "^gather "), ({"gather": math.nan}, "^gather "),
+                ({"rank_wait": -1}, "^rank_wait "),
                 ({"rank_wait": "long"}, "^rank_wait ")):
             with self.subTest(changed), self.assertRaisesRegex((ValueError, TypeError), text):
                 tureen.Loader("ipc:///none", **{**good, **changed})
@@ -155,7 +162,8 @@ class Messages(unittest.TestCase):
         self.assertGreater(joined.world_size, 1)
 
     def test_what_could_still_be_read(self) -> None:
-        """A batch in no slot may lack samples of its part of the step, or be padding in their place; one in a slot may not."""
+        """A batch in no slot may lack samples of its part of the step, or be padding in their place; one in a
+        slot may not."""
         joined = wire.parse_joined(golden("joined_ranks")[1])
         parts = [[0, 1, 2], [3, 4, 5]] + [[6]] * (joined.world_size - 2)
         own = parts[joined.rank]
@@ -163,11 +171,13 @@ class Messages(unittest.TestCase):
         def fits(ids: List[int], flags: int, slot: int) -> bool:
             batch = wire.BatchHead(0, 0, 0, slot, len(ids), flags)
             try:
-                courier._step(joined._replace(batch_size=3), batch, struct.pack(f"<{len(ids)}Q", *ids), step_frame(parts))
+                courier._step(joined._replace(batch_size=3), batch, struct.pack(f"<{len(ids)}Q", *ids),
+                              step_frame(parts))
             except tureen.ProtocolError:
                 return False
             return True
-        for ids, flags, loose, held in ((own, 0, True, True), (own[1:], 0, True, False), (own[::2], 0, True, False),
+        for ids, flags, loose, held in ((own, 0, True, True), (own[1:], 0, True, False),
+                                        (own[::2], 0, True, False),
                                         (own[::-1], 0, False, False), ([own[0], 7], 0, False, False),
                                         ([parts[joined.rank - 1][0]], wire.BATCH_PADDING, True, False)):
             with self.subTest((ids, flags)):
@@ -181,7 +191,8 @@ class Messages(unittest.TestCase):
         for _ in range(1000):
             copy = bytearray(whole)
             for _ in range(chance.randint(1, 3)):
-                copy[chance.randrange(16 if chance.randrange(2) else len(copy))] = chance.choice((0, 1, 2, 3, 4, 5, 255))
+                copy[chance.randrange(16 if chance.randrange(2) else len(copy))] = chance.choice((0, 1, 2, 3,
+                    4, 5, 255))
             damaged.append(bytes(copy))
         for frame in damaged:
             try:
@@ -192,7 +203,8 @@ class Messages(unittest.TestCase):
             self.assertLessEqual(max(step.counts), 3)
 
     def test_recent_is_the_end_of_what_came(self) -> None:
-        """Beside a list of all that came: read back, it is its end, not longer than it may be, and as long as promised."""
+        """Beside a list of all that came: read back, it is its end, not longer than it may be, and as long as
+        promised."""
         for seed in range(SEED, SEED + 100):
             chance = random.Random(seed)
             world, slots = chance.randint(2, 4), chance.randint(3, 6)
@@ -208,7 +220,8 @@ class Messages(unittest.TestCase):
                         came.append(Record(epoch, index, 50, None))
                         epoch, index = epoch + 1, 0
                     else:
-                        step = dealt([chance.randrange(99) for _ in range(chance.randint(1, 3 * world))], world)
+                        step = dealt([chance.randrange(99) for _ in range(chance.randint(1, 3 * world))],
+                                     world)
                         whole = step_frame(step)
                         recent.step(head(epoch, index), wire.parse_step(whole, world, 3), whole)
                         came.append(Record(epoch, index, sum(map(len, step)), step))
@@ -221,7 +234,8 @@ class Messages(unittest.TestCase):
             steps = [record.samples for record in told if record.step is not None]
             self.assertTrue(len(steps) <= slots + 1 and sum(steps) <= ids_max, f"seed {seed}")
             if ids_max > 40 and numbers_max > 100 and room == 3:
-                self.assertEqual(len(steps), min(slots + 1, sum(record.step is not None for record in came)), f"seed {seed}")
+                self.assertEqual(len(steps), min(slots + 1, sum(record.step is not None for record in came)),
+                                 f"seed {seed}")
         with mock.patch("tureen.wire.RECENT_RECORDS_MAX", 5):
             ends = Recent(3)
             for epoch in range(9):
@@ -264,7 +278,8 @@ class Ranked(Gone):
         warnings.simplefilter("ignore")
 
     def ranks(self, server: FakeServer, world: int = 2, **how: Any) -> List[tureen.Loader]:
-        return [self.loader(server, **{"job": "run", "rank": rank, "world_size": world, **how}) for rank in range(world)]
+        return [self.loader(server, **{"job": "run", "rank": rank, "world_size": world, **how})
+                for rank in range(world)]
 
     def together(self, loaders: List[tureen.Loader], act: Callable[[tureen.Loader], Any]) -> List[Any]:
         """What `act` gives of each; raises what the first of them raised."""
@@ -291,8 +306,8 @@ class Ranked(Gone):
         held: List[tureen.Batch] = []
         for batch in loader:
             self.assert_intact(batch)
-            given.append(Given(batch.epoch, batch.index, batch.ids.tolist(), batch.step_ids.tolist(), batch.padding,
-                               loader.state_dict()))
+            given.append(Given(batch.epoch, batch.index, batch.ids.tolist(), batch.step_ids.tolist(),
+                               batch.padding, loader.state_dict()))
             held = [*held[-1:], batch]
             for kept in held:
                 self.assert_intact(kept)
@@ -301,7 +316,8 @@ class Ranked(Gone):
         return given
 
     def assert_one_job(self, given: List[List[Given]], size: int = 3) -> List[List[int]]:
-        """All ranks made the same steps, and each got its part of them.  Gives each epoch's samples in their order."""
+        """All ranks made the same steps, and each got its part of them.  Gives each epoch's samples in their
+        order."""
         epochs: Dict[int, List[int]] = {}
         for parts in zip(*given):
             first = parts[0]
@@ -322,9 +338,12 @@ class Ranked(Gone):
 
 class Stepping(Ranked):
     def test_every_step_of_every_world(self) -> None:
-        """Equal steps, each sample once, what is left spread evenly; the state counts what all got, and no padding."""
-        for samples, size, world, drop_last in ((20, 3, 2, False), (22, 3, 2, True), (21, 5, 4, False), (21, 5, 4, True),
-                                                (9, 2, 3, False), (7, 7, 2, False), (1, 1, 3, False), (12, 3, 2, False)):
+        """Equal steps, each sample once, what is left spread evenly; the state counts what all got, and no
+        padding."""
+        for samples, size, world, drop_last in ((20, 3, 2, False), (22, 3, 2, True), (21, 5, 4, False),
+                                                (21, 5, 4, True),
+                                                (9, 2, 3, False), (7, 7, 2, False), (1, 1, 3, False),
+                                                (12, 3, 2, False)):
             with self.subTest(samples=samples, size=size, world=world, drop_last=drop_last):
                 server = self.fake(samples)
                 server.shuffled = True
@@ -339,19 +358,22 @@ class Stepping(Ranked):
                 for rank in range(world):
                     for batch in given[rank]:
                         wanted = dealt(batch.step, world)[rank]
-                        self.assertEqual((batch.padding, [] if batch.padding else batch.ids), (not wanted, wanted))
+                        self.assertEqual((batch.padding, [] if batch.padding else batch.ids),
+                                         (not wanted, wanted))
                         behind = batch.place * step + len(batch.step)
                         if behind < whole:
                             self.assertEqual(batch.state["taken"]["count"], str(behind))
                         else:
-                            self.assertEqual((batch.state["epoch"], batch.state["batches"], batch.state["taken"]),
+                            self.assertEqual((batch.state["epoch"], batch.state["batches"],
+                                              batch.state["taken"]),
                                              (str(batch.epoch + 1), "0", {"count": "0", "words": ""}))
                 real = [sum(len(batch.ids) for batch in rank if not batch.padding) for rank in given]
                 self.assertEqual([loader.stats()["samples"] for loader in loaders], real)
                 self.assertEqual(loaders[1].joined.rank, 1)
 
     def test_lists_keep_their_order(self) -> None:
-        """Also where samples cannot be read: a rank that has none of a step then gets padding in the midst of an epoch."""
+        """Also where samples cannot be read: a rank that has none of a step then gets padding in the midst of
+        an epoch."""
         listed = [7, 7, 3, 9, 9, 0, 1, 2, 9, 9, 4, 19, 9]
         for unreadable in (set(), {9}):
             server = self.fake()
@@ -359,7 +381,8 @@ class Stepping(Ranked):
             given = self.together(self.ranks(server, batch_size=2, order="list", ids=listed), self.through)
             readable = [sample for sample in listed if sample not in unreadable]
             self.assertEqual(self.assert_one_job(given), [readable, readable])
-            self.assertEqual(any(batch.padding for rank in given for batch in rank if batch.place < 3), bool(unreadable))
+            self.assertEqual(any(batch.padding for rank in given for batch in rank if batch.place < 3),
+                             bool(unreadable))
             self.assertEqual(given[0][0].state["taken"], {"places": "3" if unreadable else "4"})
 
     def test_going_on_with_another_number(self) -> None:
@@ -419,7 +442,8 @@ class Stepping(Ranked):
         self.assertEqual(["recent" in join.get("frames", []) for join in joins], [False, True, False])
 
     def test_the_name_is_not_free_yet(self) -> None:
-        """Another rank has not left the loop before: it is waited for, and not where the name is a stranger's."""
+        """Another rank has not left the loop before: it is waited for, and not where the name is a
+        stranger's."""
         server = self.fake()
         loaders = self.ranks(server)
         self.together(loaders, self.through)
@@ -435,9 +459,11 @@ class Stepping(Ranked):
             self.assert_one_job(self.together(loaders, self.through))
         self.assertEqual(refusals, 0)
         refusals = 1000
-        with mock.patch("tureen.connection._GHOST_S", 0.0), self.assertRaises(tureen.RequestRefused) as caught:
+        with mock.patch("tureen.connection._GHOST_S",
+                        0.0), self.assertRaises(tureen.RequestRefused) as caught:
             iter(self.ranks(server)[0])
-        self.assertEqual((caught.exception.code, caught.exception.message), ("job_taken", "job 'run' is another run's"))
+        self.assertEqual((caught.exception.code, caught.exception.message),
+                         ("job_taken", "job 'run' is another run's"))
         self.assertEqual(refusals, 999)
 
     def test_one_process_has_a_rank_once(self) -> None:
@@ -449,13 +475,15 @@ class Stepping(Ranked):
         del iterators
 
     def test_a_job_that_another_rank_ends(self) -> None:
-        """What was delivered is given first, and stays what it is; then it is said, each time; closing says nothing."""
+        """What was delivered is given first, and stays what it is; then it is said, each time; closing says
+        nothing."""
         for reason, closes in (("rank_lost", False), ("rank_left", False), ("rank_left", True)):
             server = self.fake()
             loaders = self.ranks(server)
             iterators = self.together(loaders, iter)
             until(lambda: iterators[1]._connection.arrivals.qsize() >= 3, "three batches")
-            with mock.patch("tureen.courier.FAREWELL_S", 30.0):     # the reason comes for sure, only not at once
+            #  The reason comes for sure, only not at once
+            with mock.patch("tureen.courier.FAREWELL_S", 30.0):
                 server.do(lambda: server.end(server.job(1), reason, "rank 0 was not heard of for 10 s"))
                 until(lambda: iterators[1]._connection.concluded, "its end")
             if closes:
@@ -487,7 +515,8 @@ class Stepping(Ranked):
         server.do(lambda: setattr(server, "paused", False))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            until(lambda: iterators[0]._connection.notices and iterators[0]._connection.arrivals.qsize() > 2, "the notices")
+            until(lambda: iterators[0]._connection.notices and iterators[0]._connection.arrivals.qsize() > 2,
+                  "the notices")
             next(iterators[0])
         self.assertEqual([str(warning.message) for warning in caught],
                          ["little is shared", "rank 1 was lost", "rank 1 was lost again"])
@@ -504,24 +533,28 @@ class Stepping(Ranked):
         del iterators
 
     def test_wrong_batches_are_refused(self) -> None:
-        """A step that is none, or of which the batch is not this rank's part; and what has no slot where it must."""
+        """A step that is none, or of which the batch is not this rank's part; and what has no slot where it
+        must."""
         whole = [[0, 1, 2], [3, 4, 5]]
 
-        def frames(step: Any = whole, ids: Any = (3, 4, 5), flags: int = 0, slot: int = 0, parts: Any = None) -> List[bytes]:
+        def frames(step: Any = whole, ids: Any = (3, 4, 5), flags: int = 0, slot: int = 0,
+                   parts: Any = None) -> List[bytes]:
             data = struct.pack("<QQQIIII", 0, 0, 0, slot, len(ids), flags, 0)
-            made = [data, struct.pack(f"<{len(ids)}Q", *ids), step if isinstance(step, bytes) else step_frame(step)]
+            made = [data, struct.pack(f"<{len(ids)}Q", *ids),
+                    step if isinstance(step, bytes) else step_frame(step)]
             return made if parts is None else made[:parts]
         bytes_of_slot = bytes(4096)
         inline = 0 if self.ring else 1
-        cases = [frames(parts=1), frames(parts=2), frames(ids=(3, 4)), frames(ids=(0, 1, 2)), frames(ids=(3, 5, 4)),
-                 frames(step=b""), frames(step=bytes(8)), frames(step=step_frame(whole)[:-8]),
-                 frames(step=step_frame(whole)[:-1]), frames(step=[[], []], ids=(3,), flags=2),
-                 frames(step=[[0], []], ids=(0,)), frames(step=[[0], []], ids=(1,), flags=2),
-                 frames(flags=2), frames(ids=(3,), flags=2), frames(step=[[0, 1, 2, 6], [3, 4, 5]]),
-                 frames(step=[[0, 1, 2], [3, 4, 20]], ids=(3, 4, 20))]
+        cases = [frames(parts=1), frames(parts=2), frames(ids=(3, 4)), frames(ids=(0, 1, 2)),
+                 frames(ids=(3, 5, 4)), frames(step=b""), frames(step=bytes(8)),
+                 frames(step=step_frame(whole)[:-8]), frames(step=step_frame(whole)[:-1]),
+                 frames(step=[[], []], ids=(3,), flags=2), frames(step=[[0], []], ids=(0,)),
+                 frames(step=[[0], []], ids=(1,), flags=2), frames(flags=2), frames(ids=(3,), flags=2),
+                 frames(step=[[0, 1, 2, 6], [3, 4, 5]]), frames(step=[[0, 1, 2], [3, 4, 20]], ids=(3, 4, 20))]
         if self.ring:
-            cases += [frames(slot=SLOT_NONE), frames(flags=1) + [bytes_of_slot], frames(flags=1, slot=SLOT_NONE),
-                      frames(flags=1, slot=SLOT_NONE) + [bytes(64)], frames(slot=SLOT_NONE) + [bytes_of_slot]]
+            cases += [frames(slot=SLOT_NONE), frames(flags=1) + [bytes_of_slot],
+                      frames(flags=1, slot=SLOT_NONE), frames(flags=1, slot=SLOT_NONE) + [bytes(64)],
+                      frames(slot=SLOT_NONE) + [bytes_of_slot]]
         for number, case in enumerate(cases):
             with self.subTest(number):
                 server = self.fake()
@@ -554,7 +587,8 @@ class SteppingInline(Stepping):
 
 class Gathering(Ranked):
     def test_patience(self) -> None:
-        """While it is told that others are to come, a rank waits: also longer than a server may take to answer."""
+        """While it is told that others are to come, a rank waits: also longer than a server may take to
+        answer."""
         server = self.fake()
         server.gathering_s = 0.01
         clock, told = Clock(), threading.Semaphore(0)
@@ -569,7 +603,8 @@ class Gathering(Ranked):
             for _ in range(5 * loader.rank):
                 self.assertTrue(told.acquire(timeout=50))
             return self.through(loader)
-        with mock.patch("tureen.connection.Connection.wait_for_ranks", pass_by), mock.patch("tureen.courier.time", clock):
+        with mock.patch("tureen.connection.Connection.wait_for_ranks",
+                        pass_by), mock.patch("tureen.courier.time", clock):
             self.assert_one_job(self.together(self.ranks(server, timeout=50), come))
 
     def test_a_server_that_falls_silent(self) -> None:
@@ -581,7 +616,8 @@ class Gathering(Ranked):
             original(connection, text)
             server.silent = True
             clock.step_s = 60
-        with mock.patch("tureen.connection.Connection.wait_for_ranks", fall), mock.patch("tureen.courier.time", clock), \
+        with mock.patch("tureen.connection.Connection.wait_for_ranks",
+                        fall), mock.patch("tureen.courier.time", clock), \
                 self.assertRaises(tureen.NoServer):
             iter(self.ranks(server, timeout=50, rejoin=0)[0])
         self.assertTrue(server.silent)
@@ -589,7 +625,8 @@ class Gathering(Ranked):
     def test_waiting_is_told(self) -> None:
         """Once for a loader, in the server's words."""
         server = self.fake()
-        with mock.patch("tureen.connection.GATHERING_QUIET_S", 0.01), warnings.catch_warnings(record=True) as caught:
+        with mock.patch("tureen.connection.GATHERING_QUIET_S",
+                        0.01), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             loaders = self.ranks(server)
 
@@ -658,7 +695,8 @@ class Gathering(Ranked):
         server.refusal = ("stopping", "the server is ending")
         clock = Clock()
         clock.step_s = 5
-        with mock.patch("tureen.connection._REFUSED_AGAIN_S", 0.01), mock.patch("tureen.connection.time", clock), \
+        with mock.patch("tureen.connection._REFUSED_AGAIN_S", 0.01), mock.patch("tureen.connection.time",
+                clock), \
                 self.assertRaisesRegex(tureen.RequestRefused, "is ending"):
             iter(self.ranks(server, timeout=50, rejoin=0)[0])
 
@@ -675,7 +713,8 @@ class Gathering(Ranked):
                 clock.ahead_s += refusals.pop()
                 server.refuse("job_taken", "not yet")
         server.hook = hook
-        with mock.patch("tureen.connection._REFUSED_AGAIN_S", 0.01), mock.patch("tureen.connection.time", clock):
+        with mock.patch("tureen.connection._REFUSED_AGAIN_S", 0.01), mock.patch("tureen.connection.time",
+                clock):
             self.assert_one_job(self.together(loaders, self.through))
         self.assertEqual(refusals, [])
 
@@ -685,7 +724,8 @@ class Gathering(Ranked):
         waiting = threading.Thread(target=lambda: self.assertRaises(tureen.LoaderClosed, iter, loader))
         waiting.start()
         until(lambda: server.gatherings.get("run"), "the JOIN")
-        until(lambda: any(connection.job is None for connection in list(tureen.connection._live)), "the connection")
+        until(lambda: any(connection.job is None for connection in list(tureen.connection._live)),
+              "the connection")
         for connection in list(tureen.connection._live):
             connection.leave()
         waiting.join()

@@ -1,6 +1,8 @@
-"""Ranks whose server goes away: they find each other at the next one, and none of them misses a step or gets one twice.
+"""Ranks whose server goes away: they find each other at the next one, and none of them misses a step or gets
+one twice.
 
-Run by ctest (python_ranks_rejoin), or by hand from anywhere: python3 tests/clients/test_python_ranks_rejoin.py [-v] [NAME]
+Run by ctest (python_ranks_rejoin), or by hand from anywhere: python3
+tests/clients/test_python_ranks_rejoin.py [-v] [NAME]
 """
 from __future__ import annotations
 
@@ -32,7 +34,8 @@ class Rejoining(Ranked):
                     loaders = self.ranks(server)
                     orders = self.assert_one_job(self.together(loaders, self.through))
                     self.assertEqual([sorted(order) for order in orders], [list(range(20))] * 2)
-                    self.assertEqual([join["run"] for join in self.joins(server)[2:]], [server.former[0].run] * 2)
+                    self.assertEqual([join["run"] for join in self.joins(server)[2:]],
+                                     [server.former[0].run] * 2)
 
     def test_the_last_that_one_has_got(self) -> None:
         """One has everything, and nothing to go on with; it joins for the other's sake."""
@@ -98,16 +101,19 @@ class Rejoining(Ranked):
                 server.unreadable = {9} if how else set()
 
                 def hook(at: str, job: Optional[Job]) -> None:
-                    if server.lives < 6 and job is not None and job.begun and not job.complete and not chance.randrange(9):
+                    if (server.lives < 6 and job is not None and job.begun and not job.complete
+                            and not chance.randrange(9)):
                         chance.choice((server.crash, server.restart))()
                 server.hook = hook
                 loaders = self.ranks(server, chance.randint(2, 4), batch_size=chance.randint(1, 3),
                                      slots=chance.randint(3, 6), **how)
                 orders = self.assert_one_job(self.together(loaders, self.through))
                 if how:
-                    self.assertEqual(orders, [[sample for sample in how["ids"] if sample != 9]] * 2, f"seed {seed}")
+                    self.assertEqual(orders, [[sample for sample in how["ids"] if sample != 9]] * 2,
+                                     f"seed {seed}")
                 else:
-                    self.assertEqual([sorted(order) for order in orders], [list(range(20))] * 2, f"seed {seed}")
+                    self.assertEqual([sorted(order) for order in orders], [list(range(20))] * 2,
+                                     f"seed {seed}")
 
     def test_others_that_are_not_back(self) -> None:
         """Refused, it tries again; at last it says who is missing."""
@@ -128,7 +134,8 @@ class Rejoining(Ranked):
         loaders = self.ranks(server)
         loaders[0]._rejoin, loaders[1]._rejoin = 2.0, 0.0
         iterators = self.together(loaders, iter)
-        for iterator, text in ((iterators[1], "is gone"), (iterators[0], "looked for.*1 of 2 ranks of job 'run' are here")):
+        for iterator, text in ((iterators[1], "is gone"), (iterators[0], "looked for.*1 of 2 ranks of job "
+                                                           "'run' are here")):
             with self.assertRaisesRegex(tureen.ServerGone, text):
                 for batch in iterator:
                     self.assert_intact(batch)

@@ -1,8 +1,10 @@
-"""The Python client and servers that go away: it looks for them, and goes on there; nothing twice, nothing lost.
+"""The Python client and servers that go away: it looks for them, and goes on there; nothing twice, nothing
+lost.
 
 The fake server's hook ends it at a step of the protocol, so that nothing depends on time.
 
-Run by ctest (python_rejoin), or by hand from anywhere: python3 tests/clients/test_python_rejoin.py [-v] [NAME]
+Run by ctest (python_rejoin), or by hand from anywhere: python3 tests/clients/test_python_rejoin.py [-v]
+[NAME]
 """
 from __future__ import annotations
 
@@ -72,7 +74,8 @@ class Gone(Tidy):
     def assert_whole(self, batches: List[Tuple[int, int, List[int]]], samples: int = 20) -> None:
         """Both epochs, each sample once, batches counted on."""
         for epoch in (0, 1):
-            self.assertEqual(sorted(id for batch in batches if batch[0] == epoch for id in batch[2]), list(range(samples)))
+            self.assertEqual(sorted(id for batch in batches if batch[0] == epoch for id in batch[2]),
+                             list(range(samples)))
         wanted = [divmod(step, len(batches) // 2) for step in range(len(batches))]
         self.assertEqual([batch[:2] for batch in batches], wanted)
 
@@ -94,7 +97,8 @@ class Rejoining(Gone):
     def test_gone_at_each_step(self) -> None:
         """The first job is made; then the server crashes, or is restarted, at the n-th event of each kind."""
         steps = [("ring", 1)] if self.ring else []
-        steps += [("batch", number) for number in (1, 2, 6, 7, 8, 13)] + [("epoch_end", 1), ("progress", 1), ("progress", 4)]
+        steps += [("batch", number) for number in (1, 2, 6, 7, 8, 13)] + [("epoch_end", 1), ("progress", 1),
+            ("progress", 4)]
         for step, number in steps:
             for how in ("crash", "restart"):
                 with self.subTest(step=step, number=number, how=how):
@@ -137,7 +141,8 @@ class Rejoining(Gone):
             iter(self.loader(server, timeout=0.3, rejoin=0))
 
     def test_many_times(self) -> None:
-        """At random; lists with repeats and samples that cannot be read, and seeded orders, keep their order."""
+        """At random; lists with repeats and samples that cannot be read, and seeded orders, keep their
+        order."""
         for seed in range(SEED, SEED + 2):
             for how in ({}, {"order": "list", "ids": [7, 7, 3, 9, 7, 0, 1, 2, 9, 9, 4, 19]}, {"seed": 3}):
                 server = self.fake()
@@ -146,7 +151,8 @@ class Rejoining(Gone):
                 chance = random.Random(seed)
 
                 def hook(at: str, job: Optional[Job]) -> None:
-                    if server.lives < 6 and job is not None and job.begun and not job.complete and not chance.randrange(6):
+                    if (server.lives < 6 and job is not None and job.begun and not job.complete
+                            and not chance.randrange(6)):
                         chance.choice((server.crash, server.restart))()
                 server.hook = hook
                 seen = self.run_through(self.loader(server, **how))
@@ -156,7 +162,8 @@ class Rejoining(Gone):
                 else:
                     self.assert_whole(seen)
                     if how:
-                        self.assertEqual([id for batch in seen for id in batch[2]], 2 * list(range(20)), f"seed {seed}")
+                        self.assertEqual([id for batch in seen for id in batch[2]], 2 * list(range(20)),
+                                         f"seed {seed}")
 
     def test_what_was_received_is_still_given(self) -> None:
         """And is part of what is gone on with, but not of the state until it is given."""
@@ -207,7 +214,8 @@ class Rejoining(Gone):
         self.assert_whole(seen + self.run_through(other))
 
     def test_the_next_server_can_read_more(self) -> None:
-        """A sample that the first one could not read is part of the epoch: the state does not call it over too early."""
+        """A sample that the first one could not read is part of the epoch: the state does not call it over
+        too early."""
         server = self.fake()
         server.joined_changes = {"samples": "19"}
 
@@ -275,8 +283,8 @@ class Rejoining(Gone):
 
         def hook(at: str, job: Optional[Job]) -> None:
             if at == "batch" and server.lives == 1:
-                server.joined_changes = {"fields": [{"name": "label", "dtype": "int64", "shape": [], "offset": "0",
-                                                     "sample_bytes": "8"}]}
+                server.joined_changes = {"fields": [{"name": "label", "dtype": "int64", "shape": [],
+                                                     "offset": "0", "sample_bytes": "8"}]}
                 server.crash()
         server.hook = hook
         with self.assertRaisesRegex(tureen.StateError, "other arrays"):
@@ -284,8 +292,8 @@ class Rejoining(Gone):
                 pass
 
     def test_jobs_that_the_server_ended(self) -> None:
-        """`silent`, a server that does not know the job, and one that hears a word of it while it ends, are of inline jobs, and
-        joined anew; what was `fenced`, and what is wrong with the data, is not."""
+        """`silent`, a server that does not know the job, and one that hears a word of it while it ends, are
+        of inline jobs, and joined anew; what was `fenced`, and what is wrong with the data, is not."""
         for reason in ("fenced", "bad_sample", *(() if self.ring else ("silent", "forgotten", "ending"))):
             with self.subTest(reason):
                 server = self.fake()
@@ -294,7 +302,8 @@ class Rejoining(Gone):
                     if at != "batch" or job is None or job.sent != 2 or len(server.jobs) > 1:
                         return
                     if reason in ("forgotten", "ending"):
-                        server._refuse(job.peer, 0, "unknown_job" if reason == "forgotten" else "stopping", "no such job")
+                        server._refuse(job.peer, 0, "unknown_job" if reason == "forgotten" else "stopping",
+                                       "no such job")
                         server.forget(job)
                     else:
                         server.end(job, reason, "because")
@@ -310,7 +319,8 @@ class Rejoining(Gone):
                 self.assertEqual(caught.exception.reason, reason)
 
     def test_ended_with_batches_in_the_ring(self) -> None:
-        """The server may empty the ring of a job that it ends: what nobody took from it is not given, and not in the state."""
+        """The server may empty the ring of a job that it ends: what nobody took from it is not given, and not
+        in the state."""
         server = self.fake()
         iterator = iter(self.loader(server))
         first = next(iterator).ids.tolist()
@@ -328,7 +338,8 @@ class Rejoining(Gone):
         self.assertEqual(iterator.state_dict()["batches"], str(len(given)))
 
     def test_in_vain(self) -> None:
-        """What was received is given; then it is said how long was waited, and what to do.  The state is there to go on."""
+        """What was received is given; then it is said how long was waited, and what to do.  The state is
+        there to go on."""
         for how, kind in (("crash", tureen.ServerGone), ("restart", tureen.ServerStopped)):
             server = self.fake()
 
@@ -343,7 +354,8 @@ class Rejoining(Gone):
             seen = []
             #  In good order the reason comes for sure, only not at once.
             farewell = mock.patch("tureen.courier.FAREWELL_S", 30.0 if how == "restart" else 0.02)
-            with farewell, self.assertRaisesRegex(kind, r"looked for during 0.3 s \(rejoin\).*state_dict\(\)"):
+            with farewell, self.assertRaisesRegex(kind,
+                                                  r"looked for during 0.3 s \(rejoin\).*state_dict\(\)"):
                 for batch in iterator:
                     seen.append((batch.epoch, batch.index, batch.ids.tolist()))
             with self.assertRaises(kind):
@@ -384,7 +396,8 @@ class Rejoining(Gone):
                     until(lambda: server._stop, "the server's end")
                     act(loader, iterator)
                     del iterator, loader
-                    until(lambda: not any(thread.name == "tureen" for thread in threading.enumerate()), "the thread's end")
+                    until(lambda: not any(thread.name == "tureen" for thread in threading.enumerate()),
+                          "the thread's end")
                     if held is not None:
                         self.assert_intact(held)
 
@@ -398,19 +411,22 @@ class Rejoining(Gone):
             if at == "join" and server.lives == 2:
                 server.refuse("busy", "too many jobs")
         server.hook = hook
-        with mock.patch("tureen.rejoining._PAUSE_MIN_S", 1000.0), mock.patch("tureen.rejoining._PAUSE_MAX_S", 1000.0):
+        with mock.patch("tureen.rejoining._PAUSE_MIN_S", 1000.0), mock.patch("tureen.rejoining._PAUSE_MAX_S",
+                1000.0):
             loader = self.loader(server)
             iterator = iter(loader)
             until(lambda: len(self.joins(server)) == 2, "the refusal")
             loader.close()
-        until(lambda: not any(thread.name == "tureen" for thread in threading.enumerate()), "the thread's end")
+        until(lambda: not any(thread.name == "tureen" for thread in threading.enumerate()),
+              "the thread's end")
         with self.assertRaises(tureen.LoaderClosed):
             next(iterator)
 
     def test_what_is_told(self) -> None:
         server = self.fake()
         server.hook = nth(server, "batch", 2, server.crash)
-        with mock.patch.object(logging.getLogger("tureen"), "disabled", False), self.assertLogs("tureen", "INFO") as logs:
+        with mock.patch.object(logging.getLogger("tureen"), "disabled", False), self.assertLogs("tureen",
+                "INFO") as logs:
             self.run_through(self.loader(server))
         self.assertRegex(logs.output[0], "WARNING.*is gone.*looked for until it is back")
         self.assertRegex(logs.output[-1], "WARNING.*is back after")
@@ -455,7 +471,8 @@ class Rejoining(Gone):
 
 class LeavingAtTheEnd(unittest.TestCase):
     def test_left_just_after_the_thread_has_looked(self) -> None:
-        """The thread ends and finds that the user has not left; then the user leaves, and lets go what is there."""
+        """The thread ends and finds that the user has not left; then the user leaves, and lets go what is
+        there."""
         class Connection(tureen.connection.Connection):
             left = False
 
@@ -489,13 +506,16 @@ class Interrupted(Gone):
     """In a process of its own."""
 
     def test_interrupt_while_searching(self) -> None:
-        """Ctrl-C in a process whose next() waits for a server: it ends at once, and without more words than those."""
+        """Ctrl-C in a process whose next() waits for a server: it ends at once, and without more words than
+        those."""
         server = self.fake()
         server.hook = nth(server, "batch", 2, lambda: server.crash(stay=True))
         text = (f"import sys; sys.path.insert(0, {str(PACKAGE)!r}); import tureen, logging\n"
-                "logging.basicConfig(stream=sys.stdout, format='%(name)s %(levelname)s %(message)s', level='INFO')\n"
-                f"for batch in tureen.Loader({server.endpoint!r}, batch_size=3, rejoin=1000): pass\n")
-        process = subprocess.Popen([sys.executable, "-u", "-c", text], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                "logging.basicConfig(stream=sys.stdout, format='%(name)s %(levelname)s %(message)s', "
+                f"level='INFO')\nfor batch in tureen.Loader({server.endpoint!r}, batch_size=3, rejoin=1000): "
+                "pass\n")
+        process = subprocess.Popen([sys.executable, "-u", "-c", text], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE)
         assert process.stdout is not None
         said = process.stdout.readline()            # it is looking
         self.assertRegex(said.decode(), r"^tureen WARNING the server at .* is gone.*looked for during 1000 s")
@@ -509,7 +529,8 @@ class RejoiningInline(Rejoining):
     ring = False
 
     def test_hung_server(self) -> None:
-        """Nothing is heard: the connection is given up, and a server that lives again finds the ghost's successor."""
+        """Nothing is heard: the connection is given up, and a server that lives again finds the ghost's
+        successor."""
         server = self.fake(heartbeat_ms=20)
 
         def hook(at: str, job: Optional[Job]) -> None:

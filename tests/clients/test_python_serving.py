@@ -1,6 +1,7 @@
 """tureen.serve and what is said where no server is found, against the real server.
 
-Run by ctest (python_serving), or by hand: TUREEN_BIN=build/release/bin python3 tests/clients/test_python_serving.py [-v] [NAME]
+Run by ctest (python_serving), or by hand: TUREEN_BIN=build/release/bin python3
+tests/clients/test_python_serving.py [-v] [NAME]
 """
 from __future__ import annotations
 
@@ -53,7 +54,8 @@ def alive(process: int) -> bool:
         return False
 
 
-#  One process of a sweep.  All of them ask for a server in the same moment, and keep their jobs until all have one.
+#  One process of a sweep.  All of them ask for a server in the same moment, and keep their jobs until all
+#  have one.
 JOB = """
 import json, os, sys, time
 import tureen
@@ -99,7 +101,8 @@ class Case(unittest.TestCase):
         return os.path.join(self.folder, name)
 
     def serve(self, **options: Any) -> tureen.Server:
-        server = tureen.serve(**{"endpoint": self.endpoint, "train": self.data, "cache": "16M", "workers": 1, **options})
+        server = tureen.serve(**{"endpoint": self.endpoint, "train": self.data, "cache": "16M", "workers": 1,
+                                 **options})
         if server.process:
             self.pids.append(server.process)
         return server
@@ -120,7 +123,8 @@ class Case(unittest.TestCase):
 class Sweep(Case):
     def test_processes_that_race_get_one_server_and_leave_none(self) -> None:
         environment = dict(os.environ, PYTHONPATH=PACKAGE, PYTHONDONTWRITEBYTECODE="1")
-        jobs = [subprocess.Popen([sys.executable, "-c", JOB, self.folder, self.data, str(number), str(PROCESSES)],
+        jobs = [subprocess.Popen([sys.executable, "-c", JOB, self.folder, self.data, str(number),
+                                  str(PROCESSES)],
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
                 for number in range(PROCESSES)]
         for job in jobs:
@@ -137,7 +141,8 @@ class Sweep(Case):
             self.assertEqual(result["ids"], list(range(SAMPLES)))
         until("the server ends after its last job", lambda: not alive(starters[0]["process"]))
         logs = [name for name in os.listdir(self.folder) if name.endswith(".log")]
-        self.assertEqual([os.path.join(self.folder, name) for name in logs], [starters[0]["log"]], "the losers' are gone")
+        self.assertEqual([os.path.join(self.folder, name) for name in logs], [starters[0]["log"]],
+                         "the losers' are gone")
         log = Path(starters[0]["log"]).read_text(encoding="utf-8")
         self.assertEqual(log.count(" joined: train"), PROCESSES, log)
         self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("s.sock")], [])
@@ -175,7 +180,8 @@ class Serve(Case):
         self.serve()
         with self.assertRaises(tureen.ServeFailed) as caught:
             tureen.serve({"train": other, "val": self.data}, endpoint=self.endpoint)
-        for part in (f"its 'train' is {self.data}, and {other} was asked for", "no data set 'val'", self.endpoint):
+        for part in (f"its 'train' is {self.data}, and {other} was asked for", "no data set 'val'",
+                     self.endpoint):
             self.assertIn(part, str(caught.exception))
         os.symlink(self.data, os.path.join(self.folder, "link"))
         self.assertIsNone(self.serve(train=os.path.join(self.folder, "link")).process)
@@ -199,7 +205,8 @@ class Serve(Case):
         with self.assertRaisesRegex(ValueError, "no data set"):
             tureen.serve()
         for address in ("s3://bucket/train", "hf://datasets/train", "https://host/train.tar"):
-            with self.assertRaisesRegex(ValueError, f"train='{address}': object stores and web addresses are not supported yet"):
+            with self.assertRaisesRegex(ValueError, f"train='{address}': object stores and web addresses are "
+                                        "not supported yet"):
                 tureen.serve(train=address)
         with self.assertRaisesRegex(ValueError, "idle"):
             self.serve(idle=0)
@@ -212,8 +219,8 @@ class Serve(Case):
                 self.serve(timeout=0.3)
         finally:
             os.kill(first.process or 0, signal.SIGCONT)
-        self.assertIn(f"does not answer: it is stopped or very busy, or it does not serve user {os.geteuid()} (process {first.process} "
-                      "holds its lock)",
+        self.assertIn("does not answer: it is stopped or very busy, or it does not serve user "
+                      f"{os.geteuid()} (process {first.process} holds its lock)",
                       str(caught.exception))
 
 
@@ -256,20 +263,23 @@ class NoServer(Case):
 
     def test_a_join_says_what_it_waits_for(self) -> None:
         """After a second, once; it goes on looking."""
-        with self.assertWarnsRegex(tureen.TureenWarning, f"no server answers at {self.endpoint} yet: there is no such socket.*; looking for it for 1.5 s"):
+        with self.assertWarnsRegex(tureen.TureenWarning, f"no server answers at {self.endpoint} yet: there "
+                                   "is no such socket.*; looking for it for 1.5 s"):
             with self.assertRaises(tureen.NoServer):
                 tureen.Loader(self.endpoint, "train", timeout=1.5).samples
 
     def test_the_command_is_for_what_was_asked(self) -> None:
         with self.assertRaises(tureen.NoServer) as caught:
             tureen.Loader(self.endpoint, "my data", timeout=0.05).samples
-        self.assertIn(f"tureen serve --dataset 'my data=PATH' --listen {self.endpoint}", str(caught.exception))
+        self.assertIn(f"tureen serve --dataset 'my data=PATH' --listen {self.endpoint}",
+                      str(caught.exception))
 
     @unittest.skipIf(os.geteuid() != 0, "another user's folder: needs root")
     def test_another_users_folder(self) -> None:
         os.makedirs(f"{self.folder}/private", mode=0o700)
         os.chmod(self.folder, 0o755)
-        #  The folder of this process may be closed to others too, so the child has the package loaded before it changes.
+        #  The folder of this process may be closed to others too, so the child has the package loaded before
+        #  it changes.
         child = os.fork()
         if child == 0:
             os.setuid(65534)

@@ -1,4 +1,5 @@
-"""The Python client's state: what it says, what is refused, and that what is gone on with is just what was not given.
+"""The Python client's state: what it says, what is refused, and that what is gone on with is just what was
+not given.
 
 Run by ctest (python_state), or by hand from anywhere: python3 tests/clients/test_python_state.py [-v] [NAME]
 """
@@ -33,8 +34,9 @@ def plain(**changed: Any) -> State:
     mask = np.zeros(changed.get("samples", 300), np.bool_)
     mask[changed.pop("ids", [])] = True
     values: Dict[str, Any] = dict(
-        dataset="train", fingerprint="6d0c", data="9e1f00aa12bc34de", samples=300, order="shared", seed=7, pool=0, run=RUN,
-        epoch=0, batches=0, count=int(mask.sum()), words=states.pack_words(mask), places=None)
+        dataset="train", fingerprint="6d0c", data="9e1f00aa12bc34de", samples=300, order="shared", seed=7,
+        pool=0, run=RUN, epoch=0, batches=0, count=int(mask.sum()), words=states.pack_words(mask),
+        places=None)
     values.update(changed)
     return State(**values)
 
@@ -67,19 +69,21 @@ class Object(unittest.TestCase):
         for _ in range(300):
             samples = chance.choice((1, 63, 64, 65, 300, 1000))
             ids = chance.sample(range(samples), chance.randint(0, samples))
-            state = plain(samples=samples, ids=ids, epoch=chance.randrange(2**53), batches=chance.randrange(2**40),
-                          seed=chance.randrange(2**64))
+            state = plain(samples=samples, ids=ids, epoch=chance.randrange(2**53),
+                          batches=chance.randrange(2**40), seed=chance.randrange(2**64))
             written = json.loads(json.dumps(states.pack(state)))
             self.assertEqual(states.parse(written), state)
             self.assertEqual(np.flatnonzero(states.parse(written).mask()).tolist(), sorted(ids))
 
     def test_every_byte_damaged(self) -> None:
-        """Another byte anywhere in the file is noticed: it is no JSON, or StateError.  Nothing else is raised."""
+        """Another byte anywhere in the file is noticed: it is no JSON, or StateError.  Nothing else is
+        raised."""
         chance = random.Random(SEED)
         value = states.pack(plain(ids=[0, 1, 63, 64, 130, 299], epoch=3, batches=2))
         text = json.dumps(value).encode()
         for place in range(len(text)):
-            for byte in {text[place] ^ 1 << chance.randrange(8), ord(chance.choice('0a"{}[], A'))} - {text[place]}:
+            for byte in {text[place] ^ 1 << chance.randrange(8),
+                         ord(chance.choice('0a"{}[], A'))} - {text[place]}:
                 damaged = text[:place] + bytes([byte]) + text[place + 1:]
                 try:
                     read = json.loads(damaged)
@@ -95,19 +99,25 @@ class Object(unittest.TestCase):
         """With a checksum that is right: what no state holds is named."""
         good = states.pack(plain(ids=[3, 70], epoch=3, batches=2))
         listed = states.pack(plain(order="list", places=5, count=5))
-        anything: List[Any] = [None, 1.5, True, -1, "", "x", "-1", "01", "1 ", "\u0663", [], {}, "1" * 21, str(2**64), "\ud800"]
+        anything: List[Any] = [None, 1.5, True, -1, "", "x", "-1", "01", "1 ", "\u0663", [], {}, "1" * 21,
+                               str(2**64), "\ud800"]
         strings = {"dataset": [None, 7, [], "\ud800"], "order": [None, "sorted", "list ", 7],
-                   "fingerprint": anything[:6] + ["XYZ", "6D0C"], "data": anything[:6] + ["ab", "9e1f00aa12bc34dE"],
+                   "fingerprint": anything[:6] + ["XYZ", "6D0C"],
+                   "data": anything[:6] + ["ab", "9e1f00aa12bc34dE"],
                    "run": anything[:6] + [RUN[:-1], RUN + "0", RUN.upper()]}
         wrong: List[Tuple[str, Any]] = [(key, value) for key, values in strings.items() for value in values]
         wrong += [(key, value) for key in ("samples", "seed", "epoch", "batches") for value in anything]
-        wrong += [("samples", "0"), ("samples", "70"), ("pool", "0"), ("pool", 4096), ("pool", True), ("tureen_state", 2),
+        wrong += [("samples", "0"), ("samples", "70"), ("pool", "0"), ("pool", 4096), ("pool", True),
+                  ("tureen_state", 2),
                   ("tureen_state", "1"), ("tureen_state", True)]
         words = base64.b64encode(bytes([8])).decode()
         beyond = base64.b64encode(bytes(37) + bytes([0x80, 0, 0])).decode()
-        for taken in ({}, {"count": "2"}, {"words": ""}, {"places": "5"}, {"count": "1", "words": words}, None, 5,
-                      {"count": "3", "words": good["taken"]["words"]}, {"count": 2, "words": good["taken"]["words"]},
-                      {"count": "0", "words": "AAAAAAAAAAA="}, {"count": "0", "words": 5}, {"count": "1", "words": beyond},
+        for taken in ({}, {"count": "2"}, {"words": ""}, {"places": "5"}, {"count": "1", "words": words},
+                      None, 5,
+                      {"count": "3", "words": good["taken"]["words"]},
+                      {"count": 2, "words": good["taken"]["words"]},
+                      {"count": "0", "words": "AAAAAAAAAAA="}, {"count": "0", "words": 5},
+                      {"count": "1", "words": beyond},
                       {"count": "0", "words": "*"}, {"count": "2", "words": good["taken"]["words"] + "\n"},
                       {"count": "2", "words": good["taken"]["words"], "places": "5"}):
             wrong.append(("taken", taken))
@@ -119,7 +129,8 @@ class Object(unittest.TestCase):
                 pass
             with self.subTest(key=key, value=value), self.assertRaises(tureen.StateError):
                 states.parse(changed)
-        for value in (None, 5, "state", [], {}, {**good, "more": 1}, *({k: v for k, v in good.items() if k != key}
+        for value in (None, 5, "state", [], {}, {**good, "more": 1},
+                      *({k: v for k, v in good.items() if k != key}
                                                                         for key in good)):
             with self.subTest(value=value), self.assertRaises(tureen.StateError):
                 states.parse(value)
@@ -152,7 +163,8 @@ class Position(unittest.TestCase):
                     gone = sorted(set(range(samples)) - set(left))
                     self.assertEqual((course.epoch, course.batches, course.count, count),
                                      (epoch, place, len(gone), len(gone)), f"seed {seed}")
-                    self.assertEqual(np.flatnonzero(states.unpack_words(words, samples)).tolist(), gone, f"seed {seed}")
+                    self.assertEqual(np.flatnonzero(states.unpack_words(words, samples)).tolist(), gone,
+                                     f"seed {seed}")
                     if chance.randrange(3) == 0:                # another process goes on
                         begin = plain(samples=samples, ids=gone, epoch=epoch, batches=place)
                         course = Course(samples, None, states.parse(states.pack(begin)))
@@ -160,7 +172,8 @@ class Position(unittest.TestCase):
                 self.assertEqual((course.epoch, course.batches, course.taken()), (epoch + 1, 0, (0, b"")))
 
     def test_places_of_a_list(self) -> None:
-        """Repeats, and samples that cannot be read: behind the last sample of a batch is its place, whatever was left out."""
+        """Repeats, and samples that cannot be read: behind the last sample of a batch is its place, whatever
+        was left out."""
         for seed in range(SEED, SEED + 300):
             chance = random.Random(seed)
             listed = [chance.randrange(6) for _ in range(chance.randint(1, 40))]
@@ -172,12 +185,14 @@ class Position(unittest.TestCase):
                 ids = np.array([listed[place] for place in places], np.uint64)
                 course.note(head(0, number, len(ids)), ids)
                 self.assertEqual(course.count, places[-1] + 1, f"seed {seed}")
-                state = plain(samples=6, order="list", batches=number + 1, count=course.count, places=course.count)
+                state = plain(samples=6, order="list", batches=number + 1, count=course.count,
+                              places=course.count)
                 course = Course(6, np.array(listed, np.uint64), states.parse(states.pack(state)))
 
     def test_what_no_server_may_send(self) -> None:
         course = Course(10, None, plain(samples=10))
-        for batch, ids in ((head(1, 0, 1), [0]), (head(0, 1, 1), [0]), (head(0, 0, 1), [10]), (head(0, 0, 1), [2**64 - 1])):
+        for batch, ids in ((head(1, 0, 1), [0]), (head(0, 1, 1), [0]), (head(0, 0, 1), [10]),
+                           (head(0, 0, 1), [2**64 - 1])):
             with self.assertRaises(tureen.ProtocolError):
                 course.check_next(batch, np.array(ids, np.uint64))
         listed = Course(10, np.array([1, 2, 1], np.uint64), plain(samples=10, order="list", places=0))
@@ -192,9 +207,11 @@ class Request(unittest.TestCase):
         state = plain(ids=[3, 70], epoch=3, batches=2, order="seeded", pool=64, seed=2**64 - 1)
         frames = request(order=None, seed=None, subset=range(0, 80), job="trial").message(1, "ab" * 16, state)
         said = json.loads(frames[1])
-        self.assertEqual({key: said[key] for key in ("order", "seed", "pool", "job", "instance", "run", "resume", "frames")}, {
-            "order": "seeded", "seed": str(2**64 - 1), "pool": 64, "job": "trial", "instance": "ab" * 16, "run": RUN,
-            "resume": {"fingerprint": "6d0c", "data": "9e1f00aa12bc34de", "epoch": "3", "batches": "2", "places": "0"},
+        self.assertEqual({key: said[key] for key in ("order", "seed", "pool", "job", "instance", "run",
+                                                     "resume", "frames")}, {
+            "order": "seeded", "seed": str(2**64 - 1), "pool": 64, "job": "trial", "instance": "ab" * 16,
+            "run": RUN, "resume": {"fingerprint": "6d0c", "data": "9e1f00aa12bc34de", "epoch": "3",
+                                   "batches": "2", "places": "0"},
             "frames": ["subset", "taken"]})
         self.assertEqual(frames[3], wire.pack_ids(wire.IDS_WORDS, [8, 64]))
         listed = request(order="list", ids=[1, 2, 1]).message(1, "", plain(order="list", count=2, places=2))
@@ -219,7 +236,8 @@ class Request(unittest.TestCase):
         scattered = request(order="private", epochs=4, subset=range(0, 3000), job=said["job"], seed=None)
         frames = scattered.message(10, said["instance"], state)
         self.assertEqual(frames[0], golden[0])
-        self.assertEqual(frames[1], golden[1].replace(b'"taken","taken"', b'"taken"'))     # words are one frame here
+        #  Words are one frame here
+        self.assertEqual(frames[1], golden[1].replace(b'"taken","taken"', b'"taken"'))
 
     def test_many_words_go_in_several_frames(self) -> None:
         samples = 64 * wire.ID_FRAME_NUMBERS_MAX + 100
@@ -240,8 +258,9 @@ class Going(Tidy):
         return [json.loads(frames[1]) for frames in server.messages if frames[0][5] == JOIN]
 
     def test_every_step(self) -> None:
-        """Stopped after each batch, the state through JSON into another loader: what comes is what had not been given, the
-        batches are counted on, and the state of both together is the state of one that went all the way."""
+        """Stopped after each batch, the state through JSON into another loader: what comes is what had not
+        been given, the batches are counted on, and the state of both together is the state of one that went
+        all the way."""
         for name, how in self.ORDERS.items():
             server = self.server(20)
             server.shuffled = name in ("shared", "private", "drop_last")
@@ -265,18 +284,22 @@ class Going(Tidy):
         second.close()
         self.assertEqual((second.state_dict()["epoch"], second.state_dict()["batches"]), ("2", "0"))
         for epoch in (0, 1):
-            ids, wanted = ([id for place in run if place[0] == epoch for id in place[2]] for run in (seen, whole))
+            ids, wanted = ([id for place in run if place[0] == epoch for id in place[2]]
+                           for run in (seen, whole))
             if server.shuffled:
-                self.assertEqual((len(set(ids)), len(ids)), (len(wanted), len(wanted)))     # all, or all but the dropped
+                #  All, or all but the dropped
+                self.assertEqual((len(set(ids)), len(ids)), (len(wanted), len(wanted)))
             else:
                 self.assertEqual(ids, wanted)
             #  (A batch in which one cannot be read is shorter; which one that is depends on where it begins.)
             places = [place[1] for place in seen if place[0] == epoch]
             self.assertEqual(places, list(range(len(places))))
-            self.assertTrue(server.unreadable or len(places) == len([place for place in whole if place[0] == epoch]))
+            self.assertTrue(server.unreadable or len(places)
+                            == len([place for place in whole if place[0] == epoch]))
 
     def test_where_a_loaded_state_is_used(self) -> None:
-        """By the first iter after it, once; until then it is what the loader tells, however often it is loaded."""
+        """By the first iter after it, once; until then it is what the loader tells, however often it is
+        loaded."""
         server = self.server(20)
         first = tureen.Loader(server.endpoint, batch_size=8, epochs=3)
         next(iter(first))
@@ -319,14 +342,17 @@ class Going(Tidy):
         def state(**changed: Any) -> Dict[str, Any]:
             return states.pack(plain(**changed))
         cases: List[Tuple[Dict[str, Any], Dict[str, Any], Optional[str]]] = [
-            ({"order": "private"}, state(), "'shared'.*'private'"), ({"order": "shared"}, state(order="private"), "'private'"),
+            ({"order": "private"}, state(), "'shared'.*'private'"),
+            ({"order": "shared"}, state(order="private"), "'private'"),
             ({"seed": 7}, state(), "'shared'.*'seeded'"), ({}, state(order="seeded", pool=64), None),
             ({"order": "seeded", "pool": 32}, state(order="seeded", pool=64), "pool 64.*pool 32"),
             ({"order": "seeded", "pool": 32}, state(order="seeded"), "pool None.*pool 32"),
-            ({"order": "seeded"}, state(order="seeded", pool=64), None), ({"seed": 7}, state(order="seeded"), None),
+            ({"order": "seeded"}, state(order="seeded", pool=64), None),
+            ({"seed": 7}, state(order="seeded"), None),
             ({"seed": 9}, state(order="seeded"), "seed 7.*seed 9"),
             ({"order": "shared", "seed": 9}, state(), "seed 7.*seed 9"),
-            ({"dataset": "other"}, state(), None), ({"order": "list"}, state(order="list", places=2, count=2), "same ids"),
+            ({"dataset": "other"}, state(), None), ({"order": "list"}, state(order="list", places=2, count=2),
+                                                    "same ids"),
             ({"order": "list", "ids": [1, 2]}, state(order="list"), "no ids"),
             ({"order": "list", "ids": [1, 2]}, state(order="list", places=3, count=3), "3 places.*only 2"),
             ({"epochs": 2}, state(epoch=3), "epoch 3.*epochs=2"), ({"epochs": 2}, state(epoch=2), None)]
@@ -347,7 +373,8 @@ class Going(Tidy):
             loader.load_state_dict(states.pack(plain(samples=20, order="seeded", pool=64, epoch=2)))
             self.assertEqual(next(iter(loader)).epoch, 2)
             said = self.joins(server)[-1]
-            self.assertEqual((said["order"], said["pool"], said["seed"], said["run"]), ("seeded", 64, "7", RUN))
+            self.assertEqual((said["order"], said["pool"], said["seed"], said["run"]),
+                             ("seeded", 64, "7", RUN))
             state = loader.state_dict()
             self.assertEqual((state["order"], state["pool"], state["seed"]), ("seeded", 64, "7"))
 
@@ -402,7 +429,8 @@ class Going(Tidy):
         loader = tureen.Loader(server.endpoint, batch_size=8, epochs=3)
         for epoch, wanted in ((0, 9), (1, 6), (2, 3), (3, 0), (0, 9)):
             loader.set_epoch(epoch)
-            self.assertEqual((loader.state_dict()["epoch"], loader.state_dict()["batches"]), (str(epoch), "0"))
+            self.assertEqual((loader.state_dict()["epoch"], loader.state_dict()["batches"]),
+                             (str(epoch), "0"))
             places = [(batch.epoch, batch.index) for batch in loader]
             self.assertEqual(places, [(epoch + step // 3, step % 3) for step in range(wanted)])
         self.assertEqual(len({said.get("seed") for said in self.joins(server)[1:]}), 1)
@@ -411,7 +439,8 @@ class Going(Tidy):
                 loader.set_epoch(epoch)  # type: ignore[arg-type]
         state = states.pack(plain(samples=20, ids=range(8), epoch=1, batches=1))
         loader.load_state_dict(state)
-        loader.set_epoch(1)                             # as loops do that set each epoch: it is in the midst of it
+        #  As loops do that set each epoch: it is in the midst of it
+        loader.set_epoch(1)
         self.assertEqual(loader.state_dict(), state)
         self.assertEqual(next(iter(loader)).index, 1)
         loader.load_state_dict(state)
@@ -489,8 +518,8 @@ class Going(Tidy):
         if child == 0:
             refused = 0
             uses: List[Callable[[], Any]] = [
-                loader.state_dict, lambda: loader.load_state_dict(state), lambda: loader.set_epoch(1), loader.stats,
-                lambda: loader.explain(1)]
+                loader.state_dict, lambda: loader.load_state_dict(state), lambda: loader.set_epoch(1),
+                loader.stats, lambda: loader.explain(1)]
             for use in uses:
                 try:
                     use()
@@ -515,7 +544,8 @@ class Going(Tidy):
         self.assertIn("run", self.joins(server)[2])
 
     def test_fork_in_one_process(self) -> None:
-        """Another loader goes on from the state while the run does: the server is told of the run, and says that it forked."""
+        """Another loader goes on from the state while the run does: the server is told of the run, and says
+        that it forked."""
         server = self.server(20)
         iterator = iter(tureen.Loader(server.endpoint, batch_size=8))
         next(iterator)

@@ -1,9 +1,9 @@
-"""tureen.transforms and tureen.recipes: what they stand for, what they refuse, and that the server makes of them what
-torchvision makes of its own.
+"""tureen.transforms and tureen.recipes: what they stand for, what they refuse, and that the server makes of
+them what torchvision makes of its own.
 
-Run by ctest (python_transforms), or by hand: TUREEN_BIN=build/release/bin python3 tests/clients/test_python_transforms.py [-v]
-The server's parser and decoder are those of `tureen prepare`.  Without torchvision or Pillow what compares with them is
-skipped, and said to be.
+Run by ctest (python_transforms), or by hand: TUREEN_BIN=build/release/bin python3
+tests/clients/test_python_transforms.py [-v] The server's parser and decoder are those of `tureen prepare`.
+Without torchvision or Pillow what compares with them is skipped, and said to be.
 """
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ def prepare(pipeline: List[Dict[str, Any]], files: List[str], out: str) -> None:
     command = [TUREEN, "prepare", "--pipeline", json.dumps(pipeline), "--out", out, *files]
     done = subprocess.run(command, stderr=subprocess.PIPE, text=True)
     if done.returncode:
-        raise AssertionError(f"{json.dumps(pipeline)}: tureen prepare ended with {done.returncode}: {done.stderr}")
+        raise AssertionError(f"{json.dumps(pipeline)}: tureen prepare ended with {done.returncode}: "
+                             f"{done.stderr}")
 
 
 class Json(unittest.TestCase):
@@ -70,9 +71,10 @@ class Json(unittest.TestCase):
         #  Alone, of images of any size, its versions must be shared.
         self.check(T.RandomResizedCrop(224), {"op": "random_resized_crop", "size": 224, "share": True})
         self.check(T.RandomResizedCrop((8, 9), (0.2, 1), (1, 2), 3), {
-            "op": "random_resized_crop", "size": [8, 9], "scale": [0.2, 1], "ratio": [1, 2], "interpolation": "bicubic",
-            "share": True})
-        self.check(T.Compose([T.Resize((9, 9)), T.RandomCrop(8, padding=(1, 2), fill=(1, 2, 3), mask_fill=9)]),
+            "op": "random_resized_crop", "size": [8, 9], "scale": [0.2, 1], "ratio": [1, 2],
+            "interpolation": "bicubic", "share": True})
+        self.check(T.Compose([T.Resize((9, 9)), T.RandomCrop(8, padding=(1, 2), fill=(1, 2, 3),
+                                                             mask_fill=9)]),
                    {"op": "resize", "size": [9, 9]}, {"op": "random_crop", "size": 8, "padding": [1, 2, 1, 2],
                                                       "fill": [1, 2, 3], "mask_fill": 9})
         self.check(T.RandomCrop(8, None, True, 5, "edge", share=True), {
@@ -88,20 +90,24 @@ class Json(unittest.TestCase):
         self.check(T.RandomGrayscale(), {"op": "grayscale", "p": 0.1, "channels": 3})
         self.check(T.ToTensor(), NORMALIZE, PLANAR)
         self.check(T.PILToTensor(), PLANAR)
-        self.check(T.Compose([T.ToTensor(), T.Normalize(0.5, [0.25], inplace=True), T.ConvertImageDtype("float16")]),
+        self.check(T.Compose([T.ToTensor(), T.Normalize(0.5, [0.25], inplace=True),
+                              T.ConvertImageDtype("float16")]),
                    {"op": "normalize", "mean": 0.5, "std": 0.25}, {"op": "cast", "dtype": "float16"}, PLANAR)
         self.check(T.Compose([T.PILToTensor(), T.ConvertImageDtype(np.float16)]), NORMALIZE,
                    {"op": "cast", "dtype": "float16"}, PLANAR)
         self.check(T.Compose([T.PILToTensor(), T.ConvertImageDtype("uint8")]), PLANAR)
-        self.check(T.Compose([T.PILToTensor(), T.ConvertImageDtype("float32"), T.ConvertImageDtype("float32")]),
+        self.check(T.Compose([T.PILToTensor(), T.ConvertImageDtype("float32"),
+                              T.ConvertImageDtype("float32")]),
                    NORMALIZE, PLANAR)
         self.check(T.Normalize(MEAN, np.array(STD)), {"op": "normalize", "mean": MEAN, "std": STD})
         self.check(T.Cast("bfloat16"), {"op": "cast", "dtype": "bfloat16"})
         self.check(T.Layout("NHWC"))
         self.check(T.Decode(["image", "mask"], exact=False, orientation=True, max_pixels=99), {
-            "op": "decode", "fields": ["image", "mask"], "exact": False, "orientation": True, "max_pixels": 99})
+            "op": "decode", "fields": ["image", "mask"], "exact": False, "orientation": True,
+            "max_pixels": 99})
         self.check(T.DecodeBytes(5), {"op": "decode", "as": "bytes", "length": 5})
-        self.check(T.DecodeArray(np.float64, (2, 3)), {"op": "decode", "as": "array", "dtype": "float64", "shape": [2, 3]})
+        self.check(T.DecodeArray(np.float64, (2, 3)), {"op": "decode", "as": "array", "dtype": "float64",
+                                                       "shape": [2, 3]})
         self.check(T.Compose([T.DecodeAudio("int16", 2, 44100), T.Excerpt(100, "center")]),
                    {"op": "decode", "as": "audio", "dtype": "int16", "channels": 2, "rate": 44100},
                    {"op": "excerpt", "length": 100, "place": "center"})
@@ -131,7 +137,8 @@ class Json(unittest.TestCase):
         self.assertEqual(T.Pad(2), T.Pad((2, 2)))
         self.assertEqual(T.RandomCrop(8, 0), T.RandomCrop([8]))
         self.assertNotEqual(T.RandomCrop(8), T.CenterCrop(8))
-        self.assertEqual(T.Compose([T.Compose([T.Resize(9)]), T.CenterCrop(8)]), T.Compose([T.Resize(9), T.CenterCrop(8)]))
+        self.assertEqual(T.Compose([T.Compose([T.Resize(9)]), T.CenterCrop(8)]),
+                         T.Compose([T.Resize(9), T.CenterCrop(8)]))
         self.assertEqual(repr(T.CenterCrop(8)), "CenterCrop(size=(8, 8))")
         for value in (T.ColorJitter(0.4, hue=(-0.1, 0.2)), recipes.imagenet_train(tensor=True)):
             self.assertEqual(pickle.loads(pickle.dumps(value)), value)
@@ -168,18 +175,21 @@ class Json(unittest.TestCase):
                 (lambda: T.Compose([T.PILToTensor(), T.Normalize(0, 1)]), "takes floats"),
                 (lambda: T.Compose([T.ToTensor(), T.ToTensor()]), "a tensor already"),
                 (lambda: T.Compose([T.ToTensor(), T.Pad(1, fill=1)]), "a colour"),
-                (lambda: T.Compose([T.ToTensor(), T.Normalize(MEAN, STD), T.RandomCrop(9, 1)]), "before Normalize"),
-                (lambda: T.Compose([T.ToTensor(), T.Normalize(MEAN, STD), T.CenterCrop(9)]), "before Normalize"),
+                (lambda: T.Compose([T.ToTensor(), T.Normalize(MEAN, STD), T.RandomCrop(9, 1)]),
+                 "before Normalize"),
+                (lambda: T.Compose([T.ToTensor(), T.Normalize(MEAN, STD), T.CenterCrop(9)]),
+                 "before Normalize"),
                 (lambda: T.Compose([T.Normalize(0, 1), T.Normalize(0, 1)]), "once"),
-                (lambda: T.Compose([T.ToTensor(), T.ConvertImageDtype("float16"), T.Normalize(0, 1)]), "behind this"),
+                (lambda: T.Compose([T.ToTensor(), T.ConvertImageDtype("float16"), T.Normalize(0, 1)]),
+                 "behind this"),
                 (lambda: T.Compose([T.ToTensor(), T.ConvertImageDtype("uint8")]), "no whole numbers"),
                 (lambda: T.ConvertImageDtype("float32").to_json(), "PILToTensor before"),
                 (lambda: T.Compose([T.Cast("float16"), T.Cast("float32")]), "already"),
                 (lambda: T.Compose([T.ToTensor(), T.Share()]), "each job by itself"),
                 (lambda: T.Compose([T.Share(), T.Share()]), "one already"),
                 (lambda: T.Compose([T.CenterCrop(3), T.Decode()]), "first"),
-                (lambda: T.Compose([{"op": "flip"}]), "translate"),                     # type: ignore[list-item]
-                (lambda: T.Compose(T.CenterCrop(3)), "brackets")):                      # type: ignore[arg-type]
+                (lambda: T.Compose([{"op": "flip"}]), "translate"),  # type: ignore[list-item]
+                (lambda: T.Compose(T.CenterCrop(3)), "brackets")):  # type: ignore[arg-type]
             with self.subTest(reason), self.assertRaisesRegex((ValueError, TypeError), reason):
                 make()
 
@@ -188,30 +198,36 @@ class Json(unittest.TestCase):
             T.Compose([T.ToTensor(), T.Resize(9), T.RandomHorizontalFlip(), T.ColorJitter(1)])
         self.assertEqual(caught.exception.unsupported, (T.Resize(9), T.ColorJitter(1)))
         text = str(caught.exception)
-        for part in ("2 of 4 transforms", "2. Resize(size=9", "4. ColorJitter(", "Supported: CenterCrop, ", "MixUp and CutMix"):
+        for part in ("2 of 4 transforms", "2. Resize(size=9", "4. ColorJitter(", "Supported: CenterCrop, ",
+                     "MixUp and CutMix"):
             self.assertIn(part, text)
 
 
 class Version2(unittest.TestCase):
-    """torchvision.transforms.v2, of which Debian's torchvision has nothing: by classes that are named as its are."""
+    """torchvision.transforms.v2, of which Debian's torchvision has nothing: by classes that are named as its
+    are."""
 
     @staticmethod
     def theirs(name: str, **attributes: Any) -> Any:
-        return type(name, (), {"__module__": "torchvision.transforms.v2._any", "__call__": lambda self, image: image,
+        return type(name, (), {"__module__": "torchvision.transforms.v2._any", "__call__": lambda self,
+                               image: image,
                                **attributes})()
 
     def test_translated(self) -> None:
-        crop = self.theirs("RandomResizedCrop", size=(32, 32), scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3), antialias=True,
-                           interpolation=T.InterpolationMode.BILINEAR)
+        crop = self.theirs("RandomResizedCrop", size=(32, 32), scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3),
+                           antialias=True, interpolation=T.InterpolationMode.BILINEAR)
         normalize = self.theirs("Normalize", mean=MEAN, std=STD, inplace=False)
         image, floats = self.theirs("ToImage"), self.theirs("ToDtype", dtype="torch.float32", scale=True)
-        given = self.theirs("Compose", transforms=[crop, image, floats, normalize, self.theirs("ToPureTensor")])
+        given = self.theirs("Compose", transforms=[crop, image, floats, normalize,
+                                                   self.theirs("ToPureTensor")])
         self.assertEqual(T.translate(given), T.Compose([
-            T.RandomResizedCrop(32), T.PILToTensor(), T.ConvertImageDtype("float32"), T.Normalize(MEAN, STD)]))
+            T.RandomResizedCrop(32), T.PILToTensor(), T.ConvertImageDtype("float32"),
+            T.Normalize(MEAN, STD)]))
         plain = self.theirs("ToDtype", dtype="torch.float16", scale=False)
         self.assertEqual(T.translate([image, plain]).to_json(), [{"op": "cast", "dtype": "float16"}, PLANAR])
         with self.assertRaises(T.UnsupportedTransform) as caught:
-            T.translate([image, plain, normalize, self.theirs("MixUp"), self.theirs("ToDtype", dtype={}, scale=True)])
+            T.translate([image, plain, normalize, self.theirs("MixUp"),
+                         self.theirs("ToDtype", dtype={}, scale=True)])
         self.assertEqual([place for place, _, _ in caught.exception.problems], [3, 4, 5])
 
 
@@ -221,16 +237,22 @@ class Parser(unittest.TestCase):
 
     def test_lists(self) -> None:
         small = [T.Resize((40, 44)), T.Share()]
-        lists: List[Any] = [recipes.imagenet_train(), recipes.imagenet_train(96, color_jitter=0.4, tensor=True),
-                            recipes.imagenet_eval(), recipes.imagenet_eval(299, resize=342, interpolation="bicubic", tensor=True),
+        lists: List[Any] = [recipes.imagenet_train(), recipes.imagenet_train(96, color_jitter=0.4,
+            tensor=True),
+                            recipes.imagenet_eval(), recipes.imagenet_eval(299, resize=342,
+                                interpolation="bicubic", tensor=True),
                             recipes.cifar_train(), recipes.cifar_train(padding_mode="reflect", tensor=True),
                             recipes.cifar_eval(tensor=True), recipes.mnist(tensor=True)]
         lists += [T.Compose(steps) for steps in (
             [T.RandomHorizontalFlip(1), T.Resize(50), T.RandomCrop(48), T.RandomVerticalFlip(), T.ToTensor()],
-            [T.Views(2), T.RandomResizedCrop(32), T.RandomHorizontalFlip(), T.ColorJitter(0.4, 0.4, 0.4, 0.1), T.PILToTensor()],
-            [T.Decode(max_pixels=10**6), T.RandomResizedCrop(32, (0.2, 1), (1, 2), "nearest"), T.RandomGrayscale()],
-            [T.Decode(["image"], exact=False, orientation=True), T.Resize(40, "bicubic", 60), T.CenterCrop((32, 30))],
-            [*small, T.RandomCrop((32, 30), (1, 2, 3, 4), True, (9, 8, 7), "constant", 3), T.Cast("bfloat16")],
+            [T.Views(2), T.RandomResizedCrop(32), T.RandomHorizontalFlip(), T.ColorJitter(0.4, 0.4, 0.4, 0.1),
+             T.PILToTensor()],
+            [T.Decode(max_pixels=10**6), T.RandomResizedCrop(32, (0.2, 1), (1, 2), "nearest"),
+             T.RandomGrayscale()],
+            [T.Decode(["image"], exact=False, orientation=True), T.Resize(40, "bicubic", 60),
+             T.CenterCrop((32, 30))],
+            [*small, T.RandomCrop((32, 30), (1, 2, 3, 4), True, (9, 8, 7), "constant", 3),
+             T.Cast("bfloat16")],
             [*small, T.Pad((1, 2), padding_mode="symmetric"), T.Normalize(0.5, [0.2])],
             [*small, T.RandomGrayscale(1), T.ToTensor(), T.Layout("NHWC")],
             [T.RandomResizedCrop(32, share=True), T.RandomHorizontalFlip(0, share=True)])]
@@ -276,15 +298,19 @@ class Torchvision(unittest.TestCase):
         one = V.Resize((36, 44))
         for given in (
                 [V.Resize((31, 77))], [V.Resize(33, bicubic), V.CenterCrop((30, 50))],
-                [V.Resize([20], max_size=30), V.CenterCrop(90), V.PILToTensor()], [V.Resize((90, 20), nearest)],
-                [one, V.Pad((1, 2), (9, 200, 77))], [one, V.Pad([1, 2, 3, 4], padding_mode="edge"), V.ToTensor()],
+                [V.Resize([20], max_size=30), V.CenterCrop(90), V.PILToTensor()],
+                [V.Resize((90, 20), nearest)],
+                [one, V.Pad((1, 2), (9, 200, 77))], [one, V.Pad([1, 2, 3, 4], padding_mode="edge"),
+                                                     V.ToTensor()],
                 [one, V.Pad(7, padding_mode="reflect")], [one, V.PILToTensor(), V.Pad([7], 9, "symmetric")],
                 [one, V.RandomCrop((40, 48), 2, fill=77)], [one, V.RandomCrop((36, 44), pad_if_needed=True)],
                 [one, V.RandomHorizontalFlip(1), V.RandomVerticalFlip(1), V.RandomHorizontalFlip(0)],
-                [one, V.ToTensor(), V.Normalize(MEAN, STD), V.RandomHorizontalFlip(1), V.RandomCrop((36, 44))],
+                [one, V.ToTensor(), V.Normalize(MEAN, STD), V.RandomHorizontalFlip(1),
+                 V.RandomCrop((36, 44))],
                 [one, V.ColorJitter((1.7, 1.7))], [one, V.ColorJitter(contrast=(0.3, 0.3))],
                 [one, V.ColorJitter(saturation=(2.5, 2.5))], [one, V.ColorJitter(hue=(-0.3, -0.3))],
-                [one, V.Grayscale(), V.ColorJitter(contrast=(1.6, 1.6))], [one, V.Grayscale(3)], [one, V.RandomGrayscale(1)],
+                [one, V.Grayscale(), V.ColorJitter(contrast=(1.6, 1.6))], [one, V.Grayscale(3)],
+                [one, V.RandomGrayscale(1)],
                 [one, V.Grayscale(), V.ToTensor(), V.Normalize((0.1307,), (0.3081,))],
                 [one, V.ToTensor(), V.ConvertImageDtype(torch.float16)],
                 [one, V.PILToTensor(), V.ConvertImageDtype(torch.float32), V.Normalize([0.5], [0.25])],
@@ -309,39 +335,44 @@ class Torchvision(unittest.TestCase):
     def test_parameters(self) -> None:
         """What is random: by its parameters, as they are kept there."""
         whole = [V.RandomResizedCrop([96], (0.2, 0.9), (0.5, 2), V.InterpolationMode.BICUBIC),
-                 V.RandomHorizontalFlip(0.3), V.RandomVerticalFlip(), V.ColorJitter(0.4, (0.2, 1.5), 0.3, 0.1),
-                 V.RandomGrayscale(0.2), V.RandomCrop((90, 80), [3], True, (1, 2, 3)), V.ToTensor(), V.Normalize(MEAN, STD)]
+                 V.RandomHorizontalFlip(0.3), V.RandomVerticalFlip(),
+                 V.ColorJitter(0.4, (0.2, 1.5), 0.3, 0.1), V.RandomGrayscale(0.2),
+                 V.RandomCrop((90, 80), [3], True, (1, 2, 3)), V.ToTensor(), V.Normalize(MEAN, STD)]
         expected = T.Compose([
-            T.RandomResizedCrop(96, (0.2, 0.9), (0.5, 2), "bicubic"), T.RandomHorizontalFlip(0.3), T.RandomVerticalFlip(),
-            T.ColorJitter(0.4, (0.2, 1.5), 0.3, 0.1), T.RandomGrayscale(0.2), T.RandomCrop((90, 80), 3, True, (1, 2, 3)),
-            T.ToTensor(), T.Normalize(MEAN, STD)])
+            T.RandomResizedCrop(96, (0.2, 0.9), (0.5, 2), "bicubic"), T.RandomHorizontalFlip(0.3),
+            T.RandomVerticalFlip(), T.ColorJitter(0.4, (0.2, 1.5), 0.3, 0.1), T.RandomGrayscale(0.2),
+            T.RandomCrop((90, 80), 3, True, (1, 2, 3)), T.ToTensor(), T.Normalize(MEAN, STD)])
         self.assertEqual(T.translate(V.Compose(whole)), expected)
         self.assertEqual(T.translate(whole), expected)
         self.assertEqual(T.translate(expected), expected)
-        modules = torch.nn.Sequential(V.CenterCrop(8), torch.nn.Identity(), torch.nn.Sequential(V.RandomHorizontalFlip()))
+        modules = torch.nn.Sequential(V.CenterCrop(8), torch.nn.Identity(),
+                                      torch.nn.Sequential(V.RandomHorizontalFlip()))
         self.assertEqual(T.translate(modules), T.Compose([T.CenterCrop(8), T.RandomHorizontalFlip()]))
         for name in ("RandomResizedCrop", "RandomCrop", "CenterCrop", "Resize"):
             self.assertEqual(T.translate(getattr(V, name)(8)), T.Compose([getattr(T, name)(8)]), "defaults")
-        for name in ("ColorJitter", "RandomGrayscale", "RandomHorizontalFlip", "RandomVerticalFlip", "Grayscale"):
+        for name in ("ColorJitter", "RandomGrayscale", "RandomHorizontalFlip", "RandomVerticalFlip",
+                     "Grayscale"):
             self.assertEqual(T.translate(getattr(V, name)()), T.Compose([getattr(T, name)()]), "defaults")
 
     def test_presets(self) -> None:
         from torchvision.transforms._presets import ImageClassification
         self.assertEqual(T.translate(ImageClassification(crop_size=224)), T.Compose(
             [T.Resize(256), T.CenterCrop(224), T.ToTensor(), T.Normalize(MEAN, STD)]))
-        self.assertEqual(T.translate(ImageClassification(crop_size=224)).share(2), recipes.imagenet_eval(tensor=True))
+        self.assertEqual(T.translate(ImageClassification(crop_size=224)).share(2),
+                         recipes.imagenet_eval(tensor=True))
 
     def test_refused(self) -> None:
         class Mine(V.CenterCrop):
             pass
-        given = [V.RandomResizedCrop(8, interpolation=V.InterpolationMode.LANCZOS), V.CenterCrop(8), V.GaussianBlur(3),
-                 V.RandomApply([V.ColorJitter(0.4)], 0.8), V.Lambda(lambda image: image), Mine(8), V.Normalize(0.5, 0.5),
-                 V.ToTensor(), V.Resize(9), V.RandomErasing(), len, 5]
+        given = [V.RandomResizedCrop(8, interpolation=V.InterpolationMode.LANCZOS), V.CenterCrop(8),
+                 V.GaussianBlur(3), V.RandomApply([V.ColorJitter(0.4)], 0.8), V.Lambda(lambda image: image),
+                 Mine(8), V.Normalize(0.5, 0.5), V.ToTensor(), V.Resize(9), V.RandomErasing(), len, 5]
         with self.assertRaises(T.UnsupportedTransform) as caught:
             T.translate(V.Compose(given))
         problems = {place: reason for place, _, reason in caught.exception.problems}
         self.assertEqual(list(problems), [1, 3, 4, 5, 6, 7, 9, 10, 11, 12])
-        for place, part in ((1, "lanczos"), (3, "no such operation"), (4, "leave out"), (5, "Python code"), (6, "own"),
+        for place, part in ((1, "lanczos"), (3, "no such operation"), (4, "leave out"), (5, "Python code"),
+                            (6, "own"),
                             (7, "put ToTensor before"), (9, "put it before ToTensor"), (10, "to the batch"),
                             (12, "not a transform")):
             self.assertIn(part, problems[place])

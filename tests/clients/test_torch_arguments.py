@@ -1,4 +1,5 @@
-"""tureen.torch without a server: which of PyTorch's arguments mean what, `normalize`, and what becomes of fields.
+"""tureen.torch without a server: which of PyTorch's arguments mean what, `normalize`, and what becomes of
+fields.
 
 Run by ctest (torch_arguments), or by hand."""
 from __future__ import annotations
@@ -38,22 +39,27 @@ class Arguments(unittest.TestCase):
     def test_what_is_not_needed_is_said_once(self) -> None:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            DataLoader("train", num_workers=0, pin_memory=False, persistent_workers=False, prefetch_factor=None, timeout=0)
+            DataLoader("train", num_workers=0, pin_memory=False, persistent_workers=False,
+                       prefetch_factor=None, timeout=0)
         self.assertEqual(caught, [])
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            DataLoader("train", 32, True, num_workers=8, pin_memory=True, persistent_workers=True, prefetch_factor=4)
+            DataLoader("train", 32, True, num_workers=8, pin_memory=True, persistent_workers=True,
+                       prefetch_factor=4)
         self.assertEqual([warning.filename for warning in caught], [__file__])
         text = str(caught[0].message)
-        for word in ("num_workers, persistent_workers, prefetch_factor and pin_memory", "slots=", 'device="cuda"'):
+        for word in ("num_workers, persistent_workers, prefetch_factor and pin_memory", "slots=",
+                     'device="cuda"'):
             self.assertIn(word, text)
         with self.assertWarnsRegex(UserWarning, "does not need multiprocessing_context:"):
             DataLoader("train", multiprocessing_context="spawn")
 
     def test_what_cannot_be_done_names_the_way_that_there_is(self) -> None:
         for name, value, instead in (("collate_fn", len, "fields=True"), ("worker_init_fn", len, "seed="),
-                                     ("batch_sampler", [[0]], "sampler="), ("generator", torch.Generator(), "seed=")):
-            with self.subTest(name), self.assertRaisesRegex(TypeError, f"{name}= cannot be given: .*{instead}"):
+                                     ("batch_sampler", [[0]], "sampler="),
+                                     ("generator", torch.Generator(), "seed=")):
+            with self.subTest(name), self.assertRaisesRegex(TypeError,
+                                                            f"{name}= cannot be given: .*{instead}"):
                 DataLoader("train", **{name: value})
         with self.assertRaisesRegex(TypeError, "not a TensorDataset: start one with `tureen serve"):
             DataLoader(torch.utils.data.TensorDataset(torch.zeros(3)))
@@ -61,21 +67,25 @@ class Arguments(unittest.TestCase):
             DataLoader("train", shufle=True)
         with self.assertRaisesRegex(ValueError, "batch_size must be from 1"):
             DataLoader("train", 0)
-        with self.assertRaisesRegex(RuntimeError if not torch.cuda.is_available() else AssertionError, "no CUDA device"):
+        with self.assertRaisesRegex(RuntimeError if not torch.cuda.is_available() else AssertionError,
+                                    "no CUDA device"):
             DataLoader("train", device="cuda")
             raise AssertionError("no CUDA device is missing here")
 
     def test_orders(self) -> None:
         sampler = torch.utils.data.SequentialSampler(range(3))
         for shuffle, given, order, seed, expected in (
-                (None, None, None, None, "list"), (False, None, None, None, "list"), (True, None, None, None, "shared"),
-                (True, None, None, 7, "seeded"), (None, None, None, 7, "seeded"), (False, None, None, 7, "list"),
+                (None, None, None, None, "list"), (False, None, None, None, "list"),
+                (True, None, None, None, "shared"),
+                (True, None, None, 7, "seeded"), (None, None, None, 7, "seeded"),
+                (False, None, None, 7, "list"),
                 (None, None, "private", 7, "private"), (True, None, "private", None, "private"),
                 (None, sampler, None, 7, "list"), (False, sampler, None, None, "list"),
                 (None, [2, 1], "list", None, "list")):
             self.assertEqual(order_of(shuffle, given, order, seed), expected)
         for shuffle, given, order, why in (
-                (True, sampler, None, "leave shuffle out"), (None, sampler, "shared", "leave order='shared' out"),
+                (True, sampler, None, "leave shuffle out"), (None, sampler, "shared", "leave order='shared' "
+                                                             "out"),
                 (False, None, "shared", "contradict"), (True, None, "list", "contradict")):
             with self.assertRaisesRegex(ValueError, why):
                 order_of(shuffle, given, order, None)
@@ -92,7 +102,8 @@ class Arguments(unittest.TestCase):
         ours = transforms.Compose([transforms.CenterCrop(8)])
         self.assertEqual(pipeline_of(ours, None, None), steps)
         added = pipeline_of(steps, torch.float16, ((0.5, 0.4, 0.3), torch.tensor([0.25, 0.5, 1])))
-        self.assertEqual(added, steps + [{"op": "normalize", "mean": [0.5, 0.4, 0.3], "std": [0.25, 0.5, 1.0]},
+        self.assertEqual(added, steps + [{"op": "normalize", "mean": [0.5, 0.4, 0.3],
+                                          "std": [0.25, 0.5, 1.0]},
                                          {"op": "cast", "dtype": "float16"}])
         self.assertEqual(steps, [{"op": "center_crop", "size": 8}], "the user's list is the user's")
         self.assertEqual(pipeline_of("train", torch.bfloat16, None)[-1], {"op": "cast", "dtype": "bfloat16"})
@@ -115,7 +126,8 @@ class Arguments(unittest.TestCase):
 
     def test_it_is_mere_configuration_until_it_is_used(self) -> None:
         """Also what frameworks look for to take a loader apart is not there."""
-        loader = DataLoader("train", 8, sampler=torch.utils.data.SequentialSampler(range(9)), endpoint="ipc:///nowhere")
+        loader = DataLoader("train", 8, sampler=torch.utils.data.SequentialSampler(range(9)),
+                            endpoint="ipc:///nowhere")
         for twin in (pickle.loads(pickle.dumps(loader)), copy.deepcopy(loader)):
             self.assertEqual((twin.epoch, len(twin), twin.batch_size), (0, 2, 8))
         self.assertNotIsInstance(loader, torch.utils.data.DataLoader)
@@ -158,8 +170,10 @@ class Normalize(unittest.TestCase):
             self.assertTrue(result.is_contiguous(memory_format=torch.channels_last))
         self.assertTrue(torch.equal(self.images, before))
         for dtype in (torch.float16, torch.bfloat16):
-            self.assertTrue(torch.equal(normalize(self.images, self.MEAN, self.STD, dtype), expected.to(dtype)))
-        self.assertTrue(torch.equal(normalize(self.images.contiguous().float(), self.MEAN, self.STD), expected))
+            self.assertTrue(torch.equal(normalize(self.images, self.MEAN, self.STD, dtype),
+                                        expected.to(dtype)))
+        self.assertTrue(torch.equal(normalize(self.images.contiguous().float(), self.MEAN, self.STD),
+                                    expected))
         doubles = normalize(self.images, 0, 1, torch.float64)
         self.assertEqual(doubles[0, 0, 0, 0].item(), self.images[0, 0, 0, 0].item() / 255)
         with torch.inference_mode():
@@ -170,7 +184,8 @@ class Normalize(unittest.TestCase):
     def test_what_does_not_fit_is_refused(self) -> None:
         for arguments, error, why in (
                 (((0.5, 0.5), 1), ValueError, "mean has 2 numbers.*has 3 channels"),
-                ((0, (1, 1, 0)), ValueError, "std must not be 0"), (("a", 1), TypeError, "mean must be a number"),
+                ((0, (1, 1, 0)), ValueError, "std must not be 0"),
+                (("a", 1), TypeError, "mean must be a number"),
                 ((0, 1, torch.uint8), TypeError, "floating type")):
             with self.assertRaisesRegex(error, why):
                 normalize(self.images, *arguments)
@@ -180,7 +195,8 @@ class Fields(unittest.TestCase):
     """What becomes of the arrays; nothing is copied that PyTorch has a type for."""
 
     @staticmethod
-    def layout(arrays: Dict[str, Any], pipeline: List[Dict[str, Any]], told: Any = None, **options: Any) -> Any:
+    def layout(arrays: Dict[str, Any], pipeline: List[Dict[str, Any]], told: Any = None,
+               **options: Any) -> Any:
         fields = [Field(name, array.dtype, array.shape[1:], 0, 0, (told or {}).get(name, str(array.dtype)))
                   for name, array in arrays.items()]
         layout = Layout(fields, pipeline, options.get("fields", False), options.get("ids", False))
@@ -208,7 +224,8 @@ class Fields(unittest.TestCase):
         pipeline = [{"op": "decode", "as": "image", "fields": ["image", "mask"]}, {"op": "views", "count": 2}]
         inputs, labels, ids = self.layout(arrays, pipeline, ids=True)
         self.assertEqual({name: tuple(value.shape) for name, value in inputs.items()},
-                         {"image": (2, 3, 4, 4), "mask": (2, 4, 4), "image_2": (2, 3, 4, 4), "mask_2": (2, 4, 4)})
+                         {"image": (2, 3, 4, 4), "mask": (2, 4, 4), "image_2": (2, 3, 4, 4),
+                          "mask_2": (2, 4, 4)})
         self.assertEqual(list(labels), ["label", "box", "text"])
         self.assertEqual((labels["text"], labels["box"].dtype), (["häß", ""], torch.float64))
         self.assertEqual(ids.tolist(), [0, 1])
@@ -218,7 +235,8 @@ class Fields(unittest.TestCase):
             self.layout({"image": arrays["image"], "ids": arrays["label"]}, pipeline, ids=True)
 
     def test_dtypes(self) -> None:
-        """bfloat16 comes as uint16, bit for bit; unsigned ones get the next signed type, and uint64 is refused."""
+        """bfloat16 comes as uint16, bit for bit; unsigned ones get the next signed type, and uint64 is
+        refused."""
         bits = np.array([[0x3f80, 0xc000]], np.uint16)
         value = self.layout({"array": bits}, [{"op": "decode", "as": "array"}], told={"array": "bfloat16"})
         self.assertEqual((value.dtype, value.tolist()), (torch.bfloat16, [[1.0, -2.0]]))

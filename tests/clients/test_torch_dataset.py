@@ -1,7 +1,8 @@
-"""What a loader knows of its data, against the real server: classes, targets, names, single samples, subsets by class; and what it
-says of samples that cannot be read.
+"""What a loader knows of its data, against the real server: classes, targets, names, single samples, subsets
+by class; and what it says of samples that cannot be read.
 
-Run by ctest (torch_dataset), or by hand: TUREEN_BIN=build/release/bin python3 tests/clients/test_torch_dataset.py [-v] [NAME]
+Run by ctest (torch_dataset), or by hand: TUREEN_BIN=build/release/bin python3
+tests/clients/test_torch_dataset.py [-v] [NAME]
 """
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ def setUpModule() -> None:
         shutil.copytree(DATA, os.path.join(folder, name))
         paths = sorted(path.relative_to(DATA) for path in Path(DATA).glob("*/*.jpg"))
         Path(folder, name, "labels.tsv").write_text("\n".join(
-            ["path" + columns[name], *(f"{path}{row(index)}" for index, path in enumerate(paths))]) + "\n", encoding="utf-8")
+            ["path" + columns[name], *(f"{path}{row(index)}" for index, path in enumerate(paths))]) + "\n",
+                encoding="utf-8")
     spoilt = shutil.copytree(DATA, os.path.join(folder, "spoilt"))
     for number in BAD:
         Path(spoilt, f"class_{LABELS[number]}", f"{number:05}.jpg").write_bytes(b"")
@@ -54,13 +56,15 @@ def setUpModule() -> None:
         name = f"{number:04}" + "n" * 196
         os.makedirs(os.path.join(folder, "many", name))
         os.symlink(os.path.join(DATA, "class_0", "00000.jpg"), os.path.join(folder, "many", name, "x.jpg"))
-    SERVER = harness.Server({"train": DATA, **{name: os.path.join(folder, name) for name in (*listed, "spoilt", "many")}})
+    SERVER = harness.Server({"train": DATA, **{name: os.path.join(folder, name)
+                                               for name in (*listed, "spoilt", "many")}})
     SERVER.__enter__()
     unittest.addModuleCleanup(SERVER.__exit__, None, None, None)
 
 
 def loader(dataset: str = "train", **options: Any) -> DataLoader:
-    return DataLoader(dataset, **{"batch_size": 5, "endpoint": SERVER.endpoint, "transform": CROP, "timeout": harness.PATIENCE,
+    return DataLoader(dataset, **{"batch_size": 5, "endpoint": SERVER.endpoint, "transform": CROP,
+                                  "timeout": harness.PATIENCE,
                                   **options})
 
 
@@ -80,7 +84,8 @@ class Tables(unittest.TestCase):
         self.assertEqual((data.targets.dtype, data.targets.tolist()), (np.int64, LABELS))
         self.assertEqual(list(data.names), [name_of(number) for number in range(SAMPLES)])
         self.assertEqual(list(data.samples), [(name_of(number), LABELS[number]) for number in range(SAMPLES)])
-        self.assertEqual((data.samples[-1], data.names[2:4]), ((name_of(21), LABELS[21]), [name_of(2), name_of(3)]))
+        self.assertEqual((data.samples[-1], data.names[2:4]),
+                         ((name_of(21), LABELS[21]), [name_of(2), name_of(3)]))
         self.assertEqual(data.ids.tolist(), list(range(SAMPLES)))
         self.assertEqual(torch.bincount(torch.as_tensor(data.targets)).tolist(), np.bincount(LABELS).tolist())
         with self.assertRaises(IndexError):
@@ -104,10 +109,12 @@ class Tables(unittest.TestCase):
         self.assertEqual(data.targets["pair"].tolist(), [[number + .5, 2.0] for number in range(SAMPLES)])
         self.assertEqual(data.targets["caption"], [f"no {number} ü" for number in range(SAMPLES)])
         name, target = data.samples[4]
-        self.assertEqual((name, target["number"], target["pair"].tolist(), target["caption"]), (name_of(4), 4, [4.5, 2.0], "no 4 ü"))
+        self.assertEqual((name, target["number"], target["pair"].tolist(), target["caption"]),
+                         (name_of(4), 4, [4.5, 2.0], "no 4 ü"))
         self.assertIsNone(loader("bare").dataset.targets)
         self.assertEqual(loader("bare").dataset.samples[4], (name_of(4), None))
-        self.assertEqual(loader("single").dataset.targets.tolist(), [number + .25 for number in range(SAMPLES)])
+        self.assertEqual(loader("single").dataset.targets.tolist(),
+                         [number + .25 for number in range(SAMPLES)])
 
     def test_tables_in_parts(self) -> None:
         data = loader("many").dataset
@@ -173,7 +180,8 @@ class Singles(unittest.TestCase):
 
     def test_numpy(self) -> None:
         data = tureen.DataSet("train", SERVER.endpoint, pipeline=CROP, subset=["class_2"])
-        self.assertEqual((len(data), data[0]["image"].shape, int(data[0]["label"])), (LABELS.count(2), (16, 16, 3), 2))
+        self.assertEqual((len(data), data[0]["image"].shape, int(data[0]["label"])),
+                         (LABELS.count(2), (16, 16, 3), 2))
         core = tureen.Loader(SERVER.endpoint, "train", 5, pipeline=CROP, subset=[4, 6])
         self.assertEqual((core.dataset.ids.tolist(), int(core.dataset[1]["label"])), ([4, 6], LABELS[6]))
 
@@ -190,7 +198,8 @@ class Singles(unittest.TestCase):
 class Subsets(unittest.TestCase):
     def test_by_names_of_classes(self) -> None:
         wanted = [number for number in range(SAMPLES) if LABELS[number] in (0, 2)]
-        for names in (["class_2", "class_0"], ("class_0", "class_2"), {"class_0", "class_2"}, np.array(["class_0", "class_2"])):
+        for names in (["class_2", "class_0"], ("class_0", "class_2"), {"class_0", "class_2"},
+                      np.array(["class_0", "class_2"])):
             some = loader(subset=names, ids=True, shuffle=True)
             self.assertEqual((len(some), len(some.dataset)), (-(-len(wanted) // 5), len(wanted)))
             for _ in range(2):
@@ -238,11 +247,14 @@ class Unreadable(unittest.TestCase):
                     counts.append((sum(1 for _ in train), len(train)))
                 self.assertEqual(counts[1:], [(SAMPLES - 3, SAMPLES - 3)] * 2)
                 self.assertEqual(counts[0], (SAMPLES - 3, SAMPLES - 3))
-                self.assertEqual([warning.category for warning in told], [tureen.UnreadableWarning], list(map(str, told)))
-                self.assertRegex(str(told[0].message), "^3 samples of this job's data cannot be read, and are left out: ")
+                self.assertEqual([warning.category for warning in told], [tureen.UnreadableWarning],
+                                 list(map(str, told)))
+                self.assertRegex(str(told[0].message), "^3 samples of this job's data cannot be read, and "
+                                 "are left out: ")
                 self.assertEqual(told[0].filename, __file__)
                 stats = train.stats()["unreadable"]
-                self.assertEqual((stats["count"], sorted(sample["id"] for sample in stats["samples"])), (3, list(BAD)))
+                self.assertEqual((stats["count"], sorted(sample["id"] for sample in stats["samples"])),
+                                 (3, list(BAD)))
 
     def test_a_job_that_fails(self) -> None:
         with loader("spoilt", on_bad="fail") as train:

@@ -1,5 +1,5 @@
-"""Batches on a device, without one: the copies of a device of our own making are late, and nothing may be given back
-before they are done.  Run by ctest (torch_device), or by hand."""
+"""Batches on a device, without one: the copies of a device of our own making are late, and nothing may be
+given back before they are done.  Run by ctest (torch_device), or by hand."""
 from __future__ import annotations
 
 import gc
@@ -47,7 +47,8 @@ class CopierTest(unittest.TestCase):
         return self.copier.copy(values, batch), held
 
     def test_memory_is_held_until_the_copies_are_done_and_no_longer(self) -> None:
-        """The loop has dropped the batch, and even its copies: the ring's slot must stay, for the device still reads it."""
+        """The loop has dropped the batch, and even its copies: the ring's slot must stay, for the device
+        still reads it."""
         copies, held = self.copy(0, 7)
         self.assertEqual(copies["text"], ["a", "b", "c", "d"])
         self.assertEqual(self.device.adopted, [2], "what the loop does there comes behind both copies")
@@ -148,7 +149,8 @@ class Named(unittest.TestCase):
 
     @unittest.skipIf(torch.cuda.is_available(), "there is a CUDA device here")
     def test_cuda_is_asked_for_and_absent(self) -> None:
-        with self.assertRaisesRegex(RuntimeError, "device='cuda:1' was asked for.*finds no CUDA device.*leave device out"):
+        with self.assertRaisesRegex(RuntimeError, "device='cuda:1' was asked for.*finds no CUDA "
+                                    "device.*leave device out"):
             check_device("cuda:1")
 
 

@@ -1,7 +1,8 @@
-"""The loader in frameworks that bring their own loops and processes, against the real server: two processes on the CPU each.
+"""The loader in frameworks that bring their own loops and processes, against the real server: two processes
+on the CPU each.
 
-None of them is among the packages that the tests install: each is skipped, by name, where it is missing.  To run them by hand with
-a Python that has them (pip install torch lightning accelerate "ray[train]"):
+None of them is among the packages that the tests install: each is skipped, by name, where it is missing.  To
+run them by hand with a Python that has them (pip install torch lightning accelerate "ray[train]"):
     TUREEN_BIN=build/release/bin PYTHON tests/clients/test_torch_frameworks.py [-v] [NAME]
 """
 from __future__ import annotations
@@ -71,8 +72,9 @@ def with_lightning(endpoint: str, folder: str) -> None:
 
         def configure_optimizers(self) -> torch.optim.Optimizer:
             return torch.optim.SGD(self.parameters(), 0.01)
-    trainer = lightning.Trainer(accelerator="cpu", devices=2, strategy="ddp", use_distributed_sampler=False, max_epochs=EPOCHS,
-                                logger=False, enable_checkpointing=False, enable_progress_bar=False)
+    trainer = lightning.Trainer(accelerator="cpu", devices=2, strategy="ddp", use_distributed_sampler=False,
+                                max_epochs=EPOCHS, logger=False, enable_checkpointing=False,
+                                enable_progress_bar=False)
     trainer.fit(Module(), train, held_out)
 
 
@@ -82,7 +84,8 @@ def with_accelerate(endpoint: str, folder: str) -> None:
     accelerator = accelerate.Accelerator(cpu=True)
     train, held_out = loaders(endpoint)
     model = torch.nn.Linear(3 * SIDE * SIDE, 5)
-    prepared, optimizer, same, same_held_out = accelerator.prepare(model, torch.optim.SGD(model.parameters(), 0.01), train, held_out)
+    prepared, optimizer, same, same_held_out = accelerator.prepare(model,
+        torch.optim.SGD(model.parameters(), 0.01), train, held_out)
     assert same is train and same_held_out is held_out
     for epoch in range(EPOCHS):
         for batch in train:
@@ -118,7 +121,8 @@ def with_ray(endpoint: str, folder: str) -> None:
     import ray
     import ray.train.torch
 
-    ray.init(num_cpus=3, include_dashboard=False, log_to_driver=True, runtime_env={"env_vars": {"PYTHONPATH": str(PACKAGE)}})
+    ray.init(num_cpus=3, include_dashboard=False, log_to_driver=True,
+             runtime_env={"env_vars": {"PYTHONPATH": str(PACKAGE)}})
     ray.train.torch.TorchTrainer(
         ray_worker, train_loop_config={"endpoint": endpoint, "folder": folder},
         scaling_config=ray.train.ScalingConfig(num_workers=2, use_gpu=False),
@@ -141,12 +145,15 @@ class Frameworks(unittest.TestCase):
         self.addCleanup(self.server.__exit__, None, None, None)
 
     def run_ranks(self, how: str, environments: List[Dict[str, str]]) -> None:
-        """A process in each environment; then: every sample once an epoch over the two ranks, and equally many batches."""
+        """A process in each environment; then: every sample once an epoch over the two ranks, and equally
+        many batches."""
         command = [sys.executable, "-B", __file__, how, self.server.endpoint, self.folder]
-        clean = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE", "LOCAL_RANK")}
+        clean = {name: value for name, value in os.environ.items()
+                 if name not in ("RANK", "WORLD_SIZE", "LOCAL_RANK")}
         #  A Python of its own packages finds this one's beside them.
         clean.update(PYTHONPATH=str(PACKAGE), OMP_NUM_THREADS="1", PYTHONWARNINGS="ignore")
-        processes = [subprocess.Popen(command, env={**clean, **environment}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        processes = [subprocess.Popen(command, env={**clean, **environment}, stdout=subprocess.PIPE,
+                                      stderr=subprocess.STDOUT, text=True)
                      for environment in environments]
         try:
             said = [process.communicate(timeout=240)[0] for process in processes]
@@ -155,11 +162,14 @@ class Frameworks(unittest.TestCase):
                 process.kill()
                 process.wait()
         self.assertEqual([process.returncode for process in processes], [0] * len(processes), "\n".join(said))
-        seen = [[json.loads(line) for line in Path(f"{self.folder}/{rank}.seen").read_text(encoding="ascii").splitlines()]
+        seen = [[json.loads(line)
+                 for line in Path(f"{self.folder}/{rank}.seen").read_text(encoding="ascii").splitlines()]
                 for rank in range(2)]
-        self.assertEqual([[epoch for epoch, _ in batches] for batches in seen], [sorted(7 * list(range(EPOCHS)))] * 2)
+        self.assertEqual([[epoch for epoch, _ in batches] for batches in seen],
+                         [sorted(7 * list(range(EPOCHS)))] * 2)
         for epoch in range(EPOCHS):
-            counts = Counter(number for batches in seen for at, ids in batches if at == epoch for number in ids)
+            counts = Counter(number for batches in seen for at,
+                             ids in batches if at == epoch for number in ids)
             self.assertEqual(counts, Counter(range(SAMPLES)))
 
     def of_torchrun(self) -> List[Dict[str, str]]:
@@ -167,12 +177,13 @@ class Frameworks(unittest.TestCase):
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        return [{"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
-                 "MASTER_PORT": str(port)} for rank in range(2)]
+        return [{"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2",
+                 "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)} for rank in range(2)]
 
     @unittest.skipUnless(importlib.util.find_spec("lightning"), "lightning is not installed")
     def test_lightning(self) -> None:
-        """It starts its second process itself, and looks at two batches of the validation before it trains."""
+        """It starts its second process itself, and looks at two batches of the validation before it
+        trains."""
         self.run_ranks("lightning", [{}])
 
     @unittest.skipUnless(importlib.util.find_spec("accelerate"), "accelerate is not installed")

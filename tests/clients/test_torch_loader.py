@@ -1,6 +1,8 @@
-"""tureen.torch against the real server: one epoch a loop, every order, states at every step, batches that are kept.
+"""tureen.torch against the real server: one epoch a loop, every order, states at every step, batches that are
+kept.
 
-Run by ctest (torch_loader), or by hand: TUREEN_BIN=build/release/bin python3 tests/clients/test_torch_loader.py [-v] [NAME]
+Run by ctest (torch_loader), or by hand: TUREEN_BIN=build/release/bin python3
+tests/clients/test_torch_loader.py [-v] [NAME]
 """
 from __future__ import annotations
 
@@ -61,7 +63,8 @@ def setUpModule() -> None:
 def loader(**options: Any) -> DataLoader:
     options.setdefault("endpoint", SERVER.endpoint)
     options.setdefault("transform", CROP)
-    return DataLoader(options.pop("dataset", "train"), **{"batch_size": 5, "ids": True, "timeout": harness.PATIENCE, **options})
+    return DataLoader(options.pop("dataset", "train"), **{"batch_size": 5, "ids": True,
+                                                          "timeout": harness.PATIENCE, **options})
 
 
 def ids_of(batches: Any) -> List[List[int]]:
@@ -143,22 +146,26 @@ class Loops(unittest.TestCase):
             def __len__(self) -> int:
                 return 12
 
-        expected = [np.random.default_rng([5, epoch]).permutation(SAMPLES)[:12].tolist() for epoch in range(3)]
+        expected = [np.random.default_rng([5, epoch]).permutation(SAMPLES)[:12].tolist()
+                    for epoch in range(3)]
         with loader(sampler=Sampler(), seed=3, name="sampled") as train:
-            self.assertEqual((len(train), len(train.dataset), train.fields["image"].shape), (3, SAMPLES, (16, 16, 3)))
+            self.assertEqual((len(train), len(train.dataset), train.fields["image"].shape),
+                             (3, SAMPLES, (16, 16, 3)))
             train.state_dict()
             self.assertEqual(asked, [], "questions cost the sampler nothing")
             for epoch in (0, 2):
                 train.set_epoch(epoch)
                 batches = iter(train)
-                self.assertEqual(SERVER.job_names(), ["sampled"], "neither the questions' job nor the last epoch's is left")
+                self.assertEqual(SERVER.job_names(), ["sampled"], "neither the questions' job nor the last "
+                                 "epoch's is left")
                 self.assertEqual(flat(ids_of(batches)), expected[epoch])
             self.assertEqual((asked, train.epoch), ([0, 2], 3))
         flipped = [{"op": "resize", "size": [16, 16]}, {"share": True}, {"op": "flip"}]
         with loader(sampler=[4] * 40, seed=3, transform=flipped, batch_size=40, ids=False) as train, \
                 loader(sampler=[4] * 40, seed=3, transform=flipped, batch_size=40, ids=False) as twin:
             pixels = [next(iter(each))[0].clone() for each in (train, train, twin, twin)]
-            self.assertTrue(torch.equal(pixels[0], pixels[2]) and torch.equal(pixels[1], pixels[3]), "the seed's own flips")
+            self.assertTrue(torch.equal(pixels[0], pixels[2]) and torch.equal(pixels[1], pixels[3]),
+                            "the seed's own flips")
             self.assertFalse(torch.equal(pixels[0], pixels[1]), "others in each epoch")
         weighted = torch.utils.data.WeightedRandomSampler([1.0] * SAMPLES, 30, replacement=True)
         with loader(sampler=weighted) as train:
@@ -193,8 +200,10 @@ class Loops(unittest.TestCase):
                 for batch in train:
                     break
                 state = train.state_dict()
-                self.assertEqual((train.epoch, int(state["epoch"])), (1, 0), "where it stopped, until the next")
-                del batch                               # the run's name is free when nobody looks at the old job's memory
+                self.assertEqual((train.epoch, int(state["epoch"])), (1, 0),
+                                 "where it stopped, until the next")
+                #  The run's name is free when nobody looks at the old job's memory
+                del batch
                 ids = flat(ids_of(train))
                 if name == "sampler":
                     self.assertEqual(ids, SAMPLER_IDS)
@@ -210,7 +219,8 @@ class Loops(unittest.TestCase):
                     self.assertEqual(SERVER.job_status("broken")["job"], number)
 
     def test_a_name_is_kept_though_batches_are(self) -> None:
-        """A job that was broken off stays while its last batch is looked at, as in every script; so it must go on itself."""
+        """A job that was broken off stays while its last batch is looked at, as in every script; so it must
+        go on itself."""
         with loader(shuffle=True, job="kept", name="kept") as train, \
                 loader(shuffle=True, job="copied", device=LateDevice()) as late:
             for images, _, _ in train:
@@ -247,19 +257,22 @@ class Loops(unittest.TestCase):
     def test_infinite_and_epochs(self) -> None:
         with loader(shuffle=True) as train:
             ids = flat(ids_of(batch for batch, _ in zip(train.infinite(), range(12))))
-            self.assertEqual([sorted(ids[:SAMPLES]), sorted(ids[SAMPLES:2 * SAMPLES])], [list(range(SAMPLES))] * 2)
+            self.assertEqual([sorted(ids[:SAMPLES]), sorted(ids[SAMPLES:2 * SAMPLES])],
+                             [list(range(SAMPLES))] * 2)
         for order in ({}, {"sampler": SAMPLER_IDS}):
             with loader(epochs=2, **order) as train:
                 self.assertEqual(len(ids_of(train.infinite())), 2 * len(train))
                 with self.assertRaisesRegex(RuntimeError, "all 2 epochs of this loader are over"):
                     iter(train)
                 self.assertEqual(ids_of(train.infinite()), [])
-                with self.assertRaisesRegex(ValueError, "from 0 to 2, for the loader was made with epochs=2; it is 3"):
+                with self.assertRaisesRegex(ValueError, "from 0 to 2, for the loader was made with epochs=2; "
+                                            "it is 3"):
                     train.set_epoch(3)
             self.assertEqual(int(train.state_dict()["epoch"]), 2, "closed, it still tells")
 
     def test_dicts_dtypes_and_normalizing(self) -> None:
-        """What the server normalises has the bits of what `normalize` makes, and recipes that are written out are its own."""
+        """What the server normalises has the bits of what `normalize` makes, and recipes that are written out
+        are its own."""
         mean, std = (0.5, 0.4, 0.3), (0.2, 0.3, 0.4)
         with loader(fields=True) as plain, loader(fields=True, dtype=torch.bfloat16) as halves, \
                 loader(normalize=(mean, std)) as normalized:
@@ -312,7 +325,8 @@ class States(unittest.TestCase):
     tearDown = Loops.tearDown
 
     def rest(self, state: Any, order: Dict[str, Any], **changed: Any) -> List[int]:
-        """What a new loader's first loop gives from there, in a state that went through JSON and torch.save."""
+        """What a new loader's first loop gives from there, in a state that went through JSON and
+        torch.save."""
         buffer = io.BytesIO()
         torch.save(json.loads(json.dumps(state)), buffer)
         buffer.seek(0)
@@ -331,7 +345,8 @@ class States(unittest.TestCase):
             return ids
 
     def test_every_step_of_an_epoch_in_every_order(self) -> None:
-        """Exactly once over both loaders together; where the order is known, in it, also in batches of another size."""
+        """Exactly once over both loaders together; where the order is known, in it, also in batches of
+        another size."""
         for name, order in ORDERS.items():
             with loader(**order) as train:
                 in_first = flat(ids_of(train))
@@ -372,10 +387,12 @@ class States(unittest.TestCase):
             for state, epoch in ((fresh, 0), (between, 1)):
                 with loader(**order) as train:
                     train.load_state_dict(state)
-                    self.assertEqual((train.epoch, len(ids_of(train)), train.epoch), (epoch, len(train), epoch + 1))
+                    self.assertEqual((train.epoch, len(ids_of(train)), train.epoch),
+                                     (epoch, len(train), epoch + 1))
 
     def test_rewinding_and_going_on_in_the_same_loader(self) -> None:
-        """Loaded in the middle of a loop, which is over then; infinite goes on with the rest and does not begin again."""
+        """Loaded in the middle of a loop, which is over then; infinite goes on with the rest and does not
+        begin again."""
         for name in ("seeded", "sampler"):
             with self.subTest(name), loader(**ORDERS[name]) as train:
                 batches = iter(train)
@@ -388,9 +405,11 @@ class States(unittest.TestCase):
                 self.assertEqual(train.state_dict(), state)
                 rest = ids_of(train)
                 train.load_state_dict(state)
-                again = [batch[-1].tolist() for batch, _ in zip(train.infinite(), range(len(rest) + len(train)))]
+                again = [batch[-1].tolist() for batch, _ in zip(train.infinite(),
+                                                                range(len(rest) + len(train)))]
                 self.assertEqual(again[:len(rest)], rest)
-                self.assertEqual(sorted(first + flat(rest)), sorted(flat(again[len(rest):])), "then a whole epoch")
+                self.assertEqual(sorted(first + flat(rest)), sorted(flat(again[len(rest):])),
+                                 "then a whole epoch")
 
     def test_the_last_batch_of_an_epoch_leaves_an_empty_rest(self) -> None:
         """So a script that counts its loops runs as many; `infinite` goes straight on."""
@@ -419,26 +438,30 @@ class States(unittest.TestCase):
                     with self.assertRaises(tureen.NoServer):
                         iter(train)
                     self.assertEqual((train.state_dict(), train.epoch), (state, 0))
-                self.assertEqual(len(given + self.rest(state, ORDERS[name])), 10 if name == "sampler" else SAMPLES)
+                self.assertEqual(len(given + self.rest(state, ORDERS[name])),
+                                 10 if name == "sampler" else SAMPLES)
 
     def test_what_does_not_fit_is_said(self) -> None:
         with loader(shuffle=True) as train, loader(sampler=SAMPLER_IDS) as sampled:
             next(iter(train)), next(iter(sampled))
             plain, listed = train.state_dict(), sampled.state_dict()
             for target, state, why in (
-                    (train, listed, "of a loader with a sampler"), (sampled, plain, "of a loader without a sampler"),
+                    (train, listed, "of a loader with a sampler"),
+                    (sampled, plain, "of a loader without a sampler"),
                     (sampled, {**listed, "epoch": "-1"}, "epoch is '-1'"),
                     (sampled, {**listed, "list": None}, "one of list and"),
                     (sampled, {}, "no state of a loader with a sampler"), (train, {}, "no state of a loader"),
                     (sampled, {**listed, "epoch": "9" * 5000}, "epoch is"),
-                    (sampled, {**listed, "list": {**listed["list"], "ids": "?"}}, "list of ids cannot be read"),
+                    (sampled, {**listed, "list": {**listed["list"], "ids": "?"}},
+                     "list of ids cannot be read"),
                     (sampled, {**listed, "loader": {**listed["loader"], "batches": "3"}}, "checksum"),
                     (train, {**plain, "batches": "3"}, "checksum")):
                 with self.assertRaisesRegex(tureen.StateError, why):
                     target.load_state_dict(state)
             self.assertEqual((train.state_dict(), sampled.state_dict()), (plain, listed))
         #  And what was loaded before stays.
-        for state, damaged in ((listed, {**listed, "list": {**listed["list"], "ids": "?"}}), (plain, {**plain, "batches": "3"})):
+        for state, damaged in ((listed, {**listed, "list": {**listed["list"], "ids": "?"}}),
+                               (plain, {**plain, "batches": "3"})):
             with loader(**(ORDERS["sampler"] if state is listed else ORDERS["shared"])) as train:
                 train.load_state_dict(state)
                 with self.assertRaises(tureen.StateError):
@@ -455,8 +478,8 @@ class Memory(unittest.TestCase):
     tearDown = Loops.tearDown
 
     def test_what_is_kept_stays_as_it_is(self) -> None:
-        """A whole epoch in a list, and one as views, NumPy arrays and through DLPack, while the loop goes on, when the
-        loader is closed, and when the server is gone."""
+        """A whole epoch in a list, and one as views, NumPy arrays and through DLPack, while the loop goes on,
+        when the loader is closed, and when the server is gone."""
         server = harness.Server({"train": DATA})
         with server:
             train = loader(endpoint=server.endpoint, rejoin=0)
@@ -470,7 +493,8 @@ class Memory(unittest.TestCase):
                 others = list(train)
             images = kept[0][0]
             views = [images[2:4], images.numpy()[2:4], torch.from_dlpack(images)[2:4]]
-            del others, images, kept[0]             # the first two lie in the ring, and of one only views are left
+            #  The first two lie in the ring, and of one only views are left
+            del others, images, kept[0]
             for _ in range(2):
                 for _ in train:
                     pass
@@ -529,14 +553,16 @@ class Memory(unittest.TestCase):
             for images, _, _ in itertools.islice(train.infinite(), 20):
                 places.add(images.data_ptr())
             self.assertLessEqual(len(places), 3)
-            mapped = [line for line in Path("/proc/self/maps").read_text().splitlines() if "memfd:tureen" in line]
+            mapped = [line for line in Path("/proc/self/maps").read_text().splitlines()
+                      if "memfd:tureen" in line]
             spans = [tuple(int(number, 16) for number in line.split()[0].split("-")) for line in mapped]
             for place in places:
                 self.assertTrue(any(begin <= place < end for begin, end in spans))
             del images
 
     def test_late_copies_to_a_device(self) -> None:
-        """Were a slot given back before its copies are done, the server's next batch would be what is copied."""
+        """Were a slot given back before its copies are done, the server's next batch would be what is
+        copied."""
         with loader() as plain:
             expected = [(images.clone(), labels.clone()) for images, labels, _ in plain]
         for order in ({}, {"sampler": list(range(SAMPLES))}):
@@ -565,7 +591,8 @@ class Failures(unittest.TestCase):
                 server = harness.Server({"train": DATA}, folder=folder, expect_clean=False).start()
                 successor = harness.Server({"train": DATA}, folder=folder, listen=server.endpoint)
                 try:
-                    with loader(endpoint=server.endpoint, rejoin=4 * harness.PATIENCE, slots=8, **order) as train:
+                    with loader(endpoint=server.endpoint, rejoin=4 * harness.PATIENCE, slots=8,
+                                **order) as train:
                         before = [flat(ids_of(train))]
                         ids, kept = [], []
                         for step, (images, labels, batch_ids) in enumerate(train):

@@ -1,6 +1,7 @@
 """tureen.torch with ranks: who is which rank, and, against the real server, several processes on one job.
 
-Run by ctest (torch_ranks), or by hand: TUREEN_BIN=build/release/bin python3 tests/clients/test_torch_ranks.py [-v] [NAME]
+Run by ctest (torch_ranks), or by hand: TUREEN_BIN=build/release/bin python3 tests/clients/test_torch_ranks.py
+[-v] [NAME]
 """
 from __future__ import annotations
 
@@ -69,14 +70,16 @@ class WhoIsWho(unittest.TestCase):
         self.addCleanup(patch.stop)
 
     def test_where_rank_and_world_size_come_from(self) -> None:
-        """Arguments before the process group before the environment; a sampler, and nothing at all, are one process."""
+        """Arguments before the process group before the environment; a sampler, and nothing at all, are one
+        process."""
         here = socket.gethostname()
         for environment, group, options, expected in (
                 ({}, None, {}, (0, 1, None)),
                 ({}, None, {"job": "mine"}, (0, 1, "mine")),
                 (STARTED, None, {}, (1, 3, "run-7/train")),
                 (STARTED, None, {"job": "mine"}, (1, 3, "mine")),
-                ({**STARTED, "TORCHELASTIC_RUN_ID": "none", **NAMED}, None, {}, (1, 3, f"{here}:29500/train")),
+                ({**STARTED, "TORCHELASTIC_RUN_ID": "none", **NAMED}, None, {},
+                 (1, 3, f"{here}:29500/train")),
                 ({"RANK": "1", "WORLD_SIZE": "3"}, None, {"job": "mine"}, (1, 3, "mine")),
                 ({**STARTED, "WORLD_SIZE": "1", "RANK": "0"}, None, {}, (0, 1, None)),
                 (STARTED, (0, 2), {}, (0, 2, "run-7/train")),
@@ -89,7 +92,8 @@ class WhoIsWho(unittest.TestCase):
                 ({}, None, {"rank": 2, "world_size": 4, "job": "mine"}, (2, 4, "mine")),
                 ({"TORCHELASTIC_RUN_ID": "run-7"}, None, {"rank": 2, "world_size": 4}, (2, 4, "run-7/train")),
                 (STARTED, None, {"rank": 0, "world_size": 2, "sampler": [3, 1]}, (0, 2, "run-7/train"))):
-            with self.subTest(environment=environment, group=group, options=options), surroundings(environment, group):
+            with self.subTest(environment=environment, group=group,
+                              options=options), surroundings(environment, group):
                 loader = made(**options)
                 self.assertEqual(tuple(loader._membership.place), expected)
                 self.assertEqual((loader.rank, loader.world_size), expected[:2])
@@ -103,11 +107,13 @@ class WhoIsWho(unittest.TestCase):
                 ({}, {"rank": 2, "world_size": 2, "job": "mine"}, "rank"),
                 ({}, {"rank": 0, "world_size": 65, "job": "mine"}, "world_size"),
                 ({}, {"rank": 0, "world_size": 2}, "nothing in the environment names their run.*give job="),
-                (NAMED, {"rank": 0, "world_size": 2, "sampler": distributed}, "2 processes ids of its own.*leave rank and"),
+                (NAMED, {"rank": 0, "world_size": 2, "sampler": distributed},
+                 "2 processes ids of its own.*leave rank and"),
                 (NAMED, {"rank": 0, "world_size": 2, "gather": 0}, "gather"),
                 (NAMED, {"rank": 0, "world_size": 2, "rank_wait": -1}, "rank_wait"),
                 ({}, {"sampler": [1], "job": "mine"}, "job= cannot be given with sampler=")):
-            with self.subTest(options=options), surroundings(environment), self.assertRaisesRegex(ValueError, why):
+            with self.subTest(options=options), surroundings(environment), self.assertRaisesRegex(ValueError,
+                    why):
                 made(**options)
         with surroundings(NAMED):
             self.assertEqual(made(sampler=distributed).world_size, 1)
@@ -115,7 +121,8 @@ class WhoIsWho(unittest.TestCase):
     def test_surroundings_that_make_no_sense_are_told_at_the_first_use(self) -> None:
         for environment, group, why in (({"RANK": "3", "WORLD_SIZE": "3", **NAMED}, None, "RANK is '3'"),
                                         ({"WORLD_SIZE": "2", **NAMED}, None, "RANK is not set"),
-                                        ({}, (0, 2), "2 ranks, and nothing in the environment names their run")):
+                                        ({}, (0, 2),
+                                         "2 ranks, and nothing in the environment names their run")):
             with self.subTest(environment), surroundings(environment, group):
                 loader = made()
                 for use in (iter, len, DataLoader.state_dict, lambda loader: loader.world_size):
@@ -126,12 +133,14 @@ class WhoIsWho(unittest.TestCase):
         """A framework may make the process group after the loader; but not after its first use."""
         loader = made()
         with surroundings(NAMED, (1, 2)):
-            self.assertEqual((loader.rank, request_of(loader).job), (1, f"{socket.gethostname()}:29500/train"))
+            self.assertEqual((loader.rank, request_of(loader).job),
+                             (1, f"{socket.gethostname()}:29500/train"))
         with surroundings({}):
             self.assertEqual(loader.world_size, 2, "settled")
             alone = made()
             alone._membership.settle()
-        with surroundings(NAMED, (1, 2)), self.assertRaisesRegex(RuntimeError, "before torch.distributed was init.* 2: "):
+        with surroundings(NAMED, (1, 2)), self.assertRaisesRegex(RuntimeError,
+                "before torch.distributed was init.* 2: "):
             iter(alone)
         with surroundings({}):
             said = made(world_size=1)
@@ -205,7 +214,8 @@ def together(world_size: int, body: Callable[[int], Any]) -> List[Any]:
 
 def loader(rank: int, world_size: int, **options: Any) -> DataLoader:
     place = {"rank": rank, "world_size": world_size, "job": "together", "gather": harness.PATIENCE}
-    options = {"endpoint": SERVER.endpoint, "transform": CROP, "batch_size": 3, "ids": True, "timeout": harness.PATIENCE,
+    options = {"endpoint": SERVER.endpoint, "transform": CROP, "batch_size": 3, "ids": True,
+               "timeout": harness.PATIENCE,
                **(place if world_size > 1 else {}), **options}
     return DataLoader("train", **options)
 
@@ -222,7 +232,8 @@ def taken(train: DataLoader, batches: Any = None) -> List[Tuple[List[int], bool]
 def steps_of(of_ranks: List[List[Tuple[List[int], bool]]]) -> List[List[int]]:
     """What all ranks got in each step, padding left out."""
     assert len({len(batches) for batches in of_ranks}) == 1, "equally many batches: %s" % of_ranks
-    return [list(itertools.chain.from_iterable(ids for ids, padding in step if not padding)) for step in zip(*of_ranks)]
+    return [list(itertools.chain.from_iterable(ids for ids, padding in step if not padding))
+            for step in zip(*of_ranks)]
 
 
 def flat(lists: List[List[int]]) -> List[int]:
@@ -230,8 +241,9 @@ def flat(lists: List[List[int]]) -> List[int]:
 
 
 ORDERS: Dict[str, Dict[str, Any]] = {
-    "in order": {}, "shared": {"shuffle": True}, "seeded": {"seed": 7}, "dropped": {"shuffle": True, "drop_last": True},
-    "sampler": {"sampler": [3, 21, 3, 0, 7, 8, 9, 12, 11, 20, 1, 1, 1, 5]}}
+    "in order": {}, "shared": {"shuffle": True}, "seeded": {"seed": 7},
+    "dropped": {"shuffle": True, "drop_last": True}, "sampler": {"sampler": [3, 21, 3, 0, 7, 8, 9, 12, 11, 20,
+        1, 1, 1, 5]}}
 
 
 class Together(unittest.TestCase):
@@ -255,7 +267,8 @@ class Together(unittest.TestCase):
                 samples = len(order.get("sampler", range(SAMPLES)))
                 size = 3 * world_size
                 steps = samples // size if order.get("drop_last") else -(-samples // size)
-                self.assertEqual([told for told, _, _ in found], [(steps, rank, world_size) for rank in range(world_size)])
+                self.assertEqual([told for told, _, _ in found],
+                                 [(steps, rank, world_size) for rank in range(world_size)])
                 self.assertEqual([padding for _, _, padding in found], [False] * world_size)
                 for epoch in range(2):
                     ids = steps_of([epochs[epoch] for _, epochs, _ in found])
@@ -285,7 +298,8 @@ class Together(unittest.TestCase):
         for name in ("shared", "seeded", "sampler"):
             def first(rank: int) -> Any:
                 with loader(rank, 2, **ORDERS[name]) as train:
-                    return [(batch[-1].tolist(), train.padding, json.dumps(train.state_dict())) for batch in train]
+                    return [(batch[-1].tolist(), train.padding, json.dumps(train.state_dict()))
+                            for batch in train]
 
             of_ranks = together(2, first)
             states = [[state for _, _, state in batches] for batches in of_ranks]
@@ -304,11 +318,12 @@ class Together(unittest.TestCase):
                     found = together(world_size, rest)
                     self.assertEqual([epoch for _, epoch in found], [1] * world_size)
                     whole = flat(steps[:index + 1]) + flat(steps_of([batches for batches, _ in found]))
-                    self.assertEqual(*((sorted(whole), list(range(SAMPLES))) if name == "shared" else (whole, flat(steps))))
+                    self.assertEqual(*((sorted(whole), list(range(SAMPLES))) if name == "shared"
+                                       else (whole, flat(steps))))
 
     def test_breaking_off_and_rewinding_on_all_ranks(self) -> None:
-        """Behind the same batch: the next loop is the next epoch, whether batches are still held or not, and the rest of the
-        one before is waited for in no case."""
+        """Behind the same batch: the next loop is the next epoch, whether batches are still held or not, and
+        the rest of the one before is waited for in no case."""
         for held in ((), (0,), (0, 1)):
             def body(rank: int) -> Any:
                 with loader(rank, 2, shuffle=True) as train:
@@ -328,13 +343,16 @@ class Together(unittest.TestCase):
 
             with self.subTest(held=held):
                 found = together(2, body)
-                self.assertEqual([(int(state["epoch"]), int(state["batches"])) for state, *_ in found], [(0, 1)] * 2)
+                self.assertEqual([(int(state["epoch"]), int(state["batches"])) for state, *_ in found],
+                                 [(0, 1)] * 2)
                 self.assertEqual([(epoch, last) for _, _, epoch, _, last, _ in found], [(2, 1)] * 2)
-                self.assertEqual(sorted(flat(steps_of([second for _, second, *_ in found]))), list(range(SAMPLES)))
+                self.assertEqual(sorted(flat(steps_of([second for _, second, *_ in found]))),
+                                 list(range(SAMPLES)))
                 self.assertEqual(len(flat(steps_of([third for _, _, _, third, _, _ in found]))), SAMPLES - 6)
 
     def test_an_epoch_that_is_asked_for(self) -> None:
-        """Before the first loop too, when only a job knows the data; and further scripts' set_epoch changes nothing."""
+        """Before the first loop too, when only a job knows the data; and further scripts' set_epoch changes
+        nothing."""
         def body(rank: int) -> Any:
             with loader(rank, 2, seed=7) as train:
                 train.set_epoch(2)
@@ -354,8 +372,10 @@ class Together(unittest.TestCase):
     def test_questions_need_no_other_rank(self) -> None:
         for order in ({}, {"shuffle": True}, {"seed": 3, "drop_last": True}, {"sampler": [4, 4, 4]}):
             with loader(1, 2, **order) as train:
-                self.assertEqual((len(train.dataset), train.dataset.classes), (SAMPLES, ("class_0", "class_1", "class_2")))
-                self.assertEqual(len(train), {0: 4, 1: 4, 2: 3}.get(len(order) if "sampler" not in order else 9, 1))
+                self.assertEqual((len(train.dataset), train.dataset.classes),
+                                 (SAMPLES, ("class_0", "class_1", "class_2")))
+                self.assertEqual(len(train), {0: 4, 1: 4,
+                                              2: 3}.get(len(order) if "sampler" not in order else 9, 1))
                 self.assertEqual(train.fields["image"].shape, (16, 16, 3))
 
     def test_a_rank_that_leaves_ends_the_job_for_the_others(self) -> None:
@@ -363,7 +383,8 @@ class Together(unittest.TestCase):
         left = threading.Event()
 
         def body(rank: int) -> Any:
-            with loader(rank, 2, shuffle=True, batch_size=1, slots=3) as train:         # so not all can be sent
+            #  So not all can be sent
+            with loader(rank, 2, shuffle=True, batch_size=1, slots=3) as train:
                 batches = iter(train)
                 given = [next(batches)[-1].tolist()]
                 if rank == 1:
@@ -380,14 +401,17 @@ class Together(unittest.TestCase):
 
         (given, (reason, message), state), (others, _, _) = together(2, body)
         self.assertEqual(reason, "rank_left")
-        self.assertRegex(message, "rank 1 of job 'together' has left .*let all ranks take the same number of batches")
+        self.assertRegex(message, "rank 1 of job 'together' has left .*let all ranks take the same number of "
+                         "batches")
         self.assertGreaterEqual(len(given), 1)
         self.assertEqual(int(state["batches"]), len(given))
         self.assertEqual(len(others), 1)
 
     def test_a_rank_that_dies_ends_the_job_for_the_others(self) -> None:
-        """In a process of its own, killed in the loop.  What was delivered is given first, and can be gone on with alone."""
-        options: Dict[str, Any] = {"shuffle": True, "rank_wait": 0, "batch_size": 1, "slots": 3}    # not all is sent
+        """In a process of its own, killed in the loop.  What was delivered is given first, and can be gone on
+        with alone."""
+        #  Not all is sent
+        options: Dict[str, Any] = {"shuffle": True, "rank_wait": 0, "batch_size": 1, "slots": 3}
         child = os.fork()
         if child == 0:
             try:
@@ -398,7 +422,8 @@ class Together(unittest.TestCase):
                 os._exit(1)
         given: List[int] = []
         with loader(0, 2, **options) as train:
-            with self.assertRaisesRegex(tureen.JobEnded, "rank 1 of job 'together.* is gone .*start all ranks") as caught:
+            with self.assertRaisesRegex(tureen.JobEnded,
+                                        "rank 1 of job 'together.* is gone .*start all ranks") as caught:
                 for batch in train:
                     given += batch[-1].tolist()
             state = train.state_dict()
@@ -449,17 +474,20 @@ class Together(unittest.TestCase):
     def test_copies_and_kept_batches(self) -> None:
         def body(rank: int) -> Any:
             device = LateDevice()
-            with loader(rank, 2, shuffle=True, device=device) as train, loader(rank, 2, shuffle=True, slots=4) as keeping:
+            with loader(rank, 2, shuffle=True, device=device) as train, loader(rank, 2, shuffle=True,
+                    slots=4) as keeping:
                 copies = sum(len(labels) for _, labels, _ in train)
                 kept = [(images, images.clone()) for images, _, _ in keeping]
-                return copies, all(torch.equal(images, before) for images, before in kept), device.unpinned_early
+                return copies, all(torch.equal(images, before) for images,
+                                   before in kept), device.unpinned_early
 
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             found = together(2, body)
         self.assertEqual(sum(copies for copies, _, _ in found), SAMPLES)
         self.assertEqual([rest for _, *rest in found], [[True, 0]] * 2)
-        self.assertEqual([str(each) for each in caught if "batches are being kept" not in str(each.message)], [])
+        self.assertEqual([str(each) for each in caught if "batches are being kept" not in str(each.message)],
+                         [])
 
     def test_a_distributed_sampler_splits_by_itself(self) -> None:
         def body(rank: int) -> Any:
@@ -484,7 +512,8 @@ class Together(unittest.TestCase):
 
         for code, message in together(2, body):
             self.assertEqual(code, "ranks_differ")
-            self.assertRegex(message, "rank 0 has batch_size 3, rank 1 batch_size 4|rank 1 has batch_size 4, rank 0 ")
+            self.assertRegex(message, "rank 0 has batch_size 3, rank 1 batch_size 4|rank 1 has batch_size 4, "
+                             "rank 0 ")
 
 
 if __name__ == "__main__":

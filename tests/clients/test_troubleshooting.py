@@ -1,5 +1,5 @@
-"""docs/troubleshooting.md against the sources: each message that it quotes is one that is written somewhere, and each word of
-the protocol's tables of ERROR and ENDED is there.
+"""docs/troubleshooting.md against the sources: each message that it quotes is one that is written somewhere,
+and each word of the protocol's tables of ERROR and ENDED is there.
 
 Run by ctest (troubleshooting), or by hand: python3 tests/clients/test_troubleshooting.py
 """
@@ -38,7 +38,8 @@ def texts_of_python(text: str) -> Iterator[str]:
 def rows(text: str) -> Iterator[Tuple[List[str], str]]:
     """(words of the first column, the message) of each row of a table of three columns."""
     for line in text.splitlines():
-        cells = [cell.strip() for cell in line.strip().strip("|").split(" | ")] if line.startswith("| ") else []
+        cells = [cell.strip()
+                 for cell in line.strip().strip("|").split(" | ")] if line.startswith("| ") else []
         if len(cells) == 3 and cells[1].startswith("`"):
             yield re.findall(r"`([^`]+)`", cells[0]) or [cells[0]], cells[1].strip("`")
 
@@ -85,12 +86,14 @@ class Troubleshooting(unittest.TestCase):
 
     def test_codes_and_exceptions_exist(self) -> None:
         known = set(self.texts)
-        python = "".join(path.read_text(encoding="utf-8") for path in (SOURCE / "clients" / "python" / "tureen").rglob("*.py"))
+        python = "".join(path.read_text(encoding="utf-8")
+                         for path in (SOURCE / "clients" / "python" / "tureen").rglob("*.py"))
         for words, _ in self.rows:
             for word in words:
                 if not word.startswith("status "):
                     self.assertTrue(word in known or f"class {word}(" in python
-                                    or word in ("ImportError", "RuntimeError", "RuntimeWarning", "TypeError", "ValueError"), word)
+                                    or word in ("ImportError", "RuntimeError", "RuntimeWarning", "TypeError",
+                                                "ValueError"), word)
 
     def test_links_lead_somewhere(self) -> None:
         for name in ("troubleshooting.md", "clients.md", "deployment.md"):

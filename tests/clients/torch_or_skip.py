@@ -6,7 +6,8 @@ SKIP = 77
 try:
     import torch
 except ImportError as missing:
-    print("=" * 78 + "\nSKIPPED, nothing was tested: %s (apt install python3-torch)\n" % missing + "=" * 78, flush=True)
+    print("=" * 78 + "\nSKIPPED, nothing was tested: %s (apt install python3-torch)\n" % missing + "=" * 78,
+          flush=True)
     sys.exit(SKIP)
 
 #  The machine's processors are for the server; the tests compute next to nothing.

@@ -1,8 +1,9 @@
 """Makes golden files of tests/decode/golden with Pillow: make_golden.py (run in this folder)
 
   NAME.jpg, NAME.png   tiny images of every kind
-  NAME.rgb             what each of PIPELINES makes of a JPEG at the share point and at its end, for test_decoder.c
-  prepared.json        CRC-32 of what the pipelines of parity_cases.py make of all images, for test_golden.py
+  NAME.rgb             what each of PIPELINES makes of a JPEG at the share point and at its end, for
+  test_decoder.c prepared.json        CRC-32 of what the pipelines of parity_cases.py make of all images, for
+  test_golden.py
 """
 import glob
 import json
@@ -21,7 +22,8 @@ PIPELINES = [
     [{"op": "resize", "size": [23, 29]}, {"op": "flip", "p": 1}, {"op": "resize", "size": [15, 21]},
      {"op": "center_crop", "size": [19, 24]}, {"op": "flip", "p": 1}, {"op": "resize", "size": 17},
      {"op": "center_crop", "size": [22, 16]}, {"share": True}, {"op": "flip", "p": 0.75}],
-    [{"op": "center_crop", "size": [52, 27]}, {"op": "random_resized_crop", "size": [13, 14]}, {"share": True},
+    [{"op": "center_crop", "size": [52, 27]}, {"op": "random_resized_crop", "size": [13, 14]},
+     {"share": True},
      {"op": "flip"}, {"op": "flip", "p": 0.25}],
 ]
 
@@ -52,14 +54,16 @@ def make_pngs():
 
 
 def make_prepared():
-    """[for each pipeline: {file: [checksum of each output]}], in the order in which test_golden.py gives the files."""
+    """[for each pipeline: {file: [checksum of each output]}], in the order in which test_golden.py gives the
+    files."""
     files = sorted(glob.glob("golden/*.jpg") + glob.glob("golden/*.png"))
     made = []
     for pipeline, _ in parity_cases.PIPELINES:
         made.append({})
         for number, file in enumerate(files):
             outputs = reference.run(file, pipeline, (KEY[0], KEY[1], KEY[2] + number))[1]
-            made[-1][os.path.basename(file)] = [zlib.crc32(numpy.ascontiguousarray(array).tobytes()) for array in outputs]
+            made[-1][os.path.basename(file)] = [zlib.crc32(numpy.ascontiguousarray(array).tobytes())
+                                                for array in outputs]
     with open("golden/prepared.json", "w") as file:
         file.write("[\n" + ",\n".join(json.dumps(entry) for entry in made) + "\n]\n")
 

@@ -1,5 +1,5 @@
-"""Makes golden/colour.inc with Pillow and torchvision (run in this folder): colour steps on made pictures, and the hashes
-of what comes out, for test_colour.c.
+"""Makes golden/colour.inc with Pillow and torchvision (run in this folder): colour steps on made pictures,
+and the hashes of what comes out, for test_colour.c.
 
 The last lines are all hues: each mix of a full channel, an empty one and one between, at every saturation.
 """
@@ -74,7 +74,8 @@ def line(height, width, seed, steps, pixels):
     for kind, factor in steps:
         image = KINDS[kind](image, factor)
     text = ", ".join(f"{{ COLOUR_{kind}, {factor!r}, 0 }}" for kind, factor in steps)
-    return f"    {{ {height}, {width}, {seed}, {len(steps)}, {{ {text} }}, 0x{fnv(image.tobytes()):016x}u }},\n"
+    return (f"    {{ {height}, {width}, {seed}, {len(steps)}, {{ {text} }}, 0x{fnv(image.tobytes()):016x}u "
+            f"}},\n")
 
 
 def main():

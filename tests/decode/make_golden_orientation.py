@@ -1,8 +1,9 @@
 """Makes tests/decode/golden/orientation_*.inc with Pillow: make_golden_orientation.py (run in this folder)
 
   orientation_blocks.inc   EXIF blocks, sound and damaged, and the number that Pillow finds in each (1: none)
-  orientation_turned.inc   what ImageOps.exif_transpose makes of a made image for each number, for test_orientation.c
-  orientation.png, .rgb    a small PNG with the number 6, and its pixels, turned, for test_image_reader.c
+  orientation_turned.inc   what ImageOps.exif_transpose makes of a made image for each number, for
+  test_orientation.c orientation.png, .rgb    a small PNG with the number 6, and its pixels, turned, for
+  test_image_reader.c
 """
 import random
 import struct
@@ -12,7 +13,8 @@ from PIL import Image, ImageOps
 
 TAG = 0x0112
 SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4}
-#  Types whose values are whole numbers, or no numbers at all: what else Pillow takes for a number (6.0), we do not.
+#  Types whose values are whole numbers, or no numbers at all: what else Pillow takes for a number (6.0), we
+#  do not.
 TYPES = [3, 3, 3, 3, 4, 6, 8, 9, 13, 1, 2, 7]
 HEIGHT, WIDTH = 2, 3
 
@@ -68,7 +70,8 @@ def make_blocks():
         for _ in range(300):
             data = block(generator)
             #  A type that we do not take for a number may come up by damage.
-            file.write(f'    {{ {number_of(data)}, {len(data)}, "{"".join(f"{chr(92)}x{byte:02x}" for byte in data)}" }},\n')
+            file.write(f'    {{ {number_of(data)}, {len(data)}, '
+                       f'"{"".join(f"{chr(92)}x{byte:02x}" for byte in data)}" }},\n')
 
 
 def make_turned():

@@ -1,7 +1,7 @@
 """Makes golden/png.inc with Pillow: make_golden_png.py (run in this folder)
 
-For every kind of PNG: what Pillow makes of noise, as hashes, for test_png_reader.c, which makes the same images with
-libpng.  The files here are written without a PNG library, so that three programs must agree.
+For every kind of PNG: what Pillow makes of noise, as hashes, for test_png_reader.c, which makes the same
+images with libpng.  The files here are written without a PNG library, so that three programs must agree.
 """
 import io
 import struct
@@ -16,7 +16,8 @@ GREY, COLOUR, PALETTE, GREY_ALPHA, COLOUR_ALPHA = 0, 2, 3, 4, 6
 CHANNELS = {GREY: 1, COLOUR: 3, PALETTE: 1, GREY_ALPHA: 2, COLOUR_ALPHA: 4}
 KINDS = [
     # colour type, depth, height, width, colours in the palette, entries of transparency
-    (GREY, 1, 13, 21, 0, 0), (GREY, 2, 13, 21, 0, 1), (GREY, 4, 12, 23, 0, 0), (GREY, 8, 17, 19, 0, 0), (GREY, 8, 9, 5, 0, 1),
+    (GREY, 1, 13, 21, 0, 0), (GREY, 2, 13, 21, 0, 1), (GREY, 4, 12, 23, 0, 0), (GREY, 8, 17, 19, 0, 0),
+    (GREY, 8, 9, 5, 0, 1),
     (GREY, 16, 17, 19, 0, 0), (GREY, 16, 8, 8, 0, 1), (COLOUR, 8, 17, 19, 0, 0), (COLOUR, 8, 7, 9, 0, 1),
     (COLOUR, 16, 11, 10, 0, 0), (PALETTE, 1, 13, 21, 2, 0), (PALETTE, 2, 13, 21, 4, 3),
     (PALETTE, 4, 12, 23, 16, 0), (PALETTE, 4, 12, 23, 11, 11), (PALETTE, 8, 17, 19, 256, 0),
@@ -71,7 +72,8 @@ def encoded(kind, seed, filled=False):
     samples, seed = noise(height * count, depth, seed)
     palette, _ = noise(3 * colours, 8, seed)
     rows = b"".join(b"\0" + packed(samples[row * count:(row + 1) * count], depth) for row in range(height))
-    file = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, colour_type, 0, 0, 0))
+    file = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, depth, colour_type, 0,
+                                                             0, 0))
     if colours:
         file += chunk(b"PLTE", bytes(palette) + bytes(3 * (2 ** depth - colours) if filled else 0))
     if transparent:
@@ -85,5 +87,7 @@ if __name__ == "__main__":
         for seed, kind in enumerate(KINDS):
             image = Image.open(io.BytesIO(encoded(kind, seed, filled=True)))
             colours = fnv(image.convert("RGB").tobytes())
-            mask = fnv(numpy.array(image).astype(numpy.uint8).tobytes()) if image.mode in ("1", "L", "P") else 0
-            inc.write("    {{ {{ {}, {}, {}, {}, {}, {} }}, 0x{:016x}u, 0x{:016x}u }},\n".format(*kind, colours, mask))
+            mask = fnv(numpy.array(image).astype(numpy.uint8).tobytes()) if image.mode in ("1", "L",
+                "P") else 0
+            inc.write("    {{ {{ {}, {}, {}, {}, {}, {} }}, 0x{:016x}u, 0x{:016x}u }},\n".format(*kind,
+                colours, mask))

@@ -1,4 +1,5 @@
-"""What the parity tests run: pipelines, and how `tureen prepare` is asked for them.  Standard library only."""
+"""What the parity tests run: pipelines, and how `tureen prepare` is asked for them.  Standard library
+only."""
 import json
 import os
 import subprocess
@@ -18,48 +19,66 @@ PIPELINES = [
     ([{"op": "resize", "size": 40, "max_size": 60, "interpolation": "bicubic"}, SHARE,
       {"op": "random_crop", "size": 32, "pad_if_needed": True}], True),
     ([{"op": "resize", "size": [31, 77], "interpolation": "nearest"}, SHARE], False),
-    ([{"op": "resize", "size": [131, 17], "interpolation": "bicubic"}, {"op": "vertical_flip", "p": 1}, SHARE], True),
+    ([{"op": "resize", "size": [131, 17], "interpolation": "bicubic"}, {"op": "vertical_flip", "p": 1},
+      SHARE], True),
     ([{"op": "center_crop", "size": [101, 64]}, {"op": "resize", "size": 50}, SHARE], True),
     ([{"op": "center_crop", "size": 333}, {"op": "flip"}, SHARE], False),
     ([{"op": "center_crop", "size": [31, 15]}, SHARE], False),
-    ([{"op": "flip"}, {"op": "resize", "size": 31}, {"op": "flip"}, {"op": "center_crop", "size": 29}, SHARE], True),
-    ([{"op": "random_resized_crop", "size": [60, 45], "scale": [0.9, 1], "ratio": [2, 3]}, SHARE, {"op": "flip", "p": 0}],
+    ([{"op": "flip"}, {"op": "resize", "size": 31}, {"op": "flip"}, {"op": "center_crop", "size": 29}, SHARE],
      True),
-    ([{"op": "random_resized_crop", "size": 300, "scale": [0.01, 0.05]}, {"op": "center_crop", "size": 299}, SHARE], True),
-    ([{"op": "random_resized_crop", "size": 50, "interpolation": "bicubic"}, SHARE, {"op": "vertical_flip"}], True),
-    ([{"op": "random_crop", "size": [40, 48], "padding": [3, 5, 7, 9], "fill": [9, 200, 77], "pad_if_needed": True}, SHARE],
+    ([{"op": "random_resized_crop", "size": [60, 45], "scale": [0.9, 1], "ratio": [2, 3]}, SHARE,
+      {"op": "flip", "p": 0}],
+     True),
+    ([{"op": "random_resized_crop", "size": 300, "scale": [0.01, 0.05]}, {"op": "center_crop", "size": 299},
+      SHARE], True),
+    ([{"op": "random_resized_crop", "size": 50, "interpolation": "bicubic"}, SHARE, {"op": "vertical_flip"}],
+     True),
+    ([{"op": "random_crop", "size": [40, 48], "padding": [3, 5, 7, 9], "fill": [9, 200, 77],
+       "pad_if_needed": True}, SHARE],
      False),
-    ([{"op": "random_crop", "size": 30, "padding": 8, "pad_if_needed": True, "mode": "edge"}, SHARE, {"op": "flip"}], False),
+    ([{"op": "random_crop", "size": 30, "padding": 8, "pad_if_needed": True, "mode": "edge"}, SHARE,
+      {"op": "flip"}], False),
     ([{"op": "pad", "padding": [2, 3], "fill": 128}, {"op": "resize", "size": [64, 64]}, SHARE], True),
     ([{"op": "resize", "size": [30, 40]}, {"op": "pad", "padding": 12, "mode": "reflect"}, SHARE,
       {"op": "random_crop", "size": 32}], True),
-    ([{"op": "resize", "size": [30, 40]}, {"op": "pad", "padding": [1, 29, 3, 30], "mode": "symmetric"}, SHARE], True),
+    ([{"op": "resize", "size": [30, 40]}, {"op": "pad", "padding": [1, 29, 3, 30], "mode": "symmetric"},
+      SHARE], True),
     ([{"op": "center_crop", "size": 48}, SHARE, JITTER, {"op": "flip"}], False),
     ([dict(JITTER, brightness=[0.2, 2.5], contrast=0, hue=0.5), {"op": "center_crop", "size": 40},
       {"op": "color_jitter", "contrast": [0, 3]}, SHARE], False),
-    ([{"op": "resize", "size": [40, 40]}, {"op": "grayscale", "p": 0.5}, SHARE, {"op": "color_jitter", "brightness": 1}], True),
-    ([{"op": "resize", "size": [28, 28]}, {"op": "grayscale"}, SHARE, {"op": "normalize", "mean": [0.1307], "std": [0.3081]},
+    ([{"op": "resize", "size": [40, 40]}, {"op": "grayscale", "p": 0.5}, SHARE,
+      {"op": "color_jitter", "brightness": 1}], True),
+    ([{"op": "resize", "size": [28, 28]}, {"op": "grayscale"}, SHARE,
+      {"op": "normalize", "mean": [0.1307], "std": [0.3081]},
       {"op": "layout", "layout": "NCHW"}], True),
     ([{"op": "resize", "size": 48}, {"op": "center_crop", "size": 40}, SHARE,
       {"op": "normalize", "mean": MEAN, "std": STD}, {"op": "layout", "layout": "NCHW"}], True),
-    ([{"op": "random_resized_crop", "size": 41}, SHARE, {"op": "flip"}, {"op": "normalize", "mean": MEAN, "std": STD},
+    ([{"op": "random_resized_crop", "size": 41}, SHARE, {"op": "flip"},
+      {"op": "normalize", "mean": MEAN, "std": STD},
       {"op": "cast", "dtype": "float16"}, {"op": "layout", "layout": "NCHW"}], True),
-    ([{"op": "random_resized_crop", "size": 41}, SHARE, {"op": "flip"}, {"op": "normalize", "mean": MEAN, "std": STD},
+    ([{"op": "random_resized_crop", "size": 41}, SHARE, {"op": "flip"},
+      {"op": "normalize", "mean": MEAN, "std": STD},
       {"op": "cast", "dtype": "bfloat16"}], True),
     ([{"op": "center_crop", "size": 37}, SHARE, {"op": "cast", "dtype": "float16"}], False),
-    ([{"op": "resize", "size": [60, 70]}, SHARE, {"op": "random_resized_crop", "size": 33}, JITTER, {"op": "flip"}], True),
-    ([{"op": "decode", "max_pixels": 300000}, SHARE, {"op": "random_resized_crop", "size": 33}, {"op": "flip"}], True),
+    ([{"op": "resize", "size": [60, 70]}, SHARE, {"op": "random_resized_crop", "size": 33}, JITTER,
+      {"op": "flip"}], True),
+    ([{"op": "decode", "max_pixels": 300000}, SHARE, {"op": "random_resized_crop", "size": 33},
+      {"op": "flip"}], True),
     ([{"op": "decode", "orientation": True}, {"op": "resize", "size": [50, 60]}, SHARE], True),
-    ([{"op": "views", "count": 2}, {"op": "random_resized_crop", "size": 32}, {"op": "flip"}, SHARE, JITTER], True),
-    ([{"op": "resize", "size": [50, 60]}, SHARE, {"op": "views", "count": 3}, {"op": "random_crop", "size": 32},
+    ([{"op": "views", "count": 2}, {"op": "random_resized_crop", "size": 32}, {"op": "flip"}, SHARE, JITTER],
+     True),
+    ([{"op": "resize", "size": [50, 60]}, SHARE, {"op": "views", "count": 3},
+      {"op": "random_crop", "size": 32},
       {"op": "flip"}], True),
 ]
 
 #  Of an image and its mask.
 MASK_PIPELINES = [
-    [{"op": "decode", "fields": ["image", "mask"]}, {"op": "random_resized_crop", "size": 40}, SHARE, {"op": "flip"}, JITTER,
+    [{"op": "decode", "fields": ["image", "mask"]}, {"op": "random_resized_crop", "size": 40}, SHARE,
+     {"op": "flip"}, JITTER,
      {"op": "normalize"}],
-    [{"op": "decode", "fields": ["image", "mask"]}, {"op": "resize", "size": [45, 50]}, SHARE, {"op": "views", "count": 2},
+    [{"op": "decode", "fields": ["image", "mask"]}, {"op": "resize", "size": [45, 50]}, SHARE,
+     {"op": "views", "count": 2},
      {"op": "random_crop", "size": 48, "pad_if_needed": True, "mask_fill": 255}, {"op": "vertical_flip"}],
     [{"op": "decode", "fields": ["image", "mask"]}, {"op": "pad", "padding": 7, "mode": "edge"},
      {"op": "resize", "size": 30, "interpolation": "bicubic"}, {"op": "center_crop", "size": 33}, SHARE],
@@ -78,10 +97,11 @@ def names(pipeline):
 def prepare(program, pipeline, files, out, key=(0, 0, 0), more=()):
     """Runs `tureen prepare`; what went wrong with single files is on standard error, which is returned."""
     what = ["--recipe", pipeline] if isinstance(pipeline, str) else ["--pipeline", json.dumps(pipeline)]
-    done = subprocess.run([program, "prepare", *what, "--seed", str(key[0]), "--epoch", str(key[1]), "--id", str(key[2]),
-                           "--out", out, *more, *files], capture_output=True, text=True)
+    done = subprocess.run([program, "prepare", *what, "--seed", str(key[0]), "--epoch", str(key[1]), "--id",
+                           str(key[2]), "--out", out, *more, *files], capture_output=True, text=True)
     if done.returncode not in (0, 1):
-        raise SystemExit(f"tureen prepare ended with {done.returncode} for {json.dumps(pipeline)}: {done.stderr}")
+        raise SystemExit(f"tureen prepare ended with {done.returncode} for {json.dumps(pipeline)}: "
+                         f"{done.stderr}")
     return done.stderr
 
 

@@ -1,4 +1,5 @@
-"""The pipeline's meaning, written a second time: torchvision's arithmetic on Pillow images, with Pillow and NumPy alone.
+"""The pipeline's meaning, written a second time: torchvision's arithmetic on Pillow images, with Pillow and
+NumPy alone.
 
     run(files, pipeline, key, source) -> (planes at the share point, outputs)
 
@@ -54,7 +55,8 @@ class Field:
     def resize(self, box, size, interpolation):
         """box is (left, top, right, bottom), cut out first; size is (height, width)."""
         image = self.image.crop(box)
-        self.image = image.resize((size[1], size[0]), Image.NEAREST if self.is_mask else FILTERS[interpolation])
+        self.image = image.resize((size[1], size[0]), Image.NEAREST if self.is_mask
+                                  else FILTERS[interpolation])
 
     def pad(self, left, top, right, bottom, fill=0, mask_fill=0, mode="constant"):
         pixels = numpy.asarray(self.image)
@@ -132,7 +134,8 @@ def random_resized_crop(fields, operation, random):
     ratio = operation.get("ratio", [3 / 4, 4 / 3])
     top, left, h, w = random_box(height, width, scale, ratio, random)
     for field in fields:
-        field.resize((left, top, left + w, top + h), pair(operation["size"]), operation.get("interpolation", "bilinear"))
+        field.resize((left, top, left + w, top + h), pair(operation["size"]),
+                     operation.get("interpolation", "bilinear"))
 
 
 def border(operation):
@@ -223,8 +226,9 @@ def grayscale(fields, operation, random):
 
 
 GEOMETRY_AND_COLOURS = {
-    "resize": resize, "center_crop": center_crop, "random_resized_crop": random_resized_crop, "random_crop": random_crop,
-    "pad": pad, "flip": flip, "vertical_flip": vertical_flip, "color_jitter": color_jitter, "grayscale": grayscale,
+    "resize": resize, "center_crop": center_crop, "random_resized_crop": random_resized_crop,
+    "random_crop": random_crop, "pad": pad, "flip": flip, "vertical_flip": vertical_flip,
+    "color_jitter": color_jitter, "grayscale": grayscale,
 }
 
 
@@ -291,11 +295,13 @@ def read_audio(path, decode, excerpt, random):
             raise ValueError("the samples' width, or the channels")
         if file.getframerate() != decode.get("rate", file.getframerate()):
             raise ValueError("the rate")
-        samples = numpy.frombuffer(file.readframes(file.getnframes()), "<i2").reshape(-1, file.getnchannels()).T
+        samples = numpy.frombuffer(file.readframes(file.getnframes()), "<i2").reshape(-1,
+            file.getnchannels()).T
     frames, length = samples.shape[1], excerpt["length"]
     begin, room = 0, frames - length
     if room > 0:
-        begin = room // 2 if excerpt.get("place", "random") == "center" else int(random.uniform() * (room + 1))
+        begin = room // 2 if excerpt.get("place", "random") == "center" else int(random.uniform()
+            * (room + 1))
     samples = samples[:, begin:begin + length]
     samples = numpy.pad(samples, ((0, 0), (0, length - samples.shape[1])))
     if decode.get("dtype", "float32") == "int16":
@@ -309,7 +315,8 @@ def read_other(path, operations, key):
     if decode["as"] == "array":
         return read_array(path, decode)
     if decode["as"] == "audio":
-        return read_audio(path, decode, next(o for o in operations if o.get("op") == "excerpt"), Keyed(key, 0, 1))
+        return read_audio(path, decode, next(o for o in operations if o.get("op") == "excerpt"),
+                          Keyed(key, 0, 1))
     with open(path, "rb") as file:
         data = numpy.frombuffer(file.read(), numpy.uint8)
     if len(data) != decode["length"]:
@@ -346,9 +353,10 @@ def run_image(files, operations, key, source):
 def run(files, pipeline, key=(0, 0, 0), source=(("image", False),)):
     """(planes at the share point, outputs) as lists of arrays, view by view and in each the fields.
 
-    files: a path, or one for each of decode's fields.  key: (seed, round, id) or (seed, round, id, occurrence), of both
-    stages.  source: (name, is mask) of the data's fields.  Planes: uint8, [height, width, 3] or, of masks, [height,
-    width]; None where the list has no mark.  bfloat16 comes as the bits, in uint16.  Raises what Pillow raises.
+    files: a path, or one for each of decode's fields.  key: (seed, round, id) or (seed, round, id,
+    occurrence), of both stages.  source: (name, is mask) of the data's fields.  Planes: uint8, [height,
+    width, 3] or, of masks, [height, width]; None where the list has no mark.  bfloat16 comes as the bits, in
+    uint16.  Raises what Pillow raises.
     """
     files = [files] if isinstance(files, str) else files
     operations = RECIPES[pipeline] if isinstance(pipeline, str) else pipeline

@@ -1,6 +1,8 @@
-"""`tureen prepare` against checksums of what Pillow made of the same small images: test_golden.py PATH-OF-tureen
+"""`tureen prepare` against checksums of what Pillow made of the same small images: test_golden.py
+PATH-OF-tureen
 
-Needs neither Pillow nor NumPy.  golden/prepared.json was written by make_golden.py, with the libjpeg-turbo of Debian 12.
+Needs neither Pillow nor NumPy.  golden/prepared.json was written by make_golden.py, with the libjpeg-turbo of
+Debian 12.
 """
 import glob
 import json
@@ -26,7 +28,8 @@ def main():
     files = sorted(glob.glob(HERE + "/golden/*.jpg") + glob.glob(HERE + "/golden/*.png"))
     with open(HERE + "/golden/prepared.json") as file:
         golden = json.load(file)
-    assert len(golden) == len(parity_cases.PIPELINES), "make_golden.py has not been run since parity_cases.py changed"
+    assert len(golden) == len(parity_cases.PIPELINES), \
+        "make_golden.py has not been run since parity_cases.py changed"
     failures = compared = 0
     for (pipeline, _), expected in zip(parity_cases.PIPELINES, golden):
         assert sorted(expected) == [os.path.basename(file) for file in files]
@@ -37,7 +40,8 @@ def main():
                 print(f"FAIL: {json.dumps(pipeline)}: {errors}")
                 continue
             for file in files:
-                ours = [zlib.crc32(pixels(path)) for path in parity_cases.outputs(out, HERE + "/golden", file, pipeline)]
+                ours = [zlib.crc32(pixels(path)) for path in parity_cases.outputs(out, HERE + "/golden", file,
+                    pipeline)]
                 compared += len(ours)
                 if ours != expected[os.path.basename(file)]:
                     failures += 1

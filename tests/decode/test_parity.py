@@ -1,9 +1,10 @@
 """Parity of decode/ with Pillow and torchvision: test_parity.py PATH-OF-tureen [all|short]
 
-Every kind of image runs through many pipelines, by `tureen prepare` and by reference.py.  Results must be equal where
-pixels are not resampled, and may differ by 1 of 255 where they are (measured: 0).  Damaged files: both must refuse what is cut
-short, and what both accept must look the same.  Then torchvision itself, where it is installed.  `short`: a third of the sizes and
-photographs, for builds with sanitizers.  Ends with 77 (a skip) where Pillow or NumPy is missing.
+Every kind of image runs through many pipelines, by `tureen prepare` and by reference.py.  Results must be
+equal where pixels are not resampled, and may differ by 1 of 255 where they are (measured: 0).  Damaged files:
+both must refuse what is cut short, and what both accept must look the same.  Then torchvision itself, where
+it is installed.  `short`: a third of the sizes and photographs, for builds with sanitizers.  Ends with 77 (a
+skip) where Pillow or NumPy is missing.
 """
 import glob
 import json
@@ -68,8 +69,9 @@ JPEGS = {
 }
 PNGS = {
     "rgb": {}, "rgba": dict(mode="RGBA"), "l": dict(mode="L"), "la": dict(mode="LA"), "one": dict(mode="1"),
-    "palette": dict(mode="P"), "transparent": dict(mode="P", transparency=3), "palette4": dict(mode="P", colors=13, bits=4),
-    "sixteen": dict(mode="I;16"), "keyed": dict(transparency=(250, 10, 120)), "grey_keyed": dict(mode="L", transparency=9),
+    "palette": dict(mode="P"), "transparent": dict(mode="P", transparency=3),
+    "palette4": dict(mode="P", colors=13, bits=4), "sixteen": dict(mode="I;16"),
+    "keyed": dict(transparency=(250, 10, 120)), "grey_keyed": dict(mode="L", transparency=9),
 }
 
 
@@ -130,7 +132,8 @@ def compare(name, ours, theirs, resampled):
 
 
 def check(program, pipeline, resampled, files, key=(0, 0, 0), masks=None):
-    """One run of `tureen prepare` on all files.  Returns how often (we, Pillow) accepted, and how often not."""
+    """One run of `tureen prepare` on all files.  Returns how often (we, Pillow) accepted, and how often
+    not."""
     counts = {}
     root = os.path.dirname(files[0]) if len(files) == 1 else os.path.commonpath(files)
     with tempfile.TemporaryDirectory() as out:
@@ -150,7 +153,8 @@ def check(program, pipeline, resampled, files, key=(0, 0, 0), masks=None):
             counts[accepted] = counts.get(accepted, 0) + 1
             if accepted == (True, True):
                 for path, array in zip(paths, theirs, strict=True):
-                    compare(f"{os.path.basename(path)} {json.dumps(pipeline)} key {key}", numpy.load(path), array, resampled)
+                    compare(f"{os.path.basename(path)} {json.dumps(pipeline)} key {key}", numpy.load(path),
+                            array, resampled)
             else:
                 worst["refused"] += 1
     return counts
@@ -160,7 +164,8 @@ def test_kinds(program, made):
     for number, (pipeline, resampled) in enumerate(parity_cases.PIPELINES):
         for size, files in made.items():
             counts = check(program, pipeline, resampled, files, (number, 2 ** 63 + number, 3))
-            expect(set(counts) <= {(True, True), (False, False)}, f"{size} {pipeline}: accepted by (us, Pillow): {counts}")
+            expect(set(counts) <= {(True, True), (False, False)}, f"{size} {pipeline}: accepted by (us, "
+                   f"Pillow): {counts}")
 
 
 def test_masks(program, folder):
@@ -168,7 +173,8 @@ def test_masks(program, folder):
     files = []
     os.makedirs(folder + "/images"), os.makedirs(folder + "/masks")
     for number, (width, height) in enumerate([(40, 50), (97, 61), (200, 133)]):
-        values = generator.integers(0, 256, (height // 5 + 1, width // 5 + 1), numpy.uint8).repeat(5, 0).repeat(5, 1)
+        values = generator.integers(0, 256, (height // 5 + 1, width // 5 + 1), numpy.uint8).repeat(5,
+            0).repeat(5, 1)
         for kind in ("L", "P"):
             files.append(f"{folder}/images/{kind}{number}.jpg")
             save_jpeg(picture(width, height, number), files[-1], JPEGS["420"])
@@ -203,9 +209,9 @@ def write_damaged(folder, file, number, data):
 
 
 def test_truncated(program, files, folder):
-    """What is cut short is refused, at any length and whatever of it is looked at, as Pillow refuses it.  Where only the end
-    marker of a JPEG is cut, what stands before it decides, and both must agree; of a PNG neither misses the last bytes of its
-    compressed data, nor what stands behind them."""
+    """What is cut short is refused, at any length and whatever of it is looked at, as Pillow refuses it.
+    Where only the end marker of a JPEG is cut, what stands before it decides, and both must agree; of a PNG
+    neither misses the last bytes of its compressed data, nor what stands behind them."""
     chooser = random.Random(1)
     damaged, ends = [], []
     for file in files:
@@ -217,7 +223,8 @@ def test_truncated(program, files, folder):
         counts = check(program, pipeline, True, damaged)
         expect(counts == {(False, False): len(damaged)}, f"cut short: {pipeline}: accepted {counts}")
         counts = check(program, pipeline, True, ends)
-        expect(set(counts) <= {(True, True), (False, False)}, f"without an end: {pipeline}: accepted {counts}")
+        expect(set(counts) <= {(True, True), (False, False)},
+               f"without an end: {pipeline}: accepted {counts}")
 
 
 def test_flipped_bytes(program, files, folder):
@@ -237,30 +244,35 @@ def test_flipped_bytes(program, files, folder):
 
 
 def short_palette(path, depth, colours, transparency, seed):
-    """Writes a PNG with indices beyond its palette; gives what Pillow shows of it from 10.1 on: black there."""
+    """Writes a PNG with indices beyond its palette; gives what Pillow shows of it from 10.1 on: black
+    there."""
     generator = numpy.random.default_rng(seed)
     indices = generator.integers(0, 2 ** depth, (16, 16), numpy.uint8)
     palette = generator.integers(1, 256, (colours, 3), numpy.uint8)
     bits = numpy.unpackbits(indices[:, :, None], axis=2)[:, :, 8 - depth:].reshape(16, -1)
     rows = b"".join(b"\0" + row.tobytes() for row in numpy.packbits(bits, axis=1))
-    chunks = [(b"IHDR", struct.pack(">IIBBBBB", 16, 16, depth, 3, 0, 0, 0)), (b"PLTE", palette.tobytes()), (b"tRNS", transparency),
+    chunks = [(b"IHDR", struct.pack(">IIBBBBB", 16, 16, depth, 3, 0, 0, 0)), (b"PLTE", palette.tobytes()),
+              (b"tRNS", transparency),
               (b"IDAT", zlib.compress(rows)), (b"IEND", b"")]
     with open(path, "wb") as file:
         file.write(b"\x89PNG\r\n\x1a\n")
         for name, content in chunks:
             if content or name == b"IEND":
-                file.write(struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content)))
+                file.write(struct.pack(">I", len(content)) + name + content
+                           + struct.pack(">I", zlib.crc32(name + content)))
     whole = numpy.zeros((256, 3), numpy.uint8)
     whole[:colours] = palette
     return whole[indices]
 
 
 def test_short_palettes(program, folder):
-    """Indices beyond PLTE, with transparency of colours that are there, of such indices, and of more than there may be."""
+    """Indices beyond PLTE, with transparency of colours that are there, of such indices, and of more than
+    there may be."""
     wanted, pipeline = {}, [{"op": "decode"}, {"op": "center_crop", "size": 16}, parity_cases.SHARE]
     by_pillow = tuple(map(int, Image.__version__.split(".")[:2])) >= (10, 1)
     for depth, colours in ((1, 1), (2, 3), (4, 5), (4, 15), (8, 1), (8, 100), (8, 255)):
-        for number, transparency in enumerate((b"", b"\0", b"\xff" * colours + b"\0", bytes(range(256))[:2 ** depth], bytes(300))):
+        for number, transparency in enumerate((b"", b"\0", b"\xff" * colours + b"\0",
+                                               bytes(range(256))[:2 ** depth], bytes(300))):
             path = f"{folder}/{depth}_{colours}_{number}.png"
             wanted[path] = short_palette(path, depth, colours, transparency, colours)
     with tempfile.TemporaryDirectory() as out:
@@ -269,8 +281,10 @@ def test_short_palettes(program, folder):
             compare(f"short palette {path}", numpy.load(f"{out}/{os.path.basename(path)}.npy"), pixels, False)
             if by_pillow:
                 with Image.open(path) as image:
-                    compare(f"Pillow's short palette {path}", numpy.asarray(image.convert("RGB")), pixels, False)
-    print(f"{len(wanted)} short palettes{'' if by_pillow else '; this Pillow, older than 10.1, is not asked'}")
+                    compare(f"Pillow's short palette {path}", numpy.asarray(image.convert("RGB")), pixels,
+                            False)
+    print(f"{len(wanted)} short palettes"
+          f"{'' if by_pillow else '; this Pillow, older than 10.1, is not asked'}")
 
 
 def test_torchvision(program, files):
@@ -285,7 +299,8 @@ def test_torchvision(program, files):
     cases = [
         ([{"op": "resize", "size": 40}, {"op": "center_crop", "size": [33, 47]}],
          [transforms.Resize(40), transforms.CenterCrop((33, 47))]),
-        ([{"op": "resize", "size": 50, "max_size": 61, "interpolation": "bicubic"}, {"op": "center_crop", "size": 45}],
+        ([{"op": "resize", "size": 50, "max_size": 61, "interpolation": "bicubic"},
+          {"op": "center_crop", "size": 45}],
          [transforms.Resize(50, bicubic, max_size=61), transforms.CenterCrop(45)]),
         ([{"op": "center_crop", "size": 60}, {"op": "pad", "padding": [1, 2, 3, 4], "fill": [5, 6, 7]}],
          [transforms.CenterCrop(60), transforms.Pad((1, 2, 3, 4), (5, 6, 7))]),
@@ -294,17 +309,21 @@ def test_torchvision(program, files):
         ([{"op": "center_crop", "size": 60}, {"op": "flip", "p": 1}, {"op": "vertical_flip", "p": 1}],
          [transforms.CenterCrop(60), functional.hflip, functional.vflip]),
     ]
-    for name, values in (("brightness", (0, 0.3, 1.7)), ("contrast", (0, 0.6, 2.2)), ("saturation", (0, 0.5, 3)),
+    for name, values in (("brightness", (0, 0.3, 1.7)), ("contrast", (0, 0.6, 2.2)),
+                         ("saturation", (0, 0.5, 3)),
                          ("hue", (-0.5, -0.11, 0.37))):
         adjust = getattr(functional, "adjust_" + name)
         cases += [([{"op": "center_crop", "size": 50}, {"op": "color_jitter", name: [value, value]}],
-                   [transforms.CenterCrop(50), lambda image, adjust=adjust, value=value: adjust(image, value)])
+                   [transforms.CenterCrop(50), lambda image, adjust=adjust,
+                    value=value: adjust(image, value)])
                   for value in values]
     for operations, theirs in cases:
-        tensor = transforms.Compose(theirs + [transforms.ToTensor(), transforms.Normalize(parity_cases.MEAN, parity_cases.STD)])
+        tensor = transforms.Compose(theirs + [transforms.ToTensor(),
+                                              transforms.Normalize(parity_cases.MEAN, parity_cases.STD)])
         pipeline = operations + [{"op": "normalize", "mean": parity_cases.MEAN, "std": parity_cases.STD},
                                  {"op": "layout", "layout": "NCHW"}]
-        #  A jitter of one fixed factor is drawn all the same, so the mark must stand behind it or before it: before.
+        #  A jitter of one fixed factor is drawn all the same, so the mark must stand behind it or before it:
+        #  before.
         with tempfile.TemporaryDirectory() as out:
             parity_cases.prepare(program, pipeline, files, out)
             for file in files:

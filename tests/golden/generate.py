@@ -19,7 +19,8 @@ from typing import Any, List, Tuple
 HERE = Path(__file__).resolve().parent
 
 JOIN, INLINE, PROGRESS, LEAVE, STATUS, HEARTBEAT, EXPLAIN, DRAIN, DATASET = 1, 2, 3, 4, 5, 6, 7, 8, 9
-JOINED, BATCH, EPOCH_END, ENDED, STATUS_REPLY, ERROR, NOTICE, EXPLAIN_REPLY, DRAINING = 129, 130, 131, 132, 133, 134, 135, 136, 137
+JOINED, BATCH, EPOCH_END, ENDED, STATUS_REPLY, ERROR, NOTICE, EXPLAIN_REPLY, DRAINING = (129, 130, 131, 132,
+    133, 134, 135, 136, 137)
 DATASET_REPLY = 138
 
 Frame = Tuple[List[str], bytes]     # comment lines, the frame's bytes
@@ -62,7 +63,8 @@ def id_set(form: int, comment: str, *numbers: int) -> Frame:
 
 
 def step(counts: List[int], *numbers: int) -> Frame:
-    return ([f"step: samples of each rank: {', '.join(map(str, counts))}; ids: {', '.join(map(str, numbers))}"],
+    return ([f"step: samples of each rank: {', '.join(map(str, counts))}; "
+             f"ids: {', '.join(map(str, numbers))}"],
             struct.pack(f"<{len(counts) + len(numbers)}Q", *counts, *numbers))
 
 
@@ -71,18 +73,20 @@ def join(**changed: Any) -> Frame:
              "order": "shared", "slots": 4, "transport": "auto", "seed": "7", "name": "trial-3"}
     value.update(changed)
     # the order in which clients say them
-    for key in ("name", "job", "instance", "run", "resume", "world_size", "rank", "gather", "rank_wait", "on_bad", "frames"):
+    for key in ("name", "job", "instance", "run", "resume", "world_size", "rank", "gather", "rank_wait",
+                "on_bad", "frames"):
         if key in value:
             value[key] = value.pop(key)
     return text(value)
 
 
-FIELDS = [{"name": "image", "dtype": "uint8", "shape": [224, 224, 3], "offset": "0", "sample_bytes": "150528"},
+FIELDS = [{"name": "image", "dtype": "uint8", "shape": [224, 224, 3], "offset": "0",
+           "sample_bytes": "150528"},
           {"name": "label", "dtype": "int64", "shape": [], "offset": "9633792", "sample_bytes": "8"}]
 TINY = [{"name": "image", "dtype": "uint8", "shape": [2, 2, 3], "offset": "0", "sample_bytes": "12"},
         {"name": "label", "dtype": "int64", "shape": [], "offset": "32", "sample_bytes": "8"}]
-DTYPES = {"uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "uint32": 4, "int32": 4, "uint64": 8, "int64": 8, "float16": 2,
-          "bfloat16": 2, "float32": 4, "float64": 8, "bool": 1}
+DTYPES = {"uint8": 1, "int8": 1, "uint16": 2, "int16": 2, "uint32": 4, "int32": 4, "uint64": 8, "int64": 8,
+          "float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "bool": 1}
 TOKEN = "0123456789abcdef0123456789abcdef"
 RING = {"path": "/run/user/1000/tureen/server.sock.ring", "token": TOKEN, "bytes": "38551552"}
 PRINT = "6d0c4f1e2a3b5c7d"
@@ -92,14 +96,16 @@ INSTANCE = "00112233445566778899aabbccddeeff"
 
 
 def resume(epoch: int, batches: int, places: int) -> Any:
-    return {"fingerprint": PRINT, "data": DATA, "epoch": str(epoch), "batches": str(batches), "places": str(places)}
+    return {"fingerprint": PRINT, "data": DATA, "epoch": str(epoch), "batches": str(batches),
+            "places": str(places)}
 
 
 def joined(**changed: Any) -> Frame:
     value = {"job": "5", "samples": "3000", "dataset_samples": "3000", "classes": ["cat", "dog"],
              "batch_size": 64, "slots": 4, "slot_bytes": "9637888", "fields": FIELDS, "ring": RING,
-             "seed": "7", "fingerprint": PRINT, "data": DATA, "run": RUN, "forked": False, "rank": 0, "world_size": 1,
-             "pipeline": [{"op": "decode"}, {"share": True}], "heartbeat_ms": 1000, "lease_ms": 90000}
+             "seed": "7", "fingerprint": PRINT, "data": DATA, "run": RUN, "forked": False, "rank": 0,
+             "world_size": 1, "pipeline": [{"op": "decode"}, {"share": True}], "heartbeat_ms": 1000,
+             "lease_ms": 90000}
     value.update(changed)
     return text(value)
 
@@ -120,7 +126,8 @@ def many_fields(count: int, batch_size: int) -> List[Any]:
 
 def tiny_slot() -> Frame:
     """A slot of 64 bytes with two samples: images 0..11 and 12..23, labels 1 and -2."""
-    comment = "slot, 64 bytes: image 2 x [2,2,3] uint8 at 0 (0, 1, .. 23), 8 zeros, label 2 x int64 at 32 (1, -2), 16 zeros"
+    comment = ("slot, 64 bytes: image 2 x [2,2,3] uint8 at 0 (0, 1, .. 23), 8 zeros, label 2 x int64 at 32 "
+               "(1, -2), 16 zeros")
     return [comment], struct.pack("<24B8x2q16x", *range(24), 1, -2)
 
 
@@ -129,7 +136,8 @@ MESSAGES: List[Tuple[str, str, Message]] = [
         head(JOIN, tag=1), join(frames=["subset"]),
         id_set(1, "ranges: 0 to 9, 10 to 19, 1000 to 2999", 0, 10, 10, 20, 1000, 3000)]),
     ("join_words", "client to server", [
-        head(JOIN, tag=2), join(seed="18446744073709551615", pipeline="eval", drop_last=True, frames=["subset"]),
+        head(JOIN, tag=2), join(seed="18446744073709551615", pipeline="eval", drop_last=True,
+                                frames=["subset"]),
         id_set(2, "words, of 130 samples: ids 0, 63, 64, 127, 129",
                0x8000000000000001, 0x8000000000000001, 0x2)]),
     ("join_list", "client to server", [
@@ -150,15 +158,16 @@ MESSAGES: List[Tuple[str, str, Message]] = [
         id_set(1, "taken, second part, ranges: 1000 to 2067", 1000, 2068)]),
     ("join_resume_list", "client to server", [
         head(JOIN, tag=11),
-        join(batch_size=2, epochs=None, order="list", instance=INSTANCE, run=RUN, resume=resume(1, 2, 4), frames=["list"]),
+        join(batch_size=2, epochs=None, order="list", instance=INSTANCE, run=RUN, resume=resume(1, 2, 4),
+             frames=["list"]),
         id_set(3, "list: 5, 3, 3, 2999, 0, 5", 5, 3, 3, 2999, 0, 5)]),
     ("join_ranks", "client to server", [
         head(JOIN, tag=13),
-        join(batch_size=2, epochs=4, job="trial-3", instance=INSTANCE, run=RUN, resume=resume(3, 1, 0), world_size=2, rank=1,
-             gather=120, rank_wait=30, frames=["taken", "recent"]),
+        join(batch_size=2, epochs=4, job="trial-3", instance=INSTANCE, run=RUN, resume=resume(3, 1, 0),
+             world_size=2, rank=1, gather=120, rank_wait=30, frames=["taken", "recent"]),
         id_set(1, "taken, ranges: 7 to 10", 7, 11),
-        id_set(4, "recent: step of epoch 2, index 4, 3 ids, of the ranks 2 and 1: 2999, 0, 5; end of epoch 2, 5 batches, "
-               "19 samples; step of epoch 3, index 0, 4 ids, of the ranks 2 and 2: 7, 8, 9, 10",
+        id_set(4, "recent: step of epoch 2, index 4, 3 ids, of the ranks 2 and 1: 2999, 0, 5; end of epoch "
+               "2, 5 batches, 19 samples; step of epoch 3, index 0, 4 ids, of the ranks 2 and 2: 7, 8, 9, 10",
                0, 2, 4, 3, 2, 1, 2999, 0, 5, 1, 2, 5, 19, 0, 3, 0, 4, 2, 2, 7, 8, 9, 10)]),
     ("inline", "client to server", [head(INLINE, job=5)]),
     ("progress", "client to server", [head(PROGRESS, job=5), progress(7, 6, 0x5)]),
@@ -168,14 +177,16 @@ MESSAGES: List[Tuple[str, str, Message]] = [
     ("leave", "client to server", [head(LEAVE, job=5, tag=4)]),
     ("status", "client to server", [head(STATUS, tag=6), text({})]),
     ("heartbeat", "both ways, inline jobs", [head(HEARTBEAT, job=5)]),
-    ("joined", "server to client, the answer to join.hex", [head(JOINED, job=5, tag=1), joined(samples="2020")]),
+    ("joined", "server to client, the answer to join.hex",
+     [head(JOINED, job=5, tag=1), joined(samples="2020")]),
     ("joined_inline", "server to client, the answer to join_list.hex", [
         head(JOINED, job=5, tag=3),
         joined(samples="6", batch_size=2, slot_bytes="64", fields=TINY, ring=None,
                pipeline=[{"op": "center_crop", "size": [224, 224]}])]),
     ("joined_ranks", "server to client, the answer to join_ranks.hex", [
         head(JOINED, job=5, tag=13),
-        joined(batch_size=2, slot_bytes="64", fields=TINY, ring={**RING, "bytes": "256"}, rank=1, world_size=2)]),
+        joined(batch_size=2, slot_bytes="64", fields=TINY, ring={**RING, "bytes": "256"}, rank=1,
+               world_size=2)]),
     ("joined_fields", "server to client: as many fields as there may be, of every dtype", [
         head(JOINED, job=5, tag=8),
         joined(samples="6", batch_size=3, slot_bytes="4096", fields=many_fields(24, 3), ring=None)]),
@@ -188,8 +199,10 @@ MESSAGES: List[Tuple[str, str, Message]] = [
         step([3, 2], 2999, 0, 1234567890123, 17, 4)]),
     ("batch_padding", "server to client: rank 1's of a step in which only rank 0 has samples", [
         head(BATCH, job=5), batch(42, 1, 10, 0, 1, 2), ids(2999), step([1, 0], 2999)]),
-    ("batch_recalled", "server to client: what rank 1, which has a ring, lacked of a step before its coming", [
-        head(BATCH, job=5), batch(0, 1, 1, 4294967295, 2, 1), ids(3, 2999), step([2, 2], 0, 1, 3, 2999), tiny_slot()]),
+    ("batch_recalled", "server to client: what rank 1, which has a ring, lacked of a step before its coming",
+     [
+        head(BATCH, job=5), batch(0, 1, 1, 4294967295, 2, 1), ids(3, 2999), step([2, 2], 0, 1, 3, 2999),
+        tiny_slot()]),
     ("epoch_end", "server to client", [head(EPOCH_END, job=5), epoch_end(1, 2019, 32, 1)]),
     ("ended", "server to client, the answer to leave.hex", [
         head(ENDED, job=5, tag=4), text({"reason": "left", "message": "the client left"})]),
@@ -199,34 +212,41 @@ MESSAGES: List[Tuple[str, str, Message]] = [
         head(STATUS_REPLY, tag=6), text({"version": "0.1.0", "datasets": [], "jobs": []})]),
     ("notice", "server to client", [
         head(NOTICE, job=5),
-        text({"notice": "little_shared", "message": "only 5 % of this job's samples are in the data of other jobs"})]),
+        text({"notice": "little_shared", "message": "only 5 % of this job's samples are in the data of other "
+              "jobs"})]),
     ("notice_unreadable", "server to client", [
         head(NOTICE, job=5),
         text({"notice": "unreadable",
-              "message": "2 samples of this job's data cannot be read, and are left out: cat/0017.jpg: empty; dog/0001.png: "
+              "message": "2 samples of this job's data cannot be read, and are left out: cat/0017.jpg: "
+              "empty; dog/0001.png: "
                          "ends before its image does",
               "samples": "2018",
               "unreadable": {"count": 2, "samples": [{"id": 17, "reason": "cat/0017.jpg: empty"},
-                                                     {"id": 1500, "reason": "dog/0001.png: ends before its image does"}]}})]),
+                                                     {"id": 1500, "reason": "dog/0001.png: ends before its "
+                                                      "image does"}]}})]),
     ("notice_gathering", "server to client, while the rank of join_ranks.hex waits", [
         head(NOTICE, tag=13),
         text({"notice": "gathering",
-              "message": "1 of 2 ranks of job 'trial-3' are here; waiting for rank 0, for 118 more seconds"})]),
+              "message": "1 of 2 ranks of job 'trial-3' are here; waiting for rank 0, for 118 more "
+                         "seconds"})]),
     ("explain", "client to server", [head(EXPLAIN, job=5, tag=12), text({"id": "17", "epoch": "3"})]),
     ("explain_reply", "server to client, the answer to explain.hex", [
         head(EXPLAIN_REPLY, job=5, tag=12),
-        text({"id": "17", "epoch": "3", "index": "4", "row": "9", "name": "cat/0017.jpg", "version": "2", "prepared_for": 3,
-              "reused": True, "operations": [
-                  {"op": "decode", "field": "image", "view": 0, "stage": "shared", "parameters": {"height": 375, "width": 500}},
+        text({"id": "17", "epoch": "3", "index": "4", "row": "9", "name": "cat/0017.jpg", "version": "2",
+              "prepared_for": 3, "reused": True, "operations": [
+                  {"op": "decode", "field": "image", "view": 0, "stage": "shared",
+                   "parameters": {"height": 375, "width": 500}},
                   {"op": "random_resized_crop", "field": "image", "view": 0, "stage": "shared",
                    "parameters": {"top": 10, "left": 4, "height": 190, "width": 220}},
-                  {"op": "flip", "field": "image", "view": 0, "stage": "private", "parameters": {"flipped": True}}]})]),
+                  {"op": "flip", "field": "image", "view": 0, "stage": "private",
+                   "parameters": {"flipped": True}}]})]),
     ("dataset", "client to server", [
         head(DATASET, tag=16), text({"dataset": "train", "table": "names", "first": "2998"})]),
     ("dataset_reply", "server to client, the answer to dataset.hex", [
         head(DATASET_REPLY, tag=16),
         text({"dataset": "train", "fingerprint": PRINT, "samples": "3000", "classes": "2",
-              "labels": [{"name": "label", "dtype": "int64", "shape": []}, {"name": "text", "dtype": "uint8", "shape": [12]}],
+              "labels": [{"name": "label", "dtype": "int64", "shape": []},
+                         {"name": "text", "dtype": "uint8", "shape": [12]}],
               "table": "names", "first": "2998", "count": "2"}),
         (["two texts of 5 bytes: s2998, s2999"], struct.pack("<2I", 5, 5) + b"s2998s2999")]),
     ("drain", "client to server, an operator's", [head(DRAIN, tag=14), text({})]),
@@ -253,7 +273,8 @@ def main() -> int:
             (HERE / name).write_text(content, encoding="utf-8")
         return 0
     present = {path.name: path.read_text(encoding="utf-8") for path in HERE.glob("*.hex")}
-    differing = sorted(name for name in wanted.keys() | present.keys() if wanted.get(name) != present.get(name))
+    differing = sorted(name for name in wanted.keys() | present.keys()
+                       if wanted.get(name) != present.get(name))
     for name in differing:
         print(f"{name} is not what generate.py writes", file=sys.stderr)
     return 1 if differing else 0

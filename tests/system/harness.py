@@ -1,8 +1,8 @@
 """What all system tests stand on: a folder of JPEGs, the real server, jobs in processes of their own.
 
-A Server runs the executable in a private folder with a private endpoint.  Leaving it asserts that the server ended with
-status 0 within seconds, that no sanitizer complained, and that nothing is left: socket, lock, folder, shared memory,
-process.  When a test fails, the server's log is printed.
+A Server runs the executable in a private folder with a private endpoint.  Leaving it asserts that the server
+ended with status 0 within seconds, that no sanitizer complained, and that nothing is left: socket, lock,
+folder, shared memory, process.  When a test fails, the server's log is printed.
 """
 import hashlib
 import json
@@ -44,7 +44,8 @@ def make_image(generator, width, height):
     planes = []
     for _ in range(3):
         a, b, c = generator.uniform(0.02, 0.3, 3)
-        planes.append(127 + 80 * np.sin(a * x + c * 20) * np.cos(b * y) + generator.normal(0, 6, (height, width)))
+        planes.append(127 + 80 * np.sin(a * x + c * 20) * np.cos(b * y)
+                      + generator.normal(0, 6, (height, width)))
     return Image.fromarray(np.clip(np.stack(planes, 2), 0, 255).astype(np.uint8), "RGB")
 
 
@@ -170,8 +171,8 @@ def run(*arguments, timeout=PATIENCE, environment=None):
 class Server:
     def __init__(self, datasets, cache="64M", workers=2, listen=None, arguments=(), tcp=False, folder=None,
                  environment=None, expect_clean=True, wrapper=()):
-        """listen: an endpoint, None: one of our own, "": the server's default.  folder: shared with another Server.
-        wrapper: a command that executes the one that it is given."""
+        """listen: an endpoint, None: one of our own, "": the server's default.  folder: shared with another
+        Server. wrapper: a command that executes the one that it is given."""
         self.folder = folder or tempfile.mkdtemp(prefix="tu-", dir="/tmp")
         self.owns_folder = folder is None
         self.runtime = os.path.join(self.folder, "run")
@@ -214,9 +215,10 @@ class Server:
         if self.workers:
             command += ["--workers", str(self.workers)]
         with open(self.log_path, "w") as log:
-            self.process = subprocess.Popen(command + list(self.arguments), stdout=log, stderr=subprocess.STDOUT,
-                                            env=self.environment)
-        wait_until("the server listens", lambda: "listening on" in self.log() or self.process.poll() is not None)
+            self.process = subprocess.Popen(command + list(self.arguments), stdout=log,
+                                            stderr=subprocess.STDOUT, env=self.environment)
+        wait_until("the server listens", lambda: "listening on" in self.log()
+                   or self.process.poll() is not None)
         if self.process.poll() is not None:
             raise AssertionError("the server did not start:\n" + self.log())
         return self
@@ -279,7 +281,8 @@ class Server:
     def print_log(self):
         if os.path.exists(self.log_path):
             lines = self.log().splitlines()
-            print("---- the server's log (%d lines)\n%s\n----" % (len(lines), "\n".join(lines[-60:])), flush=True)
+            print("---- the server's log (%d lines)\n%s\n----" % (len(lines), "\n".join(lines[-60:])),
+                  flush=True)
 
     #   ---- asking it
 
@@ -378,7 +381,8 @@ class ReadJob(Job):
 
     def __init__(self, server, dataset, arguments, options):
         self.ids = os.path.join(server.folder, "ids-%d-%d" % (os.getpid(), len(server.jobs)))
-        command = [TUREEN, "read", "--connect", server.endpoint, "--dataset", dataset, "--json", "--ids", self.ids]
+        command = [TUREEN, "read", "--connect", server.endpoint, "--dataset", dataset, "--json", "--ids",
+                   self.ids]
         for key, value in options.items():
             command += ["--" + key.replace("_", "-"), str(value)]
         super().__init__(server, command + list(arguments))

@@ -1,6 +1,7 @@
 """A training job with the Python package's Loader: arguments as JSON, what it got as JSON.
 
-"pause": seconds in the loop after each batch; "labels": of all ids, compared; the rest are the Loader's own."""
+"pause": seconds in the loop after each batch; "labels": of all ids, compared; the rest are the Loader's
+own."""
 import json
 import sys
 import time

@@ -1,11 +1,12 @@
-"""A client written from docs/protocol.md alone: pyzmq, struct, mmap, a Unix socket.  It shares nothing with Tureen's
-own clients, so it proves the document.  One thread; the caller decides when anything is sent, which tests need.
+"""A client written from docs/protocol.md alone: pyzmq, struct, mmap, a Unix socket.  It shares nothing with
+Tureen's own clients, so it proves the document.  One thread; the caller decides when anything is sent, which
+tests need.
 
     job = Job (endpoint); job.join (dataset="train", batch_size=64, epochs=2); job.take_ring ()
     for event in job.events (): ...
 
-Course is a job that goes on where another one stopped.  Of a job with ranks, each Job or Course is one rank: ask_join or
-set_out of each, then joined_answer or arrive of each.
+Course is a job that goes on where another one stopped.  Of a job with ranks, each Job or Course is one rank:
+ask_join or set_out of each, then joined_answer or arrive of each.
 
 As a program: `plain_client.py '{"endpoint": .., "join": {..}}'` prints what it got as JSON.
 """
@@ -40,9 +41,9 @@ Step = collections.namedtuple("Step", "epoch index step")
 SLOT_NONE = 2**32 - 1                   # of a batch that is in no slot
 
 #   How each dtype is looked at, and its bytes; 16-bit floats as they lie there.
-SIZES = {"bool": ("B", 1), "uint8": ("B", 1), "int8": ("b", 1), "uint16": ("H", 2), "int16": ("h", 2), "uint32": ("I", 4),
-         "int32": ("i", 4), "uint64": ("Q", 8), "int64": ("q", 8), "float16": ("H", 2), "bfloat16": ("H", 2),
-         "float32": ("f", 4), "float64": ("d", 8)}
+SIZES = {"bool": ("B", 1), "uint8": ("B", 1), "int8": ("b", 1), "uint16": ("H", 2), "int16": ("h", 2),
+         "uint32": ("I", 4), "int32": ("i", 4), "uint64": ("Q", 8), "int64": ("q", 8), "float16": ("H", 2),
+         "bfloat16": ("H", 2), "float32": ("f", 4), "float64": ("d", 8)}
 
 
 class Refused(Exception):
@@ -94,7 +95,8 @@ class Connection:
         self.context = zmq.Context.instance()
         self.socket = self.context.socket(zmq.DEALER)
         self.socket.setsockopt(zmq.LINGER, 1000)
-        self.socket.setsockopt(zmq.SNDTIMEO, int(timeout * 1000))       # one that is turned away has nobody to send to
+        #  One that is turned away has nobody to send to
+        self.socket.setsockopt(zmq.SNDTIMEO, int(timeout * 1000))
         if curve:
             self.socket.curve_publickey, self.socket.curve_secretkey, self.socket.curve_serverkey = curve
         self.socket.connect(endpoint)
@@ -135,7 +137,8 @@ class Connection:
             message = self._receive(deadline - time.monotonic())
             if message is None:
                 raise NoAnswer("to kind %d" % kind)
-            if message.tag == self.tag and message.kind in (JOINED, ENDED, STATUS_REPLY, ERROR, EXPLAIN_REPLY):
+            if message.tag == self.tag and message.kind in (JOINED, ENDED, STATUS_REPLY, ERROR,
+                                                            EXPLAIN_REPLY):
                 break
             self.waiting.append(message)
         if message.kind == ERROR:
@@ -194,7 +197,8 @@ class Job(Connection):
         self.joined = json.loads(message.frames[0].decode())
         self.number = int(self.joined["job"])
         assert message.job == self.number
-        self.rank, self.world_size = (self.asked_keys.get(key, value) for key, value in (("rank", 0), ("world_size", 1)))
+        self.rank, self.world_size = (self.asked_keys.get(key, value) for key,
+                                      value in (("rank", 0), ("world_size", 1)))
         assert (self.joined["rank"], self.joined["world_size"]) == (self.rank, self.world_size), self.joined
         self.sent = self.consumed = self.released = self.kept = 0
         self.is_inline = self.joined["ring"] is None
@@ -203,7 +207,8 @@ class Job(Connection):
     #   ---- memory
 
     def open_door(self, token=None):
-        """Connects to the ring's socket and says the token; returns the socket, and the descriptor or None."""
+        """Connects to the ring's socket and says the token; returns the socket, and the descriptor or
+        None."""
         ring = self.joined["ring"]
         door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         door.settimeout(self.timeout)
@@ -245,7 +250,8 @@ class Job(Connection):
             self.beat_at = time.monotonic() + self.joined["heartbeat_ms"] / 2000
 
     def event(self, seconds=None, with_notices=False):
-        """The next Batch, EpochEnd or Ended, or Notice if they are asked for; None after that time.  An ERROR is raised."""
+        """The next Batch, EpochEnd or Ended, or Notice if they are asked for; None after that time.  An ERROR
+        is raised."""
         deadline = time.monotonic() + (self.timeout if seconds is None else seconds)
         while True:
             self.beat()
@@ -279,7 +285,8 @@ class Job(Connection):
         assert sequence == self.sent, "batch %d came, not %d" % (sequence, self.sent)
         is_inline, is_padding, has_step = bool(flags & 1), bool(flags & 2), self.world_size > 1
         assert is_inline == (self.is_inline or slot == SLOT_NONE) and len(frames) == 2 + has_step + is_inline
-        assert 1 <= count <= self.joined["batch_size"] and (slot < self.joined["slots"] or has_step and slot == SLOT_NONE)
+        assert 1 <= count <= self.joined["batch_size"] and (slot < self.joined["slots"] or has_step
+                                                            and slot == SLOT_NONE)
         self.sent += 1
         ids = struct.unpack("<%dQ" % count, frames[1])
         step = self._step(frames[2], ids, is_padding) if has_step else None
@@ -346,8 +353,8 @@ class Job(Connection):
         super().close()
 
     def run(self, labels=None, pause=0.0, seen=None):
-        """Takes everything to the job's end.  Checks the numbering, the ends of epochs and the labels.  seen (id, image
-        bytes) is called for each sample.  {epoch: ids}, of a rank its own"""
+        """Takes everything to the job's end.  Checks the numbering, the ends of epochs and the labels.  seen
+        (id, image bytes) is called for each sample.  {epoch: ids}, of a rank its own"""
         epochs, index, samples = {}, 0, 0
         while True:
             event = self.event()
@@ -357,7 +364,8 @@ class Job(Connection):
                 raise Refused("ended", "%s: %s" % event)
             if isinstance(event, EpochEnd):
                 epochs.setdefault(event.epoch, [])
-                assert (event.samples, event.batches) == (samples, index), "%s: %d in %d" % (event, samples, index)
+                assert (event.samples, event.batches) == (samples, index), "%s: %d in %d" % (event, samples,
+                    index)
                 index = samples = 0
                 if event.last:
                     return epochs
@@ -383,15 +391,17 @@ class Job(Connection):
 
 
 class Course(Job):
-    """A job that knows where it stands, and begins there.  state: what another one's was; {} at the beginning.  Of a job with
-    ranks it knows where the whole job stands: each rank the same after the same step."""
+    """A job that knows where it stands, and begins there.  state: what another one's was; {} at the
+    beginning.  Of a job with ranks it knows where the whole job stands: each rank the same after the same
+    step."""
 
     def begin(self, state, ids=None, taken_as=ids_words, recent=None, **keys):
         self.set_out(state, ids, taken_as, recent, **keys)
         return self.arrive()
 
     def set_out(self, state, ids=None, taken_as=ids_words, recent=None, recent_frames=None, **keys):
-        """Asks, and waits for nothing.  ids: the job's list, for order "list"; recent: what it received last."""
+        """Asks, and waits for nothing.  ids: the job's list, for order "list"; recent: what it received
+        last."""
         frames, names = ([ids_list(ids)], ["list"]) if ids else ([], [])
         if state:
             keys = dict({"run": state["run"]}, **keys)
@@ -417,8 +427,8 @@ class Course(Job):
         return self
 
     def take(self, seen=None, save=None, with_notices=False, seconds=None):
-        """The next Batch, which is looked at and done with, or EpochEnd; the state is then behind it.  Or a Notice; or None
-        after so many seconds, if they are given."""
+        """The next Batch, which is looked at and done with, or EpochEnd; the state is then behind it.  Or a
+        Notice; or None after so many seconds, if they are given."""
         event, state = self.event(seconds, with_notices), self.state
         if event is None and seconds is not None:
             return None
@@ -434,7 +444,8 @@ class Course(Job):
             state.update(epoch=event.epoch + 1, batches=0, taken=[])
             self.remember(event)
             return event
-        assert event.index == state["batches"], "batch %d of the epoch came, not %d" % (event.index, state["batches"])
+        assert event.index == state["batches"], "batch %d of the epoch came, not %d" % (event.index,
+            state["batches"])
         size = len(event.fields["image"]) // event.count
         for row, number in enumerate(event.ids if seen else ()):
             seen(event.epoch, number, bytes(event.fields["image"][row * size:(row + 1) * size]))
@@ -455,8 +466,8 @@ class Course(Job):
             del self.recent[:steps[-self.joined["slots"] - 1]]
 
     def walk(self, batches=None, seen=None, save=None, pause=0.0):
-        """Takes so many, or what comes to the job's end.  seen (epoch, id, image's bytes); save (state) after each.
-        {epoch: ids}"""
+        """Takes so many, or what comes to the job's end.  seen (epoch, id, image's bytes); save (state) after
+        each. {epoch: ids}"""
         epochs, count = {}, 0
         while batches is None or count < batches:
             event = self.take(seen, save)

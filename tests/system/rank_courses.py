@@ -1,5 +1,5 @@
-"""All ranks of a job in one process: who comes when, and who is ahead of whom, is chance; that what they get fits together is
-checked with every step.  And what the tests of ranks stand on."""
+"""All ranks of a job in one process: who comes when, and who is ahead of whom, is chance; that what they get
+fits together is checked with every step.  And what the tests of ranks stand on."""
 import os
 import shutil
 import tempfile
@@ -26,7 +26,8 @@ def spread(samples, world_size):
 
 
 class Courses:
-    """begin () and walk () are those of a Course, for all of them.  steps: {(epoch, index): the ids of each rank}."""
+    """begin () and walk () are those of a Course, for all of them.  steps: {(epoch, index): the ids of each
+    rank}."""
 
     def __init__(self, endpoint, world_size, generator, timeout):
         self.ranks = [Course(endpoint, timeout) for _ in range(world_size)]
@@ -36,13 +37,16 @@ class Courses:
         self.is_ragged = False                  # samples are unreadable: the steps are not spread evenly
 
     def ask(self, states=None, recents=None, each=(), **keys):
-        """In any order.  states, recents: of each, or one for all; each: keys of each, else their transport is chance."""
+        """In any order.  states, recents: of each, or one for all; each: keys of each, else their transport
+        is chance."""
         self.keys = keys
         for rank in self.generator.sample(range(self.world_size), self.world_size):
             state = states[rank] if isinstance(states, list) else states
-            own = {"rank": rank, "world_size": self.world_size, "transport": self.generator.choice(["auto", "inline"])}
+            own = {"rank": rank, "world_size": self.world_size,
+                   "transport": self.generator.choice(["auto", "inline"])}
             own.update(each[rank] if each else {})
-            self.ranks[rank].set_out(dict(state or {}), recent=recents[rank] if recents else None, **dict(keys, **own))
+            self.ranks[rank].set_out(dict(state or {}), recent=recents[rank] if recents else None,
+                                     **dict(keys, **own))
         return self
 
     def arrive(self):
@@ -68,8 +72,8 @@ class Courses:
         return found
 
     def walk(self, steps=None, lag=2, seen=None):
-        """Each rank takes so many steps, counted from where the furthest is, or what comes to the job's end; none gets
-        further ahead of another than lag."""
+        """Each rank takes so many steps, counted from where the furthest is, or what comes to the job's end;
+        none gets further ahead of another than lag."""
         target = None if steps is None else max(self.taken) + steps
         while True:
             going = [rank for rank, course in enumerate(self.ranks)
@@ -77,7 +81,8 @@ class Courses:
             if not going:
                 return self
             slowest = min(self.taken[rank] for rank in going)
-            self.take(self.generator.choice([rank for rank in going if self.taken[rank] - slowest < lag]), seen)
+            self.take(self.generator.choice([rank for rank in going if self.taken[rank] - slowest < lag]),
+                      seen)
 
     def take(self, rank, seen=None, with_notices=False, seconds=None):
         """One event of one rank."""
@@ -101,7 +106,8 @@ class Courses:
 
     def order(self, epoch):
         """The epoch's ids as they were drawn."""
-        return [number for key in sorted(self.steps) if key[0] == epoch for part in self.steps[key] for number in part]
+        return [number for key in sorted(self.steps) if key[0] == epoch for part in self.steps[key]
+                for number in part]
 
     def position(self, rank):
         state = self.ranks[rank].state
@@ -126,13 +132,16 @@ class Courses:
         self.ranks[rank].close()
 
     def ask_again(self, rank, state=None, **keys):
-        """A client for a rank that was lost, from where that one stood; it has asked, and not been answered."""
+        """A client for a rank that was lost, from where that one stood; it has asked, and not been
+        answered."""
         lost = self.ranks[rank]
         if not lost.socket.closed:
             lost.close()
         course = self.ranks[rank] = Course(lost.endpoint, lost.timeout)
-        own = {"rank": rank, "world_size": self.world_size, "transport": self.generator.choice(["auto", "inline"])}
-        course.set_out(dict(lost.state if state is None else state), recent=lost.recent if state is None else None,
+        own = {"rank": rank, "world_size": self.world_size,
+               "transport": self.generator.choice(["auto", "inline"])}
+        course.set_out(dict(lost.state if state is None else state),
+                       recent=lost.recent if state is None else None,
                        **dict(self.keys, **dict(own, **keys)))
         return course
 
@@ -162,7 +171,8 @@ class RankTest(unittest.TestCase):
         assert done.returncode == 0, done.stderr
 
     def serve(self, **options):
-        return harness.Server({"files": self.files, "pack": self.packed}, cache="4M", arguments=("--raw", "32M"), **options)
+        return harness.Server({"files": self.files, "pack": self.packed}, cache="4M",
+                              arguments=("--raw", "32M"), **options)
 
     def request(self, kind="shared", **keys):
         return dict({"dataset": "files", "batch_size": 4, "epochs": 2, "pipeline": SMALL, "job": "trial"},
@@ -179,7 +189,8 @@ class RankTest(unittest.TestCase):
         return courses
 
     def known(self, server, kind, **keys):
-        """How a plain job gets it: {epoch: ids}, as far as that is known beforehand, and {(epoch, id): its pixels}."""
+        """How a plain job gets it: {epoch: ids}, as far as that is known beforehand, and {(epoch, id): its
+        pixels}."""
         course, pixels = self.course(server), {}
         request = self.request(kind, **keys)
         del request["job"]
@@ -190,17 +201,20 @@ class RankTest(unittest.TestCase):
 
     def look(self, pixels):
         """Asserts that each image is that sample's."""
-        return lambda epoch, number, image: self.assertEqual(zlib.crc32(image), pixels[epoch, number], (epoch, number))
+        return lambda epoch, number, image: self.assertEqual(zlib.crc32(image), pixels[epoch, number],
+                                                             (epoch, number))
 
     def assert_rest(self, courses, known, state=None, epochs=2):
-        """What came is what was left of each epoch, once; in the order in which it would have come, where that is known."""
+        """What came is what was left of each epoch, once; in the order in which it would have come, where
+        that is known."""
         state = state or {"epoch": 0, "taken": []}
         for epoch in range(state["epoch"], epochs):
             before = state["taken"] if epoch == state["epoch"] else []
             if known:
                 self.assertEqual(courses.order(epoch), known[epoch][len(before):], "epoch %d" % epoch)
             else:
-                self.assertEqual(sorted(before + courses.order(epoch)), list(range(self.SAMPLES)), "epoch %d" % epoch)
+                self.assertEqual(sorted(before + courses.order(epoch)), list(range(self.SAMPLES)),
+                                 "epoch %d" % epoch)
             samples = len(before) + len(courses.order(epoch))
             self.assertEqual(courses.ends[epoch].samples, samples)
 
@@ -237,5 +251,6 @@ class LossTest(RankTest):
         try:
             wait_until("its memory is the server's again", memory)
         except AssertionError as late:
-            raise AssertionError("%s: jobs_bytes, outgoing_bytes, ring_bytes are %s" % (late, found)) from late
+            raise AssertionError("%s: jobs_bytes, outgoing_bytes, ring_bytes are %s"
+                                 % (late, found)) from late
         wait_until("no ring is left", lambda: harness.memfd_bytes(server.pid) == 0)

@@ -1,4 +1,5 @@
-"""The examples, and what measures the clients, at their smallest: that they run, and print what they promise."""
+"""The examples, and what measures the clients, at their smallest: that they run, and print what they
+promise."""
 import importlib.util
 import json
 import os
@@ -27,7 +28,8 @@ class Scripts(unittest.TestCase):
                     words = file.read().split(b"\0")
             except OSError:
                 continue
-            if words[:2] == [os.fsencode(harness.TUREEN), b"serve"] and any(os.fsencode(self.folder) in word for word in words):
+            if words[:2] == [os.fsencode(harness.TUREEN),
+                             b"serve"] and any(os.fsencode(self.folder) in word for word in words):
                 found.append(int(pid))
         return found
 
@@ -40,8 +42,9 @@ class Scripts(unittest.TestCase):
 
     def run_scripts(self, environments, *command):
         """The same once in each environment, at the same time; what each printed."""
-        processes = [subprocess.Popen([sys.executable, *map(str, command)], env=environment, cwd=harness.SOURCE, text=True,
-                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE) for environment in environments]
+        processes = [subprocess.Popen([sys.executable, *map(str, command)], env=environment,
+                                      cwd=harness.SOURCE, text=True, stdout=subprocess.PIPE,
+                                      stderr=subprocess.PIPE) for environment in environments]
         try:
             printed = [process.communicate(timeout=8 * harness.PATIENCE) for process in processes]
         finally:
@@ -56,7 +59,8 @@ class Scripts(unittest.TestCase):
 
     def shared(self, output):
         """Prepared and delivered samples, as it prints them at the end."""
-        found = re.search(r"prepared (\d+) samples and delivered (\d+): (\d\.\d\d) prepared for each delivered\n$", output)
+        found = re.search(r"prepared (\d+) samples and delivered (\d+): (\d\.\d\d) prepared for each "
+                          r"delivered\n$", output)
         self.assertTrue(found, output)
         prepared, delivered = int(found.group(1)), int(found.group(2))
         self.assertAlmostEqual(prepared / delivered, float(found.group(3)), delta=0.0051)
@@ -85,7 +89,8 @@ class Examples(Scripts):
         self.assertLessEqual(prepared, delivered)
 
     def test_resume(self):
-        output = self.run_script("examples/resume.py", "--samples", 128, "--epochs", 3, "--kills", 1, "--step", 0.5)
+        output = self.run_script("examples/resume.py", "--samples", 128, "--epochs", 3, "--kills", 1,
+                                 "--step", 0.5)
         self.assertEqual(len(re.findall(r"^epoch \d: 128 samples, each exactly once$", output, re.M)), 3)
         self.assertIn("killed 1 times", output)
         self.shared(output)
@@ -96,10 +101,12 @@ class Examples(Scripts):
         output = self.run_script("examples/ddp.py", "--samples", 193, "--epochs", 3, "--step", 0.2)
         self.assertIn("killed all 2 ranks", output)
         self.assertRegex(output, r"(?m)^attempt 1: 3 ranks, \d+ steps each that count$")
-        self.assertEqual(len(re.findall(r"^epoch \d: 193 samples over all ranks, each exactly once$", output, re.M)), 3)
+        self.assertEqual(len(re.findall(r"^epoch \d: 193 samples over all ranks, each exactly once$", output,
+                                        re.M)), 3)
         self.assertRegex(output, r"(?m)^[1-9]\d* batches of padding")
         self.shared(output)
-        started = dict(OMP_NUM_THREADS="1", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(harness.free_port()))
+        started = dict(OMP_NUM_THREADS="1", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1",
+                       MASTER_PORT=str(harness.free_port()))
         outputs = self.run_scripts([self.environment(RANK=str(rank), **started) for rank in range(2)],
                                    "examples/ddp.py", "--samples", 65, "--epochs", 1)
         self.assertRegex(outputs[0], r"^epoch 0: accuracy [01]\.\d+, 2 ranks\n")
@@ -111,8 +118,8 @@ class Examples(Scripts):
 class Benches(Scripts):
     def test_client_bench(self):
         path = os.path.join(self.folder, "found.json")
-        output = self.run_script("bench/speed/client_bench.py", "--bin", os.path.dirname(harness.TUREEN), "--rounds", 1,
-                                 "--batches", 5, "--images", 64, "--json", path)
+        output = self.run_script("bench/speed/client_bench.py", "--bin", os.path.dirname(harness.TUREEN),
+                                 "--rounds", 1, "--batches", 5, "--images", 64, "--json", path)
         self.assertRegex(output, r"(?m)^tureen\.Loader +waiting .* at most 5: ")
         with open(path) as file:
             found = json.load(file)
@@ -132,7 +139,8 @@ class Benches(Scripts):
         sys.path.insert(0, os.path.join(harness.SOURCE, "clients", "python"))
         import train_parity
         #  Tables of Student's t, and a textbook case of Welch's test.
-        for tail, degrees, expected in ((0.025, 10, 2.228139), (0.1, 19, 1.327728), (0.025, 38, 2.024394), (0.05, 3, 2.353363)):
+        for tail, degrees, expected in ((0.025, 10, 2.228139), (0.1, 19, 1.327728), (0.025, 38, 2.024394),
+                                        (0.05, 3, 2.353363)):
             self.assertAlmostEqual(train_parity.student_quantile(tail, degrees), expected, 4)
         found = train_parity.compare([3.0, 4, 1, 2.1], [490.2, 340, 433.9], 0.9)
         self.assertAlmostEqual(found.p, 0.0107516, 5)

@@ -1,7 +1,7 @@
 """`tureen audit`: on what real jobs recorded, on the same with a fault planted, and on files that are none.
 
-The jobs' orders are drawn by the server, afresh each time: of 10,000 runs of this program one or two may fail by chance,
-which is what the audit promises.
+The jobs' orders are drawn by the server, afresh each time: of 10,000 runs of this program one or two may fail
+by chance, which is what the audit promises.
 """
 import json
 import os
@@ -23,7 +23,8 @@ class Jobs(SystemTest):
     SAMPLES = 500
 
     def record(self):
-        """Files of three jobs that share a server: two of equal data, the second late; one with --drop-last."""
+        """Files of three jobs that share a server: two of equal data, the second late; one with
+        --drop-last."""
         folder = tempfile.mkdtemp(prefix="tu-audit-", dir="/tmp")
         self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
         with self.serve(cache="8M") as server:
@@ -105,8 +106,8 @@ class Command(unittest.TestCase):
         good = self.file("good", b"0: 1 2 3\n")
         self.assert_unusable("no file; record one with `tureen read --ids FILE`")
         for number in ("0", "-1", "4294967296", "99999999999999999999", "5x", ""):
-            self.assert_unusable("--samples '%s': expected a number from 1 to 4294967295" % number, "--samples", number,
-                                 good)
+            self.assert_unusable("--samples '%s': expected a number from 1 to 4294967295" % number,
+                                 "--samples", number, good)
         self.assert_unusable("option '--samples' needs a value", good, "--samples")
         self.assert_unusable("unknown option '--wrong'", "--wrong", good)
         self.assert_unusable("option '--json' takes no value", "--json=1", good)
@@ -124,9 +125,10 @@ class Command(unittest.TestCase):
         good = self.file("good", b"0: 1 2 3\n")
         self.assert_unusable("option '--groups' needs a value", good, "--groups")
         self.assert_unusable("--groups: missing: No such file or directory", "--groups", "missing", good)
-        self.assert_unusable("--groups: '%s' is no pack: give the folder that `tureen pack` made" % self.folder,
-                             "--groups", self.folder, good)
-        self.assert_unusable("--groups: .*groups:2: sample 2 has no group", "--groups", self.file("groups", b"1 a\n2\n"), good)
+        self.assert_unusable("--groups: '%s' is no pack: give the folder that `tureen pack` made"
+                             % self.folder, "--groups", self.folder, good)
+        self.assert_unusable("--groups: .*groups:2: sample 2 has no group", "--groups",
+                             self.file("groups", b"1 a\n2\n"), good)
 
     def test_a_group_that_comes_late_is_named(self):
         random = harness.seeded(self.id())
@@ -145,14 +147,15 @@ class Command(unittest.TestCase):
         status, result, errors = audit("--groups", groups, path)
         self.assertEqual((status, errors), (1, ""))
         self.assertEqual([(fault["kind"], fault["epoch"]) for fault in result["faults"]], [("group", None)])
-        self.assertIn("the samples of group 'g3' come later than others, over 20 epochs together (mean place in an epoch 0.6",
-                      result["faults"][0]["message"])
+        self.assertIn("the samples of group 'g3' come later than others, over 20 epochs together (mean place "
+                      "in an epoch 0.6", result["faults"][0]["message"])
     def test_what_is_no_file_is_told_by_every_command(self):
         """And at once: nobody writes to the fifo."""
         fifo = os.path.join(self.folder, "fifo")
         os.mkfifo(fifo)
         for path in (fifo, "/dev/null"):
-            for command in (["audit"], ["prepare", "--time"], ["serve", "--config"], ["read", "--dataset", "a", "--order", "list", "--list"],
+            for command in (["audit"], ["prepare", "--time"], ["serve", "--config"],
+                            ["read", "--dataset", "a", "--order", "list", "--list"],
                             ["read", "--dataset", "a", "--state"]):
                 with self.subTest(path=path, command=command):
                     done = harness.run(*command, path)
@@ -169,8 +172,8 @@ class Command(unittest.TestCase):
     def test_what_cannot_be_written_is_no_answer(self):
         good = self.file("good", b"0: 1 2 3\n")
         with open("/dev/full", "w") as full:
-            done = harness.subprocess.run([harness.TUREEN, "audit", good], stdout=full, stderr=harness.subprocess.PIPE,
-                                          timeout=harness.PATIENCE)
+            done = harness.subprocess.run([harness.TUREEN, "audit", good], stdout=full,
+                                          stderr=harness.subprocess.PIPE, timeout=harness.PATIENCE)
         self.assertEqual(done.returncode, 2)
         self.assertIn(b"No space left", done.stderr)
 

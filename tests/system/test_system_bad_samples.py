@@ -78,9 +78,10 @@ class BadSamples(SystemTest):
         with self.serve_spoilt(cache="4M") as server:
             jobs = [server.read(batch=32, epochs=3), server.loader(dataset="train", batch_size=32, epochs=3,
                                                                    labels=self.labels),
-                    server.plain(join={"dataset": "train", "batch_size": 17, "epochs": 3}, labels=self.labels),
-                    server.plain(join={"dataset": "train", "batch_size": 32, "epochs": 2, "transport": "inline",
-                                       "pipeline": "eval"}, labels=self.labels),
+                    server.plain(join={"dataset": "train", "batch_size": 17, "epochs": 3},
+                                 labels=self.labels),
+                    server.plain(join={"dataset": "train", "batch_size": 32, "epochs": 2,
+                                       "transport": "inline", "pipeline": "eval"}, labels=self.labels),
                     server.read(batch=32, epochs=2, order="private", recipe="eval")]
             for job, epochs in zip(jobs, (3, 3, 3, 2, 2)):
                 self.assert_epochs(job.finish(), epochs, self.rest())
@@ -97,10 +98,12 @@ class BadSamples(SystemTest):
         order = [5, 97, 6, 98, 7, 7, 0, 399, 250, 200, 97]
         with self.serve_spoilt() as server:
             parts = server.read(batch=16, epochs=2, subset="90:170")
-            listed = server.plain(join={"dataset": "train", "batch_size": 4, "epochs": 2, "order": "list"}, list=order,
-                                  labels=self.labels)
-            ascending = server.loader(dataset="train", batch_size=32, epochs=2, order="list", labels=self.labels)
-            self.assert_epochs(parts.finish(), 2, [number for number in range(90, 170) if number not in self.bad])
+            listed = server.plain(join={"dataset": "train", "batch_size": 4, "epochs": 2, "order": "list"},
+                                  list=order, labels=self.labels)
+            ascending = server.loader(dataset="train", batch_size=32, epochs=2, order="list",
+                                      labels=self.labels)
+            self.assert_epochs(parts.finish(), 2, [number for number in range(90, 170)
+                                                   if number not in self.bad])
             self.assertEqual(list(listed.finish()["epochs"].values()), [[5, 6, 7, 7, 200]] * 2)
             self.assertEqual(list(ascending.finish()["epochs"].values()), [self.rest()] * 2)
         with self.serve_spoilt() as server:
@@ -116,7 +119,8 @@ class BadSamples(SystemTest):
         for number in self.bad:
             write(self.path(number), b"")
         with self.serve_spoilt() as server:
-            result = harness.run("read", "--connect", server.endpoint, "--dataset", "train", "--subset", "0:20")
+            result = harness.run("read", "--connect", server.endpoint, "--dataset", "train", "--subset",
+                                 "0:20")
             self.assertEqual(result.returncode, 1)
             self.assertRegex(result.stderr, "read|status")
             job = plain_client.Job(server.endpoint)
@@ -129,7 +133,8 @@ class BadSamples(SystemTest):
 
     def read(self, server, *arguments):
         """Its exit status, its JSON, what it said on standard error."""
-        result = harness.run("read", "--connect", server.endpoint, "--dataset", "train", "--batch", "32", "--json", *arguments)
+        result = harness.run("read", "--connect", server.endpoint, "--dataset", "train", "--batch", "32",
+                             "--json", *arguments)
         return result.returncode, json.loads(result.stdout) if result.stdout else None, result.stderr
 
     def test_read_tells(self):
@@ -138,7 +143,8 @@ class BadSamples(SystemTest):
             for epochs in (2, 1):           # found by this job, and known when it comes
                 status, result, errors = self.read(server, "--epochs", epochs)
                 self.assertEqual(status, 3)
-                self.assertEqual(errors.count("9 samples of this job's data cannot be read, and are left out: "), 1, errors)
+                self.assertEqual(errors.count("9 samples of this job's data cannot be read, and are left "
+                                              "out: "), 1, errors)
                 self.assertEqual(result["samples"], epochs * len(self.rest()))
                 told = result["unreadable"]
                 self.assertEqual(told["count"], len(self.bad))
@@ -149,11 +155,13 @@ class BadSamples(SystemTest):
             self.assertEqual(text.returncode, 3)
             self.assertIn("9 samples were left out, because they cannot be read:\n", text.stdout)
             self.assertRegex(text.stdout, r"\n  id 97, class_\d/00097.jpg: ")
-            #  Who says that they may be missing has no error; who says that they may not, one that names the first.
+            #  Who says that they may be missing has no error; who says that they may not, one that names the
+            #  first.
             self.assertEqual(self.read(server, "--on-bad", "drop")[0], 0)
             status, _, errors = self.read(server, "--on-bad", "fail")
             self.assertEqual(status, 1)
-            self.assertRegex(errors, r"00000.jpg: .*sample 0 of data set 'train'; the job has on_bad fail.*bad_sample")
+            self.assertRegex(errors, r"00000.jpg: .*sample 0 of data set 'train'; the job has on_bad "
+                             r"fail.*bad_sample")
             #  Of data that have none, nothing is said.
             status, result, errors = self.read(server, "--subset", "20:90")
             self.assertEqual((status, result["unreadable"], errors), (0, {"count": 0, "samples": []}, ""))
@@ -185,7 +193,8 @@ class BadSamples(SystemTest):
                     self.assertEqual((loader.samples, len(loader)), (len(self.rest()), 3 * 13))
             for ids in epochs.values():
                 self.assertEqual(sorted(ids), self.rest())
-            self.assertEqual([warning.category for warning in told], [tureen.UnreadableWarning], list(map(str, told)))
+            self.assertEqual([warning.category for warning in told], [tureen.UnreadableWarning],
+                             list(map(str, told)))
             self.assertIn("9 samples of this job's data cannot be read", str(told[0].message))
             self.assertEqual(told[0].filename, __file__)
             unreadable = loader.stats()["unreadable"]

@@ -21,7 +21,8 @@ class Status(SystemTest):
         """A ring that holds batches of epochs that the loop has not begun."""
         with self.serve() as server:
             reader = server.read("--slots", "8", batch=10, epochs=6, pipeline=PIPELINE, name="slow", rate=5)
-            job = wait_until("the ring is full", lambda: (lambda job: job if job and job["delivered_samples"] >= 70 else None)(
+            job = wait_until("the ring is full", lambda: (lambda job: job if job
+                                                          and job["delivered_samples"] >= 70 else None)(
                 server.job_status("slow")))
             self.assertGreater(job["epoch"], job["consumed_epoch"])
             self.assertLess(job["consumed_samples"], job["delivered_samples"])
@@ -29,12 +30,14 @@ class Status(SystemTest):
             page = server.status_text()
             line = next(line for line in page.splitlines() if " slow " in line).split()
             head = next(line for line in page.splitlines() if "of this epoch" in line)
-            self.assertEqual(head.replace("of this epoch", "of").replace("data set", "data").split()[5:8], ["epoch", "of", "consumed"])
+            self.assertEqual(head.replace("of this epoch", "of").replace("data set", "data").split()[5:8],
+                             ["epoch", "of", "consumed"])
             #  It may have taken a batch in the meantime.
             given = (20 * int(line[5]) + int(line[6].split("/")[0]), int(line[7]))
             self.assertEqual(given[0], given[1])
             self.assertLess(given[1], 70)
-            self.assertIn("waited for, since its start: disk = reading, decode = the shared stage, copy = its own stage", page)
+            self.assertIn("waited for, since its start: disk = reading, decode = the shared stage, copy = "
+                          "its own stage", page)
             reader.signal(signal.SIGTERM)
             self.assertEqual(reader.wait(), 128 + signal.SIGTERM)
 
@@ -47,7 +50,8 @@ class Status(SystemTest):
                 job = server.job_status("all")
                 if job:
                     seen.add((job["consumed_epoch"], job["epoch_consumed"]))
-                    self.assertEqual(job["consumed_samples"], 20 * job["consumed_epoch"] + job["epoch_consumed"])
+                    self.assertEqual(job["consumed_samples"],
+                                     20 * job["consumed_epoch"] + job["epoch_consumed"])
             self.assertLessEqual(seen, {(epoch, count) for epoch in range(3) for count in (0, 8, 16, 20)})
             self.assertGreaterEqual(max(seen), (1, 0))
             self.assert_epochs(reader.finish(), 3)
@@ -57,14 +61,14 @@ class Watch(SystemTest):
     SAMPLES = 10
 
     def watch(self, server, *arguments, **options):
-        return subprocess.Popen([harness.TUREEN, "status", "--connect", server.endpoint, *arguments], env=server.environment,
-                                stdin=subprocess.DEVNULL, **options)
+        return subprocess.Popen([harness.TUREEN, "status", "--connect", server.endpoint, *arguments],
+                                env=server.environment, stdin=subprocess.DEVNULL, **options)
 
     def test_json_a_line_each(self):
         """Also while there is no server, and when there is one again."""
         with self.serve() as server:
-            watching = self.watch(server, "--json", "--watch=0.1", stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                  universal_newlines=True)
+            watching = self.watch(server, "--json", "--watch=0.1", stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, universal_newlines=True)
             try:
                 for _ in range(3):
                     self.assertEqual(json.loads(watching.stdout.readline())["jobs"], [])
@@ -72,7 +76,8 @@ class Watch(SystemTest):
                 while "no server is at" not in watching.stderr.readline():
                     pass
                 server.start()
-                wait_until("the server that is back", lambda: json.loads(watching.stdout.readline())["jobs_total"] == 0)
+                wait_until("the server that is back",
+                           lambda: json.loads(watching.stdout.readline())["jobs_total"] == 0)
                 self.assertIsNone(watching.poll())
             finally:
                 watching.send_signal(signal.SIGINT)
@@ -82,7 +87,8 @@ class Watch(SystemTest):
     def test_plain_and_on_a_terminal(self):
         clear = "\x1b[H\x1b[2J"
         with self.serve() as server:
-            with self.watch(server, "--watch", "0.1", stdout=subprocess.PIPE, universal_newlines=True) as plain:
+            with self.watch(server, "--watch", "0.1", stdout=subprocess.PIPE,
+                            universal_newlines=True) as plain:
                 lines = [plain.stdout.readline() for _ in range(20)]
                 plain.terminate()
             self.assertGreaterEqual(sum(line.startswith("tureen ") for line in lines), 2)
@@ -92,7 +98,8 @@ class Watch(SystemTest):
                 os.close(theirs)
                 said = ""
                 while said.count(clear) < 3:
-                    self.assertTrue(select.select([ours], [], [], harness.PATIENCE)[0], "nothing was drawn again")
+                    self.assertTrue(select.select([ours], [], [], harness.PATIENCE)[0],
+                                    "nothing was drawn again")
                     said += os.read(ours, 1 << 16).decode()
                 drawn.terminate()
             os.close(ours)
@@ -102,23 +109,26 @@ class Watch(SystemTest):
         for interval in ("0", "0.05", "1e9", "2s"):
             refused = run("status", "--watch", interval)
             self.assertEqual(refused.returncode, 2)
-            self.assertIn("tureen status: --watch '%s': expected 0.1 to 86400 seconds" % interval, refused.stderr)
+            self.assertIn("tureen status: --watch '%s': expected 0.1 to 86400 seconds" % interval,
+                          refused.stderr)
 
 
 class Paths(SystemTest):
     SAMPLES = 10
-    UNSUPPORTED = ("object stores and web addresses are not supported yet: copy the data to a folder of this machine, or mount it, "
-                   "and give that folder\n")
+    UNSUPPORTED = ("object stores and web addresses are not supported yet: copy the data to a folder of this "
+                   "machine, or mount it, and give that folder\n")
 
     def refusal(self, *arguments, status=(1, 2)):
         refused = run(*arguments)
         self.assertIn(refused.returncode, status)
-        self.assertLessEqual(refused.stderr.count("\n"), 2, refused.stderr)       # of files prepare counts how many
+        #  Of files prepare counts how many
+        self.assertLessEqual(refused.stderr.count("\n"), 2, refused.stderr)
         return refused.stderr
 
     def commands(self, source):
         for command in (["serve", "--dataset", "train=" + source], ["pack", source, self.root + "/out"],
-                        ["prepare", "--recipe", "eval", "--out", self.root + "/out", source], ["verify", source], ["audit", source],
+                        ["prepare", "--recipe", "eval", "--out", self.root + "/out", source],
+                        ["verify", source], ["audit", source],
                         ["unpack", source, self.root + "/out"]):
             yield command
 
@@ -128,11 +138,13 @@ class Paths(SystemTest):
                 said = self.refusal(*command)
                 self.assertIn("'%s'" % source, said)
                 self.assertIn(self.UNSUPPORTED, said)
-        self.assertIn("give the path alone, without file://", self.refusal("serve", "--dataset", "train=file://" + self.data))
+        self.assertIn("give the path alone, without file://",
+                      self.refusal("serve", "--dataset", "train=file://" + self.data))
         #  A folder may have such a name all the same.
         os.makedirs(self.root + "/s3:/bucket")
         os.symlink(self.data, self.root + "/s3:/bucket/train")
-        packed = subprocess.run([harness.TUREEN, "pack", "s3://bucket/train", "linked"], cwd=self.root, capture_output=True, text=True)
+        packed = subprocess.run([harness.TUREEN, "pack", "s3://bucket/train", "linked"], cwd=self.root,
+                                capture_output=True, text=True)
         self.assertEqual(packed.returncode, 0, packed.stderr)
 
     def test_nothing_is_there(self):
@@ -143,23 +155,26 @@ class Paths(SystemTest):
             self.assertIn("check the path", said)
 
     def test_files_and_folders_in_place_of_each_other(self):
-        for name, remedy in (("a.tar", "make a pack of the tar file with `tureen pack`, and give the pack's folder"),
+        for name, remedy in (("a.tar", "make a pack of the tar file with `tureen pack`, and give the pack's "
+                              "folder"),
                              ("labels.tsv", "give the folder that this list lies in, or make a pack"),
                              ("a.zip", "files of this kind are not read: extract the samples"),
                              ("a.jpg", "give the folder that holds the class folders")):
             path = os.path.join(self.root, name)
             with open(path, "w"):
                 pass
-            self.assertIn("'%s' is not a folder: %s" % (path, remedy), self.refusal("serve", "--dataset", "train=" + path))
-            self.assertIn("'%s' is no pack: give the folder that `tureen pack` made" % path, self.refusal("verify", path))
+            self.assertIn("'%s' is not a folder: %s" % (path, remedy),
+                          self.refusal("serve", "--dataset", "train=" + path))
+            self.assertIn("'%s' is no pack: give the folder that `tureen pack` made" % path,
+                          self.refusal("verify", path))
         self.assertIn("a folder, not a file of ids", self.refusal("audit", self.data))
 
 
 class One(SystemTest):
     """Where there is one of something, its word has no plural's end."""
     SAMPLES = 1
-    MANY = re.compile(r"(?<![\d.])1 (epochs|samples|batches|classes|workers|jobs|users|files|reads|chunks|volumes|seconds|times|threads|faults|"
-                      r"tests)\b")
+    MANY = re.compile(r"(?<![\d.])1 (epochs|samples|batches|classes|workers|jobs|users|files|reads|chunks|"
+                      r"volumes|seconds|times|threads|faults|tests)\b")
 
     @classmethod
     def setUpClass(cls):
@@ -179,9 +194,11 @@ class One(SystemTest):
         self.assertIn("1 of 1 sample, ", self.said("unpack", self.pack, self.root + "/unpacked"))
         self.assertIn("1 sample, 1 thread: ", self.said("prepare", "--recipe", "eval", "--time", image))
         with harness.Server({"train": self.data, "pack": self.pack}, workers=1,
-                            arguments=["--tenant", "one=%d" % os.getuid(), "--tenant-datasets", "one=*"]) as server:
+                            arguments=["--tenant", "one=%d" % os.getuid(), "--tenant-datasets",
+                                       "one=*"]) as server:
             ids = os.path.join(self.root, "ids")
-            self.assertIn(": 1 epoch, 1 sample in 1 batch, ", self.said("read", "--connect", server.endpoint, "--dataset", "pack",
+            self.assertIn(": 1 epoch, 1 sample in 1 batch, ",
+                          self.said("read", "--connect", server.endpoint, "--dataset", "pack",
                                                                         "--pipeline", PIPELINE, "--ids", ids))
             self.said("audit", ids)
             page = server.status_text()
@@ -203,23 +220,30 @@ class Typing(unittest.TestCase):
         self.assertEqual(refused.stderr.strip(), said)
 
     def test_options_of_every_command(self):
-        for command, given, meant in (("serve", "--worker", "--workers"), ("read", "--batch-size", "--batch"), ("status", "--jsno", "--json"),
-                                      ("drain", "--wiat", "--wait"), ("key", "--tenat", "--tenant"), ("pack", "--tiel", "--tile"),
+        for command, given, meant in (("serve", "--worker", "--workers"), ("read", "--batch-size", "--batch"),
+                                      ("status", "--jsno", "--json"),
+                                      ("drain", "--wiat", "--wait"), ("key", "--tenat", "--tenant"),
+                                      ("pack", "--tiel", "--tile"),
                                       ("verify", "--jsno", "--json"), ("unpack", "--as-paked", "--as-packed"),
-                                      ("prepare", "--recpie", "--recipe"), ("audit", "--sampels", "--samples")):
-            self.assert_said("tureen %s: unknown option '%s'; did you mean '%s'?" % (command, given, meant), command, given)
+                                      ("prepare", "--recpie", "--recipe"),
+                                      ("audit", "--sampels", "--samples")):
+            self.assert_said("tureen %s: unknown option '%s'; did you mean '%s'?" % (command, given, meant),
+                             command, given)
             if command != "serve":
-                self.assert_said("tureen %s: unknown option '--frobnicate'; see `tureen %s --help`" % (command, command), command,
-                                 "--frobnicate")
+                self.assert_said("tureen %s: unknown option '--frobnicate'; see `tureen %s --help`"
+                                 % (command, command), command, "--frobnicate")
 
     def test_values_that_lack_or_are_too_many(self):
-        self.assert_said("tureen status: option '--connect' needs a value: ENDPOINT; see `tureen status --help`", "status", "--connect")
+        self.assert_said("tureen status: option '--connect' needs a value: ENDPOINT; see `tureen status "
+                         "--help`", "status", "--connect")
         self.assert_said("tureen drain: option '--wait' takes no value", "drain", "--wait=yes")
-        self.assert_said("tureen key: option '--name' needs a value: LABEL; see `tureen key --help`", "key", "allow", "--name")
+        self.assert_said("tureen key: option '--name' needs a value: LABEL; see `tureen key --help`", "key",
+                         "allow", "--name")
 
     def test_commands(self):
         self.assert_said("tureen: there is no command 'stauts'; did you mean 'status'?", "stauts")
-        self.assert_said("tureen key: 'alow' is none of new, allow, list and revoke; did you mean 'allow'?", "key", "alow")
+        self.assert_said("tureen key: 'alow' is none of new, allow, list and revoke; did you mean 'allow'?",
+                         "key", "alow")
         unknown = run("frobnicate")
         self.assertEqual(unknown.returncode, 2)
         self.assertIn("tureen: there is no command 'frobnicate'\n\nusage: tureen COMMAND", unknown.stderr)

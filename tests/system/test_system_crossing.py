@@ -1,9 +1,11 @@
-"""One tenant tries to reach what is another's, a test for each way in: data by name, by id, by list, by a stolen state; jobs by number, by
-name, by run, as a rank; rings by their token; status; the words of errors.  And what is said twice: replayed messages and tokens.
+"""One tenant tries to reach what is another's, a test for each way in: data by name, by id, by list, by a
+stolen state; jobs by number, by name, by run, as a rank; rings by their token; status; the words of errors.
+And what is said twice: replayed messages and tokens.
 
-Everything is done twice: with two users of this machine on ipc (as root only), and with two keys on tcp.  Clients are puppets: processes
-of their own, of the right user, that do as they are told.  After each attempt the victim's epochs are exact, and what the
-attacker heard is, byte for byte, what it would have heard had there been no victim."""
+Everything is done twice: with two users of this machine on ipc (as root only), and with two keys on tcp.
+Clients are puppets: processes of their own, of the right user, that do as they are told.  After each attempt
+the victim's epochs are exact, and what the attacker heard is, byte for byte, what it would have heard had
+there been no victim."""
 import json
 import os
 import shutil
@@ -37,9 +39,10 @@ class Puppet:
             os.setgid(GROUP)
             os.setuid(user)
         self.process = subprocess.Popen(
-            [sys.executable, "-B", os.path.abspath(__file__), "--puppet", json.dumps({"endpoint": endpoint, "curve": curve})],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, universal_newlines=True, preexec_fn=become if user else None,
-            cwd="/")
+            [sys.executable, "-B", os.path.abspath(__file__), "--puppet",
+             json.dumps({"endpoint": endpoint, "curve": curve})],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, universal_newlines=True,
+            preexec_fn=become if user else None, cwd="/")
 
     def __getattr__(self, name):
         def call(*arguments, **keys):
@@ -177,8 +180,8 @@ class Crossing(SystemTest):
         self.puppets = []
 
     def tenants(self, mine, theirs):
-        return ["--tenant", "mine=%s" % mine, "--tenant", "theirs=%s" % theirs, "--tenant-datasets", "mine=train",
-                "--tenant-datasets", "theirs=train,secret"]
+        return ["--tenant", "mine=%s" % mine, "--tenant", "theirs=%s" % theirs, "--tenant-datasets",
+                "mine=train", "--tenant-datasets", "theirs=train,secret"]
 
     def puppet(self, server, who):
         puppet = Puppet(server.endpoint, **self.identity(who))
@@ -188,7 +191,8 @@ class Crossing(SystemTest):
 
     def serve(self, **options):
         arguments = self.arguments() + options.pop("arguments", [])
-        return harness.Server({"train": self.data, "secret": self.secret}, listen=self.listen(), arguments=arguments,
+        return harness.Server({"train": self.data, "secret": self.secret}, listen=self.listen(),
+                              arguments=arguments,
                               **options)
 
     def victim(self, server, **keys):
@@ -233,7 +237,8 @@ class Ways:
             beyond = 2**32 - 1
             for name, frame in (("subset", plain_client.ids_ranges((0, self.SAMPLES + 1))),
                                 ("subset", plain_client.ids_words([self.SAMPLES + 60], self.SAMPLES + 64)),
-                                ("list", plain_client.ids_list([0, self.SAMPLES])), ("list", plain_client.ids_list([beyond]))):
+                                ("list", plain_client.ids_list([0, self.SAMPLES])),
+                                ("list", plain_client.ids_list([beyond]))):
                 keys = dict(JOIN_KEYS, frames=[name], **({"order": "list"} if name == "list" else {}))
                 answer = attacker.join(1, keys, [frame.hex()])
                 self.assertIn(answer["error"], ("bad_request", "malformed"), answer)
@@ -242,12 +247,15 @@ class Ways:
             joined = attacker.join(1, JOIN_KEYS)["joined"]
             attacker.start(1)
             attacker.take(1, 1)
-            answer = attacker.say(1, plain_client.EXPLAIN, int(joined["job"]), json.dumps({"id": str(self.SAMPLES)}).encode().hex())
-            self.assertEqual((answer[0], json.loads(answer[2])["error"]), (plain_client.ERROR, "unknown_sample"))
+            answer = attacker.say(1, plain_client.EXPLAIN, int(joined["job"]),
+                                  json.dumps({"id": str(self.SAMPLES)}).encode().hex())
+            self.assertEqual((answer[0], json.loads(answer[2])["error"]),
+                             (plain_client.ERROR, "unknown_sample"))
             self.assert_whole(victim)
 
     def test_a_stolen_state(self):
-        #  Fingerprint, digest and run of another tenant's job: no data, no fencing; on data of both a job of one's own.
+        #  Fingerprint, digest and run of another tenant's job: no data, no fencing; on data of both a job of
+        #  one's own.
         with self.serve() as server:
             victim, joined = self.victim(server, instance="a" * 32)
             shared, both = self.puppet(server, THEIRS), dict(JOIN_KEYS, instance="b" * 32)
@@ -259,7 +267,8 @@ class Ways:
             def stolen(of, dataset, **keys):
                 taken = [plain_client.ids_words([0, 1], int(of["dataset_samples"])).hex()]
                 resume = {"fingerprint": of["fingerprint"], "data": of["data"], "epoch": "0", "batches": "1"}
-                return attacker.join(1, dict(JOIN_KEYS, dataset=dataset, run=of["run"], resume=resume, frames=["taken"], **keys), taken)
+                return attacker.join(1, dict(JOIN_KEYS, dataset=dataset, run=of["run"], resume=resume,
+                                             frames=["taken"], **keys), taken)
             answer = stolen(joined, "secret", instance="a" * 32)
             self.assertEqual(answer["error"], "unknown_dataset", answer)
             answer = stolen(joined, "train", instance="a" * 32)
@@ -304,13 +313,16 @@ class Ways:
             attacker = self.puppet(server, MINE)
             number = int(joined["job"])
             own = int(attacker.join(1, JOIN_KEYS)["joined"]["job"])
-            for kind, body in ((plain_client.PROGRESS_KIND, PROGRESS.pack(7, 7, 0)), (plain_client.PROGRESS_KIND, PROGRESS.pack(0, 0, 0)),
-                               (plain_client.LEAVE, None), (plain_client.INLINE, None), (plain_client.HEARTBEAT, None),
+            for kind, body in ((plain_client.PROGRESS_KIND, PROGRESS.pack(7, 7, 0)),
+                               (plain_client.PROGRESS_KIND, PROGRESS.pack(0, 0, 0)),
+                               (plain_client.LEAVE, None), (plain_client.INLINE, None),
+                               (plain_client.HEARTBEAT, None),
                                (plain_client.EXPLAIN, b'{"id": "0"}')):
                 for connection in (1, 2):
                     heard = []
                     for asked in (number, number + 1000):
-                        answer = attacker.say(connection, kind, asked, body.hex() if body is not None else None)
+                        answer = attacker.say(connection, kind, asked,
+                                              body.hex() if body is not None else None)
                         self.assertEqual((answer[0], answer[1]), (plain_client.ERROR, asked))
                         heard.append(answer[2].replace(str(asked), "N"))
                     self.assertEqual(heard[0], heard[1])
@@ -331,7 +343,8 @@ class Ways:
             self.assertEqual([data["name"] for data in status["datasets"]], ["train"])
             self.assertEqual(status["jobs"], [])
             for key in ("prepared", "delivered", "jobs_total", "cache_bytes", "evictions", "prepared_again",
-                        "dropped_unused", "cpu_seconds", "tenants", "strangers", "jobs_bytes", "until_idle", "descriptors"):
+                        "dropped_unused", "cpu_seconds", "tenants", "strangers", "jobs_bytes", "until_idle",
+                        "descriptors"):
                 self.assertNotIn(key, status)
             self.assertEqual(status["tenant"]["name"], "mine")
             theirs = victim.status(2)
@@ -341,8 +354,9 @@ class Ways:
     #  Everything that a tenant can ask without a job of its own, and what it hears.
     def questions(self, attacker):
         heard = []
-        for keys in (dict(JOIN_KEYS, dataset="secret"), dict(JOIN_KEYS, batch_size=0), dict(JOIN_KEYS, pipeline="nosuch"),
-                     dict(JOIN_KEYS, batch_size=65536, slots=16), dict(JOIN_KEYS, job="night", rank=1, world_size=2, gather=1),
+        for keys in (dict(JOIN_KEYS, dataset="secret"), dict(JOIN_KEYS, batch_size=0),
+                     dict(JOIN_KEYS, pipeline="nosuch"), dict(JOIN_KEYS, batch_size=65536, slots=16),
+                     dict(JOIN_KEYS, job="night", rank=1, world_size=2, gather=1),
                      dict(JOIN_KEYS, pipeline=[{"op": "resize", "size": 9000}]), dict(JOIN_KEYS, seed="-1")):
             answer = attacker.join(3, keys)
             self.assertIn("error", answer)
@@ -495,14 +509,17 @@ class Replays(SystemTest):
             for _ in range(100):
                 job.send(plain_client.PROGRESS_KIND, job.number, 0, PROGRESS.pack(4, 4, 0))
             #  An older one goes back: refused, and nothing changes.
-            self.assertEqual(self.refused(job, plain_client.PROGRESS_KIND, job.number, PROGRESS.pack(2, 2, 0)), "bad_request")
+            self.assertEqual(self.refused(job, plain_client.PROGRESS_KIND, job.number,
+                                          PROGRESS.pack(2, 2, 0)), "bad_request")
             other = plain_client.Connection(server.endpoint)
             self.addCleanup(other.close)
-            self.assertEqual(self.refused(other, plain_client.PROGRESS_KIND, job.number, PROGRESS.pack(5, 5, 0)), "unknown_job")
+            self.assertEqual(self.refused(other, plain_client.PROGRESS_KIND, job.number,
+                                          PROGRESS.pack(5, 5, 0)), "unknown_job")
             self.assert_exact(first, self.take(job))
 
     def test_join_again(self):
-        #  The same bytes by the same connection: it has a job.  By another one: a job of its own, and the first is not touched.
+        #  The same bytes by the same connection: it has a job.  By another one: a job of its own, and the
+        #  first is not touched.
         with self.serve() as server:
             bystander = self.begin(server, name="bystander")
             first = self.take(bystander, 2)
@@ -516,7 +533,8 @@ class Replays(SystemTest):
                 self.assertEqual(answer.kind, plain_client.JOINED)
                 numbers.append(answer.job)
             answer = one.receive()
-            self.assertEqual((answer.kind, json.loads(answer.frames[0].decode())["error"]), (plain_client.ERROR, "already_joined"))
+            self.assertEqual((answer.kind, json.loads(answer.frames[0].decode())["error"]),
+                             (plain_client.ERROR, "already_joined"))
             self.assertEqual(len(set(numbers + [bystander.number])), 3)
             one.close()
             other.close()
@@ -541,7 +559,8 @@ class Replays(SystemTest):
             job = self.begin(server)
             number = job.number
             self.assertEqual(job.leave().reason, "left")
-            for kind, body in ((plain_client.LEAVE, None), (plain_client.PROGRESS_KIND, PROGRESS.pack(0, 0, 0)),
+            for kind, body in ((plain_client.LEAVE, None),
+                               (plain_client.PROGRESS_KIND, PROGRESS.pack(0, 0, 0)),
                                (plain_client.EXPLAIN, b'{"id": "1"}')):
                 self.assertEqual(self.refused(job, kind, number, body), "unknown_job")
             self.assertEqual(self.refused(job, plain_client.LEAVE, bystander.number), "unknown_job")
@@ -560,7 +579,8 @@ class Replays(SystemTest):
             wait_until("the ghost is told", lambda: any(message.kind == plain_client.ENDED for message in
                        iter(lambda: ghost._receive(0.5), None)))
             for body in (PROGRESS.pack(3, 3, 0), PROGRESS.pack(4, 4, 0)):
-                self.assertEqual(self.refused(ghost, plain_client.PROGRESS_KIND, ghost.number, body), "unknown_job")
+                self.assertEqual(self.refused(ghost, plain_client.PROGRESS_KIND, ghost.number, body),
+                                 "unknown_job")
             self.assertEqual(self.refused(ghost, plain_client.LEAVE, anew.number), "unknown_job")
             self.assert_exact(first, anew.walk())
 

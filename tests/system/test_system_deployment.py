@@ -1,7 +1,9 @@
-"""The server and its clients as containers and clusters have them: other users, other file systems, fewer system calls.
+"""The server and its clients as containers and clusters have them: other users, other file systems, fewer
+system calls.
 
-docs/deployment.md says what is to be expected.  Namespaces and other users need root: without it these tests are skipped,
-which is said.  What a container is to Tureen is here made of its parts, by unshare, mount and setpriv.
+docs/deployment.md says what is to be expected.  Namespaces and other users need root: without it these tests
+are skipped, which is said.  What a container is to Tureen is here made of its parts, by unshare, mount and
+setpriv.
 """
 import json
 import os
@@ -60,7 +62,8 @@ def can_unshare():
 
 
 def can_filter():
-    done = subprocess.run([PYTHON, "-c", WITHOUT, str(SYS_IO_URING_SETUP), "/bin/true"], stderr=subprocess.DEVNULL)
+    done = subprocess.run([PYTHON, "-c", WITHOUT, str(SYS_IO_URING_SETUP), "/bin/true"],
+                          stderr=subprocess.DEVNULL)
     return done.returncode == 0
 
 
@@ -78,16 +81,18 @@ class Deployment(SystemTest):
         #  Where every user may read: the tree may be closed to others.
         os.chmod(cls.root, 0o755)
         cls.package = os.path.join(cls.root, "package")
-        shutil.copytree(os.path.join(SOURCE, "clients", "python", "tureen"), os.path.join(cls.package, "tureen"),
-                        ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(os.path.join(SOURCE, "clients", "python", "tureen"),
+                        os.path.join(cls.package, "tureen"), ignore=shutil.ignore_patterns("__pycache__"))
         cls.program = shutil.copy(TUREEN, os.path.join(cls.root, "tureen"))
         subprocess.run(["chmod", "-R", "a+rX", cls.root], check=True)
 
     def client(self, endpoint, before=(), timeout=PATIENCE, environment=None):
         """What a client says; before: a command that executes it."""
-        environment = dict(os.environ, PYTHONPATH=self.package, PYTHONDONTWRITEBYTECODE="1", **(environment or {}))
-        done = subprocess.run([*before, PYTHON, "-c", CLIENT, endpoint, str(timeout)], env=environment, stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, text=True, timeout=4 * PATIENCE, cwd="/")
+        environment = dict(os.environ, PYTHONPATH=self.package, PYTHONDONTWRITEBYTECODE="1",
+                           **(environment or {}))
+        done = subprocess.run([*before, PYTHON, "-c", CLIENT, endpoint, str(timeout)], env=environment,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=4 * PATIENCE,
+                              cwd="/")
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)
 
@@ -103,24 +108,28 @@ class Deployment(SystemTest):
         with self.serve() as server:
             said = self.client(server.endpoint, as_other, timeout=0.2)
             self.assertEqual(said.get("error"), "NoServer")
-            self.assertIn("%s belongs to user 0, and a server is its user's alone" % server.folder, said["message"])
+            self.assertIn("%s belongs to user 0, and a server is its user's alone" % server.folder,
+                          said["message"])
             #  The folder may be open: the socket is not.
             os.chmod(server.folder, 0o755)
             said = self.client(server.endpoint, as_other, timeout=0.2)
-            self.assertIn("the socket belongs to user 0, and user %d may not use it" % NOBODY, said["message"])
+            self.assertIn("the socket belongs to user 0, and user %d may not use it" % NOBODY,
+                          said["message"])
             self.assert_served(self.client(server.endpoint), "ring")
 
     @NEEDS_ROOT
     def test_the_server_of_a_plain_user(self):
-        """No runtime folder, no locked memory: the default endpoint is in /tmp, and that user's clients find it, and root."""
+        """No runtime folder, no locked memory: the default endpoint is in /tmp, and that user's clients find
+        it, and root."""
         as_other = ["setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups"]
         folder = tempfile.mkdtemp(prefix="tu-", dir="/tmp")
         self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
         log = os.path.join(folder, "log")
-        environment = {key: value for key, value in os.environ.items() if key not in ("XDG_RUNTIME_DIR", "TUREEN_ENDPOINT")}
+        environment = {key: value for key, value in os.environ.items()
+                       if key not in ("XDG_RUNTIME_DIR", "TUREEN_ENDPOINT")}
         with open(log, "w") as output:
-            server = subprocess.Popen(["prlimit", "--memlock=0:0", *as_other, self.program, "serve", "--dataset",
-                                       "train=" + self.data, "--cache", "16M", "--workers", "1"],
+            server = subprocess.Popen(["prlimit", "--memlock=0:0", *as_other, self.program, "serve",
+                                       "--dataset", "train=" + self.data, "--cache", "16M", "--workers", "1"],
                                       stdout=output, stderr=output, env=environment, cwd="/")
         try:
             wait_until("the server listens", lambda: "listening on" in read(log) or server.poll() is not None)
@@ -148,8 +157,8 @@ class Deployment(SystemTest):
 
     @NEEDS_NAMESPACES
     def test_a_client_in_a_container(self):
-        """All namespaces are its own, and there is no /dev/shm: with the socket's folder at the same path it takes the ring; at
-        another path frames; without it, it is told so."""
+        """All namespaces are its own, and there is no /dev/shm: with the socket's folder at the same path it
+        takes the ring; at another path frames; without it, it is told so."""
         spaces = ["unshare", "--mount", "--pid", "--fork", "--ipc", "--uts", "--net", "sh", "-e", "-c"]
         bare = "mount -t tmpfs -o ro none /dev/shm; "
         with self.serve() as server:
@@ -157,7 +166,8 @@ class Deployment(SystemTest):
             other = os.path.join(self.root, "sockets")
             os.makedirs(other)
             moved = "mount --bind %s %s; mount -t tmpfs none %s; " % (server.folder, other, server.folder)
-            self.assert_served(self.client("ipc://%s/s.sock" % other, [*spaces, bare + moved + 'exec "$@"', "sh"]), "inline")
+            self.assert_served(self.client("ipc://%s/s.sock" % other,
+                                           [*spaces, bare + moved + 'exec "$@"', "sh"]), "inline")
             hidden = "mount -t tmpfs none %s; " % server.folder
             said = self.client(server.endpoint, [*spaces, hidden + 'exec "$@"', "sh"], timeout=0.2)
             self.assertEqual(said.get("error"), "NoServer")
@@ -166,7 +176,8 @@ class Deployment(SystemTest):
     @NEEDS_NAMESPACES
     def test_a_server_in_a_container(self):
         """Its processes have other numbers than here."""
-        with self.serve(wrapper=["unshare", "--mount", "--pid", "--fork", "--kill-child", "--ipc", "--net", "--mount-proc"],
+        with self.serve(wrapper=["unshare", "--mount", "--pid", "--fork", "--kill-child", "--ipc", "--net",
+                                 "--mount-proc"],
                         expect_clean=False) as server:
             self.assert_served(self.client(server.endpoint), "ring")
 

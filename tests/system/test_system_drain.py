@@ -1,4 +1,5 @@
-"""`tureen drain` on real servers: whole epochs, then the end; another server goes on, and over both lives nothing comes twice."""
+"""`tureen drain` on real servers: whole epochs, then the end; another server goes on, and over both lives
+nothing comes twice."""
 import json
 import os
 import signal
@@ -24,7 +25,8 @@ class Drain(SystemTest):
                    environment=server.environment)
 
     def reader(self, server, name, *arguments, **options):
-        options = dict({"batch": 8, "epochs": EPOCHS, "pipeline": PIPELINE, "name": name, "rate": 400}, **options)
+        options = dict({"batch": 8, "epochs": EPOCHS, "pipeline": PIPELINE, "name": name, "rate": 400},
+                       **options)
         return server.read(*arguments, **options)
 
     def assert_ended(self, server):
@@ -43,8 +45,9 @@ class Drain(SystemTest):
         nobody = self.drain(server)
         self.assertEqual(nobody.returncode, 1)
         #  To start a server so that it can be drained would be no help.
-        self.assertEqual(nobody.stderr, "tureen drain: no server answers at %s, so there is none to drain: there is no folder %s: "
-                         "no server has been started there, or in a container it is not mounted\n" % (server.endpoint, server.folder))
+        self.assertEqual(nobody.stderr, "tureen drain: no server answers at %s, so there is none to drain: "
+                         "there is no folder %s: no server has been started there, or in a container it is "
+                         "not mounted\n" % (server.endpoint, server.folder))
         self.assertEqual(run("drain", "nonsense").returncode, 2)
 
     def test_a_server_that_stands_still_has_not_ended(self):
@@ -52,8 +55,9 @@ class Drain(SystemTest):
         with self.serve(expect_clean=False) as server:
             reader = self.reader(server, "slow", rate=60, epochs=2)
             wait_until("batches", lambda: reader.delivered() > 0)
-            waiting = subprocess.Popen([harness.TUREEN, "drain", "--wait", "--connect", server.endpoint], env=server.environment,
-                                       stdout=subprocess.PIPE, universal_newlines=True)
+            waiting = subprocess.Popen([harness.TUREEN, "drain", "--wait", "--connect", server.endpoint],
+                                       env=server.environment, stdout=subprocess.PIPE,
+                                       universal_newlines=True)
             try:
                 self.assertIn("1 job is left", waiting.stdout.readline())
                 os.kill(server.pid, signal.SIGSTOP)
@@ -71,21 +75,23 @@ class Drain(SystemTest):
             server.stop()
 
     def test_jobs_end_with_their_epoch_and_go_on_elsewhere(self):
-        """Readers at several speeds, with and without an end to come, one inline; a second drain; a joiner is refused."""
+        """Readers at several speeds, with and without an end to come, one inline; a second drain; a joiner is
+        refused."""
         chance = seeded("drain")
         with self.serve() as server:
             readers = [self.reader(server, "r%d" % number, *(["--inline"] if number == 2 else []),
                                    rate=chance.choice((200, 300, 400))) for number in range(4)]
             readers.append(self.reader(server, "seeded", seed=5))
             goal = chance.randrange(20, 300)
-            wait_until("some are in the middle", lambda: all(reader.delivered() >= goal for reader in readers))
+            wait_until("some are in the middle", lambda: all(reader.delivered() >= goal
+                                                             for reader in readers))
             waiting = self.drain(server)
             self.assertEqual(waiting.returncode, 0, waiting.stderr)
             self.assertIn("5 jobs are left", waiting.stdout)
             status = server.status()
             self.assertIs(status["draining"], True)
-            refused = run("read", "--connect", server.endpoint, "--dataset", "train", "--epochs", 1, "--rejoin", 0,
-                          environment=server.environment)
+            refused = run("read", "--connect", server.endpoint, "--dataset", "train", "--epochs", 1,
+                          "--rejoin", 0, environment=server.environment)
             self.assertEqual(refused.returncode, 1)
             self.assertIn("stopping", refused.stderr)
             again = self.drain(server, "--wait")
@@ -99,10 +105,12 @@ class Drain(SystemTest):
             self.assertEqual(server.status()["draining"], False)
 
     def test_a_loader_that_is_in_no_hurry(self):
-        """Its epoch was sent whole; what it has not taken yet it takes after the server's end, and then the next epochs."""
+        """Its epoch was sent whole; what it has not taken yet it takes after the server's end, and then the
+        next epochs."""
         with self.serve(expect_clean=False) as server:
-            loader = tureen.Loader(server.endpoint, batch_size=40, epochs=2, pipeline=json.loads(PIPELINE), slots=7, order="private",
-                                   timeout=harness.PATIENCE, rejoin=4 * harness.PATIENCE)
+            loader = tureen.Loader(server.endpoint, batch_size=40, epochs=2, pipeline=json.loads(PIPELINE),
+                                   slots=7, order="private", timeout=harness.PATIENCE,
+                                   rejoin=4 * harness.PATIENCE)
             batches = iter(loader)
             wait_until("the whole epoch was sent", lambda: server.status()["jobs"][0]["epoch"] == 1)
             self.assertEqual(self.drain(server, "--wait").returncode, 0)
@@ -117,16 +125,17 @@ class Drain(SystemTest):
     def test_ranks(self):
         """Two processes that take one job: both end with the same epoch, and gather at the next server."""
         program = ("import sys, json; sys.path.insert(0, sys.argv[1]); import tureen\n"
-                   "loader = tureen.Loader(sys.argv[2], batch_size=8, epochs=4, pipeline=json.loads(sys.argv[3]), job='ddp',\n"
-                   "    world_size=2, rank=int(sys.argv[4]), timeout=240, rejoin=240)\n"
-                   "for batch in loader:\n"
+                   "loader = tureen.Loader(sys.argv[2], batch_size=8, epochs=4, "
+                   "pipeline=json.loads(sys.argv[3]), job='ddp',\n    world_size=2, rank=int(sys.argv[4]), "
+                   "timeout=240, rejoin=240)\nfor batch in loader:\n"
                    "    if not batch.padding: print(batch.epoch, *batch.ids.tolist(), flush=True)\n"
                    "loader.close()\n")
         with self.serve() as server:
             paths = [os.path.join(server.folder, "rank%d" % rank) for rank in range(2)]
             files = [open(path, "w") for path in paths]
-            ranks = [subprocess.Popen([sys.executable, "-B", "-c", program, os.path.join(harness.SOURCE, "clients", "python"),
-                                       server.endpoint, PIPELINE, str(rank)], stdout=files[rank]) for rank in range(2)]
+            ranks = [subprocess.Popen([sys.executable, "-B", "-c", program,
+                                       os.path.join(harness.SOURCE, "clients", "python"), server.endpoint,
+                                       PIPELINE, str(rank)], stdout=files[rank]) for rank in range(2)]
             try:
                 wait_until("batches", lambda: all(os.path.getsize(path) > 50 for path in paths))
                 drained = self.drain(server, "--wait")

@@ -65,15 +65,16 @@ class Pictures(SystemTest):
         path = os.path.join(self.folder, "taken.npz")
         request.setdefault("endpoint", server.endpoint)
         environment = dict(server.environment, PYTHONPATH=os.path.join(harness.SOURCE, "clients", "python"))
-        subprocess.run(["/usr/bin/python3", "-B", "-c", JOB, json.dumps(request), path], env=environment, check=True,
-                       timeout=4 * harness.PATIENCE)
+        subprocess.run(["/usr/bin/python3", "-B", "-c", JOB, json.dumps(request), path], env=environment,
+                       check=True, timeout=4 * harness.PATIENCE)
         return dict(np.load(path))
 
     def compare(self, root):
         samples = listed(root)
         with Server({"train": root}) as server:
             for transport in ("auto", "inline"):
-                got = self.take(server, dataset="train", batch_size=8, epochs=1, pipeline="eval", transport=transport)
+                got = self.take(server, dataset="train", batch_size=8, epochs=1, pipeline="eval",
+                                transport=transport)
                 self.assertEqual(sorted(got["ids_0"]), list(range(len(samples))))
                 self.assertEqual(got["image_0"].shape[1:], (224, 224, 3))
                 self.assertEqual((got["image_0"].dtype, got["label_0"].dtype), (np.uint8, np.int64))
@@ -101,14 +102,16 @@ class Pictures(SystemTest):
             if index % 7 == 3:
                 image = image.convert("L")
             image.save(os.path.join(folder, "%02d.%s" % (index, ("jpg", "jpeg", "JPG")[index % 3])),
-                       quality=int(generator.integers(60, 96)), subsampling=index % 3, progressive=index % 4 == 1,
-                       optimize=index % 5 == 0)
+                       quality=int(generator.integers(60, 96)), subsampling=index % 3,
+                       progressive=index % 4 == 1, optimize=index % 5 == 0)
         self.compare(os.path.join(self.folder, "data"))
 
     def test_photographs(self):
-        found = sorted(glob.glob(os.path.join(harness.SOURCE, "..", "shared", "data", "photos", "*", "*.[Jj]*")))
+        found = sorted(glob.glob(os.path.join(harness.SOURCE, "..", "shared", "data", "photos", "*",
+                                              "*.[Jj]*")))
         if not found:
-            print("=" * 78 + "\nSKIPPED: there are no photographs beside the repository\n" + "=" * 78, flush=True)
+            print("=" * 78 + "\nSKIPPED: there are no photographs beside the repository\n" + "=" * 78,
+                  flush=True)
             self.skipTest("no photographs here")
         for index, path in enumerate(found[::max(1, len(found) // 24)][:24]):
             folder = os.path.join(self.folder, "photos", "part_%d" % (index % 2))
@@ -137,7 +140,8 @@ class Pictures(SystemTest):
                             self.assertFalse(same, "sample %d came twice with the same crop" % number)
 
     def test_jobs_share_the_crop_and_flip_by_themselves(self):
-        #  Two equal jobs get the same version of a sample, or its mirror image, but not always the same of the two.
+        #  Two equal jobs get the same version of a sample, or its mirror image, but not always the same of
+        #  the two.
         import plain_client
         with self.serve(cache="8M") as server:
             jobs = [plain_client.Job(server.endpoint) for _ in range(2)]
@@ -150,10 +154,12 @@ class Pictures(SystemTest):
                 while not isinstance(event := job.event(), plain_client.EpochEnd) or not event.last:
                     if isinstance(event, plain_client.Batch):
                         images = np.array(event.fields["image"]).reshape(event.count, 224, 224, 3)
-                        seen.update({(event.epoch, number): image for number, image in zip(event.ids, images)})
+                        seen.update({(event.epoch, number): image for number,
+                                     image in zip(event.ids, images)})
                         job.progress(event.sequence + 1, event.sequence + 1)
             same = sum(np.array_equal(image, pictures[1][key]) for key, image in pictures[0].items())
-            mirrored = sum(np.array_equal(image[:, ::-1], pictures[1][key]) for key, image in pictures[0].items())
+            mirrored = sum(np.array_equal(image[:, ::-1], pictures[1][key]) for key,
+                           image in pictures[0].items())
             print("of %d shared: %d the same, %d mirrored" % (len(pictures[0]), same, mirrored), flush=True)
             del event
             for job in jobs:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What a server tells of what it does: EXPLAIN against the pixels that came, notices, waits and sharing in status; and
-that it ends by itself where it was told to (--until-idle)."""
+"""What a server tells of what it does: EXPLAIN against the pixels that came, notices, waits and sharing in
+status; and that it ends by itself where it was told to (--until-idle)."""
 import json
 import os
 import time
@@ -14,7 +14,8 @@ from plain_client import Refused
 import numpy as np
 from PIL import Image
 
-STEP = 2                                        # a pixel's red is STEP times its row, its green STEP times its column
+#  A pixel's red is STEP times its row, its green STEP times its column
+STEP = 2
 CROP = {"op": "random_crop", "size": [16, 20], "share": True}
 
 
@@ -26,7 +27,8 @@ def make_positions(root, samples, heights=(60, 110), widths=(60, 120)):
         height, width = int(generator.integers(*heights)), int(generator.integers(*widths))
         y, x = np.mgrid[0:height, 0:width]
         pixels = np.stack([STEP * y, STEP * x, np.full_like(x, 128)], 2).astype(np.uint8)
-        Image.fromarray(pixels, "RGB").save(os.path.join(root, "only", "%05d.jpg" % index), quality=98, subsampling=0)
+        Image.fromarray(pixels, "RGB").save(os.path.join(root, "only", "%05d.jpg" % index), quality=98,
+                                            subsampling=0)
 
 
 def parameters(explanation, op):
@@ -71,7 +73,8 @@ class Explanations(SystemTest):
                              (str(number), str(event.epoch), str(event.index), str(row)))
             self.assertEqual(told["name"], "only/%05d.jpg" % number)
             self.assertGreaterEqual(told["prepared_for"], 1)
-            self.assertEqual([entry["stage"] for entry in told["operations"]], ["shared", "shared", "private"])
+            self.assertEqual([entry["stage"] for entry in told["operations"]],
+                             ["shared", "shared", "private"])
             self.assert_pixels(told, images[row])
             windows.add(json.dumps(parameters(told, "random_crop")))
             flips.add(parameters(told, "flip")[0]["flipped"])
@@ -81,8 +84,8 @@ class Explanations(SystemTest):
     def test_it_is_what_the_pixels_show(self):
         pipeline = [CROP, {"share": True}, {"op": "flip"}]
         with self.server() as server:
-            jobs = [self.job(server, dataset="positions", batch_size=24, epochs=5, pipeline=pipeline, order=order,
-                             transport=transport)
+            jobs = [self.job(server, dataset="positions", batch_size=24, epochs=5, pipeline=pipeline,
+                             order=order, transport=transport)
                     for order, transport in (("shared", "auto"), ("shared", "inline"), ("seeded", "auto"))]
             for job in jobs:
                 event = job.event()
@@ -105,7 +108,8 @@ class Explanations(SystemTest):
                     seeded.done_with(event)
                 event = seeded.event()
             for number in event.ids:
-                self.assertEqual(seeded.explain(number, epoch="4")["operations"], before[number]["operations"])
+                self.assertEqual(seeded.explain(number, epoch="4")["operations"],
+                                 before[number]["operations"])
             #  Nobody is told of another's job.
             with self.assertRaises(Refused) as refused:
                 seeded.ask(plain_client.EXPLAIN, shared.number, b'{"id":"1"}')
@@ -137,7 +141,8 @@ class Explanations(SystemTest):
     def test_jobs_that_share_nothing_are_told_why(self):
         with self.server() as server:
             crops = [{"op": "random_resized_crop", "size": 8, "scale": [scale, 1]} for scale in (0.3, 0.6)]
-            jobs = [self.job(server, dataset="train", batch_size=16, pipeline=[crop, {"share": True}]) for crop in crops]
+            jobs = [self.job(server, dataset="train", batch_size=16, pipeline=[crop, {"share": True}])
+                    for crop in crops]
             deadline = time.monotonic() + 2 * harness.PATIENCE
             while not all(job.notices for job in jobs):
                 self.assertLess(time.monotonic(), deadline)
@@ -165,7 +170,8 @@ class Explanations(SystemTest):
 
     def test_it_ends_when_nobody_needs_it(self):
         with self.server("--until-idle", "1") as server:
-            taken = harness.run("serve", "--dataset", "train=%s" % self.data, "--listen", server.endpoint, "--cache", "64M")
+            taken = harness.run("serve", "--dataset", "train=%s" % self.data, "--listen", server.endpoint,
+                                "--cache", "64M")
             self.assertEqual(taken.returncode, 3, taken)
             self.assertIn("a live server", taken.stderr)
             idle = server.status()["until_idle"]

@@ -55,7 +55,8 @@ class Crashes(SystemTest):
             job.take_ring()
             first = job.event()
             self.assertIsInstance(first, Batch)
-            wait_until("the ring is full", lambda: harness.memfd_bytes(server.pid) > 3 * 64 * harness.VERSION_BYTES)
+            wait_until("the ring is full", lambda: harness.memfd_bytes(server.pid) > 3 * 64
+                       * harness.VERSION_BYTES)
             self.assertTrue(any(first.fields["image"][:harness.VERSION_BYTES]))
             memory = job.memory
             job.ring_socket.close()
@@ -77,7 +78,8 @@ class Crashes(SystemTest):
         return successor
 
     def test_memory_of_a_job_that_the_server_ended(self):
-        """What is in the ring stays, and is counted, until the client closes the socket, or too many have such rings."""
+        """What is in the ring stays, and is counted, until the client closes the socket, or too many have
+        such rings."""
         keys = {"batch_size": 1, "slots": 3, "order": "private"}
         with self.serve() as server:
             first = Job(server.endpoint)
@@ -104,7 +106,8 @@ class Crashes(SystemTest):
                 jobs[-1].event()
             wait_until("the oldest ring is empty", lambda: not any(jobs[0].memory[:size]))
             self.assertTrue(any(jobs[1].memory[:size]))
-            wait_until("the others are counted", lambda: server.status()["outgoing_bytes"] == LINGERING_MAX * size)
+            wait_until("the others are counted", lambda: server.status()["outgoing_bytes"] == LINGERING_MAX
+                       * size)
             for job in jobs:
                 job.close()
             wait_until("no memory is left", lambda: harness.memfd_bytes(server.pid) == 0)
@@ -115,10 +118,11 @@ class Crashes(SystemTest):
             with self.subTest(tcp=tcp), self.serve(cache="8M", tcp=tcp) as server:
                 other = server.read(batch=64, epochs=2, name="other")
                 victims = [server.read("--inline", batch=64, epochs=9, rate=300, name="victim"),
-                           server.loader(dataset="train", batch_size=64, epochs=9, transport="inline", pause=0.2,
-                                         name="victim 2")]
+                           server.loader(dataset="train", batch_size=64, epochs=9, transport="inline",
+                                         pause=0.2, name="victim 2")]
                 wait_until("they run", lambda: all((server.job_status(name) or {"delivered_samples": 0})
-                                                   ["delivered_samples"] > 64 for name in ("victim", "victim 2")))
+                                                   ["delivered_samples"] > 64
+                                                   for name in ("victim", "victim 2")))
                 for victim, name in zip(victims, ("victim", "victim 2")):
                     victim.signal(signal.SIGKILL)
                     self.wait_gone(server, name)
@@ -137,7 +141,8 @@ class Crashes(SystemTest):
         #  Joins and deaths at any moment, while two others share their draws.
         generator = harness.seeded("killed")
         with self.serve(cache="4M") as server:
-            others = [server.read(batch=64, epochs=6, rate=700), server.loader(dataset="train", batch_size=32, epochs=4,
+            others = [server.read(batch=64, epochs=6, rate=700),
+                      server.loader(dataset="train", batch_size=32, epochs=4,
                                                                              labels=self.labels)]
             for _ in range(12):
                 victim = server.read(*(["--inline"] if generator.random() < 0.4 else []),
@@ -166,19 +171,22 @@ class Stops(SystemTest):
                 stopped.signal(signal.SIGSTOP)
                 beside = server.read(batch=64, epochs=4)
                 self.assert_epochs(beside.finish(), 4)
-                print("alone %.2f s, beside a stopped one %.2f s" % (alone.seconds, beside.seconds), flush=True)
+                print("alone %.2f s, beside a stopped one %.2f s" % (alone.seconds, beside.seconds),
+                      flush=True)
                 wait_until("its window is full", lambda: self.is_full(server.job_status("stopped")["window"]))
                 job = server.job_status("stopped")
                 self.assertEqual(job["waiting_on"], "client")
                 self.assertLess(job["delivered_samples"], 4 * self.SAMPLES)
-                #  Inline: longer than ten heartbeats; when it goes on, it must not take its own pause for the server's death.
+                #  Inline: longer than ten heartbeats; when it goes on, it must not take its own pause for the
+                #  server's death.
                 time.sleep(11 if arguments else 1)
                 self.assertEqual(server.job_status("stopped")["delivered_samples"], job["delivered_samples"])
                 stopped.signal(signal.SIGCONT)
                 self.assert_epochs(stopped.finish(), 4)
 
     def test_stopped_in_the_same_group(self):
-        #  Two equal jobs share draws; one stops in mid-epoch, the other goes on alone, far beyond both windows.
+        #  Two equal jobs share draws; one stops in mid-epoch, the other goes on alone, far beyond both
+        #  windows.
         with self.serve(cache="8M") as server:
             jobs = [server.read(batch=64, epochs=6, rate=600, name=name) for name in ("stopped", "other")]
             wait_until("both run", lambda: all(job.delivered() > 100 for job in jobs))
@@ -231,7 +239,8 @@ class Stops(SystemTest):
 
 
     def test_keeping_more_than_a_window_begins_with(self):
-        #  A window begins with four slots and grows as batches are released; one who keeps all he gets is given the others.
+        #  A window begins with four slots and grows as batches are released; one who keeps all he gets is
+        #  given the others.
         for order in ("shared", "private"):
             with self.subTest(order), self.serve(cache="8M") as server:
                 holder = Job(server.endpoint)
@@ -405,8 +414,10 @@ class Manners(SystemTest):
                     ("bad_request", "batch_size", {"batch_size": "8"}),
                     ("bad_request", "epochs", {"epochs": 0}), ("bad_request", "epochs", {"epochs": -1}),
                     ("bad_request", "slots", {"slots": 2}), ("bad_request", "slots", {"slots": 65}),
-                    ("bad_request", "order", {"order": "sorted"}), ("bad_request", "transport", {"transport": "ring"}),
-                    ("bad_request", "pipeline", {"pipeline": "trane"}), ("bad_request", "seed", {"seed": "-1"}),
+                    ("bad_request", "order", {"order": "sorted"}),
+                    ("bad_request", "transport", {"transport": "ring"}),
+                    ("bad_request", "pipeline", {"pipeline": "trane"}),
+                    ("bad_request", "seed", {"seed": "-1"}),
                     ("bad_request", "name", {"name": "x" * 65}), ("bad_request", "name", {"name": "a\nb"}),
                     ("bad_request", "colour", {"colour": 1}), ("malformed", "", {"frames": ["subset"]}),
                     ("bad_request", "drop_last", {"batch_size": 201, "drop_last": True}),

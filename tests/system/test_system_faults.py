@@ -1,11 +1,13 @@
-"""Every call of the server that the system may refuse fails once, and for ever: start-up, joins, serving, leaving.
+"""Every call of the server that the system may refuse fails once, and for ever: start-up, joins, serving,
+leaving.
 
-A first run records where the program calls the system and its library (failing_calls.c); then one site at a time fails.  Whatever
-fails: the server does not crash or hang, clients end and say why, nothing is left behind; after a fault that was there once, a
-server that lives serves the next job whole.  What may abort are bookkeeping allocations, with a line that says so.
+A first run records where the program calls the system and its library (failing_calls.c); then one site at a
+time fails.  Whatever fails: the server does not crash or hang, clients end and say why, nothing is left
+behind; after a fault that was there once, a server that lives serves the next job whole.  What may abort are
+bookkeeping allocations, with a line that says so.
 
-FAULTS=N: so many of the cases, drawn from a seed that is printed (TEST_SEED replays it); FAULTS=all: each.  FAULT="SITE TIMES FROM":
-that one."""
+FAULTS=N: so many of the cases, drawn from a seed that is printed (TEST_SEED replays it); FAULTS=all: each.
+FAULT="SITE TIMES FROM": that one."""
 import os
 import random
 import shutil
@@ -35,8 +37,8 @@ class Run:
         self.log_path = os.path.join(self.folder, "log")
         with open(self.log_path, "w") as log:
             self.process = subprocess.Popen(
-                [TUREEN, "serve", "--dataset", "train=" + data, "--dataset", "packed=" + pack, "--listen", self.endpoint,
-                 "--cache", "16M", "--raw", "16M", "--workers", "2", "--patience", "2"],
+                [TUREEN, "serve", "--dataset", "train=" + data, "--dataset", "packed=" + pack, "--listen",
+                 self.endpoint, "--cache", "16M", "--raw", "16M", "--workers", "2", "--patience", "2"],
                 stdout=log, stderr=subprocess.STDOUT, env=dict(self.environment, **environment))
 
     def log(self):
@@ -45,7 +47,8 @@ class Run:
 
     def started(self):
         """Whether it serves; else it has ended."""
-        wait_until("the server listens or ends", lambda: "listening on" in self.log() or self.process.poll() is not None, SECONDS)
+        wait_until("the server listens or ends", lambda: "listening on" in self.log()
+                   or self.process.poll() is not None, SECONDS)
         return self.process.poll() is None
 
     def client(self, *arguments):
@@ -53,12 +56,14 @@ class Run:
                                 stderr=subprocess.PIPE, universal_newlines=True, env=self.environment)
 
     def jobs(self, may_wait=False):
-        """A ring, frames, a pack read in order, a pool; and a question.  Their exit statuses and words.  may_wait: jobs may get
-        nothing for as long as what fails goes on; the question is answered all the same."""
+        """A ring, frames, a pack read in order, a pool; and a question.  Their exit statuses and words.
+        may_wait: jobs may get nothing for as long as what fails goes on; the question is answered all the
+        same."""
         read = ("read", "--timeout", "5", "--batch", "8", "--rejoin", "0", "--epochs", "1", "--dataset")
         clients = [self.client(*read, "train"), self.client(*read, "train", "--inline", "--order", "private"),
-                   self.client(*read, "packed", "--order", "list"), self.client(*read, "packed", "--seed", "1", "--pool", "16"),
-                   self.client(*read, "packed"), self.client("status")]
+                   self.client(*read, "packed", "--order", "list"),
+                   self.client(*read, "packed", "--seed", "1", "--pool", "16"), self.client(*read, "packed"),
+                   self.client("status")]
         ended = []
         for client in clients:
             try:
@@ -143,13 +148,14 @@ class Faults(unittest.TestCase):
                 self.one(site, times, first)
 
     def one(self, site, times, first):
-        run = Run(self.data, self.pack, {"LD_PRELOAD": LIBRARY, "TUREEN_FAULT_SITE": site, "TUREEN_FAULT_TIMES": str(times),
-                                         "TUREEN_FAULT_FROM": str(first)})
+        run = Run(self.data, self.pack, {"LD_PRELOAD": LIBRARY, "TUREEN_FAULT_SITE": site,
+                                         "TUREEN_FAULT_TIMES": str(times), "TUREEN_FAULT_FROM": str(first)})
         try:
             if run.started():
                 for arguments, status, errors in run.jobs(may_wait=times == 0):
                     self.assertIn(status, (0, 1), "a client died: %s %s" % (arguments, errors))
-                    self.assertTrue(status == 0 or errors.strip(), "a client that failed says nothing: %s" % arguments)
+                    self.assertTrue(status == 0 or errors.strip(),
+                                    "a client that failed says nothing: %s" % arguments)
                 if times == 1 and run.process.poll() is None:
                     self.serves(run)
             status = run.end()
@@ -165,7 +171,8 @@ class Faults(unittest.TestCase):
             run.clean_up()
 
     def serves(self, run):
-        """What failed once is over: whoever comes now gets everything.  It may have failed just now, for one of those who came."""
+        """What failed once is over: whoever comes now gets everything.  It may have failed just now, for one
+        of those who came."""
         ended = run.jobs()
         if any(status for _, status, _ in ended):
             ended = run.jobs()

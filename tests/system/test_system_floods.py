@@ -1,5 +1,6 @@
-"""What ZeroMQ holds for the server is bounded, and nobody pays for having sent much: clients that send long joins one after the
-other, in the clear and encrypted, are never cut off; whoever sends a message without an end is, and nobody else notices."""
+"""What ZeroMQ holds for the server is bounded, and nobody pays for having sent much: clients that send long
+joins one after the other, in the clear and encrypted, are never cut off; whoever sends a message without an
+end is, and nobody else notices."""
 import json
 import os
 import shutil
@@ -54,7 +55,8 @@ class Floods(SystemTest):
             said = harness.run("key", *arguments)
             self.assertEqual(said.returncode, 0, said.stderr)
         listen = "tcp://127.0.0.1:%d" % harness.free_port()
-        with self.serve(listen=listen, arguments=["--keys", keys, "--tenant", "vision=-", "--tenant-datasets", "vision=*"]) as server:
+        with self.serve(listen=listen, arguments=["--keys", keys, "--tenant", "vision=-", "--tenant-datasets",
+                                                  "vision=*"]) as server:
             def word(path, name):
                 with open(path) as file:
                     return [line.split('"')[1].encode() for line in file if line.strip().startswith(name)][0]

@@ -1,4 +1,5 @@
-"""bench/soak/freshness.py on a few mixes: orders that live servers give are fresh at every lag.  All mixes: `sh bench/freshness.sh`."""
+"""bench/soak/freshness.py on a few mixes: orders that live servers give are fresh at every lag.  All mixes:
+`sh bench/freshness.sh`."""
 import os
 import shutil
 import subprocess
@@ -19,9 +20,11 @@ class Freshness(unittest.TestCase):
 
     def assert_fresh(self, mix, samples):
         directory = tempfile.mkdtemp(dir=self.folder)
-        done = subprocess.run([sys.executable, "-B", os.path.join(SOURCE, "bench", "soak", "freshness.py"), "--binary", TUREEN,
-                               "--directory", directory, "--samples", str(samples), "--epoch", "0.25", "--only", mix],
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True, timeout=4 * harness.PATIENCE)
+        done = subprocess.run([sys.executable, "-B", os.path.join(SOURCE, "bench", "soak", "freshness.py"),
+                               "--binary", TUREEN, "--directory", directory, "--samples", str(samples),
+                               "--epoch", "0.25", "--only", mix],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True,
+                              timeout=4 * harness.PATIENCE)
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertIn("1 mixes, 1 fresh", done.stdout)
 

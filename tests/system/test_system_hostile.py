@@ -1,7 +1,7 @@
 """Malformed, truncated, random and out-of-order messages at a live server, while well-behaved jobs read.
 
-Whatever is thrown: the jobs' epochs stay exact, the server lives and answers, its memory and descriptors come back.
-Seeds are printed; TEST_SEED replays."""
+Whatever is thrown: the jobs' epochs stay exact, the server lives and answers, its memory and descriptors come
+back. Seeds are printed; TEST_SEED replays."""
 import json
 import os
 import socket
@@ -16,9 +16,10 @@ import plain_client
 from harness import SystemTest, wait_until
 from plain_client import Connection, HEAD, Job
 
-KINDS = [plain_client.JOIN, plain_client.INLINE, plain_client.PROGRESS_KIND, plain_client.LEAVE, plain_client.STATUS,
-         plain_client.HEARTBEAT]
-NUMBERS = [0, 1, 2, 63, 64, 65, 2 ** 31 - 1, 2 ** 31, 2 ** 32 - 1, 2 ** 32, 2 ** 53, 2 ** 63 - 1, 2 ** 63, 2 ** 64 - 1]
+KINDS = [plain_client.JOIN, plain_client.INLINE, plain_client.PROGRESS_KIND, plain_client.LEAVE,
+         plain_client.STATUS, plain_client.HEARTBEAT]
+NUMBERS = [0, 1, 2, 63, 64, 65, 2 ** 31 - 1, 2 ** 31, 2 ** 32 - 1, 2 ** 32, 2 ** 53, 2 ** 63 - 1, 2 ** 63,
+           2 ** 64 - 1]
 
 
 def head(kind, job=0, tag=0, magic=b"TURN", version=1, zero=0):
@@ -44,23 +45,26 @@ class Inventor:
         if kind == 0:
             return self.random.choice([None, True, False])
         if kind == 1:
-            return self.random.choice([-1, 0, 1, 3, 8, 64, 65536, 65537, 2 ** 31, 2 ** 53, 2 ** 63 - 1, -2 ** 63])
+            return self.random.choice([-1, 0, 1, 3, 8, 64, 65536, 65537, 2 ** 31, 2 ** 53, 2 ** 63 - 1,
+                                       -2 ** 63])
         if kind == 2:
             return self.random.choice([0.5, -1.0, 1e308, 5e-324])
         if kind < 7:
-            return self.random.choice(["", "train", "eval", "shared", "list", "auto", "inline", "x" * 70, "\x00",
-                                       "\u202e", "é" * 40, "18446744073709551615", "18446744073709551616",
-                                       "subset", "../../etc"])
+            return self.random.choice(["", "train", "eval", "shared", "list", "auto", "inline", "x" * 70,
+                                       "\x00", "\u202e", "é" * 40, "18446744073709551615",
+                                       "18446744073709551616", "subset", "../../etc"])
         if kind == 7:
             return [self.value(depth + 1) for _ in range(self.random.randrange(4))]
         return {str(self.value(5)): self.value(depth + 1) for _ in range(self.random.randrange(4))}
 
     def operation(self):
-        name = self.random.choice(["random_resized_crop", "resize", "centre_crop", "center_crop", "flip", "random_crop",
-                                   "decode", "normalise", "cast", "layout", "colour_jitter", "share", "x"])
+        name = self.random.choice(["random_resized_crop", "resize", "centre_crop", "center_crop", "flip",
+                                   "random_crop", "decode", "normalise", "cast", "layout", "colour_jitter",
+                                   "share", "x"])
         size = lambda: self.random.choice([0, 1, 7, 224, 4096, 65535, 65536, 2 ** 31, -1, 1.5, "1"])
         operation = {"op": name}
-        for key in self.random.sample(["size", "scale", "ratio", "p", "share", "fill"], self.random.randrange(4)):
+        for key in self.random.sample(["size", "scale", "ratio", "p", "share", "fill"],
+                                      self.random.randrange(4)):
             operation[key] = self.random.choice([size(), [size(), size()], [0.08, 1], [1e-300, 1e300], 0.5,
                                                  self.value()])
         return self.random.choice([operation, {"share": True}, self.value()])
@@ -69,16 +73,19 @@ class Inventor:
         if self.random.random() < 0.2:
             return [{"op": "resize", "size": self.random.choice([1, 300, 4096, 5000])},
                     {"op": "center_crop", "size": [self.random.choice([1, 224, 4096, 60000])] * 2}]
-        return [self.operation() for _ in range(self.random.randrange(40 if self.random.random() < 0.1 else 5))]
+        return [self.operation() for _ in range(self.random.randrange(40 if self.random.random() < 0.1
+            else 5))]
 
     def join_keys(self):
         keys = {"dataset": "train", "batch_size": self.random.choice([1, 16, 64, 65536])}
-        for key in self.random.sample(["epochs", "drop_last", "order", "slots", "transport", "seed", "name", "frames",
-                                       "dataset", "batch_size", "zzz", "job", "rank", "world_size", "gather", "rank_wait"],
+        for key in self.random.sample(["epochs", "drop_last", "order", "slots", "transport", "seed", "name",
+                                       "frames", "dataset", "batch_size", "zzz", "job", "rank", "world_size",
+                                       "gather", "rank_wait"],
                                       self.random.randrange(5)):
             keys[key] = self.value()
         if self.random.random() < 0.2:
-            keys.update(job="x", rank=self.random.randrange(2), world_size=self.random.choice([1, 2, 2, 3]), gather=1)
+            keys.update(job="x", rank=self.random.randrange(2), world_size=self.random.choice([1, 2, 2, 3]),
+                        gather=1)
         if self.random.random() < 0.5:
             keys["pipeline"] = self.pipeline()
         return keys
@@ -126,7 +133,8 @@ class Inventor:
         if way == 0:
             return [self.bytes(60) for _ in range(self.random.randrange(1, 5))]
         if way == 1:
-            return [self.spoil(head(self.random.choice(KINDS), job)), *[self.bytes(40)] * self.random.randrange(3)]
+            return [self.spoil(head(self.random.choice(KINDS), job)),
+                    *[self.bytes(40)] * self.random.randrange(3)]
         if way == 2:
             return [head(self.random.randrange(256), self.number(), self.number()), self.bytes(30)]
         if way == 3:
@@ -134,7 +142,8 @@ class Inventor:
                     struct.pack("<QQQ", self.number(), self.number(), self.number())]
         if way == 4:
             kind = self.random.choice([plain_client.STATUS, plain_client.EXPLAIN])
-            return [head(kind, job, 2), self.random.choice([b"{}", b"", b"[]", b"{", b'{"id":"3"}', self.bytes(50)])]
+            return [head(kind, job, 2), self.random.choice([b"{}", b"", b"[]", b"{", b'{"id":"3"}',
+                                                            self.bytes(50)])]
         if way == 5:
             return [head(self.random.choice(KINDS), job, 3)] + [b""] * self.random.randrange(4)
         if way == 6:
@@ -154,7 +163,8 @@ class Hostile(SystemTest):
         """attack (server, inventor) runs beside two readers; then everything must be as it was."""
         generator = harness.seeded(name)
         with self.serve(cache="4M", tcp=tcp) as server:
-            self.assert_epochs(server.read(batch=64, epochs=1).finish(), 1)    # the memory of a server that has worked
+            #  The memory of a server that has worked
+            self.assert_epochs(server.read(batch=64, epochs=1).finish(), 1)
             resident = harness.process_number(server.pid, "VmRSS")
             sanitized = harness.is_sanitized(server.pid)
             descriptors = len(os.listdir("/proc/%d/fd" % server.pid))
@@ -166,7 +176,8 @@ class Hostile(SystemTest):
                 attack(server, Inventor(generator, self.SAMPLES))
                 count += 1
                 self.assertIsNone(server.process.poll(), "the server has ended")
-                if count >= self.rounds and time.monotonic() - begin > 4:       # enough; let the readers finish
+                #  Enough; let the readers finish
+                if count >= self.rounds and time.monotonic() - begin > 4:
                     break
             for reader in readers:
                 self.assert_epochs(reader.finish(), self.EPOCHS)
@@ -179,7 +190,8 @@ class Hostile(SystemTest):
                        lambda: len(os.listdir("/proc/%d/fd" % server.pid)) <= descriptors + 2, 20)
             now = harness.process_number(server.pid, "VmRSS")
             print("resident: %d kB before, %d kB after" % (resident, now), flush=True)
-            #  What the allocator keeps differs from run to run; a leak shows as more, or under AddressSanitizer.
+            #  What the allocator keeps differs from run to run; a leak shows as more, or under
+            #  AddressSanitizer.
             if not sanitized:
                 self.assertLess(now, resident + memory_kb)
             wait_until("no memory is left", lambda: harness.memfd_bytes(server.pid) == 0)
@@ -187,7 +199,8 @@ class Hostile(SystemTest):
             self.assertEqual(server.status()["bad_samples"], 0)
 
     def throw(self, connection, messages):
-        """Sends what the socket takes, and reads what comes back so that nothing is held up.  Kinds answered."""
+        """Sends what the socket takes, and reads what comes back so that nothing is held up.  Kinds
+        answered."""
         answered = set()
         for frames in messages:
             try:
@@ -230,13 +243,15 @@ class Hostile(SystemTest):
         self.attack("from a job", self.from_a_job)
 
     def huge(self, server, inventor):
-        #  Frames over 1 MiB (ZeroMQ drops the connection), just under, and messages of very many frames.  Reading millions of
-        #  ids takes a sanitized server seconds, in which the readers hear nothing.
+        #  Frames over 1 MiB (ZeroMQ drops the connection), just under, and messages of very many frames.
+        #  Reading millions of ids takes a sanitized server seconds, in which the readers hear nothing.
         ids = 10000 if harness.is_sanitized(server.pid) else 100000
         for frames in ([bytes((1 << 20) + 1)], [head(plain_client.JOIN), bytes(3 << 20)],
                        [head(plain_client.JOIN), b'{"dataset": "' + b"x" * ((1 << 20) - 40) + b'"}'],
-                       [head(plain_client.JOIN)] + [b"x"] * 3000, [b""] * 500, [b"TURN"] + [bytes(1000)] * 200,
-                       [head(plain_client.JOIN), b'{"dataset": "train", "batch_size": 1, "order": "list", "frames": ['
+                       [head(plain_client.JOIN)] + [b"x"] * 3000, [b""] * 500,
+                       [b"TURN"] + [bytes(1000)] * 200,
+                       [head(plain_client.JOIN), b'{"dataset": "train", "batch_size": 1, "order": "list", '
+                        b'"frames": ['
                         + b",".join([b'"list"'] * 128) + b"]}"] + [plain_client.ids_list([5] * ids)] * 128):
             connection = Connection(server.endpoint)
             connection.socket.setsockopt(zmq.LINGER, 500)
@@ -307,7 +322,8 @@ class Hostile(SystemTest):
             wire.connect(inventor.random.choice([path, path + ".ring", path + ".ring"]))
             held.append(wire)
             try:
-                wire.sendall(inventor.random.choice([b"", b"0" * 32, b"0" * 31, b"f" * 5000, inventor.bytes(64)]))
+                wire.sendall(inventor.random.choice([b"", b"0" * 32, b"0" * 31, b"f" * 5000,
+                                                     inventor.bytes(64)]))
                 if number % 10 == 0:
                     with open("/dev/null") as null:
                         socket.send_fds(wire, [b"x"], [null.fileno()] * 5)
@@ -344,7 +360,8 @@ class Hostile(SystemTest):
     def test_a_ring_overwritten_by_its_client(self):
         #  A client may write into its own ring, all over: only its own pixels suffer.
         with self.serve() as server:
-            reader = server.loader(dataset="train", batch_size=64, epochs=3, pipeline="eval", labels=self.labels)
+            reader = server.loader(dataset="train", batch_size=64, epochs=3, pipeline="eval",
+                                   labels=self.labels)
             job = Job(server.endpoint)
             job.join(dataset="train", batch_size=64, epochs=3, pipeline="eval")
             job.take_ring()
@@ -369,8 +386,9 @@ class Hostile(SystemTest):
             reader = server.read(batch=64, epochs=3, rate=600)
             job = Job(server.endpoint)
             ids = plain_client.ids_list([index % 200 for index in range(65536)])
-            job.join([ids] * 16, dataset="train", batch_size=65536, slots=16, order="list", frames=["list"] * 16,
-                     pipeline=[{"op": "random_resized_crop", "size": [1, 1]}, {"share": True}])
+            job.join([ids] * 16, dataset="train", batch_size=65536, slots=16, order="list",
+                     frames=["list"] * 16, pipeline=[{"op": "random_resized_crop", "size": [1, 1]},
+                                                     {"share": True}])
             job.start()
             time.sleep(0.5)
             asking, worst = Connection(server.endpoint, timeout=60), 0.0
@@ -385,7 +403,8 @@ class Hostile(SystemTest):
                 connection.close()
 
     def test_memory_for_places_is_bounded(self):
-        #  Tiny pictures in the largest window: the server's own notes on it must count against something as well.
+        #  Tiny pictures in the largest window: the server's own notes on it must count against something as
+        #  well.
         with self.serve() as server:
             resident, jobs = harness.process_number(server.pid, "VmRSS"), []
             for _ in range(30):

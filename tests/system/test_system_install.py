@@ -53,21 +53,24 @@ class Install(SystemTest):
     def test_the_example_is_built_and_goes_on(self):
         """Against the installed header and library; stopped, and started again with its state."""
         environment = dict(os.environ, PKG_CONFIG_PATH=os.path.dirname(self.find("tureen.pc")))
-        flags = subprocess.run(["pkg-config", "--cflags", "--libs", "tureen"], env=environment, stdout=subprocess.PIPE,
-                               universal_newlines=True, check=True).stdout.split()
+        flags = subprocess.run(["pkg-config", "--cflags", "--libs", "tureen"], env=environment,
+                               stdout=subprocess.PIPE, universal_newlines=True, check=True).stdout.split()
         library = next(flag[2:] for flag in flags if flag.startswith("-L"))
         self.assertTrue(os.path.realpath(library).startswith(os.path.realpath(self.prefix)), library)
         self.assertTrue(glob.glob(os.path.join(library, "libtureen.so.*")))
         program = os.path.join(self.prefix, "example")
-        sanitize = ["-fsanitize=" + os.environ["TUREEN_SANITIZE"]] if os.environ.get("TUREEN_SANITIZE") else []
-        subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", os.path.join(harness.SOURCE, "clients", "c", "example.c"),
-                        "-o", program, *sanitize, *flags], check=True)
+        sanitize = ["-fsanitize="
+                    + os.environ["TUREEN_SANITIZE"]] if os.environ.get("TUREEN_SANITIZE") else []
+        subprocess.run(["cc", "-Wall", "-Wextra", "-Werror",
+                        os.path.join(harness.SOURCE, "clients", "c", "example.c"), "-o", program, *sanitize,
+                        *flags], check=True)
         with self.serve() as server:
             environment = dict(server.environment, TUREEN_ENDPOINT=server.endpoint, LD_LIBRARY_PATH=library)
             state = os.path.join(server.folder, "state")
             images = []
             for stop in (True, False):
-                job = subprocess.Popen([program, "train", state], env=environment, stdout=subprocess.PIPE, bufsize=0)
+                job = subprocess.Popen([program, "train", state], env=environment, stdout=subprocess.PIPE,
+                                       bufsize=0)
                 try:
                     output = job.stdout.read(64)
                     if stop:

@@ -1,5 +1,6 @@
-"""First joins at a real server that is killed or stopped around them and comes back, or that is only starting: all jobs are
-joined in the end, each sample comes once an epoch, and no job is left of what the dead server had taken."""
+"""First joins at a real server that is killed or stopped around them and comes back, or that is only
+starting: all jobs are joined in the end, each sample comes once an epoch, and no job is left of what the dead
+server had taken."""
 import json
 import logging
 import os
@@ -53,8 +54,10 @@ class Joins(SystemTest):
         self.addCleanup(setattr, logging.getLogger("tureen"), "disabled", False)
 
     def readers(self, server, **how):
-        options = dict(batch=BATCH, epochs=EPOCHS, pipeline=json.dumps(PIPELINE), rejoin=4 * harness.PATIENCE, **how)
-        return [server.read(**options), server.read("--inline", **options), server.read(job="named", **options)]
+        options = dict(batch=BATCH, epochs=EPOCHS, pipeline=json.dumps(PIPELINE), rejoin=4 * harness.PATIENCE,
+                       **how)
+        return [server.read(**options), server.read("--inline", **options),
+                server.read(job="named", **options)]
 
     def loaders(self, server, **how):
         return [Loading(server, **how), Loading(server, transport="inline", job="another", **how)]
@@ -65,7 +68,8 @@ class Joins(SystemTest):
         wait_until("no job is left", lambda: not server.job_names())
 
     def test_the_server_dies_around_them(self):
-        """Killed, or stopped in order, sooner or later after their start; back at once, as under a supervisor, or in a while."""
+        """Killed, or stopped in order, sooner or later after their start; back at once, as under a
+        supervisor, or in a while."""
         chance = seeded("joins")
         with self.serve() as server:
             for number, moment_s in enumerate((0, .004, .008, .012, .02, .03, .05, .1)):
@@ -92,11 +96,13 @@ class Joins(SystemTest):
             starting = wait_until("it is caught while it lists", lambda: self.stopped_while_it_starts(server))
             try:
                 jobs = self.readers(server, timeout=0.3) + self.loaders(server, timeout=0.3)
-                refused = harness.run("read", "--connect", server.endpoint, "--dataset", "train", "--timeout", 0.3, "--rejoin", 0)
+                refused = harness.run("read", "--connect", server.endpoint, "--dataset", "train", "--timeout",
+                                      0.3, "--rejoin", 0)
                 self.assertEqual(refused.returncode, 1)
                 time.sleep(0.6)
                 for job in jobs:
-                    self.assertTrue(job.process.poll() is None if isinstance(job, harness.Job) else job.is_alive())
+                    self.assertTrue(job.process.poll() is None if isinstance(job, harness.Job)
+                                    else job.is_alive())
             finally:
                 os.kill(server.pid, signal.SIGCONT)
                 starting.join()

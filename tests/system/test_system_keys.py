@@ -1,7 +1,7 @@
 """Keys: `tureen key`, and servers on tcp that let in who has one.
 
-Who is let in gets what a tenant gets; who is not (no key, an unknown one, another server's, a revoked one) gets not a word, and
-nobody else notices.  The clients here are of pyzmq alone."""
+Who is let in gets what a tenant gets; who is not (no key, an unknown one, another server's, a revoked one)
+gets not a word, and nobody else notices.  The clients here are of pyzmq alone."""
 import json
 import os
 import shutil
@@ -18,7 +18,8 @@ import zmq.utils.monitor
 import harness
 import plain_client
 from harness import SystemTest, run, wait_until
-from plain_client import BATCH_KIND, Batch, Connection, ENDED, ERROR, HEAD, Job, PROGRESS, PROGRESS_KIND, Refused
+from plain_client import (BATCH_KIND, Batch, Connection, ENDED, ERROR, HEAD, Job, PROGRESS, PROGRESS_KIND,
+                          Refused)
 
 AUTH = zmq.EVENT_HANDSHAKE_FAILED_AUTH
 SILENCE = 1.5                           # seconds, of which the server needs none
@@ -93,7 +94,8 @@ class KeyTest(SystemTest):
 
     def close_and_check(self):
         """No secret was said by anybody."""
-        secrets = [words(os.path.join(root, name)).get("secret-key") for root, _, names in os.walk(self.folder)
+        secrets = [words(os.path.join(root, name)).get("secret-key") for root, _,
+                   names in os.walk(self.folder)
                    for name in names if name.endswith("_secret")]
         self.assertTrue(secrets and all(secrets))
         for text in self.said:
@@ -143,7 +145,8 @@ class Command(KeyTest):
         alice = self.allow("alice", "vision")
         bob = self.allow("bob", "operator", "--operator", "--name", "bob.laptop")
         listed = json.loads(self.key("list", self.keys, "--json"))
-        self.assertEqual([(key["label"], key["tenant"], key["operator"], key["key"]) for key in listed["keys"]],
+        self.assertEqual([(key["label"], key["tenant"], key["operator"], key["key"])
+                          for key in listed["keys"]],
                          [("alice", "vision", False, alice), ("bob.laptop", "operator", True, bob)])
         self.assertEqual((listed["server"], listed["bad"]), (None, []))
         self.assertRegex(listed["keys"][0]["since"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
@@ -153,9 +156,10 @@ class Command(KeyTest):
         self.assertEqual(stat.S_IMODE(os.stat(self.keys).st_mode), 0o700)
 
         self.assertIn("already", self.key("allow", self.keys, self.path("alice"), "--tenant", "x", status=1))
-        self.assertIn("let in already, as 'alice'", self.key("allow", self.keys, self.path("alice"), "--tenant", "x", "--name",
-                                                             "again", status=1))
-        self.assertIn("secret key", self.key("allow", self.keys, self.path("alice_secret"), "--tenant", "x", status=1))
+        self.assertIn("let in already, as 'alice'", self.key("allow", self.keys, self.path("alice"),
+                                                             "--tenant", "x", "--name", "again", status=1))
+        self.assertIn("secret key", self.key("allow", self.keys, self.path("alice_secret"), "--tenant", "x",
+                                             status=1))
         self.key("new", self.path("carol"))
         carol = words(self.path("carol"))["public-key"]
         self.assertIn("--name", self.key("allow", self.keys, carol, "--tenant", "x", status=2))
@@ -165,7 +169,8 @@ class Command(KeyTest):
         self.assertIn("no key", self.key("revoke", self.keys, "../server", status=1))
         self.key("revoke", self.keys, "alice")
         self.key("revoke", self.keys, bob)
-        self.assertEqual([key["label"] for key in json.loads(self.key("list", self.keys, "--json"))["keys"]], ["carol"])
+        self.assertEqual([key["label"] for key in json.loads(self.key("list", self.keys, "--json"))["keys"]],
+                         ["carol"])
         with open(os.path.join(self.keys, "allowed", "odd"), "w") as file:
             file.write("curve\n    public-key = \"x\"\n")
         os.chmod(file.name, 0o600)
@@ -185,22 +190,27 @@ class Command(KeyTest):
         self.close_and_check()
 
     def test_what_is_wrong_is_said(self):
-        for arguments in ([], ["make"], ["new"], ["new", "a", "b"], ["allow", "a"], ["allow", "a", "b"], ["list"], ["revoke", "a"],
-                          ["allow", "a", "b", "--tenant"], ["allow", "a", "b", "--tenant", "a b"], ["new", "x", "--operator"],
+        for arguments in ([], ["make"], ["new"], ["new", "a", "b"], ["allow", "a"], ["allow", "a", "b"],
+                          ["list"], ["revoke", "a"],
+                          ["allow", "a", "b", "--tenant"], ["allow", "a", "b", "--tenant", "a b"],
+                          ["new", "x", "--operator"],
                           ["revoke", "a", "b", "--json"], ["--what"], ["new", "a", "b", "c"]):
             self.assertIn("tureen key: ", self.key(*arguments, status=2))
         self.assertIn("Usage", self.key("--help"))
         self.key("new", self.path("alice"))
         os.mkdir(self.keys, 0o777)
         os.chmod(self.keys, 0o777)
-        self.assertIn("chmod 700", self.key("allow", self.keys, self.path("alice"), "--tenant", "x", status=1))
+        self.assertIn("chmod 700", self.key("allow", self.keys, self.path("alice"), "--tenant", "x",
+                                            status=1))
         os.chmod(self.keys, 0o700)
         self.assertIn("no folder 'allowed'", self.key("list", self.keys, status=1))
         self.assertIn("no folder", self.key("list", self.path("nowhere"), status=1))
-        self.assertIn("No such file", self.key("allow", self.keys, self.path("nobody"), "--tenant", "x", status=1))
+        self.assertIn("No such file", self.key("allow", self.keys, self.path("nobody"), "--tenant", "x",
+                                               status=1))
         with open(self.path("text"), "w") as file:
             file.write("hello\n")
-        self.assertIn("give the public file", self.key("allow", self.keys, self.path("text"), "--tenant", "x", status=1))
+        self.assertIn("give the public file", self.key("allow", self.keys, self.path("text"), "--tenant", "x",
+                                                       status=1))
         self.assertEqual(os.listdir(self.keys), [])
 
     @unittest.skipIf(os.geteuid(), "only root works on others' folders")
@@ -237,7 +247,8 @@ class Starts(KeyTest):
     def test_the_log_says_how_to_come_in(self):
         self.allow("alice", "speech")
         with self.server("vision") as server:
-            for text in (self.server_key(), "TUREEN_SERVER_KEY", "TUREEN_KEY", "tureen key allow", "no tenant 'speech'"):
+            for text in (self.server_key(), "TUREEN_SERVER_KEY", "TUREEN_KEY", "tureen key allow",
+                         "no tenant 'speech'"):
                 self.assertIn(text, server.log())
             self.assertEqual(self.key("list", self.keys).count(self.server_key()), 1)
             self.said.append(server.log())
@@ -281,12 +292,15 @@ class Identity(KeyTest):
             job = self.job(server, "alice", epochs=2)
             first = take(job)
             self.assertEqual(sorted(first), list(range(self.SAMPLES)))
-            #  Not let in; let in as of a tenant that there is not; the right key for another server; none at all.
+            #  Not let in; let in as of a tenant that there is not; the right key for another server; none at
+            #  all.
             self.assert_refused(server, self.curve("mallory"), {AUTH})
-            wait_until("the log says who was refused", lambda: words(self.path("mallory"))["public-key"] in server.log())
+            wait_until("the log says who was refused", lambda: words(self.path("mallory"))["public-key"]
+                       in server.log())
             self.assert_refused(server, self.curve("carol"), {AUTH})
             stranger = zmq.curve_keypair()[0]
-            disconnected = {zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL, zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL, zmq.EVENT_DISCONNECTED}
+            disconnected = {zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL, zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL,
+                            zmq.EVENT_DISCONNECTED}
             self.assert_refused(server, self.curve("alice")[:2] + (stranger,), disconnected)
             self.assert_refused(server, None, disconnected)
             #  And the one who was let in goes on.
@@ -348,7 +362,8 @@ class Revoking(KeyTest):
             message = connection.receive(seconds)
             if message is None:
                 return seen
-            seen.append(json.loads(message.frames[0].decode())["error"] if message.kind == ERROR else message.kind)
+            seen.append(json.loads(message.frames[0].decode())["error"] if message.kind == ERROR
+                        else message.kind)
 
     def test_jobs_end_at_once_and_nobody_else_notices(self):
         self.allow("alice", "vision")
@@ -369,7 +384,8 @@ class Revoking(KeyTest):
             #  On the open connection she hears of it, and nothing else.
             self.silent(hers)
             for kind in (plain_client.STATUS, plain_client.JOIN):
-                hers.send(kind, 0, 7, json.dumps({"dataset": "train", "batch_size": 4}).encode() if kind == plain_client.JOIN
+                hers.send(kind, 0, 7, json.dumps({"dataset": "train", "batch_size": 4}).encode()
+                          if kind == plain_client.JOIN
                           else b"{}")
                 self.assertEqual(self.silent(hers), ["revoked"])
             hers.send(plain_client.LEAVE, hers.number)
@@ -419,7 +435,8 @@ class Revoking(KeyTest):
             ranks = [Job(server.endpoint, curve=self.curve("alice")) for _ in range(2)]
             for number, rank in enumerate(ranks):
                 self.addCleanup(rank.close)
-                rank.ask_join(dataset="train", batch_size=16, job="both", world_size=3, gather=60, epochs=1, rank=number)
+                rank.ask_join(dataset="train", batch_size=16, job="both", world_size=3, gather=60, epochs=1,
+                              rank=number)
             wait_until("both wait", lambda: "2 of 3 are here" in server.log())
             self.key("revoke", self.keys, "alice")
             for rank in ranks:
@@ -482,7 +499,8 @@ class Strangers(KeyTest):
                 over.set()
                 for thread in threads:
                     thread.join()
-            lines = [line for line in server.log().splitlines() if "key_refused" in line or "not let in" in line]
+            lines = [line for line in server.log().splitlines() if "key_refused" in line
+                     or "not let in" in line]
             self.assertTrue(lines)
             self.assertLess(len(lines), counts["handshakes"])
             other = self.job(server, "alice", epochs=1)

@@ -28,7 +28,8 @@ class Ends(SystemTest):
             job.start()
             self.assertEqual(job.event().sequence, 0)
             ended = threading.Event()
-            #  Questions that take longer to answer than to ask: there is always something that the server has not looked at yet.
+            #  Questions that take longer to answer than to ask: there is always something that the server has
+            #  not looked at yet.
             asking = plain_client.Connection(server.endpoint)
             self.addCleanup(asking.close)
 
@@ -52,7 +53,8 @@ class Ends(SystemTest):
             readers = [server.read(batch=64, epochs=50, rate=500, rejoin=0),
                        server.read("--inline", batch=64, epochs=50, rate=500, rejoin=0),
                        server.loader(dataset="train", batch_size=64, epochs=50, pause=0.05, rejoin=0),
-                       server.loader(dataset="train", batch_size=64, epochs=50, pause=0.05, transport="inline", rejoin=0)]
+                       server.loader(dataset="train", batch_size=64, epochs=50, pause=0.05,
+                                     transport="inline", rejoin=0)]
             held, waiting, finished = (Job(server.endpoint) for _ in range(3))
             for job in (held, waiting, finished):
                 self.addCleanup(job.close)
@@ -119,12 +121,14 @@ class Ends(SystemTest):
                 flood.wait()
 
     def test_a_log_that_nobody_reads(self):
-        #  Started with a pipe for its log that its parent forgets: clients are served all the same, and it ends.
+        #  Started with a pipe for its log that its parent forgets: clients are served all the same, and it
+        #  ends.
         folder = tempfile.mkdtemp(prefix="tu-", dir="/tmp")
         self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
         endpoint = "ipc://%s/s.sock" % folder
-        process = subprocess.Popen([harness.TUREEN, "serve", "--dataset", "train=" + self.data, "--listen", endpoint,
-                                    "--cache", "8M", "--workers", "1"], stdout=subprocess.PIPE, pipesize=4096)
+        process = subprocess.Popen([harness.TUREEN, "serve", "--dataset", "train=" + self.data, "--listen",
+                                    endpoint, "--cache", "8M", "--workers", "1"], stdout=subprocess.PIPE,
+                                        pipesize=4096)
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
@@ -186,13 +190,16 @@ class Starts(SystemTest):
         return ["--dataset", "train=%s" % path, "--listen", self.endpoint, *more]
 
     def test_too_little_address_space_is_named(self):
-        """Whatever is short of it first, threads or memory: the limit is the cause that is told, and nothing aborts."""
+        """Whatever is short of it first, threads or memory: the limit is the cause that is told, and nothing
+        aborts."""
         def start(megabytes, workers):
             limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
-            process = subprocess.Popen([harness.TUREEN, "serve", *self.serve_arguments(self.data, "--workers", str(workers))],
-                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=limit,
-                                       env=dict(os.environ, XDG_RUNTIME_DIR=self.folder))
-            wait_until("it serves or has ended", lambda: process.poll() is not None or os.path.exists(self.endpoint[len("ipc://"):]))
+            process = subprocess.Popen([harness.TUREEN, "serve",
+                                        *self.serve_arguments(self.data, "--workers", str(workers))],
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                       preexec_fn=limit, env=dict(os.environ, XDG_RUNTIME_DIR=self.folder))
+            wait_until("it serves or has ended", lambda: process.poll() is not None
+                       or os.path.exists(self.endpoint[len("ipc://"):]))
             process.terminate()
             texts = process.communicate(timeout=harness.PATIENCE)
             if "Sanitizer" in texts[1]:
@@ -207,14 +214,16 @@ class Starts(SystemTest):
             if status == 127:           # the loader's, for the libraries
                 continue
             self.assertEqual(status, 1, text)
-            self.assertIn("the limit of address space (ulimit -v), %d MiB, is too low: raise it" % megabytes, text)
+            self.assertIn("the limit of address space (ulimit -v), %d MiB, is too low: raise it" % megabytes,
+                          text)
             self.assertNotIn("--workers", text)
             refusals += 1
         self.assertEqual(status, 0)
         self.assertGreater(refusals, 1)
         status, text = start(600, 200)
         self.assertEqual(status, 1)
-        self.assertIn("cannot start the threads that read and prepare: the limit of address space (ulimit -v), 600 MiB", text)
+        self.assertIn("cannot start the threads that read and prepare: the limit of address space (ulimit "
+                      "-v), 600 MiB", text)
 
     def test_refuses_data_that_is_none(self):
         missing, empty, hollow = (os.path.join(self.folder, name) for name in ("missing", "empty", "hollow"))
@@ -224,7 +233,8 @@ class Starts(SystemTest):
         self.refused(*self.serve_arguments(missing), contains=["'train'", "no folder", missing])
         self.refused(*self.serve_arguments(empty), contains=["'train'", "no class folders", empty])
         self.refused(*self.serve_arguments(hollow), contains=["'class_9'", "no image", "remove the folder"])
-        self.refused(*self.serve_arguments(os.path.join(self.data, "class_0", "00000.jpg")), contains=["'train'"])
+        self.refused(*self.serve_arguments(os.path.join(self.data, "class_0", "00000.jpg")),
+                     contains=["'train'"])
 
     def test_refuses_a_cache_too_small_with_the_figure(self):
         least = 3 * harness.VERSION_BYTES
@@ -237,15 +247,18 @@ class Starts(SystemTest):
     def test_refuses_endpoints_that_cannot_be(self):
         data = ["--dataset", "train=%s" % self.data]
         for endpoint, words in (("ipc:///tmp/" + "x" * 110, ["bytes", "102", "shorter"]),
-                                ("ipc://%s/none/s.sock" % self.folder, ["no folder"]), ("ipc://s.sock", ["absolute"]),
-                                ("udp://127.0.0.1:5", ["ipc://", "tcp://"]), ("tcp://127.0.0.1", ["HOST:PORT"]),
+                                ("ipc://%s/none/s.sock" % self.folder, ["no folder"]),
+                                ("ipc://s.sock", ["absolute"]),
+                                ("udp://127.0.0.1:5", ["ipc://", "tcp://"]),
+                                ("tcp://127.0.0.1", ["HOST:PORT"]),
                                 ("tcp://127.0.0.1:0", ["port"]), ("tcp://127.0.0.1:70000", ["port"])):
             with self.subTest(endpoint):
                 self.refused(*data, "--listen", endpoint, contains=words)
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             taken.listen()
-            self.refused(*data, "--listen", "tcp://127.0.0.1:%d" % taken.getsockname()[1], "--open", contains=["cannot listen"])
+            self.refused(*data, "--listen", "tcp://127.0.0.1:%d" % taken.getsockname()[1], "--open",
+                         contains=["cannot listen"])
 
     def test_refuses_to_listen_where_it_could_not_guard(self):
         data = ["--dataset", "train=%s" % self.data]
@@ -255,7 +268,8 @@ class Starts(SystemTest):
                                  (["--listen", "tcp://0.0.0.0:5555", "--open"], ["--keys", "127.0.0.1"]),
                                  (["--listen", self.endpoint, "--keys", keys], ["tcp", "--keys"]),
                                  (["--listen", self.endpoint, "--tenant", "a=65534"], ["--group"]),
-                                 (["--listen", "tcp://127.0.0.1:5555", "--keys", keys, "--tenant", "a=65534"], ["a user", "NAME=-"])):
+                                 (["--listen", "tcp://127.0.0.1:5555", "--keys", keys, "--tenant", "a=65534"],
+                                  ["a user", "NAME=-"])):
             with self.subTest(arguments):
                 self.refused(*data, *arguments, contains=words)
                 self.assertFalse(os.path.exists(keys))
@@ -264,8 +278,8 @@ class Starts(SystemTest):
         """However few: it serves, or says what it lacks; ZeroMQ, which would abort, is not asked."""
         outcomes = set()
         for most in range(8, 72, 4):
-            server = Server({"train": self.data}, wrapper=["prlimit", "--nofile=%d:%d" % (most, most)], expect_clean=False,
-                            folder=self.folder)
+            server = Server({"train": self.data}, wrapper=["prlimit", "--nofile=%d:%d" % (most, most)],
+                            expect_clean=False, folder=self.folder)
             with self.subTest(descriptors=most):
                 try:
                     with server:
@@ -281,10 +295,12 @@ class Starts(SystemTest):
 
     def test_unknown_options_are_status_2(self):
         data = ["--dataset", "train=%s" % self.data]
-        for arguments, words in ((["--cach", "3M"], ["--cach", "--cache"]), (["--colour"], ["--colour", "--help"]),
+        for arguments, words in ((["--cach", "3M"], ["--cach", "--cache"]),
+                                 (["--colour"], ["--colour", "--help"]),
                                  (["extra"], ["extra"]), (["--workers", "0"], ["workers", "1 to 1024"]),
                                  (["--workers", "many"], ["workers"]), (["--cache", "lots"], ["cache"]),
-                                 (["--policy", "best"], ["policy", "dsa"]), (["--dataset", "train"], ["NAME=PATH"]),
+                                 (["--policy", "best"], ["policy", "dsa"]),
+                                 (["--dataset", "train"], ["NAME=PATH"]),
                                  (["--dataset", "train=%s" % self.data], ["train", "two"]),
                                  (["--config", self.folder + "/none"], ["none"])):
             with self.subTest(arguments):
@@ -296,7 +312,8 @@ class Starts(SystemTest):
             with self.subTest(tcp=tcp), self.serve(tcp=tcp) as server:
                 reader = server.read(batch=8, epochs=20, rate=300)
                 wait_until("it reads", lambda: reader.delivered() > 0)
-                result = harness.run("serve", "--dataset", "other=%s" % self.data, "--listen", server.endpoint,
+                result = harness.run("serve", "--dataset", "other=%s" % self.data, "--listen",
+                                     server.endpoint,
                                      *["--open"] * tcp, environment=server.environment)
                 self.assertEqual(result.returncode, 3)
                 self.assertRegex(result.stderr, r"live server.*\b%d\b" % server.pid)
@@ -346,9 +363,10 @@ class Starts(SystemTest):
     def test_config_file(self):
         path = os.path.join(self.folder, "server.zpl")
         with open(path, "w") as file:
-            file.write("#   a comment\ncache = 3M\nworkers = 1\nlisten = %s\npolicy = dsa\ndataset\n    train = %s\n"
-                       "    val = \"%s\"\n" % (self.endpoint, self.data, self.data))
-        server = Server({}, listen="", cache=None, workers=None, arguments=["--config", path], folder=self.folder)
+            file.write("#   a comment\ncache = 3M\nworkers = 1\nlisten = %s\npolicy = dsa\ndataset\n    "
+                       "train = %s\n    val = \"%s\"\n" % (self.endpoint, self.data, self.data))
+        server = Server({}, listen="", cache=None, workers=None, arguments=["--config", path],
+                        folder=self.folder)
         server.endpoint = ""
         with server:
             server.endpoint = self.endpoint
@@ -392,7 +410,8 @@ class Starts(SystemTest):
 
     def test_says_what_it_found(self):
         with self.serve() as server:
-            self.assertRegex(server.log(), r"data set 'train': 60 samples in 5 classes, [0-9.]+ KiB, in " + self.data)
+            self.assertRegex(server.log(), r"data set 'train': 60 samples in 5 classes, [0-9.]+ KiB, in "
+                             + self.data)
             status = server.status()
             self.assertEqual(status["datasets"][0]["samples"], 60)
             self.assertEqual(status["datasets"][0]["classes"], 5)

@@ -22,7 +22,8 @@ INDEX = "index.tureen"
 
 
 def pack(*arguments, **options):
-    return subprocess.run([harness.TUREEN, "pack", *map(str, arguments)], capture_output=True, text=True, **options)
+    return subprocess.run([harness.TUREEN, "pack", *map(str, arguments)], capture_output=True, text=True,
+                          **options)
 
 
 class Pack(unittest.TestCase):
@@ -39,7 +40,8 @@ class Pack(unittest.TestCase):
             folder = os.path.join(cls.data, "c%d" % (number // 100))
             os.makedirs(folder, exist_ok=True)
             with open(os.path.join(folder, "%05d.jpg" % number), "wb") as file:
-                cls.bytes += file.write(random.randbytes(random.randrange(random.choice((10, 40000, 40000, 200000)))))
+                cls.bytes += file.write(random.randbytes(random.randrange(random.choice((10, 40000, 40000,
+                    200000)))))
 
     def setUp(self):
         self.count = 0
@@ -114,7 +116,8 @@ class Pack(unittest.TestCase):
         random = harness.seeded(self.id())
         for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
             for _ in range(50):
-                if self.interrupt(number, random, ["--memory", "1M", self.data, self.target()], 0.2) == status:
+                if self.interrupt(number, random, ["--memory", "1M", self.data, self.target()],
+                                  0.2) == status:
                     break
             else:
                 self.fail("never stopped by signal %d" % number)
@@ -140,7 +143,8 @@ class Pack(unittest.TestCase):
     #   ---- memory
 
     def peak_kib(self, *arguments):
-        """Of its memory.  Looked at while it runs: what the system counts for it at its end has Python's own in it."""
+        """Of its memory.  Looked at while it runs: what the system counts for it at its end has Python's own
+        in it."""
         process = subprocess.Popen([harness.TUREEN, "pack", *map(str, arguments)], stdout=subprocess.DEVNULL)
         sanitized, peak = False, 0
         while process.poll() is None:
@@ -194,12 +198,14 @@ class Pack(unittest.TestCase):
             self.assertTrue(json.loads(done.stdout)["folder"].endswith("\ufffd"))
 
     def frames_on_a_terminal(self):
-        """What a terminal of 80 columns is shown of the two passes; nothing where the disk was faster than we."""
+        """What a terminal of 80 columns is shown of the two passes; nothing where the disk was faster than
+        we."""
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         target = self.target()
-        process = subprocess.Popen([harness.TUREEN, "pack", "--memory", "1M", self.data, target], stderr=theirs,
-                                   stdout=subprocess.DEVNULL, env={**os.environ, "TERM": "xterm"})
+        process = subprocess.Popen([harness.TUREEN, "pack", "--memory", "1M", self.data, target],
+                                   stderr=theirs, stdout=subprocess.DEVNULL,
+                                   env={**os.environ, "TERM": "xterm"})
         os.close(theirs)
         while not os.path.exists(os.path.join(target, "packing", "journal")) and process.poll() is None:
             time.sleep(0.001)

@@ -1,4 +1,5 @@
-"""Serving what `tureen pack` made: memory for compressed samples that is a fraction of the data, and jobs of all kinds."""
+"""Serving what `tureen pack` made: memory for compressed samples that is a fraction of the data, and jobs of
+all kinds."""
 import json
 import os
 import re
@@ -36,7 +37,8 @@ def take(server, dataset, id_frames=(), **keys):
                 break
             continue
         assert isinstance(event, plain_client.Batch), event
-        taken.append((event.epoch, event.ids, {name: zlib.crc32(part) for name, part in event.fields.items()}))
+        taken.append((event.epoch, event.ids, {name: zlib.crc32(part) for name,
+                                               part in event.fields.items()}))
         event.fields.clear()
         job.done_with(event)
     job.leave()
@@ -56,7 +58,8 @@ class PackTest(unittest.TestCase):
         cls.root = tempfile.mkdtemp(prefix="tu-packs-", dir="/tmp")
         cls.addClassCleanup(shutil.rmtree, cls.root, ignore_errors=True)
         cls.data, cls.packed = os.path.join(cls.root, "data"), os.path.join(cls.root, "pack")
-        cls.labels = harness.make_folder(cls.data, cls.SAMPLES, seed=harness.SEED, sizes=((180, 260), (180, 240)))
+        cls.labels = harness.make_folder(cls.data, cls.SAMPLES, seed=harness.SEED,
+                                         sizes=((180, 260), (180, 240)))
         cls.names = sorted(os.path.join(folder, name) for folder in os.listdir(cls.data)
                            for name in os.listdir(os.path.join(cls.data, folder)))
         pack(cls.data, cls.packed)
@@ -107,14 +110,16 @@ class Jobs(PackTest):
         with self.serve("--tier", "train=" + tier, raw=raw) as server:
             random = harness.seeded(self.id())
             whole = [server.read(batch=16, epochs=3), server.read(batch=16, epochs=3),
-                     server.read(batch=16, epochs=3, order="private"), server.read(batch=20, epochs=3, rate=900),
-                     server.read(batch=16, epochs=3, seed=11), server.read(batch=16, epochs=3, recipe="eval")]
+                     server.read(batch=16, epochs=3, order="private"),
+                     server.read(batch=20, epochs=3, rate=900), server.read(batch=16, epochs=3, seed=11),
+                     server.read(batch=16, epochs=3, recipe="eval")]
             part = server.read(batch=16, epochs=4, subset="100:250,300:310")
             dropping = server.read("--drop-last", batch=48, epochs=3)
-            listed = server.plain(join={"dataset": "train", "batch_size": 4, "epochs": 3, "order": "list"}, list=given,
-                                  labels=self.labels)
+            listed = server.plain(join={"dataset": "train", "batch_size": 4, "epochs": 3, "order": "list"},
+                                  list=given, labels=self.labels)
             killed = [server.read(batch=16, epochs=0), server.read(batch=16, epochs=0, order="private")]
-            wait_until("the killed run", lambda: min(job.delivered() for job in killed) > random.randrange(50, 500))
+            wait_until("the killed run", lambda: min(job.delivered() for job in killed) > random.randrange(50,
+                500))
             whole.append(server.read(batch=16, epochs=2))               # joins in mid-epoch
             for job in killed:
                 job.signal(signal.SIGKILL)
@@ -127,7 +132,8 @@ class Jobs(PackTest):
             self.audit(*[job.ids for job in whole if job is not whole[4]])
             wait_until("no job is left", lambda: not server.status()["jobs"])
             status = server.status()
-            self.assertEqual((status["raw_bytes"], status["bad_samples"]), (0, 0))      # nobody holds anything
+            #  Nobody holds anything
+            self.assertEqual((status["raw_bytes"], status["bad_samples"]), (0, 0))
 
     def test_all_kinds_over_stream(self):
         self.all_kinds("stream", self.raw)
@@ -140,11 +146,13 @@ class Jobs(PackTest):
             with open(os.path.join(data, "class", "%03d.bin" % number), "wb") as file:
                 file.write(bytes([number % 251]) * 20000)
         pack("--extensions", ".bin", data, packed)
-        with self.serve("--tier", "train=redox", "--policy", "dsa", folder=packed, raw=5000000, cache="1M") as server:
-            job = server.read("--pipeline", '[{"op": "decode", "as": "bytes", "length": 20000}]', batch=16, epochs=40)
+        with self.serve("--tier", "train=redox", "--policy", "dsa", folder=packed, raw=5000000,
+                        cache="1M") as server:
+            job = server.read("--pipeline", '[{"op": "decode", "as": "bytes", "length": 20000}]', batch=16,
+                              epochs=40)
             self.assert_epochs(job.finish(), 40)
-            self.assertIn("data set 'train': tier redox is for comparison with the paper; train with tier stream. With only 7 chunks",
-                          server.log())
+            self.assertIn("data set 'train': tier redox is for comparison with the paper; train with tier "
+                          "stream. With only 7 chunks", server.log())
             audits = [json.loads(harness.run("audit", "--json", *groups, job.ids).stdout)
                          for groups in ((), ("--groups", packed))]
         self.assertEqual([fault for fault in audits[1]["faults"] if fault["kind"] == "group"], [])
@@ -170,7 +178,8 @@ class Jobs(PackTest):
             self.assertEqual(result["wrong_labels"], 0)
 
     def test_batches_are_those_of_the_folder(self):
-        """Byte for byte, with masks: from a pack, and from the folder that it was made of, served side by side."""
+        """Byte for byte, with masks: from a pack, and from the folder that it was made of, served side by
+        side."""
         masks = os.path.join(self.root, "masks")
         generator = np.random.default_rng(harness.SEED)
         for name in self.names:
@@ -185,8 +194,10 @@ class Jobs(PackTest):
         crop = [{"op": "random_resized_crop", "size": [32, 32], "scale": [0.3, 1], "ratio": [0.75, 1.3333]}]
         #  A list's shared stage is drawn from the server's seed, so there is no chance in it.
         fixed = [{"op": "decode", "fields": ["image", "mask"]}, {"op": "resize", "size": 40},
-                 {"op": "center_crop", "size": 32}, {"share": True}, {"op": "flip", "p": 0.5}, {"op": "cast", "dtype": "float32"}]
-        both = [{"op": "decode", "fields": ["image", "mask"]}, *crop, {"share": True}, {"op": "flip", "p": 0.5}]
+                 {"op": "center_crop", "size": 32}, {"share": True}, {"op": "flip", "p": 0.5},
+                 {"op": "cast", "dtype": "float32"}]
+        both = [{"op": "decode", "fields": ["image", "mask"]}, *crop, {"share": True},
+                {"op": "flip", "p": 0.5}]
         given = plain_client.ids_list([5, 5, 399, 1, 0, 77, 5] + list(range(380, 400)))
         kinds = [({"order": "seeded", "seed": "77", "pipeline": both}, ()),
                  ({"order": "seeded", "seed": "78", "frames": ["subset"], "drop_last": True},
@@ -213,14 +224,16 @@ class Figures(PackTest):
             pack = self.finish(server, batch=16, epochs=3)
             self.assertEqual((pack["policy"], pack["piece_samples"], pack["volumes"]), ("stream", 8, 1))
             self.assertEqual(pack["bytes_handed"], 3 * self.bytes)
-            #  Whole blocks at both ends of a piece, and a few samples between others that are in memory still.
+            #  Whole blocks at both ends of a piece, and a few samples between others that are in memory
+            #  still.
             self.assertLess(pack["bytes_read"], 1.06 * pack["bytes_handed"])
             self.assertAlmostEqual(pack["read_amplification"], pack["bytes_read"] / pack["bytes_handed"], 6)
             self.assertLess(pack["misses"], 20)
             text = server.status_text()
             self.assertIn("  a pack, stream in pieces of 8\n", text)
             self.assertRegex(text, r"%.1f MB handed to workers \(1\.0\d\d\)" % (pack["bytes_handed"] / 1e6))
-            self.assertRegex(text, r"device \d+:\d+ \(train\) read by (io_uring|preadv).*, \d+ at once; measured: \d+ us, \d+ MB/s ")
+            self.assertRegex(text, r"device \d+:\d+ \(train\) read by (io_uring|preadv).*, \d+ at once; "
+                             r"measured: \d+ us, \d+ MB/s ")
 
     def test_single_reads_are_counted(self):
         with self.serve() as server:
@@ -250,7 +263,8 @@ class Figures(PackTest):
 
 
     def test_pieces_follow_when_memory_is_divided_anew(self):
-        """A pack's pool shrinks as private jobs come, and grows as they go: pieces are at most a 32nd of it all the while."""
+        """A pack's pool shrinks as private jobs come, and grows as they go: pieces are at most a 32nd of it
+        all the while."""
         def check(tier):
             pool = tier["resident_bytes_max"] * self.SAMPLES / self.bytes
             self.assertLessEqual(tier["piece_samples"], max(1, pool / 32), tier)
@@ -310,7 +324,8 @@ class Tiny(PackTest):
     def test_tiny_samples_in_little_memory(self):
         for raw in ("2K", "64K", "8M"):
             with self.serve("--piece", "train=64", raw=raw) as server:
-                jobs = [server.read(batch=64, epochs=2, pipeline='[{"op":"center_crop","size":2}]', order=order)
+                jobs = [server.read(batch=64, epochs=2, pipeline='[{"op":"center_crop","size":2}]',
+                                    order=order)
                         for order in ("shared", "private")]
                 for job in jobs:
                     self.assert_epochs(job.finish(), 2)
@@ -368,7 +383,8 @@ class Memory(PackTest):
             peak = harness.process_number(server.pid, "VmHWM") << 10
             rings = 3 * 4 * 32 * 32 * 32 * 3
             slack = 8 << 20                     # decoders, threads' stacks, messages
-            print("memory: %.1f MB at start, %.1f at most; %.1f of data" % (before / 1e6, peak / 1e6, self.bytes / 1e6))
+            print("memory: %.1f MB at start, %.1f at most; %.1f of data"
+                  % (before / 1e6, peak / 1e6, self.bytes / 1e6))
             self.assertLess(peak - before, self.CACHE + self.RAW + rings + slack)
 
     def test_under_a_limit_of_the_system(self):
@@ -419,15 +435,19 @@ class Damage(PackTest):
         bad = [3, 200, 399]
         rest = [number for number in range(self.SAMPLES) if number not in bad]
         with self.serve(folder=folder) as server:
-            self.flip(folder, places[3][0], places[200][0] + places[200][1] // 2, places[399][0] + places[399][1] - 1)
+            self.flip(folder, places[3][0], places[200][0] + places[200][1] // 2,
+                      places[399][0] + places[399][1] - 1)
             jobs = [server.read(batch=16, epochs=3), server.read(batch=16, epochs=3, order="private"),
-                    server.plain(join={"dataset": "train", "batch_size": 16, "epochs": 3}, labels=self.labels),
+                    server.plain(join={"dataset": "train", "batch_size": 16, "epochs": 3},
+                                 labels=self.labels),
                     server.read(batch=16, epochs=3, seed=3)]
             for job in jobs:
                 self.assert_epochs(job.finish(), 3, rest)
             for number, reason in self.assert_bad(server, bad).items():
-                self.assertIn("its bytes in the pack are damaged (volume 0, chunk %d)" % self.chunk_of(number), reason)
-            self.assertRegex(server.status_text(), r"unreadable: id 200, .*00200\.jpg: its bytes in the pack are damaged")
+                self.assertIn("its bytes in the pack are damaged (volume 0, chunk %d)"
+                              % self.chunk_of(number), reason)
+            self.assertRegex(server.status_text(), r"unreadable: id 200, .*00200\.jpg: its bytes in the pack "
+                             r"are damaged")
 
     def test_bytes_that_change_end_jobs_where_that_is_asked(self):
         folder, places = self.copy_of_pack(), self.places()
@@ -435,8 +455,8 @@ class Damage(PackTest):
             self.flip(folder, places[200][0] + 5)
             job = server.read(batch=16, epochs=3)
             self.assertEqual(job.wait(), 1)
-            self.assertIn("00200.jpg: its bytes in the pack are damaged (volume 0, chunk %d)" % self.chunk_of(200),
-                          job.texts()[1])
+            self.assertIn("00200.jpg: its bytes in the pack are damaged (volume 0, chunk %d)"
+                          % self.chunk_of(200), job.texts()[1])
             wait_until("the job is gone", lambda: not server.status()["jobs"])
             self.assert_epochs(server.read(batch=16, epochs=1, subset="201:400").finish(), 1, range(201, 400))
 
@@ -446,7 +466,8 @@ class Damage(PackTest):
         rest = [number for number, (at, size) in enumerate(places) if at + size <= cut]
         crop = '[{"op":"resize","size":40},{"op":"center_crop","size":32}]'
         keys = {"batch_size": 1, "epochs": 1, "pipeline": json.loads(crop)}
-        with Server({"train": folder, "folder": self.data}, cache="16M", arguments=("--raw", str(self.raw))) as server:
+        with Server({"train": folder, "folder": self.data}, cache="16M",
+                    arguments=("--raw", str(self.raw))) as server:
             os.truncate(os.path.join(folder, VOLUME), cut)
             jobs = [server.read(batch=16, epochs=2), server.read(batch=16, epochs=2, order="private")]
             pixels = {ids[0]: fields for _, ids, fields in take(server, "train", **keys)[1]}
@@ -493,7 +514,8 @@ class Refusals(PackTest):
                 jobs = [server.read(batch=16, epochs=2), server.read(batch=16, epochs=2)]
                 for job in jobs:
                     self.assert_epochs(job.finish(), 2)
-            self.assertIn("too few", self.refused("--raw", str(int(found.group(1)) - 16), "--tier", "train=" + tier))
+            self.assertIn("too few", self.refused("--raw", str(int(found.group(1)) - 16), "--tier",
+                                                  "train=" + tier))
 
     def test_reads_over_ends_of_chunks_have_room_with_little_memory(self):
         """Chunks of 64 samples of 65 bytes take two blocks, nearly half of them padding."""
@@ -509,7 +531,8 @@ class Refusals(PackTest):
                 self.assert_epochs(server.read(*operations, *arguments, batch=16, epochs=2).finish(), 2)
 
     def test_empty_files_are_bad_samples_and_no_more(self):
-        """In a pack of which most files are empty, so that whole pieces are; and in one that has nothing else."""
+        """In a pack of which most files are empty, so that whole pieces are; and in one that has nothing
+        else."""
         for name, full in (("some", 40), ("none", 0)):
             data, packed = os.path.join(self.root, name, "data"), os.path.join(self.root, name, "pack")
             os.makedirs(os.path.join(data, "class"))
@@ -518,7 +541,8 @@ class Refusals(PackTest):
                     file.write(b"12345" if number < full else b"")
             pack("--extensions", ".bin", data, packed)
             with self.serve(folder=packed) as server:
-                job = server.read("--pipeline", '[{"op": "decode", "as": "bytes", "length": 5}]', batch=16, epochs=1)
+                job = server.read("--pipeline", '[{"op": "decode", "as": "bytes", "length": 5}]', batch=16,
+                                  epochs=1)
                 if full:
                     self.assert_epochs(job.finish(), 1, range(full))
                 else:
@@ -560,12 +584,14 @@ class Refusals(PackTest):
         for _ in range(50):
             folder = os.path.join(self.root, "unfinished")
             shutil.rmtree(folder, ignore_errors=True)
-            process = subprocess.Popen([harness.TUREEN, "pack", "--quiet", "--memory", "1M", self.data, folder],
+            process = subprocess.Popen([harness.TUREEN, "pack", "--quiet", "--memory", "1M", self.data,
+                                        folder],
                                        stderr=subprocess.DEVNULL)
             time.sleep(random.uniform(0, 0.1))
             process.kill()
             process.wait()
-            if os.path.isdir(folder) and os.listdir(folder) and not os.path.exists(os.path.join(folder, INDEX)):
+            if os.path.isdir(folder) and os.listdir(folder) and not os.path.exists(os.path.join(folder,
+                    INDEX)):
                 break
         else:
             self.skipTest("it was never caught in the middle")
@@ -574,14 +600,16 @@ class Refusals(PackTest):
         self.assertIn("--resume", said)
 
     def test_private_jobs_beyond_the_memory_are_refused(self):
-        #  A group needs a whole piece: what the cost model chooses for the first ones would decide how many there can be.
+        #  A group needs a whole piece: what the cost model chooses for the first ones would decide how many
+        #  there can be.
         raw = 12 * self.largest
         with self.serve("--piece", "train=1", raw=raw) as server:
             jobs, said = [server.read(batch=8, epochs=0)], None
             while not said:
                 self.assertLess(len(jobs), 50)
                 job = server.read(batch=8, epochs=0, order="private")
-                wait_until("it runs or is refused", lambda: job.delivered() > 0 or job.process.poll() is not None)
+                wait_until("it runs or is refused", lambda: job.delivered() > 0
+                           or job.process.poll() is not None)
                 if job.process.poll() is None:
                     jobs.append(job)
                 else:
@@ -592,9 +620,11 @@ class Refusals(PackTest):
             self.assertGreater(int(found.group(2)), raw)
             self.assertGreater(len(jobs), 2)
             before = [job.delivered() for job in jobs]
-            wait_until("the others go on", lambda: all(job.delivered() > had + 100 for job, had in zip(jobs, before)))
+            wait_until("the others go on", lambda: all(job.delivered() > had + 100 for job,
+                                                       had in zip(jobs, before)))
         with self.serve("--piece", "train=1", raw=found.group(2)) as server:
-            more = [server.read(batch=8, epochs=1, order="private" if index else "shared") for index in range(len(jobs) + 1)]
+            more = [server.read(batch=8, epochs=1, order="private" if index else "shared")
+                    for index in range(len(jobs) + 1)]
             for job in more:
                 self.assert_epochs(job.finish(), 1)
 
@@ -637,7 +667,8 @@ class WithoutRing(PackTest):
                 file.write(b"\0")
             self.assert_epochs(server.read(batch=16, epochs=1).finish(), 1,
                                [number for number in range(self.SAMPLES) if number != 9])
-        with Server({"train": self.data}, cache="16M", wrapper=wrapper) as server:      # files of a folder, too
+        #  Files of a folder, too
+        with Server({"train": self.data}, cache="16M", wrapper=wrapper) as server:
             self.assertIn("files are read by " + mode, server.log())
             self.assert_epochs(server.read(batch=16, epochs=1).finish(), 1)
 

@@ -1,5 +1,6 @@
-"""Storage that fails and comes back under a real server: no sample is lost, jobs wait and are told why, other data go on.  What
-lasts is given up after the patience that was set: one file costs that sample, a whole disk ends its jobs and marks nothing."""
+"""Storage that fails and comes back under a real server: no sample is lost, jobs wait and are told why, other
+data go on.  What lasts is given up after the patience that was set: one file costs that sample, a whole disk
+ends its jobs and marks nothing."""
 import errno
 import os
 import shutil
@@ -13,7 +14,8 @@ from test_system_storage import LIBRARY, StorageTest
 @unittest.skipUnless(os.path.exists(LIBRARY), "there is no faulty_disk.so in this build")
 class Passing(StorageTest):
     """Of each fault the kind of call, the error, and the seconds that it lasts."""
-    FAULTS = (("read", errno.EIO, .05), ("read", errno.EIO, 1), ("read", errno.ETIMEDOUT, 3), ("read", errno.ESTALE, .2),
+    FAULTS = (("read", errno.EIO, .05), ("read", errno.EIO, 1), ("read", errno.ETIMEDOUT, 3),
+              ("read", errno.ESTALE, .2),
               ("open", errno.ESTALE, 1), ("open", errno.EACCES, .5), ("open", errno.EIO, .05))
 
     def outlive(self, server, faults, text):
@@ -40,9 +42,11 @@ class Passing(StorageTest):
             self.outlive(server, [fault for fault in self.FAULTS if fault[0] == "read"], "volume-")
 
     def test_descriptors_that_went_stale(self):
-        """What is open fails for good; opened anew by its path it is whole (a file system that was mounted again)."""
+        """What is open fails for good; opened anew by its path it is whole (a file system that was mounted
+        again)."""
         for folder in (None, self.pack()):
-            with self.subTest(folder=folder), self.serve_faulty(folder=folder, arguments=["--raw", "256K"]) as server:
+            with self.subTest(folder=folder), self.serve_faulty(folder=folder,
+                                                                arguments=["--raw", "256K"]) as server:
                 reader = self.read(server, epochs=2, rate=800)
                 wait_until("batches", lambda: reader.delivered() > 0, 20)
                 self.rule("stale 1 " + (folder or self.copy))
@@ -53,7 +57,8 @@ class Passing(StorageTest):
 @unittest.skipUnless(os.path.exists(LIBRARY), "there is no faulty_disk.so in this build")
 class Lasting(StorageTest):
     def test_others_go_on_while_a_disk_is_away(self):
-        """The data set stands still, and says so to status, to the log and to its job; another one does not notice."""
+        """The data set stands still, and says so to status, to the log and to its job; another one does not
+        notice."""
         other = os.path.join(self.folder, "other")
         shutil.copytree(self.data, other)
         for packed in (False, True):
@@ -74,7 +79,8 @@ class Lasting(StorageTest):
                 self.assertTrue(status["datasets"][0]["trouble"]["still"])
                 self.assertEqual([job["waiting_on"] for job in status["jobs"]], ["storage"] * 2)
                 self.assertIn("stands still", server.status_text())
-                self.assertEqual(server.log().count("stands still"), 3)      # the data set, and what its jobs were told
+                #  The data set, and what its jobs were told
+                self.assertEqual(server.log().count("stands still"), 3)
                 self.rule()
                 for job in (reader, loader):
                     self.assert_epochs(job.finish(), 1)
@@ -97,7 +103,8 @@ class Lasting(StorageTest):
             self.assertIn("Input/output error", self.bad(server)[17])
 
     def test_patience_runs_out(self):
-        """A whole disk that stays away ends its jobs, by a reason that names cause and remedy, and marks no sample."""
+        """A whole disk that stays away ends its jobs, by a reason that names cause and remedy, and marks no
+        sample."""
         for packed in (False, True):
             folder = self.pack() if packed else self.copy
             with self.subTest(packed=packed), self.serve_faulty(

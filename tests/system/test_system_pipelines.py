@@ -1,5 +1,5 @@
-"""Pipelines end to end: fields and views, labels of a file, private stages on one shared stage, other formats than JPEG,
-pipelines that do not suit the data, and data sets on which a bad sample is fatal."""
+"""Pipelines end to end: fields and views, labels of a file, private stages on one shared stage, other formats
+than JPEG, pipelines that do not suit the data, and data sets on which a bad sample is fatal."""
 import json
 import os
 import re
@@ -18,7 +18,8 @@ from harness import Server, SystemTest
 
 FORMATS = re.search(r"This build reads (.*)\.", harness.run("serve", "--help").stdout).group(1)
 
-#   Runs in a process of its own, as a training job would: {NAME_EPOCH: array} into an .npz file, with the ids as "ids".
+#   Runs in a process of its own, as a training job would: writes {NAME_EPOCH: array} into an .npz file, with
+#   the ids as "ids".
 TAKE = """
 import sys, json
 import numpy as np
@@ -90,15 +91,16 @@ class PipelineTest(SystemTest):
 
     def need(self, name):
         if name not in FORMATS:
-            print("=" * 78 + "\nSKIPPED: this build reads %s, not %s\n" % (FORMATS, name) + "=" * 78, flush=True)
+            print("=" * 78 + "\nSKIPPED: this build reads %s, not %s\n" % (FORMATS, name) + "=" * 78,
+                  flush=True)
             self.skipTest("no " + name)
 
     def take(self, server, **request):
         path = self.path("taken.npz")
         request.setdefault("endpoint", server.endpoint)
         environment = dict(server.environment, PYTHONPATH=os.path.join(harness.SOURCE, "clients", "python"))
-        subprocess.run(["/usr/bin/python3", "-B", "-c", TAKE, json.dumps(request), path], env=environment, check=True,
-                       timeout=4 * harness.PATIENCE)
+        subprocess.run(["/usr/bin/python3", "-B", "-c", TAKE, json.dumps(request), path], env=environment,
+                       check=True, timeout=4 * harness.PATIENCE)
         with np.load(path) as file:
             return dict(file)
 
@@ -136,24 +138,28 @@ class Fields(PipelineTest):
         lines = ["path\tscore\tbox\tcaption\tkind"]
         for number in range(24):
             blocks = generator.integers(0, 6, (4, 4), dtype=np.uint8)
-            mask = np.kron(blocks, np.ones((24, 24), np.uint8))[:int(generator.integers(70, 96)), :int(generator.integers(70, 96))]
+            mask = np.kron(blocks, np.ones((24, 24), np.uint8))[:int(generator.integers(70, 96)),
+                                                                :int(generator.integers(70, 96))]
             name = "part_%d/%02d" % (number % 2, number)
             Image.fromarray(palette(mask)).save(self.path("data", name + ".png"))
             Image.fromarray(mask).save(self.path("masks", name + (".PNG" if number % 3 else ".png")))
             self.masks.append(mask)
             box = [float(value) for value in generator.integers(0, 100, 3) / 4]
             self.rows.append((number / 8, box, self.CAPTIONS[number % 3], number * 10 ** 12))
-            lines.append("%s.png\t%r\t%s\t%s\t%d" % (name, number / 8, ",".join(map(repr, box)), self.CAPTIONS[number % 3],
+            lines.append("%s.png\t%r\t%s\t%s\t%d" % (name, number / 8, ",".join(map(repr, box)),
+                                                     self.CAPTIONS[number % 3],
                                                     number * 10 ** 12))
         with open(self.path("data", "labels.tsv"), "w", encoding="utf-8") as file:
             file.write("\n".join(lines) + "\n")
 
     def serve_fields(self):
-        return Server({"train": self.path("data")}, arguments=("--field", "train.mask=mask:" + self.path("masks")))
+        return Server({"train": self.path("data")}, arguments=("--field",
+                                                               "train.mask=mask:" + self.path("masks")))
 
     def test_masks_follow_their_images_in_every_view(self):
         pipeline = [{"op": "decode", "fields": ["image", "mask"]}, {"op": "views", "count": 2},
-                    {"op": "random_resized_crop", "size": 48, "scale": [0.3, 1]}, {"share": True}, {"op": "flip"},
+                    {"op": "random_resized_crop", "size": 48, "scale": [0.3, 1]}, {"share": True},
+                    {"op": "flip"},
                     {"op": "vertical_flip"}]
         with self.serve_fields() as server:
             got = self.take(server, dataset="train", batch_size=7, epochs=2, pipeline=pipeline)
@@ -171,14 +177,16 @@ class Fields(PipelineTest):
                 self.assertEqual((images.shape, images.dtype), ((24, 48, 48, 3), np.uint8))
                 self.assertEqual((masks.shape, masks.dtype), ((24, 48, 48), np.uint8))
                 for number, image, mask in zip(ids, images, masks):
-                    self.assertLessEqual(set(np.unique(mask)), set(np.unique(self.masks[number])), "sample %d" % number)
+                    self.assertLessEqual(set(np.unique(mask)), set(np.unique(self.masks[number])),
+                                         "sample %d" % number)
                     inside = interior(mask)
                     compared.append(inside.mean())
                     error = np.abs(image.astype(int) - palette(mask).astype(int))[inside]
                     self.assertLessEqual(error.max(initial=0), 2, "sample %d, view '%s'" % (number, view))
             differing += sum(not np.array_equal(one, other)
                              for one, other in zip(got["image_%d" % epoch], got["image_2_%d" % epoch]))
-        print("compared %.0f %% of the pixels; %d of 48 pairs of views differ" % (100 * np.mean(compared), differing), flush=True)
+        print("compared %.0f %% of the pixels; %d of 48 pairs of views differ"
+              % (100 * np.mean(compared), differing), flush=True)
         self.assertGreater(np.mean(compared), 0.2)
         self.assertGreater(differing, 40)
 
@@ -187,11 +195,13 @@ class Fields(PipelineTest):
             for transport in ("auto", "inline"):
                 got = self.take(server, dataset="train", batch_size=5, epochs=1, transport=transport,
                                 pipeline=[{"op": "resize", "size": [8, 8]}])
-                self.assertEqual([got[name + "_0"].dtype for name in ("image", "score", "box", "caption", "kind")],
+                self.assertEqual([got[name + "_0"].dtype
+                                  for name in ("image", "score", "box", "caption", "kind")],
                                  [np.uint8, np.float64, np.float64, np.uint8, np.int64])
                 for row, number in enumerate(got["ids_0"]):
                     score, box, caption, kind = self.rows[number]
-                    self.assertEqual((got["score_0"][row], list(got["box_0"][row]), got["kind_0"][row]), (score, box, kind))
+                    self.assertEqual((got["score_0"][row], list(got["box_0"][row]), got["kind_0"][row]),
+                                     (score, box, kind))
                     self.assertEqual(bytes(got["caption_0"][row]).rstrip(b"\0").decode(), caption)
                 self.assertNotIn("mask_0", got)
                 self.assertNotIn("label_0", got)
@@ -207,7 +217,8 @@ class Fields(PipelineTest):
                                    pipeline=[{"op": "views", "count": 2}, crop, {"share": True}])
             self.assertRegex(message, "two fields called 'image_2'.*rename the label")
             message = self.refused(server, "bad_request", dataset="train", batch_size=4,
-                                   pipeline=[{"op": "decode", "fields": ["image", "depth"]}, crop, {"share": True}])
+                                   pipeline=[{"op": "decode", "fields": ["image", "depth"]}, crop,
+                                             {"share": True}])
             self.assertRegex(message, "depth.*image.*mask")
 
     def test_a_bad_mask_is_named_with_its_field(self):
@@ -232,21 +243,25 @@ class Fields(PipelineTest):
             ended = ended_of(masked)
             masked.close()
             self.assertEqual(ended.reason, "unsuitable")
-            self.assertRegex(ended.message, r"^mask: part_1/03\.png: a mask must be grey .* is in colour \(sample 3 of ")
-            got = self.take(server, dataset="train", batch_size=6, epochs=1, pipeline=[{"op": "resize", "size": [8, 8]}])
+            self.assertRegex(ended.message, r"^mask: part_1/03\.png: a mask must be grey .* is in colour "
+                             r"\(sample 3 of ")
+            got = self.take(server, dataset="train", batch_size=6, epochs=1,
+                            pipeline=[{"op": "resize", "size": [8, 8]}])
             self.assertEqual(sorted(got["ids_0"]), list(range(24)))
             self.assertEqual(server.status()["bad_samples"], 0)
 
 
 class PrivateStages(PipelineTest):
-    CROP = {"op": "random_resized_crop", "size": [64, 64], "scale": [0.08, 1], "ratio": [0.75, 4 / 3], "share": True}
+    CROP = {"op": "random_resized_crop", "size": [64, 64], "scale": [0.08, 1], "ratio": [0.75, 4 / 3],
+            "share": True}
 
     def test_three_private_stages_on_one_shared_stage(self):
         bare = {key: value for key, value in self.CROP.items() if key != "share"}
         normal = {"op": "normalize", "mean": [0.5, 0.25, 0.5], "std": [0.25, 0.5, 0.125]}
         pipelines = (
             [bare, {"share": True}, {"op": "flip"}],
-            [bare, {"share": True}, normal, {"op": "cast", "dtype": "float16"}, {"op": "layout", "layout": "NCHW"}],
+            [bare, {"share": True}, normal, {"op": "cast", "dtype": "float16"},
+             {"op": "layout", "layout": "NCHW"}],
             #  Without a mark: alone it would share the flip too.
             [self.CROP, {"op": "flip", "share": True}, {"op": "random_crop", "size": [48, 40]}])
         with self.serve(cache="16M") as server:
@@ -258,7 +273,8 @@ class PrivateStages(PipelineTest):
             flipped, halves, cropped = take_together(jobs)
             status = server.status()
             operations = [operation.get("op", "share") for operation in jobs[2].joined["pipeline"]]
-            images = [[field for field in job.joined["fields"] if field["name"] == "image"][0] for job in jobs]
+            images = [[field for field in job.joined["fields"] if field["name"] == "image"][0]
+                      for job in jobs]
             for job in jobs:
                 job.leave()
                 job.close()
@@ -271,19 +287,22 @@ class PrivateStages(PipelineTest):
         mean, std = (np.array(normal[key]).reshape(3, 1, 1) for key in ("mean", "std"))
         same = 0
         for key, arrays in halves.items():
-            image = np.rint((arrays["image"].astype(float) * std + mean) * 255).astype(np.uint8).transpose(1, 2, 0)
+            image = np.rint((arrays["image"].astype(float) * std + mean) * 255).astype(np.uint8).transpose(1,
+                2, 0)
             other = flipped[key]["image"]
             windows = np.lib.stride_tricks.sliding_window_view(image, (48, 40, 3))[:, :, 0]
             found = any((windows == crop).all((2, 3, 4)).any()
                         for crop in (cropped[key]["image"], cropped[key]["image"][:, ::-1]))
             same += (np.array_equal(image, other) or np.array_equal(image[:, ::-1], other)) and found
-            self.assertEqual({self.labels[key[1]]}, {int(job[key]["label"]) for job in (flipped, halves, cropped)})
+            self.assertEqual({self.labels[key[1]]}, {int(job[key]["label"])
+                                                     for job in (flipped, halves, cropped)})
         print("%d of %d are one version in three forms" % (same, len(halves)), flush=True)
         self.assertGreater(same, 0.7 * len(halves))
 
     def test_a_seeded_job_does_not_depend_on_the_share_point(self):
         #  Joined among others it shares less, or more; its pixels are the same.
-        open_list = [{"op": "resize", "size": [40, 40], "interpolation": "nearest"}, {"op": "flip", "share": True},
+        open_list = [{"op": "resize", "size": [40, 40], "interpolation": "nearest"},
+                     {"op": "flip", "share": True},
                      {"op": "random_crop", "size": [32, 32]}]
         seen = []
         for company in (None, [{**open_list[0]}, {"share": True}]):
@@ -335,7 +354,8 @@ class Fatal(PipelineTest):
         with Server({"train": self.copy}, arguments=("--on-bad", "train=fail")) as server:
             whole, part = plain_client.Job(server.endpoint), plain_client.Job(server.endpoint)
             whole.join(dataset="train", batch_size=64)
-            part.join([plain_client.ids_ranges((8, self.SAMPLES))], dataset="train", batch_size=9, epochs=3, frames=["subset"])
+            part.join([plain_client.ids_ranges((8, self.SAMPLES))], dataset="train", batch_size=9, epochs=3,
+                      frames=["subset"])
             for job in (whole, part):
                 job.start()
             ended = ended_of(whole)
@@ -351,7 +371,8 @@ class Fatal(PipelineTest):
             self.assertRegex(result.stderr, r"00007\.jpg: .*bad_sample")
             self.assert_epochs(server.read(batch=8, epochs=1, subset="0:7").finish(), 1, range(7))
             dataset = server.status()["datasets"][0]
-            self.assertEqual((dataset["on_bad"], dataset["bad_samples"], dataset["bad"][0]["id"]), ("fail", 1, 7))
+            self.assertEqual((dataset["on_bad"], dataset["bad_samples"], dataset["bad"][0]["id"]),
+                             ("fail", 1, 7))
             self.assertRegex(server.log(), r"job 1 ended: .*00007\.jpg")
             part.leave()
             for job in (whole, part):
@@ -366,7 +387,8 @@ class Fatal(PipelineTest):
 
     def test_warnings_of_libjpeg_count_where_they_are_limited(self):
         self.spoil(lambda data: data[:len(data) // 2] + bytes(24) + data[len(data) // 2 + 24:])
-        for arguments, bad in (((), []), (("--jpeg-warnings", "train=0"), [7]), (("--jpeg-warnings", "train=1000000"), [])):
+        for arguments, bad in (((), []), (("--jpeg-warnings", "train=0"), [7]),
+                               (("--jpeg-warnings", "train=1000000"), [])):
             with Server({"train": self.copy}, arguments=arguments) as server:
                 rest = [number for number in range(self.SAMPLES) if number not in bad]
                 self.assert_epochs(server.read(batch=16, epochs=1, recipe="eval").finish(), 1, rest)
@@ -378,11 +400,15 @@ class Unsuitable(PipelineTest):
 
     #   Each with what its owner is told of the first file that comes.
     PIPELINES = (
-        ([{"op": "decode", "as": "audio"}, {"op": "excerpt", "length": 100}], r"JPEG image|built without libsndfile"),
-        ([{"op": "decode", "as": "array", "dtype": "float32", "shape": [3, 4]}], "not a .npy file: the file is a JPEG image"),
+        ([{"op": "decode", "as": "audio"}, {"op": "excerpt", "length": 100}],
+         r"JPEG image|built without libsndfile"),
+        ([{"op": "decode", "as": "array", "dtype": "float32", "shape": [3, 4]}],
+         "not a .npy file: the file is a JPEG image"),
         ([{"op": "decode", "as": "bytes", "length": 10}], r"\d+ bytes instead of 10"),
-        ([{"op": "decode", "max_pixels": 1000}, {"op": "center_crop", "size": 20}, {"share": True}], '"max_pixels", 1000'),
-        ([{"op": "random_crop", "size": 300}, {"share": True}], 'smaller than the random_crop of 300 x 300; "pad_if_needed"'))
+        ([{"op": "decode", "max_pixels": 1000}, {"op": "center_crop", "size": 20}, {"share": True}],
+         '"max_pixels", 1000'),
+        ([{"op": "random_crop", "size": 300}, {"share": True}], 'smaller than the random_crop of 300 x 300; '
+         '"pad_if_needed"'))
 
     def test_nobody_else_notices(self):
         for on_bad in ("drop", "fail"):
@@ -393,27 +419,34 @@ class Unsuitable(PipelineTest):
                 for pipeline, found in self.PIPELINES:
                     for order in ("shared", "private"):
                         job = plain_client.Job(server.endpoint)
-                        #  Inline: what the job before had under way may end this one before it takes its ring.
-                        job.join(dataset="train", batch_size=4, pipeline=pipeline, order=order, transport="inline")
+                        #  Inline: what the job before had under way may end this one before it takes its
+                        #  ring.
+                        job.join(dataset="train", batch_size=4, pipeline=pipeline, order=order,
+                                 transport="inline")
                         job.start()
                         ended = ended_of(job)
                         job.close()
                         self.assertEqual(ended.reason, "unsuitable", ended.message)
-                        self.assertRegex(ended.message, r"class_\d/\d{5}\.jpg: .*(%s).* \(sample \d+ of data set 'train' does not "
-                                         "suit the pipeline: change that, or leave the sample out by a subset\\)$" % found)
+                        self.assertRegex(ended.message, r"class_\d/\d{5}\.jpg: .*(%s).* \(sample \d+ of data "
+                                         r"set 'train' does not "
+                                         "suit the pipeline: change that, or leave the sample out by a "
+                                         "subset\\)$" % found)
                         self.assertIn(ended.message, server.log())
                 everything = list(range(self.SAMPLES))
                 epochs = beside.run(self.labels)
-                self.assertEqual({epoch: sorted(ids) for epoch, ids in epochs.items()}, dict.fromkeys(range(3), everything))
+                self.assertEqual({epoch: sorted(ids) for epoch, ids in epochs.items()},
+                                 dict.fromkeys(range(3), everything))
                 beside.leave()
                 beside.close()
                 self.assert_epochs(server.read(batch=8, epochs=1).finish(), 1, everything)
                 status = server.status()
-                self.assertEqual((status["bad_samples"], status["datasets"][0]["bad"], status["jobs"]), (0, [], []))
+                self.assertEqual((status["bad_samples"], status["datasets"][0]["bad"], status["jobs"]),
+                                 (0, [], []))
 
     def test_who_leaves_the_sample_out_goes_on(self):
         def pixels(number):
-            with Image.open(os.path.join(self.data, "class_%d" % self.labels[number], "%05d.jpg" % number)) as image:
+            with Image.open(os.path.join(self.data, "class_%d" % self.labels[number],
+                                         "%05d.jpg" % number)) as image:
                 return image.width * image.height
         sizes = [pixels(number) for number in range(self.SAMPLES)]
         largest = max(sizes)
@@ -438,7 +471,8 @@ class Unsuitable(PipelineTest):
             self.assertEqual(event.reason, "unsuitable")
             self.assertIn(int(re.search(r"\(sample (\d+) of", event.message).group(1)), large)
             epochs = part.run(self.labels)
-            self.assertEqual({epoch: sorted(ids) for epoch, ids in epochs.items()}, dict.fromkeys(range(3), rest))
+            self.assertEqual({epoch: sorted(ids) for epoch, ids in epochs.items()},
+                             dict.fromkeys(range(3), rest))
             for job in (part, whole):
                 job.close()
 
@@ -448,7 +482,8 @@ class Unsuitable(PipelineTest):
             job = server.loader(dataset="train", batch_size=8, epochs=1, pipeline=pipeline)
             self.assertNotEqual(job.wait(), 0)
             self.assertRegex(job.texts()[1], r"JobEnded: .*\d{5}\.jpg: .*max_pixels.*subset\) \(unsuitable\)")
-            result = harness.run("read", "--connect", server.endpoint, "--dataset", "train", "--pipeline", json.dumps(pipeline))
+            result = harness.run("read", "--connect", server.endpoint, "--dataset", "train", "--pipeline",
+                                 json.dumps(pipeline))
             self.assertEqual(result.returncode, 1)
             self.assertRegex(result.stderr, r"\d{5}\.jpg: .*max_pixels.*subset\) \(unsuitable\)")
 
@@ -459,14 +494,16 @@ class OtherFormats(PipelineTest):
         generator = np.random.default_rng(harness.SEED)
         expected = []
         for number in range(12):
-            image = harness.make_image(generator, int(generator.integers(40, 90)), int(generator.integers(40, 90)))
+            image = harness.make_image(generator, int(generator.integers(40, 90)),
+                                       int(generator.integers(40, 90)))
             kind = number % 4
             image = (image, image.convert("L"), image.convert("P"), image.convert("RGBA"))[kind]
             image.save(self.path("png", "kind", "%02d.png" % number))
             image = image.convert("RGB").resize((32, 24), Image.BILINEAR)
             expected.append(np.asarray(image, np.int16))
         with Server({"train": self.path("png")}) as server:
-            got = self.take(server, dataset="train", batch_size=5, epochs=1, pipeline=[{"op": "resize", "size": [24, 32]}])
+            got = self.take(server, dataset="train", batch_size=5, epochs=1,
+                            pipeline=[{"op": "resize", "size": [24, 32]}])
         self.assertEqual(sorted(got["ids_0"]), list(range(12)))
         for number, image in zip(got["ids_0"], got["image_0"]):
             self.assertLessEqual(np.abs(image - expected[number]).max(), 1, "sample %d" % number)
@@ -485,7 +522,8 @@ class OtherFormats(PipelineTest):
                 file.writeframes(sound.tobytes())
         with open(self.path("sounds", "kind_0", "readme.txt"), "w") as file:
             file.write("no sound")
-        with Server({"sounds": self.path("sounds")}, arguments=("--extensions", "sounds=.wav,.flac")) as server:
+        with Server({"sounds": self.path("sounds")}, arguments=("--extensions",
+                                                                "sounds=.wav,.flac")) as server:
             decode = {"op": "decode", "as": "audio", "dtype": "int16"}
             middle = self.take(server, dataset="sounds", batch_size=4, epochs=1,
                                pipeline=[decode, {"op": "excerpt", "length": 256, "place": "center"}])
@@ -495,7 +533,8 @@ class OtherFormats(PipelineTest):
         self.assertEqual(sorted(middle["ids_0"]), list(range(9)))
         for number, sound, label in zip(middle["ids_0"], middle["audio_0"][:, 0], middle["label_0"]):
             begin = (len(sounds[number]) - 256) // 2
-            self.assertTrue(any(np.array_equal(sound, sounds[number][at:at + 256]) for at in (begin, begin + 1)), number)
+            self.assertTrue(any(np.array_equal(sound, sounds[number][at:at + 256])
+                                for at in (begin, begin + 1)), number)
             self.assertEqual(label, number // 3)
         begins = set()
         for epoch in range(2):

@@ -28,7 +28,8 @@ class Prepare(SystemTest):
     def setUp(self):
         self.out = tempfile.mkdtemp(prefix="tu-out-", dir="/tmp")
         self.addCleanup(shutil.rmtree, self.out, ignore_errors=True)
-        self.files = [os.path.join(folder, name) for folder, _, names in sorted(os.walk(self.data)) for name in sorted(names)]
+        self.files = [os.path.join(folder, name) for folder, _,
+                      names in sorted(os.walk(self.data)) for name in sorted(names)]
 
     def written(self):
         return sorted(os.path.relpath(os.path.join(folder, name), self.out)
@@ -43,7 +44,8 @@ class Prepare(SystemTest):
         masks = os.path.join(self.out, "masks")
         os.makedirs(masks)
         os.mkfifo(os.path.join(masks, os.path.splitext(os.path.basename(self.files[0]))[0] + ".png"))
-        done = prepare("--pipeline", '[{"op":"decode","fields":["image","mask"]},{"op":"resize","size":[8,8]}]', "--field",
+        done = prepare("--pipeline",
+                       '[{"op":"decode","fields":["image","mask"]},{"op":"resize","size":[8,8]}]', "--field",
                        "mask=mask:" + masks, "--out", os.path.join(self.out, "made"), self.files[0])
         self.assertEqual(done.returncode, 1)
         self.assertIn(".png: is no regular file", done.stderr)
@@ -68,7 +70,8 @@ class Prepare(SystemTest):
                 self.assertEqual((array.dtype, array.shape), (np.float16, (3, 40, 40)))
                 self.assertTrue(np.array_equal(array, got[epoch, number]["image"]), (epoch, file))
             #  Given alone, a file is below no common folder but its own; its id is told.
-            self.good("--pipeline", text, "--seed", 77, "--epoch", epoch, "--id", 7, "--out", self.out, self.files[7])
+            self.good("--pipeline", text, "--seed", 77, "--epoch", epoch, "--id", 7, "--out", self.out,
+                      self.files[7])
             array = np.load(os.path.join(self.out, os.path.basename(self.files[7]) + ".npy"))
             self.assertTrue(np.array_equal(array, got[epoch, 7]["image"]))
 
@@ -91,19 +94,23 @@ class Prepare(SystemTest):
         pipeline = [{"op": "decode", "fields": ["image", "mask"]}, {"op": "resize", "size": [30, 20]}, SHARE,
                     {"op": "views", "count": 2}, {"op": "random_crop", "size": 16}]
         out = os.path.join(self.out, "prepared")
-        self.good("--pipeline", json.dumps(pipeline), "--field", "mask=mask:" + masks, "--out", out, *self.files)
+        self.good("--pipeline", json.dumps(pipeline), "--field", "mask=mask:" + masks, "--out", out,
+                  *self.files)
         first = os.path.relpath(self.files[0], self.data)
         shapes = {name: np.load(os.path.join(out, first + name + ".npy")).shape
                   for name in ("", ".mask", ".image_2", ".mask_2")}
-        self.assertEqual(shapes, {"": (16, 16, 3), ".mask": (16, 16), ".image_2": (16, 16, 3), ".mask_2": (16, 16)})
+        self.assertEqual(shapes, {"": (16, 16, 3), ".mask": (16, 16), ".image_2": (16, 16, 3),
+                                  ".mask_2": (16, 16)})
         os.unlink(os.path.join(masks, os.path.splitext(first)[0] + ".png"))
-        done = prepare("--pipeline", json.dumps(pipeline), "--field", "mask=mask:" + masks, "--out", out, *self.files)
+        done = prepare("--pipeline", json.dumps(pipeline), "--field", "mask=mask:" + masks, "--out", out,
+                       *self.files)
         self.assertEqual(done.returncode, 1)
         self.assertIn("no such file; expected one for " + self.files[0], done.stderr)
         self.assertIn("1 of 12 files were not prepared", done.stderr)
 
     def test_pictures_are_the_arrays(self):
-        for pipeline, extension in (([CROP, SHARE], ".ppm"), ([CROP, SHARE, {"op": "layout", "layout": "NCHW"}], ".ppm"),
+        for pipeline, extension in (([CROP, SHARE], ".ppm"),
+                                    ([CROP, SHARE, {"op": "layout", "layout": "NCHW"}], ".ppm"),
                                     ([CROP, SHARE, {"op": "grayscale"}], ".pgm")):
             text = json.dumps(pipeline)
             self.good("--pipeline", text, "--out", self.out, self.files[3])
@@ -116,8 +123,8 @@ class Prepare(SystemTest):
                 self.assertTrue(np.array_equal(np.asarray(image).reshape(array.shape), array))
 
     def test_bfloat16_is_written_as_its_bits(self):
-        self.good("--pipeline", json.dumps([CROP, SHARE, {"op": "cast", "dtype": "bfloat16"}]), "--out", self.out,
-                  self.files[0])
+        self.good("--pipeline", json.dumps([CROP, SHARE, {"op": "cast", "dtype": "bfloat16"}]), "--out",
+                  self.out, self.files[0])
         bits = np.load(os.path.join(self.out, os.path.basename(self.files[0]) + ".npy"))
         self.assertEqual(bits.dtype, np.uint16)
         values = (bits.astype(np.uint32) << 16).view(np.float32)
@@ -137,7 +144,8 @@ class Prepare(SystemTest):
 
     def test_time_says_how_many_a_second(self):
         output = self.good("--time", "--threads", 2, "--repeat", 3, *self.files)
-        self.assertRegex(output, r"^36 samples, 2 threads: \d+ a second; processor time of one: shared stage \d+\.\d+ ms, "
+        self.assertRegex(output, r"^36 samples, 2 threads: \d+ a second; processor time of one: shared stage "
+                         r"\d+\.\d+ ms, "
                                  r"private stage \d+\.\d+ ms\n$")
         self.assertEqual(self.written(), [])
 
@@ -149,14 +157,17 @@ class Prepare(SystemTest):
                 (["--out", self.out, "--recipe", "nonsense", file], 'unknown recipe "nonsense"'),
                 (["--out", self.out, "--pipeline", "[{]", file], "not JSON"),
                 (["--out", self.out, "--pipeline", '[{"op":"crop"}]', file], 'unknown operation "crop"'),
-                (["--out", self.out, "--recipe", "train", "--recipe", "eval", file], "expected one of them, once"),
+                (["--out", self.out, "--recipe", "train", "--recipe", "eval", file],
+                 "expected one of them, once"),
                 (["--out", self.out, "--seed", "-1", file], "--seed '-1': expected a number from 0"),
                 (["--out", self.out, "--seed", "0x10", file], "--seed '0x10': expected a number from 0"),
                 (["--out", self.out, "--field", "mask=" + self.data, file], "expected NAME=mask:FOLDER"),
-                (["--out", self.out, "--field", "image=mask:/tmp", file], "there is a field of this name already"),
+                (["--out", self.out, "--field", "image=mask:/tmp", file],
+                 "there is a field of this name already"),
                 (["--out", self.out, "--format", "gif", file], "expected npy or ppm"),
                 (["--out", self.out, "--format", "ppm", "--pipeline",
-                  '[{"op":"center_crop","size":8},{"op":"cast","dtype":"float32"}]', file], "no picture of 8 bits"),
+                  '[{"op":"center_crop","size":8},{"op":"cast","dtype":"float32"}]', file],
+                      "no picture of 8 bits"),
                 (["--out", self.out, file, file], "given twice"),
                 (["--out", self.out, file + ".not"], "there is no file"),
                 (["--out", self.out, self.data], "Is a directory"),

@@ -1,4 +1,5 @@
-"""Ranks of the clients that users have, while their server and they themselves are killed; and of clients that mean harm."""
+"""Ranks of the clients that users have, while their server and they themselves are killed; and of clients
+that mean harm."""
 import json
 import logging
 import os
@@ -26,7 +27,8 @@ class Clients(LossTest):
         self.addCleanup(setattr, logging.getLogger("tureen"), "disabled", False)
 
     def train(self, loader, seen, stops):
-        """A rank's loop, in a thread: (epoch, step): its ids, and the state behind it.  stops: after so many steps it waits."""
+        """A rank's loop, in a thread: (epoch, step): its ids, and the state behind it.  stops: after so many
+        steps it waits."""
         try:
             for batch in loader:
                 ids = [] if batch.padding else batch.ids.tolist()
@@ -44,11 +46,13 @@ class Clients(LossTest):
                 if "seed" in request:
                     request["seed"] = int(request["seed"])
                 loaders = [tureen.Loader(server.endpoint, rank=rank, world_size=3, rejoin=harness.PATIENCE,
-                                         transport=("auto", "inline", "auto")[rank], **request) for rank in range(3)]
+                                         transport=("auto", "inline", "auto")[rank], **request)
+                                             for rank in range(3)]
                 deaths = {steps: threading.Event() for steps in (4, 11)}        # of 24
                 #   No rank is through before the server has died; how far each gets then, is chance.
                 threads = [threading.Thread(target=self.train, daemon=True, args=(
-                    loaders[rank], seen[rank], {steps + rank: death for steps, death in deaths.items()})) for rank in range(3)]
+                    loaders[rank], seen[rank], {steps + rank: death for steps, death in deaths.items()}))
+                        for rank in range(3)]
                 for thread in threads:
                     thread.start()
                 for steps, death in deaths.items():
@@ -66,20 +70,23 @@ class Clients(LossTest):
                 for epoch in range(4):
                     steps = [[rank[epoch, index] for rank in seen] for index in range(6)]
                     ids = [number for step in steps for part, _ in step for number in part]
-                    self.assertEqual(ids if known else sorted(ids), known[epoch] if known else list(range(self.SAMPLES)))
+                    self.assertEqual(ids if known else sorted(ids),
+                                     known[epoch] if known else list(range(self.SAMPLES)))
                     for step in steps:
                         self.assertEqual(step[0][1], step[1][1])
                         self.assertEqual(step[0][1], step[2][1])
                 self.assertEqual({len(rank) for rank in seen}, {24})
 
     def test_read_is_killed_and_started_again(self):
-        """`tureen read`: one of the ranks, then the server, is killed; the files of all together have each epoch once."""
+        """`tureen read`: one of the ranks, then the server, is killed; the files of all together have each
+        epoch once."""
         with self.serve() as server:
             def start(rank):
                 files = [os.path.join(server.folder, "%s-%d" % (name, rank)) for name in ("ids", "state")]
-                command = [harness.TUREEN, "read", "--connect", server.endpoint, "--dataset", "files", "--batch", "2",
-                           "--epochs", "3", "--pipeline", json.dumps(SMALL), "--ids", files[0], "--state", files[1],
-                           "--state-every", "1", "--job", "trial", "--world-size", "2", "--rank", str(rank), "--rank-wait", "600", "--rate", "100"]
+                command = [harness.TUREEN, "read", "--connect", server.endpoint, "--dataset", "files",
+                           "--batch", "2", "--epochs", "3", "--pipeline", json.dumps(SMALL), "--ids",
+                           files[0], "--state", files[1], "--state-every", "1", "--job", "trial",
+                           "--world-size", "2", "--rank", str(rank), "--rank-wait", "600", "--rate", "100"]
                 process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                            universal_newlines=True, env=server.environment)
                 self.addCleanup(lambda: process.stderr.closed or (process.kill(), process.communicate()))
@@ -129,7 +136,8 @@ class Hostile(LossTest):
         return numbers
 
     def test_recent_and_ranks_made_up(self):
-        """Whatever clients say or leave unsaid: the server lives, others get their job, and nothing is left of it all."""
+        """Whatever clients say or leave unsaid: the server lives, others get their job, and nothing is left
+        of it all."""
         generator = harness.seeded("made up")
         with self.serve() as server:
             courses = self.courses(server, 2, generator).begin(**self.request("seeded", rank_wait=3600))
@@ -147,8 +155,9 @@ class Hostile(LossTest):
                 frame = ids_recent(self.numbers(generator, records))
                 if generator.random() < 0.1:
                     frame = frame[:generator.randrange(len(frame) + 1)]
-                keys = dict(self.request("seeded"), rank=generator.choice([0, 0, 0, 1, 1, 1, 2, 63]), gather=2,
-                            world_size=generator.choice([2] * 8 + [3, 64]), job="made-up-%d" % generator.randrange(3))
+                keys = dict(self.request("seeded"), rank=generator.choice([0, 0, 0, 1, 1, 1, 2, 63]),
+                            gather=2, world_size=generator.choice([2] * 8 + [3, 64]),
+                            job="made-up-%d" % generator.randrange(3))
                 if generator.random() < 0.2:
                     keys["job"] = "trial"
                 there = dict(state, batches=generator.choice([5] * 8 + [4, 3, 0, 2**63]),
@@ -167,8 +176,8 @@ class Hostile(LossTest):
             print(answers, flush=True)
             for connection in came:
                 connection.close()
-            self.assertLessEqual(set(answers), {"joined", "ranks_differ", "ranks_missing", "bad_request", "bad_state",
-                                                "job_taken", "busy", "malformed"})
+            self.assertLessEqual(set(answers), {"joined", "ranks_differ", "ranks_missing", "bad_request",
+                                                "bad_state", "job_taken", "busy", "malformed"})
             message = self.ended(late.ranks[0], "transport")
             self.assertRegex(message, r"\brank 1\b")
             late.close()

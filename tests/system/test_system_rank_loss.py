@@ -1,5 +1,5 @@
-"""Ranks that are lost, come back or leave, and servers that die under them: on the real server.  The client is
-plain_client.py, so that the protocol's document is what is tested."""
+"""Ranks that are lost, come back or leave, and servers that die under them: on the real server.  The client
+is plain_client.py, so that the protocol's document is what is tested."""
 import json
 import os
 import signal
@@ -13,11 +13,13 @@ from rank_courses import KINDS, ONE, OTHER, SMALL, LossTest
 
 class ServerDeath(LossTest):
     def test_at_different_steps(self):
-        """Each client joins again from where it stood; over both servers each sample comes once, and to the same rank."""
+        """Each client joins again from where it stood; over both servers each sample comes once, and to the
+        same rank."""
         generator = harness.seeded("the server's death")
-        #   steps that all have taken, and how far each is ahead of that; of the first there are six in an epoch
+        #   Steps that all have taken, and how far each is ahead of that; the first has six in an epoch.
         cases = [("seeded", 3, 4, 4, (2, 0, 1)), ("shared", 3, 4, 5, (0, 2, 1)), ("list", 3, 4, 3, (1, 0, 0)),
-                 ("pool", 2, 5, 6, (0, 2)), ("private", 4, 4, 3, (2, 2, 0, 1)), ("ascending", 2, 5, 12, (2, 0)),
+                 ("pool", 2, 5, 6, (0, 2)), ("private", 4, 4, 3, (2, 2, 0, 1)),
+                 ("ascending", 2, 5, 12, (2, 0)),
                  ("shared", 3, 4, 10, (0, 2, 2)), ("seeded", 2, 4, 0, (0, 2))]
         with self.serve() as server:
             running = []
@@ -35,7 +37,8 @@ class ServerDeath(LossTest):
             server.kill()
             server.start()
             for (kind, *_), (courses, known, pixels) in zip(cases, running):
-                with self.subTest(kind=kind, stood=[courses.position(rank) for rank in range(courses.world_size)]):
+                with self.subTest(kind=kind, stood=[courses.position(rank)
+                                                    for rank in range(courses.world_size)]):
                     for rank in generator.sample(range(courses.world_size), courses.world_size):
                         run = courses.ranks[rank].state["run"]
                         courses.ask_again(rank)
@@ -81,11 +84,13 @@ class ServerDeath(LossTest):
                 refused = again.ask(states, recents, **self.request("shared", gather=gather)).refusals()
                 #   The last of them says that it received less than where it stands: that is no `recent`.
                 codes = {code for code, _ in refused}
-                self.assertTrue(codes <= {"ranks_differ", "bad_request", "bad_state", "ranks_missing"}, refused)
+                self.assertTrue(codes <= {"ranks_differ", "bad_request", "bad_state", "ranks_missing"},
+                                refused)
                 if recents is None or recents[1] is None:
                     self.assertEqual(codes, {"ranks_differ"})
                     for _, message in refused:
-                        self.assertRegex(message, r"rank 0 .*\b5\b.*rank 1 .*\b3\b|rank 1 .*\b3\b.*rank 0 .*\b5\b")
+                        self.assertRegex(message, r"rank 0 .*\b5\b.*rank 1 .*\b3\b|rank 1 .*\b3\b.*rank 0 "
+                                         r".*\b5\b")
             #   The same state on both needs none.
             again = self.courses(server, 2, generator).begin(states[0], **self.request("shared"))
             again.walk().leave()
@@ -106,7 +111,8 @@ class ServerDeath(LossTest):
             for rank, course in enumerate(courses.ranks):
                 course.close()
                 course = courses.ranks[rank] = self.course(server)
-                frames = [ids_recent(numbers[begin:begin + 7]) for begin in range(0, len(numbers), 7)] if rank == 0 else None
+                frames = [ids_recent(numbers[begin:begin + 7])
+                          for begin in range(0, len(numbers), 7)] if rank == 0 else None
                 course.set_out(states[rank], recent_frames=frames, rank=rank, world_size=2,
                                **self.request("seeded", batch_size=15))
             courses.arrive()
@@ -126,7 +132,8 @@ class RankDeath(LossTest):
                     survivor.set_out({}, rank=0, world_size=2, **request)
                     if how == "process":
                         path = os.path.join(server.folder, "state")
-                        victim = server.plain(course=dict(request, rank=1, world_size=2), state=path, pause=0.01)
+                        victim = server.plain(course=dict(request, rank=1, world_size=2), state=path,
+                                              pause=0.01)
                         survivor.arrive()
                         survivor.walk(3)
                         wait_until("it is at work", lambda: os.path.exists(path))
@@ -134,7 +141,8 @@ class RankDeath(LossTest):
                         victim.wait()
                     else:
                         victim = self.course(server)
-                        victim.begin({}, rank=1, world_size=2, transport="auto" if how == "ring" else "inline", **request)
+                        victim.begin({}, rank=1, world_size=2,
+                                     transport="auto" if how == "ring" else "inline", **request)
                         survivor.arrive()
                         victim.walk(generator.randrange(1, 3))
                         if how == "ring":
@@ -168,7 +176,8 @@ class RankDeath(LossTest):
                                          ["lost" if rank == victim else "here" for rank in range(3)])
                         self.assertEqual(job["waiting_on"], "rank")
                         if not loss:
-                            self.assertIsNone(courses.ranks[others[0]].event(0.3), "the job goes on without it")
+                            self.assertIsNone(courses.ranks[others[0]].event(0.3),
+                                              "the job goes on without it")
                         courses.come_again(victim)
                         self.assertEqual(courses.ranks[victim].number, courses.ranks[others[0]].number)
                     courses.walk(seen=self.look(pixels)).leave()
@@ -184,7 +193,8 @@ class RankDeath(LossTest):
                     survivor, back = self.course(server), self.course(server)
                     survivor.set_out({}, rank=0, world_size=2, **request)
                     path = os.path.join(server.folder, transport)
-                    victim = server.plain(course=dict(request, rank=1, world_size=2, transport=transport), state=path, pause=0.01)
+                    victim = server.plain(course=dict(request, rank=1, world_size=2, transport=transport),
+                                          state=path, pause=0.01)
                     survivor.arrive()
                     survivor.walk(3)
                     wait_until("it is at work", lambda: os.path.exists(path))
@@ -207,7 +217,8 @@ class RankDeath(LossTest):
                     survivor, back = self.course(server), self.course(server)
                     survivor.set_out({}, rank=0, world_size=2, **request)
                     path = os.path.join(server.folder, transport)
-                    victim = server.plain(course=dict(request, rank=1, world_size=2, transport=transport), state=path, pause=0.01)
+                    victim = server.plain(course=dict(request, rank=1, world_size=2, transport=transport),
+                                          state=path, pause=0.01)
                     survivor.arrive()
                     survivor.walk(3)
                     wait_until("it is at work", lambda: os.path.exists(path))
@@ -228,11 +239,13 @@ class RankDeath(LossTest):
                     self.assert_nothing_left(server)
 
     def test_several_at_once(self):
-        """Two of four are gone, one of them again before it got what it lacks; and all at once end the job."""
+        """Two of four are gone, one of them again before it got what it lacks; and all at once end the
+        job."""
         generator = harness.seeded("several")
         with self.serve() as server:
             known = self.known(server, "seeded", epochs=3)[0]
-            courses = self.courses(server, 4, generator).begin(**self.request("seeded", epochs=3, rank_wait=3600))
+            courses = self.courses(server, 4, generator).begin(**self.request("seeded", epochs=3,
+                rank_wait=3600))
             courses.walk(2)
             while courses.position(0) < (0, 4):         # the others lack something, once they come again
                 courses.take(0)
@@ -273,11 +286,13 @@ class RankDeath(LossTest):
             self.assert_nothing_left(server)
 
     def test_who_may_come_back(self):
-        """Who asks for something else, is another, or is there already, is not that rank; who never got its JOINED is."""
+        """Who asks for something else, is another, or is there already, is not that rank; who never got its
+        JOINED is."""
         generator = harness.seeded("who may come back")
         with self.serve() as server:
             courses = self.courses(server, 2, generator)
-            courses.begin(each=[{"instance": ONE}, {"instance": OTHER}], **self.request("shared", rank_wait=3600))
+            courses.begin(each=[{"instance": ONE}, {"instance": OTHER}],
+                          **self.request("shared", rank_wait=3600))
             courses.walk(2)
             courses.lose(1)
             self.told(courses, 0)
@@ -299,7 +314,8 @@ class RankDeath(LossTest):
             courses.ranks[1] = self.course(server)
 
             def comes():
-                courses.ranks[1].set_out(dict(old), rank=1, world_size=2, instance=OTHER, **self.request("shared"))
+                courses.ranks[1].set_out(dict(old), rank=1, world_size=2, instance=OTHER,
+                                         **self.request("shared"))
                 try:
                     return courses.ranks[1].arrive()
                 except Refused as refused:
@@ -315,7 +331,8 @@ class RankDeath(LossTest):
         generator = harness.seeded("no answer")
         with self.serve() as server:
             courses = self.courses(server, 2, generator)
-            courses.begin(each=[{"instance": ONE}, {"instance": OTHER}], **self.request("shared", rank_wait=3600))
+            courses.begin(each=[{"instance": ONE}, {"instance": OTHER}],
+                          **self.request("shared", rank_wait=3600))
             courses.lose(1)
             self.told(courses, 0)
             courses.come_again(1, {}, instance=OTHER)
@@ -323,7 +340,8 @@ class RankDeath(LossTest):
             self.assert_rest(courses, None)
 
     def test_all_are_restarted(self):
-        """From a state that is older than what the server knows, while a part of the old job is still there: it is fenced."""
+        """From a state that is older than what the server knows, while a part of the old job is still there:
+        it is fenced."""
         generator = harness.seeded("all are restarted")
         with self.serve() as server:
             for kind in ("shared", "seeded", "list"):
@@ -339,7 +357,8 @@ class RankDeath(LossTest):
                         self.told(courses, rank)
                     again = self.courses(server, 3, generator)
                     again.ranks[1].set_out(dict(state), rank=1, world_size=3, **request)
-                    wait_until("it gathers", lambda: again.ranks[1].joined_answer(0.05) or again.ranks[1].gathering)
+                    wait_until("it gathers", lambda: again.ranks[1].joined_answer(0.05)
+                               or again.ranks[1].gathering)
                     self.assertIsNone(again.ranks[1].joined)
                     for rank in (2, 0):
                         again.ranks[rank].set_out(dict(state), rank=rank, world_size=3, **request)
@@ -354,7 +373,8 @@ class RankDeath(LossTest):
             self.assert_nothing_left(server)
 
     def test_leaving(self):
-        """In mid-epoch it ends the job for the others, whose batches stay theirs; after the last epoch it harms nobody."""
+        """In mid-epoch it ends the job for the others, whose batches stay theirs; after the last epoch it
+        harms nobody."""
         generator = harness.seeded("leaving")
         with self.serve() as server:
             courses = self.courses(server, 3, generator)
@@ -370,7 +390,8 @@ class RankDeath(LossTest):
             held.fields.clear()
             courses.close()
             self.assert_nothing_left(server)
-            #   A ring's closing may overtake the last PROGRESS: then the server waits for the rank, but nobody else does.
+            #   A ring's closing may overtake the last PROGRESS: then the server waits for the rank, and no
+            #   other rank does.
             for end in ("leave", "drop_ring", "close"):
                 courses = self.courses(server, 3, generator)
                 courses.begin(each=[{"transport": "auto"}, {"transport": "auto"}, {"transport": "inline"}],
@@ -394,7 +415,8 @@ class RankDeath(LossTest):
         with self.serve() as server:
             known = self.known(server, "seeded", epochs=4)[0]
             courses = self.courses(server, 2, generator)
-            courses.begin(each=[{"transport": "auto"}] * 2, **self.request("seeded", epochs=4, slots=3, rank_wait=3600))
+            courses.begin(each=[{"transport": "auto"}] * 2,
+                          **self.request("seeded", epochs=4, slots=3, rank_wait=3600))
             courses.walk(2)
             for _ in range(4):
                 courses.lose(1)
@@ -406,10 +428,12 @@ class RankDeath(LossTest):
             self.assert_rest(courses, known, epochs=4)
 
     def test_lost_when_all_was_sent(self):
-        """It had not received all of it: it gets the rest when it comes again, though the others are done, or have left."""
+        """It had not received all of it: it gets the rest when it comes again, though the others are done, or
+        have left."""
         generator = harness.seeded("all was sent")
         with self.serve() as server:
-            for transport, others in (("auto", "stay"), ("inline", "stay"), ("auto", "leave"), ("inline", "leave")):
+            for transport, others in (("auto", "stay"), ("inline", "stay"), ("auto", "leave"),
+                                      ("inline", "leave")):
                 known = self.known(server, "seeded")[0]
                 courses = self.courses(server, 2, generator)
                 courses.begin(each=[{"transport": transport}] * 2, **self.request(
@@ -430,7 +454,8 @@ class RankDeath(LossTest):
             self.assert_nothing_left(server)
 
     def test_others_notice_nothing(self):
-        """A plain job on the same data goes on, for as long as a job with ranks stands still; and nothing piles up."""
+        """A plain job on the same data goes on, for as long as a job with ranks stands still; and nothing
+        piles up."""
         generator = harness.seeded("others")
         with self.serve() as server:
             courses = self.courses(server, 2, generator).begin(**self.request("shared", rank_wait=3600))
@@ -455,7 +480,8 @@ class RankDeath(LossTest):
 
 class Whatever(LossTest):
     def lose_some(self, server, courses, generator):
-        """Some are gone and come again, in any order; before it is told or after, and perhaps lost again at once."""
+        """Some are gone and come again, in any order; before it is told or after, and perhaps lost again at
+        once."""
         victims = generator.sample(range(courses.world_size), generator.randrange(1, courses.world_size))
         others = [rank for rank in range(courses.world_size) if rank not in victims]
         for victim in victims:
@@ -480,7 +506,8 @@ class Whatever(LossTest):
         courses.arrive()
 
     def test_whatever_happens(self):
-        """Losses of ranks and of the server, and stops that others go on from, at random: each epoch is whole nonetheless."""
+        """Losses of ranks and of the server, and stops that others go on from, at random: each epoch is whole
+        nonetheless."""
         generator = harness.seeded("whatever happens")
         with self.serve() as server:
             for kind in ("shared", "seeded", "list", "pool"):
@@ -490,15 +517,16 @@ class Whatever(LossTest):
                 for _ in range(4):
                     world_size, batch_size = generator.randrange(2, 5), generator.choice([2, 3, 4])
                     courses = self.courses(server, world_size, generator)
-                    request = self.request(kind, epochs=epochs, batch_size=batch_size, job=kind, rank_wait=3600,
-                                           slots=generator.choice([3, 4, 6]))
+                    request = self.request(kind, epochs=epochs, batch_size=batch_size, job=kind,
+                                           rank_wait=3600, slots=generator.choice([3, 4, 6]))
                     courses.begin(state, **request)
                     for _ in range(3):
                         courses.walk(generator.randrange(1, 3), seen=self.look(pixels))
                         for rank in generator.sample(range(world_size), generator.randrange(world_size)):
                             if courses.taken[rank] == min(courses.taken):
                                 courses.take(rank, self.look(pixels))
-                        generator.choice([self.lose_some, self.lose_some, self.lose_server])(server, courses, generator)
+                        generator.choice([self.lose_some, self.lose_some, self.lose_server])(server, courses,
+                            generator)
                         count += 1
                     courses.walk(1, seen=self.look(pixels))
                     state = dict(courses.ranks[0].state)

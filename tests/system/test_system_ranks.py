@@ -1,5 +1,6 @@
-"""Ranks: clients that take one job together, on the real server.  How they come together, what each gets, and states that any
-number of them may go on from.  The client is plain_client.py, so that the protocol's document is what is tested."""
+"""Ranks: clients that take one job together, on the real server.  How they come together, what each gets, and
+states that any number of them may go on from.  The client is plain_client.py, so that the protocol's document
+is what is tested."""
 import json
 import os
 import shutil
@@ -13,10 +14,11 @@ from rank_courses import KINDS, LIST, ONE, OTHER, RankTest, spread
 
 class Epochs(RankTest):
     def test_every_order(self):
-        """Each epoch once over the ranks, in the steps in which a plain job with batches of a step's size gets it, and with
-        the same pixels, those of padding too."""
+        """Each epoch once over the ranks, in the steps in which a plain job with batches of a step's size
+        gets it, and with the same pixels, those of padding too."""
         generator = harness.seeded("every order")
-        shapes = [(3, 7), (2, 5), (4, 4), (2, 16), (3, 4), (4, 3)]      # of most kinds the last step has one sample
+        #  Of most kinds the last step has one sample
+        shapes = [(3, 7), (2, 5), (4, 4), (2, 16), (3, 4), (4, 3)]
         with self.serve() as server:
             for number, kind in enumerate(KINDS):
                 world_size, batch_size = shapes[number]
@@ -24,7 +26,8 @@ class Epochs(RankTest):
                 total = len(LIST) if kind == "list" else self.SAMPLES
                 known, pixels = self.known(server, kind, batch_size=size)
                 for drop_last in (False, True):
-                    with self.subTest(kind=kind, world_size=world_size, batch_size=batch_size, drop_last=drop_last):
+                    with self.subTest(kind=kind, world_size=world_size, batch_size=batch_size,
+                                      drop_last=drop_last):
                         courses = self.courses(server, world_size, generator)
                         courses.begin(**self.request(kind, batch_size=batch_size, drop_last=drop_last))
                         courses.walk(seen=self.look(pixels)).leave()
@@ -63,7 +66,8 @@ class Epochs(RankTest):
         with self.serve() as server:
             known, pixels = self.known(server, "ascending")
             courses = self.courses(server, 64, generator)
-            courses.begin(**self.request("ascending", batch_size=1, slots=3)).walk(seen=self.look(pixels)).leave()
+            courses.begin(**self.request("ascending", batch_size=1,
+                                         slots=3)).walk(seen=self.look(pixels)).leave()
             self.assert_rest(courses, known)
             self.assertEqual(courses.padded, 2 * (64 - self.SAMPLES))
 
@@ -78,12 +82,14 @@ class Epochs(RankTest):
                     parts = [result["epochs"][epoch] for result in results]
                     self.assertEqual(sorted(sum(parts, [])), list(range(self.SAMPLES)))
                     self.assertEqual(sorted(map(len, parts)), [20, 20, 21])
-                self.assertEqual([(result["ring"], result["samples"]) for result in results], [(not tcp, self.SAMPLES)] * 3)
+                self.assertEqual([(result["ring"], result["samples"]) for result in results],
+                                 [(not tcp, self.SAMPLES)] * 3)
 
     def test_all_clients(self):
         """The Python package, `tureen read` and the plain client are ranks of one job."""
         with self.serve() as server:
-            asked = {"dataset": "files", "epochs": 2, "seed": 7, "job": "trial", "world_size": 3, "gather": 60}
+            asked = {"dataset": "files", "epochs": 2, "seed": 7, "job": "trial", "world_size": 3,
+                     "gather": 60}
             ranks = [server.loader(rank=0, batch_size=4, pipeline="eval", **asked),
                      server.plain(join=dict(self.request("seeded", pipeline="eval"), rank=1, world_size=3)),
                      server.read(rank=2, batch=4, recipe="eval", **asked)]
@@ -95,7 +101,8 @@ class Epochs(RankTest):
                 self.assertEqual(sum(steps, []), known[epoch])
 
     def test_unreadable(self):
-        """Who has nothing left of a step gets padding, and of a step of which nothing is left nobody hears."""
+        """Who has nothing left of a step gets padding, and of a step of which nothing is left nobody
+        hears."""
         generator = harness.seeded("unreadable")
         copy = os.path.join(self.root, "spoilt")
         shutil.copytree(self.files, copy)
@@ -112,22 +119,26 @@ class Epochs(RankTest):
                 courses.begin(**self.request(kind, batch_size=2, epochs=3)).walk()
                 for epoch in range(3):
                     self.assertEqual(sorted(courses.order(epoch)), good)
-                if kind == "ascending":         # of steps of four, 0 .. 3 and 8 .. 11 are gone, of 28 .. 31 one rank's part
+                #  Of steps of four, 0 .. 3 and 8 .. 11 are gone, of 28 .. 31 one rank's part
+                if kind == "ascending":
                     steps = [courses.steps[key] for key in sorted(courses.steps) if key[0] == 0]
                     self.assertEqual(steps[0], ((4, 5), (6, 7)))
                     self.assertEqual(steps[1], ((12, 13), (14, 15)))
                     self.assertIn(((28, 29), ()), steps)
-                    self.assertEqual(courses.padded, 2 * sum(() in step for step in courses.steps.values()) // 2)
+                    self.assertEqual(courses.padded, 2 * sum(() in step
+                                                             for step in courses.steps.values()) // 2)
                     self.assertGreater(courses.padded, 0)
                 self.assertEqual({sample["id"] for sample in server.status()["datasets"][0]["bad"]}, bad)
                 courses.leave()
-                self.assertEqual(self.course(server).join(**self.request("shared"))["samples"], str(len(good)))
+                self.assertEqual(self.course(server).join(**self.request("shared"))["samples"],
+                                 str(len(good)))
 
     def test_status(self):
         generator = harness.seeded("status")
         with self.serve() as server:
             courses = self.courses(server, 2, generator)
-            courses.begin(each=[{"transport": "auto", "name": "left"}, {"transport": "inline"}], **self.request("seeded"))
+            courses.begin(each=[{"transport": "auto", "name": "left"}, {"transport": "inline"}],
+                          **self.request("seeded"))
             courses.walk(3)
             job, = server.status()["jobs"]
             self.assertEqual((job["job_name"], job["world_size"], len(job["ranks"])), ("trial", 2, 2))
@@ -143,7 +154,8 @@ class Epochs(RankTest):
 
 class States(RankTest):
     def test_at_every_step(self):
-        """The state after each step of an epoch, of 1 to 4 ranks, is gone on with by 1 to 4; half on another server."""
+        """The state after each step of an epoch, of 1 to 4 ranks, is gone on with by 1 to 4; half on another
+        server."""
         generator = harness.seeded("states")
         kinds = ["shared", "seeded", "list", "private", "pool", "ascending"]
         with self.serve() as server, self.serve() as other:
@@ -167,9 +179,11 @@ class States(RankTest):
                 for state in states[::1 if before > 1 else 2]:
                     number += 1
                     after, batch_size = 1 + number % 4, generator.choice([3, 5, 8])
-                    with self.subTest(kind=kind, before=before, after=after, stood=(state["epoch"], state["batches"])):
+                    with self.subTest(kind=kind, before=before, after=after,
+                                      stood=(state["epoch"], state["batches"])):
                         rest = self.courses((server, other)[number // 4 % 2], after, generator)
-                        rest.begin(state, **self.request(kind, batch_size=batch_size, job="trial-%d" % number))
+                        rest.begin(state, **self.request(kind, batch_size=batch_size,
+                                                         job="trial-%d" % number))
                         self.assertEqual({rank.joined["run"] for rank in rest.ranks}, {state["run"]})
                         rest.walk().leave()
                         self.assert_rest(rest, known, state)
@@ -188,10 +202,12 @@ class Gathering(RankTest):
 
             def comes(rank, gather):
                 ranks[rank] = self.course(server)
-                ranks[rank].set_out({}, rank=rank, world_size=3, **self.request(gather=gather, instance=(ONE, "", OTHER)[rank]))
+                ranks[rank].set_out({}, rank=rank, world_size=3,
+                                    **self.request(gather=gather, instance=(ONE, "", OTHER)[rank]))
             comes(0, 300)
             comes(2, 300)
-            wait_until("the first is told of the second", lambda: ranks[0].joined_answer(0.05) or ranks[0].gathering
+            wait_until("the first is told of the second",
+                       lambda: ranks[0].joined_answer(0.05) or ranks[0].gathering
                        and "2 of 3" in ranks[0].gathering[-1])
             gathering, = server.status()["gathering"]
             self.assertEqual([gathering[key] for key in ("job", "world_size", "missing")], ["trial", 3, [1]])
@@ -205,7 +221,8 @@ class Gathering(RankTest):
                     self.assertRegex(message, r"\brank 1\b")
                     self.assertNotRegex(message, r"\brank [02]\b")
             self.assertRegex(ranks[0].gathering[-1], r"\b2 of 3 ranks\b")
-            self.assertEqual([server.status()[key] for key in ("jobs", "jobs_bytes", "gathering")], [[], 0, []])
+            self.assertEqual([server.status()[key] for key in ("jobs", "jobs_bytes", "gathering")],
+                             [[], 0, []])
 
     def test_they_differ(self):
         """All of them are told what differs, and who said what."""
@@ -219,14 +236,18 @@ class Gathering(RankTest):
             subset = {"subset": ids_ranges((0, 40))}
             for word, first, second in (
                     ("dataset", {}, {"dataset": "pack"}), ("batch_size", {}, {"batch_size": 5}),
-                    ("epochs", {}, {"epochs": 3}), ("epochs", {}, {"epochs": None}), ("drop_last", {}, {"drop_last": True}),
-                    ("pipeline", {}, {"pipeline": "eval"}), ("order", {}, {"order": "private"}), ("slots", {}, {"slots": 5}),
+                    ("epochs", {}, {"epochs": 3}), ("epochs", {}, {"epochs": None}),
+                    ("drop_last", {}, {"drop_last": True}),
+                    ("pipeline", {}, {"pipeline": "eval"}), ("order", {}, {"order": "private"}),
+                    ("slots", {}, {"slots": 5}),
                     ("pool", {"dataset": "pack", "seed": "1", "order": "seeded"},
                      {"dataset": "pack", "seed": "1", "order": "seeded", "pool": 16}),
                     ("seed", {"seed": "1", "order": "seeded"}, {"seed": "2", "order": "seeded"}),
                     ("world_size", {}, {"world_size": 3}), ("data", {}, subset),
-                    ("data", {"order": "list", "list": ids_list(LIST)}, {"order": "list", "list": ids_list(LIST[1:])}),
-                    ("run", {"state": states[0]}, {"state": states[1]}), ("state", {"state": states[0]}, {"state": twice})):
+                    ("data", {"order": "list", "list": ids_list(LIST)},
+                     {"order": "list", "list": ids_list(LIST[1:])}),
+                    ("run", {"state": states[0]}, {"state": states[1]}),
+                    ("state", {"state": states[0]}, {"state": twice})):
                 ranks, answers = [self.course(server) for _ in range(2)], []
                 for number in generator.sample(range(2), 2):
                     keys = dict(self.request(), **dict((first, second)[number], rank=number))
@@ -235,7 +256,8 @@ class Gathering(RankTest):
                     if "state" in keys:
                         ranks[number].set_out(keys.pop("state"), **keys)
                     else:
-                        ranks[number].ask_join([frame for _, frame in frames], frames=[name for name, _ in frames], **keys)
+                        ranks[number].ask_join([frame for _, frame in frames],
+                                               frames=[name for name, _ in frames], **keys)
                 for rank in ranks:
                     with self.assertRaises(Refused) as refused:
                         rank.joined_answer()
@@ -248,7 +270,8 @@ class Gathering(RankTest):
             #   What is each rank's own may differ, and what only one of them says counts for all.
             courses = self.courses(server, 2, generator)
             courses.begin(each=[{"transport": "auto", "name": "one", "instance": ONE, "gather": 299},
-                                {"transport": "inline", "name": "two", "instance": OTHER, "seed": "7", "rank_wait": 3}],
+                                {"transport": "inline", "name": "two", "instance": OTHER, "seed": "7",
+                                 "rank_wait": 3}],
                           **self.request(order="seeded"))
             self.assertEqual(courses.ranks[0].joined["seed"], "7")
             courses.walk().leave()
@@ -272,17 +295,20 @@ class Gathering(RankTest):
             first.set_out({}, rank=0, world_size=2, instance=ONE, **self.request())
             wait_until("it waits", lambda: first.joined_answer(0.05) or first.gathering)
             self.assert_refused("job_taken", "'trial'", self.course(server), **self.request())
-            self.assert_refused("job_taken", r"rank 0 .*'trial'.*wait", self.course(server), rank=0, world_size=2,
-                                instance=OTHER, **self.request())
-            self.assert_refused("already_joined", "job", first, rank=0, world_size=2, instance=ONE, **self.request())
-            second.set_out({}, rank=0, world_size=2, instance=ONE, **self.request())   # the same client, connected anew
+            self.assert_refused("job_taken", r"rank 0 .*'trial'.*wait", self.course(server), rank=0,
+                                world_size=2, instance=OTHER, **self.request())
+            self.assert_refused("already_joined", "job", first, rank=0, world_size=2, instance=ONE,
+                                **self.request())
+            #  The same client, connected anew
+            second.set_out({}, rank=0, world_size=2, instance=ONE, **self.request())
             wait_until("it waits", lambda: second.joined_answer(0.05) or second.gathering)
             third = self.course(server)
             third.begin({}, rank=1, world_size=2, **self.request())
             second.arrive()
             self.assertIsNone(first.joined)
             for keys in ({"rank": 0, "world_size": 2, "instance": OTHER}, {"rank": 1, "world_size": 2}, {}):
-                self.assert_refused("job_taken", "'trial'", self.course(server), **dict(self.request(), **keys))
+                self.assert_refused("job_taken", "'trial'", self.course(server),
+                                    **dict(self.request(), **keys))
             for course in (second, third):
                 self.assertIsInstance(course.take(), Batch)
             second.leave()
@@ -326,16 +352,20 @@ class Gathering(RankTest):
     def test_what_cannot_be(self):
         with self.serve() as server:
             for pattern, keys in (
-                    ("rank", {"rank": 2, "world_size": 2}), ("rank", {"rank": -1, "world_size": 2}), ("rank", {"rank": 1}),
-                    ("world_size", {"rank": 0, "world_size": 65}), ("world_size", {"rank": 0, "world_size": 0}),
+                    ("rank", {"rank": 2, "world_size": 2}), ("rank", {"rank": -1, "world_size": 2}),
+                    ("rank", {"rank": 1}),
+                    ("world_size", {"rank": 0, "world_size": 65}),
+                    ("world_size", {"rank": 0, "world_size": 0}),
                     ("world_size", {"rank": 0, "world_size": "2"}), ("rank", {"rank": 1, "world_size": 1}),
-                    ("job", {"rank": 0, "world_size": 2, "job": None}), ("gather", {"rank": 0, "world_size": 2, "gather": 0}),
+                    ("job", {"rank": 0, "world_size": 2, "job": None}),
+                    ("gather", {"rank": 0, "world_size": 2, "gather": 0}),
                     ("gather", {"rank": 0, "world_size": 2, "gather": 86401}),
                     ("rank_wait", {"rank": 0, "world_size": 2, "rank_wait": -1}),
                     ("rank_wait", {"rank": 0, "world_size": 2, "rank_wait": 86401}),
                     ("batch_size", {"rank": 0, "world_size": 64, "batch_size": 65536, "slots": 3})):
                 with self.subTest(keys=keys):
-                    request = {key: value for key, value in dict(self.request(), **keys).items() if value is not None}
+                    request = {key: value for key, value in dict(self.request(), **keys).items()
+                               if value is not None}
                     self.assert_refused("bad_request", r"\b%s\b" % pattern, self.course(server), **request)
             self.assert_refused("unknown_dataset", "'x'", self.course(server),
                                 **dict(self.request(), rank=0, world_size=2, dataset="x"))

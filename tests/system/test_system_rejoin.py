@@ -1,5 +1,5 @@
-"""The Python client and real servers that are killed under it, stopped, and started again: each sample once an epoch, what was
-received before is still given, and what is kept stays as it is."""
+"""The Python client and real servers that are killed under it, stopped, and started again: each sample once
+an epoch, what was received before is still given, and what is kept stays as it is."""
 import json
 import logging
 import os
@@ -29,8 +29,8 @@ class Rejoin(SystemTest):
         self.addCleanup(setattr, logging.getLogger("tureen"), "disabled", False)
 
     def loader(self, server, **how):
-        return tureen.Loader(server.endpoint, batch_size=BATCH, epochs=EPOCHS, pipeline=PIPELINE, timeout=harness.PATIENCE,
-                             rejoin=4 * harness.PATIENCE, **how)
+        return tureen.Loader(server.endpoint, batch_size=BATCH, epochs=EPOCHS, pipeline=PIPELINE,
+                             timeout=harness.PATIENCE, rejoin=4 * harness.PATIENCE, **how)
 
     def assert_whole(self, seen, how):
         wanted = how.get("ids", list(range(self.SAMPLES)))
@@ -41,7 +41,8 @@ class Rejoin(SystemTest):
             else:
                 self.assertEqual(sorted(ids), wanted)
         steps = len(wanted) // BATCH
-        self.assertEqual([batch[:2] for batch in seen], [divmod(step, steps) for step in range(EPOCHS * steps)])
+        self.assertEqual([batch[:2] for batch in seen], [divmod(step, steps)
+                                                         for step in range(EPOCHS * steps)])
 
     def run_through(self, server, loader, losses, lose):
         """Loses the server so often, at random steps; a batch is kept over each loss."""
@@ -60,7 +61,8 @@ class Rejoin(SystemTest):
 
     def test_killed_again_and_again(self):
         orders = {}
-        for name, transport in (("shared", "auto"), ("private", "inline"), ("ascending", "auto"), ("list", "auto"),
+        for name, transport in (("shared", "auto"), ("private", "inline"), ("ascending", "auto"),
+                                ("list", "auto"),
                                 ("seeded", "auto"), ("seeded", "inline")):
             with self.subTest(name, transport=transport), self.serve() as server:
                 loader = self.loader(server, transport=transport, **KINDS[name])
@@ -98,7 +100,8 @@ class Rejoin(SystemTest):
             other.close()
 
     def test_questions(self):
-        """What the real server answers: where the time went, what was done to a sample; and that it does not fit."""
+        """What the real server answers: where the time went, what was done to a sample; and that it does not
+        fit."""
         with self.serve() as server:
             with self.loader(server, name="asking") as loader:
                 batches = iter(loader)
@@ -134,15 +137,16 @@ class Rejoin(SystemTest):
             state = first.state_dict()
             program = ("import sys, json; sys.path.insert(0, sys.argv[1]); import tureen\n"
                        "pipeline = json.loads(sys.argv[3])\n"
-                       "loader = tureen.Loader(sys.argv[2], batch_size=8, epochs=1, pipeline=pipeline, job='trial')\n"
-                       "if sys.argv[4]: loader.load_state_dict(json.loads(sys.argv[4]))\n"
+                       "loader = tureen.Loader(sys.argv[2], batch_size=8, epochs=1, pipeline=pipeline, "
+                       "job='trial')\nif sys.argv[4]: loader.load_state_dict(json.loads(sys.argv[4]))\n"
                        "try: print(json.dumps([id for batch in loader for id in batch.ids.tolist()]))\n"
                        "except tureen.RequestRefused as refused: print(json.dumps(refused.code))\n")
 
             def second(state):
                 return json.loads(harness.subprocess.run(
-                    [sys.executable, "-B", "-c", program, os.path.join(harness.SOURCE, "clients", "python"), server.endpoint,
-                     json.dumps(PIPELINE), state], stdout=harness.subprocess.PIPE, check=True).stdout)
+                    [sys.executable, "-B", "-c", program, os.path.join(harness.SOURCE, "clients", "python"),
+                     server.endpoint, json.dumps(PIPELINE), state], stdout=harness.subprocess.PIPE,
+                         check=True).stdout)
             self.assertEqual(second(""), "job_taken")
             self.assertEqual(sorted(ids + second(json.dumps(state))), list(range(self.SAMPLES)))
             with self.assertRaises(tureen.JobEnded) as ended:

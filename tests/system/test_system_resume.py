@@ -1,5 +1,6 @@
-"""Jobs that go on where others stopped, in the real server: after a client's death or the server's, in other batches, over files
-and a pack; and who is who.  The client is plain_client.py, so that the protocol's document is what is tested."""
+"""Jobs that go on where others stopped, in the real server: after a client's death or the server's, in other
+batches, over files and a pack; and who is who.  The client is plain_client.py, so that the protocol's
+document is what is tested."""
 import json
 import os
 import shutil
@@ -34,7 +35,8 @@ class Resume(unittest.TestCase):
     def setUpClass(cls):
         cls.root = tempfile.mkdtemp(prefix="tu-resume-", dir="/tmp")
         cls.addClassCleanup(shutil.rmtree, cls.root, ignore_errors=True)
-        cls.files, cls.packed, cls.others = (os.path.join(cls.root, name) for name in ("files", "pack", "others"))
+        cls.files, cls.packed, cls.others = (os.path.join(cls.root, name)
+                                             for name in ("files", "pack", "others"))
         harness.make_folder(cls.files, SAMPLES, seed=harness.SEED)
         harness.make_folder(cls.others, SAMPLES, seed=harness.SEED + 1)
         done = harness.run("pack", "--quiet", cls.files, cls.packed)
@@ -81,13 +83,16 @@ class Resume(unittest.TestCase):
             for number, (dataset, kind) in enumerate(jobs):
                 state = states[dataset, kind]
                 before = list(state["taken"])
-                course = self.course(server, state, dataset=dataset, batch_size=generator.choice([3, 5, 8, 13]),
+                course = self.course(server, state, dataset=dataset,
+                                     batch_size=generator.choice([3, 5, 8, 13]),
                                      taken_as=(ids_words, taken_as_ranges)[number % 2], **KINDS[kind])
                 self.assertEqual((course.joined["run"], course.joined["forked"]), (state["run"], False))
                 images = {}
-                rest = course.walk(seen=lambda epoch, number, image: images.setdefault((epoch, number), zlib.crc32(image)))
+                rest = course.walk(seen=lambda epoch, number,
+                                   image: images.setdefault((epoch, number), zlib.crc32(image)))
                 course.leave()
-                with self.subTest(dataset=dataset, kind=kind, stopped=(states[dataset, kind]["epoch"], len(before))):
+                with self.subTest(dataset=dataset, kind=kind,
+                                  stopped=(states[dataset, kind]["epoch"], len(before))):
                     self.assert_rest(state, rest, LIST if kind == "list" else range(SAMPLES))
                     for epoch, ids in rest.items() if kind in ORDERED else ():
                         skipped = len(before) if epoch == state["epoch"] else 0
@@ -99,7 +104,8 @@ class Resume(unittest.TestCase):
         with self.serve() as server:
             for dataset, kind in (("files", "seeded"), ("pack", "shared")):
                 path = os.path.join(server.folder, "state-" + kind)
-                keys = dict({"dataset": dataset, "batch_size": BATCH, "pipeline": CROP, "job": "trial-1", "instance": ONE},
+                keys = dict({"dataset": dataset, "batch_size": BATCH, "pipeline": CROP, "job": "trial-1",
+                             "instance": ONE},
                             **KINDS[kind])
                 victim = server.plain(course=keys, state=path, pause=0.01)
 
@@ -121,7 +127,8 @@ class Resume(unittest.TestCase):
                 self.assertEqual((course.joined["run"], course.joined["forked"]), (state["run"], False))
                 job, = [job for job in server.status()["jobs"] if job["job"] == course.number]
                 self.assertEqual((job["job_name"], job["resumed"]), ("trial-1", True))
-                self.assertNotIn(state["run"], json.dumps(server.status()))     # whoever has it may end the job
+                #  Whoever has it may end the job
+                self.assertNotIn(state["run"], json.dumps(server.status()))
                 self.assert_rest(state, course.walk(), epochs=epochs)
                 course.leave()
             wait_until("no job is left", lambda: not server.status()["jobs"])
@@ -142,8 +149,8 @@ class Resume(unittest.TestCase):
             self.assert_rest(state, fork.walk())
             self.assert_rest(state, second.walk())      # has noticed nothing
             named = self.course(server, {}, job="trial-2", instance=ONE)
-            with self.assertRaisesRegex(Refused, "job_taken: the job name 'trial-2' is that of job %d on data set 'files', "
-                                        "which joined [0-9]+ seconds ago" % named.number):
+            with self.assertRaisesRegex(Refused, "job_taken: the job name 'trial-2' is that of job %d on "
+                                        "data set 'files', which joined [0-9]+ seconds ago" % named.number):
                 self.course(server, {}, job="trial-2", instance=OTHER)
             named.walk(3)
             self.assert_refused(server, named, instance=OTHER, job="trial-2")
@@ -152,8 +159,9 @@ class Resume(unittest.TestCase):
             restarted.walk(3)
 
     def test_what_crosses_the_end_is_answered_after_it(self):
-        """In one turn of the server: the join that fences a job, and then what that job still sends.  A client that is told
-        unknown_job and no ENDED takes the server for another one and joins anew, which would fence the fencer."""
+        """In one turn of the server: the join that fences a job, and then what that job still sends.  A
+        client that is told unknown_job and no ENDED takes the server for another one and joins anew, which
+        would fence the fencer."""
         with self.serve() as server:
             ghost = self.course(server, {}, instance=ONE)
             ghost.walk(1)
@@ -162,8 +170,8 @@ class Resume(unittest.TestCase):
             again.status()                          # it is connected
             os.kill(server.process.pid, signal.SIGSTOP)
             try:
-                again.send(JOIN, 0, 1, json.dumps({"dataset": "files", "batch_size": BATCH, "run": ghost.state["run"],
-                                                   "instance": ONE}).encode())
+                again.send(JOIN, 0, 1, json.dumps({"dataset": "files", "batch_size": BATCH,
+                                                   "run": ghost.state["run"], "instance": ONE}).encode())
                 for _ in range(8):
                     ghost.progress()
                 time.sleep(0.3)
@@ -195,12 +203,13 @@ class Resume(unittest.TestCase):
         state, other = running.state, self.course(server, {}, dataset="others")
         prints = (other.joined["fingerprint"], running.joined["fingerprint"])
         for message, changed, keys in (
-                ("the state is of other data: its fingerprint is %s, data set 'files' has %s: the files have changed, or it is "
-                 "another data set" % prints, {"fingerprint": prints[0]}, {}),
-                ("the state is of other samples of data set 'files': it says %s, this job's samples are [0-9a-f]{16}; join with "
-                 "the same subset" % ("0" * 16), {"data": "0" * 16}, {}),
+                ("the state is of other data: its fingerprint is %s, data set 'files' has %s: the files have "
+                 "changed, or it is another data set" % prints, {"fingerprint": prints[0]}, {}),
+                ("the state is of other samples of data set 'files': it says %s, this job's samples are "
+                 "[0-9a-f]{16}; join with the same subset" % ("0" * 16), {"data": "0" * 16}, {}),
                 ("the state is at epoch 2 .* asks for 2 epochs", {"epoch": 2}, {}),
-                ("taken: bit 57 of word 1 is sample 121, the data set has 120 samples", {"taken": [121], "samples": 122}, {})):
+                ("taken: bit 57 of word 1 is sample 121, the data set has 120 samples",
+                 {"taken": [121], "samples": 122}, {})):
             with self.assertRaisesRegex(Refused, "bad_state: .*" + message):
                 self.course(server, dict(state, **changed), **dict(who, **keys))
         other.leave()

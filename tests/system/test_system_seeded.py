@@ -1,5 +1,5 @@
-"""Order `seeded`: the same seed gives the same batches, bit for bit, whatever else runs, on whichever server; and its order
-is known before anything is drawn."""
+"""Order `seeded`: the same seed gives the same batches, bit for bit, whatever else runs, on whichever server;
+and its order is known before anything is drawn."""
 import os
 import shutil
 import struct
@@ -106,7 +106,8 @@ def stream_order(seed, epoch, pack_order, data, pool):
 #   ---- jobs in this process
 
 def take(server, ranges=None, stop_after=None, **keys):
-    """All batches of a job: {epoch: [(ids, checksum of the pixels, labels)]}; stop_after: so many, then it leaves."""
+    """All batches of a job: {epoch: [(ids, checksum of the pixels, labels)]}; stop_after: so many, then it
+    leaves."""
     frames = []
     if ranges:
         frames, keys["frames"] = [plain_client.ids_ranges(*ranges)], ["subset"]
@@ -157,7 +158,8 @@ class Seeded(SystemTest):
 
     @staticmethod
     def known_policies():
-        """The policies that this server has, from its help: `--policy NAME  how jobs ..: dsa or follow (default: dsa)`."""
+        """The policies that this server has, from its help: `--policy NAME  how jobs ..: dsa or follow
+        (default: dsa)`."""
         words = harness.run("serve", "--help").stdout.replace(",", " ").split()
         return [name for name in ("dsa", "follow") if name in words]
 
@@ -172,7 +174,8 @@ class Seeded(SystemTest):
         other = str(self.seed ^ 1)
         for policy in self.policies:
             with self.serve(workers=3, cache="3M", arguments=["--policy", policy]) as server:
-                crowd = [server.read(batch=17, epochs=0, rate=200), server.read(batch=64, epochs=0, rate=200, order="private"),
+                crowd = [server.read(batch=17, epochs=0, rate=200),
+                         server.read(batch=64, epochs=0, rate=200, order="private"),
                          server.read(batch=BATCH, epochs=0, seed=other, rate=200),
                          server.read("--inline", batch=BATCH, epochs=0, seed=self.seed, rate=300),
                          server.read(batch=40, epochs=0, rate=200, recipe="eval", subset="100:200")]
@@ -188,14 +191,16 @@ class Seeded(SystemTest):
                         left -= len(batches)
                     self.assertEqual(taken, wanted, "%s, %s" % (policy, keys))
                 names = {job["name"] for job in server.status()["jobs"]}
-                self.assertEqual((len(crowd), names), (len(server.status()["jobs"]), {""}), "the others are gone")
+                self.assertEqual((len(crowd), names), (len(server.status()["jobs"]), {""}),
+                                 "the others are gone")
 
     def test_all_clients_come_to_the_same(self):
         wanted = order(self.seed, 2, range(self.SAMPLES))
         with self.serve() as server:
             jobs = [server.read(batch=BATCH, epochs=2, seed=self.seed),
                     server.read("--inline", batch=BATCH, epochs=2, seed=self.seed, order="seeded"),
-                    server.loader(dataset="train", batch_size=BATCH, epochs=2, seed=self.seed, labels=self.labels),
+                    server.loader(dataset="train", batch_size=BATCH, epochs=2, seed=self.seed,
+                                  labels=self.labels),
                     server.loader(dataset="train", batch_size=50, epochs=2, seed=self.seed, order="seeded",
                                   transport="inline", labels=self.labels)]
             results = [job.finish() for job in jobs]
@@ -218,11 +223,13 @@ class Seeded(SystemTest):
             other = pictures(server, seed=str(self.seed + 1), epochs=2)
         self.assertEqual(list(first.items()), list(again.items()))
         self.assertEqual(list(other), [(epoch, number) for epoch, ids in
-                                       order(self.seed + 1, 2, range(self.SAMPLES)).items() for number in ids])
+                                       order(self.seed + 1, 2, range(self.SAMPLES)).items()
+                                       for number in ids])
         same_epoch = sum(first[0, number] == first[1, number] for number in range(self.SAMPLES))
         same_seed = sum(first[key] == other[key] for key in first)
         self.assertEqual((same_epoch, same_seed), (0, 0), "crops are drawn anew")
-        orders = [[number for at, number in taken if at == epoch] for taken in (first, other) for epoch in (0, 1)]
+        orders = [[number for at, number in taken if at == epoch] for taken in (first, other)
+                  for epoch in (0, 1)]
         self.assertEqual(len(set(map(tuple, orders))), 4)
         for one in orders:
             self.assertEqual(sorted(one), list(range(self.SAMPLES)))
@@ -261,7 +268,8 @@ class Seeded(SystemTest):
             self.assertEqual(ids_of(taken), order(self.seed, 2, range(self.SAMPLES)))
             self.assertEqual(server.status()["prepared"], self.SAMPLES)
             #  And what is random is not: each epoch of each job prepares its own.
-            jobs = [server.read(batch=BATCH, epochs=2, seed=self.seed), server.read(batch=BATCH, epochs=2, seed=self.seed)]
+            jobs = [server.read(batch=BATCH, epochs=2, seed=self.seed),
+                    server.read(batch=BATCH, epochs=2, seed=self.seed)]
             self.assertEqual(*(job.finish()["checksum"] for job in jobs))
             self.assertEqual(server.status()["prepared"], (1 + 2 * 2) * self.SAMPLES)
 
@@ -276,7 +284,8 @@ class SeededBad(SystemTest):
         self.spoilt = os.path.join(self.copy, "train")
         shutil.copytree(self.data, self.spoilt)
         for number in self.BAD:
-            with open(os.path.join(self.spoilt, "class_%d" % self.labels[number], "%05d.jpg" % number), "wb") as file:
+            with open(os.path.join(self.spoilt, "class_%d" % self.labels[number], "%05d.jpg" % number),
+                      "wb") as file:
                 file.write(b"\xff\xd8 no picture")
         self.seed = harness.SEED
 
@@ -290,7 +299,8 @@ class SeededBad(SystemTest):
             good = pictures(server, seed=str(self.seed), epochs=2)
         wanted = {epoch: {key: good[key] for key in good if key[0] == epoch and key[1] not in self.BAD}
                   for epoch in (0, 1)}
-        #  Found in mid-epoch, with batches on their way: whatever the window and the workers, nothing else moves.
+        #  Found in mid-epoch, with batches on their way: whatever the window and the workers, nothing else
+        #  moves.
         for workers, keys in ((1, {}), (3, {"slots": 12}), (2, {"slots": 3, "transport": "inline"})):
             with Server({"train": self.spoilt}, workers=workers) as server:
                 taken, _ = take(server, seed=str(self.seed), batch_size=8, **keys)
@@ -346,7 +356,8 @@ class SeededPool(SystemTest):
             taken, _ = take(server, seed=str(self.seed), pool=self.POOL)
             self.assertEqual(ids_of(taken), self.wanted(3))
             status = server.status()["datasets"][0]["pack"]
-            #  A read a piece, and a few more where one was still there from the epoch before, or a read was too large.
+            #  A read a piece, and a few more where one was still there from the epoch before, or a read was
+            #  too large.
             self.assertLess(status["reads"], 3 * self.SAMPLES / 8 * 1.3)
             self.assertLess(status["bytes_handed"], 3 * self.bytes * 1.001)
             #  Blocks at the ends of each read are counted.
@@ -364,12 +375,13 @@ class SeededPool(SystemTest):
                      server.read(batch=BATCH, epochs=0, seed=self.seed, rate=200)]
             wait_until("the others run", lambda: all(job.delivered() > 60 for job in crowd))
             for keys in ({"transport": "inline"}, {"slots": 9}):
-                self.assertEqual(take(server, seed=str(self.seed), pool=self.POOL, **keys)[0], reference, keys)
+                self.assertEqual(take(server, seed=str(self.seed), pool=self.POOL, **keys)[0], reference,
+                                 keys)
             #  One after the other: each has memory of its own.
             result = server.read("--pool", str(self.POOL), batch=BATCH, epochs=2, seed=self.seed).finish()
             self.assertEqual(result["epochs"], self.wanted(2))
-            result = server.loader(dataset="train", batch_size=BATCH, epochs=2, seed=self.seed, pool=self.POOL,
-                                   labels=self.labels).finish()
+            result = server.loader(dataset="train", batch_size=BATCH, epochs=2, seed=self.seed,
+                                   pool=self.POOL, labels=self.labels).finish()
             self.assertEqual((result["epochs"], result["wrong_labels"]), (self.wanted(2), 0))
 
     def test_parts_and_other_pools(self):
@@ -382,17 +394,19 @@ class SeededPool(SystemTest):
             taken, _ = take(server, seed=str(self.seed), pool=8, epochs=2)
             self.assertEqual(ids_of(taken), self.wanted(2, pool=8))
             taken, _ = take(server, seed=str(self.seed), epochs=1)
-            self.assertEqual(ids_of(taken), order(self.seed, 1, range(self.SAMPLES)), "without a pool, of a pack")
+            self.assertEqual(ids_of(taken), order(self.seed, 1, range(self.SAMPLES)),
+                             "without a pool, of a pack")
 
     def test_refusals(self):
         with self.serve_pack() as server:
-            answer = harness.run("read", "--connect", server.endpoint, "--dataset", "train", "--order", "seeded",
-                                 "--pool", "600")
+            answer = harness.run("read", "--connect", server.endpoint, "--dataset", "train", "--order",
+                                 "seeded", "--pool", "600")
             self.assertEqual(answer.returncode, 1)
-            self.assertRegex(answer.stderr, "pool: 600 samples of 'train' .* start the server with --raw [0-9]+")
+            self.assertRegex(answer.stderr, "pool: 600 samples of 'train' .* start the server with --raw "
+                             "[0-9]+")
         with self.serve() as server:
-            answer = harness.run("read", "--connect", server.endpoint, "--dataset", "train", "--seed", "1", "--pool",
-                                 "600")
+            answer = harness.run("read", "--connect", server.endpoint, "--dataset", "train", "--seed", "1",
+                                 "--pool", "600")
             self.assertEqual(answer.returncode, 1)
             self.assertIn("pool: data set 'train' is no pack", answer.stderr)
 

@@ -1,4 +1,5 @@
-"""One server, several jobs in processes of their own: each epoch of each is exactly its data, and work is shared."""
+"""One server, several jobs in processes of their own: each epoch of each is exactly its data, and work is
+shared."""
 import time
 import unittest
 import zlib
@@ -16,8 +17,10 @@ class Epochs(SystemTest):
         with self.serve(cache="4M") as server:
             jobs = [server.read(batch=64, epochs=3),
                     server.loader(dataset="train", batch_size=50, epochs=3, labels=self.labels),
-                    server.plain(join={"dataset": "train", "batch_size": 64, "epochs": 3}, labels=self.labels),
-                    server.plain(join={"dataset": "train", "batch_size": 32, "epochs": 2, "transport": "inline"},
+                    server.plain(join={"dataset": "train", "batch_size": 64, "epochs": 3},
+                                 labels=self.labels),
+                    server.plain(join={"dataset": "train", "batch_size": 32, "epochs": 2,
+                                       "transport": "inline"},
                                  labels=self.labels)]
             harness.wait_until("a batch", lambda: jobs[0].delivered() > 0)
             jobs.append(server.read("--inline", batch=40, epochs=2))
@@ -27,11 +30,13 @@ class Epochs(SystemTest):
             for result, epochs in zip(results, (3, 3, 3, 2, 2, 1)):
                 self.assert_epochs(result, epochs)
             self.assertEqual((results[1]["wrong_labels"], results[5]["wrong_labels"]), (0, 0))
-            self.assertEqual([results[0]["ring"], results[2]["ring"], results[3]["ring"]], [True, True, False])
+            self.assertEqual([results[0]["ring"], results[2]["ring"], results[3]["ring"]],
+                             [True, True, False])
             status = server.status()
             self.assertEqual(status["jobs"], [])
             self.assertEqual((status["ring_bytes"], status["bad_samples"]), (0, 0))
-            self.assertEqual(status["delivered"], sum(result["samples"] if "samples" in result and "job" in result
+            self.assertEqual(status["delivered"], sum(result["samples"] if "samples" in result
+                                                      and "job" in result
                              else sum(map(len, result["epochs"].values())) for result in results))
             self.assertLessEqual(status["cache_bytes"], status["cache_bytes_max"])
             epochs = [tuple(ids) for result in results for ids in result["epochs"].values()]
@@ -42,7 +47,8 @@ class Epochs(SystemTest):
             words = [number for number in range(self.SAMPLES) if number % 3]
             jobs = [(server.read(batch=64, epochs=2, subset="0:300"), range(300)),
                     (server.read(batch=64, epochs=2, subset="200:600"), range(200, 600)),
-                    (server.loader(dataset="train", batch_size=64, epochs=2, subset=words, labels=self.labels), words),
+                    (server.loader(dataset="train", batch_size=64, epochs=2, subset=words,
+                                   labels=self.labels), words),
                     (server.plain(join={"dataset": "train", "batch_size": 7, "epochs": 2},
                                   ranges=[[0, 1], [5, 50], [50, 60], [599, 600]], labels=self.labels),
                      [0, *range(5, 60), 599]),
@@ -71,13 +77,15 @@ class Epochs(SystemTest):
                                   labels=self.labels),
                     server.read(batch=50, epochs=1, order="list"),
                     server.read(batch=64, epochs=2, order="list", subset="100:400")]
-            expected = [[order, order], [order, order], [list(range(self.SAMPLES))], [list(range(100, 400))] * 2]
+            expected = [[order, order], [order, order], [list(range(self.SAMPLES))],
+                        [list(range(100, 400))] * 2]
             for job, lists in zip(jobs, expected):
                 self.assertEqual(list(job.finish()["epochs"].values()), lists)
 
     def test_private_draws_alone(self):
         with self.serve() as server:
-            jobs = [server.read(batch=64, epochs=2, order="private"), server.read(batch=64, epochs=2, order="private")]
+            jobs = [server.read(batch=64, epochs=2, order="private"),
+                    server.read(batch=64, epochs=2, order="private")]
             results = [job.finish() for job in jobs]
             for result in results:
                 self.assert_epochs(result, 2)
@@ -87,7 +95,8 @@ class Epochs(SystemTest):
         size = self.SAMPLES // 64 * 64
         with self.serve() as server:
             jobs = [server.read("--drop-last", batch=64, epochs=3),
-                    server.loader(dataset="train", batch_size=64, epochs=3, drop_last=True, labels=self.labels),
+                    server.loader(dataset="train", batch_size=64, epochs=3, drop_last=True,
+                                  labels=self.labels),
                     server.plain(join={"dataset": "train", "batch_size": 64, "epochs": 3, "drop_last": True},
                                  labels=self.labels),
                     server.read(batch=64, epochs=3)]
@@ -101,8 +110,10 @@ class Epochs(SystemTest):
     def test_tcp_with_frames_and_with_a_ring(self):
         with self.serve(tcp=True) as server:
             jobs = [server.read("--inline", batch=64, epochs=2), server.read(batch=64, epochs=2),
-                    server.plain(join={"dataset": "train", "batch_size": 64, "epochs": 2}, labels=self.labels),
-                    server.plain(join={"dataset": "train", "batch_size": 64, "epochs": 2, "transport": "inline"},
+                    server.plain(join={"dataset": "train", "batch_size": 64, "epochs": 2},
+                                 labels=self.labels),
+                    server.plain(join={"dataset": "train", "batch_size": 64, "epochs": 2,
+                                       "transport": "inline"},
                                  labels=self.labels),
                     server.loader(dataset="train", batch_size=64, epochs=2, labels=self.labels)]
             results = [job.finish() for job in jobs]
@@ -122,12 +133,15 @@ class Epochs(SystemTest):
             job.close()
 
     def test_pixels_are_the_same_whichever_way(self):
-        #  The deterministic recipe: ring, frames, another order, another batch size give the same bytes for a sample.
+        #  The deterministic recipe: ring, frames, another order, another batch size give the same bytes for a
+        #  sample.
         seen = []
         with self.serve(cache="8M") as server:
-            for keys in ({"transport": "auto"}, {"transport": "inline", "batch_size": 7}, {"order": "private"}):
+            for keys in ({"transport": "auto"}, {"transport": "inline", "batch_size": 7},
+                         {"order": "private"}):
                 job, sums = plain_client.Job(server.endpoint), {}
-                job.join(**dict({"dataset": "train", "batch_size": 64, "epochs": 2, "pipeline": "eval"}, **keys))
+                job.join(**dict({"dataset": "train", "batch_size": 64, "epochs": 2, "pipeline": "eval"},
+                                **keys))
                 job.start()
 
                 def note(number, pixels):
@@ -158,12 +172,13 @@ class Economy(SystemTest):
         return int(self.SAMPLES * 0.02 * VERSION_BYTES)
 
     def assert_shared(self, server, alone=0):
-        """alone: samples that one job had at most before the other was there, on a machine that was slow to start it."""
+        """alone: samples that one job had at most before the other was there, on a machine that was slow to
+        start it."""
         status = server.status()
         self.assertEqual(status["delivered"], 2 * self.EPOCHS * self.SAMPLES)
         print("prepared per delivered: %.3f" % status["prepared_per_delivered"], flush=True)
-        #  0.5 where both run; jobs that a busy machine keeps from running drift apart for a while.  Jobs that do not share
-        #  have 1, and rounds tied to the moments of credit 0.96.
+        #  0.5 where both run; jobs that a busy machine keeps from running drift apart for a while.  Jobs that
+        #  do not share have 1, and rounds tied to the moments of credit 0.96.
         self.assertLessEqual(status["prepared_per_delivered"], 0.65 + alone / status["delivered"])
         self.assertAlmostEqual(status["prepared_per_delivered"], status["prepared"] / status["delivered"], 6)
 
@@ -217,10 +232,12 @@ class Economy(SystemTest):
             self.assert_shared(server, alone)
 
     def delivered_when_both_run(self, server):
-        """What the first had ahead of the second (its window included) as soon as there are two; 0: they began together."""
+        """What the first had ahead of the second (its window included) as soon as there are two; 0: they
+        began together."""
         wait_until("both have joined", lambda: server.log().count(" joined: ") == 2, step=0.005)
         jobs = server.status()["jobs"]
-        ahead = max(job["delivered_samples"] for job in jobs) if len(jobs) == 2 else self.EPOCHS * self.SAMPLES
+        ahead = max(job["delivered_samples"]
+                    for job in jobs) if len(jobs) == 2 else self.EPOCHS * self.SAMPLES
         print("the first was %d samples ahead" % ahead, flush=True)
         return ahead
 
@@ -247,8 +264,8 @@ class Economy(SystemTest):
             self.assertGreater(status["prepared_again"], 0)
             self.assertEqual(status["prepared_again"], status["prepared"] - self.SAMPLES)
             self.assertEqual(status["evictions"], status["prepared"] - status["cache_versions"])
-            self.assertIn("MB, evicted %d, prepared again %d; rings" % (status["evictions"], status["prepared_again"]),
-                          server.status_text())
+            self.assertIn("MB, evicted %d, prepared again %d; rings"
+                          % (status["evictions"], status["prepared_again"]), server.status_text())
 
     def test_a_cache_that_is_too_small_for_two_jobs_is_told(self):
         #  Of random versions: those that the other job might have used.

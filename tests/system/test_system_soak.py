@@ -1,4 +1,5 @@
-"""bench/soak/soak.py for half a minute: that it works, and that what it judges holds; long runs are for `sh bench/soak.sh`."""
+"""bench/soak/soak.py for half a minute: that it works, and that what it judges holds; long runs are for `sh
+bench/soak.sh`."""
 import os
 import shutil
 import subprocess
@@ -22,9 +23,11 @@ class Soak(unittest.TestCase):
 
     def soak(self, *options):
         directory = tempfile.mkdtemp(dir=self.folder)
-        done = subprocess.run([sys.executable, "-B", os.path.join(SOURCE, "bench", "soak", "soak.py"), "--data", self.data, "--binary", TUREEN,
-                               "--directory", directory, "--minutes", "0.4", "--clients", "14", "--seed", str(SEED), *options],
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True, timeout=10 * harness.PATIENCE)
+        done = subprocess.run([sys.executable, "-B", os.path.join(SOURCE, "bench", "soak", "soak.py"),
+                               "--data", self.data, "--binary", TUREEN, "--directory", directory, "--minutes",
+                               "0.4", "--clients", "14", "--seed", str(SEED), *options],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True,
+                              timeout=10 * harness.PATIENCE)
         self.assertEqual(done.returncode, 0, done.stdout)
         return done.stdout
 

@@ -23,12 +23,14 @@ class States(SystemTest):
     def read(self, server, name, *arguments, order="shared", rate=0, epochs=EPOCHS):
         """A job with its files in the server's folder, which may be started again with the same name."""
         ids, state = self.files(server, name)
-        command = [TUREEN, "read", "--connect", server.endpoint, "--dataset", "train", "--batch", str(BATCH), "--epochs",
-                   str(epochs), "--pipeline", PIPELINE, "--ids", ids, "--state", state, "--name", name, "--order", order]
+        command = [TUREEN, "read", "--connect", server.endpoint, "--dataset", "train", "--batch", str(BATCH),
+                   "--epochs", str(epochs), "--pipeline", PIPELINE, "--ids", ids, "--state", state, "--name",
+                   name, "--order", order]
         if rate:
             command += ["--rate", str(rate)]
-        return self.add(subprocess.Popen(command + list(arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                         universal_newlines=True, env=server.environment))
+        return self.add(subprocess.Popen(command + list(arguments), stdout=subprocess.PIPE,
+                                         stderr=subprocess.PIPE, universal_newlines=True,
+                                         env=server.environment))
 
     def add(self, process):
         def end():
@@ -64,7 +66,8 @@ class States(SystemTest):
         return finished
 
     def test_the_server_is_killed_under_its_jobs(self):
-        """Each job goes on by itself: exactly once, and the seeded one in the very order of a run that nothing befell."""
+        """Each job goes on by itself: exactly once, and the seeded one in the very order of a run that
+        nothing befell."""
         random = harness.seeded("killed server")
         listed = [random.randrange(self.SAMPLES) for _ in range(self.SAMPLES)]
         with Server({"train": self.data}, expect_clean=False) as server:
@@ -73,7 +76,8 @@ class States(SystemTest):
                 file.writelines("%d\n" % number for number in listed)
             calm = self.read(server, "calm", "--seed", "5", order="seeded")
             self.finish(calm)
-            jobs = {"shared": self.read(server, "shared", rate=150), "inline": self.read(server, "inline", "--inline", rate=120),
+            jobs = {"shared": self.read(server, "shared", rate=150),
+                    "inline": self.read(server, "inline", "--inline", rate=120),
                     "seeded": self.read(server, "seeded", "--seed", "5", order="seeded", rate=150),
                     "list": self.read(server, "list", "--list", path, order="list", rate=150)}
             wait_until("all have begun", lambda: all(self.delivered(server, name) for name in jobs))
@@ -103,10 +107,12 @@ class States(SystemTest):
         random = harness.seeded("killed client")
         with Server({"train": self.data}) as server:
             for kill in range(5):
-                job = self.read(server, "trial", "--job", "trial", "--state-every", str(1 + kill % 3), rate=400)
+                job = self.read(server, "trial", "--job", "trial", "--state-every", str(1 + kill % 3),
+                                rate=400)
                 if kill < 4:
                     wanted = self.delivered(server, "trial") + random.randrange(BATCH * 4, BATCH * 8)
-                    wait_until("ids come", lambda: self.delivered(server, "trial") >= wanted or job.poll() is not None)
+                    wait_until("ids come", lambda: self.delivered(server, "trial") >= wanted
+                               or job.poll() is not None)
                     job.kill()
                     job.communicate()
             self.finish(job)
@@ -133,8 +139,9 @@ class States(SystemTest):
                 self.assertIn(says, errors)
 
     def loader(self, server, **options):
-        loader = tureen.Loader(dataset="train", batch_size=BATCH, epochs=EPOCHS, pipeline=json.loads(PIPELINE),
-                               endpoint=server.endpoint, timeout=harness.PATIENCE, **options)
+        loader = tureen.Loader(dataset="train", batch_size=BATCH, epochs=EPOCHS,
+                               pipeline=json.loads(PIPELINE), endpoint=server.endpoint,
+                               timeout=harness.PATIENCE, **options)
         self.addCleanup(loader.close)
         return loader
 

@@ -1,5 +1,5 @@
-"""Storage that fails under a real server: what passes costs no sample, what does not costs that sample and is named, and nothing
-that happens to files that are served ends the server."""
+"""Storage that fails under a real server: what passes costs no sample, what does not costs that sample and is
+named, and nothing that happens to files that are served ends the server."""
 import errno
 import os
 import shutil
@@ -34,7 +34,8 @@ class StorageTest(SystemTest):
 
     def serve_faulty(self, folder=None, **options):
         self.rule()
-        return Server({"train": folder or self.copy}, cache="4M", environment={"LD_PRELOAD": LIBRARY, "TUREEN_DISK": self.rules},
+        return Server({"train": folder or self.copy}, cache="4M",
+                      environment={"LD_PRELOAD": LIBRARY, "TUREEN_DISK": self.rules},
                       **options)
 
     def bad(self, server):
@@ -76,13 +77,15 @@ class Disk(StorageTest):
             self.assertEqual(server.status()["bad_samples"], 0)
 
     def test_a_broken_sector_and_a_slow_disk(self):
-        """One file cannot be read, a class of them only slowly; the server answers meanwhile, and each epoch is the rest."""
+        """One file cannot be read, a class of them only slowly; the server answers meanwhile, and each epoch
+        is the rest."""
         with self.serve_faulty(arguments=["--patience", "2"]) as server:
             self.rule("read %d 00017.jpg" % errno.EIO, "slow 100 class_1/")
             readers = [self.read(server, epochs=2), self.read(server, "--inline", epochs=2, order="private")]
             wait_until("the server answers", lambda: len(server.status()["jobs"]) == 2)
             for reader in readers:
-                self.assert_epochs(reader.finish(), 2, [number for number in range(self.SAMPLES) if number != 17])
+                self.assert_epochs(reader.finish(), 2, [number for number in range(self.SAMPLES)
+                                                        if number != 17])
             self.assertEqual(list(self.bad(server)), [17])
             self.assertIn("Input/output error", self.bad(server)[17])
 
@@ -107,7 +110,8 @@ class Disks(StorageTest):
     def stand_still(self, server, slow, quick):
         """Nothing comes of one: jobs of the other have whole epochs, and its own go on when it comes."""
         self.rule(*self.on, "stall 1 %s" % slow)
-        waiting = [server.read(dataset="slow", batch=16, epochs=1, order=order) for order in ("shared", "private", "seeded")]
+        waiting = [server.read(dataset="slow", batch=16, epochs=1, order=order)
+                   for order in ("shared", "private", "seeded")]
         wait_until("the slow one's jobs are there", lambda: len(server.status()["jobs"]) == 3)
         for order in ("shared", "private", "seeded"):
             self.assert_epochs(server.read(dataset="quick", batch=16, epochs=2, order=order).finish(), 2)
@@ -120,7 +124,8 @@ class Disks(StorageTest):
         self.assertTrue(quick_one["measured"])
         self.assertGreaterEqual(quick_one["observed_reads"], 2 * self.SAMPLES // 64)
         self.assertEqual(status["reads_max"], slow_one["reads_max"] + quick_one["reads_max"])
-        self.assertRegex(server.status_text(), r"device 7:2 \(quick\) read by preadv .*, %d at once; measured: \d+ us, \d+ MB/s"
+        self.assertRegex(server.status_text(), r"device 7:2 \(quick\) read by preadv .*, %d at once; "
+                         r"measured: \d+ us, \d+ MB/s"
                          % quick_one["reads_max"])
         self.rule(*self.on)
         for job in waiting:
@@ -150,7 +155,8 @@ class Disks(StorageTest):
             self.rule(*self.on, "slow 60 %s" % self.copy)
             job = server.read(dataset="slow", batch=16, slots=16, epochs=0, order="private")
             far = lambda: server.status()["devices"][0]
-            wait_until("it is read deep", lambda: far()["reads_max"] >= 40 and self.reading_threads(server) >= 40)
+            wait_until("it is read deep", lambda: far()["reads_max"] >= 40
+                       and self.reading_threads(server) >= 40)
             self.assertGreater(far()["latency_microseconds"], 20000)
             job.signal(signal.SIGINT)
             job.wait()
@@ -158,7 +164,8 @@ class Disks(StorageTest):
 
     def test_no_more_reads_than_are_set(self):
         for reads in (1, 3):
-            with self.subTest(reads=reads), self.serve_two(self.copy, self.pack() if reads == 1 else self.other(),
+            with self.subTest(reads=reads), self.serve_two(self.copy,
+                                                           self.pack() if reads == 1 else self.other(),
                                                            "--reads", str(reads), "--raw", "8M") as server:
                 for name in ("slow", "quick"):
                     self.assert_epochs(server.read(dataset=name, batch=16, epochs=1).finish(), 1)
@@ -172,8 +179,8 @@ class Files(StorageTest):
     def test_whatever_takes_a_files_place(self):
         with Server({"train": self.copy}, cache="4M") as server:
             self.assert_epochs(self.read(server, epochs=1).finish(), 1)
-            shapes = {3: "fifo", 40: "folder", 77: "loop", 78: "shorter", 120: "longer", 121: "nothing", 160: "socket",
-                      199: "elsewhere"}
+            shapes = {3: "fifo", 40: "folder", 77: "loop", 78: "shorter", 120: "longer", 121: "nothing",
+                      160: "socket", 199: "elsewhere"}
             for number, shape in shapes.items():
                 path = self.path(number)
                 with open(path, "rb") as file:
@@ -211,7 +218,8 @@ class Files(StorageTest):
             self.assertEqual(server.status()["bad_samples"], 0)
 
     def test_a_pack_is_cut_and_removed(self):
-        """The index, whatever becomes of it, is the server's own; of volumes the rest is served, and a removed one whole."""
+        """The index, whatever becomes of it, is the server's own; of volumes the rest is served, and a
+        removed one whole."""
         pack = self.pack()
         index, volume = os.path.join(pack, "index.tureen"), os.path.join(pack, "volume-00000.tureen")
         with Server({"train": pack}, cache="4M", arguments=["--raw", "256K"]) as server:

@@ -1,5 +1,5 @@
-"""`tureen serve --supervise`: whatever kills the server, it is back, and its jobs go on; what ends by itself stays ended; nobody
-is left over."""
+"""`tureen serve --supervise`: whatever kills the server, it is back, and its jobs go on; what ends by itself
+stays ended; nobody is left over."""
 import json
 import os
 import signal
@@ -13,8 +13,8 @@ from harness import SystemTest, is_alive, run, seeded, wait_until
 PIPELINE = json.dumps([{"op": "decode"}, {"op": "resize", "size": [16, 16]}])
 EPOCHS, KILLS = 3, 5
 LOADER = ("import sys, json; sys.path.insert(0, sys.argv[1]); import tureen, time\n"
-          "loader = tureen.Loader(sys.argv[2], batch_size=8, epochs=3, pipeline=json.loads(sys.argv[3]), timeout=240, rejoin=240,\n"
-          "    **json.loads(sys.argv[4]))\n"
+          "loader = tureen.Loader(sys.argv[2], batch_size=8, epochs=3, pipeline=json.loads(sys.argv[3]), "
+          "timeout=240, rejoin=240,\n    **json.loads(sys.argv[4]))\n"
           "for batch in loader:\n"
           "    if not batch.padding: print(batch.epoch, *batch.ids.tolist(), flush=True)\n"
           "    time.sleep(float(sys.argv[5]))\n"
@@ -35,8 +35,9 @@ class Supervised(SystemTest):
         return int(children[0]) if children else None
 
     def python(self, server, pause, **how):
-        job = subprocess.Popen([sys.executable, "-B", "-c", LOADER, os.path.join(harness.SOURCE, "clients", "python"),
-                                server.endpoint, PIPELINE, json.dumps(how), str(pause)], stdout=subprocess.PIPE,
+        job = subprocess.Popen([sys.executable, "-B", "-c", LOADER,
+                                os.path.join(harness.SOURCE, "clients", "python"), server.endpoint, PIPELINE,
+                                json.dumps(how), str(pause)], stdout=subprocess.PIPE,
                                stderr=subprocess.DEVNULL, universal_newlines=True)
         self.addCleanup(job.stdout.close)
         self.addCleanup(job.wait)
@@ -59,15 +60,19 @@ class Supervised(SystemTest):
                 signal.SIGABRT, signal.SIGKILL, signal.SIGSEGV]
             kills = ways + [chance.choice(ways) for _ in range(KILLS - len(ways))]
             chance.shuffle(kills)
-            reads = [server.read(*arguments, batch=8, epochs=EPOCHS, pipeline=PIPELINE, rate=150, rejoin=240, timeout=60)
+            reads = [server.read(*arguments, batch=8, epochs=EPOCHS, pipeline=PIPELINE, rate=150, rejoin=240,
+                                 timeout=60)
                      for arguments in ([], ["--inline"], ["--order", "private"], ["--seed", "3"])]
-            ranks = [server.read("--world-size", "2", "--rank", str(rank), "--job", "pair", "--rank-wait", "60", batch=8,
-                                 epochs=EPOCHS, pipeline=PIPELINE, rate=75, rejoin=240, timeout=60) for rank in range(2)]
+            ranks = [server.read("--world-size", "2", "--rank", str(rank), "--job", "pair", "--rank-wait",
+                                 "60", batch=8, epochs=EPOCHS, pipeline=PIPELINE, rate=75, rejoin=240,
+                                 timeout=60) for rank in range(2)]
             plain = self.python(server, 0.05)
-            pair = [self.python(server, 0.1, job="python pair", world_size=2, rank=rank, rank_wait=60) for rank in range(2)]
+            pair = [self.python(server, 0.1, job="python pair", world_size=2, rank=rank, rank_wait=60)
+                    for rank in range(2)]
             for number in kills:
                 progress = [read.delivered() for read in reads]
-                wait_until("somebody gets on", lambda: any(read.delivered() > before for read, before in zip(reads, progress)))
+                wait_until("somebody gets on", lambda: any(read.delivered() > before for read,
+                                                           before in zip(reads, progress)))
                 before = wait_until("a server is there", lambda: self.child(server))
                 harness.time.sleep(chance.random() / 2)
                 os.kill(before, number)
@@ -87,12 +92,14 @@ class Supervised(SystemTest):
     def test_what_ends_by_itself_stays_ended(self):
         with self.supervised() as server:
             first = self.child(server)
-            taken = run("serve", "--supervise", "--dataset", "train=" + self.data, "--listen", server.endpoint)
+            taken = run("serve", "--supervise", "--dataset", "train=" + self.data, "--listen",
+                        server.endpoint)
             self.assertEqual(taken.returncode, 3, taken.stderr)
             self.assertIn("process %d" % first, taken.stderr)
             self.assertEqual(self.child(server), first)
             self.assertEqual(server.status()["restarts"], 0)
-        missing = run("serve", "--supervise", "--dataset", "train=/nowhere", "--listen", "ipc://%s/none.sock" % self.root)
+        missing = run("serve", "--supervise", "--dataset", "train=/nowhere", "--listen",
+                      "ipc://%s/none.sock" % self.root)
         self.assertEqual(missing.returncode, 1, missing.stderr)
         self.assertEqual(run("serve", "--supervise", "--dataset", "nonsense").returncode, 2)
         for log in (taken, missing):

@@ -1,7 +1,8 @@
-"""Several users of one machine at one server: each gets its own data and nothing of others', a stranger nothing at all.
+"""Several users of one machine at one server: each gets its own data and nothing of others', a stranger
+nothing at all.
 
-The server runs without privileges, as a user of its own; clients are processes of other users in the group that may reach the
-socket.  That takes root (setpriv): without it these tests are skipped, which is said.
+The server runs without privileges, as a user of its own; clients are processes of other users in the group
+that may reach the socket.  That takes root (setpriv): without it these tests are skipped, which is said.
 """
 import json
 import os
@@ -16,7 +17,8 @@ import plain_client
 from harness import PATIENCE, Server, SystemTest, wait_until
 
 PYTHON = "/usr/bin/python3"
-BASE = 61000 + 20 * (os.getpid() % 200)         # users and a group that nobody is, not even a test beside this one
+#  Users and a group that nobody is, not even a test beside this one
+BASE = 61000 + 20 * (os.getpid() % 200)
 SERVER, ALICE, ANNE, BOB, MALLORY, OUTSIDER = range(BASE, BASE + 6)
 GROUP = BASE + 10
 
@@ -70,7 +72,8 @@ class User:
     def script(self, text):
         """A process that runs it; its lines come by hear ()."""
         process = subprocess.Popen([*self.prefix, PYTHON, "-B", "-u", "-c", PREFIX.format(
-            here=self.case.programs, endpoint=self.case.endpoint) + text], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            here=self.case.programs, endpoint=self.case.endpoint) + text], stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
             universal_newlines=True)
         self.case.processes.append(process)
         return process
@@ -127,15 +130,16 @@ class Tenants(SystemTest):
         shutil.rmtree(self.sockets)
         self.assertEqual(left, [])
 
-    TENANTS = ("--tenant", "vision=%d,%d" % (ALICE, ANNE), "--tenant", "text=%d" % BOB, "--tenant-datasets", "vision=train",
-               "--tenant-datasets", "text=secret")
+    TENANTS = ("--tenant", "vision=%d,%d" % (ALICE, ANNE), "--tenant", "text=%d" % BOB, "--tenant-datasets",
+               "vision=train", "--tenant-datasets", "text=secret")
 
     def serve(self, *arguments, wrapper=(), **options):
         """The server, as a user without privileges."""
         server = Server({"train": self.data, "secret": self.secret}, listen=self.endpoint,
                         arguments=["--group", str(GROUP), *(arguments or self.TENANTS)],
-                        wrapper=[*wrapper, "setpriv", "--reuid=%d" % SERVER, "--regid=%d" % SERVER, "--groups=%d" % GROUP, "env",
-                                 "TUREEN=%s" % self.tureen, "sh", "-c", 'shift; exec "$TUREEN" "$@"', "sh"], **options)
+                        wrapper=[*wrapper, "setpriv", "--reuid=%d" % SERVER, "--regid=%d" % SERVER,
+                                 "--groups=%d" % GROUP, "env", "TUREEN=%s" % self.tureen, "sh", "-c",
+                                 'shift; exec "$TUREEN" "$@"', "sh"], **options)
         os.chmod(server.folder, 0o755)
         os.chown(server.runtime, SERVER, SERVER)
         return server
@@ -157,22 +161,26 @@ say(answered=connection.receive(1.5) is not None)
         with self.serve():
             for name, mode in (("", 0o750), ("s.sock", 0o660), ("s.sock.ring", 0o660)):
                 found = os.stat(os.path.join(self.sockets, name))
-                self.assertEqual((found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)), (SERVER, GROUP, mode), name)
+                self.assertEqual((found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)),
+                                 (SERVER, GROUP, mode), name)
             self.assertEqual(stat.S_IMODE(os.stat(self.sockets + "/s.sock.lock").st_mode), 0o600)
 
     def test_each_gets_its_own_data(self):
         with self.serve():
-            for user, dataset, samples in ((self.alice, "train", 60), (self.anne, "train", 60), (self.bob, "secret", 40),
+            for user, dataset, samples in ((self.alice, "train", 60), (self.anne, "train", 60),
+                                           (self.bob, "secret", 40),
                                            (self.operator, "train", 60), (self.operator, "secret", 40)):
                 with self.subTest(user=user.uid, dataset=dataset):
                     epochs = user.read(dataset, batch=8, epochs=2)
-                    self.assertEqual([sorted(epochs[number]) for number in sorted(epochs)], [list(range(samples))] * 2)
+                    self.assertEqual([sorted(epochs[number]) for number in sorted(epochs)],
+                                     [list(range(samples))] * 2)
             #  What is another's is as if it were not there: in the same words.
             for user, others, own in ((self.alice, "secret", "train"), (self.bob, "train", "secret")):
                 text = self.refused(user, others)
                 self.assertEqual(text, self.refused(user, "zzz").replace("zzz", others))
                 self.assertIn("this server has: %s " % own, text)
-            self.assertIn("secret, train", self.refused(self.operator, "zzz").replace("train, secret", "secret, train"))
+            self.assertIn("secret, train", self.refused(self.operator, "zzz").replace("train, secret",
+                "secret, train"))
 
     def test_strangers_get_nothing(self):
         with self.serve() as server:
@@ -228,13 +236,16 @@ say(left=job.leave().reason)
                                       (BOB, "secret", "the text job")):
                 self.assertEqual([item["name"] for item in seen[uid]["datasets"]], [dataset])
                 self.assertEqual([item["name"] for item in seen[uid]["jobs"]], [job])
-            for uid, foreign in ((ALICE, ("secret", "text")), (ANNE, ("secret", "text")), (BOB, ("train", "vision"))):
+            for uid, foreign in ((ALICE, ("secret", "text")), (ANNE, ("secret", "text")),
+                                 (BOB, ("train", "vision"))):
                 page = json.dumps(seen[uid])
                 for word in foreign:
                     self.assertNotIn(word, page.replace("context", ""))
             self.assertEqual(sorted(item["name"] for item in seen[SERVER]["datasets"]), ["secret", "train"])
-            self.assertEqual(sorted(item["name"] for item in seen[SERVER]["jobs"]), ["the text job", "the vision job"])
-            self.assertEqual(sorted(item["name"] for item in seen[SERVER]["tenants"]), ["operator", "text", "vision"])
+            self.assertEqual(sorted(item["name"] for item in seen[SERVER]["jobs"]),
+                             ["the text job", "the vision job"])
+            self.assertEqual(sorted(item["name"] for item in seen[SERVER]["tenants"]),
+                             ["operator", "text", "vision"])
             for process in (vision, text):
                 tell(process)
                 self.assertEqual(hear(process), {"left": "left"})
@@ -268,7 +279,8 @@ job.leave()
             epochs = hear(alice)["epochs"]
             self.assertEqual(sorted(epochs["0"]), list(range(60)))
 
-    #  As many connections as the server and the system let it have, again and again; and one that goes on asking.
+    #  As many connections as the server and the system let it have, again and again; and one that goes on
+    #  asking.
     CROWD = """
 import resource, socket
 most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -310,7 +322,8 @@ say(made=made)
             tell(theirs)
             self.assertEqual(hear(theirs), {"left": "left"})
             self.assertIsNone(server.process.poll())
-            wait_until("descriptors come back", lambda: len(os.listdir("/proc/%d/fd" % server.pid)) <= quiet + 2)
+            wait_until("descriptors come back", lambda: len(os.listdir("/proc/%d/fd" % server.pid)) <= quiet
+                       + 2)
             self.assertIn(" crowd ", server.log())
             self.assertEqual(sorted(self.alice.read("train", batch=8, epochs=1)[0]), list(range(60)))
 

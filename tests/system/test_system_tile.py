@@ -1,4 +1,5 @@
-"""`tureen pack --tile`: the pixels and metadata of every file, the same pack however it was made, and what is said of it."""
+"""`tureen pack --tile`: the pixels and metadata of every file, the same pack however it was made, and what is
+said of it."""
 import hashlib
 import io
 import json
@@ -15,7 +16,8 @@ import harness
 from harness import SORT_PACK, contents, files_below, np, Image
 from test_system_packs import take
 
-#  Of the folder that make_plain makes, packed by the tureen before there was --tile: index.tureen, volume-00000.tureen.
+#  Of the folder that make_plain makes, packed by the tureen before there was --tile: index.tureen,
+#  volume-00000.tureen.
 BEFORE = {"index.tureen": "19e0e282cce8b7e44e3eb634c9a52649c691ba369d8ac441177e5efa15dac85f",
           "volume-00000.tureen": "77ef3057c13f9ea691e73b27fdb9a143fa10cf96c112ffd69c422e139fc130c2"}
 
@@ -79,14 +81,15 @@ class Plain(TileTest):
     def test_arguments(self):
         make_plain(self.data)
         for text in ("", "on", "0", "7", "65536", "24px"):
-            self.assert_refused("--tile '%s': expected off, auto, or" % text, "--tile", text, self.data, self.path("p"),
-                                status=2)
+            self.assert_refused("--tile '%s': expected off, auto, or" % text, "--tile", text, self.data,
+                                self.path("p"), status=2)
         for text in ("0", "257", "two"):
-            self.assert_refused("--workers '%s': expected a number" % text, "--workers", text, self.data, self.path("p"),
-                                status=2)
+            self.assert_refused("--workers '%s': expected a number" % text, "--workers", text, self.data,
+                                self.path("p"), status=2)
         for arguments in ((), ("--tile", "off")):
-            self.assert_refused("--keep-original-bytes says what files that become others keep: give --tile auto beside it",
-                                "--keep-original-bytes", *arguments, self.data, self.path("p"), status=2)
+            self.assert_refused("--keep-original-bytes says what files that become others keep: give --tile "
+                                "auto beside it", "--keep-original-bytes", *arguments, self.data,
+                                self.path("p"), status=2)
         self.assertFalse(os.path.exists(self.path("p")))
 
 
@@ -100,7 +103,8 @@ class Tiled(TileTest):
         exif[0x0112], exif[0x010e] = 6, "a cat on a hot roof"
         profile = bytes(range(256)) * 300           # several segments
         for number in range(60):
-            picture = harness.make_image(generator, int(generator.integers(20, 300)), int(generator.integers(20, 200)))
+            picture = harness.make_image(generator, int(generator.integers(20, 300)),
+                                         int(generator.integers(20, 200)))
             if number % 10 == 9:
                 picture = picture.convert("L")
             file = io.BytesIO()
@@ -112,8 +116,8 @@ class Tiled(TileTest):
         whole = self.files()["c0/00.jpg"]
         file = io.BytesIO()
         harness.make_image(generator, 50, 40).save(file, "PNG")
-        self.odd = {"c0/a.png": file.getvalue(), "c1/b.jpg": file.getvalue(), "c1/c.jpg": b"", "c1/d.jpg": b"\xff\xd8\xff",
-                    "c2/cut.jpg": whole[:len(whole) * 2 // 3],
+        self.odd = {"c0/a.png": file.getvalue(), "c1/b.jpg": file.getvalue(), "c1/c.jpg": b"",
+                    "c1/d.jpg": b"\xff\xd8\xff", "c2/cut.jpg": whole[:len(whole) * 2 // 3],
                     "c2/several.jpg": whole[:2] + b"\xff\xe2\0\x08MPF\0II" + whole[2:]}
         for name, data in self.odd.items():
             self.write(name, data)
@@ -134,8 +138,8 @@ class Tiled(TileTest):
         for tile in ("auto", "8", "65535"):
             pack = self.pack("pack-" + tile, "--tile", tile)
             said = self.run_fine("unpack", pack, self.path("out-" + tile))
-            self.assertIn("packed with --tile %s: 60 of 66 files are tiled JPEGs, the same as the originals in pixels and "
-                          "metadata, not in bytes" % tile, said)
+            self.assertIn("packed with --tile %s: 60 of 66 files are tiled JPEGs, the same as the originals "
+                          "in pixels and metadata, not in bytes" % tile, said)
             before, after = self.files(), files_below(self.path("out-" + tile))
             self.assertEqual(sorted(before), sorted(after))
             restarts = 0
@@ -152,8 +156,8 @@ class Tiled(TileTest):
         for tile in ("auto", "8", "65535"):
             pack = self.pack("pack-" + tile, "--tile", tile, "--keep-original-bytes")
             said = self.run_fine("unpack", pack, self.path("out-" + tile))
-            self.assertIn("packed with --tile %s --keep-original-bytes: 60 of 66 files were others in the pack and are the "
-                          "originals again, byte for byte" % tile, said)
+            self.assertIn("packed with --tile %s --keep-original-bytes: 60 of 66 files were others in the "
+                          "pack and are the originals again, byte for byte" % tile, said)
             self.assertEqual(files_below(self.path("out-" + tile)), self.files())
         # The same data set once more: job after job may go on over either.
         fingerprints = [json.loads(self.run_fine("verify", "--json", pack))["fingerprint"] for pack in (
@@ -162,12 +166,14 @@ class Tiled(TileTest):
         # A file that keeps an original would be unpacked as that: it is tiled again, or there is no pack.
         bare = self.path("bare")
         self.run_fine("unpack", "--as-packed", self.path("pack-auto"), bare)
-        self.run_fine("unpack", self.pack("again-kept", "--tile", "8", "--keep-original-bytes", data=bare), self.path("bare-again"))
+        self.run_fine("unpack", self.pack("again-kept", "--tile", "8", "--keep-original-bytes", data=bare),
+                      self.path("bare-again"))
         self.assertEqual(files_below(self.path("bare-again")), files_below(bare))
         with open(os.path.join(bare, "c1/07.jpg"), "r+b") as file:
             file.truncate(os.path.getsize(file.name) * 2 // 3)
-        self.assert_refused("'c1/07.jpg' keeps an original already, and cannot be tiled again: take it out, or pack without "
-                            "--keep-original-bytes", "--tile", "auto", "--keep-original-bytes", bare, self.path("refused"))
+        self.assert_refused("'c1/07.jpg' keeps an original already, and cannot be tiled again: take it out, "
+                            "or pack without --keep-original-bytes", "--tile", "auto",
+                            "--keep-original-bytes", bare, self.path("refused"))
         # What is in the pack is tiled, and costs little more than without the originals.
         sizes = [json.loads(self.run_fine("pack", "--json", "--quiet", "--tile", "auto", *keep, self.data,
                                           self.path("sized%d" % len(keep))))["tiling"] for keep in ((), (
@@ -199,8 +205,8 @@ class Tiled(TileTest):
         done = harness.run("unpack", self.path("said"), self.path("out"))
         self.assertEqual(done.returncode, 1)
         reason = "its original does not come back: damaged, or of another version of libjpeg"
-        self.assertIn("cannot write '%s' of the field 'image': %s; with --as-packed there is the tiled file" % (name, reason),
-                      done.stderr)
+        self.assertIn("cannot write '%s' of the field 'image': %s; with --as-packed there is the tiled file"
+                      % (name, reason), done.stderr)
         self.assertIn("1 of 66 samples are not back", done.stderr)
         expected = self.files()
         del expected[name]
@@ -208,11 +214,13 @@ class Tiled(TileTest):
         # verify tells it beforehand, if it is asked.
         self.assertEqual(self.verify(self.path("said"))[1]["damaged"], 0)
         status, found = self.verify(self.path("said"), "--originals")
-        self.assertEqual((status, found["good"], found["damaged"], found["tiles"]["restored"]), (1, False, 1, 59))
+        self.assertEqual((status, found["good"], found["damaged"], found["tiles"]["restored"]),
+                         (1, False, 1, 59))
         self.assertEqual([(damage["name"], damage["reason"]) for damage in found["damage"]],
                          [(name, reason)])
         self.assertEqual(self.verify(pack, "--originals")[1]["tiles"]["restored"], 60)
-        self.assertIn("originals: 60 came back, byte for byte\n", self.run_fine("verify", "--originals", pack))
+        self.assertIn("originals: 60 came back, byte for byte\n",
+                      self.run_fine("verify", "--originals", pack))
         self.run_fine("unpack", "--as-packed", self.path("said"), self.path("packed"))
         self.assertEqual(files_below(self.path("packed")), files_below(tiled))
         # One of the files without its original: fewer than the index says.
@@ -221,9 +229,12 @@ class Tiled(TileTest):
         self.pack("fewer", data=tiled)
         subprocess.run([SORT_PACK, self.path("fewer"), self.made("fewer-said"),
                         '{"tile":"auto","files":66,"tiled":60,"originals":60}'], check=True)
-        self.assertIn("originals: 59 are kept, 60 by the index\n", harness.run("verify", self.path("fewer-said")).stdout)
-        self.assertIn("tiles are not what the index says", harness.run("verify", self.path("fewer-said")).stdout)
-        self.assertIn("originals: it keeps none", self.run_fine("verify", "--originals", self.pack("without")))
+        self.assertIn("originals: 59 are kept, 60 by the index\n",
+                      harness.run("verify", self.path("fewer-said")).stdout)
+        self.assertIn("tiles are not what the index says",
+                      harness.run("verify", self.path("fewer-said")).stdout)
+        self.assertIn("originals: it keeps none", self.run_fine("verify", "--originals",
+                                                                self.pack("without")))
 
     def made(self, name):
         os.mkdir(self.path(name))
@@ -252,7 +263,8 @@ class Tiled(TileTest):
             os.remove(os.path.join(self.path("out"), name))
         for recipe in ("train", "eval"):
             for root in (self.data, self.path("out")):
-                names = [os.path.join(root, name) for name in sorted(files_below(root)) if name.endswith(".jpg")]
+                names = [os.path.join(root, name) for name in sorted(files_below(root))
+                         if name.endswith(".jpg")]
                 self.run_fine("prepare", "--recipe", recipe, "--seed", 3, "--out", self.path("seen-%s-%s" % (
                     recipe, os.path.basename(root))), *names)
             one, other = (files_below(self.path("seen-%s-%s" % (recipe, root))) for root in ("data", "out"))
@@ -271,7 +283,8 @@ class Tiled(TileTest):
                     member.size = len(data)
                     tar.addfile(member, io.BytesIO(data))
         self.run_fine("unpack", self.pack("pack", "--tile", "auto"), self.path("out"))
-        said = self.run_fine("unpack", self.pack("tarred", "--tile", "auto", "--workers", 3, data=shard), self.path("tar-out"))
+        said = self.run_fine("unpack", self.pack("tarred", "--tile", "auto", "--workers", 3, data=shard),
+                             self.path("tar-out"))
         self.assertIn("120 of 120 files are tiled JPEGs", said)
         one, other = files_below(self.path("out")), files_below(self.path("tar-out"))
         for name in one:
@@ -280,7 +293,8 @@ class Tiled(TileTest):
                 self.assertEqual(other[name[:-4] + ".thumb.jpg"], one[name])
 
     def test_what_is_said(self):
-        said = json.loads(self.run_fine("pack", "--json", "--quiet", "--tile", "auto", self.data, self.path("pack")))
+        said = json.loads(self.run_fine("pack", "--json", "--quiet", "--tile", "auto", self.data,
+                                        self.path("pack")))
         tiling = said["tiling"]
         self.assertEqual(said["tile"], "auto")
         self.assertEqual(tiling["kept"], {"no JPEG": 3, "damaged JPEG": 2, "several pictures in one file": 1})
@@ -298,12 +312,14 @@ class Tiled(TileTest):
         lines = self.run_fine("pack", "--quiet", "--tile", "24", self.data, self.path("lines"))
         self.assertIn("--tile 24: 60 of 66 files became tiled JPEGs: ", lines)
         self.assertIn("12 of them were progressive and are baseline now: ", lines)
-        self.assertIn("6 stayed as they are: 3 no JPEG, 2 damaged JPEG, 1 several pictures in one file", lines)
+        self.assertIn("6 stayed as they are: 3 no JPEG, 2 damaged JPEG, 1 several pictures in one file",
+                      lines)
 
     def test_any_number_of_workers_makes_the_same_pack(self):
         one = contents(self.pack("one", "--tile", "auto", "--workers", 1))
         self.assertEqual(contents(self.pack("seven", "--tile", "auto", "--workers", 7)), one)
-        self.assertEqual(contents(self.pack("little", "--tile", "auto", "--workers", 3, "--memory", "1M")), one)
+        self.assertEqual(contents(self.pack("little", "--tile", "auto", "--workers", 3, "--memory", "1M")),
+                         one)
         for other in ("24", "off"):
             self.assertNotEqual(contents(self.pack("other-" + other, "--tile", other)), one)
 
@@ -328,8 +344,8 @@ class Tiled(TileTest):
                 self.assertIn(process.returncode, (-signal.SIGKILL, -signal.SIGTERM, 143), said)
                 broken += 1
             if os.path.exists(os.path.join(target, "packing", "journal")):
-                self.assert_refused("was begun with --tile auto: give that or none", *command[2:], "--tile", "off",
-                                    self.data, target)
+                self.assert_refused("was begun with --tile auto: give that or none", *command[2:], "--tile",
+                                    "off", self.data, target)
                 done = json.loads(self.run_fine(*command, "--json", self.data, target))
                 self.assertEqual((done["tile"], done["tiling"]["tiled"]), ("auto", 60))
             else:
@@ -341,15 +357,17 @@ class Tiled(TileTest):
         pack = self.pack("pack", "--tile", "auto")
         again = ("--resume", self.data, pack)
         self.assert_refused("was made with --tile auto: give that or none", "--tile", "off", *again)
-        self.assert_refused("was made with --tile auto: give that or none", "--tile", "auto", "--keep-original-bytes", *again)
+        self.assert_refused("was made with --tile auto: give that or none", "--tile", "auto",
+                            "--keep-original-bytes", *again)
         self.run_fine("pack", "--tile", "auto", *again)
         self.run_fine("pack", *again)
         kept = self.pack("kept", "--tile", "auto", "--keep-original-bytes")
-        self.assert_refused("was made with --tile auto --keep-original-bytes: give that or none", "--tile", "auto", "--resume",
-                            self.data, kept)
+        self.assert_refused("was made with --tile auto --keep-original-bytes: give that or none", "--tile",
+                            "auto", "--resume", self.data, kept)
         self.run_fine("pack", "--tile", "auto", "--keep-original-bytes", "--resume", self.data, kept)
         plain = self.pack("plain")
-        self.assert_refused("was made with --tile off: give that or none", "--tile", "24", "--resume", self.data, plain)
+        self.assert_refused("was made with --tile off: give that or none", "--tile", "24", "--resume",
+                            self.data, plain)
         self.run_fine("pack", "--tile", "off", "--resume", self.data, plain)
 
     def test_a_pack_of_a_pack(self):
@@ -361,8 +379,8 @@ class Tiled(TileTest):
         # Of one that keeps its originals no other is tiled: they would be taken for what they are not.
         kept = self.pack("kept", "--tile", "auto", "--keep-original-bytes")
         for arguments in (("--tile", "auto"), ("--tile", "24", "--keep-original-bytes")):
-            self.assert_refused("'%s' is a pack of tiled files that keep their originals: unpack it and pack those, or leave out "
-                                "--tile" % kept, *arguments, kept, self.path("twice"))
+            self.assert_refused("'%s' is a pack of tiled files that keep their originals: unpack it and pack "
+                                "those, or leave out --tile" % kept, *arguments, kept, self.path("twice"))
         self.pack("twice", data=kept)
         self.run_fine("unpack", self.path("twice"), self.path("twice-out"))
         self.assertEqual(files_below(self.path("twice-out")), self.files())
@@ -392,7 +410,8 @@ class Tiled(TileTest):
             file.write(bytes([byte[0] ^ 1]))
         status, found = self.verify(self.path("pack"))
         self.assertEqual((status, found["good"], found["damaged"]), (1, False, 1))
-        self.assertIn("60 by the index\n", harness.run("verify", self.path("pack")).stdout)     # no fault beside the damage
+        #  No fault beside the damage
+        self.assertIn("60 by the index\n", harness.run("verify", self.path("pack")).stdout)
 
     @unittest.skipUnless(os.path.exists(SORT_PACK), "sort_pack has not been built")
     def test_verify_finds_what_is_not_so(self):
@@ -406,9 +425,11 @@ class Tiled(TileTest):
         for number, expected in ((tiled, 0), (tiled - 1, 1)):
             target = self.path("noted-%d" % number)
             os.mkdir(target)
-            subprocess.run([SORT_PACK, pack, target, '{"tile":"auto","files":22,"tiled":%d}' % number], check=True)
+            subprocess.run([SORT_PACK, pack, target, '{"tile":"auto","files":22,"tiled":%d}' % number],
+                           check=True)
             status, found = self.verify(target)
-            self.assertEqual((status, found["good"], found["tiles"]["found"]), (expected, not expected, tiled))
+            self.assertEqual((status, found["good"], found["tiles"]["found"]),
+                             (expected, not expected, tiled))
         done = harness.run("verify", target)
         self.assertIn("%d by the index: FAULT" % (tiled - 1), done.stdout)
         self.assertIn("BAD", done.stdout)

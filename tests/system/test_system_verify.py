@@ -1,7 +1,8 @@
 """`tureen verify` and `tureen unpack`, on packs of folders, lists and tar files, whole and damaged.
 
-What is unpacked is compared with what was packed byte for byte; every kind of damage is made by hand and must be named, with
-the samples that it costs and no others.  Orders are drawn from fixed seeds, so that nothing here fails by chance.
+What is unpacked is compared with what was packed byte for byte; every kind of damage is made by hand and must
+be named, with the samples that it costs and no others.  Orders are drawn from fixed seeds, so that nothing
+here fails by chance.
 """
 import io
 import json
@@ -46,7 +47,8 @@ class PackTest(unittest.TestCase):
         """Class folders, one of them deeper; sorted by class as folders are."""
         for number in range(samples):
             deep = "deep/" if number % 7 == 0 else ""
-            self.write("%s/c%d/%s%04d%s" % (name, number * classes // samples, deep, number, extension), self.noise())
+            self.write("%s/c%d/%s%04d%s" % (name, number * classes // samples, deep, number, extension),
+                       self.noise())
 
     def run_fine(self, *arguments):
         done = harness.run(*arguments)
@@ -118,8 +120,9 @@ class RoundTrips(PackTest):
         self.assertEqual(self.assert_labels_come_back("labels.tsv", "\n".join(lines) + "\n"), "labels.tsv")
 
     def test_jsonl(self):
-        lines = [json.dumps({"path": path, "v": [number], "text": ["12", "7"][number % 2], "more": "a\tb\n\"\u20ac",
-                             "real": [1.0, number, 1e-9]}) for number, path in enumerate(self.paths())]
+        lines = [json.dumps({"path": path, "v": [number], "text": ["12", "7"][number % 2],
+                             "more": "a\tb\n\"\u20ac", "real": [1.0, number, 1e-9]}) for number,
+                                 path in enumerate(self.paths())]
         self.assertEqual(self.assert_labels_come_back("labels.jsonl", "\n".join(lines)), "labels.jsonl")
 
     def test_paths_alone(self):
@@ -142,14 +145,16 @@ class RoundTrips(PackTest):
         for number in range(first, first + samples):
             stem = "./k/%06d" % number
             parts = [(stem + ".jpg", self.noise()), (stem + ".seg.png", self.noise()),
-                     (stem + ".cls", b"%d" % (number // 50)), (stem + ".txt", ("text \u00fc %d" % number).encode())]
+                     (stem + ".cls", b"%d" % (number // 50)),
+                     (stem + ".txt", ("text \u00fc %d" % number).encode())]
             self.random.shuffle(parts)
             members += parts
         return members
 
     def test_shards_in_every_compression(self):
         paths, wanted = [], {}
-        for number, (ending, mode) in enumerate((("tar", "w"), ("tar.gz", "w:gz"), ("tar.xz", "w:xz"), ("tar.bz2", "w:bz2"))):
+        for number, (ending, mode) in enumerate((("tar", "w"), ("tar.gz", "w:gz"), ("tar.xz", "w:xz"),
+                                                 ("tar.bz2", "w:bz2"))):
             members = self.shard(number * 60, 60)
             paths.append(self.path("s%d.%s" % (number, ending)))
             make_tar(paths[-1], members, mode)
@@ -170,9 +175,11 @@ class RoundTrips(PackTest):
 
     def test_names_that_are_no_ascii(self):
         for form in (tarfile.PAX_FORMAT, tarfile.GNU_FORMAT):
-            names = ["%s/%s%d.jpg" % (folder, "\u00fc" * 60, number) for folder in ("a\u20ac", os.fsdecode(b"b\xff"))
+            names = ["%s/%s%d.jpg" % (folder, "\u00fc" * 60, number)
+                     for folder in ("a\u20ac", os.fsdecode(b"b\xff"))
                      for number in range(3)]
-            with tarfile.open(self.path("a.tar"), "w", format=form, encoding="utf-8", errors="surrogateescape") as tar:
+            with tarfile.open(self.path("a.tar"), "w", format=form, encoding="utf-8",
+                              errors="surrogateescape") as tar:
                 for name in names:
                     info = tarfile.TarInfo(name)
                     info.size = 5
@@ -242,11 +249,13 @@ class Damage(PackTest):
         self.assertEqual((status, found["damaged"], found["good"]), (1, 3, False))
         self.assertEqual(sorted(line["name"] for line in found["damage"]), sorted(hit))
         for line in found["damage"]:
-            self.assertEqual((line["volume"], line["chunk"], line["field"]), (0, line["place"] // 64, "image"))
+            self.assertEqual((line["volume"], line["chunk"], line["field"]),
+                             (0, line["place"] // 64, "image"))
         done = harness.run("verify", self.good)
         self.assertEqual(done.returncode, 1)
         for line in found["damage"]:
-            self.assertIn("volume-00000.tureen: chunk %d: sample %d '%s': image: its bytes do not match their checksum\n"
+            self.assertIn("volume-00000.tureen: chunk %d: sample %d '%s': image: its bytes do not match "
+                          "their checksum\n"
                           % (line["chunk"], line["id"], line["name"]), done.stdout)
         self.assertIn("BAD: ", done.stdout)
         self.assert_unpack_leaves_out(hit)
@@ -291,10 +300,11 @@ class Damage(PackTest):
     def test_a_missing_volume(self):
         os.remove(self.volume)
         status, found = self.verify(self.good)
-        self.assertEqual((status, found["damaged"], found["volumes"][0]["lost"]), (1, self.SAMPLES, self.SAMPLES))
+        self.assertEqual((status, found["damaged"], found["volumes"][0]["lost"]),
+                         (1, self.SAMPLES, self.SAMPLES))
         done = harness.run("verify", self.good)
-        self.assertIn("volume-00000.tureen: is missing (No such file or directory): all its 300 samples are lost, "
-                      "chunks 0 to 4\n", done.stdout)
+        self.assertIn("volume-00000.tureen: is missing (No such file or directory): all its 300 samples are "
+                      "lost, chunks 0 to 4\n", done.stdout)
         os.mkdir(self.volume)
         self.assertIn("is not a file", self.verify(self.good)[1]["volumes"][0]["reason"])
 

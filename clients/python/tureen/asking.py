@@ -57,8 +57,9 @@ class Asker:
         self._context.term()
 
     def ask(self, message: Callable[[int], List[bytes]], kind: int) -> List[Any]:
-        """The frames of the answer of that kind, without its head; `message` makes the question with its tag.  RequestRefused,
-        or NoServer where no answer comes in time, and at once where nothing listens.  A server that is busy is asked again for as long."""
+        """The frames of the answer of that kind, without its head; `message` makes the question with its tag.
+        RequestRefused, or NoServer where no answer comes in time, and at once where nothing listens.  A
+        server that is busy is asked again for as long."""
         until = time.monotonic() + self._timeout
         while True:
             try:

@@ -15,9 +15,9 @@ Array = npt.NDArray[Any]
 class Batch:
     """Named NumPy arrays of `len(batch)` samples, with the samples' ids.
 
-    `batch["image"]` is a view into memory shared with the server, yours to read and write until the last view of
-    it is gone; nothing needs to be released by hand.  `len` is the number of samples; iterating gives the names, so
-    that `dict(batch)` and `**batch` work: what the pipeline makes, then the data set's labels.
+    `batch["image"]` is a view into memory shared with the server, yours to read and write until the last view
+    of it is gone; nothing needs to be released by hand.  `len` is the number of samples; iterating gives the
+    names, so that `dict(batch)` and `**batch` work: what the pipeline makes, then the data set's labels.
 
     NumPy has no bfloat16: such an array comes as uint16 (`Loader.fields` tells).  In PyTorch it is
     `torch.from_numpy (batch["image"].view (numpy.int16)).view (torch.bfloat16)`, without a copy.
@@ -32,8 +32,9 @@ class Batch:
         #  Both count from 0; index begins anew in each epoch.
         self.epoch = epoch
         self.index = index
-        #  Of a job with ranks: none of the step's samples was left for this one, and it has got another rank's once more, so
-        #  that all make equally many steps.  It counts nowhere: neither should its loss, nor what is measured of it.
+        #  Of a job with ranks: none of the step's samples was left for this one, and it has got another
+        #  rank's once more, so that all make equally many steps.  It counts nowhere: neither should its loss,
+        #  nor what is measured of it.
         self.padding = padding
         #  What all ranks got in this step, rank by rank; without ranks the same as ids.
         self.step_ids = ids if step_ids is None else step_ids

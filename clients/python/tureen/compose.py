@@ -1,8 +1,8 @@
 """A pipeline as a value: transforms in a list, and how the list becomes the server's operations.
 
-torchvision's transforms go from images to tensors, and what a transform does depends on which it gets.  The server works on
-images, and converts at the end.  So `Building` follows what an image would be at each point of the list, and refuses what
-would come out otherwise than in torchvision.
+torchvision's transforms go from images to tensors, and what a transform does depends on which it gets.  The
+server works on images, and converts at the end.  So `Building` follows what an image would be at each point
+of the list, and refuses what would come out otherwise than in torchvision.
 """
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .errors import TureenError
 Operation = Dict[str, Any]
 
 #  Those that a list of torchvision's may hold.
-SUPPORTED = ("CenterCrop", "ColorJitter", "Compose", "ConvertImageDtype", "Grayscale", "Normalize", "PILToTensor", "Pad",
-             "RandomCrop", "RandomGrayscale", "RandomHorizontalFlip", "RandomResizedCrop", "RandomVerticalFlip", "Resize",
-             "ToTensor")
+SUPPORTED = ("CenterCrop", "ColorJitter", "Compose", "ConvertImageDtype", "Grayscale", "Normalize",
+             "PILToTensor", "Pad", "RandomCrop", "RandomGrayscale", "RandomHorizontalFlip",
+             "RandomResizedCrop", "RandomVerticalFlip", "Resize", "ToTensor")
 
 
 class UnsupportedTransform(TureenError, ValueError):
@@ -39,8 +39,8 @@ class UnsupportedTransform(TureenError, ValueError):
         lines = [f"{len(self.problems)} of {self.count} transforms cannot be done by the server:"]
         lines += [f"  {place}. {_shown(transform)}: {reason}" for place, transform, reason in self.problems]
         lines += ["Supported: " + ", ".join(SUPPORTED) + ".",
-                  "Leave these out and apply them to the batch, on the device; MixUp and CutMix belong there as well "
-                  "(docs/clients.md, \"What is left for the batch\")."]
+                  "Leave these out and apply them to the batch, on the device; MixUp and CutMix belong there "
+                  "as well (docs/clients.md, \"What is left for the batch\")."]
         return "\n".join(lines)
 
 
@@ -61,7 +61,8 @@ class Stage(enum.Enum):
     NORMALIZED = "a normalised tensor"
 
 
-PIXELS = ("torchvision does this to a tensor otherwise than to an image, and the server does it as to an image: "
+PIXELS = ("torchvision does this to a tensor otherwise than to an image, and the server does it as to an "
+          "image: "
            "put it before ToTensor or PILToTensor")
 CAST_LAST = "the server converts to the dtype of the output last: put Cast or ConvertImageDtype behind this"
 
@@ -112,8 +113,8 @@ class Building:
         self.dtype = dtype
 
     def finish(self) -> List[Operation]:
-        #  Images of any size cannot be kept: what gives them one size is shared, as the recipe "train" does it.  The
-        #  server would refuse the list otherwise.
+        #  Images of any size cannot be kept: what gives them one size is shared, as the recipe "train" does
+        #  it.  The server would refuse the list otherwise.
         if not self.shared_by_user and self.size is not None:
             for operation in self.unbounded_random:
                 operation["share"] = True
@@ -147,15 +148,17 @@ class Transform:
 class Compose(Transform):
     """Transforms, one after the other: a pipeline.
 
-    What jobs share is prepared once for all of them: what stands before a `Share()`.  Without one the server shares as much
-    as it may: all before the first random transform that does not say `share=True`.  (If images of differing sizes come to
-    a random transform, those up to the one that gives them one size are shared, as in the recipe "train".)
+    What jobs share is prepared once for all of them: what stands before a `Share()`.  Without one the server
+    shares as much as it may: all before the first random transform that does not say `share=True`.  (If
+    images of differing sizes come to a random transform, those up to the one that gives them one size are
+    shared, as in the recipe "train".)
     """
     transforms: Tuple[Transform, ...]
 
     def __init__(self, transforms: Iterable[Transform]) -> None:
         if isinstance(transforms, Transform):
-            raise TypeError(f"Compose takes a list of transforms, not {transforms!r} alone: put it into brackets")
+            raise TypeError(f"Compose takes a list of transforms, not {transforms!r} alone: put it into "
+                            "brackets")
         flat: List[Transform] = []
         for transform in transforms:
             flat += transform.transforms if isinstance(transform, Compose) else [transform]
@@ -193,6 +196,7 @@ class Share(Transform):
         if {"share": True} in building.operations:
             raise Refused("there is one already")
         if building.normalize is not None or building.dtype is not None or building.planar:
-            raise Refused("ToTensor, Normalize, Cast and Layout are done for each job by itself: put it before them")
+            raise Refused("ToTensor, Normalize, Cast and Layout are done for each job by itself: put it "
+                          "before them")
         building.operations.append({"share": True})
         building.shared_by_user = True

@@ -1,18 +1,21 @@
-"""A job at the server, or one after another where servers come and go, and the background thread that carries them.
+"""A job at the server, or one after another where servers come and go, and the background thread that carries
+them.
 
     happy path:     the thread joins (courier.py); batches go into `arrivals`, until the user is done.
-    failure modes:  what ends the job is kept as the outcome and follows the delivered batches through `arrivals`.  A server
-                    that is gone is looked for as long as the user wants (rejoining.py), and joined anew where what was
-                    received ends: to the user the next job's batches are this job's.
-    on close:       the thread leaves the job when the last view of its batches is gone, and waits with it.  At the
-                    interpreter's exit it does not.  While it looks for a server nothing has to be left.
+    failure modes:  what ends the job is kept as the outcome and follows the delivered batches through
+                    `arrivals`.  A server that is gone is looked for as long as the user wants (rejoining.py),
+                    and joined anew where what was received ends: to the user the next job's batches are this
+                    job's.
+    on close:       the thread leaves the job when the last view of its batches is gone, and waits with it.
+                    At the interpreter's exit it does not.  While it looks for a server nothing has to be
+                    left.
 
-Only the thread touches the sockets.  Other threads write plain attributes, append to deques and wake it through a socket
-pair.  `leave` may run inside a garbage collection, so it takes no lock and waits for nothing; `finish` waits for the
-thread.
+Only the thread touches the sockets.  Other threads write plain attributes, append to deques and wake it
+through a socket pair.  `leave` may run inside a garbage collection, so it takes no lock and waits for
+nothing; `finish` waits for the thread.
 
-Nothing that the connection holds leads back to it, so that reference counting alone frees it and the batches that
-nobody asked for.
+Nothing that the connection holds leads back to it, so that reference counting alone frees it and the batches
+that nobody asked for.
 """
 from __future__ import annotations
 
@@ -43,7 +46,8 @@ from .waker import Waker
 _AGAIN_S = 0.05             # a server that went away while it was asked
 _REFUSED_AGAIN_S = 0.25     # one that has not buried yet what this rank, or the process before it, had there
 _GHOST_S = 3.0              # which is found dead in less
-_BUSY_S = (0.25, 0.5, 1.0, 2.0)     # pauses, after which a server that had no room for another job is asked again
+#  Pauses, after which a server that had no room for another job is asked again
+_BUSY_S = (0.25, 0.5, 1.0, 2.0)
 _QUIET_S = 1.0              # of a join that gets no answer, before the user hears what it waits for
 GATHERING_QUIET_S = 10.0    # that is waited for other ranks before the user hears of it
 #  The user's thread waits for nothing that could take longer than the connection's own limits.
@@ -51,9 +55,11 @@ _JOIN_THREAD_S = LEAVE_PATIENCE_S + FAREWELL_S + 1.0
 
 
 class Connection:
-    def __init__(self, endpoint: str, request: Request, timeout: float, *, rejoin: float = 0.0, instance: str = "",
-                 begin: Optional[State] = None, again: bool = False, keys: Optional[Keys] = None) -> None:
-        """`again`: this loader had a job of that name just before, which other ranks may not have left yet."""
+    def __init__(self, endpoint: str, request: Request, timeout: float, *, rejoin: float = 0.0,
+                 instance: str = "", begin: Optional[State] = None, again: bool = False,
+                 keys: Optional[Keys] = None) -> None:
+        """`again`: this loader had a job of that name just before, which other ranks may not have left
+        yet."""
         #  Set at birth
         self.endpoint = endpoint
         self.pid = os.getpid()
@@ -91,13 +97,15 @@ class Connection:
     #  The user's side
 
     def start(self, tell: Callable[[str, str], None]) -> wire.Joined:
-        """Joins; raises what the job was refused with.  Ctrl-C breaks it off.  `tell` is told what is waited for where
-        that takes long, perhaps several times: `waiting` for a server, or `gathering` other ranks, and a sentence."""
+        """Joins; raises what the job was refused with.  Ctrl-C breaks it off.  `tell` is told what is waited
+        for where that takes long, perhaps several times: `waiting` for a server, or `gathering` other ranks,
+        and a sentence."""
         _live[self] = None
         try:
             self._thread.start()
             if not self._settled.wait(_QUIET_S) and not listens(self.endpoint):
-                tell("waiting", f"no server answers at {self.endpoint} yet: {what_is_there(self.endpoint)}; looking for "
+                tell("waiting", f"no server answers at {self.endpoint} yet: {what_is_there(self.endpoint)}; "
+                     "looking for "
                                 f"it for {self._timeout:g} s")
             while not self._settled.wait(None if self.request.world_size == 1 else GATHERING_QUIET_S):
                 if self._waiting_for_ranks:
@@ -116,7 +124,8 @@ class Connection:
 
     @property
     def lent(self) -> int:
-        """Batches in the job's ring that the user can still see.  What earlier jobs lent concerns no server any more."""
+        """Batches in the job's ring that the user can still see.  What earlier jobs lent concerns no server
+        any more."""
         return self.job.slots.lent if self.job else 0
 
     def close_unused(self) -> None:
@@ -125,7 +134,8 @@ class Connection:
         self.conclude(None)
 
     def raise_outcome(self) -> None:
-        """Raises what ended the job, if it did not end well.  A new exception each time: no old tracebacks."""
+        """Raises what ended the job, if it did not end well.  A new exception each time: no old
+        tracebacks."""
         if self._outcome is not None:
             raise _bare(self._outcome)
 
@@ -136,14 +146,16 @@ class Connection:
 
     def wait(self, into: Deque[Item]) -> None:
         """The same, waiting.  None at the end, which is to be put back for whoever else waits."""
-        #  The server may fill the last slot only once it knows what was consumed, and that alone wakes nobody.
+        #  The server may fill the last slot only once it knows what was consumed, and that alone wakes
+        #  nobody.
         job = self.job
         if job is not None and job.reported[0] != job.consumed:
             self.wake()
         into.extend(map(self.arrivals.get, (True,)))
 
     def leave(self) -> None:
-        """The user is done; the thread does the rest, once the last view is gone.  Waits for nothing: a finalizer's."""
+        """The user is done; the thread does the rest, once the last view is gone.  Waits for nothing: a
+        finalizer's."""
         if self.pid != os.getpid():
             return
         self.leaving = True
@@ -187,7 +199,8 @@ class Connection:
     #  The thread
 
     def drop_emptied(self, job: Job) -> None:
-        """The server has ended the job, and may empty its ring: those batches in it that nobody took are not given."""
+        """The server has ended the job, and may empty its ring: those batches in it that nobody took are not
+        given."""
         arrived = []
         while True:
             try:
@@ -252,8 +265,8 @@ class Connection:
         return self._found_again(loss)
 
     def _lost_first(self, error: TureenError) -> Optional[TureenError]:
-        """What is to be said of a server that is looked for although no job has been joined there: it went away, is ending, or
-        is only starting.  None: it is not looked for."""
+        """What is to be said of a server that is looked for although no job has been joined there: it went
+        away, is ending, or is only starting.  None: it is not looked for."""
         if not self._rejoin or isinstance(error, NotLetIn):
             return None
         if isinstance(error, RequestRefused):
@@ -287,14 +300,15 @@ class Connection:
         return next(pauses, math.inf) if self.request.world_size == 1 and refused.code == "busy" else math.inf
 
     def _passes(self, refused: RequestRefused, begin: float) -> bool:
-        """Another try may mend it: what a rank is refused for can be what is left of the job before, or a server that ends
-        while it has this one waiting."""
+        """Another try may mend it: what a rank is refused for can be what is left of the job before, or a
+        server that ends while it has this one waiting."""
         if self.request.world_size == 1 or refused.code not in ("busy", "job_taken", "stopping"):
             return False
         if refused.code == "stopping":
             return True
         self._heard_at = time.monotonic()
-        return self._heard_at - begin < (self.request.gather_s if self._again and refused.code == "job_taken" else _GHOST_S)
+        return self._heard_at - begin < (self.request.gather_s if self._again and refused.code == "job_taken"
+                                         else _GHOST_S)
 
     def _joined(self, state: Optional[State], patience_s: float, gather_s: Optional[float] = None) -> Courier:
         courier = _live[self] = Courier(self)
@@ -305,7 +319,8 @@ class Connection:
                 self.recent = None if job.joined.world_size == 1 else Recent(job.joined.slots)
             self.job = job
         except BaseException as error:
-            #  A rank that leaves would end the job for the others; of one that was broken off the next connection comes back.
+            #  A rank that leaves would end the job for the others; of one that was broken off the next
+            #  connection comes back.
             if not isinstance(error, BrokenOff):
                 courier.renounce()
             self._let_go(courier)
@@ -320,16 +335,16 @@ class Connection:
     def _found_again(self, loss: TureenError) -> Courier:
         """The next job, or the first, on the server that is looked for."""
         first = self.job is None
-        search = self._search = Search(self.endpoint, loss, self._rejoin, first=first, ranks=self.request.world_size > 1,
-                                       quiet=self.concluded)
+        search = self._search = Search(self.endpoint, loss, self._rejoin, first=first,
+                                       ranks=self.request.world_size > 1, quiet=self.concluded)
         self.questions.again()
         while True:
             try:
                 if self.job is None:
                     courier = self._joined(self._begin, search.patience_s(self._timeout))
                 else:
-                    courier = self._joined(self.received.state_to_join(self.job.joined.run), search.patience_s(self._timeout),
-                                           search.left_s())
+                    courier = self._joined(self.received.state_to_join(self.job.joined.run),
+                                           search.patience_s(self._timeout), search.left_s())
                 search.found()
                 self.rejoined += not first
                 return courier
@@ -349,7 +364,8 @@ class Connection:
             self.job = None
         self.questions.close()
         self.waker.close()
-        self._ended = True              # before it looks whether the user has left, who looks in the other order
+        #  Before it looks whether the user has left, who looks in the other order
+        self._ended = True
         if self.leaving:
             self._forget()
         _live.pop(self, None)
@@ -366,8 +382,8 @@ _live: Dict[Connection, Optional[Courier]] = {}
 
 
 def still_there(endpoint: str) -> List[Connection]:
-    """This process's jobs at that server, once those that were left are over: a new one must not find their memory still
-    taken.  Of jobs that were left, what remains is held by views of their batches."""
+    """This process's jobs at that server, once those that were left are over: a new one must not find their
+    memory still taken.  Of jobs that were left, what remains is held by views of their batches."""
     there = []
     for connection in list(_live):
         if connection.endpoint == endpoint:

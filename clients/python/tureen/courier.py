@@ -1,10 +1,12 @@
 """One job's sockets, and what is said on them.
 
-    happy path:     connect, JOIN .. JOINED, take the ring or say INLINE, then batches in and PROGRESS back, until the user
-                    is done: LEAVE .. ENDED, close.
-    failure modes:  what ends the job for good becomes the connection's outcome.  Where the server is gone, or has forgotten
-                    the job, `serve` gives the error that says so: the connection may look for it.
-    on close:       LEAVE empties the ring, so it waits for the last view of a batch.  At the interpreter's exit it does not.
+    happy path:     connect, JOIN .. JOINED, take the ring or say INLINE, then batches in and PROGRESS back,
+                    until the user is done: LEAVE .. ENDED, close.
+    failure modes:  what ends the job for good becomes the connection's outcome.  Where the server is gone, or
+                    has forgotten the job, `serve` gives the error that says so: the connection may look for
+                    it.
+    on close:       LEAVE empties the ring, so it waits for the last view of a batch.  At the interpreter's
+                    exit it does not.
 
 All of it is the connection's thread's.
 """
@@ -19,7 +21,8 @@ import zmq
 
 from . import ring, wire
 from .descriptors import Descriptors
-from .errors import JobEnded, NoServer, ProtocolError, RequestRefused, ServerGone, ServerStopped, StateError, TureenError
+from .errors import (JobEnded, NoServer, ProtocolError, RequestRefused, ServerGone, ServerStopped, StateError,
+                     TureenError)
 from .finding import no_server
 from .job import Arrival, EpochOver, Job, Told
 from .request import poll_ms
@@ -40,7 +43,8 @@ CONSUMED_PATIENCE_MS = 100  # a batch that was taken, while none was given back,
 
 RANK_LOST = "rank_lost"
 _STANDS_STILL = (RANK_LOST, "storage")      # notices of a job that gets nothing until what they name is over
-_OTHER_RANKS = (RANK_LOST, "rank_left")     # why a job ends although nothing is wrong with this client: its ring stays
+#  Why a job ends although nothing is wrong with this client: its ring stays
+_OTHER_RANKS = (RANK_LOST, "rank_left")
 
 
 class Left(Exception):
@@ -48,8 +52,8 @@ class Left(Exception):
 
 
 class BrokenOff(NoServer):
-    """The connection broke before the answer came, or the ring after it: another connection may bring both.  What the server
-    may have made of this one ends with it."""
+    """The connection broke before the answer came, or the ring after it: another connection may bring both.
+    What the server may have made of this one ends with it."""
 
 
 class Courier:
@@ -83,23 +87,26 @@ class Courier:
         self._frames = 3 if connection.request.world_size == 1 else 4      # of a BATCH, without its bytes
 
     def join(self, state: Optional[State], patience_s: float, gather_s: Optional[float] = None) -> Job:
-        """Joins, from that state on, and takes the ring.  Raises Left, NoServer where nobody answers in time, NotLetIn,
-        BrokenOff, and what the job was refused with.  `gather_s`: that other ranks are waited for; None: as the user said."""
+        """Joins, from that state on, and takes the ring.  Raises Left, NoServer where nobody answers in time,
+        NotLetIn, BrokenOff, and what the job was refused with.  `gather_s`: that other ranks are waited for;
+        None: as the user said."""
         self._connect()
         connection, tag = self._connection, self._next_tag()
-        message = connection.request.message(tag, connection.instance, state, recent=connection.recent, gather_s=gather_s)
+        message = connection.request.message(tag, connection.instance, state, recent=connection.recent,
+                                             gather_s=gather_s)
         answer = self._ask(message, tag, wire.JOINED, patience_s)
         answer_s = min(patience_s, ring.ANSWER_S)
         joined = wire.parse_joined(_body(answer, "JOINED"))
         self.job = Job(joined, self._waker)
         request = connection.request
         if (joined.rank, joined.world_size) != (request.rank, request.world_size):
-            raise ProtocolError(f"the server's JOINED is that of rank {joined.rank} of {joined.world_size}, and it was rank "
-                                f"{request.rank} of {request.world_size} that joined")
+            raise ProtocolError(f"the server's JOINED is that of rank {joined.rank} of {joined.world_size}, "
+                                f"and it was rank {request.rank} of {request.world_size} that joined")
         before = connection.job.joined if connection.job else None
         if before is not None and _arrays(before) != _arrays(joined):
-            raise StateError(f"the server at {self._endpoint} makes other arrays of the job's pipeline than before: "
-                             f"{_arrays(joined)} instead of {_arrays(before)}; begin anew, or serve it as before")
+            raise StateError(f"the server at {self._endpoint} makes other arrays of the job's pipeline than "
+                             f"before: {_arrays(joined)} instead of {_arrays(before)}; begin anew, or serve "
+                             "it as before")
         self._attach(answer_s)
         return self.job
 
@@ -192,12 +199,14 @@ class Courier:
                 if head.kind == kind and head.tag == tag:
                     return frames
                 if head.kind == wire.NOTICE and head.tag == tag and head.job == 0:
-                    self._connection.wait_for_ranks(wire.parse_reason(_body(frames, "NOTICE"), "notice", "NOTICE")[1])
+                    self._connection.wait_for_ranks(wire.parse_reason(_body(frames, "NOTICE"), "notice",
+                        "NOTICE")[1])
                     until = time.monotonic() + max(patience_s, GATHERING_PATIENCE_S)
             if self._welcome is not None and self._welcome.error is not None:
                 raise self._welcome.error
             if self._broken:
-                #  ZeroMQ will connect again, and may send the message again, or not: nobody knows whether it was sent.
+                #  ZeroMQ will connect again, and may send the message again, or not: nobody knows whether it
+                #  was sent.
                 raise BrokenOff(f"the server at {self._endpoint} went away before it answered")
 
     def _attach(self, answer_s: float) -> None:
@@ -222,7 +231,8 @@ class Courier:
     def _look(self, wait_ms: Optional[int]) -> Dict[Any, int]:
         ready = dict(self._poller.poll(wait_ms))
         self._waker.awake(self._waker.fileno() in ready)
-        if self._descriptors is not None and self._descriptors.monitor in ready and self._descriptors.update():
+        if (self._descriptors is not None and self._descriptors.monitor in ready
+                and self._descriptors.update()):
             self._broken = True
         return ready
 
@@ -242,7 +252,8 @@ class Courier:
             #  For the server a connection that comes back is another one, and the job was the old one's.
             self._farewell_until = now + FAREWELL_S
         #  Where the DEALER's own connection has broken, all that came on it has been read.
-        if self._farewell_until and (now >= self._farewell_until or self._welcome is not None and self._welcome.broken):
+        if self._farewell_until and (now >= self._farewell_until or self._welcome is not None
+                                     and self._welcome.broken):
             self._lose(ServerGone(f"the server at {self._endpoint} is gone: its connection closed"))
         if self._inline:
             self._heartbeat(now, self.job.joined.heartbeat_ms / 1000)
@@ -349,19 +360,22 @@ class Courier:
         self._connection.received.receive(batch, np.frombuffer(behind, "<u8"))
         if recent is not None and step is not None:
             recent.step(batch, step, frames[3])
-        self._connection.arrivals.put(Arrival(self.job, batch, frames[2], frames[-1] if inline else None, behind))
+        self._connection.arrivals.put(Arrival(self.job, batch, frames[2], frames[-1] if inline else None,
+                                              behind))
 
     def _take_error(self, head: wire.Head, frames: List[Any]) -> None:
         code, message = wire.parse_reason(_body(frames, "ERROR"), "error", "ERROR")
         if self._leave_tag:
             self._over = self._over or head.tag == self._leave_tag
         elif code == "unknown_job":
-            self._lose(ServerGone(f"the server at {self._endpoint} is gone: it does not know this job any more: {message}"))
+            self._lose(ServerGone(f"the server at {self._endpoint} is gone: it does not know this job any "
+                                  f"more: {message}"))
         else:
             question = self._connection.questions.answered(head.tag)
             if question is not None:
                 question.fail(RequestRefused(code, message))
-            elif code == "stopping":    # to what was sent while it was ending; its ENDED comes later, or not any more
+            #  To what was sent while it was ending; its ENDED comes later, or not any more
+            elif code == "stopping":
                 self._lose(ServerStopped(code, f"the server at {self._endpoint} was stopped: {message}"))
             else:
                 self._connection.conclude(RequestRefused(code, message))
@@ -458,23 +472,27 @@ class Courier:
 def _known_head(frames: List[Any]) -> Optional[wire.Head]:
     head = wire.parse_head(frames[0])
     if head is not None and head.version != wire.VERSION:
-        raise ProtocolError(f"the server speaks version {head.version} of the protocol; this client, {wire.VERSION}")
+        raise ProtocolError(f"the server speaks version {head.version} of the protocol; this client, "
+                            f"{wire.VERSION}")
     return head
 
 
 def _step(joined: wire.Joined, batch: wire.BatchHead, ids: bytes, frame: bytes) -> wire.Step:
     """The step of which this is a rank's batch; ProtocolError where it is not.
 
-    Of a batch in no slot, of a step that was sent to the others before, some samples may be unreadable by now, or all."""
+    Of a batch in no slot, of a step that was sent to the others before, some samples may be unreadable by
+    now, or all."""
     step = wire.parse_step(frame, joined.world_size, joined.batch_size)
     own, before = step.counts[joined.rank], 8 * sum(step.counts[:joined.rank])
     part, loose = step.ids[before:before + 8 * own], batch.slot == wire.SLOT_NONE
     if batch.flags & wire.BATCH_PADDING:
-        fits = (own == 0 or loose) and batch.samples == 1 and np.frombuffer(ids, "<u8")[0] in np.frombuffer(step.ids, "<u8")
+        fits = (own == 0 or loose) and batch.samples == 1 and np.frombuffer(ids,
+            "<u8")[0] in np.frombuffer(step.ids, "<u8")
     else:
         fits = part == ids or loose and _is_within(np.frombuffer(ids, "<u8"), np.frombuffer(part, "<u8"))
     if not fits:
-        raise ProtocolError(f"the server's batch {batch.sequence} is not what its step says that rank {joined.rank} gets")
+        raise ProtocolError(f"the server's batch {batch.sequence} is not what its step says that rank "
+                            f"{joined.rank} gets")
     return step
 
 

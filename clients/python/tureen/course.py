@@ -1,8 +1,9 @@
 """How far a job has come: which samples of the epoch at hand are behind it.
 
-    Course   the position itself: of a list how many of its places, of all other orders a boolean for each sample.
-    Ledger   a course and the job it is of, which together are a state.  Two are kept: of what was received, and of what
-             the user's loop has been given.
+    Course   the position itself: of a list how many of its places, of all other orders a boolean for each
+             sample.
+    Ledger   a course and the job it is of, which together are a state.  Two are kept: of what was received,
+             and of what the user's loop has been given.
 """
 from __future__ import annotations
 
@@ -67,7 +68,8 @@ class Course:
         return int(np.count_nonzero(self._mask)), states.pack_words(self._mask)
 
     def _place_after(self, listed: Ids, ids: Ids) -> int:
-        """The list's place behind these samples, which come in its order; those between that cannot be read are left out."""
+        """The list's place behind these samples, which come in its order; those between that cannot be read
+        are left out."""
         place = self.count
         if np.array_equal(listed[place:place + len(ids)], ids):
             return place + len(ids)
@@ -96,17 +98,19 @@ class Ledger:
 
     @classmethod
     def of_job(cls, request: Request, joined: Joined, begin: Optional[State]) -> Ledger:
-        """`begin`: the state that the job was joined with.  StateError where that is of other data after all."""
+        """`begin`: the state that the job was joined with.  StateError where that is of other data after
+        all."""
         if begin is not None and begin.samples != joined.dataset_samples:
             raise StateError(f"the state is of a data set with {begin.samples} samples, the server's has "
                              f"{joined.dataset_samples}: give the data set that it was made with")
         state = State(
-            dataset=request.dataset, fingerprint=joined.fingerprint, data=joined.data, samples=joined.dataset_samples,
-            order=begin.order if begin else request.order, seed=joined.seed, pool=begin.pool if begin else request.pool,
-            run=joined.run, epoch=0, batches=0, count=0, words=b"", places=None if request.ids is None else 0)
+            dataset=request.dataset, fingerprint=joined.fingerprint, data=joined.data,
+            samples=joined.dataset_samples, order=begin.order if begin else request.order, seed=joined.seed,
+            pool=begin.pool if begin else request.pool, run=joined.run, epoch=0, batches=0, count=0,
+            words=b"", places=None if request.ids is None else 0)
         if begin is not None:
-            state = state._replace(epoch=begin.epoch, batches=begin.batches, count=begin.count, words=begin.words,
-                                   places=begin.places)
+            state = state._replace(epoch=begin.epoch, batches=begin.batches, count=begin.count,
+                                   words=begin.words, places=begin.places)
         return cls(request, state, joined.samples if request.ids is None else len(request.ids))
 
     @classmethod
@@ -129,7 +133,8 @@ class Ledger:
     def receive_end(self, epoch: int) -> None:
         """As end.  ProtocolError for an epoch that is not going on."""
         if epoch != self._course.epoch:
-            raise ProtocolError(f"the server ended epoch {epoch} where epoch {self._course.epoch} was going on")
+            raise ProtocolError(f"the server ended epoch {epoch} where epoch {self._course.epoch} was going "
+                                "on")
         self.end(epoch)
 
     def note(self, joined: Joined, head: BatchHead, ids: Ids) -> None:
@@ -152,7 +157,8 @@ class Ledger:
             return state.at_epoch(state.epoch + 1) if self._whole() else state
 
     def state_to_join(self, run: str) -> State:
-        """As above, but of an epoch whose end was not told this epoch: that its end be told.  `run`: the job's."""
+        """As above, but of an epoch whose end was not told this epoch: that its end be told.  `run`: the
+        job's."""
         with self._lock:
             return self._state(run)
 

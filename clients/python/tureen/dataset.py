@@ -3,8 +3,8 @@
     data = tureen.Loader(dataset="train").dataset
     counts = numpy.bincount(data.targets, minlength=len(data.classes))
 
-Tables are asked for over a connection of their own, a part at a time, when they are first used; they are kept.  No job is
-joined for them.
+Tables are asked for over a connection of their own, a part at a time, when they are first used; they are
+kept.  No job is joined for them.
 """
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import difflib
 import functools
 import operator
 import os
-from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, NoReturn, Optional, Sequence, Tuple, Union, overload
+from typing import (Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, NoReturn, Optional, Sequence,
+                    Tuple, Union, overload)
 
 import numpy as np
 import numpy.typing as npt
@@ -117,9 +118,10 @@ class DataSet:
         data.samples[5]                         # ("cat/0005.jpg", 0)
         data[5]                                 # that sample, prepared: {"image": ..., "label": 0}
 
-    Places count from 0 within the subset, as in torch.utils.data.Subset; `ids` has the sample's id at each place, which is what
-    `subset`, `sampler` and a batch's ids mean.  Without a subset both are the same.  Samples that cannot be read are counted and
-    named here: the tables are what the folder listed, and a loader's `stats` says what is missing.
+    Places count from 0 within the subset, as in torch.utils.data.Subset; `ids` has the sample's id at each
+    place, which is what `subset`, `sampler` and a batch's ids mean.  Without a subset both are the same.
+    Samples that cannot be read are counted and named here: the tables are what the folder listed, and a
+    loader's `stats` says what is missing.
 
     name        of the data set; `pipeline`: how single samples are prepared; the rest is as of tureen.Loader
     """
@@ -130,7 +132,8 @@ class DataSet:
         self.name = name
         self._endpoint = resolve_endpoint(endpoint)
         self._keys = KeyPaths(key, server_key)
-        self._options: Dict[str, Any] = dict(pipeline=pipeline, timeout=timeout, key=key, server_key=server_key)
+        self._options: Dict[str, Any] = dict(pipeline=pipeline, timeout=timeout, key=key,
+                                             server_key=server_key)
         self._timeout = seconds("timeout", timeout)
         self.chosen = given_subset(subset)
         self._facts: Optional[Facts] = None
@@ -155,7 +158,8 @@ class DataSet:
 
     @functools.cached_property
     def classes(self) -> Optional[Tuple[str, ...]]:
-        """The names behind the labels, of the whole data set; None where a labels file says what the labels are."""
+        """The names behind the labels, of the whole data set; None where a labels file says what the labels
+        are."""
         facts = self._told
         if not facts.classes:
             return None
@@ -174,7 +178,8 @@ class DataSet:
 
     @functools.cached_property
     def targets(self) -> Targets:
-        """The label of each sample: an array, or of texts a list; a dict of them by name where there are several; None: none."""
+        """The label of each sample: an array, or of texts a list; a dict of them by name where there are
+        several; None: none."""
         columns = self._columns()
         values = {column.name: self._values(column) for column in columns}
         return values if len(columns) > 1 else next(iter(values.values()), None)
@@ -185,20 +190,24 @@ class DataSet:
         return Samples(self.names, self.targets)
 
     def ids_of_classes(self, names: Sequence[str]) -> Ids:
-        """The ids of all samples of these classes, of the whole data set.  ValueError where it has no such class."""
+        """The ids of all samples of these classes, of the whole data set.  ValueError where it has no such
+        class."""
         numbers = self.class_to_idx
         if numbers is None:
-            raise ValueError(f"data set {self.name!r} has no classes: choose its samples by ids (its labels are in `targets`)")
+            raise ValueError(f"data set {self.name!r} has no classes: choose its samples by ids (its labels "
+                             "are in `targets`)")
         unknown = [name for name in names if name not in numbers]
         if unknown:
             near = difflib.get_close_matches(unknown[0], numbers, 3, 0.4) or list(numbers)[:3]
-            raise ValueError(f"data set {self.name!r} has no class {unknown[0]!r} (there is {', '.join(map(repr, near))}, ...)")
+            raise ValueError(f"data set {self.name!r} has no class {unknown[0]!r} (there is "
+                             f"{', '.join(map(repr, near))}, ...)")
         column = next(column for column in self._columns() if column.name == "label")
         return np.flatnonzero(np.isin(self._whole(column), [numbers[name] for name in names]))
 
     def __getitem__(self, index: int) -> Any:
-        """The sample at that place, prepared by the server for this question alone: some milliseconds, so not for training.
-        Random operations are drawn anew each time.  Where it cannot be read: RequestRefused or JobEnded, `bad_sample`."""
+        """The sample at that place, prepared by the server for this question alone: some milliseconds, so not
+        for training. Random operations are drawn anew each time.  Where it cannot be read: RequestRefused or
+        JobEnded, `bad_sample`."""
         return self.__getitems__([index])[0]
 
     def __getitems__(self, indices: Iterable[int]) -> List[Any]:
@@ -238,7 +247,8 @@ class DataSet:
     def _columns(self) -> Tuple[Column, ...]:
         columns = self._told.columns
         if columns is None:
-            raise RequestRefused("unknown_kind", f"the server at {self._endpoint} is too old to tell names and labels of a data set")
+            raise RequestRefused("unknown_kind", f"the server at {self._endpoint} is too old to tell names "
+                                 "and labels of a data set")
         return columns
 
     def _values(self, column: Column) -> Union[npt.NDArray[Any], List[str]]:
@@ -260,7 +270,8 @@ class DataSet:
         rows: npt.NDArray[Any] = self._table("label", column.name, self._told.samples, collect)
         return rows
 
-    def _table(self, table: str, label: str, rows: int, collect: Callable[[List[Tuple[int, bytes]]], Any]) -> Any:
+    def _table(self, table: str, label: str, rows: int, collect: Callable[[List[Tuple[int, bytes]]],
+            Any]) -> Any:
         """A whole table, asked for once."""
         found = self._tables.get((table, label))
         if found is None:
@@ -280,8 +291,9 @@ class DataSet:
                 value, content = self._ask(asker, {**wanted, "first": str(first)})
                 count = wire.integer(value, "count", 1, "DATASET_REPLY")
                 if value.get("fingerprint") != self._told.fingerprint:
-                    raise RequestRefused("unknown_dataset", f"the server at {self._endpoint} has other data by now under the name "
-                                         f"{self.name!r}: make the loader, or the DataSet, anew")
+                    raise RequestRefused("unknown_dataset", f"the server at {self._endpoint} has other data "
+                                         f"by now under the name {self.name!r}: make the loader, or the "
+                                         "DataSet, anew")
                 parts.append((count, content))
                 first += count
         return parts
@@ -296,13 +308,15 @@ class DataSet:
             texts.append(content[4 * count:])
             if int(lengths[-1].sum()) != len(texts[-1]):
                 _wrong(f"texts of {int(lengths[-1].sum())} bytes have {len(texts[-1])}")
-        return Names(b"".join(texts), np.cumsum(np.concatenate(lengths)) if lengths else np.zeros(0, np.int64))
+        return Names(b"".join(texts), np.cumsum(np.concatenate(lengths)) if lengths
+                     else np.zeros(0, np.int64))
 
     def _asker(self) -> Asker:
         return Asker(self._endpoint, self._keys.read(self._endpoint), self._timeout)
 
     def _ask(self, asker: Asker, wanted: Dict[str, str]) -> Tuple[Dict[str, Any], bytes]:
-        frames = asker.ask(lambda tag: wire.dataset({"dataset": self.name, **wanted}, tag), wire.DATASET_REPLY)
+        frames = asker.ask(lambda tag: wire.dataset({"dataset": self.name, **wanted}, tag),
+                           wire.DATASET_REPLY)
         if len(frames) != (2 if wanted else 1):
             _wrong(f"it has {len(frames) + 1} frames")
         return wire.parse_json(frames[0], "DATASET_REPLY"), bytes(frames[1]) if wanted else b""
@@ -318,8 +332,8 @@ class DataSet:
 
     def _loader(self, **options: Any) -> Any:
         from .loader import Loader      # which has one of these
-        return Loader(self._endpoint, self.name, epochs=1, order="list", slots=wire.SLOTS_MIN, transport="inline",
-                      name="DataSet", rejoin=0.0, **options, **self._options)
+        return Loader(self._endpoint, self.name, epochs=1, order="list", slots=wire.SLOTS_MIN,
+                      transport="inline", name="DataSet", rejoin=0.0, **options, **self._options)
 
 
 def _place(index: Any, count: int) -> int:

@@ -1,8 +1,8 @@
 """The descriptors behind a ZeroMQ socket, so that a forked child can close its copies of them.
 
-The server sees a connection end when its last descriptor is closed.  A child that was forked has one too, and would
-hide its parent's death from the server.  Only the socket's monitor tells which descriptors these are; closing a copy
-in the child touches nothing of the parent's, and nothing of libzmq's state.
+The server sees a connection end when its last descriptor is closed.  A child that was forked has one too, and
+would hide its parent's death from the server.  Only the socket's monitor tells which descriptors these are;
+closing a copy in the child touches nothing of the parent's, and nothing of libzmq's state.
 """
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ class Descriptors:
         return self._welcome.broken
 
     def close_copies(self) -> None:
-        """In a forked child.  The number may have become another file's a moment before the fork: the inode tells."""
+        """In a forked child.  The number may have become another file's a moment before the fork: the inode
+        tells."""
         for descriptor, inode in list(self._inodes.items()):
             if _socket_inode(descriptor) == inode:
                 os.close(descriptor)

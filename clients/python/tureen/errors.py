@@ -11,7 +11,8 @@ class NoServer(TureenError):
 
 
 class NotLetIn(NoServer):
-    """A server is there, and shakes no hands with this client: one has keys and the other not, or it is another server."""
+    """A server is there, and shakes no hands with this client: one has keys and the other not, or it is
+    another server."""
 
 
 class KeyRefused(NotLetIn):
@@ -19,11 +20,13 @@ class KeyRefused(NotLetIn):
 
 
 class KeyUnusable(TureenError):
-    """A key that was given cannot be used: its file is missing or damaged, others may read it, or its counterpart is missing."""
+    """A key that was given cannot be used: its file is missing or damaged, others may read it, or its
+    counterpart is missing."""
 
 
 class RequestRefused(TureenError):
-    """The server understood, and said no.  `code` is one of the protocol's words, `message` the server's sentence."""
+    """The server understood, and said no.  `code` is one of the protocol's words, `message` the server's
+    sentence."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(code, message)
@@ -47,7 +50,8 @@ class JobEnded(TureenError):
 
 
 class ServerStopped(JobEnded):
-    """The server ended in good order.  Every batch that it had delivered was handed out before this is raised."""
+    """The server ended in good order.  Every batch that it had delivered was handed out before this is
+    raised."""
 
 
 class ServerGone(TureenError):

@@ -1,7 +1,7 @@
 """Why no server was found at an endpoint, and how to start one.
 
-A server's files tell what became of it: the socket, and beside it the lock file with its process id.  They are only looked at:
-taking the lock, even for a moment, would stand in the way of a server that starts.
+A server's files tell what became of it: the socket, and beside it the lock file with its process id.  They
+are only looked at: taking the lock, even for a moment, would stand in the way of a server that starts.
 """
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _PROBE_S = 1.0
 
 
 def no_server(endpoint: str, waited_s: float, dataset: str = "") -> NoServer:
-    """The error for a client that got no answer: what is there, and the command that starts a server.  Takes a second at
-    most."""
+    """The error for a client that got no answer: what is there, and the command that starts a server.  Takes
+    a second at most."""
     command = start_command(endpoint, {dataset or "NAME": "PATH"})
     return NoServer(f"no server answers at {endpoint} (waited {waited_s:g} s): {what_is_there(endpoint)}. "
                     f"Start one with: {command}")
@@ -73,7 +73,8 @@ def _at_port(address: str) -> str:
     except ConnectionRefusedError:
         return "that host refuses the connection, so nothing listens on the port"
     except OSError as error:
-        return f"that host cannot be reached ({error.strerror or error}): is the name right, does a firewall stand between?"
+        return (f"that host cannot be reached ({error.strerror or error}): is the name right, does a "
+                f"firewall stand between?")
     return "something listens there, but it is no Tureen server, or it is too busy to answer"
 
 
@@ -107,18 +108,21 @@ def _at_path(path: str) -> str:
 def _without_socket(path: str, folder: str) -> str:
     process = lock_holder(path)
     if process:
-        return (f"process {process} has locked it and does not listen yet: it is reading its data sets; wait longer "
-                "(timeout), or look at its log")
+        return (f"process {process} has locked it and does not listen yet: it is reading its data sets; wait "
+                "longer (timeout), or look at its log")
     if not os.path.isdir(folder):
-        return f"there is no folder {folder}: no server has been started there, or in a container it is not mounted"
-    return "there is no such socket: no server is running, or it listens elsewhere (see its log, --listen, TUREEN_ENDPOINT)"
+        return (f"there is no folder {folder}: no server has been started there, or in a container it is not "
+                f"mounted")
+    return ("there is no such socket: no server is running, or it listens elsewhere (see its log, --listen, "
+            "TUREEN_ENDPOINT)")
 
 
 def _closed(folder: str) -> str:
     """Which folder on the way is another user's."""
     while True:
         try:
-            return f"{folder} belongs to user {os.stat(folder).st_uid}, and a server is its user's alone, or its group's"
+            return (f"{folder} belongs to user {os.stat(folder).st_uid}, and a server is its user's alone, "
+                    f"or its group's")
         except OSError:
             folder = os.path.dirname(folder)
 
@@ -129,13 +133,14 @@ def _holder(path: str) -> str:
 
 
 def starting(endpoint: str) -> Optional[NoServer]:
-    """What there is to be said of a server that has claimed the endpoint and does not listen yet, or that died and is started
-    again; None: there is none."""
+    """What there is to be said of a server that has claimed the endpoint and does not listen yet, or that
+    died and is started again; None: there is none."""
     if not endpoint.startswith("ipc://") or listens(endpoint):
         return None
     process, parent = (number if _lives(number) else None for number in _in_lock(endpoint[len("ipc://"):]))
     if process is not None:
-        return NoServer(f"the server is starting: process {process} has locked {endpoint} and does not listen yet")
+        return NoServer(f"the server is starting: process {process} has locked {endpoint} and does not "
+                        "listen yet")
     if parent is not None:
         return NoServer(f"the server at {endpoint} has died, and process {parent} starts it again")
     return None

@@ -65,12 +65,14 @@ class _Made(NamedTuple):
 class BatchIterator:
     """One job: `next` gives its batches in the server's order, through all of its epochs.
 
-    When the job is over (the iterator is dropped, exhausted, or its loader closed or iterated again), the server is
-    told as soon as the last view of a batch is gone.  Dropping it waits for nothing.
+    When the job is over (the iterator is dropped, exhausted, or its loader closed or iterated again), the
+    server is told as soon as the last view of a batch is gone.  Dropping it waits for nothing.
     """
 
-    def __init__(self, connection: Connection, given: Ledger, tally: Tally, warned: Warned, kept: str) -> None:
-        """`given`: noted here, and read by the loader too; `kept`: the warning that batches are being kept."""
+    def __init__(self, connection: Connection, given: Ledger, tally: Tally, warned: Warned,
+                 kept: str) -> None:
+        """`given`: noted here, and read by the loader too; `kept`: the warning that batches are being
+        kept."""
         self._connection = connection
         self._given = given
         self._tally = tally
@@ -109,12 +111,13 @@ class BatchIterator:
         return self._given.epoch
 
     def state_dict(self) -> Dict[str, Any]:
-        """As `Loader.state_dict`: what has been given by this iterator, and before it by those it goes on with."""
+        """As `Loader.state_dict`: what has been given by this iterator, and before it by those it goes on
+        with."""
         return states.pack(self._given.state())
 
     def leave(self) -> None:
-        """Leaves the job, as closing the loader does: from then on `next` raises LoaderClosed (or StopIteration, if it had
-        come to its end)."""
+        """Leaves the job, as closing the loader does: from then on `next` raises LoaderClosed (or
+        StopIteration, if it had come to its end)."""
         self._forget()
         self._connection.finish()
 
@@ -140,8 +143,8 @@ class BatchIterator:
             self._warned.notice(notices.popleft())
 
     def _next(self) -> Optional[Batch]:
-        """A batch, or None at an epoch's end.  Where this is broken off (Ctrl-C, a warning that is an error) the batch is not
-        behind, and the next call gives it: so each step may be taken twice."""
+        """A batch, or None at an epoch's end.  Where this is broken off (Ctrl-C, a warning that is an error)
+        the batch is not behind, and the next call gives it: so each step may be taken twice."""
         arrival = self._first()
         while isinstance(arrival, Told):
             self._pending.clear()
@@ -214,7 +217,8 @@ class BatchIterator:
                 lent = slot
         ids = np.frombuffer(arrival.ids, np.int64).copy()
         step_ids = None if arrival.step is arrival.ids else np.frombuffer(arrival.step, np.int64).copy()
-        return _Made(Batch(arrays, ids, head.epoch, head.place, bool(head.flags & wire.BATCH_PADDING), step_ids), lent)
+        return _Made(Batch(arrays, ids, head.epoch, head.place, bool(head.flags & wire.BATCH_PADDING),
+                           step_ids), lent)
 
     def _settle(self, arrival: Arrival, slot: Optional[Bytes]) -> None:
         """What the connection's thread will tell the server of a batch that is given."""
@@ -226,12 +230,13 @@ class BatchIterator:
             return
         if not job.slots.is_lent(sequence):
             job.slots.lend(sequence, slot)
-        if connection.leaving:              # meanwhile, from another thread: the ring may be emptied any moment
+        #  Meanwhile, from another thread: the ring may be emptied any moment
+        if connection.leaving:
             self._forget()
             raise LoaderClosed(_LEFT)
-        #  No wake: the batch before is about to be dropped, and that wakes; if not, the thread looks by itself within 100 ms,
-        #  or is woken by a `next` that has to wait.  (Two wakes a batch cost 80 us instead of 30: each hands the interpreter's
-        #  lock over.)
+        #  No wake: the batch before is about to be dropped, and that wakes; if not, the thread looks by
+        #  itself within 100 ms, or is woken by a `next` that has to wait.  (Two wakes a batch cost 80 us
+        #  instead of 30: each hands the interpreter's lock over.)
 
 
 def _own(frame: Any) -> Bytes:

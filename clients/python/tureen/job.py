@@ -12,11 +12,13 @@ from .wire import NOTHING_UNREADABLE, BatchHead, Joined
 
 
 class Job:
-    """One job at the server.  A connection that joins anew has another one; the batches of the one before keep theirs."""
+    """One job at the server.  A connection that joins anew has another one; the batches of the one before
+    keep theirs."""
 
     def __init__(self, joined: Joined, waker: Waker) -> None:
         self.joined = joined
-        #  Of one epoch, as the server told last; and which of the job's data are left out, because they cannot be read.
+        #  Of one epoch, as the server told last; and which of the job's data are left out, because they
+        #  cannot be read.
         self.samples = joined.samples
         self.unreadable: Mapping[str, Any] = NOTHING_UNREADABLE
         self.slots = Slots(joined.slots, waker.wake)
@@ -39,7 +41,8 @@ class Arrival(NamedTuple):
 
 
 class EpochOver(NamedTuple):
-    """All batches of this epoch are before it in the queue.  `samples`: of one of the epochs to come, as was told before it."""
+    """All batches of this epoch are before it in the queue.  `samples`: of one of the epochs to come, as was
+    told before it."""
     epoch: int
     samples: int
 

@@ -1,7 +1,9 @@
-"""A client's CURVE keys, for a server on tcp:// that takes no others: its own pair, and the server's public key.
+"""A client's CURVE keys, for a server on tcp:// that takes no others: its own pair, and the server's public
+key.
 
-A certificate is a file as `tureen key new`, czmq's zcert and pyzmq write it (ZPL); what is secret is in PATH_secret beside
-it.  It is read strictly: what is unclear is refused, and no text that is given tells anything of a file's content.
+A certificate is a file as `tureen key new`, czmq's zcert and pyzmq write it (ZPL); what is secret is in
+PATH_secret beside it.  It is read strictly: what is unclear is refused, and no text that is given tells
+anything of a file's content.
 """
 from __future__ import annotations
 
@@ -53,18 +55,19 @@ class KeyPaths:
         self._server_key = _given("server_key", server_key, "TUREEN_SERVER_KEY")
 
     def read(self, endpoint: str) -> Optional[Keys]:
-        """The keys for a server there; None: its connection is open, as it always is at ipc://, where the user counts instead.
-        KeyUnusable where they are no use."""
+        """The keys for a server there; None: its connection is open, as it always is at ipc://, where the
+        user counts instead. KeyUnusable where they are no use."""
         if not (self._key or self._server_key) or endpoint.startswith("ipc://"):
             return None
         if not self._key:
-            raise KeyUnusable("server_key is given without key: give the path of this client's certificate too (key, or "
-                              "TUREEN_KEY); `tureen key new FILE` makes one")
+            raise KeyUnusable("server_key is given without key: give the path of this client's certificate "
+                              "too (key, or TUREEN_KEY); `tureen key new FILE` makes one")
         if not self._server_key:
-            raise KeyUnusable("key is given without server_key: give the server's public key too, which its log names "
-                              "(server_key, or TUREEN_SERVER_KEY)")
+            raise KeyUnusable("key is given without server_key: give the server's public key too, which its "
+                              "log names (server_key, or TUREEN_SERVER_KEY)")
         if not zmq.has("curve"):
-            raise KeyUnusable("this libzmq was built without CURVE, so keys cannot be used: take another pyzmq")
+            raise KeyUnusable("this libzmq was built without CURVE, so keys cannot be used: take another "
+                              "pyzmq")
         own = _own(self._key)
         return Keys(own["public-key"], own["secret-key"], _of_server(self._server_key))
 
@@ -78,7 +81,8 @@ def _given(name: str, value: Optional[Any], variable: str) -> str:
 
 def _own(path: str) -> Dict[str, str]:
     if path.endswith(_SECRET_SUFFIX):
-        raise KeyUnusable(f"key {path}: give the certificate's path without \"{_SECRET_SUFFIX}\", which is added")
+        raise KeyUnusable(f"key {path}: give the certificate's path without \"{_SECRET_SUFFIX}\", which is "
+                          "added")
     path += _SECRET_SUFFIX
     keys = _read("key", path, secret=True)
     if "secret-key" not in keys:
@@ -101,13 +105,14 @@ def _of_server(text: str) -> str:
 def _read(name: str, path: str, secret: bool) -> Dict[str, str]:
     try:
         #  Not blocking: it may be a pipe that nobody writes to.
-        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_NOCTTY)) as file:
+        with open(path, "rb", opener=lambda name, flags: os.open(name,
+                flags | os.O_NONBLOCK | os.O_NOCTTY)) as file:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode):
                 raise KeyUnusable(f"{name} {path}: it is no file")
             if secret and found.st_mode & 0o077:
-                raise KeyUnusable(f"{name} {path}: others may read or write this secret: chmod 600 it; if they could before, "
-                                  "make a new one (tureen key new)")
+                raise KeyUnusable(f"{name} {path}: others may read or write this secret: chmod 600 it; if "
+                                  "they could before, make a new one (tureen key new)")
             text = file.read(_FILE_BYTES_MAX + 1)
     except (OSError, ValueError) as error:
         raise KeyUnusable(f"{name} {path}: {getattr(error, 'strerror', None) or error}") from None
@@ -118,8 +123,8 @@ def _read(name: str, path: str, secret: bool) -> Dict[str, str]:
 
 
 def parse(text: bytes) -> Dict[str, str]:
-    """The keys of one certificate, by name: "public-key", and "secret-key" if there is one.  ValueError says what is wrong with
-    it, and nothing of what is in it."""
+    """The keys of one certificate, by name: "public-key", and "secret-key" if there is one.  ValueError says
+    what is wrong with it, and nothing of what is in it."""
     if len(text) > _FILE_BYTES_MAX:
         raise ValueError("it is too long")
     keys: Dict[str, str] = {}

@@ -41,75 +41,84 @@ class Loader(Owned):
     batch_size  samples in a batch
     epochs      one iteration goes through so many; None: without end
     pipeline    the name of a recipe of the server's ("train", "eval"), or a list of operations
-    order       "shared" (with other jobs), "private" (draws alone), "list" (`ids` as given; without them, ascending),
-                "seeded" (the same seed gives the same batches again, bit for bit); None: "seeded" with a seed, else
-                "shared"
+    order       "shared" (with other jobs), "private" (draws alone), "list" (`ids` as given; without them,
+                ascending), "seeded" (the same seed gives the same batches again, bit for bit); None: "seeded"
+                with a seed, else "shared"
     ids         the samples of order "list", repeats allowed
-    subset      of the data set: a range, the pair (lo, hi) for lo to hi-1, ids in any order, or a mask: booleans, the
-                first for sample 0.  A mask may end before the data set does: what it does not reach is left out.  Or a list of
-                names of classes: all of their samples
+    subset      of the data set: a range, the pair (lo, hi) for lo to hi-1, ids in any order, or a mask:
+                booleans, the first for sample 0.  A mask may end before the data set does: what it does not
+                reach is left out.  Or a list of names of classes: all of their samples
     drop_last   leave out what does not fill a batch
     slots       batches that may be on their way or in use at once, 3 to 64
     transport   "auto": shared memory where that is possible; "inline": always through the socket
-    seed        of order "seeded" and all its random operations; in other orders of the private ones only.  None: the
-                server draws one, which `joined.seed` tells
-    pool        of order "seeded" over a pack: pieces of it are read whole and mixed in a pool of so many samples, 8 to
-                2**24, so that each is read once an epoch; another pool is another order.  None: an order without one
+    seed        of order "seeded" and all its random operations; in other orders of the private ones only.
+                None: the server draws one, which `joined.seed` tells
+    pool        of order "seeded" over a pack: pieces of it are read whole and mixed in a pool of so many
+                samples, 8 to 2**24, so that each is read once an epoch; another pool is another order.  None:
+                an order without one
     name        for people, in `tureen status`
     timeout     seconds to wait for the server's answer to a join; math.inf: as long as it takes
 
-    job         the name of a run that nobody else may use at the same time; None: none.  Started again with its state, it
-                takes the place of what is left of it at the server
-    rejoin      seconds to look for a server that is gone, and go on there; 0: not at all, math.inf: until it is back.  One that
-                ends while it is joined first, or is still starting (ipc), is looked for likewise
-    rank, world_size    so many processes take one job together, each a loader with the same arguments and the same `job`
-                name, and this is one of them, from 0 (tureen.ranks.torchrun() tells).  None: it is a process alone
-    key         for a server on tcp:// that takes only clients whose key it knows: the path of this client's certificate, which
-                `tureen key new` made; PATH_secret is beside it.  None or "": $TUREEN_KEY, else the server is open.  At ipc://
-                the user counts, and no key is read
-    server_key  with it, the server's public key, which its log names, or the path of its public certificate.  None or "":
-                $TUREEN_SERVER_KEY
-    on_bad      what a sample of this job's data does that cannot be read.  "drop": it is left out, with an UnreadableWarning
-                that counts and names; "fail": the job ends (JobEnded).  None: as the data set is served (--on-bad)
+    job         the name of a run that nobody else may use at the same time; None: none.  Started again with
+                its state, it takes the place of what is left of it at the server
+    rejoin      seconds to look for a server that is gone, and go on there; 0: not at all, math.inf: until it
+                is back.  One that ends while it is joined first, or is still starting (ipc), is looked for
+                likewise
+    rank, world_size    so many processes take one job together, each a loader with the same arguments and the
+                        same `job`
+                name, and this is one of them, from 0 (tureen.ranks.torchrun() tells).  None: it is a process
+                alone
+    key         for a server on tcp:// that takes only clients whose key it knows: the path of this client's
+                certificate, which `tureen key new` made; PATH_secret is beside it.  None or "": $TUREEN_KEY,
+                else the server is open.  At ipc:// the user counts, and no key is read
+    server_key  with it, the server's public key, which its log names, or the path of its public certificate.
+                None or "": $TUREEN_SERVER_KEY
+    on_bad      what a sample of this job's data does that cannot be read.  "drop": it is left out, with an
+                UnreadableWarning that counts and names; "fail": the job ends (JobEnded).  None: as the data
+                set is served (--on-bad)
     gather      with ranks: seconds to wait for the others, 1 to 86400
-    rank_wait   with ranks: seconds to wait for one that was lost before the job ends for all, 0 to 86400; the greatest counts
+    rank_wait   with ranks: seconds to wait for one that was lost before the job ends for all, 0 to 86400; the
+                greatest counts
 
-    Nothing is sent before the first `iter`, `len`, `samples`, `fields` or `joined`.  Each `iter` is a job of its own; it
-    first leaves the one before, whose iterator then raises LoaderClosed (one that was exhausted stays so).  It begins
-    at epoch 0, so with a seed each `iter` gives the same again: have the epochs in one, by `epochs` and `batch.epoch`.
-    Breaking off, an exception in the loop, dropping the iterator, `close` and the interpreter's exit leave the job.
+    Nothing is sent before the first `iter`, `len`, `samples`, `fields` or `joined`.  Each `iter` is a job of
+    its own; it first leaves the one before, whose iterator then raises LoaderClosed (one that was exhausted
+    stays so).  It begins at epoch 0, so with a seed each `iter` gives the same again: have the epochs in one,
+    by `epochs` and `batch.epoch`. Breaking off, an exception in the loop, dropping the iterator, `close` and
+    the interpreter's exit leave the job.
 
-    `state_dict` says what `next` has given; the first `iter` after `load_state_dict` begins with what it has not, whichever
-    process made the state, and whichever server has the data.
+    `state_dict` says what `next` has given; the first `iter` after `load_state_dict` begins with what it has
+    not, whichever process made the state, and whichever server has the data.
 
-    With ranks each gets `batch_size` samples of a step, and all get equally many batches: what is left at an epoch's end is
-    spread evenly, and where nothing is left for one it gets `batch.padding`.  What joins (`iter`, `len`, ...) waits for all.
-    A state is that of the whole job: every rank's is the same after the same step, and any number of ranks goes on from it.
-    Where one leaves in the middle or is lost, the others get JobEnded (`rank_left`, `rank_lost`), behind what was delivered.
+    With ranks each gets `batch_size` samples of a step, and all get equally many batches: what is left at an
+    epoch's end is spread evenly, and where nothing is left for one it gets `batch.padding`.  What joins
+    (`iter`, `len`, ...) waits for all. A state is that of the whole job: every rank's is the same after the
+    same step, and any number of ranks goes on from it. Where one leaves in the middle or is lost, the others
+    get JobEnded (`rank_left`, `rank_lost`), behind what was delivered.
 
-    Batches may be kept: when all but two slots are (of three, all but one), further ones are copied, with one warning.
-    A job is left, and its shared memory given back, only when the last view of its batches is gone.
+    Batches may be kept: when all but two slots are (of three, all but one), further ones are copied, with one
+    warning. A job is left, and its shared memory given back, only when the last view of its batches is gone.
 
-    Until it is used a loader is mere configuration, which may be pickled, and used in a forked or a spawned process.
-    From then on it belongs to the process that used it.
+    Until it is used a loader is mere configuration, which may be pickled, and used in a forked or a spawned
+    process. From then on it belongs to the process that used it.
     """
 
     def __init__(self, endpoint: Optional[str] = None, dataset: str = "train", batch_size: int = 64,
                  epochs: Optional[int] = None, *, pipeline: Pipeline = "train", order: Optional[str] = None,
-                 ids: Optional[Any] = None, subset: Optional[Subset] = None, drop_last: bool = False, slots: int = 4,
-                 transport: str = "auto", seed: Optional[int] = None, pool: Optional[int] = None, name: str = "",
-                 timeout: float = 10.0, job: Optional[str] = None, rejoin: float = 300.0, rank: Optional[int] = None,
-                 world_size: Optional[int] = None, gather: float = 300.0, rank_wait: float = 10.0,
-                 key: Optional[Path] = None, server_key: Optional[Path] = None, on_bad: Optional[str] = None) -> None:
+                 ids: Optional[Any] = None, subset: Optional[Subset] = None, drop_last: bool = False,
+                 slots: int = 4, transport: str = "auto", seed: Optional[int] = None,
+                 pool: Optional[int] = None, name: str = "", timeout: float = 10.0, job: Optional[str] = None,
+                 rejoin: float = 300.0, rank: Optional[int] = None, world_size: Optional[int] = None,
+                 gather: float = 300.0, rank_wait: float = 10.0, key: Optional[Path] = None,
+                 server_key: Optional[Path] = None, on_bad: Optional[str] = None) -> None:
         super().__init__()
         self.endpoint = resolve_endpoint(endpoint)
         self._keys = KeyPaths(key, server_key)
-        self._data = DataSet(dataset, self.endpoint, pipeline=pipeline, subset=given_subset(subset), timeout=timeout, key=key,
-                             server_key=server_key)
+        self._data = DataSet(dataset, self.endpoint, pipeline=pipeline, subset=given_subset(subset),
+                             timeout=timeout, key=key, server_key=server_key)
         self._request = Request(dataset=dataset, batch_size=batch_size, epochs=epochs, drop_last=drop_last,
-                                pipeline=pipeline, order=order, slots=slots, transport=transport, seed=seed, name=name,
-                                ids=ids, subset=self._data.chosen, pool=pool, job=job, rank=rank, world_size=world_size,
-                                gather=gather, rank_wait=rank_wait, on_bad=on_bad)
+                                pipeline=pipeline, order=order, slots=slots, transport=transport, seed=seed,
+                                name=name, ids=ids, subset=self._data.chosen, pool=pool, job=job, rank=rank,
+                                world_size=world_size, gather=gather, rank_wait=rank_wait, on_bad=on_bad)
         self._timeout = seconds("timeout", timeout)
         self._rejoin = seconds("rejoin", rejoin)
         self._instance = ("", 0)                            # with the process that drew it
@@ -141,10 +150,11 @@ class Loader(Owned):
             return iterator
 
     def state_dict(self) -> Dict[str, Any]:
-        """What is behind: all that `next` has returned.  Text and whole numbers, so that JSON can hold it (docs/state.md).
+        """What is behind: all that `next` has returned.  Text and whole numbers, so that JSON can hold it
+        (docs/state.md).
 
-        Local, and quick; it joins only where nothing was ever joined or loaded.  Any thread may ask, at any time, and of a
-        closed loader too.
+        Local, and quick; it joins only where nothing was ever joined or loaded.  Any thread may ask, at any
+        time, and of a closed loader too.
         """
         self._check_process()
         if self._epoch is not None or self._loaded is None and self._given is None:
@@ -160,9 +170,9 @@ class Loader(Owned):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The next `iter` begins where the state was taken; `state_dict` gives it back until then.
 
-        Local.  StateError where the state is damaged, or not of such a loader: its order, pool and seed must be the loader's,
-        where the loader was given any; else they are the state's.  What else may differ, only the server knows: then `iter`
-        raises RequestRefused with code bad_state, and may be tried again.
+        Local.  StateError where the state is damaged, or not of such a loader: its order, pool and seed must
+        be the loader's, where the loader was given any; else they are the state's.  What else may differ,
+        only the server knows: then `iter` raises RequestRefused with code bad_state, and may be tried again.
         """
         self._check()
         loaded = states.parse(state)
@@ -171,7 +181,8 @@ class Loader(Owned):
         self._loaded, self._epoch = loaded, None
 
     def set_epoch(self, epoch: int) -> None:
-        """The next `iter` begins with that epoch, counted from 0.  A loaded state that is in the midst of it stays."""
+        """The next `iter` begins with that epoch, counted from 0.  A loaded state that is in the midst of it
+        stays."""
         self._check()
         most = wire.EPOCHS_MAX if self._request.epochs is None else self._request.epochs
         epoch = within("epoch", epoch, 0, most)
@@ -184,18 +195,21 @@ class Loader(Owned):
         self._epoch = epoch
 
     def stats(self) -> Dict[str, Any]:
-        """What the last job's time went to, and what it got.  Any thread may ask, while another one iterates too.
+        """What the last job's time went to, and what it got.  Any thread may ask, while another one iterates
+        too.
 
-        waits       seconds that the job spent waiting, as the server sees it, for: disk (bytes that are being read), decode
-                    (samples that are being prepared), copy (the private part, written into the batch), client (this process)
+        waits       seconds that the job spent waiting, as the server sees it, for: disk (bytes that are being
+                    read), decode (samples that are being prepared), copy (the private part, written into the
+                    batch), client (this process)
         waited_s    seconds that `next` was blocked
         batches, samples    that `next` gave
-        unreadable  of this job's data, what cannot be read and is left out: {"count": 2, "samples": [{"id": 17, "reason":
-                    "cat/17.jpg: ..."}, ...]}, the first ten of them
+        unreadable  of this job's data, what cannot be read and is left out: {"count": 2, "samples": [{"id":
+                    17, "reason": "cat/17.jpg: ..."}, ...]}, the first ten of them
         sharing     how much of what it got was prepared for others too (docs/operations.md)
         rejoined    how often a server was lost and found again
 
-        `waits` and `sharing` are of the present server; where it does not answer in time, as they were told last.
+        `waits` and `sharing` are of the present server; where it does not answer in time, as they were told
+        last.
         """
         self._check_process()
         tally = self._tally
@@ -203,7 +217,8 @@ class Loader(Owned):
             return Tally.nothing()
         connection = tally.connection
         try:
-            tally.told(self._answer(connection, Question(lambda job, tag: wire.status(tag), wire.STATUS_REPLY)))
+            tally.told(self._answer(connection, Question(lambda job, tag: wire.status(tag),
+                                                         wire.STATUS_REPLY)))
         except LoaderClosed:
             tally.told(connection.last_status)
         except NoServer:
@@ -211,10 +226,12 @@ class Loader(Owned):
         return tally.stats()
 
     def explain(self, id: int, epoch: Optional[int] = None) -> Dict[str, Any]:
-        """What was done to a sample that is in one of the batches at hand (docs/protocol.md, EXPLAIN_REPLY); of order
-        "seeded" to any sample in any epoch.  None: the newest such batch.  Any thread may ask, while iterating.
+        """What was done to a sample that is in one of the batches at hand (docs/protocol.md, EXPLAIN_REPLY);
+        of order "seeded" to any sample in any epoch.  None: the newest such batch.  Any thread may ask, while
+        iterating.
 
-        RequestRefused with code unknown_sample where no batch at hand holds it; LoaderClosed where no job is running.
+        RequestRefused with code unknown_sample where no batch at hand holds it; LoaderClosed where no job is
+        running.
         """
         self._check()
         sample = within("id", id, 0, 2**63 - 1)
@@ -225,8 +242,9 @@ class Loader(Owned):
         return wire.parse_json(self._answer(self._tally.connection, question), "EXPLAIN_REPLY")
 
     def __len__(self) -> int:
-        """Batches of one iteration, all epochs together (with ranks of each rank, which is the same for all); joins if that has
-        not been done.  TypeError without an end.  Samples that are known to be unreadable are not counted (`samples`)."""
+        """Batches of one iteration, all epochs together (with ranks of each rank, which is the same for all);
+        joins if that has not been done.  TypeError without an end.  Samples that are known to be unreadable
+        are not counted (`samples`)."""
         if self._request.epochs is None:
             raise TypeError("a loader without an end (epochs=None) has no len()")
         samples, size = self.samples, self._request.step_size
@@ -255,21 +273,23 @@ class Loader(Owned):
 
     @property
     def samples(self) -> int:
-        """Samples in one epoch, of all ranks together, without those that are known to be unreadable.  It changes at an
-        epoch's end only, and there in the same way on all ranks: what was missing in that epoch is not counted any more."""
+        """Samples in one epoch, of all ranks together, without those that are known to be unreadable.  It
+        changes at an epoch's end only, and there in the same way on all ranks: what was missing in that epoch
+        is not counted any more."""
         if self._tally is not None and self._tally.epoch_samples is not None:
             return self._tally.epoch_samples
         return self.joined.samples
 
     @property
     def fields(self) -> Dict[str, Field]:
-        """The arrays of a batch, by name: `.dtype`, `.shape` of one sample, and `.told`, the dtype in the server's words."""
+        """The arrays of a batch, by name: `.dtype`, `.shape` of one sample, and `.told`, the dtype in the
+        server's words."""
         return {field.name: field for field in self.joined.fields}
 
     @property
     def dataset(self) -> DataSet:
-        """What the data set holds, of this loader's subset: classes, targets, names, single samples by this loader's pipeline.
-        Joins nothing."""
+        """What the data set holds, of this loader's subset: classes, targets, names, single samples by this
+        loader's pipeline. Joins nothing."""
         return self._data
 
     @property
@@ -287,7 +307,8 @@ class Loader(Owned):
         self._joining = threading.RLock()
 
     def _beginning(self) -> Optional[State]:
-        """Where the next iter begins, if not at the beginning.  May join: an epoch is the data's, which only a job knows."""
+        """Where the next iter begins, if not at the beginning.  May join: an epoch is the data's, which only
+        a job knows."""
         if self._epoch is not None and (self._epoch or self._given is not None):
             if self._given is None:
                 self._join_for_question(None)
@@ -311,13 +332,14 @@ class Loader(Owned):
         return self._request.epochs is not None and begin.epoch >= self._request.epochs
 
     def _join(self, begin: Optional[State]) -> BatchIterator:
-        #  A rank that joins again by itself comes back to the job that was; one that is iterated again begins another.
+        #  A rank that joins again by itself comes back to the job that was; one that is iterated again begins
+        #  another.
         if self._instance[1] != os.getpid() or self._request.world_size > 1:
             self._instance = (secrets.token_hex(16), os.getpid())
         self._request.settle(self._data)
         connection = Connection(self.endpoint, self._request, self._timeout, rejoin=self._rejoin,
-                                instance=self._instance[0], begin=self._without_ghosts(begin), again=self._tally is not None,
-                                keys=self._keys.read(self.endpoint))
+                                instance=self._instance[0], begin=self._without_ghosts(begin),
+                                again=self._tally is not None, keys=self._keys.read(self.endpoint))
         if begin is not None and self._at_end(begin):
             connection.close_unused()
             given = Ledger.at_end(self._request, begin)
@@ -329,13 +351,15 @@ class Loader(Owned):
         return BatchIterator(connection, given, self._tally or Tally(connection), self._warned, self._kept)
 
     def _without_ghosts(self, begin: Optional[State]) -> Optional[State]:
-        """The server would end what is left of the run here, and empty the memory of batches that are still looked at: so
-        the new job gets a run of its own."""
+        """The server would end what is left of the run here, and empty the memory of batches that are still
+        looked at: so the new job gets a run of its own."""
         there = still_there(self.endpoint)
         for other in there:
             if (self._request.job is not None and other.request.job == self._request.job
-                    and (other.request.rank, other.request.world_size) == (self._request.rank, self._request.world_size)):
-                raise RequestRefused("job_taken", f"job {self._request.job!r} is still used in this process" + (
+                    and (other.request.rank, other.request.world_size) == (self._request.rank,
+                        self._request.world_size)):
+                raise RequestRefused("job_taken", f"job {self._request.job!r} is still used in this process"
+                                     + (
                     f", for {other.lent} of its batches are: drop them (del batch) first" if other.leaving
                     else ": close its loader first"))
         if begin is not None and any(other.instance == self._instance[0] and other.job is not None

@@ -11,8 +11,8 @@ _Self = TypeVar("_Self", bound="Owned")
 
 
 class Owned:
-    """Configuration until it is used, which may be pickled, forked and spawned.  From its first use (`_own`) it belongs to
-    that process until `close`.
+    """Configuration until it is used, which may be pickled, forked and spawned.  From its first use (`_own`)
+    it belongs to that process until `close`.
 
     A class built on it calls `_check` wherever it is used, `_own` where a job begins, and has `_leave`.
     """
@@ -22,8 +22,8 @@ class Owned:
         self._closed = False
 
     def close(self) -> None:
-        """Leaves the job; it cannot be used again.  Batches that are held stay readable.  In a forked child nothing
-        is left but the child's own right to use it."""
+        """Leaves the job; it cannot be used again.  Batches that are held stay readable.  In a forked child
+        nothing is left but the child's own right to use it."""
         self._closed = True
         if self._pid == os.getpid():
             self._leave()
@@ -57,11 +57,13 @@ class Owned:
     def __getstate__(self) -> Dict[str, Any]:
         if self._pid is not None:
             name = type(self).__name__
-            raise TypeError(f"a {name} that has been used cannot be pickled or copied, for its job belongs to one process: "
-                            f"make a {name} in the process that uses it, or hand it over before its first use")
+            raise TypeError(f"a {name} that has been used cannot be pickled or copied, for its job belongs "
+                            f"to one process: make a {name} in the process that uses it, or hand it over "
+                            "before its first use")
         return dict(self.__dict__)
 
 
 def forked(name: str) -> str:
     """The sentence of ForkedProcess."""
-    return f"this process was forked from the one that used the {name}: make a {name} in the process that uses it"
+    return (f"this process was forked from the one that used the {name}: make a {name} in the process that "
+            f"uses it")

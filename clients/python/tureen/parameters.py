@@ -99,7 +99,8 @@ def padding(value: Any) -> Borders:
     if len(found) not in (1, 2, 4):
         raise ValueError(f"padding must be one, two or four numbers, not {value!r}")
     borders = [whole("padding", border, 0, SIDE_MAX) for border in found]
-    left, top, right, bottom = borders if len(borders) == 4 else (borders[0], borders[-1], borders[0], borders[-1])
+    left, top, right, bottom = borders if len(borders) == 4 else (borders[0], borders[-1], borders[0],
+        borders[-1])
     return left, top, right, bottom
 
 

@@ -16,8 +16,8 @@ Path = Union[str, "os.PathLike[str]"]
 
 def status(endpoint: Optional[str] = None, timeout: float = 5.0, *, key: Optional[Path] = None,
            server_key: Optional[Path] = None) -> Dict[str, Any]:
-    """The object that `tureen status --json` prints.  `timeout` in seconds; math.inf: as long as it takes.  NoServer comes at
-    once where nothing listens at the endpoint.  `key` and `server_key` as of Loader."""
+    """The object that `tureen status --json` prints.  `timeout` in seconds; math.inf: as long as it takes.
+    NoServer comes at once where nothing listens at the endpoint.  `key` and `server_key` as of Loader."""
     endpoint = resolve_endpoint(endpoint)
     keys = KeyPaths(key, server_key).read(endpoint)
     with Asker(endpoint, keys, seconds("timeout", timeout)) as asker:

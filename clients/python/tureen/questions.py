@@ -1,7 +1,7 @@
 """Questions that a user's thread asks over the connection of a running job, and waits to have answered.
 
-Threads: anyone asks; the connection's thread takes, sends and answers.  What was sent and not answered when the connection
-broke is asked again over the next one.
+Threads: anyone asks; the connection's thread takes, sends and answers.  What was sent and not answered when
+the connection broke is asked again over the next one.
 """
 from __future__ import annotations
 

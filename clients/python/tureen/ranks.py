@@ -1,7 +1,7 @@
 """Which of the processes that train together this one is.
 
-The server deals the steps of one job to all of them (`rank` and `world_size` of a loader); they find each other by the job's
-name.  Whoever started the processes has told each of them what it needs to know.
+The server deals the steps of one job to all of them (`rank` and `world_size` of a loader); they find each
+other by the job's name.  Whoever started the processes has told each of them what it needs to know.
 """
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ class Ranks(NamedTuple):
 
 
 def torchrun(environment: Mapping[str, str] = os.environ) -> Optional[Ranks]:
-    """What torchrun, and others that do as it does, have set for this process: RANK, WORLD_SIZE, and for the name
-    TORCHELASTIC_RUN_ID, or where that says nothing MASTER_ADDR and MASTER_PORT.  None: it is a process alone.
+    """What torchrun, and others that do as it does, have set for this process: RANK, WORLD_SIZE, and for the
+    name TORCHELASTIC_RUN_ID, or where that says nothing MASTER_ADDR and MASTER_PORT.  None: it is a process
+    alone.
 
     ValueError, which names the variable, where one is missing or makes no sense.
     """
@@ -36,8 +37,8 @@ def torchrun(environment: Mapping[str, str] = os.environ) -> Optional[Ranks]:
         return None
     rank, name = _number(environment, "RANK", 0, world_size - 1), run_name(environment)
     if name is None:
-        raise ValueError(f"WORLD_SIZE is {world_size}, and there is nothing that names this run: set TORCHELASTIC_RUN_ID "
-                         "(torchrun --rdzv_id), or MASTER_ADDR and MASTER_PORT")
+        raise ValueError(f"WORLD_SIZE is {world_size}, and there is nothing that names this run: set "
+                         "TORCHELASTIC_RUN_ID (torchrun --rdzv_id), or MASTER_ADDR and MASTER_PORT")
     return Ranks(rank, world_size, short_name(name))
 
 
@@ -50,12 +51,14 @@ def run_name(environment: Mapping[str, str] = os.environ) -> Optional[str]:
     if not address or not port:
         return None
     if address == "localhost" or address.startswith("127.") or address == "::1":
-        address = socket.gethostname()      # the server may serve other hosts too, each of which has such an address
+        #  The server may serve other hosts too, each of which has such an address
+        address = socket.gethostname()
     return f"{address}:{port}"
 
 
 def short_name(name: str) -> str:
-    """The name, or of one that is longer than a job's may be a beginning that people know again, and a hash of it all."""
+    """The name, or of one that is longer than a job's may be a beginning that people know again, and a hash
+    of it all."""
     whole = name.encode("utf-8", "surrogateescape")
     if len(whole) <= _JOB_BYTES_MAX:
         return whole.decode("utf-8", "replace")
@@ -66,8 +69,8 @@ def short_name(name: str) -> str:
 def _number(environment: Mapping[str, str], name: str, least: int, most: int) -> int:
     text = environment.get(name)
     if text is None:
-        raise ValueError(f"WORLD_SIZE is {environment['WORLD_SIZE']}, and {name} is not set: whoever starts the processes "
-                         "sets both (torchrun does)")
+        raise ValueError(f"WORLD_SIZE is {environment['WORLD_SIZE']}, and {name} is not set: whoever starts "
+                         "the processes sets both (torchrun does)")
     if not (text.isascii() and text.isdigit() and len(text) <= 9 and least <= int(text) <= most):
         raise ValueError(f"{name} is {text!r}, not a number from {least} to {most}"
                          + (f" (WORLD_SIZE is {environment['WORLD_SIZE']})" if name != "WORLD_SIZE" else ""))

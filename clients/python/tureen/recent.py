@@ -1,5 +1,5 @@
-"""The last steps that a rank received.  When a server dies, its ranks may have got differently many: whoever was furthest
-tells the next server what the others lack."""
+"""The last steps that a rank received.  When a server dies, its ranks may have got differently many: whoever
+was furthest tells the next server what the others lack."""
 from __future__ import annotations
 
 import collections
@@ -40,7 +40,8 @@ class Recent:
         while sum(map(len, self._records)) > most:
             self._forget()
         numbers, size = b"".join(self._records), wire.ID_FRAME_NUMBERS_MAX * 8
-        return [wire.pack_id_bytes(wire.IDS_RECENT, numbers[begin:begin + size]) for begin in range(0, len(numbers), size)]
+        return [wire.pack_id_bytes(wire.IDS_RECENT, numbers[begin:begin + size])
+                for begin in range(0, len(numbers), size)]
 
     def _trim(self) -> None:
         while (self._steps > self._steps_max or self._ids > wire.RECENT_IDS_MAX

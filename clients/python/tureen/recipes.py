@@ -2,8 +2,8 @@
 
     loader = tureen.Loader(dataset="train", pipeline=tureen.recipes.imagenet_train())
 
-They give uint8 images, channels last: the fewest bytes, and what is left is quickest on the device (docs/clients.md).  With
-`tensor=True` they end as torchvision's do: ToTensor and Normalize.
+They give uint8 images, channels last: the fewest bytes, and what is left is quickest on the device
+(docs/clients.md).  With `tensor=True` they end as torchvision's do: ToTensor and Normalize.
 """
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ CIFAR100_MEAN, CIFAR100_STD = (0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)
 MNIST_MEAN, MNIST_STD = (0.1307,), (0.3081,)
 
 
-def imagenet_train(size: int = 224, *, scale: Tuple[float, float] = (0.08, 1.0), interpolation: str = "bilinear",
-                   color_jitter: Optional[float] = None, tensor: bool = False) -> T.Compose:
-    """A random resized crop, which jobs share, and a flip, which each job has for itself; the recipe "train" of the server.
+def imagenet_train(size: int = 224, *, scale: Tuple[float, float] = (0.08, 1.0),
+                   interpolation: str = "bilinear", color_jitter: Optional[float] = None,
+                   tensor: bool = False) -> T.Compose:
+    """A random resized crop, which jobs share, and a flip, which each job has for itself; the recipe "train"
+    of the server.
 
     `color_jitter`: brightness, contrast and saturation by so much, for each job by itself."""
-    steps: List[T.Transform] = [T.RandomResizedCrop(size, scale=scale, interpolation=interpolation), T.Share(),
-                                T.RandomHorizontalFlip()]
+    steps: List[T.Transform] = [T.RandomResizedCrop(size, scale=scale, interpolation=interpolation),
+                                T.Share(), T.RandomHorizontalFlip()]
     if color_jitter is not None:
         steps.append(T.ColorJitter(color_jitter, color_jitter, color_jitter))
     return T.Compose(steps + _end(tensor, IMAGENET_MEAN, IMAGENET_STD))
@@ -31,20 +33,22 @@ def imagenet_train(size: int = 224, *, scale: Tuple[float, float] = (0.08, 1.0),
 
 def imagenet_eval(size: int = 224, *, resize: Optional[int] = None, interpolation: str = "bilinear",
                   tensor: bool = False) -> T.Compose:
-    """The shorter side becomes `resize` (size / 0.875: 256 of 224), and the middle is taken; the server's recipe "eval"."""
+    """The shorter side becomes `resize` (size / 0.875: 256 of 224), and the middle is taken; the server's
+    recipe "eval"."""
     shorter = round(size / 0.875) if resize is None else resize
     return T.Compose([T.Resize(shorter, interpolation=interpolation), T.CenterCrop(size), T.Share(),
                       *_end(tensor, IMAGENET_MEAN, IMAGENET_STD)])
 
 
 def cifar_train(size: int = 32, *, padding: int = 4, padding_mode: str = "constant",
-                mean: Union[float, Sequence[float]] = CIFAR10_MEAN, std: Union[float, Sequence[float]] = CIFAR10_STD,
-                tensor: bool = False) -> T.Compose:
+                mean: Union[float, Sequence[float]] = CIFAR10_MEAN,
+                std: Union[float, Sequence[float]] = CIFAR10_STD, tensor: bool = False) -> T.Compose:
     """A border, a random crop of the old size, and a flip.
 
-    Images are small, and of one size: jobs share them as they are decoded, and each has crops and flips of its own.  For
-    CIFAR-100 give CIFAR100_MEAN and CIFAR100_STD, for SVHN and the like yours."""
-    return T.Compose([T.Resize((size, size)), T.Share(), T.RandomCrop(size, padding=padding, padding_mode=padding_mode),
+    Images are small, and of one size: jobs share them as they are decoded, and each has crops and flips of
+    its own.  For CIFAR-100 give CIFAR100_MEAN and CIFAR100_STD, for SVHN and the like yours."""
+    return T.Compose([T.Resize((size, size)), T.Share(),
+                      T.RandomCrop(size, padding=padding, padding_mode=padding_mode),
                       T.RandomHorizontalFlip(), *_end(tensor, mean, std)])
 
 
@@ -59,5 +63,6 @@ def mnist(size: int = 28, *, tensor: bool = False) -> T.Compose:
     return T.Compose([T.Resize((size, size)), T.Grayscale(), T.Share(), *_end(tensor, MNIST_MEAN, MNIST_STD)])
 
 
-def _end(tensor: bool, mean: Union[float, Sequence[float]], std: Union[float, Sequence[float]]) -> List[T.Transform]:
+def _end(tensor: bool, mean: Union[float, Sequence[float]],
+         std: Union[float, Sequence[float]]) -> List[T.Transform]:
     return [T.ToTensor(), T.Normalize(mean, std)] if tensor else []

@@ -1,4 +1,5 @@
-"""Looking for a server that is gone: what is worth another try, how soon, and what is said when it was in vain."""
+"""Looking for a server that is gone: what is worth another try, how soon, and what is said when it was in
+vain."""
 from __future__ import annotations
 
 import logging
@@ -6,12 +7,14 @@ import math
 import time
 from typing import Optional
 
-from .errors import JobEnded, KeyRefused, NoServer, NotLetIn, RequestRefused, ServerGone, ServerStopped, TureenError
+from .errors import (JobEnded, KeyRefused, NoServer, NotLetIn, RequestRefused, ServerGone, ServerStopped,
+                     TureenError)
 
 log = logging.getLogger("tureen")
 
-#  Refusals that pass: the old server is still ending; those that ended with it are not all back, or not yet gone.  Of a job that
-#  has never run some would not: there may never be the memory that it asks for.  What is left of a rank's job before goes.
+#  Refusals that pass: the old server is still ending; those that ended with it are not all back, or not yet
+#  gone.  Of a job that has never run some would not: there may never be the memory that it asks for.  What is
+#  left of a rank's job before goes.
 _PASSING = ("stopping", "busy", "budget", "ranks_missing")
 _PASSING_FIRST = ("stopping", "busy")
 _PASSING_FIRST_RANK = ("stopping", "busy", "job_taken")
@@ -23,10 +26,10 @@ _TRY_MAX_S = 60.0
 class Search:
     """Begins when the connection to the server broke.  The connection's thread."""
 
-    def __init__(self, endpoint: str, loss: TureenError, seconds: float, *, first: bool = False, ranks: bool = False,
-                 quiet: bool = False) -> None:
-        """`loss`: what is raised where no server is looked for; `seconds`: how long, math.inf: until it is found.  `first`: the job
-        has not been joined yet.  `quiet`: not for this job's own sake."""
+    def __init__(self, endpoint: str, loss: TureenError, seconds: float, *, first: bool = False,
+                 ranks: bool = False, quiet: bool = False) -> None:
+        """`loss`: what is raised where no server is looked for; `seconds`: how long, math.inf: until it is
+        found.  `first`: the job has not been joined yet.  `quiet`: not for this job's own sake."""
         self._endpoint = endpoint
         self._loss = loss
         self._seconds = seconds
@@ -47,14 +50,15 @@ class Search:
         return self._seconds - (time.monotonic() - self._begin)
 
     def failed(self, error: TureenError) -> float:
-        """A try failed.  Gives the pause before the next one, in seconds; raises what no further try will mend, or that
-        the time is over."""
+        """A try failed.  Gives the pause before the next one, in seconds; raises what no further try will
+        mend, or that the time is over."""
         if self._may_pass(error):
             if self._refusal is None or _kind(self._refusal) != _kind(error):
                 self._warn("the server at %s does not take the job yet: %s", self._endpoint, error)
             self._refusal = error
         elif not isinstance(error, NoServer) or isinstance(error, KeyRefused):
-            self._complain("the job cannot be %s at %s: %s", "begun" if self._first else "gone on with", self._endpoint, error)
+            self._complain("the job cannot be %s at %s: %s", "begun" if self._first else "gone on with",
+                           self._endpoint, error)
             raise error
         if self.left_s() <= 0:
             raise self._in_vain()
@@ -70,8 +74,8 @@ class Search:
         self._ranks = text
 
     def found(self) -> None:
-        self._warn("the server at %s is back after %.1f s: the job %s", self._endpoint, time.monotonic() - self._begin,
-                   "begins" if self._first else "goes on")
+        self._warn("the server at %s is back after %.1f s: the job %s", self._endpoint,
+                   time.monotonic() - self._begin, "begins" if self._first else "goes on")
 
     def _may_pass(self, error: TureenError) -> bool:
         """A server that has other keys, or none, may be the wrong one, and ours be back in a while."""
@@ -84,8 +88,8 @@ class Search:
         if self._refusal is not None or self._ranks:
             why = f"and it takes no job: {self._refusal or self._ranks}"
         remedy = "" if self._first else ", and go on from the loader's state_dict()"
-        text = (f"{_sentence(self._loss)}; it was looked for {_span(self._seconds)} (rejoin), {why}. Start it{remedy}, or give a "
-                "larger rejoin (math.inf: until it is back)")
+        text = (f"{_sentence(self._loss)}; it was looked for {_span(self._seconds)} (rejoin), {why}. Start "
+                f"it{remedy}, or give a larger rejoin (math.inf: until it is back)")
         self._complain("%s", text)
         if self._first:
             return NoServer(text)

@@ -1,5 +1,5 @@
-"""What a JOIN says: the user's arguments, checked, as JSON and id frames.  And where, and how long, the server is
-looked for."""
+"""What a JOIN says: the user's arguments, checked, as JSON and id frames.  And where, and how long, the
+server is looked for."""
 from __future__ import annotations
 
 import math
@@ -26,7 +26,8 @@ class Operations(Protocol):
 
 
 Pipeline = Union[str, Sequence[Mapping[str, Any]], Operations]
-Subset = Union[range, Tuple[int, int], Sequence[int], Sequence[bool], Sequence[str], npt.NDArray[Any], "Chosen"]
+Subset = Union[range, Tuple[int, int], Sequence[int], Sequence[bool], Sequence[str], npt.NDArray[Any],
+               "Chosen"]
 Ids = npt.NDArray[np.uint64]
 
 _TRANSPORTS = ("auto", "inline")
@@ -40,7 +41,8 @@ def resolve_endpoint(endpoint: Optional[str]) -> str:
 
 
 def default_endpoint() -> str:
-    """$TUREEN_ENDPOINT, else the socket in the user's runtime directory, else one in /tmp: as the server does."""
+    """$TUREEN_ENDPOINT, else the socket in the user's runtime directory, else one in /tmp: as the server
+    does."""
     named = os.environ.get("TUREEN_ENDPOINT", "")
     if named:
         return named
@@ -67,27 +69,30 @@ def seconds(name: str, value: Any) -> float:
     except (TypeError, ValueError, OverflowError):
         raise TypeError(f"{name} must be a number of seconds, not {value!r}") from None
     if not number >= 0:
-        raise ValueError(f"{name} must be a number of seconds from 0 (math.inf: as long as it takes), not {value!r}")
+        raise ValueError(f"{name} must be a number of seconds from 0 (math.inf: as long as it takes), not "
+                         f"{value!r}")
     return number
 
 
 def whole_seconds(name: str, value: Any, least: int) -> int:
-    """As the protocol has the waits of ranks: what is between is rounded up, math.inf is the longest there is."""
+    """As the protocol has the waits of ranks: what is between is rounded up, math.inf is the longest there
+    is."""
     span_s = seconds(name, value)
     if span_s < least or wire.RANK_SECONDS_MAX < span_s < math.inf:
-        raise ValueError(f"{name} must be a number of seconds from {least} to {wire.RANK_SECONDS_MAX}, or math.inf, "
-                         f"not {value!r}")
+        raise ValueError(f"{name} must be a number of seconds from {least} to {wire.RANK_SECONDS_MAX}, or "
+                         f"math.inf, not {value!r}")
     return wire.RANK_SECONDS_MAX if span_s == math.inf else math.ceil(span_s)
 
 
 def poll_ms(left_s: float) -> int:
-    """What to give a poll of which so much is left: it takes neither infinity nor what 32 bits cannot hold."""
+    """What to give a poll of which so much is left: it takes neither infinity nor what 32 bits cannot
+    hold."""
     return max(1, int(min(left_s, 3600.0) * 1000))
 
 
 class Chosen:
-    """A subset that was given, in ids; or in names of classes, of which the server knows the ids.  ValueError or TypeError for
-    what can be none."""
+    """A subset that was given, in ids; or in names of classes, of which the server knows the ids.  ValueError
+    or TypeError for what can be none."""
 
     def __init__(self, subset: Any) -> None:
         self._classes = _class_names(subset)
@@ -119,11 +124,11 @@ def ids_of(ranges: Ids) -> npt.NDArray[np.int64]:
 class Request:
     """A JOIN in the making.  Raises ValueError or TypeError for what no server could accept."""
 
-    def __init__(self, *, dataset: str, batch_size: int, epochs: Optional[int], drop_last: bool, pipeline: Pipeline,
-                 order: Optional[str], slots: int, transport: str, seed: Optional[int], name: str,
-                 ids: Optional[Any], subset: Optional[Any], pool: Optional[int] = None, job: Optional[str] = None,
-                 rank: Optional[int] = None, world_size: Optional[int] = None, gather: float = 300.0,
-                 rank_wait: float = 10.0, on_bad: Optional[str] = None) -> None:
+    def __init__(self, *, dataset: str, batch_size: int, epochs: Optional[int], drop_last: bool,
+                 pipeline: Pipeline, order: Optional[str], slots: int, transport: str, seed: Optional[int],
+                 name: str, ids: Optional[Any], subset: Optional[Any], pool: Optional[int] = None,
+                 job: Optional[str] = None, rank: Optional[int] = None, world_size: Optional[int] = None,
+                 gather: float = 300.0, rank_wait: float = 10.0, on_bad: Optional[str] = None) -> None:
         self.epochs = None if epochs is None else within("epochs", epochs, 1, wire.EPOCHS_MAX)
         self.batch_size = within("batch_size", batch_size, 1, wire.BATCH_SIZE_MAX)
         self.drop_last = bool(drop_last)
@@ -143,13 +148,14 @@ class Request:
             raise ValueError("job is empty: give the name of the run, or None")
         if (rank is None) != (world_size is None):
             given, missing = ("world_size", "rank") if rank is None else ("rank", "world_size")
-            raise ValueError(f"{given} is given without {missing}: of processes that take one job together each says how many "
-                             "they are, and which of them it is")
+            raise ValueError(f"{given} is given without {missing}: of processes that take one job together "
+                             "each says how many they are, and which of them it is")
         self.world_size = 1 if world_size is None else within("world_size", world_size, 1, wire.RANKS_MAX)
         self.rank = 0 if rank is None else within("rank", rank, 0, self.world_size - 1)
         if self.world_size > 1 and self.job is None:
-            raise ValueError("job is missing: the ranks of a job find each other by its name. Give the same name to all of "
-                             "them, and to no other loader (tureen.ranks.torchrun() tells what the run is called)")
+            raise ValueError("job is missing: the ranks of a job find each other by its name. Give the same "
+                             "name to all of them, and to no other loader (tureen.ranks.torchrun() tells "
+                             "what the run is called)")
         self.gather_s = whole_seconds("gather", gather, 1)
         self._rank_wait_s = whole_seconds("rank_wait", rank_wait, 0)
         self.ids: Optional[Ids] = None      # the list that was given
@@ -162,14 +168,16 @@ class Request:
                 raise ValueError("ids already say which samples: give no subset with them")
             self.ids = _ids("ids", ids)
             if len(self.ids) > _LIST_MAX:
-                raise ValueError(f"ids are {len(self.ids)}, more than the {_LIST_MAX} that fit in one request")
+                raise ValueError(f"ids are {len(self.ids)}, more than the {_LIST_MAX} that fit in one "
+                                 "request")
         if self.chosen is not None and self.chosen.is_settled:
             self.settle(None)
 
     def settle(self, data: Optional[DataSet]) -> None:
         """Before `message`: a subset in names of classes becomes one of ids, which `data` knows."""
         if self.chosen is not None and not self._subset:
-            self._subset = [_subset_frame(self.chosen.ranges(data))]  # type: ignore[arg-type]  # not looked at where settled
+            #  A settled choice does not look at the data.
+            self._subset = [_subset_frame(self.chosen.ranges(data))]    # type: ignore[arg-type]
 
     @property
     def step_size(self) -> int:
@@ -195,25 +203,26 @@ class Request:
         if (self.ids is None) != (state.places is None):
             raise StateError("the state is of a list of ids, and the loader has none: give it the same ids"
                              if self.ids is None else
-                             "the loader has a list of ids, and the state is of a loader without: give it no ids")
+                             "the loader has a list of ids, and the state is of a loader without: give it no "
+                             "ids")
         if self.ids is not None and state.count > len(self.ids):
-            raise StateError(f"the state has {state.count} places of a list of ids behind it, the loader's has only "
-                             f"{len(self.ids)}: give it the same ids")
+            raise StateError(f"the state has {state.count} places of a list of ids behind it, the loader's "
+                             f"has only {len(self.ids)}: give it the same ids")
         if self.epochs is not None and state.epoch > self.epochs:
-            raise StateError(f"the state is at epoch {state.epoch}, and the loader ends after epochs={self.epochs}: "
-                             "give it more, or None")
+            raise StateError(f"the state is at epoch {state.epoch}, and the loader ends after "
+                             f"epochs={self.epochs}: give it more, or None")
         return state
 
-    def message(self, tag: int, instance: str = "", state: Optional[State] = None, *, recent: Optional[Recent] = None,
-                gather_s: Optional[float] = None) -> List[bytes]:
-        """The frames of JOIN, which begins where `state` says.  Of a rank that joins anew: what it received last, and how long
-        the others are waited for."""
+    def message(self, tag: int, instance: str = "", state: Optional[State] = None, *,
+                recent: Optional[Recent] = None, gather_s: Optional[float] = None) -> List[bytes]:
+        """The frames of JOIN, which begins where `state` says.  Of a rank that joins anew: what it received
+        last, and how long the others are waited for."""
         order, seed, pool = self.order_said, self.seed, self.pool
         if state is not None:
             order, seed, pool = state.order, state.seed, state.pool
         said: Dict[str, Any] = {
-            "dataset": self.dataset, "batch_size": self.batch_size, "epochs": self.epochs, "drop_last": self.drop_last,
-            "pipeline": self.pipeline}
+            "dataset": self.dataset, "batch_size": self.batch_size, "epochs": self.epochs,
+            "drop_last": self.drop_last, "pipeline": self.pipeline}
         if order is not None:               # else the server decides by whether there is a seed
             said["order"] = order
         said["slots"], said["transport"] = self._slots, self._transport
@@ -234,7 +243,8 @@ class Request:
             taken = _id_frames(wire.IDS_WORDS, np.frombuffer(state.words, "<u8"))
             frames, kinds = frames + taken, kinds + ["taken"] * len(taken)
         if self.world_size > 1:
-            said.update(world_size=self.world_size, rank=self.rank, gather=self.gather_s, rank_wait=self._rank_wait_s)
+            said.update(world_size=self.world_size, rank=self.rank, gather=self.gather_s,
+                        rank_wait=self._rank_wait_s)
             if gather_s is not None:
                 said["gather"] = math.ceil(min(max(gather_s, 1.0), wire.RANK_SECONDS_MAX))
             steps = [] if recent is None else recent.frames(wire.FRAMES_MAX - 2 - len(frames))
@@ -245,8 +255,8 @@ class Request:
 
 
 def _resume(state: State) -> Dict[str, str]:
-    return {"fingerprint": state.fingerprint, "data": state.data, "epoch": str(state.epoch), "batches": str(state.batches),
-            "places": str(state.places or 0)}
+    return {"fingerprint": state.fingerprint, "data": state.data, "epoch": str(state.epoch),
+            "batches": str(state.batches), "places": str(state.places or 0)}
 
 
 def _id_frames(form: int, numbers: Ids) -> List[bytes]:
@@ -288,7 +298,8 @@ def _pipeline(value: Any) -> Union[str, List[Dict[str, Any]]]:
         return _text("pipeline", value)
     if callable(getattr(value, "to_json", None)):
         value = value.to_json()
-    wanted = "pipeline must be the name of a recipe, or a list of operations such as {\"op\": \"center_crop\", ...}"
+    wanted = ("pipeline must be the name of a recipe, or a list of operations such as {\"op\": "
+              "\"center_crop\", ...}")
     try:
         steps = list(value)
     except TypeError:
@@ -327,10 +338,12 @@ def _ids(name: str, value: Any) -> Ids:
 def _class_names(subset: Any) -> Optional[Tuple[str, ...]]:
     """None: it is no list of names."""
     if isinstance(subset, str):
-        raise TypeError(f"subset {subset!r} is a string: give a list of names of classes, such as [{subset!r}]")
+        raise TypeError(f"subset {subset!r} is a string: give a list of names of classes, such as "
+                        f"[{subset!r}]")
     if isinstance(subset, np.ndarray) and subset.dtype.kind == "U":
         subset = subset.ravel().tolist()
-    if not isinstance(subset, (list, tuple, set, frozenset)) or not any(isinstance(name, str) for name in subset):
+    if not isinstance(subset, (list, tuple, set, frozenset)) or not any(isinstance(name, str)
+            for name in subset):
         return None
     return tuple(_text("subset's class", name) for name in subset)
 
@@ -363,8 +376,8 @@ def _subset_frame(ranges: Ids) -> bytes:
 def _words(ranges: Ids) -> bytes:
     word_count = (int(ranges[-1, 1]) + 63) // 64
     if word_count > wire.ID_FRAME_NUMBERS_MAX:
-        raise ValueError(f"subset is too scattered to be sent: it has more than {_RANGES_MAX} pieces and reaches "
-                         f"beyond sample {wire.ID_FRAME_NUMBERS_MAX * 64 - 1}")
+        raise ValueError(f"subset is too scattered to be sent: it has more than {_RANGES_MAX} pieces and "
+                         f"reaches beyond sample {wire.ID_FRAME_NUMBERS_MAX * 64 - 1}")
     edges = np.zeros(word_count * 64 + 1, dtype=np.int8)
     edges[ranges[:, 0].astype(np.int64)] += 1
     edges[ranges[:, 1].astype(np.int64)] -= 1

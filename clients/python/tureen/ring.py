@@ -1,6 +1,7 @@
 """Taking the ring: a memfd that comes over a Unix socket, mapped shared.
 
-The socket must stay open for as long as the job lasts: its end tells the server of our death, and us of the server's.
+The socket must stay open for as long as the job lasts: its end tells the server of our death, and us of the
+server's.
 """
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ ANSWER_S = 10.0             # so long a token is good
 
 
 class RingLate(TureenError):
-    """The server has the token and does not answer.  It may hand the ring over yet, and would take the end of our socket for
-    our death, whatever we had said meanwhile."""
+    """The server has the token and does not answer.  It may hand the ring over yet, and would take the end of
+    our socket for our death, whatever we had said meanwhile."""
 
 
 class RingUnavailable(TureenError):
@@ -35,9 +36,9 @@ class Ring(NamedTuple):
 def take(offer: RingOffer, patience_s: float = PATIENCE_S, answer_s: float = ANSWER_S) -> Ring:
     """Trades the token for the mapped ring.
 
-    RingUnavailable, with nothing left open, if the door gives none.  RingLate, likewise, if it says nothing in `answer_s`.
-    ProtocolError if it gave one that cannot be mapped: then the token is used, and closing the socket ends the job, so there is
-    no way back to inline.
+    RingUnavailable, with nothing left open, if the door gives none.  RingLate, likewise, if it says nothing
+    in `answer_s`. ProtocolError if it gave one that cannot be mapped: then the token is used, and closing the
+    socket ends the job, so there is no way back to inline.
     """
     token = offer.token.encode("utf-8")
     if len(token) != TOKEN_BYTES:
@@ -65,8 +66,8 @@ def take(offer: RingOffer, patience_s: float = PATIENCE_S, answer_s: float = ANS
 
 
 def hold_open(door: socket.socket, memory: mmap.mmap) -> None:
-    """The job is over, and its batches may be looked at still: a server that lives empties the memory when the socket closes,
-    so it closes when the last of them has gone."""
+    """The job is over, and its batches may be looked at still: a server that lives empties the memory when
+    the socket closes, so it closes when the last of them has gone."""
     weakref.finalize(memory, door.close).atexit = False
 
 

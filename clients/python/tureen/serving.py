@@ -4,13 +4,14 @@
     for batch in tureen.Loader(server.endpoint, dataset="train"):
         ...
 
-    happy path:     ask who listens; nobody: start `tureen serve`, and ask until it answers.  Several processes may do this at
-                    once: their servers elect one among them by the endpoint's lock, and those that lost end with a status of
-                    their own.  Then ask the one that won.
-    failure modes:  the server that was started ends: its log says why.  The one that won fails while others wait for it: they
-                    start theirs after all.  What answers serves other data: an error names them.
-    on close:       the server is nobody's child in all that matters: a session of its own, and it ends by itself when it has
-                    had no job for a while.
+    happy path:     ask who listens; nobody: start `tureen serve`, and ask until it answers.  Several
+                    processes may do this at once: their servers elect one among them by the endpoint's lock,
+                    and those that lost end with a status of their own.  Then ask the one that won.
+    failure modes:  the server that was started ends: its log says why.  The one that won fails while others
+                    wait for it: they start theirs after all.  What answers serves other data: an error names
+                    them.
+    on close:       the server is nobody's child in all that matters: a session of its own, and it ends by
+                    itself when it has had no job for a while.
 """
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ class Server:
         return status(self.endpoint, timeout)
 
     def stop(self) -> None:
-        """Ends the server now, whoever uses it, if this process has started it.  Without it the server ends by itself."""
+        """Ends the server now, whoever uses it, if this process has started it.  Without it the server ends
+        by itself."""
         if self.process is not None:
             try:
                 os.kill(self.process, signal.SIGTERM)
@@ -74,8 +76,8 @@ class Server:
         return self
 
     def __exit__(self, *_: Any) -> None:
-        """Ends the server now if this process has started it and no job is left: for a script that is alone.  In a sweep leave
-        the `with` out: another process may be about to join."""
+        """Ends the server now if this process has started it and no job is left: for a script that is alone.
+        In a sweep leave the `with` out: another process may be about to join."""
         try:
             if self.process is not None and not self.status()["jobs"]:
                 self.stop()
@@ -87,24 +89,26 @@ class Server:
 
 
 def serve(datasets: Optional[Mapping[str, Path]] = None, *, endpoint: Optional[str] = None,
-          cache: Union[None, int, str] = None, workers: Optional[int] = None, idle: int = 60, timeout: float = 60.0,
-          arguments: Sequence[str] = (), **more: Path) -> Server:
+          cache: Union[None, int, str] = None, workers: Optional[int] = None, idle: int = 60,
+          timeout: float = 60.0, arguments: Sequence[str] = (), **more: Path) -> Server:
     """A server with these data sets: the one that is there, or one that is started.
 
     datasets, more  paths by name: serve(train="/data/train"), or serve({"train": "/data/train"}) for any name
-    endpoint        where it listens; None: $TUREEN_ENDPOINT or the default, where a Loader without an endpoint looks too
+    endpoint        where it listens; None: $TUREEN_ENDPOINT or the default, where a Loader without an
+                    endpoint looks too
     cache, workers  as of `tureen serve`
-    idle            it ends when it has had no job for so many seconds (from its start: a minute at least): longer than a
-                    process takes from here to its first batch
+    idle            it ends when it has had no job for so many seconds (from its start: a minute at least):
+                    longer than a process takes from here to its first batch
     timeout         seconds to wait until it answers; listing millions of files takes a while
     arguments       further ones of `tureen serve`, such as ["--policy", "dsa"]
 
-    Any number of processes of one user may call this at once: one server is started, and all get it.  cache, workers, idle and
-    arguments are those of whoever started it.  The executable is $TUREEN_SERVER, or `tureen` on PATH.  The environment is
-    not changed: processes that are to find a server at another endpoint than the default must be told.
+    Any number of processes of one user may call this at once: one server is started, and all get it.  cache,
+    workers, idle and arguments are those of whoever started it.  The executable is $TUREEN_SERVER, or
+    `tureen` on PATH.  The environment is not changed: processes that are to find a server at another endpoint
+    than the default must be told.
 
-    Raises ServeFailed where none can be started (with the last lines of its log) or where the one that is there serves other
-    data under one of the names; NoServer where it does not answer in time.
+    Raises ServeFailed where none can be started (with the last lines of its log) or where the one that is
+    there serves other data under one of the names; NoServer where it does not answer in time.
     """
     wanted = {name: _absolute(name, os.fspath(path)) for name, path in {**(datasets or {}), **more}.items()}
     if not wanted:
@@ -121,8 +125,8 @@ def serve(datasets: Optional[Mapping[str, Path]] = None, *, endpoint: Optional[s
 def _absolute(name: str, path: str) -> str:
     #  As a relative path an address would lose a slash, and name a folder that nobody asked for.
     if _ADDRESS.match(path) and not os.path.exists(path):
-        raise ValueError(f"{name}={path!r}: object stores and web addresses are not supported yet: copy the data to a folder of this "
-                         "machine, or mount it, and give that folder's path")
+        raise ValueError(f"{name}={path!r}: object stores and web addresses are not supported yet: copy the "
+                         "data to a folder of this machine, or mount it, and give that folder's path")
     return os.path.abspath(path)
 
 
@@ -164,16 +168,18 @@ class _Starting:
                 self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                                  start_new_session=True)
             except OSError as error:
-                raise ServeFailed(f"{command[0]} cannot be started ({error.strerror}): set TUREEN_SERVER to the server's "
-                                  "executable, or put it on PATH") from None
+                raise ServeFailed(f"{command[0]} cannot be started ({error.strerror}): set TUREEN_SERVER to "
+                                  "the server's executable, or put it on PATH") from None
 
     def _wait(self) -> Optional[Server]:
-        """Until a server answers.  None: another one had the lock, but does not answer: it may be gone by now."""
+        """Until a server answers.  None: another one had the lock, but does not answer: it may be gone by
+        now."""
         assert self._process is not None
         process = self._process
         while process.poll() is None:
             if self._listens() and self._answers():
-                threading.Thread(target=process.wait, name="tureen-serve", daemon=True).start()     # so that no zombie is left
+                #  So that no zombie is left
+                threading.Thread(target=process.wait, name="tureen-serve", daemon=True).start()
                 return Server(self._endpoint, process.pid, self._log)
             if self._left_s() <= 0:
                 raise self._too_late()
@@ -199,7 +205,8 @@ class _Starting:
         error = finding.no_server(self._endpoint, self._timeout_s, next(iter(self._wanted)))
         if self._process is None or self._process.poll() is not None:
             return error
-        return NoServer(f"{error}\nThe server that was started for it has not got so far: {self._last_words()}")
+        return NoServer(f"{error}\nThe server that was started for it has not got so far: "
+                        f"{self._last_words()}")
 
     def _answers(self) -> bool:
         try:
@@ -220,8 +227,8 @@ class _Starting:
             elif os.path.realpath(paths[name]) != os.path.realpath(path):
                 wrong.append(f"its {name!r} is {paths[name]}, and {path} was asked for")
         if wrong:
-            raise ServeFailed(f"a server is running at {self._endpoint}, with other data: {'; '.join(wrong)}. Ask for what it "
-                              "has, stop it, or give another endpoint")
+            raise ServeFailed(f"a server is running at {self._endpoint}, with other data: "
+                              f"{'; '.join(wrong)}. Ask for what it has, stop it, or give another endpoint")
 
     def _last_words(self) -> str:
         with open(self._log, "rb") as file:
@@ -235,6 +242,6 @@ def _executable() -> str:
     named = os.environ.get("TUREEN_SERVER", "")
     found = named or shutil.which("tureen")
     if not found:
-        raise ServeFailed("there is no `tureen` on PATH to start a server with: install it (cmake --install), put its folder "
-                          "on PATH, or set TUREEN_SERVER to the executable")
+        raise ServeFailed("there is no `tureen` on PATH to start a server with: install it (cmake "
+                          "--install), put its folder on PATH, or set TUREEN_SERVER to the executable")
     return found

@@ -1,12 +1,12 @@
 """Who holds which slot: what PROGRESS may say.
 
-A batch arrives (its slot is taken), is lent to the user (or copied), and comes back when the last view of it is
-gone.  Batches come back in any order.  PROGRESS names the newest that came back, and by their slots' bits
+A batch arrives (its slot is taken), is lent to the user (or copied), and comes back when the last view of it
+is gone.  Batches come back in any order.  PROGRESS names the newest that came back, and by their slots' bits
 (kept) those before it that did not.
 
-Threads: `arrived` and `progress` belong to the connection's thread.  `lend`, `give_back` and the weak references'
-callback run anywhere, the callback inside a garbage collection even; so nothing here takes a lock:
-deque.append and the dict operations are single steps of the interpreter.
+Threads: `arrived` and `progress` belong to the connection's thread.  `lend`, `give_back` and the weak
+references' callback run anywhere, the callback inside a garbage collection even; so nothing here takes a
+lock: deque.append and the dict operations are single steps of the interpreter.
 """
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class _Loan(weakref.ref):  # type: ignore[type-arg]  # weakref.ref[...] cannot b
 
 
 def lent_max(slots: int) -> int:
-    """Batches that may be held before further ones are copied: all slots but two.  Of three slots all but one, for the
-    loop itself may hold two batches: the one it looks at and the one it is about to forget."""
+    """Batches that may be held before further ones are copied: all slots but two.  Of three slots all but
+    one, for the loop itself may hold two batches: the one it looks at and the one it is about to forget."""
     return max(2, slots - 2)
 
 
@@ -54,8 +54,8 @@ class Slots:
         self._released = 0
 
     def arrived(self, sequence: int, slot: Optional[int]) -> None:
-        """A batch came; None: in no slot.  ProtocolError if it is out of order, or in a slot that was not the server's to
-        write."""
+        """A batch came; None: in no slot.  ProtocolError if it is out of order, or in a slot that was not the
+        server's to write."""
         if sequence != self._arrived:
             raise ProtocolError(f"the server sent batch {sequence} where batch {self._arrived} was due")
         if slot is None:

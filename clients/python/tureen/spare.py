@@ -17,13 +17,14 @@ def check_threads() -> None:
     """Starts as many threads as ZeroMQ will, at once, and ends them."""
     before = _count()
     over = threading.Event()
-    threads = [threading.Thread(target=over.wait, name="tureen-spare", daemon=True) for _ in range(_OF_ZEROMQ)]
+    threads = [threading.Thread(target=over.wait, name="tureen-spare", daemon=True)
+               for _ in range(_OF_ZEROMQ)]
     try:
         for thread in threads:
             thread.start()
     except RuntimeError:
-        raise TureenError("no thread can be started for a connection: raise the limit of processes and threads (ulimit -u, "
-                          "TasksMax=), or end some") from None
+        raise TureenError("no thread can be started for a connection: raise the limit of processes and "
+                          "threads (ulimit -u, TasksMax=), or end some") from None
     finally:
         over.set()
         for thread in threads:

@@ -1,4 +1,5 @@
-"""The state of a job (docs/state.md): an object that JSON can hold, and back, with everything in it checked."""
+"""The state of a job (docs/state.md): an object that JSON can hold, and back, with everything in it
+checked."""
 from __future__ import annotations
 
 import base64
@@ -14,8 +15,8 @@ from . import wire
 from .errors import StateError
 
 VERSION = 1
-_KEYS = ("tureen_state", "dataset", "fingerprint", "data", "samples", "order", "seed", "pool", "run", "epoch", "batches",
-         "taken", "checksum")
+_KEYS = ("tureen_state", "dataset", "fingerprint", "data", "samples", "order", "seed", "pool", "run", "epoch",
+         "batches", "taken", "checksum")
 _LOAD_ANOTHER = "it was cut off, damaged or changed by hand: load another one"
 Mask = npt.NDArray[np.bool_]
 
@@ -33,7 +34,8 @@ class State(NamedTuple):
     epoch: int                  # the first that is not behind
     batches: int                # of that epoch
     count: int                  # samples of it, or places
-    words: bytes                # which samples: 64-bit words, little-endian, those at the end that are 0 left out
+    #  Which samples: 64-bit words, little-endian, those at the end that are 0 left out
+    words: bytes
     places: Optional[int]       # of a list instead, so many of its places; else None
 
     def mask(self) -> Mask:
@@ -42,7 +44,8 @@ class State(NamedTuple):
 
     def at_epoch(self, epoch: int) -> State:
         """The same job where that epoch begins."""
-        return self._replace(epoch=epoch, batches=0, count=0, words=b"", places=None if self.places is None else 0)
+        return self._replace(epoch=epoch, batches=0, count=0, words=b"",
+                             places=None if self.places is None else 0)
 
 
 def pack_words(mask: Mask) -> bytes:
@@ -63,9 +66,10 @@ def pack(state: State) -> Dict[str, Any]:
     taken = ({"count": str(state.count), "words": base64.b64encode(state.words).decode("ascii")}
              if state.places is None else {"places": str(state.places)})
     value: Dict[str, Any] = {
-        "tureen_state": VERSION, "dataset": state.dataset, "fingerprint": state.fingerprint, "data": state.data,
-        "samples": str(state.samples), "order": state.order, "seed": str(state.seed), "pool": state.pool,
-        "run": state.run, "epoch": str(state.epoch), "batches": str(state.batches), "taken": taken}
+        "tureen_state": VERSION, "dataset": state.dataset, "fingerprint": state.fingerprint,
+        "data": state.data, "samples": str(state.samples), "order": state.order, "seed": str(state.seed),
+        "pool": state.pool, "run": state.run, "epoch": str(state.epoch), "batches": str(state.batches),
+        "taken": taken}
     value["checksum"] = _checksum(value)
     return value
 
@@ -75,11 +79,12 @@ def parse(value: Any) -> State:
     if not isinstance(value, Mapping):
         raise StateError(f"a state is the dict that state_dict() gave, not {type(value).__name__}")
     if "tureen_state" not in value:
-        raise StateError("this is no state of a loader: it has no tureen_state. Give what Loader.state_dict() gave")
+        raise StateError("this is no state of a loader: it has no tureen_state. Give what "
+                         "Loader.state_dict() gave")
     version = value["tureen_state"]
     if type(version) is not int or version != VERSION:
-        raise StateError(f"the state's tureen_state is {version!r}, and this client reads {VERSION}: it is damaged, or of "
-                         "a newer client, which must load it then")
+        raise StateError(f"the state's tureen_state is {version!r}, and this client reads {VERSION}: it is "
+                         "damaged, or of a newer client, which must load it then")
     for key in _KEYS:
         if key not in value:
             _wrong(f"it has no {key}")
@@ -98,7 +103,8 @@ def _parsed(value: Mapping[str, Any], taken: Mapping[str, Any]) -> State:
     if order not in wire.ORDERS:
         _wrong(f"order is {order!r}, none of {', '.join(wire.ORDERS)}")
     pool = value["pool"]
-    if type(pool) is not int or not (pool == 0 or wire.POOL_MIN <= pool <= wire.POOL_MAX and order == "seeded"):
+    if type(pool) is not int or not (pool == 0 or wire.POOL_MIN <= pool <= wire.POOL_MAX
+                                     and order == "seeded"):
         _wrong(f"pool is {pool!r}, neither 0 nor the pool of an order \"seeded\"")
     places = _number(taken, "places") if "places" in taken else None
     if places is not None and order != "list":
@@ -108,9 +114,11 @@ def _parsed(value: Mapping[str, Any], taken: Mapping[str, Any]) -> State:
     if places is None and count != _ones(words):
         _wrong(f"taken says {count} samples, its words {_ones(words)}")
     return State(
-        dataset=_text(value, "dataset"), fingerprint=_digits(value, "fingerprint"), data=_digits(value, "data", wire.DATA_BYTES),
-        samples=samples, order=order, seed=_number(value, "seed"), pool=pool, run=_digits(value, "run", wire.RUN_BYTES),
-        epoch=_number(value, "epoch"), batches=_number(value, "batches"), count=count, words=words, places=places)
+        dataset=_text(value, "dataset"), fingerprint=_digits(value, "fingerprint"),
+        data=_digits(value, "data", wire.DATA_BYTES), samples=samples, order=order,
+        seed=_number(value, "seed"), pool=pool, run=_digits(value, "run", wire.RUN_BYTES),
+        epoch=_number(value, "epoch"), batches=_number(value, "batches"), count=count, words=words,
+        places=places)
 
 
 def _checksum(value: Mapping[str, Any]) -> str:
@@ -142,8 +150,10 @@ def _text(value: Mapping[str, Any], key: str) -> str:
 
 def _digits(value: Mapping[str, Any], key: str, length: Optional[int] = None) -> str:
     item = _text(value, key)
-    if not item or length is not None and len(item) != length or not set(item) <= set(string.hexdigits.lower()):
-        _wrong(f"{key} is {item!r}, not {'' if length is None else f'{length} '}lower-case hexadecimal digits")
+    if (not item or length is not None and len(item) != length
+            or not set(item) <= set(string.hexdigits.lower())):
+        _wrong(f"{key} is {item!r}, not {'' if length is None else f'{length} '}lower-case hexadecimal "
+               "digits")
     return item
 
 
@@ -161,9 +171,11 @@ def _words(text: Any, samples: int) -> bytes:
         words = base64.b64decode(text, validate=True)
     except (TypeError, ValueError, binascii.Error):
         _wrong("the words of taken are no base64")
-    if len(words) % 8 or base64.b64encode(words).decode("ascii") != text or not words[-8:].strip(b"\0") and words:
+    if (len(words) % 8 or base64.b64encode(words).decode("ascii") != text or not words[-8:].strip(b"\0")
+            and words):
         _wrong("the words of taken are not whole, or end with empty ones")
-    if len(words) > (samples + 63) // 64 * 8 or _ones(words) != int(np.count_nonzero(unpack_words(words, samples))):
+    if len(words) > (samples + 63) // 64 * 8 or _ones(words) != int(np.count_nonzero(unpack_words(words,
+            samples))):
         _wrong(f"the words of taken have bits beyond its {samples} samples")
     return words
 

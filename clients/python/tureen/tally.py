@@ -18,7 +18,8 @@ class Tally:
         self.waited_s = 0.0
         self.batches = 0
         self.samples = 0
-        self.epoch_samples: Optional[int] = None    # in one of the epochs to come, as told at the end of the last; None: none ended
+        #  In one of the epochs to come, as told at the end of the last; None: none ended
+        self.epoch_samples: Optional[int] = None
         self._waits: Dict[str, float] = dict.fromkeys(_WAITS, 0.0)
         self._sharing: Dict[str, Any] = {}
 
@@ -33,7 +34,8 @@ class Tally:
                 waits, sharing = entry.get("waits"), entry.get("sharing")
                 if isinstance(waits, dict):
                     told = ((kind, waits.get(kind)) for kind in _WAITS)
-                    self._waits.update({kind: float(spent) for kind, spent in told if isinstance(spent, (int, float))})
+                    self._waits.update({kind: float(spent) for kind,
+                                        spent in told if isinstance(spent, (int, float))})
                 if isinstance(sharing, dict):
                     self._sharing = sharing
                 if "unreadable" in entry:           # not of an older server
@@ -42,9 +44,9 @@ class Tally:
     def stats(self) -> Dict[str, Any]:
         job = self.connection.job
         unreadable = wire.NOTHING_UNREADABLE if job is None else job.unreadable
-        return {"waits": dict(self._waits), "waited_s": self.waited_s, "batches": self.batches, "samples": self.samples,
-                "unreadable": copy.deepcopy(dict(unreadable)), "sharing": dict(self._sharing),
-                "rejoined": self.connection.rejoined}
+        return {"waits": dict(self._waits), "waited_s": self.waited_s, "batches": self.batches,
+                "samples": self.samples, "unreadable": copy.deepcopy(dict(unreadable)),
+                "sharing": dict(self._sharing), "rejoined": self.connection.rejoined}
 
     @staticmethod
     def nothing() -> Dict[str, Any]:

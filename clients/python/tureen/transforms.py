@@ -1,17 +1,18 @@
-"""What becomes of a sample, as values: torchvision's transforms under their own names, with their parameters and
-defaults, and what Tureen has beside them.
+"""What becomes of a sample, as values: torchvision's transforms under their own names, with their parameters
+and defaults, and what Tureen has beside them.
 
     from tureen import transforms as T          # instead of: from torchvision import transforms as T
 
-    pipeline = T.Compose([T.RandomResizedCrop(224), T.RandomHorizontalFlip(), T.ToTensor(), T.Normalize(mean, std)])
-    loader = tureen.Loader(dataset="train", pipeline=pipeline)
+    pipeline = T.Compose([T.RandomResizedCrop(224), T.RandomHorizontalFlip(), T.ToTensor(), T.Normalize(mean,
+    std)]) loader = tureen.Loader(dataset="train", pipeline=pipeline)
 
-A value does nothing by itself: the server does it.  It can be compared, printed, hashed and pickled, and `to_json`
-gives the operations of docs/pipeline.md that it stands for.  What the server could not do exactly as torchvision does it
-(on a Pillow image) is refused where the value is made, with the reason.
+A value does nothing by itself: the server does it.  It can be compared, printed, hashed and pickled, and
+`to_json` gives the operations of docs/pipeline.md that it stands for.  What the server could not do exactly
+as torchvision does it (on a Pillow image) is refused where the value is made, with the reason.
 
-As in torchvision an image is a Pillow image until ToTensor or PILToTensor: uint8, [height, width, channels].  Behind
-them only what moves pixels is left, flips and crops; the server does these first, which gives the same values.
+As in torchvision an image is a Pillow image until ToTensor or PILToTensor: uint8, [height, width, channels].
+Behind them only what moves pixels is left, flips and crops; the server does these first, which gives the same
+values.
 """
 from __future__ import annotations
 
@@ -52,7 +53,8 @@ class Resize(Transform):
             if len(size) == 2:
                 raise ValueError("max_size goes with a size of one number only")
             parameters.whole("max_size", self.max_size, size[0] + 1, parameters.SIDE_MAX)
-        self._set(size=size if len(size) == 2 else size[0], interpolation=parameters.interpolation(self.interpolation),
+        self._set(size=size if len(size) == 2 else size[0],
+                  interpolation=parameters.interpolation(self.interpolation),
                   antialias=parameters.antialias(self.antialias))
 
     def _build(self, building: Building) -> None:
@@ -83,7 +85,8 @@ class CenterCrop(Transform):
     def _build(self, building: Building) -> None:
         box, known = parameters.box("size", self.size), building.size
         if building.stage is Stage.NORMALIZED and (known is None or known[0] < box[0] or known[1] < box[1]):
-            raise Refused("of a smaller image torchvision makes a border of normalised zeros, the server one of black: "
+            raise Refused("of a smaller image torchvision makes a border of normalised zeros, the server one "
+                          "of black: "
                            "put it before Normalize")
         building.add("center_crop", size=parameters.box_json(box))
         building.size = box
@@ -102,13 +105,16 @@ class RandomResizedCrop(Transform):
         scale = parameters.pair("scale", self.scale, 0, 1)
         if scale[0] <= 0:
             raise ValueError(f"scale must be above 0, not {self.scale!r}")
-        self._set(size=parameters.box("size", self.size), scale=scale, ratio=parameters.pair("ratio", self.ratio, 0.01, 100),
-                  interpolation=parameters.interpolation(self.interpolation), antialias=parameters.antialias(self.antialias))
+        self._set(size=parameters.box("size", self.size), scale=scale,
+                  ratio=parameters.pair("ratio", self.ratio, 0.01, 100),
+                  interpolation=parameters.interpolation(self.interpolation),
+                  antialias=parameters.antialias(self.antialias))
 
     def _build(self, building: Building) -> None:
         building.expect_image()
         box = parameters.box("size", self.size)
-        building.add_random("random_resized_crop", self.share, size=parameters.box_json(box), **parameters.said(
+        building.add_random("random_resized_crop", self.share, size=parameters.box_json(box),
+                            **parameters.said(
             scale=(self.scale, (0.08, 1.0)), ratio=(self.ratio, (3.0 / 4.0, 4.0 / 3.0)),
             interpolation=(self.interpolation, "bilinear")))
         building.size = box
@@ -118,9 +124,11 @@ def _check_border(building: Building, fill: Any, mode: str) -> None:
     """A border of one value, behind ToTensor."""
     if mode == "constant":
         if building.stage is Stage.NORMALIZED:
-            raise Refused("torchvision fills with normalised values, the server with colours: put it before Normalize")
+            raise Refused("torchvision fills with normalised values, the server with colours: put it before "
+                          "Normalize")
         if building.stage is Stage.FLOATS and fill != 0:
-            raise Refused("behind ToTensor torchvision's fill is a value from 0 to 1, the server's is a colour: "
+            raise Refused("behind ToTensor torchvision's fill is a value from 0 to 1, the server's is a "
+                          "colour: "
                            "put it before ToTensor")
 
 
@@ -144,9 +152,11 @@ class RandomCrop(Transform):
         padding = None if self.padding is None else parameters.padding(self.padding)
         mode = parameters.padding_mode(self.padding_mode)
         if padding and any(padding) and self.pad_if_needed and mode in ("reflect", "symmetric"):
-            raise ValueError(f"padding and pad_if_needed with padding_mode {mode!r}: torchvision mirrors the border that it "
-                             "has just mirrored: put a Pad before the crop instead of the padding")
-        self._set(size=parameters.box("size", self.size), padding=padding if padding and any(padding) else None,
+            raise ValueError(f"padding and pad_if_needed with padding_mode {mode!r}: torchvision mirrors the "
+                             "border that it has just mirrored: put a Pad before the crop instead of the "
+                             "padding")
+        self._set(size=parameters.box("size", self.size),
+                  padding=padding if padding and any(padding) else None,
                   pad_if_needed=bool(self.pad_if_needed), fill=parameters.fill(self.fill), padding_mode=mode,
                   mask_fill=parameters.whole("mask_fill", self.mask_fill, 0, 255))
 
@@ -244,8 +254,8 @@ class ColorJitter(Transform):
     def _build(self, building: Building) -> None:
         building.expect_image()
         building.add_random("color_jitter", self.share, **parameters.said(
-            brightness=(self.brightness, None), contrast=(self.contrast, None), saturation=(self.saturation, None),
-            hue=(self.hue, None)))
+            brightness=(self.brightness, None), contrast=(self.contrast, None),
+            saturation=(self.saturation, None), hue=(self.hue, None)))
 
 
 @dataclass(frozen=True)
@@ -313,7 +323,8 @@ class ConvertImageDtype(Transform):
 
 @dataclass(frozen=True)
 class Normalize(Transform):
-    """(value - mean) / std of values from 0 to 1.  Of an image, without a ToTensor, it leaves the channels last.
+    """(value - mean) / std of values from 0 to 1.  Of an image, without a ToTensor, it leaves the channels
+    last.
 
     `inplace` changes nothing here."""
     mean: Channels
@@ -321,11 +332,13 @@ class Normalize(Transform):
     inplace: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._set(mean=parameters.channels("mean", self.mean, -1e6, 1e6), std=parameters.channels("std", self.std, 1e-6, 1e6))
+        self._set(mean=parameters.channels("mean", self.mean, -1e6, 1e6),
+                  std=parameters.channels("std", self.std, 1e-6, 1e6))
 
     def _build(self, building: Building) -> None:
         if building.stage is Stage.BYTES:
-            raise Refused("it takes floats: put ConvertImageDtype(\"float32\") before it, or ToTensor instead of PILToTensor")
+            raise Refused("it takes floats: put ConvertImageDtype(\"float32\") before it, or ToTensor "
+                          "instead of PILToTensor")
         if building.stage is Stage.NORMALIZED:
             raise Refused("the server normalises once: make one Normalize of the two")
         if building.dtype is not None:
@@ -410,7 +423,8 @@ class DecodeBytes(Transform):
 
     def _build(self, building: Building) -> None:
         _expect_first(building)
-        building.add("decode", **{"as": "bytes", "length": parameters.whole("length", self.length, 1, LENGTH_MAX)})
+        building.add("decode", **{"as": "bytes", "length": parameters.whole("length", self.length, 1,
+            LENGTH_MAX)})
 
 
 @dataclass(frozen=True)
@@ -427,8 +441,8 @@ class DecodeArray(Transform):
         building.add("decode", **{"as": "array", "dtype": self.dtype, "shape": list(self.shape)})
 
 
-_ARRAY_DTYPES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32",
-                 "float64")
+_ARRAY_DTYPES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16",
+                 "float32", "float64")
 
 
 @dataclass(frozen=True)
@@ -467,14 +481,15 @@ def _expect_first(building: Building) -> None:
 def translate(transforms: Any) -> Compose:
     """Ours for torchvision's: a Compose, a torch.nn.Sequential, one transform, or a list of them.
 
-    The pixels are the same, for the same random numbers, as torchvision's of a Pillow image.  Raises UnsupportedTransform,
-    which lists everything that the server could not do exactly.
+    The pixels are the same, for the same random numbers, as torchvision's of a Pillow image.  Raises
+    UnsupportedTransform, which lists everything that the server could not do exactly.
     """
     from . import translation
     return translation.translate(transforms)
 
 
-__all__ = ["CenterCrop", "ColorJitter", "Compose", "ConvertImageDtype", "Decode", "DecodeArray", "DecodeAudio", "DecodeBytes",
-           "Cast", "Excerpt", "Grayscale", "InterpolationMode", "Layout", "Normalize", "PILToTensor", "Pad", "RandomCrop",
-           "RandomGrayscale", "RandomHorizontalFlip", "RandomResizedCrop", "RandomVerticalFlip", "Resize", "Share",
-           "ToTensor", "Transform", "UnsupportedTransform", "Views", "translate"]
+__all__ = ["CenterCrop", "ColorJitter", "Compose", "ConvertImageDtype", "Decode", "DecodeArray",
+           "DecodeAudio", "DecodeBytes", "Cast", "Excerpt", "Grayscale", "InterpolationMode", "Layout",
+           "Normalize", "PILToTensor", "Pad", "RandomCrop", "RandomGrayscale", "RandomHorizontalFlip",
+           "RandomResizedCrop", "RandomVerticalFlip", "Resize", "Share", "ToTensor", "Transform",
+           "UnsupportedTransform", "Views", "translate"]

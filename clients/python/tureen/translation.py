@@ -1,8 +1,8 @@
 """torchvision's transforms as Tureen's.
 
-torchvision is not imported: what is given says by its class which transform it is.  Only torchvision's own classes are
-known, not those that are derived from them.  Where torchvision behaves differently for a tensor and for a Pillow image, the
-list begins with an image.
+torchvision is not imported: what is given says by its class which transform it is.  Only torchvision's own
+classes are known, not those that are derived from them.  Where torchvision behaves differently for a tensor
+and for a Pillow image, the list begins with an image.
 """
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ Entry = Tuple[Any, Any]         # what was given; and ours, or why there is none
 def translate(given: Any) -> Compose:
     """See transforms.translate."""
     entries = _normalize_tensors(_entries(given))
-    problems = [(place, theirs, our) for place, (theirs, our) in enumerate(entries, 1) if isinstance(our, str)]
-    good = [(place, theirs, our) for place, (theirs, our) in enumerate(entries, 1) if isinstance(our, Transform)]
+    problems = [(place, theirs, our) for place, (theirs, our) in enumerate(entries, 1)
+                if isinstance(our, str)]
+    good = [(place, theirs, our) for place, (theirs, our) in enumerate(entries, 1)
+            if isinstance(our, Transform)]
     try:
         composed = Compose([our for _, _, our in good])
     except UnsupportedTransform as error:       # in terms of what was given
@@ -29,7 +31,8 @@ def translate(given: Any) -> Compose:
 
 
 def _entries(given: Any) -> List[Entry]:
-    """The list, flat.  A transform of torchvision's may be several of ours: it is there several times then."""
+    """The list, flat.  A transform of torchvision's may be several of ours: it is there several times
+    then."""
     if isinstance(given, Compose):
         return [(our, our) for our in given.transforms]
     if isinstance(given, Transform):
@@ -73,8 +76,8 @@ def _name(given: Any) -> str:
 
 
 _REASONS = {
-    "a class of another package": "Python code, or a class that is not torchvision's own: the server runs neither",
-    "nothing that is called": "not a transform",
+    "a class of another package": "Python code, or a class that is not torchvision's own: the server runs "
+    "neither", "nothing that is called": "not a transform",
     "Lambda": "Python code, which the server does not run",
     "RandomApply": "the server cannot leave out a list of transforms at random",
     "RandomChoice": "the server cannot choose among transforms at random",
@@ -82,14 +85,16 @@ _REASONS = {
     "RandomErasing": "the server has no such operation; it is done to tensors, so do it to the batch",
     "MixUp": "it mixes samples of a batch: do it to the batch",
     "CutMix": "it mixes samples of a batch: do it to the batch",
-    "ToPILImage": "samples are images from the beginning: leave it out, and put what stands behind it before ToTensor",
+    "ToPILImage": "samples are images from the beginning: leave it out, and put what stands behind it before "
+    "ToTensor",
 }
 
 
 def _same(name: str, *parameters: str) -> Callable[[Any], Transform]:
     """Ours of the same name; those parameters that its version of torchvision has."""
     def make(theirs: Any) -> Transform:
-        made: Transform = getattr(ours, name)(**{key: getattr(theirs, key) for key in parameters if hasattr(theirs, key)})
+        made: Transform = getattr(ours, name)(**{key: getattr(theirs, key) for key in parameters
+                                                 if hasattr(theirs, key)})
         return made
     return make
 
@@ -103,7 +108,8 @@ def _convert(theirs: Any) -> Transform:
 
 def _weights(theirs: Any) -> List[Transform]:
     """What `weights.transforms()` of a torchvision model gives."""
-    return [ours.Resize(theirs.resize_size, theirs.interpolation, antialias=getattr(theirs, "antialias", True)),
+    return [ours.Resize(theirs.resize_size, theirs.interpolation,
+                        antialias=getattr(theirs, "antialias", True)),
             ours.CenterCrop(theirs.crop_size), ours.ToTensor(), ours.Normalize(theirs.mean, theirs.std)]
 
 

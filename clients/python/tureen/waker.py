@@ -1,5 +1,5 @@
-"""Waking the connection's thread from any other: through a socket pair, and without a lock, so that it may happen
-inside a garbage collection too."""
+"""Waking the connection's thread from any other: through a socket pair, and without a lock, so that it may
+happen inside a garbage collection too."""
 from __future__ import annotations
 
 import os

@@ -1,6 +1,8 @@
-"""What a socket's monitor tells of a connection: whether it was made, whether it broke, and why a server does not let one in.
+"""What a socket's monitor tells of a connection: whether it was made, whether it broke, and why a server does
+not let one in.
 
-A server that does not let one in says so in ZeroMQ's handshake, before any message: without its monitor that would be silence.
+A server that does not let one in says so in ZeroMQ's handshake, before any message: without its monitor that
+would be silence.
 """
 from __future__ import annotations
 
@@ -14,16 +16,18 @@ from .errors import KeyRefused, NotLetIn
 from .keys import Keys
 
 _EVENT = struct.Struct("=HI")
-_HANDSHAKES = (zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
-               | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL)
-_MECHANISM_MISMATCH = 0x11000002        # ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH, which not every pyzmq names
-#  A server that has no use for our handshake may hang up before we have read why, and one that is killed meanwhile looks the
-#  same: so often it is not chance.
+_HANDSHAKES = (zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+               | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL)
+#  ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH, which not every pyzmq names
+_MECHANISM_MISMATCH = 0x11000002
+#  A server that has no use for our handshake may hang up before we have read why, and one that is killed
+#  meanwhile looks the same: so often it is not chance.
 _SILENT_FAILURES_MAX = 3
 
 
 class Welcome:
-    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], watched: Any, endpoint: str, keys: Optional[Keys]) -> None:
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], watched: Any, endpoint: str,
+                 keys: Optional[Keys]) -> None:
         """`watched` is not connected yet, and has its keys.  The caller closes `monitor`."""
         self._endpoint = endpoint
         self._public = keys.public if keys is not None else ""
@@ -36,7 +40,8 @@ class Welcome:
         #  What there is to be said of a server that does not let us in.
         self.error: Optional[NotLetIn] = None
         address = f"inproc://welcome-{id(self)}"
-        watched.monitor(address, zmq.EVENT_CONNECTED | zmq.EVENT_CONNECT_RETRIED | zmq.EVENT_DISCONNECTED | _HANDSHAKES)
+        watched.monitor(address, zmq.EVENT_CONNECTED | zmq.EVENT_CONNECT_RETRIED
+                        | zmq.EVENT_DISCONNECTED | _HANDSHAKES)
         #  Readable when `read` has something to do.
         self.monitor: Any = context.socket(zmq.PAIR)
         self.monitor.linger = 0
@@ -78,23 +83,27 @@ class Welcome:
 
     def _refused(self) -> KeyRefused:
         if self._endpoint.startswith("ipc://"):
-            return KeyRefused(f"the server at {self._endpoint} does not serve user {os.geteuid()} of this machine")
-        return KeyRefused(f"this client's key is unknown or revoked at {self._endpoint}: have its operator allow it "
-                          f"(tureen key allow); the public key is {self._public or 'none'}")
+            return KeyRefused(f"the server at {self._endpoint} does not serve user {os.geteuid()} of this "
+                              "machine")
+        return KeyRefused(f"this client's key is unknown or revoked at {self._endpoint}: have its operator "
+                          f"allow it (tureen key allow); the public key is {self._public or 'none'}")
 
     def _broken_off(self) -> NotLetIn:
         if self._public:
-            return NotLetIn(f"the key is another at {self._endpoint} than the given server_key (TUREEN_SERVER_KEY): give the one "
-                            "that the server's log names; or it is open, then give no keys")
+            return NotLetIn(f"the key is another at {self._endpoint} than the given server_key "
+                            "(TUREEN_SERVER_KEY): give the one that the server's log names; or it is open, "
+                            "then give no keys")
         if self._endpoint.startswith("ipc://"):
-            return NotLetIn(f"each connection is broken off at once at {self._endpoint}: either this user has too many of them, "
-                            "or it is no Tureen server")
-        return NotLetIn(f"each connection is broken off at once at {self._endpoint}: either it lets in only clients with a key "
-                        "(give key and server_key, TUREEN_KEY and TUREEN_SERVER_KEY), or it is no Tureen server")
+            return NotLetIn(f"each connection is broken off at once at {self._endpoint}: either this user "
+                            "has too many of them, or it is no Tureen server")
+        return NotLetIn(f"each connection is broken off at once at {self._endpoint}: either it lets in only "
+                        "clients with a key (give key and server_key, TUREEN_KEY and TUREEN_SERVER_KEY), or "
+                        "it is no Tureen server")
 
     def _mismatched(self) -> NotLetIn:
         if self._public:
-            return NotLetIn(f"no keys are used at {self._endpoint}, which is open, and this client has one: is it the right "
-                            "server? Then leave key and server_key out (TUREEN_KEY, TUREEN_SERVER_KEY)")
-        return NotLetIn(f"only clients with a key are let in at {self._endpoint}: give key and server_key (TUREEN_KEY, "
-                        "TUREEN_SERVER_KEY); `tureen key new FILE` makes a key")
+            return NotLetIn(f"no keys are used at {self._endpoint}, which is open, and this client has one: "
+                            "is it the right server? Then leave key and server_key out (TUREEN_KEY, "
+                            "TUREEN_SERVER_KEY)")
+        return NotLetIn(f"only clients with a key are let in at {self._endpoint}: give key and server_key "
+                        "(TUREEN_KEY, TUREEN_SERVER_KEY); `tureen key new FILE` makes a key")

@@ -21,7 +21,8 @@ MAGIC = b"TURN"
 VERSION = 1
 
 JOIN, INLINE, PROGRESS, LEAVE, STATUS, HEARTBEAT, EXPLAIN, DATASET = 1, 2, 3, 4, 5, 6, 7, 9
-JOINED, BATCH, EPOCH_END, ENDED, STATUS_REPLY, ERROR, NOTICE, EXPLAIN_REPLY = 129, 130, 131, 132, 133, 134, 135, 136
+JOINED, BATCH, EPOCH_END, ENDED, STATUS_REPLY, ERROR, NOTICE, EXPLAIN_REPLY = (129, 130, 131, 132, 133, 134,
+    135, 136)
 DATASET_REPLY = 138
 
 BATCH_INLINE, BATCH_PADDING = 1, 2      # BatchHead.flags
@@ -73,7 +74,8 @@ class Head(NamedTuple):
 class BatchHead(NamedTuple):
     sequence: int
     epoch: int
-    place: int              # `index` of the protocol, `samples` its `count`: tuples have methods of those names
+    #  `index` of the protocol, `samples` its `count`: tuples have methods of those names
+    place: int
     slot: int
     samples: int
     flags: int
@@ -95,7 +97,8 @@ class EpochEnd(NamedTuple):
 class Field(NamedTuple):
     """One named array of a batch: `count` x `shape` of `dtype`, `offset` bytes into its slot.
 
-    `told` is the dtype as the server names it.  It differs where NumPy has no such type: "bfloat16" comes as uint16.
+    `told` is the dtype as the server names it.  It differs where NumPy has no such type: "bfloat16" comes as
+    uint16.
     """
     name: str
     dtype: np.dtype[Any]
@@ -112,8 +115,8 @@ class RingOffer(NamedTuple):
 
 
 class Notice(NamedTuple):
-    """`samples` and `unreadable` of kind "unreadable": of one epoch of the job from now on; how many cannot be read, and the
-    first of them."""
+    """`samples` and `unreadable` of kind "unreadable": of one epoch of the job from now on; how many cannot
+    be read, and the first of them."""
     kind: str
     text: str
     samples: int = 0
@@ -221,7 +224,8 @@ def parse_step(frame: bytes, world_size: int, batch_size: int) -> Step:
         _wrong("BATCH", f"the step of its {world_size} ranks has {len(frame)} bytes")
     counts = struct.unpack_from(f"<{world_size}Q", frame)
     if max(counts) > batch_size or not 0 < sum(counts) == numbers - world_size:
-        _wrong("BATCH", f"its step says {counts} samples of at most {batch_size} each, and names {numbers - world_size}")
+        _wrong("BATCH", f"its step says {counts} samples of at most {batch_size} each, and names "
+               f"{numbers - world_size}")
     return Step(counts, frame[8 * world_size:])
 
 
@@ -252,7 +256,8 @@ def parse_notice(frame: bytes) -> Notice:
     value = parse_json(frame, "NOTICE")
     if kind != "unreadable" or "unreadable" not in value:
         return Notice(kind, text)
-    return Notice(kind, text, integer(value, "samples", 0, "NOTICE"), parse_unreadable(value["unreadable"], "NOTICE"))
+    return Notice(kind, text, integer(value, "samples", 0, "NOTICE"),
+                  parse_unreadable(value["unreadable"], "NOTICE"))
 
 
 def parse_unreadable(value: Any, what: str) -> Unreadable:
@@ -299,7 +304,8 @@ def _string(value: Mapping[str, Any], key: str, what: str) -> str:
 def _digits(value: Mapping[str, Any], key: str, length: Optional[int] = None) -> str:
     item = _string(value, key, "JOINED")
     if not _HEXADECIMAL.fullmatch(item) or length is not None and len(item) != length:
-        _wrong("JOINED", f"{key} is {item!r}, not {'' if length is None else f'{length} '}lower-case hexadecimal digits")
+        _wrong("JOINED", f"{key} is {item!r}, not {'' if length is None else f'{length} '}lower-case "
+               "hexadecimal digits")
     return item
 
 
@@ -340,12 +346,14 @@ def _field(value: Any) -> Field:
     shape = value.get("shape")
     if not isinstance(shape, list) or not all(type(side) is int and side >= 0 for side in shape):
         _wrong("JOINED", f"field {name} has no proper shape")
-    field = Field(name, dtype, tuple(shape), integer(value, "offset", 0), integer(value, "sample_bytes", 0), told)
+    field = Field(name, dtype, tuple(shape), integer(value, "offset", 0), integer(value, "sample_bytes", 0),
+                  told)
     sample_bytes = dtype.itemsize
     for side in shape:
         sample_bytes *= side
     if field.sample_bytes != sample_bytes or dtype.hasobject or not dtype.itemsize:
-        _wrong("JOINED", f"field {name} says {field.sample_bytes} bytes a sample, {sample_bytes} by dtype and shape")
+        _wrong("JOINED", f"field {name} says {field.sample_bytes} bytes a sample, {sample_bytes} by dtype "
+               "and shape")
     return field
 
 

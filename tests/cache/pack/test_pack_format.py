@@ -108,7 +108,8 @@ class Format(unittest.TestCase):
         for field, originals in enumerate(files):
             found = {pack.path(id, field): pack.read(id, field) for id in range(pack.samples)}
             self.assertEqual(found, originals, f"TEST_SEED={SEED}")
-        self.assertEqual(pack.bytes, sum(len(content) for originals in files for content in originals.values()))
+        self.assertEqual(pack.bytes, sum(len(content) for originals in files
+                                         for content in originals.values()))
         self.assertEqual(len(pack.checksums), pack.samples * len(files))
 
     def check_layout(self, pack):
@@ -145,7 +146,8 @@ class Format(unittest.TestCase):
             stem = self.random.choice(["a/x.", "a/", "b/deep/er/", "\u00e9/"]) + str(number)
             images[(stem + ".jpg").encode()] = self.random.randbytes(self.random.randrange(900))
             extensions = [".png", ".tif"] if "." in stem else [".png", ""]
-            masks[(stem + self.random.choice(extensions)).encode()] = self.random.randbytes(self.random.randrange(90))
+            name = (stem + self.random.choice(extensions)).encode()
+            masks[name] = self.random.randbytes(self.random.randrange(90))
         for name, content in images.items():
             put(os.path.join(os.fsencode(self.source), name), content)
         folder = os.path.join(self.scratch.name, "masks")
@@ -166,11 +168,13 @@ class Format(unittest.TestCase):
             path = self.random.choice(["", "a/", "b/c/"]) + f"{number}.jpg"
             images[path.encode()] = self.random.randbytes(self.random.randrange(700))
             rows.append((path, self.random.randrange(-2 ** 63, 2 ** 63), self.random.random(),
-                         (self.random.randrange(9), self.random.randrange(9)), "cat " * self.random.randrange(1, 4)))
+                         (self.random.randrange(9), self.random.randrange(9)),
+                         "cat " * self.random.randrange(1, 4)))
         for name, content in images.items():
             put(os.path.join(os.fsencode(self.source), name), content)
-        lines = ["path\twhole\treal\tpoint\ttext"] + [f"{path}\t{whole}\t{real!r}\t{point[0]},{point[1]}\t{text}"
-                                                      for path, whole, real, point, text in rows]
+        lines = ["path\twhole\treal\tpoint\ttext"]
+        lines += [f"{path}\t{whole}\t{real!r}\t{point[0]},{point[1]}\t{text}"
+                  for path, whole, real, point, text in rows]
         put(os.path.join(self.source, "labels.tsv"), "\n".join(lines).encode())
         pack = self.pack()
         self.check_bytes(pack, [images])

@@ -1,4 +1,5 @@
-"""PyTorch's arguments, checked: what is Tureen's way of the same, what is not needed, and what cannot be done."""
+"""PyTorch's arguments, checked: what is Tureen's way of the same, what is not needed, and what cannot be
+done."""
 from __future__ import annotations
 
 import warnings
@@ -11,22 +12,25 @@ from .tensors import channel_numbers
 
 #  The values that ask for nothing.
 _IDLE: Dict[str, Sequence[Any]] = {
-    "num_workers": (0, None), "persistent_workers": (False, None), "prefetch_factor": (None,), "pin_memory": (False, None),
-    "pin_memory_device": ("", None), "multiprocessing_context": (None,)}
+    "num_workers": (0, None), "persistent_workers": (False, None), "prefetch_factor": (None,),
+    "pin_memory": (False, None), "pin_memory_device": ("", None), "multiprocessing_context": (None,)}
 
 _INSTEAD = {
-    "batch_sampler": "give sampler=, batch_size= and drop_last=: the batches are cut from the sampler's ids in their order",
-    "collate_fn": "batches come whole from the server; work on them in the loop; fields=True gives a dict of all fields",
-    "worker_init_fn": "there are no worker processes; what is random is the server's, and seed= settles it",
-    "generator": "the server draws; give seed= for an order that comes again, or a sampler= that has the generator"}
+    "batch_sampler": "give sampler=, batch_size= and drop_last=: the batches are cut from the sampler's ids "
+    "in their order", "collate_fn": "batches come whole from the server; work on them in the loop; "
+    "fields=True gives a dict of all fields", "worker_init_fn": "there are no worker processes; what is "
+    "random is the server's, and seed= settles it", "generator": "the server draws; give seed= for an order "
+    "that comes again, or a sampler= that has the generator"}
 
-_DTYPES = {torch.uint8: "uint8", torch.float16: "float16", torch.bfloat16: "bfloat16", torch.float32: "float32"}
+_DTYPES = {torch.uint8: "uint8", torch.float16: "float16", torch.bfloat16: "bfloat16",
+           torch.float32: "float32"}
 
 
 def check_dataset(dataset: Any) -> str:
     if not isinstance(dataset, str):
-        raise TypeError(f"dataset is the name of a data set that the server serves, not a {type(dataset).__name__}: "
-                        "start one with `tureen serve --dataset train=FOLDER`, and give \"train\"")
+        raise TypeError("dataset is the name of a data set that the server serves, not a "
+                        f"{type(dataset).__name__}: start one with `tureen serve --dataset train=FOLDER`, "
+                        "and give \"train\"")
     return dataset
 
 
@@ -56,12 +60,14 @@ def _listed(names: List[str]) -> str:
 
 
 def order_of(shuffle: Optional[bool], sampler: Any, order: Optional[str], seed: Optional[int]) -> str:
-    """The order that the server is asked for.  ValueError where two of the arguments contradict each other."""
+    """The order that the server is asked for.  ValueError where two of the arguments contradict each
+    other."""
     if shuffle not in (None, False, True):
         raise TypeError(f"shuffle must be True, False or None, not {shuffle!r}")
     if sampler is not None:
         if isinstance(sampler, (str, bytes)) or not hasattr(sampler, "__iter__"):
-            raise TypeError(f"sampler must give the samples' ids when it is iterated over, and {sampler!r} cannot be")
+            raise TypeError(f"sampler must give the samples' ids when it is iterated over, and {sampler!r} "
+                            "cannot be")
         if shuffle:
             raise ValueError("sampler= already says the order: leave shuffle out")
         if order not in (None, "list"):
@@ -83,8 +89,9 @@ def pipeline_of(transform: Any, dtype: Any, normalize: Any) -> Union[str, List[D
         return pipeline
     if isinstance(pipeline, str):
         if pipeline not in _RECIPES:
-            raise ValueError("dtype and normalize are written behind the transform's operations, and those of recipe "
-                             f"{pipeline!r} are the server's alone: give the transform as a list, or tureen.transforms")
+            raise ValueError("dtype and normalize are written behind the transform's operations, and those "
+                             f"of recipe {pipeline!r} are the server's alone: give the transform as a list, "
+                             "or tureen.transforms")
         pipeline = _RECIPES[pipeline]().to_json()
     for name, step in (("normalize", _normalize(normalize)), ("dtype", _cast(dtype))):
         if step is not None:
@@ -116,7 +123,8 @@ def _normalize(value: Any) -> Optional[Dict[str, Any]]:
     try:
         mean, std = value
     except (TypeError, ValueError):
-        raise TypeError(f"normalize is a pair (mean, std), each a number or one for each channel, not {value!r}") from None
+        raise TypeError("normalize is a pair (mean, std), each a number or one for each channel, not "
+                        f"{value!r}") from None
     return {"op": "normalize", "mean": _plain_numbers("mean", mean), "std": _plain_numbers("std", std)}
 
 

@@ -1,10 +1,10 @@
 """Batches on a device: copied straight from the ring, which is handed back only when the copy is done.
 
-    happy path:     a batch comes; its slot is pinned (once), its fields' copies begin on a stream of their own, an event is
-                    recorded behind them.  The loop gets the copies at once: its own work on the device comes after
-                    them.  The batch's memory is held until the event has passed.
-    failure modes:  memory that cannot be pinned is copied all the same, with one warning.  A copy that fails raises in
-                    the loop; what had begun before it is waited for like any other.
+    happy path:     a batch comes; its slot is pinned (once), its fields' copies begin on a stream of their
+                    own, an event is recorded behind them.  The loop gets the copies at once: its own work on
+                    the device comes after them.  The batch's memory is held until the event has passed.
+    failure modes:  memory that cannot be pinned is copied all the same, with one warning.  A copy that fails
+                    raises in the loop; what had begun before it is waited for like any other.
     on close:       copies that still run are waited for, then the slots are unpinned and given back.
 
 `Device` is all that is known of a device; `CudaDevice` is the one there is.
@@ -42,7 +42,8 @@ class Device(abc.ABC):
 
     @abc.abstractmethod
     def pin(self, address: int, length: int) -> bool:
-        """Locks host memory, so that copies from it run beside the caller's work; False where that cannot be."""
+        """Locks host memory, so that copies from it run beside the caller's work; False where that cannot
+        be."""
 
     @abc.abstractmethod
     def unpin(self, address: int) -> None:
@@ -50,7 +51,8 @@ class Device(abc.ABC):
 
     @abc.abstractmethod
     def copy(self, tensor: Tensor) -> Tensor:
-        """Begins a copy and gives it, of the same shape; `tensor` must stay as it is until an event behind it is done."""
+        """Begins a copy and gives it, of the same shape; `tensor` must stay as it is until an event behind it
+        is done."""
 
     @abc.abstractmethod
     def mark(self) -> Event:
@@ -58,27 +60,27 @@ class Device(abc.ABC):
 
     @abc.abstractmethod
     def adopt(self, copies: List[Tensor]) -> None:
-        """What the caller does on the device from here on comes after those copies, and their memory is theirs as
-        long as the caller's work needs it."""
+        """What the caller does on the device from here on comes after those copies, and their memory is
+        theirs as long as the caller's work needs it."""
 
 
 def check_device(asked: Union[None, str, torch.device, Device]) -> Union[None, torch.device, Device]:
-    """The device that batches are copied to; None where they stay in the host's memory.  Nothing is begun on it yet.
-    RuntimeError where it is not there."""
+    """The device that batches are copied to; None where they stay in the host's memory.  Nothing is begun on
+    it yet. RuntimeError where it is not there."""
     if asked is None or isinstance(asked, Device):
         return asked
     device = torch.device(asked)
     if device.type == "cpu":
         return None
     if device.type != "cuda":
-        raise ValueError(f"device must be \"cuda\", \"cuda:N\" or \"cpu\", not {str(asked)!r}: leave it out, and move the "
-                         "batches in the loop, by .to(...)")
+        raise ValueError(f"device must be \"cuda\", \"cuda:N\" or \"cpu\", not {str(asked)!r}: leave it out, "
+                         "and move the batches in the loop, by .to(...)")
     if not torch.cuda.is_available():
-        raise RuntimeError(f"device={str(device)!r} was asked for, and this PyTorch ({torch.__version__}) finds no CUDA "
-                           "device: leave device out to get batches in the host's memory")
+        raise RuntimeError(f"device={str(device)!r} was asked for, and this PyTorch ({torch.__version__}) "
+                           "finds no CUDA device: leave device out to get batches in the host's memory")
     if device.index is not None and device.index >= torch.cuda.device_count():
-        raise RuntimeError(f"device={str(device)!r} was asked for, and there are {torch.cuda.device_count()} CUDA devices, "
-                           "counted from 0")
+        raise RuntimeError(f"device={str(device)!r} was asked for, and there are {torch.cuda.device_count()} "
+                           "CUDA devices, counted from 0")
     return device
 
 
@@ -94,18 +96,20 @@ class _CudaEvent(Event):
 
 
 class CudaDevice(Device):
-    """UNTESTED on a machine of this project's own: none has a CUDA device.  The tests run what is around it on a device
-    of their own making, whose copies are late."""
+    """UNTESTED on a machine of this project's own: none has a CUDA device.  The tests run what is around it
+    on a device of their own making, whose copies are late."""
 
     def __init__(self, device: torch.device) -> None:
-        self._device = torch.device("cuda", torch.cuda.current_device() if device.index is None else device.index)
+        self._device = torch.device("cuda", torch.cuda.current_device() if device.index is None
+                                    else device.index)
         self._stream = torch.cuda.Stream(self._device)
 
     def pin(self, address: int, length: int) -> bool:
         with torch.cuda.device(self._device):
             if int(torch.cuda.cudart().cudaHostRegister(address, length, 0)) == 0:
                 return True
-            try:                        # CUDA keeps the error, and PyTorch would raise it at whatever comes next
+            #  CUDA keeps the error, and PyTorch would raise it at whatever comes next
+            try:
                 torch.zeros(1, device=self._device).add_(1)
             except RuntimeError:
                 pass
@@ -142,7 +146,8 @@ class Copier:
 
     room        batches that may be under way when another one comes: `make_room` waits for the oldest ones
 
-    Dropped in the middle it waits for the copies as `close` does: the server would write into memory that they read.
+    Dropped in the middle it waits for the copies as `close` does: the server would write into memory that
+    they read.
     """
 
     def __init__(self, device: Device, room: int) -> None:
@@ -165,14 +170,16 @@ class Copier:
             self._pending.popleft()
 
     def make_room(self) -> None:
-        """Before the next batch is asked for: else the ring would run out of slots, and batches be copied twice."""
+        """Before the next batch is asked for: else the ring would run out of slots, and batches be copied
+        twice."""
         self.settle()
         while len(self._pending) > self._room:
             self._pending[0].event.wait()
             self.settle()
 
     def copy(self, values: Mapping[str, Value], batch: Batch) -> Dict[str, Value]:
-        """`values` on the device.  They, and with them `batch`'s memory, are held until the copies are done."""
+        """`values` on the device.  They, and with them `batch`'s memory, are held until the copies are
+        done."""
         copies: Dict[str, Value] = {}
         begun: List[Value] = []
         self._pin(batch)
@@ -200,13 +207,14 @@ class Copier:
         if self._pinned.get(address) is mapping:
             return
         if any(other is not mapping for other in self._pinned.values()):
-            self.close()                        # of a ring that is gone: another job's, or a server's that was restarted
+            #  Of a ring that is gone: another job's, or a server's that was restarted
+            self.close()
         if self._device.pin(address, length):
             self._pinned[address] = mapping
         else:
             self._unpinnable = True
-            warnings.warn("the ring's memory cannot be pinned (the limit of locked memory, ulimit -l?): copies to the "
-                          "device are slower", RuntimeWarning, stacklevel=2)
+            warnings.warn("the ring's memory cannot be pinned (the limit of locked memory, ulimit -l?): "
+                          "copies to the device are slower", RuntimeWarning, stacklevel=2)
 
 
 def _drain(device: Device, pending: Deque[_Pending], pinned: Dict[int, Any]) -> None:
@@ -219,8 +227,8 @@ def _drain(device: Device, pending: Deque[_Pending], pinned: Dict[int, Any]) -> 
 
 
 def _slot(batch: Batch) -> Optional[Tuple[int, int, Any]]:
-    """The ring's slot in which a batch lies: address, bytes, and what holds the mapping.  None where it lies elsewhere: it
-    came inline, or was copied because too many were kept."""
+    """The ring's slot in which a batch lies: address, bytes, and what holds the mapping.  None where it lies
+    elsewhere: it came inline, or was copied because too many were kept."""
     for array in batch.values():
         slot = array.base
         if isinstance(slot, np.ndarray):

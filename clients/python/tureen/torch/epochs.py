@@ -1,6 +1,7 @@
 """Where the epochs come from: one job that goes through all of them, or, with a sampler, a job for each.
 
-Both give an iterator that stands in the epoch that is wanted, and tell the state.  They know nothing of loops.
+Both give an iterator that stands in the epoch that is wanted, and tell the state.  They know nothing of
+loops.
 """
 from __future__ import annotations
 
@@ -37,15 +38,17 @@ class OneJob:
         self._membership = membership
         self._options = membership.options() if membership.settled else {}
         self.loader = make(**self._options)
-        self._alone: Optional[Joined] = None        # what was told to a question that no other rank need have asked
+        #  What was told to a question that no other rank need have asked
+        self._alone: Optional[Joined] = None
 
     def begin(self, epoch: int) -> BatchIterator:
         """A job where the loader's own state stands, which is in that epoch."""
         return self._joining(lambda: iter(self.loader))
 
     def _joining(self, use: Callable[[], Answer]) -> Answer:
-        """What may join: under the name that is next now, which is used up only where there was a join.  What other loaders
-        began in the meantime has names too, and a question that is answered here must not shift this rank's."""
+        """What may join: under the name that is next now, which is used up only where there was a join.  What
+        other loaders began in the meantime has names too, and a question that is answered here must not shift
+        this rank's."""
         options, before = self._name(), self.loader._tally
         answer = use()
         if self.loader._tally is not before:
@@ -77,8 +80,9 @@ class OneJob:
     def state(self, iterator: Optional[BatchIterator], epoch: int) -> State:
         if iterator is None:
             return self._joining(self.loader.state_dict)
-        #  Not the iterator's own: that calls an epoch of which all was given behind.  Here it is the loop's until the loop
-        #  ends, or a script that counts its loops would run one too many when it goes on from its last batch.
+        #  Not the iterator's own: that calls an epoch of which all was given behind.  Here it is the loop's
+        #  until the loop ends, or a script that counts its loops would run one too many when it goes on from
+        #  its last batch.
         given = iterator._given
         return states.pack(given.state_to_join(given.state().run))
 
@@ -90,8 +94,8 @@ class OneJob:
         return int(state["epoch"])
 
     def joined(self) -> Joined:
-        """What the server says of the job.  Before ranks have begun one, of a job of this process alone, which is left at
-        once: a question that one of them asks is not to wait for the others."""
+        """What the server says of the job.  Before ranks have begun one, of a job of this process alone,
+        which is left at once: a question that one of them asks is not to wait for the others."""
         self._membership.settle()
         if self.loader._tally is not None:
             return self.loader.joined
@@ -125,12 +129,14 @@ class OneJob:
 class JobPerEpoch:
     """Each epoch is a list of the sampler's ids, and a job of its own.
 
-    A list that was asked for is kept until a job has begun with it, so that a join that fails costs the sampler nothing.
+    A list that was asked for is kept until a job has begun with it, so that a join that fails costs the
+    sampler nothing.
     """
 
     def __init__(self, sampler: Iterable[int], make: Callable[..., Loader], seed: Optional[int],
                  membership: Membership) -> None:
-        """`make` makes the Loader of one epoch; it takes `ids`, `epochs` and `seed`, and what a membership's options are."""
+        """`make` makes the Loader of one epoch; it takes `ids`, `epochs` and `seed`, and what a membership's
+        options are."""
         self._sampler = sampler
         self._make = make
         self._seed = seed
@@ -206,8 +212,8 @@ class JobPerEpoch:
         return self._question().stats()
 
     def _question(self) -> Loader:
-        """A loader that can be asked.  Before the first epoch one that has no list, so that the sampler need not be asked
-        for one, and no ranks, for others need not ask."""
+        """A loader that can be asked.  Before the first epoch one that has no list, so that the sampler need
+        not be asked for one, and no ranks, for others need not ask."""
         if self._current is not None:
             return self._current
         if self._probe is None:
@@ -217,7 +223,8 @@ class JobPerEpoch:
     def explain(self, id: int, epoch: Optional[int]) -> Dict[str, Any]:
         """To its job each epoch is epoch 0."""
         if epoch not in (None, self._epoch):
-            raise RequestRefused("unknown_sample", f"with a sampler only the present epoch, {self._epoch}, can be explained")
+            raise RequestRefused("unknown_sample", f"with a sampler only the present epoch, {self._epoch}, "
+                                 "can be explained")
         return {**self._question().explain(id), "epoch": str(self._epoch)}
 
     def count(self) -> int:
@@ -240,14 +247,15 @@ class JobPerEpoch:
         """Each job would begin with the random numbers of its epoch 0."""
         if self._seed is None:
             return None
-        return int.from_bytes(hashlib.blake2b(f"{self._seed} {epoch}".encode(), digest_size=8).digest(), "little")
+        return int.from_bytes(hashlib.blake2b(f"{self._seed} {epoch}".encode(), digest_size=8).digest(),
+                              "little")
 
 
 def _asked(sampler: Iterable[int]) -> Ids:
     ids = np.fromiter((operator.index(id) for id in sampler), np.int64)
     if not len(ids):
-        raise ValueError("the sampler gave no ids: an epoch has at least one sample (an iterator can be asked only once; "
-                         "give what makes one, such as a list)")
+        raise ValueError("the sampler gave no ids: an epoch has at least one sample (an iterator can be "
+                         "asked only once; give what makes one, such as a list)")
     return ids
 
 
@@ -273,9 +281,11 @@ def _check(state: Any) -> None:
     if isinstance(state, Mapping) and "tureen_state" in state:
         raise StateError("the state is of a loader without a sampler, and this one has one: leave it out")
     if not isinstance(state, Mapping) or state.get("tureen_torch_state") != STATE_VERSION:
-        raise StateError("this is no state of a loader with a sampler: give what DataLoader.state_dict() gave")
+        raise StateError("this is no state of a loader with a sampler: give what DataLoader.state_dict() "
+                         "gave")
     if set(state) != _STATE_KEYS:
-        _wrong(f"it should have {', '.join(sorted(_STATE_KEYS))}, and has {', '.join(sorted(map(str, state)))}")
+        _wrong(f"it should have {', '.join(sorted(_STATE_KEYS))}, and has "
+               f"{', '.join(sorted(map(str, state)))}")
     epoch = state["epoch"]
     if not (isinstance(epoch, str) and epoch.isascii() and epoch.isdigit() and len(epoch) <= 20):
         _wrong(f"epoch is {epoch!r}, no number in decimal digits")
@@ -284,4 +294,5 @@ def _check(state: Any) -> None:
 
 
 def _wrong(how: str) -> NoReturn:
-    raise StateError(f"the state cannot be used: {how}; it was cut off, damaged or changed by hand: load another one")
+    raise StateError(f"the state cannot be used: {how}; it was cut off, damaged or changed by hand: load "
+                     "another one")

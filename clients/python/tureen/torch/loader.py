@@ -26,8 +26,8 @@ _TIMEOUT_S = 10.0
 
 
 class EpochIterator:
-    """One loop: the batches of one epoch, or of what is left of it.  Dropped before its end it breaks the loop off: the
-    job is left, and the loader's next loop begins the next epoch."""
+    """One loop: the batches of one epoch, or of what is left of it.  Dropped before its end it breaks the
+    loop off: the job is left, and the loader's next loop begins the next epoch."""
 
     def __init__(self, loader: DataLoader, number: int) -> None:
         self._loader: Optional[DataLoader] = loader
@@ -51,8 +51,8 @@ class EpochIterator:
 
 
 class DataSet(_DataSet):
-    """What a loader draws from: see tureen.DataSet.  A sample, `loader.dataset[5]`, is as the loader's batches have it, without
-    the batch's dimension: (image, label), the label a number."""
+    """What a loader draws from: see tureen.DataSet.  A sample, `loader.dataset[5]`, is as the loader's
+    batches have it, without the batch's dimension: (image, label), the label a number."""
 
     def __init__(self, name: str, by_name: bool, ids: bool, **options: Any) -> None:
         super().__init__(name, **options)
@@ -89,53 +89,60 @@ class DataLoader(Owned):
                 if want_checkpoint:
                     torch.save({"model": model.state_dict(), "loader": loader.state_dict()}, path)
 
-    **The loop.**  Each loop is one epoch.  The job stays at the server between loops, so the next epoch's first batches
-    are prepared while you validate.  A loop that is broken off (by `break`, by an error) abandons the rest of its epoch:
-    the next loop begins the next epoch, and `next(iter(loader))` counts as one.  One loop at a time: a second `iter` ends
-    the first one's, which raises LoaderClosed when it is asked for more.  `infinite()` has no epochs.
+    **The loop.**  Each loop is one epoch.  The job stays at the server between loops, so the next epoch's
+    first batches are prepared while you validate.  A loop that is broken off (by `break`, by an error)
+    abandons the rest of its epoch: the next loop begins the next epoch, and `next(iter(loader))` counts as
+    one.  One loop at a time: a second `iter` ends the first one's, which raises LoaderClosed when it is asked
+    for more.  `infinite()` has no epochs.
 
-    **What comes.**  (images, labels).  Images are a uint8 tensor [batch, channels, height, width] in channels_last memory
-    format, over the memory that the server wrote, without a copy; `normalize` makes floats of them, on the device.  Labels are
-    an int64 tensor, or what the data set's labels file has: with several columns a dict of tensors, texts as lists
-    of strings.  A pipeline with several outputs (masks, views) gives a dict in place of images.  Data without labels give
-    the images alone.  Tensors may be written to and kept: a batch's slot is used again when its last view is gone; when
-    all but two are kept (of three, all but one), further batches are copied, with one warning.
+    **What comes.**  (images, labels).  Images are a uint8 tensor [batch, channels, height, width] in
+    channels_last memory format, over the memory that the server wrote, without a copy; `normalize` makes
+    floats of them, on the device.  Labels are an int64 tensor, or what the data set's labels file has: with
+    several columns a dict of tensors, texts as lists of strings.  A pipeline with several outputs (masks,
+    views) gives a dict in place of images.  Data without labels give the images alone.  Tensors may be
+    written to and kept: a batch's slot is used again when its last view is gone; when all but two are kept
+    (of three, all but one), further batches are copied, with one warning.
 
     dataset     a name that the server serves
     batch_size  samples in a batch
-    shuffle     False, the default as in PyTorch: all samples in the order of their ids, each epoch.  True: a fresh order
-                each epoch, drawn so that jobs on the same data share the work (order "shared"); with a seed, "seeded"
-    transform   what is done to the samples, at the server: the name of a recipe ("train", "eval"), a list of operations, a
-                value from tureen.transforms or tureen.recipes, or torchvision's transforms (translated;
-                UnsupportedTransform names what Tureen cannot do).  None: the recipe "train"
-    sampler     gives the ids of the samples in the order wanted: any of torch.utils.data's samplers, or an iterable of
-                whole numbers.  It is asked once an epoch, when the loop begins; each epoch is a job of its own
+    shuffle     False, the default as in PyTorch: all samples in the order of their ids, each epoch.  True: a
+                fresh order each epoch, drawn so that jobs on the same data share the work (order "shared");
+                with a seed, "seeded"
+    transform   what is done to the samples, at the server: the name of a recipe ("train", "eval"), a list of
+                operations, a value from tureen.transforms or tureen.recipes, or torchvision's transforms
+                (translated; UnsupportedTransform names what Tureen cannot do).  None: the recipe "train"
+    sampler     gives the ids of the samples in the order wanted: any of torch.utils.data's samplers, or an
+                iterable of whole numbers.  It is asked once an epoch, when the loop begins; each epoch is a
+                job of its own
     order       "shared", "private" (draws alone), "list" (ascending) or "seeded": instead of shuffle
-    seed        with shuffle None or True: order "seeded", the same batches again bit for bit; else of the private random
-                operations.  None: the server draws one
+    seed        with shuffle None or True: order "seeded", the same batches again bit for bit; else of the
+                private random operations.  None: the server draws one
     drop_last   leave out what does not fill a batch
-    epochs      so many loops, and no more: then the server prepares nothing behind the last.  None: without end
+    epochs      so many loops, and no more: then the server prepares nothing behind the last.  None: without
+                end
     fields      True: each batch is a dict of all fields by name
     ids         True: the samples' ids come along, as an int64 tensor: the tuple's last, or "ids" in the dict
-    dtype       of the images: torch.float16, bfloat16 or float32, cast by the server in the private stage.  None: as
-                `transform` says, in general uint8
-    normalize   (mean, std): the server normalises, in the private stage, to float32 or `dtype`.  Up to four times the
-                memory; the function `normalize` does the same on the device
+    dtype       of the images: torch.float16, bfloat16 or float32, cast by the server in the private stage.
+                None: as `transform` says, in general uint8
+    normalize   (mean, std): the server normalises, in the private stage, to float32 or `dtype`.  Up to four
+                times the memory; the function `normalize` does the same on the device
     endpoint    where the server listens; None: as tureen.Loader finds it
-    subset      of the data set: a range, the pair (lo, hi), ids, a mask of booleans, or a list of names of classes
+    subset      of the data set: a range, the pair (lo, hi), ids, a mask of booleans, or a list of names of
+                classes
     slots       batches that may be on their way or in use at once, 3 to 64
-    device      "cuda" or "cuda:N": batches come as tensors there, copied on a stream of their own straight from the ring,
-                which is pinned.  None: they stay in the host's memory
+    device      "cuda" or "cuda:N": batches come as tensors there, copied on a stream of their own straight
+                from the ring, which is pinned.  None: they stay in the host's memory
     pool        of order "seeded" over a pack: see tureen.Loader
     timeout     seconds to wait for the server's answer to a join.  0, PyTorch's default, is 10
     name        for people, in `tureen status`
-    job         the name of a run that nobody else may use at the same time: see tureen.Loader.  Not with a sampler.  If a
-                loop is broken off and batches are kept, the next one first waits for the rest of the epoch to pass by.
-                With ranks: the name by which they find each other; None: made of the run's (torchrun's, or MASTER_ADDR
-                and MASTER_PORT) and the data set's; further jobs get "#2", "#3" ... behind it
+    job         the name of a run that nobody else may use at the same time: see tureen.Loader.  Not with a
+                sampler.  If a loop is broken off and batches are kept, the next one first waits for the rest
+                of the epoch to pass by. With ranks: the name by which they find each other; None: made of the
+                run's (torchrun's, or MASTER_ADDR and MASTER_PORT) and the data set's; further jobs get "#2",
+                "#3" ... behind it
     rank, world_size    which of how many processes this is, that take one job together; see below.  None: as
-                torch.distributed or torchrun's environment says; with a sampler, and where there is none of these, it is
-                a process alone.  world_size=1: this process alone gets all the data
+                torch.distributed or torchrun's environment says; with a sampler, and where there is none of
+                these, it is a process alone.  world_size=1: this process alone gets all the data
     gather      with ranks: seconds to wait for the others to join; None: 300
     rank_wait   with ranks: seconds for which the job waits when one was lost, before it ends; None: 10
     rejoin      seconds to look for a server that is gone, and go on there; None: as tureen.Loader
@@ -143,45 +150,48 @@ class DataLoader(Owned):
     on_bad      "drop" or "fail", of samples that cannot be read: see tureen.Loader
     key, server_key     for a server that takes only clients whose key it knows: see tureen.Loader
 
-    num_workers, persistent_workers, prefetch_factor, pin_memory, pin_memory_device and multiprocessing_context are accepted
-    and not needed, which one warning says; batch_sampler, collate_fn, worker_init_fn and generator raise TypeError, with
-    what there is instead.
+    num_workers, persistent_workers, prefetch_factor, pin_memory, pin_memory_device and
+    multiprocessing_context are accepted and not needed, which one warning says; batch_sampler, collate_fn,
+    worker_init_fn and generator raise TypeError, with what there is instead.
 
-    **Ranks.**  In data-parallel training (DDP) each process makes the same loader, and they take one job together: each step
-    is world_size x batch_size samples, dealt out to them, every sample once an epoch over all of them.  They get equally
-    many batches, always.  The last step is spread evenly; a rank for which nothing is left gets `padding`.  All of them make
-    the same loops, and break off behind the same batch: when one leaves, the others get JobEnded (`rank_left`) behind what
-    was sent to them.  States are the whole job's: each rank's is the same, and may be loaded with another world size.  A
-    state that is asked for before the first loop waits for the other ranks; other questions do not.
+    **Ranks.**  In data-parallel training (DDP) each process makes the same loader, and they take one job
+    together: each step is world_size x batch_size samples, dealt out to them, every sample once an epoch over
+    all of them.  They get equally many batches, always.  The last step is spread evenly; a rank for which
+    nothing is left gets `padding`.  All of them make the same loops, and break off behind the same batch:
+    when one leaves, the others get JobEnded (`rank_left`) behind what was sent to them.  States are the whole
+    job's: each rank's is the same, and may be loaded with another world size.  A state that is asked for
+    before the first loop waits for the other ranks; other questions do not.
 
-    **State.**  `state_dict()` is plain (torch.save and json both write it) and needs no round trip.  In a loop it counts
-    what the loop has been given; behind the loop it is the beginning of the next epoch; behind a loop that was broken
-    off it is the place where that one stopped, until the next loop begins.  A loader that is given it (`load_state_dict`)
-    goes on there: its first loop is the rest of that epoch, and the next one the next epoch.  Behind an epoch's last batch the
-    rest is empty, and that loop ends at once.
+    **State.**  `state_dict()` is plain (torch.save and json both write it) and needs no round trip.  In a
+    loop it counts what the loop has been given; behind the loop it is the beginning of the next epoch; behind
+    a loop that was broken off it is the place where that one stopped, until the next loop begins.  A loader
+    that is given it (`load_state_dict`) goes on there: its first loop is the rest of that epoch, and the next
+    one the next epoch.  Behind an epoch's last batch the rest is empty, and that loop ends at once.
 
-    Nothing is sent before the first loop, or the first question that only the server can answer (`len`, `fields`,
-    `dataset`, a state where there is none yet).  Until then a loader may be pickled; from then on it belongs to its
-    process.  `close`, leaving a `with` block, dropping the loader and the interpreter's exit leave the job.
+    Nothing is sent before the first loop, or the first question that only the server can answer (`len`,
+    `fields`, `dataset`, a state where there is none yet).  Until then a loader may be pickled; from then on
+    it belongs to its process.  `close`, leaving a `with` block, dropping the loader and the interpreter's
+    exit leave the job.
     """
 
-    def __init__(self, dataset: str, batch_size: int = 64, shuffle: Optional[bool] = None, *, transform: Any = None,
-                 sampler: Optional[Iterable[int]] = None, order: Optional[str] = None, seed: Optional[int] = None,
-                 drop_last: bool = False, epochs: Optional[int] = None, fields: bool = False, ids: bool = False,
-                 dtype: Optional[torch.dtype] = None, normalize: Any = None, endpoint: Optional[str] = None,
-                 subset: Optional[Subset] = None, slots: int = 4,
-                 device: Union[None, str, torch.device, Device] = None, pool: Optional[int] = None, timeout: float = 10.0,
-                 name: str = "", job: Optional[str] = None, rejoin: Optional[float] = None, transport: str = "auto",
-                 rank: Optional[int] = None, world_size: Optional[int] = None, gather: Optional[float] = None,
+    def __init__(self, dataset: str, batch_size: int = 64, shuffle: Optional[bool] = None, *,
+                 transform: Any = None, sampler: Optional[Iterable[int]] = None, order: Optional[str] = None,
+                 seed: Optional[int] = None, drop_last: bool = False, epochs: Optional[int] = None,
+                 fields: bool = False, ids: bool = False, dtype: Optional[torch.dtype] = None,
+                 normalize: Any = None, endpoint: Optional[str] = None, subset: Optional[Subset] = None,
+                 slots: int = 4, device: Union[None, str, torch.device, Device] = None,
+                 pool: Optional[int] = None, timeout: float = 10.0, name: str = "", job: Optional[str] = None,
+                 rejoin: Optional[float] = None, transport: str = "auto", rank: Optional[int] = None,
+                 world_size: Optional[int] = None, gather: Optional[float] = None,
                  rank_wait: Optional[float] = None, key: Optional[Path] = None,
-                 server_key: Optional[Path] = None, on_bad: Optional[str] = None, num_workers: Any = 0, persistent_workers: Any = False,
-                 prefetch_factor: Any = None, pin_memory: Any = False, pin_memory_device: Any = "",
-                 multiprocessing_context: Any = None, batch_sampler: Any = None, collate_fn: Any = None,
-                 worker_init_fn: Any = None, generator: Any = None) -> None:
+                 server_key: Optional[Path] = None, on_bad: Optional[str] = None, num_workers: Any = 0,
+                 persistent_workers: Any = False, prefetch_factor: Any = None, pin_memory: Any = False,
+                 pin_memory_device: Any = "", multiprocessing_context: Any = None, batch_sampler: Any = None,
+                 collate_fn: Any = None, worker_init_fn: Any = None, generator: Any = None) -> None:
         super().__init__()
         arguments.check_dataset(dataset)
-        arguments.refuse_impossible(dict(batch_sampler=batch_sampler, collate_fn=collate_fn, worker_init_fn=worker_init_fn,
-                                         generator=generator))
+        arguments.refuse_impossible(dict(batch_sampler=batch_sampler, collate_fn=collate_fn,
+                                         worker_init_fn=worker_init_fn, generator=generator))
         order_asked = arguments.order_of(shuffle, sampler, order, seed)
         self._batch_size, self._drop_last, self._epochs = batch_size, bool(drop_last), epochs
         self._by_name, self._with_ids = bool(fields), bool(ids)
@@ -192,29 +202,33 @@ class DataLoader(Owned):
             endpoint=endpoint, pipeline=arguments.pipeline_of(transform, dtype, normalize),
             timeout=timeout if timeout != 0 else _TIMEOUT_S, key=key, server_key=server_key)
         common: Dict[str, Any] = dict(
-            dataset=dataset, batch_size=batch_size, order=order_asked, drop_last=drop_last, slots=slots, transport=transport,
-            name=name, on_bad=on_bad, **server)
+            dataset=dataset, batch_size=batch_size, order=order_asked, drop_last=drop_last, slots=slots,
+            transport=transport, name=name, on_bad=on_bad, **server)
         self._data = DataSet(dataset, self._by_name, self._with_ids, subset=given_subset(subset), **server)
         waits = (("rejoin", rejoin), ("gather", gather), ("rank_wait", rank_wait))
         common.update({key: value for key, value in waits if value is not None})
         self._source: Union[OneJob, JobPerEpoch]
         if sampler is None:
-            self._source = OneJob(functools.partial(Loader, epochs=epochs, subset=self._data.chosen, seed=seed, pool=pool, **common),
+            self._source = OneJob(functools.partial(Loader, epochs=epochs, subset=self._data.chosen,
+                                                    seed=seed, pool=pool, **common),
                                   self._membership)
         else:
             if subset is not None or pool is not None:
-                raise ValueError("sampler= already says which samples, and in which order: leave subset and pool out")
+                raise ValueError("sampler= already says which samples, and in which order: leave subset and "
+                                 "pool out")
             self._source = JobPerEpoch(sampler, functools.partial(Loader, **common), seed, self._membership)
         arguments.explain_unneeded(dict(
             num_workers=num_workers, persistent_workers=persistent_workers, prefetch_factor=prefetch_factor,
-            pin_memory=pin_memory, pin_memory_device=pin_memory_device, multiprocessing_context=multiprocessing_context),
-            stacklevel=2)
+            pin_memory=pin_memory, pin_memory_device=pin_memory_device,
+            multiprocessing_context=multiprocessing_context), stacklevel=2)
         #  The job, if there is one, and where the loops are.
         self._iterator: Optional[BatchIterator] = None
-        self._epoch = 0                         # of the loop that was begun and has not ended, else of the next one
+        #  Of the loop that was begun and has not ended, else of the next one
+        self._epoch = 0
         self._begun = False                     # a loop was, and has not come to the epoch's end
         self._given = 0                         # batches, in that loop
-        self._running = 0                       # the loop's number; one that is broken off or over has another
+        #  The loop's number; one that is broken off or over has another
+        self._running = 0
         self._loops = 0
         self._failed = False                    # the job ended by an error
         self._target: Optional[int] = None      # set_epoch asked for it, and it is not the next one by itself
@@ -225,11 +239,13 @@ class DataLoader(Owned):
     #  The loop
 
     def __iter__(self) -> EpochIterator:
-        """The next epoch, or the rest of the one in which a loaded state stands.  Joins, unless the job is there already."""
+        """The next epoch, or the rest of the one in which a loaded state stands.  Joins, unless the job is
+        there already."""
         self._check()
         self._settle()
         if self._epochs is not None and self._epoch >= self._epochs:
-            raise RuntimeError(f"all {self._epochs} epochs of this loader are over: it was made with epochs={self._epochs}")
+            raise RuntimeError(f"all {self._epochs} epochs of this loader are over: it was made with "
+                               f"epochs={self._epochs}")
         if self._iterator is None:
             self._begin()
         self._begun, self._given = True, 0
@@ -238,7 +254,8 @@ class DataLoader(Owned):
         return EpochIterator(self, self._running)
 
     def infinite(self) -> Iterator[Any]:
-        """Batches without end, from one epoch straight into the next; with `epochs`, to the end of the last one.
+        """Batches without end, from one epoch straight into the next; with `epochs`, to the end of the last
+        one.
 
             for step, (images, labels) in zip(range(10_000), loader.infinite()):
 
@@ -260,7 +277,8 @@ class DataLoader(Owned):
         """What loop `number` gets next."""
         self._check()
         if number != self._running:
-            raise LoaderClosed("this loop is over: another one was begun over its loader, or a state was loaded")
+            raise LoaderClosed("this loop is over: another one was begun over its loader, or a state was "
+                               "loaded")
         assert self._iterator is not None
         if self._copier is not None:
             self._copier.make_room()
@@ -295,15 +313,17 @@ class DataLoader(Owned):
         if number != self._running or self._pid != os.getpid():
             return
         self._running = 0
-        #  Of an epoch of which nothing or everything was given there is no rest to abandon.  A job with a name is kept until
-        #  it is known whether another one could have the name (_held); with ranks the next one has another.
+        #  Of an epoch of which nothing or everything was given there is no rest to abandon.  A job with a
+        #  name is kept until it is known whether another one could have the name (_held); with ranks the next
+        #  one has another.
         if self._given and not self._keeps_name() and not self._whole() and self._iterator is not None:
             self._iterator._connection.leave()
         if self._copier is not None:
             self._copier.settle()
 
     def _settle(self) -> None:
-        """Before the next loop: what was broken off is abandoned, and an epoch that was asked for is gone to."""
+        """Before the next loop: what was broken off is abandoned, and an epoch that was asked for is gone
+        to."""
         self._running = 0
         if self._target is not None and (self._begun or self._target != self._epoch):
             self._go_to(self._target)
@@ -319,7 +339,8 @@ class DataLoader(Owned):
         return self._job is not None and not self._membership.together
 
     def _held(self) -> bool:
-        """The job cannot be left, for its batches are still looked at, and while it is there its name is taken."""
+        """The job cannot be left, for its batches are still looked at, and while it is there its name is
+        taken."""
         if not self._keeps_name() or self._iterator is None:
             return False
         if self._copier is not None:
@@ -364,8 +385,8 @@ class DataLoader(Owned):
 
     @property
     def epoch(self) -> int:
-        """Of the loop that runs, else of the next one; from 0.  `for epoch in range(loader.epoch, 90)` goes on rightly
-        after load_state_dict."""
+        """Of the loop that runs, else of the next one; from 0.  `for epoch in range(loader.epoch, 90)` goes
+        on rightly after load_state_dict."""
         return self._epoch if self._running else self._next_epoch()
 
     def _next_epoch(self) -> int:
@@ -374,12 +395,14 @@ class DataLoader(Owned):
         return self._epoch + 1 if self._begun and self._given else self._epoch
 
     def set_epoch(self, epoch: int) -> None:
-        """The next loop is that epoch.  Changes nothing where it is anyway, in the middle of an epoch that was resumed too:
-        so scripts that call it before each loop lose nothing.  A sampler that has a `set_epoch` is told."""
+        """The next loop is that epoch.  Changes nothing where it is anyway, in the middle of an epoch that
+        was resumed too: so scripts that call it before each loop lose nothing.  A sampler that has a
+        `set_epoch` is told."""
         self._check()
         wanted = operator.index(epoch)
         if wanted < 0 or self._epochs is not None and wanted > self._epochs:
-            most = "" if self._epochs is None else f" to {self._epochs}, for the loader was made with epochs={self._epochs}"
+            most = ("" if self._epochs is None else f" to {self._epochs}, for the loader was made with "
+                    f"epochs={self._epochs}")
             raise ValueError(f"epoch must be a whole number from 0{most}; it is {epoch}")
         self._target = None
         if wanted != self._next_epoch():
@@ -387,7 +410,8 @@ class DataLoader(Owned):
         self._source.tell(wanted)
 
     def state_dict(self) -> State:
-        """Where the loader is; see the class.  Right after load_state_dict, what was loaded.  Of a closed loader too."""
+        """Where the loader is; see the class.  Right after load_state_dict, what was loaded.  Of a closed
+        loader too."""
         self._check_process()
         if self._target is not None and not self._running:
             self._settle()
@@ -399,8 +423,9 @@ class DataLoader(Owned):
         return self._source.state(self._iterator, self._epoch)
 
     def load_state_dict(self, state: State) -> None:
-        """The next loop goes on there; a loop that runs is over.  StateError for what is damaged or no state; what does not
-        fit the server's data is refused when the next loop joins.  Loading again begins there again."""
+        """The next loop goes on there; a loop that runs is over.  StateError for what is damaged or no state;
+        what does not fit the server's data is refused when the next loop joins.  Loading again begins there
+        again."""
         self._check()
         epoch = self._source.load(state)
         self._drop_job()
@@ -409,13 +434,13 @@ class DataLoader(Owned):
     #  Questions
 
     def __len__(self) -> int:
-        """Batches of one epoch, a whole one: also where a loaded state begins in the middle.  The same on all ranks.  With a
-        sampler that has no len, TypeError, as in PyTorch.
+        """Batches of one epoch, a whole one: also where a loaded state begins in the middle.  The same on all
+        ranks.  With a sampler that has no len, TypeError, as in PyTorch.
 
-        Samples that cannot be read are not counted: those that are known when the job begins, and from an epoch's end on those
-        that were missing in it.  So the epoch that finds some (in general the first one at the server) may have as many
-        batches as this said, or fewer, and the next ones have what it says then.  With a sampler it is what came of its
-        last list, or before that the whole list."""
+        Samples that cannot be read are not counted: those that are known when the job begins, and from an
+        epoch's end on those that were missing in it.  So the epoch that finds some (in general the first one
+        at the server) may have as many batches as this said, or fewer, and the next ones have what it says
+        then.  With a sampler it is what came of its last list, or before that the whole list."""
         self._check()
         samples, size = self._source.count(), self._batch_size * self._membership.settle().world_size
         self._own_if_used()
@@ -426,8 +451,9 @@ class DataLoader(Owned):
 
     @property
     def dataset(self) -> DataSet:
-        """What the loader draws from: `len`, `classes`, `class_to_idx`, `targets`, `samples`, and single samples (`dataset[5]`), of
-        the loader's subset, where it has one.  No job is joined for it, and no other rank need ask."""
+        """What the loader draws from: `len`, `classes`, `class_to_idx`, `targets`, `samples`, and single
+        samples (`dataset[5]`), of the loader's subset, where it has one.  No job is joined for it, and no
+        other rank need ask."""
         return self._data
 
     @property
@@ -442,8 +468,8 @@ class DataLoader(Owned):
 
     @property
     def padding(self) -> bool:
-        """The batch that the loop was given last is padding: of an epoch's last samples none was left for this rank, so it
-        got one of another's once more, outside of all counts.  Multiply its loss by 0."""
+        """The batch that the loop was given last is padding: of an epoch's last samples none was left for
+        this rank, so it got one of another's once more, outside of all counts.  Multiply its loss by 0."""
         return self._padding
 
     @property
@@ -457,11 +483,13 @@ class DataLoader(Owned):
 
     @property
     def fields(self) -> Dict[str, Field]:
-        """The arrays that the server sends, by name; joins if that has not been done, and asks the sampler for nothing."""
+        """The arrays that the server sends, by name; joins if that has not been done, and asks the sampler
+        for nothing."""
         return {field.name: field for field in self._question().fields}
 
     def stats(self) -> Dict[str, Any]:
-        """What the job's time went to, and what it got; with a sampler, the present epoch's: see tureen.Loader.stats."""
+        """What the job's time went to, and what it got; with a sampler, the present epoch's: see
+        tureen.Loader.stats."""
         self._check_process()
         return self._source.stats()
 

@@ -1,7 +1,8 @@
 """Which of several processes this is, and under which name they find each other.
 
-Jobs of one name are numbered by each rank: NAME, NAME#2, NAME#3 ...  A job with ranks begins on all of them or on none, so
-they count alike; and one that begins before another rank has left the job before it does not meet that one's name.
+Jobs of one name are numbered by each rank: NAME, NAME#2, NAME#3 ...  A job with ranks begins on all of them
+or on none, so they count alike; and one that begins before another rank has left the job before it does not
+meet that one's name.
 """
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ _begun: Counter[Place] = collections.Counter()      # jobs with ranks, in this p
 
 
 class Membership:
-    """A loader's place.  What was not said is found out when the loader is first used: by then the process group is there,
-    also where a framework makes it after the loader."""
+    """A loader's place.  What was not said is found out when the loader is first used: by then the process
+    group is there, also where a framework makes it after the loader."""
 
     def __init__(self, dataset: str, rank: Optional[int], world_size: Optional[int], job: Optional[str],
                  sampler: Any) -> None:
@@ -34,7 +35,8 @@ class Membership:
         self._dataset = dataset
         self._job = job
         self._place: Optional[Place] = None
-        self._alone = True                          # nobody had said that there are others, when it was settled
+        #  Nobody had said that there are others, when it was settled
+        self._alone = True
         if rank is not None or world_size is not None:
             self._place = self._of(*_explicit(rank, world_size, sampler))
             self._alone = False
@@ -42,8 +44,8 @@ class Membership:
             self._place = Place(0, 1, job)
             self._alone = False
         if job is not None and sampler is not None and self.together is False:
-            raise ValueError("job= cannot be given with sampler=: a sampler's epochs are jobs of their own, and the name "
-                             "is one job's at a time; leave it out, or give shuffle= or order=")
+            raise ValueError("job= cannot be given with sampler=: a sampler's epochs are jobs of their own, "
+                             "and the name is one job's at a time; leave it out, or give shuffle= or order=")
 
     @property
     def settled(self) -> bool:
@@ -68,12 +70,13 @@ class Membership:
         return self._place
 
     def check(self) -> None:
-        """Before a job begins.  RuntimeError where this process would take it alone, and meanwhile there are others."""
+        """Before a job begins.  RuntimeError where this process would take it alone, and meanwhile there are
+        others."""
         if self._place is not None and self._alone and self._found().world_size > 1:
             raise RuntimeError(
-                "this loader was first used before torch.distributed was initialised, as that of one process alone, and now "
-                f"there are {self._found().world_size}: make it after init_process_group, or give world_size=1 if each "
-                "process is to get all the data")
+                "this loader was first used before torch.distributed was initialised, as that of one process "
+                f"alone, and now there are {self._found().world_size}: make it after init_process_group, or "
+                "give world_size=1 if each process is to get all the data")
 
     def options(self) -> Dict[str, Any]:
         """Of the Loader of the next job."""
@@ -86,7 +89,8 @@ class Membership:
         return {"job": name, "rank": place.rank, "world_size": place.world_size}
 
     def begun(self, options: Dict[str, Any]) -> None:
-        """The job of these options was joined: the next one has another name.  To say it twice changes nothing."""
+        """The job of these options was joined: the next one has another name.  To say it twice changes
+        nothing."""
         place = self.settle()
         if place.world_size > 1 and options == self.options():
             _begun[place] += 1
@@ -105,9 +109,9 @@ class Membership:
             return Place(rank, world_size, self._job)
         run = run_name(os.environ)
         if run is None:
-            raise ValueError(f"there are {world_size} ranks, and nothing in the environment names their run, by which they "
-                             "find each other (TORCHELASTIC_RUN_ID, or MASTER_ADDR and MASTER_PORT): give job=, the same on "
-                             "all ranks and in no other run")
+            raise ValueError(f"there are {world_size} ranks, and nothing in the environment names their run, "
+                             "by which they find each other (TORCHELASTIC_RUN_ID, or MASTER_ADDR and "
+                             "MASTER_PORT): give job=, the same on all ranks and in no other run")
         return Place(rank, world_size, short_name(f"{run}/{self._dataset}"))
 
 
@@ -115,15 +119,18 @@ def _explicit(rank: Optional[int], world_size: Optional[int], sampler: Any) -> T
     if rank is None and world_size == 1:
         return 0, 1
     if rank is None or world_size is None:
-        raise ValueError("rank and world_size go together: give both, or world_size=1 for a process that gets all the data, "
-                         "or neither, and they are those of torch.distributed or of torchrun's environment")
+        raise ValueError("rank and world_size go together: give both, or world_size=1 for a process that "
+                         "gets all the data, or neither, and they are those of torch.distributed or of "
+                         "torchrun's environment")
     if not 0 <= rank < world_size:
-        raise ValueError(f"rank must be from 0 to {world_size - 1}, for world_size is {world_size}; it is {rank}")
+        raise ValueError(f"rank must be from 0 to {world_size - 1}, for world_size is {world_size}; it is "
+                         f"{rank}")
     replicas = getattr(sampler, "num_replicas", 1)
     if world_size > 1 and isinstance(replicas, int) and replicas > 1:
-        raise ValueError(f"the sampler gives each of {replicas} processes ids of its own (num_replicas={replicas}), and with "
-                         "ranks it is the server that deals out one list, which must be the same in all of them: leave rank "
-                         "and world_size out, or give shuffle= or another sampler instead")
+        raise ValueError(f"the sampler gives each of {replicas} processes ids of its own "
+                         f"(num_replicas={replicas}), and with ranks it is the server that deals out one "
+                         "list, which must be the same in all of them: leave rank and world_size out, or "
+                         "give shuffle= or another sampler instead")
     return rank, world_size
 
 

@@ -1,4 +1,5 @@
-"""From a batch's NumPy arrays to what a training loop gets: tensors over the same memory, shaped as PyTorch expects."""
+"""From a batch's NumPy arrays to what a training loop gets: tensors over the same memory, shaped as PyTorch
+expects."""
 from __future__ import annotations
 
 import functools
@@ -24,8 +25,8 @@ PLAIN, IMAGE, TEXT = "plain", "image", "text"
 class Column(NamedTuple):
     """One field, and what is made of it.
 
-    kind        PLAIN: a tensor of the field's own shape.  IMAGE: stored as height, width, channels; the tensor has the
-                channels first, over the same memory.  TEXT: strings
+    kind        PLAIN: a tensor of the field's own shape.  IMAGE: stored as height, width, channels; the
+                tensor has the channels first, over the same memory.  TEXT: strings
     label       one of the data set's labels; else the pipeline makes it
     """
     field: Field
@@ -34,21 +35,26 @@ class Column(NamedTuple):
 
 
 class Layout:
-    """What becomes of one job's batches; the same for all of them.  TypeError for a field that PyTorch has no type for.
+    """What becomes of one job's batches; the same for all of them.  TypeError for a field that PyTorch has no
+    type for.
 
-    fields      each batch is a dict by name; else (inputs, labels), each of them a dict only where it has several fields
+    fields      each batch is a dict by name; else (inputs, labels), each of them a dict only where it has
+                several fields
     ids         the samples' ids come along: as the tuple's last, or by the name "ids"
     """
 
-    def __init__(self, fields: Sequence[Field], pipeline: Sequence[Mapping[str, Any]], by_name: bool, ids: bool) -> None:
+    def __init__(self, fields: Sequence[Field], pipeline: Sequence[Mapping[str, Any]], by_name: bool,
+                 ids: bool) -> None:
         self.columns = columns(fields, pipeline)
         self._by_name = by_name
         self._ids = ids
         if ids and any(column.field.name == "ids" for column in self.columns):
-            raise ValueError("ids=True: the data set has a label named \"ids\" already; the samples' ids would hide it")
+            raise ValueError("ids=True: the data set has a label named \"ids\" already; the samples' ids "
+                             "would hide it")
 
     def host(self, batch: Batch) -> Dict[str, Value]:
-        """The fields as they lie in the batch's memory, images not yet turned: what can be copied in one piece."""
+        """The fields as they lie in the batch's memory, images not yet turned: what can be copied in one
+        piece."""
         return {column.field.name: _host(column, batch[column.field.name]) for column in self.columns}
 
     def present(self, values: Mapping[str, Value], batch: Batch) -> Any:
@@ -133,10 +139,11 @@ def normalize(x: Tensor, mean: Numbers, std: Numbers, dtype: torch.dtype = torch
 
     x           values from 0 to 255 of any type, [..., channels, height, width]; it is not changed
     mean, std   of values from 0 to 1, as torchvision's: a number, or one for each channel
-    dtype       of the result; the arithmetic is that of float32 (float64 with float64), rounded once at the end
+    dtype       of the result; the arithmetic is that of float32 (float64 with float64), rounded once at the
+                end
 
-    The result keeps x's memory format (channels_last stays so).  On a CPU it has the bits of torchvision's ToTensor
-    and Normalize, and of the pipeline's own `normalize`.
+    The result keeps x's memory format (channels_last stays so).  On a CPU it has the bits of torchvision's
+    ToTensor and Normalize, and of the pipeline's own `normalize`.
     """
     if not dtype.is_floating_point:
         raise TypeError(f"dtype must be a floating type such as torch.float16, not {dtype}")
@@ -147,7 +154,8 @@ def normalize(x: Tensor, mean: Numbers, std: Numbers, dtype: torch.dtype = torch
     for name, numbers in (("mean", means), ("std", deviations)):
         if len(numbers) > 1 and (x.dim() < 3 or x.shape[-3] != len(numbers)):
             raise ValueError(f"{name} has {len(numbers)} numbers, and x of shape {list(x.shape)} "
-                             f"has {x.shape[-3] if x.dim() >= 3 else 'no'} channels (its third dimension from the end)")
+                             f"has {x.shape[-3] if x.dim() >= 3 else 'no'} channels (its third dimension "
+                             "from the end)")
     result = x.to(working, copy=True).div_(255)
     result.sub_(_constant(means, x.device, working)).div_(_constant(deviations, x.device, working))
     return result.to(dtype)
@@ -157,7 +165,8 @@ def channel_numbers(name: str, value: Any) -> Tuple[float, ...]:
     """A number, a sequence of them, or a tensor."""
     try:
         listed = value.tolist() if hasattr(value, "tolist") else value
-        numbers = tuple(float(number) for number in (listed if isinstance(listed, (list, tuple)) else [listed]))
+        numbers = tuple(float(number) for number in (listed if isinstance(listed, (list, tuple))
+                                                     else [listed]))
     except (TypeError, ValueError):
         numbers = ()
     if not numbers:
