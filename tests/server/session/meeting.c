@@ -1,0 +1,286 @@
+#include "meeting.h"
+#include <assert.h>
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "frames.h"
+#include "source.h"
+
+//  ---- the socket
+
+meeting_outbox_t meeting_outbox;
+
+outbox_status_t
+outbox_send_text (void *router, const peer_t *peer, wire_kind_t kind, uint64_t job, uint64_t tag, char *text)
+{
+    assert_ptr_equal (router, &meeting_outbox);
+    bool is_gone = meeting_outbox.is_gone [peer->bytes [0]];
+    if (!is_gone) {
+        assert_true (meeting_outbox.count < SENT_MAX);
+        sent_t *sent = &meeting_outbox.sent [meeting_outbox.count++];
+        *sent = (sent_t) { .peer = peer->bytes [0], .kind = kind, .job = job, .tag = tag };
+        snprintf (sent->text, sizeof sent->text, "%s", text);
+    }
+    free (text);
+    return is_gone? OUTBOX_GONE: OUTBOX_SENT;
+}
+
+const char *
+meeting_text (size_t index)
+{
+    return index < meeting_outbox.count? meeting_outbox.sent [index].text: "";
+}
+
+void
+meeting_assert_sent (size_t index, uint8_t peer, wire_kind_t kind, const char *fragment)
+{
+    if (index >= meeting_outbox.count)
+        fail_msg ("%zu messages, expected one with '%s'", meeting_outbox.count, fragment);
+    const sent_t *sent = &meeting_outbox.sent [index];
+    if (sent->peer != peer || sent->kind != kind || sent->job != 0 || sent->tag != 100u + peer
+        || !strstr (sent->text, fragment))
+        fail_msg ("message %zu to %u, kind %d, tag %" PRIu64 ": %s; expected to %u '%s'", index, sent->peer,
+            (int) sent->kind, sent->tag, sent->text, peer, fragment);
+}
+
+//  ---- the broker and the data
+
+meeting_broker_t meeting_broker;
+meeting_tenants_t meeting_tenants;
+const char *meeting_shared_text;
+static source_t s_source;
+
+bool
+broker_allows (broker_t *self, const broker_join_t *join, int64_t now_ms, refusal_t *refusal)
+{
+    (void) self;
+    (void) now_ms;
+    meeting_broker.asked++;
+    meeting_broker.join = *join;
+    return !meeting_broker.refuses || refuse (refusal, meeting_broker.refuses, "the broker says no");
+}
+
+bool
+broker_agree (const broker_join_t *one, uint32_t rank, const broker_join_t *other, uint32_t other_rank,
+    refusal_t *refusal)
+{
+    if (*one->run && *other->run && strcmp (one->run, other->run) != 0)
+        return refuse (refusal, "ranks_differ", "rank %u has another run than rank %u", rank, other_rank);
+    if (one->batch_size == other->batch_size && one->world_size == other->world_size
+        && strcmp (one->data, other->data) == 0
+    &&  strcmp (pipeline_text (one->pipeline), pipeline_text (other->pipeline)) == 0)
+        return true;
+    return refuse (refusal, "ranks_differ", "rank %u has batch_size %u, rank %u %u", rank, one->batch_size,
+        other_rank, other->batch_size);
+}
+
+tenant_t *
+meeting_tenant (char *which)
+{
+    return (tenant_t *) (void *) which;
+}
+
+size_t
+broker_tenants (const broker_t *self)
+{
+    (void) self;
+    return meeting_tenants.count;
+}
+
+const char *
+tenant_name (const tenant_t *self)
+{
+    return self == meeting_tenant (&meeting_tenants.one)? "one": "other";
+}
+
+uint64_t
+broker_share (const broker_t *self, const tenant_t *tenant, uint64_t whole)
+{
+    (void) self;
+    assert_true (tenant == meeting_tenant (&meeting_tenants.one)
+        || tenant == meeting_tenant (&meeting_tenants.other));
+    return whole / meeting_tenants.count;
+}
+
+dataset_t *
+broker_dataset (broker_t *self, const tenant_t *tenant, const char *name)
+{
+    (void) self;
+    (void) tenant;
+    return strcmp (name, "train") == 0? (dataset_t *) (void *) &s_source: NULL;
+}
+
+char *
+broker_dataset_names (const broker_t *self, const tenant_t *tenant)
+{
+    (void) self;
+    (void) tenant;
+    return strdup ("train");
+}
+
+size_t
+broker_shared_texts (const dataset_t *dataset, const tenant_t *tenant, sampler_order_t order,
+    const char **texts, size_t texts_max)
+{
+    (void) dataset;
+    (void) tenant;
+    (void) order;
+    (void) texts_max;
+    texts [0] = meeting_shared_text;
+    return meeting_shared_text != NULL;
+}
+
+void *
+dataset_user (const dataset_t *self)
+{
+    (void) self;
+    return &s_source;
+}
+
+uint32_t
+dataset_samples (const dataset_t *self)
+{
+    (void) self;
+    return SAMPLES;
+}
+
+size_t
+catalogue_fields (const catalogue_t *self)
+{
+    (void) self;
+    return 1;
+}
+
+const char *
+catalogue_field_name (const catalogue_t *self, size_t field)
+{
+    (void) self;
+    (void) field;
+    return "image";
+}
+
+bool
+catalogue_field_is_mask (const catalogue_t *self, size_t field)
+{
+    (void) self;
+    (void) field;
+    return false;
+}
+
+size_t
+catalogue_labels (const catalogue_t *self)
+{
+    (void) self;
+    return 0;
+}
+
+const catalogue_label_t *
+catalogue_label (const catalogue_t *self, size_t label)
+{
+    (void) self;
+    (void) label;
+    return NULL;
+}
+
+const char *
+catalogue_fingerprint (const catalogue_t *self)
+{
+    (void) self;
+    return "print";
+}
+
+//  ---- a rendezvous, and who comes to it
+
+gathered_t meeting_gathered;
+refusal_t meeting_refusal;
+static log_t s_log = { .descriptor = -1 };
+
+rendezvous_t *
+meeting_begin (void)
+{
+    meeting_outbox.count = 0;
+    memset (meeting_outbox.is_gone, 0, sizeof meeting_outbox.is_gone);
+    meeting_broker.refuses = NULL;
+    meeting_broker.asked = 0;
+    meeting_shared_text = NULL;
+    meeting_tenants.present = meeting_tenant (&meeting_tenants.one);
+    meeting_tenants.count = 1;
+    rendezvous_t *rendezvous = rendezvous_new (&meeting_outbox, NULL, &s_log);
+    assert_non_null (rendezvous);
+    return rendezvous;
+}
+
+void
+meeting_end (rendezvous_t *rendezvous)
+{
+    rendezvous_check (rendezvous);
+    rendezvous_destroy (&rendezvous);
+    assert_null (rendezvous);
+}
+
+join_request_t *
+meeting_join_request (const rendezvous_t *rendezvous, uint8_t number, uid_t uid, const char *members)
+{
+    static const uint64_t half [] = { WIRE_IDS_RANGES, 0, SAMPLES / 2 }, taken [] = { WIRE_IDS_RANGES, 0, 5 };
+    static const uint64_t ids [] = { WIRE_IDS_LIST, LISTED };
+    static const uint64_t recent [] = { WIRE_IDS_RECENT, 0, 2, 0, 3, 2, 1, 7, 8, 9 };
+    char json [1024];
+    assert (members);                   //  gcc asks, under sanitizers
+    snprintf (json, sizeof json, "{\"dataset\":\"train\",%s%s}",
+        strstr (members, "batch_size")? "": "\"batch_size\":8,", members);
+    frame_t frames [5] = { frame_of ("", 0), frame_of_text (json) };
+    size_t count = 2;
+    if (strstr (members, "subset"))
+        frames [count++] = frame_of (half, sizeof half);
+    if (strstr (members, "[\"list\""))
+        frames [count++] = frame_of (ids, sizeof ids);
+    if (strstr (members, "taken"))
+        frames [count++] = frame_of (taken, sizeof taken);
+    if (strstr (members, "recent"))
+        frames [count++] = frame_of (recent, sizeof recent);
+    peer_t peer = { .bytes = { number }, .size = 1 };
+    join_request_t *join_request = join_request_new (frames, count, &peer, 100u + number, &meeting_refusal);
+    caller_t caller = { .tenant = meeting_tenants.present, .uid = uid, .user = uid };
+    const pipeline_t *like = join_request? rendezvous_pipeline (rendezvous, caller.tenant,
+        join_request->request.job): NULL;
+    if (!join_request || !(join_request_place (join_request, NULL, &caller, like, &meeting_refusal)
+        && join_request_read (join_request, frames, &meeting_refusal)
+    &&  join_request_complete (join_request, &meeting_refusal)))
+        fail_msg ("%s: %s", json, meeting_refusal.message);
+    return join_request;
+}
+
+rendezvous_status_t
+meeting_add_of (rendezvous_t *rendezvous, int64_t now_ms, uint8_t peer, uid_t uid, const char *members)
+{
+    join_request_t *join_request = meeting_join_request (rendezvous, peer, uid, members);
+    meeting_refusal = (refusal_t) { .code = NULL };
+    rendezvous_status_t status = rendezvous_add (rendezvous, &join_request, now_ms, &meeting_gathered,
+        &meeting_refusal);
+    assert_true ((status == RENDEZVOUS_REFUSED) == (join_request != NULL));
+    join_request_destroy (&join_request);
+    rendezvous_check (rendezvous);
+    return status;
+}
+
+rendezvous_status_t
+meeting_add (rendezvous_t *rendezvous, int64_t now_ms, uint8_t peer, const char *members)
+{
+    return meeting_add_of (rendezvous, now_ms, peer, UID, members);
+}
+
+const char *
+meeting_with_data (const char *members)
+{
+    static char text [1024];
+    snprintf (text, sizeof text, "%s", members);
+    char *at = strstr (text, MEETING_DATA);
+    data_digest_t all = data_digest_of_all (SAMPLES);
+    if (at)
+        memcpy (at, all.text, strlen (all.text));
+    return text;
+}
