@@ -1,0 +1,64 @@
+/*  tasks_scene -- the threads between the broker and the files, on a server without sockets: catalogue, pack,
+ *  reader and decoder are made up, and fail when told.
+ */
+#ifndef TASKS_SCENE_H
+#define TASKS_SCENE_H
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "broker.h"
+#include "layout.h"
+#include "source.h"
+#include "tasks.h"
+
+enum { SAMPLES = 40 };
+
+//  What fails how often; taken by several threads.
+typedef struct {
+    atomic_int shortages;           //  reads that find no descriptor
+    atomic_int poor_ranges;         //  reads of a pack that find no memory
+    atomic_int long_shortage;       //  reads of sample 5 that find no descriptor
+    atomic_int poor_preparing;      //  shared stages that find no memory
+    atomic_int poor_copies;         //  private stages
+    atomic_int stalls;              //  private stages that fail; below 0: for ever
+    atomic_int stalled;             //  that have failed so
+    atomic_int large_buffers;       //  reads into a buffer that should have been given back
+    int missing_mask;               //  id; -1: none
+    int bad_mask;
+    int other_mask;                 //  good, but not for this pipeline
+    int changed;
+    int damaged;                    //  in the pack
+    bool volumes_fail;              //  every read of it
+} tasks_scene_plan_t;
+
+extern tasks_scene_plan_t tasks_scene_plan;
+extern uint64_t tasks_scene_wait_ns, tasks_scene_slower;        //  of the next reader; of that after it, so
+                                                                //  many times as much
+
+typedef struct {
+    broker_t *broker;
+    tasks_t *tasks;
+    source_t source;
+    source_volume_t volume;
+    device_t *devices [2];          //  of images and packs, of masks
+    const pipeline_t *pipeline;
+    layout_t layout;
+    uint8_t *ring;
+    job_t *job;
+    uint32_t order [SAMPLES];       //  of the pack
+    bool seen [SAMPLES];
+    size_t delivered;
+    bool finished;
+    char ended [400];               //  why, if the server ended it
+} tasks_scene_t;
+
+void tasks_scene_begin_over (tasks_scene_t *self, bool packed);
+void tasks_scene_begin (tasks_scene_t *self);
+void tasks_scene_end (tasks_scene_t *self);
+//  False: nothing happened for so long.
+bool tasks_scene_turn_for (tasks_scene_t *self, int wait_ms);
+//  Until all samples have been sent, or the job is over.
+void tasks_scene_run (tasks_scene_t *self);
+
+#endif
