@@ -272,7 +272,7 @@ json_too_large (void **state)
 }
 
 typedef struct {
-    const char *member, *fragment;      //  of what is refused, and of why
+    const char *member, *fragment;      //  of the refusal
 } wrong_member_t;
 
 static void

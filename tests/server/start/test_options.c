@@ -1,15 +1,12 @@
+/*  Settings: from the command line and from a file.  (Who is served: test_options_tenants.c.)  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
 #include "machine.h"
@@ -313,11 +310,22 @@ help_comes_first (void **state)
     free (help);
 }
 
+typedef struct {
+    const char *arguments, *fragment;       //  of the error
+} refused_t;
+
+static void
+s_all_refused (const refused_t *cases, size_t count)
+{
+    for (size_t index = 0; index < count; index++)
+        s_refused (cases [index].arguments, cases [index].fragment);
+}
+
 static void
 arguments_refused (void **state)
 {
     (void) state;
-    static const struct { const char *arguments, *fragment; } cases [] = {
+    static const refused_t cases [] = {
         { "", "no data set: name one, as in tureen serve --dataset train=/data/train" },
         { "--workers 3", "no data set" },
         { "train", "unexpected argument 'train'" },
@@ -360,6 +368,23 @@ arguments_refused (void **state)
         { "--policy resident", "policy: expected follow or dsa, got 'resident'" },
         { "--feild a.m=mask:/m", "did you mean '--field'?" },
         { "--on-bda a=fail", "did you mean '--on-bad'?" },
+        { "--dataset a=/x --raw 12X", "raw: expected a size in bytes, as in 512M or 4G, got '12X'" },
+        { "--dataset a=/x --reads 129", "reads: expected a number from 1 to 128, got '129'" },
+        { "--dataset a=/x --patience 0", "patience: expected a number from 1 to 604800, got '0'" },
+        { "--config /nonexistent/tureen.zpl", "/nonexistent/tureen.zpl: cannot be read: No such file" },
+        { "--config /tmp", "/tmp: cannot be read: Is a directory" },
+    };
+    s_all_refused (cases, sizeof cases / sizeof *cases);
+    options_t options = s_parsed ("--dataset a=/x --workers 1024");
+    assert_int_equal (options.workers, 1024);
+    options_clear (&options);
+}
+
+static void
+settings_of_datasets_refused (void **state)
+{
+    (void) state;
+    static const refused_t cases [] = {
         { "--dataset a=/x --field", "option '--field' needs a value: NAME.FIELD=mask:DIR;" },
         { "--dataset a=/x --field a.m", "field: expected NAME.FIELD=mask:DIR, got 'a.m'" },
         { "--dataset a=/x --field a.m=", "field: expected NAME.FIELD=mask:DIR, got 'a.m='" },
@@ -390,17 +415,8 @@ arguments_refused (void **state)
         { "--dataset a=/x --tier stream", "tier: expected NAME=stream|redox|direct, got 'stream'" },
         { "--dataset a=/x --piece a=65", "piece: expected a number from 1 to 64, got '65'" },
         { "--dataset a=/x --piece a=0", "got '0'" },
-        { "--dataset a=/x --raw 12X", "raw: expected a size in bytes, as in 512M or 4G, got '12X'" },
-        { "--dataset a=/x --reads 129", "reads: expected a number from 1 to 128, got '129'" },
-        { "--dataset a=/x --patience 0", "patience: expected a number from 1 to 604800, got '0'" },
-        { "--config /nonexistent/tureen.zpl", "/nonexistent/tureen.zpl: cannot be read: No such file" },
-        { "--config /tmp", "/tmp: cannot be read: Is a directory" },
     };
-    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++)
-        s_refused (cases [index].arguments, cases [index].fragment);
-    options_t options = s_parsed ("--dataset a=/x --workers 1024");
-    assert_int_equal (options.workers, 1024);
-    options_clear (&options);
+    s_all_refused (cases, sizeof cases / sizeof *cases);
 }
 
 static void
@@ -664,127 +680,19 @@ signals_are_left_alone (void **state)
     }
 }
 
-//  --- The machine ------------------------------------------------------------------------------------------
-
-static char s_root [] = "/tmp/test_machine.XXXXXX";
-
-static void
-s_put (const char *path, const char *text)
-{
-    char whole [512];
-    snprintf (whole, sizeof whole, "%s/%s", s_root, path);
-    for (char *at = whole + strlen (s_root) + 1; (at = strchr (at, '/')); *at++ = '/') {
-        *at = 0;
-        mkdir (whole, 0700);
-    }
-    s_write (whole, text, strlen (text));
-}
-
-//  A new empty root.
-static void
-s_clear_root (void)
-{
-    char command [128];
-    snprintf (command, sizeof command, "rm -rf %s && mkdir %s", s_root, s_root);
-    assert_int_equal (system (command), 0);
-}
-
-static void
-memory_limits (void **state)
-{
-    (void) state;
-    s_clear_root ();
-    uint64_t physical = machine_memory_bytes (s_root);
-    assert_true (physical > (1 << 20));
-    s_put ("proc/self/cgroup", "0::/a/b\n");
-    assert_int_equal (machine_memory_bytes (s_root), physical);
-    s_put ("sys/fs/cgroup/a/b/memory.max", "max\n");
-    assert_int_equal (machine_memory_bytes (s_root), physical);
-    s_put ("sys/fs/cgroup/a/memory.max", "1048576\n");
-    assert_int_equal (machine_memory_bytes (s_root), 1048576);
-    s_put ("sys/fs/cgroup/a/b/memory.max", "524288\n");
-    assert_int_equal (machine_memory_bytes (s_root), 524288);
-    //  In a container the host's path is not there: the mount's root counts.
-    s_clear_root ();
-    s_put ("proc/self/cgroup", "0::/docker/1234\n");
-    s_put ("sys/fs/cgroup/memory.max", "4096\n");
-    assert_int_equal (machine_memory_bytes (s_root), 4096);
-    s_put ("proc/self/cgroup", "0::/../outside\n");
-    assert_int_equal (machine_memory_bytes (s_root), 4096);
-    s_clear_root ();
-    s_put ("proc/self/cgroup", "5:cpu,cpuacct:/x\n4:memory:/slice/unit\n1:name=memoryx:/\n0::/\n");
-    s_put ("sys/fs/cgroup/memory/slice/memory.limit_in_bytes", "8192\n");
-    s_put ("sys/fs/cgroup/memory/slice/unit/memory.limit_in_bytes", "9223372036854771712\n");
-    assert_int_equal (machine_memory_bytes (s_root), 8192);
-    s_put ("sys/fs/cgroup/memory/slice/memory.limit_in_bytes", "0\n");
-    assert_int_equal (machine_memory_bytes (s_root), 1);
-}
-
-static void
-memory_below_the_address_space (void **state)
-{
-    (void) state;
-    s_clear_root ();
-    uint64_t physical = machine_memory_bytes (s_root), limited = 0;
-    int pipes [2];
-    assert_int_equal (pipe (pipes), 0);
-    pid_t child = fork ();
-    assert_true (child >= 0);
-    if (child == 0) {
-        struct rlimit limit = { .rlim_cur = physical / 2, .rlim_max = RLIM_INFINITY };
-        limited = setrlimit (RLIMIT_AS, &limit)? 0: machine_memory_bytes (s_root);
-        _exit (write (pipes [1], &limited, sizeof limited) != sizeof limited);
-    }
-    assert_int_equal (read (pipes [0], &limited, sizeof limited), sizeof limited);
-    assert_int_equal (waitpid (child, NULL, 0), child);
-    close (pipes [0]);
-    close (pipes [1]);
-    assert_int_equal (limited, physical / 2);
-}
-
-static void
-processor_limits (void **state)
-{
-    (void) state;
-    s_clear_root ();
-    uint32_t all = machine_processors (s_root);
-    assert_true (all >= 1);
-    static const struct { const char *text; uint32_t processors; } cases [] = {
-        { "max 100000\n", 0 }, { "100000 100000\n", 1 }, { "50000 100000\n", 1 }, { "1 100000\n", 1 },
-        { "100001 100000\n", 2 }, { "200000 100000\n", 2 }, { "99900000 100000\n", 999 }, { "0 0\n", 0 },
-        { "-5 100000\n", 0 }, { "100000\n", 0 }, { "", 0 },
-    };
-    s_put ("proc/self/cgroup", "0::/job\n");
-    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
-        s_put ("sys/fs/cgroup/job/cpu.max", cases [index].text);
-        uint32_t paid = cases [index].processors;
-        assert_int_equal (machine_processors (s_root), paid && paid < all? paid: all);
-    }
-    s_clear_root ();
-    s_put ("proc/self/cgroup", "8:cpuset:/\n3:cpuacct,cpu:/job\n");
-    s_put ("sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", "-1\n");
-    s_put ("sys/fs/cgroup/cpu/job/cpu.cfs_period_us", "100000\n");
-    assert_int_equal (machine_processors (s_root), all);
-    s_put ("sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", "30000\n");
-    assert_int_equal (machine_processors (s_root), 1);
-}
-
 static int
 s_set_up (void **state)
 {
     (void) state;
     int descriptor = mkstemp (s_config_path);
-    if (descriptor < 0 || close (descriptor) != 0)
-        return -1;
-    return mkdtemp (s_root)? 0: -1;
+    return descriptor >= 0 && close (descriptor) == 0? 0: -1;
 }
 
 static int
 s_tear_down (void **state)
 {
     (void) state;
-    s_clear_root ();
-    return rmdir (s_root) | unlink (s_config_path);
+    return unlink (s_config_path);
 }
 
 int
@@ -799,6 +707,7 @@ main (void)
         cmocka_unit_test (many_fields),
         cmocka_unit_test (help_comes_first),
         cmocka_unit_test (arguments_refused),
+        cmocka_unit_test (settings_of_datasets_refused),
         cmocka_unit_test (empty_argument),
         cmocka_unit_test (short_error_buffer),
         cmocka_unit_test (everything_from_a_file),
@@ -809,9 +718,6 @@ main (void)
         cmocka_unit_test (files_too_large),
         cmocka_unit_test (damaged_files),
         cmocka_unit_test (signals_are_left_alone),
-        cmocka_unit_test (memory_limits),
-        cmocka_unit_test (memory_below_the_address_space),
-        cmocka_unit_test (processor_limits),
         cmocka_unit_test (until_idle),
         cmocka_unit_test (supervise),
     };
