@@ -370,6 +370,24 @@ test_impossible_records_are_refused (void **state)
 
 //  ---- what ranks ask for
 
+//  What the number says is another now; below 0: nothing.
+static void
+s_make_wrong (broker_join_t *other, int wrong, dataset_t *dataset, const pipeline_t *pipeline)
+{
+    if (wrong == 0) other->dataset = dataset;
+    if (wrong == 1) other->world_size = 3;
+    if (wrong == 2) other->batch_size = 7;
+    if (wrong == 3) other->slots = 5;
+    if (wrong == 4) other->epochs = 9;
+    if (wrong == 5) other->drop_last = true;
+    if (wrong == 6) other->order = SAMPLER_ORDER_SHARED;
+    if (wrong == 7) other->pool = 8;
+    if (wrong == 8) other->data = "fedcba9876543210";
+    if (wrong == 9) other->pipeline = pipeline;
+    if (wrong == 10) other->run = "ffffffffffffffff0123456789abcdef";
+    if (wrong == 11) other->seed = 43;
+}
+
 //  Must hold: all that must be the same on all ranks is compared, and named with both values.
 static void
 test_ranks_that_do_not_agree (void **state)
@@ -406,18 +424,7 @@ test_ranks_that_do_not_agree (void **state)
         other.rank_wait_seconds = 77;
         other.instances [1] = "ffeeddccbbaa99887766554433221100";
         other.epoch = 1;
-        if (wrong == 0) other.dataset = other_dataset;
-        if (wrong == 1) other.world_size = 3;
-        if (wrong == 2) other.batch_size = 7;
-        if (wrong == 3) other.slots = 5;
-        if (wrong == 4) other.epochs = 9;
-        if (wrong == 5) other.drop_last = true;
-        if (wrong == 6) other.order = SAMPLER_ORDER_SHARED;
-        if (wrong == 7) other.pool = 8;
-        if (wrong == 8) other.data = "fedcba9876543210";
-        if (wrong == 9) other.pipeline = other_pipeline->pipeline;
-        if (wrong == 10) other.run = "ffffffffffffffff0123456789abcdef";
-        if (wrong == 11) other.seed = 43;
+        s_make_wrong (&other, wrong, other_dataset, other_pipeline->pipeline);
         bool agree = broker_agree (&base, 0, &other, 1, &refusal);
         if (wrong < 0) {
             if (!agree)
