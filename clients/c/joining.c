@@ -356,7 +356,7 @@ s_add_ids (const joining_t *self, const joining_onward_t *onward, joining_frames
     return rc;
 }
 
-//  docs/protocol.md, Going on: the run, its seed and order, and its position.
+//  docs/protocol.md, Resuming: the run, its seed and order, and its position.
 static int
 s_set_from (const state_t *from, json_t *root)
 {

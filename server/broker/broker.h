@@ -209,7 +209,7 @@ typedef struct {
     const char *name;
     size_t slot_bytes;              //  of one rank; for the budget of jobs
     const char *data;               //  data_digest.h: stands for the data; copied
-    //  Where the job resumes (docs/protocol.md, Going on); all zero: at the beginning.
+    //  Where the job resumes (docs/protocol.md, Resuming); all zero: at the beginning.
     uint64_t epoch;                 //  below epochs
     uint64_t epoch_batches;         //  of that epoch, sent by the earlier job
     const roaring_bitmap_t *taken;  //  of that epoch's samples; NULL: none
@@ -220,7 +220,7 @@ typedef struct {
     const broker_record_t *recent;
     size_t recent_count;
     uint32_t rank_wait_seconds;     //  for which the job waits for a lost rank
-    //  Identity of job and clients (docs/protocol.md, Who is who); each NULL: not said.
+    //  Identity of job and clients (docs/protocol.md, Identity); each NULL: not said.
     const char *run, *job_name;
     const char *instances [WIRE_RANKS_MAX];     //  of each rank
     const char *fresh_run;          //  an unused run, in case this job needs a new one; never NULL
@@ -242,7 +242,7 @@ job_t *broker_join (broker_t *self, const broker_join_t *join, int64_t now_ms, r
 bool broker_agree (const broker_join_t *one, uint32_t rank, const broker_join_t *other, uint32_t other_rank,
     refusal_t *refusal);
 
-//  Whether the join is a rank that returns to a job (docs/protocol.md, Losing one).
+//  Whether the join is a rank that returns to a job (docs/protocol.md, Losing a rank).
 typedef enum {
     BROKER_RETURN_NONE,             //  no such job, or no return: the rank waits for other ranks
     BROKER_RETURN_READY,            //  *job_p, for broker_return

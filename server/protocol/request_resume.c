@@ -1,4 +1,4 @@
-//  The keys of JOIN that say where a job goes on, and who it is (docs/protocol.md: Going on, Who is who).
+//  The keys of JOIN that say where a job goes on, and who it is (docs/protocol.md: Resuming, Identity).
 
 #include <string.h>
 #include "request_values.h"

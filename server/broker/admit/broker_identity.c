@@ -1,4 +1,4 @@
-//  Who is who (docs/protocol.md): which job a join goes on with, and what becomes of that job if it is still
+//  Identity (docs/protocol.md): which job a join goes on with, and what becomes of that job if it is still
 //  there.
 //
 //      a job of the run that the join names is there:

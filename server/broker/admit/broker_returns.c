@@ -1,5 +1,5 @@
 //  Whether ranks ask for the same, and ranks that come back to a job that is there (docs/protocol.md, Losing
-//  one).
+//  a rank).
 
 #include "broker_state.h"
 #include <assert.h>

@@ -1,4 +1,4 @@
-//  Who is who (docs/protocol.md): runs, forks, ghosts and job names, row by row.
+//  Identity (docs/protocol.md): runs, forks, ghosts and job names, row by row.
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-//  Jobs of several ranks of which one is lost or comes back (docs/protocol.md, Losing one).  (One that
-//  leaves, and who comes back at the end: test_broker_ranks_leaving.c.)
+//  Jobs of several ranks of which one is lost or comes back (docs/protocol.md, Losing a rank).  A rank that
+//  leaves or comes back at the end: test_broker_ranks_leaving.c.
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-//  Jobs that go on where others stopped (docs/protocol.md, Going on): exactly once over all lives, at every
+//  Jobs that go on where others stopped (docs/protocol.md, Resuming): exactly once over all lives, at every
 //  step.
 
 #include <setjmp.h>
