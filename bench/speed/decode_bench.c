@@ -53,6 +53,7 @@ typedef struct {
     bool tiles;                 //  only the rows of tiled_rows.h
     bool json;
     const pipeline_t *train;
+    const pipeline_t *eval;
     const pipeline_t *inexact;
     const pipeline_t *plain;    //  `train` without its flip: the private stage is a bare copy
     const pipeline_t *halves;
@@ -65,6 +66,7 @@ typedef struct {
     const bench_t *bench;
     bare_jpeg_t *bare;
     decoder_t *decoder;
+    decoder_t *by_libjpeg;      //  libjpeg's own entropy decoder (jpeg_reader.h)
     resize_t *resize;
     uint8_t *target;
     uint64_t round;
@@ -135,12 +137,12 @@ s_partial_resize (const thread_t *self, size_t index)
 }
 
 static void
-s_shared (const thread_t *self, const pipeline_t *pipeline, size_t index)
+s_shared (const thread_t *self, decoder_t *decoder, const pipeline_t *pipeline, size_t index)
 {
     decoder_sample_t sample = { .files = &self->bench->photos [index].file, .warnings_max = UINT32_MAX };
     pipeline_key_t key = { .round = self->round, .id = index };
     char error [ERROR_BYTES];
-    decoder_status_t status = decoder_shared (self->decoder, pipeline, &key, &sample, self->target, NULL,
+    decoder_status_t status = decoder_shared (decoder, pipeline, &key, &sample, self->target, NULL,
         error, sizeof error);
     assert (status == DECODER_OK);
 }
@@ -148,13 +150,31 @@ s_shared (const thread_t *self, const pipeline_t *pipeline, size_t index)
 static void
 s_exact (const thread_t *self, size_t index)
 {
-    s_shared (self, self->bench->train, index);
+    s_shared (self, self->decoder, self->bench->train, index);
+}
+
+static void
+s_exact_libjpeg (const thread_t *self, size_t index)
+{
+    s_shared (self, self->by_libjpeg, self->bench->train, index);
+}
+
+static void
+s_eval (const thread_t *self, size_t index)
+{
+    s_shared (self, self->decoder, self->bench->eval, index);
+}
+
+static void
+s_eval_libjpeg (const thread_t *self, size_t index)
+{
+    s_shared (self, self->by_libjpeg, self->bench->eval, index);
 }
 
 static void
 s_inexact (const thread_t *self, size_t index)
 {
-    s_shared (self, self->bench->inexact, index);
+    s_shared (self, self->decoder, self->bench->inexact, index);
 }
 
 //  The resize alone, on a box of a version: 224 x 224 pixels are there, of which the box takes its share.
@@ -268,8 +288,8 @@ s_stream_floats (const thread_t *self, size_t index)
 typedef void work_t (const thread_t *self, size_t index);
 
 typedef enum {
-    ENTROPY, FULL, FULL_RESIZE, PARTIAL_RESIZE, EXACT, INEXACT, RESIZE_OURS, RESIZE_SCALAR, SHRINK_OURS,
-        SHRINK_SCALAR,
+    ENTROPY, FULL, FULL_RESIZE, PARTIAL_RESIZE, EXACT, EXACT_LIBJPEG, EVAL, EVAL_LIBJPEG, INEXACT,
+    RESIZE_OURS, RESIZE_SCALAR, SHRINK_OURS, SHRINK_SCALAR,
     MEMCPY, COPY_PLAIN, COPY_FLIP, STREAM_HALVES, COPY_HALVES, STREAM_FLOATS, COPY_FLOATS, METHODS
 } method_t;
 
@@ -282,6 +302,9 @@ static const struct {
     [FULL_RESIZE] = { "full decode, resize of the box", s_full_resize },
     [PARTIAL_RESIZE] = { "bare partial decode, resize", s_partial_resize },
     [EXACT] = { "train, exact", s_exact },
+    [EXACT_LIBJPEG] = { "the same, libjpeg's entropy decoder", s_exact_libjpeg },
+    [EVAL] = { "eval", s_eval },
+    [EVAL_LIBJPEG] = { "the same, libjpeg's entropy decoder", s_eval_libjpeg },
     [INEXACT] = { "train, exact false", s_inexact },
     [RESIZE_OURS] = { "resize of boxes to 224", s_resize_ours },
     [RESIZE_SCALAR] = { "the same, scalar", s_resize_scalar },
@@ -303,6 +326,8 @@ static const struct {
 } s_ratios [] = {
     { EXACT, FULL_RESIZE, "train, exact, to full decode and resize" },
     { EXACT, PARTIAL_RESIZE, "train, exact, to bare partial decode and resize" },
+    { EXACT, EXACT_LIBJPEG, "train, exact, to the same with libjpeg's decoder" },
+    { EVAL, EVAL_LIBJPEG, "eval, to the same with libjpeg's decoder" },
     { INEXACT, EXACT, "train, exact false, to exact" },
     { RESIZE_OURS, RESIZE_SCALAR, "resize of boxes to scalar" },
     { SHRINK_OURS, SHRINK_SCALAR, "resize to a third to scalar" },
@@ -321,7 +346,8 @@ s_thread_open (thread_t *self, const bench_t *bench)
     *self = (thread_t) { .bench = bench, .bare = bare_jpeg_new (), .decoder = decoder_new (),
         .resize = resize_new (),
         .target = aligned_alloc (64, (image_bytes (SIDE, SIDE, IMAGE_COLOURS) + 63) / 64 * 64) };
-    assert (self->decoder && self->resize && self->target);
+    self->by_libjpeg = decoder_new ();
+    assert (self->decoder && self->by_libjpeg && self->resize && self->target);
 }
 
 static void
@@ -329,6 +355,7 @@ s_thread_close (thread_t *self)
 {
     bare_jpeg_destroy (&self->bare);
     decoder_destroy (&self->decoder);
+    decoder_destroy (&self->by_libjpeg);
     resize_destroy (&self->resize);
     free (self->target);
 }
@@ -381,6 +408,9 @@ s_measure (const bench_t *bench, times_t *times)
 {
     thread_t thread;
     s_thread_open (&thread, bench);
+    setenv ("TUREEN_JPEG", "libjpeg", 1);       //  is looked at before a decoder's first image
+    s_exact_libjpeg (&thread, 0);
+    unsetenv ("TUREEN_JPEG");
     for (uint32_t round = 0; round < bench->rounds; round++) {
         thread.round = round;
         for (method_t method = 0; method < METHODS; method++) {
@@ -529,6 +559,7 @@ static void
 s_open (bench_t *self)
 {
     self->train = s_pipeline ("\"train\"");
+    self->eval = s_pipeline ("\"eval\"");
     self->inexact = s_pipeline ("[{\"op\":\"decode\",\"exact\":false}," CROP "," FLIP "]");
     self->plain = s_pipeline ("[" CROP "]");
     self->halves = s_pipeline ("[" CROP "," FLIP "," NORMALIZE ",{\"op\":\"cast\",\"dtype\":\"float16\"}]");
@@ -563,7 +594,8 @@ s_close (bench_t *self)
     }
     free (self->photos);
     free (self->ring);
-    const pipeline_t *pipelines [] = { self->train, self->inexact, self->plain, self->halves, self->floats };
+    const pipeline_t *pipelines [] = { self->train, self->eval, self->inexact, self->plain, self->halves,
+        self->floats };
     for (size_t index = 0; index < sizeof pipelines / sizeof *pipelines; index++)
         pipeline_destroy (&pipelines [index]);
     for (size_t index = 0; index < self->path_count; index++)

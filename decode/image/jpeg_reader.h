@@ -27,7 +27,8 @@ typedef struct jpeg_reader jpeg_reader_t;
 //  for a filter that looks over its edge.
 enum { JPEG_READER_SCALE_WHOLE = 8, JPEG_READER_SCALED_MARGIN = 2 };
 
-//  NULL with errno ENOMEM.
+//  NULL with errno ENOMEM.  TUREEN_JPEG=libjpeg in the environment: libjpeg reads by itself (jpeg_entropy.h),
+//  for tests and for finding faults.
 jpeg_reader_t *jpeg_reader_new (void);
 void jpeg_reader_destroy (jpeg_reader_t **self_p);
 
@@ -39,6 +40,9 @@ int jpeg_reader_open (jpeg_reader_t *self, const image_reader_options_t *options
     __attribute__ ((warn_unused_result));
 int jpeg_reader_read (jpeg_reader_t *self, const image_request_t *request, image_pixels_t *pixels,
     char *error, size_t error_bytes) __attribute__ ((warn_unused_result));
+
+//  Whether the image that was read last was decoded by jpeg_entropy.h, not by libjpeg alone.
+bool jpeg_reader_was_fast (const jpeg_reader_t *self);
 
 //  At how many eighths of its size a request is read: 8, 4, 2 or 1.
 unsigned jpeg_reader_scale (const image_request_t *request);

@@ -6,10 +6,11 @@ int
 simd_has (simd_level_t level)
 {
 #ifdef TUREEN_AVX2
-    //  Reads what the compiler's runtime asked the processor at the start.  The loops use FMA and F16C too;
-    //  F16C came before AVX2, so it is there.
+    //  Reads what the compiler's runtime asked the processor at the start.  The loops use FMA, BMI2 and F16C
+    //  too; F16C came before AVX2, so it is there.
     if (level == SIMD_AVX2)
-        return __builtin_cpu_supports ("avx2") && __builtin_cpu_supports ("fma");
+        return __builtin_cpu_supports ("avx2") && __builtin_cpu_supports ("fma")
+            && __builtin_cpu_supports ("bmi2");
 #endif
     return level == SIMD_PORTABLE;
 }

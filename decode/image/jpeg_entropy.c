@@ -1,0 +1,235 @@
+#include "jpeg_entropy.h"
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#define JPEG_INTERNALS
+#include <jpegint.h>
+#include "image.h"
+#include "jpeg_mcu_loops.h"
+#include "simd.h"
+
+enum { JPEG_ENTROPY_MAGIC = 0x6a656e74, TABLES = NUM_HUFF_TBLS };
+//  No DC value of so many blocks overflows (JPEG_DC_MAX).
+enum { BLOCKS_WITHOUT_OVERFLOW = 1 << 15 };
+
+struct jpeg_entropy {
+    struct jpeg_entropy_decoder asked;      //  first: libjpeg's pointer to it is the pointer to this
+    uint32_t magic;
+    jpeg_lookup_t dc [TABLES], ac [TABLES];
+    const jpeg_mcu_loops_t *loops;
+    jpeg_coded_t coded;         //  the segment that is read
+    scratch_t scan;             //  its bytes without stuffing and restart markers
+    scratch_t ends;             //  size_t: where restart intervals end in it
+    size_t segments;            //  restart intervals; 1 without
+    size_t segment;             //  being read
+    size_t segment_mcus;
+    size_t mcus;                //  of the scan
+    size_t read;                //  MCUs that are walked, decoded or jumped over
+    size_t asked_for;           //  MCUs
+    size_t column, columns;     //  of the next MCU that is asked for
+    size_t first_column, last_column;       //  wanted
+    bool is_judged;
+    bool may_jump;
+    bool has_failed;
+};
+
+const jpeg_mcu_loops_t jpeg_mcu_loops_portable = JPEG_MCU_LOOPS;
+
+static const jpeg_mcu_loops_t *
+s_loops (void)
+{
+#ifdef TUREEN_AVX2
+    if (simd_level () >= SIMD_AVX2)
+        return &jpeg_mcu_loops_avx2;
+#endif
+    return &jpeg_mcu_loops_portable;
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  Segments: the scan, or its restart intervals
+
+static void
+s_begin_segment (jpeg_entropy_t *self, size_t segment)
+{
+    const size_t *ends = self->ends.data;
+    const uint8_t *scan = self->scan.data;
+    memset (self->coded.last_dc, 0, sizeof self->coded.last_dc);
+    self->coded.bits = (jpeg_bits_t) { .at = scan + (segment? ends [segment - 1]: 0) };
+    self->coded.end = scan + ends [segment];
+    self->segment = segment;
+    self->read = segment * self->segment_mcus;
+}
+
+//  No bit was read from behind the segment; if all of it was read, no byte is left over.
+static bool
+s_is_segment_sound (const jpeg_entropy_t *self)
+{
+    ptrdiff_t left = (self->coded.end - self->coded.bits.at) * 8 + (ptrdiff_t) self->coded.bits.count;
+    return left >= 0 && (!self->is_judged || left < 8);
+}
+
+static bool
+s_walk_to (jpeg_entropy_t *self, size_t mcu)
+{
+    size_t count = mcu - self->read;
+    self->read = mcu;
+    return self->loops->walk (&self->coded, count);
+}
+
+//  To the MCU of that number.
+static bool
+s_go_to (jpeg_entropy_t *self, size_t mcu)
+{
+    size_t wanted = mcu / self->segment_mcus;
+    while (self->segment < wanted) {
+        if (!self->may_jump && !s_walk_to (self, (self->segment + 1) * self->segment_mcus))
+            return false;
+        if (!s_is_segment_sound (self))
+            return false;
+        s_begin_segment (self, self->may_jump? wanted: self->segment + 1);
+    }
+    return s_walk_to (self, mcu);
+}
+
+//  To the MCU of that number, and its coefficients.
+static bool
+s_decode_mcu (jpeg_entropy_t *self, size_t number, JBLOCKROW *mcu)
+{
+    if (!s_go_to (self, number))
+        return false;
+    self->read++;
+    return self->loops->decode (&self->coded, mcu);
+}
+
+//  libjpeg asks for the next MCU; mcu NULL: it skips it.  True, always: there is no more data to wait for.
+static boolean
+s_answer (j_decompress_ptr info, JBLOCKROW *mcu)
+{
+    jpeg_entropy_t *self = (jpeg_entropy_t *) info->entropy;
+    size_t number = self->asked_for++, column = self->column++;
+    if (self->column == self->columns)
+        self->column = 0;
+    if (!mcu || column < self->first_column || column > self->last_column || self->has_failed)
+        return TRUE;
+    self->has_failed = !s_decode_mcu (self, number, mcu);
+    return TRUE;
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  An image
+
+//  Copies the scan without its stuffing, and notes where its segments end.  False: other markers follow than
+//  its restarts, in order, and the end of the image.
+static bool
+s_take_scan (jpeg_entropy_t *self, const uint8_t *at, size_t size)
+{
+    const uint8_t *end = at + size, *marker;
+    uint8_t *target = self->scan.data;
+    size_t *ends = self->ends.data, segment = 0;
+    for (; (marker = memchr (at, 0xff, (size_t) (end - at))) && marker + 1 < end; at = marker + 2) {
+        memcpy (target, at, (size_t) (marker - at));
+        target += marker - at;
+        uint8_t code = marker [1];
+        if (code == 0) {
+            *target++ = 0xff;
+            continue;
+        }
+        ends [segment++] = (size_t) (target - (uint8_t *) self->scan.data);
+        if (segment == self->segments) {
+            memset (target, 0, JPEG_BYTES_BEHIND);
+            return code == JPEG_EOI;
+        }
+        if (code != JPEG_RST0 + (segment - 1) % 8)
+            return false;
+    }
+    return false;
+}
+
+static void
+s_take_codes (jpeg_entropy_t *self, const struct jpeg_decompress_struct *info)
+{
+    self->coded.block_count = (unsigned) info->blocks_in_MCU;
+    for (unsigned index = 0; index < self->coded.block_count; index++) {
+        int component = info->MCU_membership [index];
+        int dc = info->cur_comp_info [component]->dc_tbl_no, ac = info->cur_comp_info [component]->ac_tbl_no;
+        self->coded.blocks [index] = (jpeg_block_t) { &self->dc [dc], &self->ac [ac], (unsigned) component };
+        const JHUFF_TBL *dc_code = info->dc_huff_tbl_ptrs [dc], *ac_code = info->ac_huff_tbl_ptrs [ac];
+        jpeg_lookup_build (&self->dc [dc], dc_code->bits, dc_code->huffval, true);
+        jpeg_lookup_build (&self->ac [ac], ac_code->bits, ac_code->huffval, false);
+    }
+}
+
+static bool
+s_is_taken (const struct jpeg_decompress_struct *info)
+{
+    return !info->progressive_mode && !info->arith_code && info->data_precision == 8
+        && !info->inputctl->has_multiple_scans && info->comps_in_scan == info->num_components
+        && info->Ss == 0 && info->Se == JPEG_BLOCK - 1 && info->Ah == 0 && info->Al == 0
+        && info->unread_marker == 0 && info->blocks_in_MCU <= JPEG_MCU_BLOCKS_MAX;
+}
+
+bool
+jpeg_entropy_attach (jpeg_entropy_t *self, j_decompress_ptr info, bool is_judged)
+{
+    assert (self->magic == JPEG_ENTROPY_MAGIC);
+    if (!s_is_taken (info))
+        return false;
+    size_t size = info->src->bytes_in_buffer;
+    self->columns = info->MCUs_per_row;
+    self->mcus = self->columns * info->MCU_rows_in_scan;
+    self->segment_mcus = info->restart_interval? info->restart_interval: self->mcus;
+    self->segments = (self->mcus + self->segment_mcus - 1) / self->segment_mcus;
+    if (self->segments > size       //  each ends with a marker
+    ||  !scratch_need (&self->scan, size + JPEG_BYTES_BEHIND)
+    ||  !scratch_need (&self->ends, self->segments * sizeof (size_t))
+    ||  !s_take_scan (self, info->src->next_input_byte, size))
+        return false;
+    s_take_codes (self, info);
+    self->is_judged = is_judged;
+    self->may_jump = !is_judged && self->segment_mcus <= BLOCKS_WITHOUT_OVERFLOW / JPEG_MCU_BLOCKS_MAX;
+    self->has_failed = false;
+    self->asked_for = self->column = 0;
+    self->first_column = info->master->first_iMCU_col;
+    self->last_column = info->master->last_iMCU_col;
+    self->loops = s_loops ();
+    s_begin_segment (self, 0);
+    self->asked = (struct jpeg_entropy_decoder) { .start_pass = info->entropy->start_pass,
+        .decode_mcu = s_answer };
+    info->entropy = &self->asked;
+    return true;
+}
+
+bool
+jpeg_entropy_finish (jpeg_entropy_t *self)
+{
+    assert (self->magic == JPEG_ENTROPY_MAGIC);
+    if (self->has_failed)
+        return false;
+    if (self->is_judged && self->read < self->mcus && !(s_go_to (self, self->mcus - 1) && s_walk_to (self, self->mcus)))
+        return false;
+    return s_is_segment_sound (self);
+}
+
+jpeg_entropy_t *
+jpeg_entropy_new (void)
+{
+    jpeg_entropy_t *self = calloc (1, sizeof *self);
+    if (self)
+        self->magic = JPEG_ENTROPY_MAGIC;
+    return self;
+}
+
+void
+jpeg_entropy_destroy (jpeg_entropy_t **self_p)
+{
+    assert (self_p);
+    jpeg_entropy_t *self = *self_p;
+    if (!self)
+        return;
+    *self_p = NULL;
+    assert (self->magic == JPEG_ENTROPY_MAGIC);
+    scratch_free (&self->scan);
+    scratch_free (&self->ends);
+    self->magic = 0;
+    free (self);
+}

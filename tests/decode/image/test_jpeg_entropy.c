@@ -1,0 +1,222 @@
+/*  test_jpeg_entropy -- the entropy decoder beside libjpeg's own: which files it takes, and that what it calls
+ *  sound is what libjpeg gives.  That boxes have the right pixels: test_jpeg_reader.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "jpeg_model.h"
+#include "jpeg_reader.h"
+
+enum { ERROR_BYTES = 400 };
+
+static jpeg_reader_t *
+s_reader (const char *wish)
+{
+    setenv ("TUREEN_JPEG", wish, 1);
+    jpeg_reader_t *reader = jpeg_reader_new ();
+    unsetenv ("TUREEN_JPEG");
+    assert_non_null (reader);
+    return reader;
+}
+
+static int
+s_read (jpeg_reader_t *reader, const made_file_t *file, const image_box_t *box, uint32_t warnings_max,
+    image_pixels_t *pixels)
+{
+    char error [ERROR_BYTES];
+    uint32_t height, width;
+    const image_reader_options_t options = { .warnings_max = warnings_max };
+    int rc = jpeg_reader_open (reader, &options, file->bytes, file->size, &height, &width, error, ERROR_BYTES);
+    if (rc)
+        return rc;
+    image_request_t request = { .box = box? *box: (image_box_t) { 0, 0, height, width } };
+    return jpeg_reader_read (reader, &request, pixels, error, ERROR_BYTES);
+}
+
+//  Sequential files with Huffman codes and one scan are decoded by it, whatever their colours, sampling and
+//  restarts; in the environment it can be turned off.
+static void
+test_kinds (void **state)
+{
+    (void) state;
+    uint64_t random = test_seed ();
+    jpeg_reader_t *fast = s_reader (""), *plain = s_reader ("libjpeg");
+    image_pixels_t pixels;
+    for (int kind = 0; kind < MADE_KINDS; kind++) {
+        const made_kind_t *made = &made_kinds [kind];
+        made_file_t file = made_jpeg (made, 90, 110, &random);
+        for (int judged = 0; judged < 2; judged++) {
+            assert_int_equal (s_read (fast, &file, NULL, judged? 0: UINT32_MAX, &pixels), 0);
+            bool expected = made->scans == MADE_SEQUENTIAL && !made->arithmetic;
+            if (jpeg_reader_was_fast (fast) != expected)
+                fail_msg ("%s is %sdecoded by it", made->name, expected? "not ": "");
+        }
+        assert_int_equal (s_read (plain, &file, NULL, UINT32_MAX, &pixels), 0);
+        assert_false (jpeg_reader_was_fast (plain));
+        free (file.bytes);
+    }
+    jpeg_reader_destroy (&fast);
+    jpeg_reader_destroy (&plain);
+}
+
+//  Files whose markers are in the wrong order, or that do not end with their scan, are libjpeg's.
+static void
+test_other_markers (void **state)
+{
+    (void) state;
+    uint64_t random = test_seed ();
+    jpeg_reader_t *reader = s_reader ("");
+    image_pixels_t pixels;
+    made_file_t file = made_jpeg (&made_kinds [MADE_KIND_RESTARTS], 60, 60, &random);
+    const image_box_t box = { 5, 5, 10, 10 };
+    size_t restart = made_last_scan (&file) + 14;
+    while (file.bytes [restart] != 0xff || file.bytes [restart + 1] != 0xd0)
+        restart++;
+    static const uint8_t codes [] = { 0xd1, 0xd9, 0xff, 0xfe };
+    for (size_t index = 0; index < sizeof codes; index++) {
+        file.bytes [restart + 1] = codes [index];
+        (void) s_read (reader, &file, &box, UINT32_MAX, &pixels);
+        assert_false (jpeg_reader_was_fast (reader));
+    }
+    file.bytes [restart + 1] = 0xd0;
+    assert_int_equal (s_read (reader, &file, &box, UINT32_MAX, &pixels), 0);
+    assert_true (jpeg_reader_was_fast (reader));
+    made_insert_marker (&file, file.size - 2, 0xfe, "behind the scan", 15);
+    assert_int_equal (s_read (reader, &file, &box, UINT32_MAX, &pixels), 0);
+    assert_false (jpeg_reader_was_fast (reader));
+    free (file.bytes);
+    jpeg_reader_destroy (&reader);
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  Damage
+
+//  Bits of the coded data are turned, or bytes are taken out of them, or put in.
+static void
+s_damage (made_file_t *file, uint64_t *random)
+{
+    size_t scan = made_last_scan (file) + 14, data = file->size - 2 - scan;
+    size_t at = scan + test_below (random, data);
+    uint64_t how = test_below (random, 4);
+    if (how == 0) {
+        size_t count = 1 + test_below (random, 3);
+        memmove (file->bytes + at, file->bytes + at + count, file->size - at - count);
+        file->size -= count;
+    }
+    else if (how == 1)
+        made_insert (file, at, "\x12\x34\x56", 1 + test_below (random, 3));
+    else
+        for (uint64_t count = 1 + test_below (random, 2); count > 0; count--)
+            file->bytes [scan + test_below (random, data)] ^= (uint8_t) (1 << test_below (random, 8));
+}
+
+//  Whatever it calls sound, libjpeg gives the same pixels of, and if warnings are counted, without one.
+static void
+test_damage_is_found (void **state)
+{
+    (void) state;
+    uint64_t random = test_seed ();
+    print_message ("TEST_SEED=%" PRIu64 "\n", random);
+    jpeg_reader_t *fast = s_reader (""), *plain = s_reader ("libjpeg");
+    unsigned sound = 0, found = 0;
+    static const int kinds [] = { MADE_KIND_444, MADE_KIND_420, MADE_KIND_GREY, MADE_KIND_RESTARTS };
+    enum { ROUNDS = 4000, SIDE = 70 };
+    for (int round = 0; round < ROUNDS; round++) {
+        made_file_t file = made_jpeg_with (&made_kinds [kinds [round % 4]], SIDE, SIDE, 40, &random, NULL);
+        s_damage (&file, &random);
+        image_box_t box = { .height = 1 + (uint32_t) test_below (&random, SIDE),
+            .width = 1 + (uint32_t) test_below (&random, SIDE) };
+        box.top = (uint32_t) test_below (&random, SIDE - box.height + 1);
+        box.left = (uint32_t) test_below (&random, SIDE - box.width + 1);
+        uint32_t warnings_max = round % 2? 0: UINT32_MAX;
+        image_pixels_t ours, theirs;
+        int rc = s_read (fast, &file, &box, warnings_max, &ours);
+        int expected = s_read (plain, &file, &box, warnings_max, &theirs);
+        if (rc != expected)
+            fail_msg ("round %d: %d, libjpeg says %d", round, rc, expected);
+        for (uint32_t y = 0; y < box.height && rc == 0; y++)
+            assert_memory_equal (image_at (&ours.image, y, 0), image_at (&theirs.image, y, 0),
+                image_bytes (1, box.width, ours.image.channels));
+        sound += jpeg_reader_was_fast (fast);
+        found += !jpeg_reader_was_fast (fast);
+        free (file.bytes);
+    }
+    print_message ("%u of %d read as sound\n", sound, ROUNDS);
+    assert_true (sound > ROUNDS / 20 && found > ROUNDS / 20);
+    jpeg_reader_destroy (&fast);
+    jpeg_reader_destroy (&plain);
+}
+
+//  A grey image of side x side pixels, of which each block's DC value is 32,767 more than the one before.
+static made_file_t
+s_climbing (uint32_t side)
+{
+    enum { QUANTISERS = 64, QUANTISERS_HEAD = 7 };
+    static const uint8_t quantisers [QUANTISERS_HEAD] = { 0xff, 0xd8, 0xff, 0xdb, 0, QUANTISERS + 3, 0 };
+    static const uint8_t head [] = {
+        0xff, 0xc0, 0, 11, 8, 0, 0, 0, 0, 1, 1, 0x11, 0,
+        //  DC: one code, 0, for 15 bits; AC: one code, 0, for the end of the block.
+        0xff, 0xc4, 0, 20, 0x00, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 15,
+        0xff, 0xc4, 0, 20, 0x10, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+        0xff, 0xda, 0, 8, 1, 1, 0, 0, 63, 0 };
+    size_t before = QUANTISERS_HEAD + QUANTISERS;
+    size_t blocks = (size_t) (side / 8) * (side / 8), bits = 0;
+    made_file_t file = { malloc (before + sizeof head + blocks * 5 + 8), before + sizeof head };
+    memcpy (file.bytes, quantisers, QUANTISERS_HEAD);
+    memset (file.bytes + QUANTISERS_HEAD, 1, QUANTISERS);
+    memcpy (file.bytes + before, head, sizeof head);
+    made_set_size (file.bytes, file.size, side, side);
+    unsigned byte = 0;
+    for (size_t bit = 0; bit < blocks * 17 || bits % 8; bit++, bits++) {
+        byte = byte * 2 + (bit >= blocks * 17 || (bit % 17 > 0 && bit % 17 < 16));
+        if (bits % 8 < 7)
+            continue;
+        file.bytes [file.size++] = (uint8_t) byte;
+        if ((byte & 255) == 0xff)
+            file.bytes [file.size++] = 0;
+    }
+    file.bytes [file.size++] = 0xff;
+    file.bytes [file.size++] = 0xd9;
+    return file;
+}
+
+//  What libjpeg does with a DC value that overflows an int (wrap, or refuse the file, by its version) is left to
+//  it, and so are values that come near to one.
+static void
+test_dc_without_end (void **state)
+{
+    (void) state;
+    jpeg_reader_t *fast = s_reader (""), *plain = s_reader ("libjpeg");
+    //  32,767 a block: 2^31 is passed in block 65,539, the last row of 257 x 257 blocks; 2^30 in block 32,769.
+    static const struct { uint32_t side, row; bool is_fast; } cases [] = {
+        { 64, 40, true }, { 1024, 1000, true }, { 2000, 900, true }, { 2000, 1900, false },
+        { 2056, 2050, false } };
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
+        made_file_t file = s_climbing (cases [index].side);
+        const image_box_t box = { cases [index].row, 3, 4, 40 };
+        image_pixels_t ours, theirs;
+        int expected = s_read (plain, &file, &box, UINT32_MAX, &theirs);
+        assert_int_equal (s_read (fast, &file, &box, UINT32_MAX, &ours), expected);
+        for (uint32_t y = 0; y < box.height && expected == 0; y++)
+            assert_memory_equal (image_at (&ours.image, y, 0), image_at (&theirs.image, y, 0),
+                image_bytes (1, box.width, ours.image.channels));
+        assert_int_equal (jpeg_reader_was_fast (fast), cases [index].is_fast);
+        free (file.bytes);
+    }
+    jpeg_reader_destroy (&fast);
+    jpeg_reader_destroy (&plain);
+}
+
+int
+main (void)
+{
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test (test_kinds), cmocka_unit_test (test_other_markers),
+        cmocka_unit_test (test_damage_is_found), cmocka_unit_test (test_dc_without_end) };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}

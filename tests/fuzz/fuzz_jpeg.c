@@ -1,0 +1,77 @@
+/*  fuzz_jpeg -- any bytes as a JPEG, read by the entropy decoder and by libjpeg alone: the same answer, and the
+ *  same pixels of the box.
+ *
+ *  The input begins with the scale and whether warnings count, and four numbers that make a box of any image.
+ */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include "jpeg_reader.h"
+
+//  Larger images are opened, not read: fuzzing lives on speed.
+enum { HEAD_BYTES = 5, ERROR_BYTES = 200, PIXELS_MAX = 1 << 20 };
+enum { SCALE_BITS = 3, NO_WARNINGS = 4, IS_MASK = 8 };
+
+int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size);
+
+static void
+s_require (int condition)
+{
+    if (!condition)
+        abort ();
+}
+
+//  Places of [0, 1) that bytes stand for, as a range of at least one in count.
+static void
+s_range (uint8_t from, uint8_t length, uint32_t count, uint32_t *first_p, uint32_t *count_p)
+{
+    *first_p = (uint32_t) ((uint64_t) count * from / 256);
+    *count_p = 1 + (uint32_t) ((uint64_t) (count - *first_p - 1) * length / 255);
+}
+
+static int
+s_read (jpeg_reader_t *reader, const uint8_t *data, size_t size, image_pixels_t *pixels)
+{
+    char error [ERROR_BYTES];
+    uint32_t height, width;
+    const image_reader_options_t options = { .warnings_max = data [0] & NO_WARNINGS? 0: UINT32_MAX,
+        .is_mask = data [0] & IS_MASK };
+    int rc = jpeg_reader_open (reader, &options, data + HEAD_BYTES, size - HEAD_BYTES, &height, &width, error,
+        ERROR_BYTES);
+    *pixels = (image_pixels_t) { .height = 0 };
+    if (rc || (uint64_t) height * width > PIXELS_MAX)
+        return rc;
+    image_request_t request = { .least_height = 0 };
+    s_range (data [1], data [2], height, &request.box.top, &request.box.height);
+    s_range (data [3], data [4], width, &request.box.left, &request.box.width);
+    if (data [0] & SCALE_BITS) {
+        request.least_height = 1 + (request.box.height >> (data [0] & SCALE_BITS));
+        request.least_width = 1 + (request.box.width >> (data [0] & SCALE_BITS));
+    }
+    return jpeg_reader_read (reader, &request, pixels, error, ERROR_BYTES);
+}
+
+int
+LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
+{
+    static jpeg_reader_t *ours, *plain;
+    if (!ours) {
+        ours = jpeg_reader_new ();
+        setenv ("TUREEN_JPEG", "libjpeg", 1);
+        plain = jpeg_reader_new ();
+        unsetenv ("TUREEN_JPEG");
+    }
+    if (size <= HEAD_BYTES)
+        return 0;
+    image_pixels_t found, expected;
+    int rc = s_read (plain, data, size, &expected);
+    s_require (s_read (ours, data, size, &found) == rc);
+    if (rc || expected.height == 0)
+        return 0;
+    s_require (found.image.height == expected.image.height && found.image.width == expected.image.width);
+    for (uint32_t y = 0; y < found.image.height; y++)
+        s_require (memcmp (image_at (&found.image, y, 0), image_at (&expected.image, y, 0),
+            image_bytes (1, found.image.width, found.image.channels)) == 0);
+    return 0;
+}
