@@ -73,13 +73,11 @@ s_show_pack (const json_t *pack)
 {
     if (!json_is_object (pack))
         return;
-    const char *tile = s_text (pack, "tile"), *tiled = *tile && strcmp (tile, "off")? " of tiled JPEGs": "";
     if (!json_is_number (json_object_get (pack, "reads"))) {        //  as a tenant is told
-        printf ("  a pack%s, %s\n", tiled, s_text (pack, "policy"));
+        printf ("  a pack, %s\n", s_text (pack, "policy"));
         return;
     }
-    printf ("  a pack%s, %s in pieces of %.0f\n", tiled, s_text (pack, "policy"),
-        s_real (pack, "piece_samples"));
+    printf ("  a pack, %s in pieces of %.0f\n", s_text (pack, "policy"), s_real (pack, "piece_samples"));
     printf ("  resident %.0f sample%s, %.1f of %.1f MB; pass %.0f; %.1f MB read for %.1f MB handed to "
         "workers",
         s_real (pack, "resident_samples"), s_plural (pack, "resident_samples"),

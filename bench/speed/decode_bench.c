@@ -1,7 +1,7 @@
 /*  decode_bench -- what preparing costs beside plain libjpeg-turbo loops on the same files, boxes and
  *  machine, in one run.
  *
- *      decode_bench [--rounds N] [--threads N] [--tiles] [--json] FOLDER|FILE...
+ *      decode_bench [--rounds N] [--threads N] [--json] FOLDER|FILE...
  *
  *  Every method does all images in turn, round by round; a ratio is the median over the rounds of what two
  *  methods took in the same round, so that a slow moment of the machine weighs on both.  One thread:
@@ -29,7 +29,6 @@
 #include "plan.h"
 #include "resize.h"
 #include "median.h"
-#include "tiled_rows.h"
 
 enum {
     FILES_MAX = 100000, ROUNDS_MAX = 1000, THREADS_MAX = 256, SIDE = 224, BATCH = 64, SLOTS = 4,
@@ -50,7 +49,6 @@ typedef struct {
     size_t count;
     uint32_t rounds;
     uint32_t threads;
-    bool tiles;                 //  only the rows of tiled_rows.h
     bool json;
     const pipeline_t *train;
     const pipeline_t *eval;
@@ -603,46 +601,15 @@ s_close (bench_t *self)
     free (self->paths);
 }
 
-//  Prints what tiled JPEGs gain, and nothing else.
-static void
-s_run_tiles (const bench_t *self)
-{
-    decoder_file_t *files = calloc (self->count, sizeof *files);
-    assert (files);
-    for (size_t index = 0; index < self->count; index++)
-        files [index] = self->photos [index].file;
-    tiled_plan_t plan = { .files = files, .count = self->count,
-        .crop = &pipeline_plan (self->train)->operations [1],
-        .exact = self->train, .inexact = self->inexact, .rounds = self->rounds, .json = self->json };
-    json_t *figures = tiled_rows (&plan);
-    if (self->json) {
-        json_dumpf (figures, stdout, JSON_INDENT (1));
-        puts ("");
-    }
-    json_decref (figures);
-    free (files);
-}
-
-static void
-s_run_stages (bench_t *self)
-{
-    times_t *times = calloc (1, sizeof *times);
-    assert (times);
-    s_measure (self, times);
-    s_report (self, times);
-    free (times);
-}
-
 static const option_row_t s_rows [] = {
     { "rounds", "N", OPTION_AT (bench_t, rounds), "how often each figure is measured (7)", 1, ROUNDS_MAX },
     { "threads", "N", OPTION_AT (bench_t, threads), "of the last figure (as many as processors)", 1,
         THREADS_MAX },
-    { "tiles", NULL, OPTION_AT (bench_t, tiles), "instead, what tiled JPEGs gain" },
     { "json", NULL, OPTION_AT (bench_t, json), "one JSON object" }
 };
 
 static const option_table_t s_table = { "decode_bench", s_rows, OPTION_ROWS (s_rows), SIZE_MAX, .before =
-    "usage: decode_bench [--rounds N] [--threads N] [--tiles] [--json] FOLDER|FILE...\n"
+    "usage: decode_bench [--rounds N] [--threads N] [--json] FOLDER|FILE...\n"
     "Measures preparing of JPEGs beside plain libjpeg-turbo loops.  What is no JPEG is passed over.\n" };
 
 int
@@ -664,10 +631,11 @@ main (int argc, char **argv)
         fprintf (stderr, "decode_bench: no JPEG to measure with; see `decode_bench --help`\n");
         return 2;
     }
-    if (bench.tiles)
-        s_run_tiles (&bench);
-    else
-        s_run_stages (&bench);
+    times_t *times = calloc (1, sizeof *times);
+    assert (times);
+    s_measure (&bench, times);
+    s_report (&bench, times);
+    free (times);
     s_close (&bench);
     return 0;
 }

@@ -121,15 +121,6 @@ s_put_fields (writer_t *writer)
     return rc;
 }
 
-//  Files may have been changed: everything but their size is the catalogue's.
-static uint64_t
-s_file_bytes (const writer_t *writer, size_t id, size_t field)
-{
-    const pack_index_t *index = writer->index;
-    return index->file_bytes? index->file_bytes (index->context, (uint32_t) id, field)
-        : catalogue_file_bytes (index->catalogue, (uint32_t) id, field);
-}
-
 static int
 s_put_samples (writer_t *writer)
 {
@@ -140,7 +131,7 @@ s_put_samples (writer_t *writer)
         size_t count = 0;
         for (; count < PART_RECORDS && id < catalogue->sample_count; id++, count++) {
             part [count] = catalogue->samples [id];
-            part [count].bytes = s_file_bytes (writer, id, 0);
+            part [count].bytes = catalogue_file_bytes (catalogue, (uint32_t) id, 0);
         }
         rc = s_put (writer, part, count * sizeof *part);
     }
@@ -158,7 +149,7 @@ s_put_companions (writer_t *writer)
             size_t count = 0;
             for (; count < PART_RECORDS && id < catalogue->sample_count; id++, count++) {
                 part [count] = catalogue->fields [field].files [id];
-                part [count].bytes = s_file_bytes (writer, id, field);
+                part [count].bytes = catalogue_file_bytes (catalogue, (uint32_t) id, field);
             }
             rc = s_put (writer, part, count * sizeof *part);
         }
@@ -274,7 +265,7 @@ s_put_header (writer_t *writer)
     header->bytes = 0;
     for (size_t id = 0; id < header->samples; id++)
         for (size_t field = 0; field < index->catalogue->field_count; field++)
-            header->bytes += s_file_bytes (writer, id, field);
+            header->bytes += catalogue_file_bytes (index->catalogue, (uint32_t) id, field);
     header->seed = index->seed;
     header->checksum = XXH3_64bits (header, offsetof (pack_header_t, checksum));
     writer->at = 0;

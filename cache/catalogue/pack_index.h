@@ -19,9 +19,6 @@
 //  Arrays are lent for the call.
 typedef struct {
     const catalogue_t *catalogue;       //  of the source; may be a pack's
-    //  Size of a file in the volumes; NULL: the catalogue's.
-    uint64_t (*file_bytes) (const void *context, uint32_t id, size_t field);
-    const void *context;
     const char *note;                   //  a JSON object (PACK_NOTE_BEGIN); NULL: only the note of the
                                         //  catalogue's pack, if any
     uint32_t chunk_samples;
@@ -40,7 +37,7 @@ typedef struct {
 //  folder could not be made durable at the end, it is complete, and a power cut may still remove it.
 int pack_index_write (const char *folder, const pack_index_t *index, char *error, size_t error_bytes);
 
-//  The size of an index of so many volumes on a disk, without its note; some bytes more at most.
+//  The size of an index of so many volumes on a disk; some bytes more at most.
 uint64_t pack_index_bytes (const catalogue_t *catalogue, uint64_t volumes);
 
 //  A volume's header with its checksum; it is followed by zeros up to PACK_BLOCK_BYTES.

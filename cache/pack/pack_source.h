@@ -38,8 +38,6 @@ typedef struct {
     const uint8_t *files [CATALOGUE_FIELDS_MAX];
     size_t bytes [CATALOGUE_FIELDS_MAX];
     size_t field_count;                 //  the same for all
-    uint32_t marks [CATALOGUE_FIELDS_MAX];      //  how each file was changed (packing.h); 0: the source's own
-                                                //  bytes
 } pack_item_t;
 
 //  0, or -errno, *self_p NULL, and fault and remedy in error (PACK_SOURCE_ERROR_BYTES, always terminated).

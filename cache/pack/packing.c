@@ -35,9 +35,8 @@ enum {
     SPARE_DESCRIPTORS = 64,             //  that buckets leave free
     BUCKET_BUFFER_BYTES_MIN = 64 << 10, //  with smaller buffers writes would be tiny
     BUCKETS_UNKNOWN = 64,               //  if the source does not know its size
-    SPARE_BYTES = 64 << 10,             //  journals, folders, the index's note and what it is rounded up to
-    BUCKET_MORE = 4,                    //  a bucket may be larger than the mean, by such a part
-    TILED_MORE = 8                      //  tiled files may be larger, by such a part
+    SPARE_BYTES = 64 << 10,             //  journals, folders, and what the index is rounded up to
+    BUCKET_MORE = 4                     //  a bucket may be larger than the mean, by such a part
 };
 
 //  -- options
@@ -54,8 +53,7 @@ s_check_options (const packing_t *self)
         return packing_fail (self, -EINVAL, "%llu bytes of memory are too few: give at least %d",
             (unsigned long long) options->memory_bytes, PACKING_MEMORY_BYTES_MIN);
     assert (options->volume_bytes == 0 || options->volume_bytes >= PACK_BLOCK_BYTES);
-    assert (options->buckets <= PACKING_BUCKETS_MAX); assert (packing_tile_is_good (options->tile));
-    assert (options->tile == PACKING_TILE_OFF || (options->convert && options->note));
+    assert (options->buckets <= PACKING_BUCKETS_MAX);
     return 0;
 }
 
@@ -256,8 +254,7 @@ s_begin (packing_t *self)
     self->journal = (packing_journal_t) {
         .pass = 1, .seed = seed, .buckets = s_choose_buckets (self, total),
         .chunk_samples = options->chunk_samples? options->chunk_samples: PACK_CHUNK_SAMPLES,
-        .volume_bytes = options->volume_bytes? options->volume_bytes: PACK_VOLUME_BYTES,
-        .tile = options->has_tile? options->tile: PACKING_TILE_OFF
+        .volume_bytes = options->volume_bytes? options->volume_bytes: PACK_VOLUME_BYTES
     };
     const char *signature = pack_source_signature (self->source);
     assert (strlen (signature) < sizeof self->journal.signature);
@@ -279,52 +276,6 @@ s_check_wishes (const packing_t *self, uint64_t seed, uint32_t chunk_samples)
     return 0;
 }
 
-const char *
-packing_tile_text (uint32_t tile, char text [PACKING_TILE_BYTES])
-{
-    const char *originals = tile & PACKING_TILE_ORIGINALS? " --keep-original-bytes": "";
-    uint32_t pixels = packing_tile_layout (tile);
-    if (pixels == PACKING_TILE_OFF || pixels == PACKING_TILE_AUTO)
-        snprintf (text, PACKING_TILE_BYTES, "%s%s", pixels == PACKING_TILE_OFF? "off": "auto", originals);
-    else
-        snprintf (text, PACKING_TILE_BYTES, "%" PRIu32 "%s", pixels, originals);
-    return text;
-}
-
-bool
-packing_tile_parse (const char *text, uint32_t *tile_p)
-{
-    if (strcmp (text, "off") == 0 || strcmp (text, "auto") == 0) {
-        *tile_p = *text == 'o'? PACKING_TILE_OFF: PACKING_TILE_AUTO;
-        return true;
-    }
-    size_t digits = strspn (text, "0123456789");
-    unsigned long pixels = digits > 0 && digits <= 5 && !text [digits]? strtoul (text, NULL, 10): 0;
-    *tile_p = (uint32_t) pixels;
-    return pixels >= PACKING_TILE_LEAST && pixels <= PACKING_TILE_MOST;
-}
-
-bool
-packing_tile_is_good (uint32_t tile)
-{
-    uint32_t pixels = packing_tile_layout (tile);
-    return pixels <= PACKING_TILE_MOST && (pixels != PACKING_TILE_OFF || tile == PACKING_TILE_OFF);
-}
-
-//  Tiling must not change in the middle, and needs a caller that can do it.
-static int
-s_check_tile (const packing_t *self)
-{
-    const packing_options_t *options = self->options;
-    uint32_t tile = self->journal.tile;
-    char text [PACKING_TILE_BYTES];
-    if (options->has_tile && options->tile != tile)
-        return packing_fail (self, -EINVAL, "'%.600s' was begun with --tile %s: give that or none",
-            options->target, packing_tile_text (tile, text));
-    assert (tile == PACKING_TILE_OFF || (options->convert && options->note));
-    return 0;
-}
-
 static int
 s_check_journal (const packing_t *self)
 {
@@ -333,8 +284,11 @@ s_check_journal (const packing_t *self)
         return packing_fail (self, -ESTALE,
             "the source is not what '%.600s' was begun with, or has changed since: "
             "delete the folder and begin anew", self->options->target);
-    int rc = s_check_wishes (self, journal->seed, journal->chunk_samples);
-    return rc? rc: s_check_tile (self);
+    if (journal->tile)
+        return packing_fail (self, -EINVAL,
+            "'%.600s' was begun with --tile by an earlier version: delete the folder and begin anew",
+            self->options->target);
+    return s_check_wishes (self, journal->seed, journal->chunk_samples);
 }
 
 //  Bytes of pass 1 and the index beside the samples, and of rounding up to whole blocks.  The number of
@@ -368,7 +322,7 @@ s_check_space (const packing_t *self)
     uint64_t needed = bucket + (self->journal.buckets > 1? bucket / BUCKET_MORE: 0) + s_beside_bytes (self,
         total);
     if (self->journal.pass == 1 && total > done)
-        needed += total - done + (self->journal.tile? (total - done) / TILED_MORE: 0);
+        needed += total - done;
     if (free_bytes >= needed)
         return 0;
     return packing_fail (self, -ENOSPC,
@@ -396,7 +350,6 @@ s_prepare (packing_t *self)
     if (rc)
         return rc;
     self->result->seed = self->journal.seed;
-    self->result->tile = self->journal.tile;
     rc = pack_source_skip (self->source, self->journal.samples, self->error);
     rc = rc < 0? rc: s_check_space (self);
     if (rc == 0 && !self->result->resumed)
@@ -436,11 +389,7 @@ s_forget (packing_t *self)
 static int
 s_pass_1 (packing_t *self)
 {
-    const packing_options_t *options = self->options;
-    int rc = self->journal.tile?
-        options->convert (options->context, self->journal.tile, &self->source, self->error): 0;
-    if (rc == 0)
-        rc = packing_fill_buckets (self);
+    int rc = packing_fill_buckets (self);
     if (rc == 0 && self->samples == 0)
         rc = packing_fail (self, -ENODATA, "there are no samples in '%.600s': check the path",
             self->options->source.paths [0]);
@@ -463,8 +412,7 @@ s_finish_source (packing_t *self)
         "delete the folder and begin anew", self->options->target);
 }
 
-//  Catalogue and table must describe the same files; for changed files only the catalogue has the source's
-//  size.
+//  Catalogue and table must describe the same files.
 static int
 s_check_catalogue (const packing_t *self, const catalogue_t *catalogue)
 {
@@ -472,8 +420,8 @@ s_check_catalogue (const packing_t *self, const catalogue_t *catalogue)
     bool is_same = catalogue_samples (catalogue) == self->samples
         && catalogue_fields (catalogue) == field_count;
     for (size_t file = 0; is_same && file < self->file_count; file++)
-        is_same = self->files [file].mark
-            || packing_source_bytes (self, catalogue, file) == self->files [file].bytes;
+        is_same = catalogue_file_bytes (catalogue, (uint32_t) (file / field_count), file % field_count)
+            == self->files [file].bytes;
     return is_same? 0: packing_fail (self, -ESTALE,
         "the source is not what '%.600s' was begun with: delete the "
         "folder and begin anew", self->options->target);
@@ -483,13 +431,6 @@ static uint64_t
 s_bytes (const void *context, uint32_t id)
 {
     return packing_sample_bytes (context, id);
-}
-
-static uint64_t
-s_file_bytes (const void *context, uint32_t id, size_t field)
-{
-    const packing_t *self = context;
-    return self->files [id * (size_t) self->journal.field_count + field].bytes;
 }
 
 //  The same data, seed and layout give the same id, so that the whole pack comes out the same.
@@ -503,8 +444,6 @@ s_make_id (const packing_t *self, const catalogue_t *catalogue, packing_plan_t *
     XXH3_128bits_reset (hash);
     XXH3_128bits_update (hash, catalogue_fingerprint (catalogue), 32);
     XXH3_128bits_update (hash, numbers, sizeof numbers);
-    if (self->journal.tile)             //  otherwise the id is as before tile existed
-        XXH3_128bits_update (hash, &self->journal.tile, sizeof self->journal.tile);
     XXH3_128bits_update (hash, plan->checksums, self->file_count * sizeof *plan->checksums);
     XXH128_canonical_t canonical;
     XXH128_canonicalFromHash (&canonical, XXH3_128bits_digest (hash));
@@ -559,12 +498,8 @@ s_clean (const packing_t *self)
 static int
 s_write_index (const packing_t *self, const catalogue_t *catalogue, const packing_plan_t *plan)
 {
-    const packing_options_t *options = self->options;
-    char note [PACKING_NOTE_BYTES] = "";
-    if (self->journal.tile)
-        options->note (options->context, self->result, note);
     pack_index_t index = {
-        .catalogue = catalogue, .file_bytes = s_file_bytes, .context = self, .note = *note? note: NULL,
+        .catalogue = catalogue,
         .chunk_samples = self->journal.chunk_samples, .pack = plan->pack,
         .seed = self->journal.seed, .order = plan->order, .places = plan->places,
         .checksums = plan->checksums,
@@ -580,7 +515,6 @@ s_pass_2 (packing_t *self)
     const catalogue_t *catalogue = pack_source_catalogue (self->source);
     int rc = s_check_catalogue (self, catalogue);
     if (rc == 0)
-        packing_count_marks (self, catalogue);
     if (rc == 0)
         rc = s_plan (self, catalogue, &plan);
     if (rc == 0)

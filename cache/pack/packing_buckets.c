@@ -216,9 +216,9 @@ s_take (filling_t *self, const pack_item_t *item)
     packing_file_t files [CATALOGUE_FIELDS_MAX];
     for (size_t field = 0; field < item->field_count; field++) {
         size_t size = item->bytes [field];
-        assert (size <= UINT32_MAX && item->marks [field] < PACKING_MARKS_MAX);
-        files [field] = (packing_file_t) { (uint32_t) size, item->marks [field],
-            pack_checksum (item->files [field], size) };
+        assert (size <= UINT32_MAX);
+        files [field] = (packing_file_t) { .bytes = (uint32_t) size,
+            .checksum = pack_checksum (item->files [field], size) };
         rc = s_put (self, bucket, item->files [field], size);
         if (rc)
             return rc;

@@ -112,7 +112,7 @@ s_is_sound (const packing_journal_t *journal)
         && journal->buckets && journal->buckets <= PACKING_BUCKETS_MAX
         && journal->chunk_samples && journal->chunk_samples % PACK_CHUNK_SAMPLES == 0
         && journal->chunk_samples <= PACK_CHUNK_SAMPLES_MAX
-        && memchr (journal->signature, 0, sizeof journal->signature) && packing_tile_is_good (journal->tile);
+        && memchr (journal->signature, 0, sizeof journal->signature);
 }
 
 int
@@ -181,7 +181,7 @@ packing_table_open (packing_t *self)
         return rc;
     rc = packing_read (self->table_fd, self->files, count * sizeof *self->files, 0);
     for (size_t index = 0; rc == 0 && index < count; index++)
-        rc = self->files [index].mark < PACKING_MARKS_MAX? 0: -EBADMSG;
+        rc = self->files [index].zero == 0? 0: -EBADMSG;
     if (rc)
         return packing_fail_file (self, rc, "read", s_table);
     self->file_count = count;
@@ -225,24 +225,6 @@ packing_sample_bytes (const packing_t *self, uint32_t id)
     for (size_t field = 0; field < self->journal.field_count; field++)
         bytes += self->files [id * (size_t) self->journal.field_count + field].bytes;
     return bytes;
-}
-
-uint64_t
-packing_source_bytes (const packing_t *self, const catalogue_t *catalogue, size_t file)
-{
-    return catalogue_file_bytes (catalogue, (uint32_t) (file / self->journal.field_count),
-        file % self->journal.field_count);
-}
-
-void
-packing_count_marks (packing_t *self, const catalogue_t *catalogue)
-{
-    for (size_t file = 0; file < self->file_count; file++) {
-        packing_mark_t *mark = &self->result->marks [self->files [file].mark];
-        mark->files++;
-        mark->source_bytes += packing_source_bytes (self, catalogue, file);
-        mark->bytes += self->files [file].bytes;
-    }
 }
 
 const char *

@@ -32,7 +32,7 @@ typedef struct {
     uint64_t volume_bytes;
     uint64_t seed;
     char signature [PACKING_SIGNATURE_BYTES];       //  the source's, zeros behind it
-    uint32_t tile;                      //  as the options'
+    uint32_t tile;                      //  0; not in a packing that an earlier version began with --tile
     uint64_t samples;                   //  in buckets and table, durable; in pass 2: all
     uint64_t positions;                 //  pass 2: in the volumes, durable
     uint64_t checksum;                  //  XXH3-64 of what stands before
@@ -42,7 +42,7 @@ _Static_assert (sizeof (packing_journal_t) == 104, "no padding: it is hashed");
 
 typedef struct {
     uint32_t bytes;                     //  at most CATALOGUE_SAMPLE_BYTES_MAX
-    uint32_t mark;                      //  below PACKING_MARKS_MAX
+    uint32_t zero;
     uint64_t checksum;
 } packing_file_t;
 
@@ -91,10 +91,6 @@ int packing_table_sync (packing_t *self);
 
 //  Bytes of all files of a sample.
 uint64_t packing_sample_bytes (const packing_t *self, uint32_t id);
-//  Size of files [file] in the source, before any change.
-uint64_t packing_source_bytes (const packing_t *self, const catalogue_t *catalogue, size_t file);
-//  Adds to the result how all files were changed.
-void packing_count_marks (packing_t *self, const catalogue_t *catalogue);
 //  "packing/bucket-00000", or without the folder.
 const char *packing_bucket_name (uint32_t bucket, bool with_folder, char name [PACKING_NAME_BYTES]);
 bool packing_is_stopped (const packing_t *self);

@@ -1,5 +1,6 @@
 #include "jpeg_entropy.h"
 #include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #define JPEG_INTERNALS
@@ -168,22 +169,24 @@ s_is_taken (const struct jpeg_decompress_struct *info)
         && info->unread_marker == 0 && info->blocks_in_MCU <= JPEG_MCU_BLOCKS_MAX;
 }
 
-bool
+int
 jpeg_entropy_attach (jpeg_entropy_t *self, j_decompress_ptr info, bool is_judged)
 {
     assert (self->magic == JPEG_ENTROPY_MAGIC);
     if (!s_is_taken (info))
-        return false;
+        return 0;
     size_t size = info->src->bytes_in_buffer;
     self->columns = info->MCUs_per_row;
     self->mcus = self->columns * info->MCU_rows_in_scan;
     self->segment_mcus = info->restart_interval? info->restart_interval: self->mcus;
     self->segments = (self->mcus + self->segment_mcus - 1) / self->segment_mcus;
-    if (self->segments > size       //  each ends with a marker
-    ||  !scratch_need (&self->scan, size + JPEG_BYTES_BEHIND)
-    ||  !scratch_need (&self->ends, self->segments * sizeof (size_t))
-    ||  !s_take_scan (self, info->src->next_input_byte, size))
-        return false;
+    if (self->segments > size)      //  each ends with a marker
+        return 0;
+    if (!scratch_need (&self->scan, size + JPEG_BYTES_BEHIND)
+    ||  !scratch_need (&self->ends, self->segments * sizeof (size_t)))
+        return -ENOMEM;
+    if (!s_take_scan (self, info->src->next_input_byte, size))
+        return 0;
     s_take_codes (self, info);
     self->is_judged = is_judged;
     self->may_jump = !is_judged && self->segment_mcus <= BLOCKS_WITHOUT_OVERFLOW / JPEG_MCU_BLOCKS_MAX;
@@ -196,7 +199,7 @@ jpeg_entropy_attach (jpeg_entropy_t *self, j_decompress_ptr info, bool is_judged
     self->asked = (struct jpeg_entropy_decoder) { .start_pass = info->entropy->start_pass,
         .decode_mcu = s_answer };
     info->entropy = &self->asked;
-    return true;
+    return 1;
 }
 
 bool
@@ -205,7 +208,8 @@ jpeg_entropy_finish (jpeg_entropy_t *self)
     assert (self->magic == JPEG_ENTROPY_MAGIC);
     if (self->has_failed)
         return false;
-    if (self->is_judged && self->read < self->mcus && !(s_go_to (self, self->mcus - 1) && s_walk_to (self, self->mcus)))
+    bool goes_on = self->is_judged && self->read < self->mcus;
+    if (goes_on && !(s_go_to (self, self->mcus - 1) && s_walk_to (self, self->mcus)))
         return false;
     return s_is_segment_sound (self);
 }

@@ -2,9 +2,9 @@
  *
  *  libjpeg asks its entropy decoder for each MCU of an image, in order, and does the rest: inverse DCT,
  *  upsampling, colours.  Most of that decoder's time goes into MCUs outside of the box, of which libjpeg uses
- *  nothing.  Once attached, this decoder is asked in its place.  It *walks* over unwanted MCUs, by the lengths
- *  of their symbols alone (all that is needed of them is the sum of their DC differences), and decodes wanted
- *  ones two symbols at a time (jpeg_lookup.h).  Over whole restart intervals it jumps.
+ *  nothing.  Once attached, this decoder is asked in its place.  It *walks* over unwanted MCUs, by the
+ *  lengths of their symbols alone (all that is needed of them is the sum of their DC differences), and
+ *  decodes wanted ones two symbols at a time (jpeg_lookup.h).  Over whole restart intervals it jumps.
  *
  *  It takes one kind of scan: sequential, Huffman, 8 bits, all components interleaved, the image's only one
  *  (the marker behind it is EOI).  Of anything that is not as it should be it says so at the end (a code that
@@ -26,10 +26,10 @@ typedef struct jpeg_entropy jpeg_entropy_t;
 jpeg_entropy_t *jpeg_entropy_new (void);
 void jpeg_entropy_destroy (jpeg_entropy_t **self_p);
 
-//  Between jpeg_start_decompress with jpeg_crop_scanline and the first row; the source's buffer holds the rest
-//  of the file.  False: libjpeg reads the image by itself, because it is of another kind or memory is short.
-//  is_judged: each MCU is looked at, also behind the last wanted row.
-bool jpeg_entropy_attach (jpeg_entropy_t *self, j_decompress_ptr info, bool is_judged);
+//  Between jpeg_start_decompress with jpeg_crop_scanline and the first row; the source's buffer holds the
+//  rest of the file.  1: it is attached; 0: libjpeg reads the image by itself, because it is of another kind;
+//  -ENOMEM.  is_judged: each MCU is looked at, also behind the last wanted row.
+int jpeg_entropy_attach (jpeg_entropy_t *self, j_decompress_ptr info, bool is_judged);
 
 //  Once, behind the last row that is wanted of an image that this decoder is attached to.  True: the pixels
 //  are libjpeg's own, and if is_judged, libjpeg has no warning about the scan.  False: of no use.

@@ -91,7 +91,8 @@ s_build_runs (const jpeg_lookup_t *self, jpeg_run_t *entry, unsigned left, jpeg_
             && (next.advance == END || before.advance + next.advance <= BLOCK);
         jpeg_run_t run = before;
         if (fits)
-            run = (jpeg_run_t) { (uint8_t) (before.bits + next.bits), (uint8_t) (before.advance + next.advance) };
+            run = (jpeg_run_t) { (uint8_t) (before.bits + next.bits),
+                (uint8_t) (before.advance + next.advance) };
         bool is_last = next.advance == END || next.bits >= left;
         unsigned same = fits? 1u << (left - (is_last? next.code_bits: next.bits)): 1;
         if (fits && !is_last)

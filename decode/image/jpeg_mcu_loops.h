@@ -1,7 +1,7 @@
 /*  jpeg_mcu_loops -- the inner loops of jpeg_entropy: MCUs of a JPEG's coded data, decoded or walked over.
  *
- *  Compiled twice, once for every machine and once for newer ones (simd.h), whose shifts by a variable take one
- *  operation instead of three; both give the same coefficients.  Only jpeg_entropy.c and jpeg_mcu_avx2.c
+ *  Compiled twice, once for every machine and once for newer ones (simd.h), whose shifts by a variable take
+ *  one operation instead of three; both give the same coefficients.  Only jpeg_entropy.c and jpeg_mcu_avx2.c
  *  include it.
  */
 #ifndef JPEG_MCU_LOOPS_H
@@ -18,8 +18,8 @@ enum { JPEG_BLOCK = DCTSIZE2, JPEG_MCU_BLOCKS_MAX = D_MAX_BLOCKS_IN_MCU };
 //  A DC value that overflows an int is libjpeg's affair: it wraps, or refuses the file, by its version.  A
 //  difference has 15 bits, so a value that is no further from 0 than this behind each MCU has not overflowed.
 enum { JPEG_DC_MAX = 1 << 30 };
-//  A damaged MCU reads past the end of its data before it is found out: at most 64 symbols a block, of 31 bits
-//  each, and 8 bytes are loaded at a time.
+//  A damaged MCU reads past the end of its data before it is found out: at most 64 symbols a block, of 31
+//  bits each, and 8 bytes are loaded at a time.
 enum { JPEG_BYTES_BEHIND = JPEG_MCU_BLOCKS_MAX * JPEG_BLOCK * 31 / 8 + 64 };
 #define likely(x) __builtin_expect (!!(x), 1)
 #define unlikely(x) __builtin_expect (!!(x), 0)
@@ -100,11 +100,13 @@ s_value (const jpeg_bits_t *self, jpeg_symbol_t symbol)
 static const uint8_t s_natural [JPEG_BLOCK + 2 * JPEG_LOOKUP_END] = {
     0,
     0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6, 7,
-    14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47,
+    14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39,
+    46, 53, 60, 61, 54, 47,
     55, 62, 63
 };
 
-//  At most 31 bits.  The value is computed: whether one would be in a table is a branch that no processor foresees.
+//  At most 31 bits.  The value is computed: whether one would be in a table is a branch that no processor
+//  foresees.
 static inline INSTRUMENT_ROWS bool
 s_read_dc (jpeg_bits_t *bits, const jpeg_lookup_t *lookup, int *difference_p)
 {
@@ -151,7 +153,8 @@ s_walk_ac (jpeg_bits_t *bits, const jpeg_lookup_t *lookup)
         //  The end of the block, if it is that of the entry too.
         if (run.bits > 0) {
             unsigned behind = place + run.advance;
-            if (behind == JPEG_BLOCK || (behind >= JPEG_LOOKUP_END && behind < JPEG_LOOKUP_END + JPEG_BLOCK)) {
+            if (behind == JPEG_BLOCK
+                || (behind >= JPEG_LOOKUP_END && behind < JPEG_LOOKUP_END + JPEG_BLOCK)) {
                 s_drop (bits, run.bits);
                 return true;
             }
@@ -211,8 +214,8 @@ s_decode_ac (jpeg_bits_t *bits, const jpeg_lookup_t *lookup, JCOEF *block)
 //  ---------------------------------------------------------------------------------------------------------
 //  MCUs
 
-//  Neither bits past the end nor a DC value near an overflow.  Asked behind each MCU, because what may be read
-//  behind the data is not endless.
+//  Neither bits past the end nor a DC value near an overflow.  Asked behind each MCU, because what may be
+//  read behind the data is not endless.
 static inline INSTRUMENT_ROWS bool
 s_is_inside (const jpeg_coded_t *self, const jpeg_bits_t *bits)
 {

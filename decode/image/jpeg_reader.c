@@ -453,8 +453,11 @@ s_read (jpeg_reader_t *self, const image_request_t *request, image_pixels_t *pix
     window_t window = s_window (self, &request->box, scale);
     bool smoothed = s_is_smoothed (info);
     uint32_t left = smoothed || s_is_mixed (info, scale)? 0: s_crop (info, &window);
-    self->is_attached = self->entropy && !self->is_plain
-        && jpeg_entropy_attach (self->entropy, info, self->options.warnings_max != UINT32_MAX);
+    int attached = self->entropy && !self->is_plain?
+        jpeg_entropy_attach (self->entropy, info, self->options.warnings_max != UINT32_MAX): 0;
+    if (attached < 0)
+        s_no_memory (self);
+    self->is_attached = attached > 0;
     uint32_t channels = self->options.is_mask? 1: IMAGE_COLOURS;
     size_t stride = s_stride (self, channels);
     uint8_t *rows = s_room (self, window.height, stride), *unused = rows + window.height * stride;
@@ -577,8 +580,8 @@ s_sum_box (jpeg_reader_t *self, const uint8_t *bytes, size_t size, bool is_plain
 }
 
 //  The entropy decoder stands on libjpeg's inner structures.  A program can run with another libjpeg than the
-//  one that it was compiled for; so the decoder is used only if a box has the pixels that libjpeg alone gives.
-//  -ENOTSUP: it has not.  Costs a tenth of a millisecond.
+//  one that it was compiled for; so the decoder is used only if a box has the pixels that libjpeg alone
+//  gives.  -ENOTSUP: it has not.  Costs a tenth of a millisecond.
 static int
 s_try (jpeg_reader_t *self)
 {

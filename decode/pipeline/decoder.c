@@ -355,18 +355,6 @@ decoder_size (decoder_t *self, const pipeline_t *pipeline, const decoder_sample_
     return status;
 }
 
-uint64_t
-decoder_windows (const decoder_t *self)
-{
-    assert (self);
-    assert (self->magic == DECODER_MAGIC);
-    uint64_t sum = 0;
-    for (size_t file = 0; file < PIPELINE_FIELDS_MAX; file++)
-        if (self->readers [file])
-            sum += image_reader_windows (self->readers [file]);
-    return sum;
-}
-
 //  ---------------------------------------------------------------------------------------------------------
 //  The private stage
 

@@ -50,9 +50,6 @@ decoder_status_t decoder_shared (decoder_t *self, const pipeline_t *pipeline, co
 decoder_status_t decoder_size (decoder_t *self, const pipeline_t *pipeline, const decoder_sample_t *sample,
     uint32_t *height_p, uint32_t *width_p, char *error, size_t error_bytes);
 
-//  How many images it has read from windows of tiled JPEGs (tile_window.h); the pixels do not show it.
-uint64_t decoder_windows (const decoder_t *self);
-
 //  The private stage: reads a version and writes each output to its target (pipeline_outputs of them).
 //  Nothing overlaps.
 //  False: no memory, the targets' content is undefined; the same call may go well later.

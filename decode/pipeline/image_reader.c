@@ -6,7 +6,6 @@
 #include "file_kind.h"
 #include "jpeg_reader.h"
 #include "orientation.h"
-#include "tile_window.h"
 #ifdef TUREEN_PNG
 #include "png_reader.h"
 #endif
@@ -21,17 +20,10 @@ struct image_reader {
 #endif
     //  The image that is open.
     file_kind_t kind;           //  FILE_KIND_OTHER: none is
-    const uint8_t *bytes;       //  lent
-    size_t size;
-    image_reader_options_t options;
     orientation_t orientation;
     uint32_t height;            //  as it is stored
     uint32_t width;
     scratch_t turned;
-    //  Windows of tiled JPEGs.
-    tile_table_t table;
-    scratch_t room;
-    uint64_t windows;           //  so far
 };
 
 image_reader_t *
@@ -69,8 +61,6 @@ image_reader_destroy (image_reader_t **self_p)
     png_reader_destroy (&self->png);
 #endif
     scratch_free (&self->turned);
-    tile_table_free (&self->table);
-    scratch_free (&self->room);
     self->magic = 0;
     free (self);
     errno = error;
@@ -138,79 +128,12 @@ image_reader_open (image_reader_t *self, const image_reader_options_t *options, 
     if (rc)
         return rc;
     self->kind = kind;
-    self->bytes = bytes;
-    self->size = size;
-    self->options = *options;
     size_t exif_bytes = 0;
     const uint8_t *exif = options->orientation? s_exif (self, &exif_bytes): NULL;
     self->orientation = orientation_of_number (orientation_number (exif, exif_bytes));
     *height_p = self->orientation.swaps? self->width: self->height;
     *width_p = self->orientation.swaps? self->height: self->width;
     return 0;
-}
-
-//  ---------------------------------------------------------------------------------------------------------
-//  A box of a tiled JPEG: from a window of it, which has the same pixels.  Damage inside a segment does not
-//  leave it, however the file is read, so a window without that segment hides nothing but the warning: where
-//  warnings are counted, there are no windows.  Nor are there of files with damaged markers or without an
-//  end: they are read, and judged, as ever.
-
-//  What request asks for, from a window; -ENOENT: there is none, and the file is open still; -EBADMSG: it
-//  cannot be decoded.
-static int
-s_read_window (image_reader_t *self, const image_request_t *request, image_pixels_t *pixels, char *error,
-    size_t error_bytes)
-{
-    tile_frame_t frame;
-    const char *reason;
-    if (self->options.warnings_max != UINT32_MAX
-        || !tile_frame_read (&frame, self->bytes, self->size, &reason)
-    ||  frame.height != self->height || frame.width != self->width || !tile_window_pays (&frame, request))
-        return -ENOENT;
-    tile_table_status_t status = tile_table_scan (&self->table, &frame, self->bytes, self->size);
-    if (status == TILE_TABLE_DAMAGED)
-        return -ENOENT;
-    tile_window_t window;
-    if (status || !tile_window_write (&window, &frame, &self->table, self->bytes, request, &self->room)) {
-        snprintf (error, error_bytes, "not enough memory for a part of an image of %u x %u pixels",
-            self->width, self->height);
-        return -ENOMEM;
-    }
-    uint32_t height, width;
-    image_request_t inner = tile_window_request (&window, request);
-    int rc = jpeg_reader_open (self->jpeg, &self->options, window.bytes, window.size, &height, &width, error,
-        error_bytes);
-    if (rc == 0)
-        rc = jpeg_reader_read (self->jpeg, &inner, pixels, error, error_bytes);
-    self->windows += rc == 0;
-    return rc;
-}
-
-//  Whether a file is bad is asked of all of it, never of a window.  (As far as is known both say the same:
-//  only a header can make a window bad, and it is the file's.)
-static int
-s_read_jpeg (image_reader_t *self, const image_request_t *request, image_pixels_t *pixels, char *error,
-    size_t error_bytes)
-{
-    int rc = s_read_window (self, request, pixels, error, error_bytes);
-    if (rc == 0 || rc == -ENOMEM)
-        return rc;
-    if (rc != -ENOENT) {
-        uint32_t height, width;
-        *error = 0;
-        rc = jpeg_reader_open (self->jpeg, &self->options, self->bytes, self->size, &height, &width, error,
-            error_bytes);
-        if (rc)
-            return rc;
-    }
-    return jpeg_reader_read (self->jpeg, request, pixels, error, error_bytes);
-}
-
-uint64_t
-image_reader_windows (const image_reader_t *self)
-{
-    assert (self->magic == IMAGE_READER_MAGIC);
-    return self->windows;
 }
 
 //  ---------------------------------------------------------------------------------------------------------
@@ -224,7 +147,7 @@ s_read (image_reader_t *self, const image_request_t *request, image_pixels_t *pi
     if (self->kind == FILE_KIND_PNG)
         return png_reader_read (self->png, request, pixels, error, error_bytes);
 #endif
-    return s_read_jpeg (self, request, pixels, error, error_bytes);
+    return jpeg_reader_read (self->jpeg, request, pixels, error, error_bytes);
 }
 
 //  Where the wanted box is in the view, once that is turned.

@@ -9,8 +9,6 @@
  *  A mask is read as it is stored: values of a grey image or indices of a palette, a byte each, as
  *  numpy.array (Image.open (...)) gives them; other images are no masks.
  *
- *  Of a tiled JPEG no more is decoded than what covers the box, where that is less by enough (tile_window.h).
- *
  *  Untrusted bytes: whatever they are, the answer is pixels or a reason, in bounded time and memory
  *  (DECODER_PIXELS_MAX, DECODER_SCANS_MAX), and never an abort.  Owner: one thread; buffers are kept from
  *  image to image.
@@ -42,10 +40,6 @@ int image_reader_open (image_reader_t *self, const image_reader_options_t *optio
 //  box: where something behind the box could make it bad, all is decoded and judged.
 int image_reader_read (image_reader_t *self, const image_request_t *request, image_pixels_t *pixels,
     char *error, size_t error_bytes) __attribute__ ((warn_unused_result));
-
-//  How many images came from windows so far: boxes of tiled JPEGs (tile_window.h).  The pixels do not show
-//  it.
-uint64_t image_reader_windows (const image_reader_t *self);
 
 //  "JPEG, PNG": what this build reads; static.
 const char *image_reader_formats (void);

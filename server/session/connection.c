@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "source.h"
-#include "pack_tiling.h"
 
 static bool
 s_is_memory (int rc)
@@ -155,11 +154,8 @@ s_describe (const source_t *source, json_t *object, bool sees_all)
     json_object_set_new (object, "fields", fields);
     json_object_set_new (object, "labels", labels);
     json_t *pack = json_object_get (object, "pack");
-    if (source->pack) {
-        pack_tiling_t noted = pack_tiling (pack_note (source->pack));
+    if (source->pack)
         json_object_set_new (pack, "volumes", json_integer (pack_volumes (source->pack)));
-        json_object_set_new (pack, "tile", json_string (noted.is_tiled? noted.tile: "off"));
-    }
     if (sees_all)
         json_object_set_new (object, "devices", s_devices (source));
     json_object_set_new (object, "jpeg_warnings", source->jpeg_warnings_max == UINT32_MAX? json_null ()

@@ -1,8 +1,8 @@
 /*  fuzz_decoder -- any bytes as a sample of several pipelines, through both stages: outputs or a reason.
  *
  *  The input begins with the index of a pipeline, a byte of the key, and where the files of a sample with
- *  several part.  The same sample comes out the same twice, and the same where a limit of warnings, which
- *  nobody reaches, forbids windows of tiled files.
+ *  several part.  The same sample comes out the same twice, and the same with a limit of warnings that no
+ *  file reaches.
  */
 #include <stddef.h>
 #include <stdint.h>

@@ -2,7 +2,6 @@
  *
  *  The input begins with how it is read (as a mask, turned, without regard to warnings, scaled; with the
  *  checksums of a PNG put right first, which no mutation does) and four numbers that make a box of any image.
- *  Without regard to warnings, a tiled JPEG is read from a window of it, and then without one.
  */
 #include <stddef.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
-/*  fuzz_jpeg -- any bytes as a JPEG, read by the entropy decoder and by libjpeg alone: the same answer, and the
- *  same pixels of the box.
+/*  fuzz_jpeg -- any bytes as a JPEG, read by the entropy decoder and by libjpeg alone: the same answer, and
+ *  the same pixels of the box.
  *
  *  The input begins with the scale and whether warnings count, and four numbers that make a box of any image.
  */

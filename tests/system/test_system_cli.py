@@ -223,8 +223,8 @@ class Typing(unittest.TestCase):
         for command, given, meant in (("serve", "--worker", "--workers"), ("read", "--batch-size", "--batch"),
                                       ("status", "--jsno", "--json"),
                                       ("drain", "--wiat", "--wait"), ("key", "--tenat", "--tenant"),
-                                      ("pack", "--tiel", "--tile"),
-                                      ("verify", "--jsno", "--json"), ("unpack", "--as-paked", "--as-packed"),
+                                      ("pack", "--chnk", "--chunk"),
+                                      ("verify", "--jsno", "--json"),
                                       ("prepare", "--recpie", "--recipe"),
                                       ("audit", "--sampels", "--samples")):
             self.assert_said("tureen %s: unknown option '%s'; did you mean '%s'?" % (command, given, meant),

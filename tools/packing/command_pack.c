@@ -16,10 +16,7 @@
 #include "pack_progress.h"
 #include "pack_report.h"
 #include "plural.h"
-#include "tiling.h"
-#include "tiling_source.h"
 #include "utf8.h"
-#include "pack_tiling.h"
 
 enum { EXIT_FAILED = 1, EXIT_UNUSABLE = 2, EXIT_SIGNAL = 128, MAPPED_BYTES = 4 << 20 };
 
@@ -63,23 +60,6 @@ s_tell (void *context, const packing_progress_t *progress)
     pack_progress_tell (&((run_t *) context)->progress, progress);
 }
 
-static int
-s_convert (void *context, uint32_t tile, pack_source_t **source_p, char *error)
-{
-    const pack_options_t *options = ((const run_t *) context)->options;
-    const catalogue_t *source = pack_source_catalogue (*source_p);
-    //  What would be tiled there are no originals, and would be taken for such.
-    if (source && catalogue_pack (source) && pack_tiling (pack_note (catalogue_pack (source))).originals) {
-        snprintf (error, PACK_SOURCE_ERROR_BYTES,
-            "'%.600s' is a pack of tiled files that keep their originals: unpack it and pack "
-            "those, or leave out --tile, and it is packed as it is", options->packing.source.paths [0]);
-        return -EINVAL;
-    }
-    tiling_source_options_t tiling = { .tile = tile, .memory_bytes = options->packing.memory_bytes,
-        .workers = options->workers? options->workers: machine_processors ("") };
-    return tiling_source_wrap (source_p, &tiling, error);
-}
-
 //  Buckets are open all at once.
 static void
 s_raise_descriptors (void)
@@ -103,12 +83,6 @@ s_print_json (const char *target, const packing_result_t *result, double seconds
         "samples", (json_int_t) result->samples, "bytes", (json_int_t) result->bytes,
         "volumes", (json_int_t) result->volumes, "chunks", (json_int_t) result->chunks, "seed", seed,
         "seconds", seconds, "resumed", result->resumed, "was_finished", result->was_finished);
-    if (object && result->tile)
-        json_object_set_new (object, "tiling", tiling_json (result));
-    char text [PACKING_TILE_BYTES];
-    if (object && !result->was_finished)
-        json_object_set_new (object, "tile",
-            json_string (packing_tile_text (packing_tile_layout (result->tile), text)));
     bool good = object && json_dumpf (object, stdout, JSON_INDENT (2)) == 0 && putchar ('\n') != EOF;
     json_decref (object);
     free (folder);
@@ -132,30 +106,7 @@ s_print (const pack_options_t *options, const packing_result_t *result, double s
         printf ("; %s%.1f s, %.0f MB/s", result->resumed? "this time ": "", seconds,
             (double) result->bytes / 1e6 / (seconds > 0? seconds: 1));
     putchar ('\n');
-    if (result->tile)
-        tiling_print (stdout, result);
     return true;
-}
-
-//  What was finished before is as it was asked for then.
-static bool
-s_check_finished (const pack_options_t *options)
-{
-    char error [PACK_REPORT_ERROR_BYTES], text [PACKING_TILE_BYTES];
-    int status;
-    if (!options->packing.has_tile)
-        return true;
-    catalogue_t *catalogue = pack_report_open (options->packing.target, &status, error);
-    if (!catalogue)
-        return complain ("pack", "%s", error);
-    pack_tiling_t noted = pack_tiling (pack_note (catalogue_pack (catalogue)));
-    catalogue_destroy (&catalogue);
-    uint32_t made = PACKING_TILE_OFF;
-    if (noted.is_tiled && packing_tile_parse (noted.tile, &made) && noted.originals)
-        made |= PACKING_TILE_ORIGINALS;
-    return made == options->packing.tile
-        || complain ("pack", "'%s' was made with --tile %s: give that or none",
-        options->packing.target, packing_tile_text (made, text));
 }
 
 static int
@@ -165,8 +116,6 @@ s_run (pack_options_t *options)
     packing_options_t *packing = &options->packing;
     packing->progress = options->quiet? NULL: s_tell;
     packing->stopped = s_is_stopped;
-    packing->convert = s_convert;
-    packing->note = tiling_note;
     packing->context = &run;
     //  Large pictures that one thread has done with are memory for another: the C library would keep them,
     //  thread by thread.  Small ones it may keep: to give them back each time takes a sixth of the time.
@@ -186,8 +135,6 @@ s_run (pack_options_t *options)
             "on with --resume");
     if (rc == -ECANCELED)
         return EXIT_SIGNAL + s_signal;
-    if (rc == 0 && result.was_finished && !s_check_finished (options))
-        return EXIT_FAILED;
     return rc == 0 && s_print (options, &result, pack_progress_now () - began)? 0: EXIT_FAILED;
 }
 

@@ -20,38 +20,27 @@
 #include "pack_scan.h"
 #include "plural.h"
 #include "rlimits.h"
-#include "tile_original.h"
-#include "tiling.h"
 #include "unpack_labels.h"
 #include "utf8.h"
-#include "pack_tiling.h"
 
 enum { EXIT_SOME_LOST = 1, EXIT_UNUSABLE = 2, REASON_BYTES = 256 };
 
 typedef struct {
     const char *path, *target;
-    bool as_packed;
     catalogue_t *catalogue;
     int folder;                         //  target; -1: not open
     bool by_field;                      //  each field has a folder of its own
-    pack_tiling_t noted;               //  how it was packed
     bool *is_back;                      //  by id
     uint64_t samples, bytes;            //  that are back
-    uint64_t originals;                 //  files among them that were others in the pack
     int fatal;                          //  -errno: writing cannot go on
     pack_meter_t meter;
 } unpack_t;
 
 //  ---- arguments
 
-static const option_row_t s_rows [] = {
-    { "as-packed", NULL, OPTION_AT (unpack_t, as_packed),
-        "of a pack made with --keep-original-bytes the tiled files all the same" }
-};
-
-static const option_table_t s_table = { "tureen unpack", s_rows, OPTION_ROWS (s_rows), 2,
+static const option_table_t s_table = { "tureen unpack", NULL, 0, 2,
     .word_hint = "give a pack and a folder to unpack it to", .before =
-    "Usage: tureen unpack [--as-packed] PACK FOLDER\n"
+    "Usage: tureen unpack PACK FOLDER\n"
     "Gives the files of a pack back, byte for byte, in their folders.  FOLDER is made, or empty.\n"
     "\n"
     "  tureen unpack /packs/train /data/train-again\n"
@@ -62,9 +51,6 @@ static const option_table_t s_table = { "tureen unpack", s_rows, OPTION_ROWS (s_
     "FOLDER/image, FOLDER/mask.  Labels that came from a labels file, and lists, come back as labels.tsv\n"
     "or labels.jsonl, so that packing FOLDER again gives a pack of the same fingerprint.\n"
     "\n"
-    "Of a pack made with --tile these are the tiled files, with the pixels and the metadata of the\n"
-    "originals and other bytes: `byte for byte` is as in the pack, and sizes and fingerprint are others.\n"
-    "Of one made with --keep-original-bytes as well they are the originals.\n"
     "\n"
     "Every file is held against its checksum before it is written.  A damaged sample is named and left out,\n"
     "all its files.\n"
@@ -212,20 +198,8 @@ s_write_bytes (unpack_t *self, uint32_t id, size_t field, const uint8_t *bytes, 
 static int
 s_write_field (unpack_t *self, uint32_t id, size_t field, const uint8_t *bytes, char reason [REASON_BYTES])
 {
-    size_t size = catalogue_file_bytes (self->catalogue, id, field);
-    uint8_t *original = NULL;
-    if (self->noted.originals && tile_original_is_kept (bytes, size)) {
-        char error [REASON_BYTES / 2];
-        int rc = tile_original_restore (bytes, size, &original, &size, error, sizeof error);
-        if (rc) {
-            snprintf (reason, REASON_BYTES, "%s; with --as-packed there is the tiled file", error);
-            return rc;
-        }
-    }
-    int rc = s_write_bytes (self, id, field, original? original: bytes, size);
+    int rc = s_write_bytes (self, id, field, bytes, catalogue_file_bytes (self->catalogue, id, field));
     snprintf (reason, REASON_BYTES, "%s%s", strerror (-rc), rlimits_remedy (-rc));
-    self->originals += original && rc == 0;
-    free (original);
     return rc;
 }
 
@@ -259,7 +233,7 @@ static bool
 s_write_sample (unpack_t *self, const pack_scan_sample_t *sample)
 {
     const uint8_t *bytes = sample->bytes;
-    uint64_t bytes_before = self->bytes, originals_before = self->originals;
+    uint64_t bytes_before = self->bytes;
     for (size_t field = 0; field < catalogue_fields (self->catalogue); field++) {
         char reason [REASON_BYTES];
         int rc = s_write_field (self, sample->id, field, bytes, reason);
@@ -267,7 +241,6 @@ s_write_sample (unpack_t *self, const pack_scan_sample_t *sample)
             for (size_t before = 0; before < field; before++)
                 s_remove_field (self, sample->id, before);      //  all its files or none
             self->bytes = bytes_before;
-            self->originals = originals_before;
             char name [PACK_REPORT_NAME_BYTES];
             pack_meter_clear (&self->meter);
             complain ("unpack", "cannot write '%s' of the field '%s': %s",
@@ -349,18 +322,10 @@ s_finish (unpack_t *self)
     if (self->samples < samples)
         complain ("unpack", "%" PRIu64 " of %" PRIu32 " samples are not back", samples - self->samples,
             samples);
-    const pack_tiling_t *noted = &self->noted;
     printf ("%" PRIu64 " of %" PRIu32 " sample%s, %.1f MB%s%s, in %.2f s\n", self->samples, samples,
         plural (samples), (double) self->bytes / 1e6,
         labels? ", and ": "", labels? labels: "", pack_meter_seconds (&self->meter));
-    if (noted->originals)
-        printf ("packed with --tile %s --keep-original-bytes: %" PRIu64 " of %" PRIu64 " files were others "
-            "in the pack and are the originals again, byte for byte\n", noted->tile, self->originals,
-            noted->files);
-    else
-    if (noted->is_tiled)
-        printf ("packed with --tile %s: %" PRIu64 " of %" PRIu64 " files are tiled JPEGs, the same as the "
-            "originals in pixels and metadata, not in bytes\n", noted->tile, noted->tiled, noted->files);
+    pack_report_tiled (stdout, self->catalogue);
     return fine && self->samples == samples? EXIT_SUCCESS: EXIT_SOME_LOST;
 }
 
@@ -369,8 +334,6 @@ s_unpack (unpack_t *self)
 {
     static const pack_scan_events_t events = { .sample = s_on_sample, .volume = s_on_volume };
     self->by_field = s_is_by_field (self->catalogue);
-    self->noted = pack_tiling (pack_note (catalogue_pack (self->catalogue)));
-    self->noted.originals &= !self->as_packed;
     self->is_back = calloc (catalogue_samples (self->catalogue), sizeof *self->is_back);
     if (!self->is_back)
         complain ("unpack", "not enough memory");

@@ -15,28 +15,19 @@
 #include "pack_report.h"
 #include "pack_scan.h"
 #include "plural.h"
-#include "tile_original.h"
-#include "tiling.h"
 #include "utf8.h"
 #include "verify_order.h"
-#include "pack_tiling.h"
 
-enum { EXIT_FAULTS = 1, EXIT_UNUSABLE = 2, REASON_BYTES = 256 };
+enum { EXIT_FAULTS = 1, EXIT_UNUSABLE = 2 };
 
 typedef struct {
     const char *path;
     bool json;
-    bool originals;                     //  are made again
     catalogue_t *catalogue;
     uint64_t bytes;                     //  of samples that were looked at
     uint64_t damaged;                   //  samples; those of lost volumes too
     uint64_t volume_faults;
     uint64_t paddings;
-    pack_tiling_t noted;               //  what the pack says of itself
-    uint64_t tiled;                     //  files found so
-    uint64_t kept;                      //  files found with an original
-    uint64_t restored;                  //  files whose originals came back
-    bool lacks_memory;
     verify_order_t order;
     pack_meter_t meter;
     json_t *samples, *volumes, *padding;        //  --json only
@@ -45,15 +36,12 @@ typedef struct {
 //  ---- arguments
 
 static const option_row_t s_rows [] = {
-    { "json", NULL, OPTION_AT (verify_t, json), "one JSON object; docs/operations.md explains its keys" },
-    { "originals", NULL, OPTION_AT (verify_t, originals),
-        "of a pack made with --keep-original-bytes: make each original again, as `tureen unpack`\n"
-        "would, and hold it against its checksum; some hundred files a second" }
+    { "json", NULL, OPTION_AT (verify_t, json), "one JSON object; docs/operations.md explains its keys" }
 };
 
 static const option_table_t s_table = { "tureen verify", s_rows, OPTION_ROWS (s_rows), 1,
     .word_hint = "there is more than one pack: give them one at a time", .before =
-    "Usage: tureen verify [--json] [--originals] PACK\n"
+    "Usage: tureen verify [--json] PACK\n"
     "Reads a pack from its first byte to its last and says which samples are damaged, and whether its\n"
     "order is a shuffle.\n"
     "\n"
@@ -69,10 +57,6 @@ static const option_table_t s_table = { "tureen verify", s_rows, OPTION_ROWS (s_
     "neighbours that share a chunk, and runs of one label (the first that is one whole number).  One is a\n"
     "fault below p = 1e-7, so that true shuffles fail any in fewer than 1 pack of a million.  Packs of\n"
     "fewer than 30 samples are not judged.\n"
-    "\n"
-    "In a pack made with --tile windows can be cut out of as many files as were counted then: each is\n"
-    "looked through for its segments, and other than so many is a fault, unless damaged samples explain\n"
-    "it.\n"
     "\n"
     "Exit status: 0 all whole and shuffled, 1 damaged, unfinished or not shuffled, 2 unusable arguments.\n" };
 
@@ -115,54 +99,13 @@ s_keep_sample (verify_t *self, const pack_scan_sample_t *sample)
         "field", catalogue_field_name (self->catalogue, sample->field), "reason", sample->damage));
 }
 
-//  A sample one of whose originals does not come back is a damaged one: reason is its damage then.
-static void
-s_restore (verify_t *self, pack_scan_sample_t *sample, size_t field, const uint8_t *bytes,
-    char reason [REASON_BYTES])
-{
-    uint8_t *original = NULL;
-    size_t size = catalogue_file_bytes (self->catalogue, sample->id, field), original_bytes;
-    int rc = tile_original_restore (bytes, size, &original, &original_bytes, reason, REASON_BYTES);
-    free (original);
-    self->restored += rc == 0;
-    self->lacks_memory |= rc == -ENOMEM;
-    if (rc) {
-        sample->field = field;
-        sample->damage = reason;
-    }
-}
-
-//  In a pack that was made with --tile.
-static void
-s_look_at_tiles (verify_t *self, pack_scan_sample_t *sample, char reason [REASON_BYTES])
-{
-    const uint8_t *bytes = sample->bytes;
-    for (size_t field = 0; field < catalogue_fields (self->catalogue); field++) {
-        size_t size = catalogue_file_bytes (self->catalogue, sample->id, field);
-        int is_tiled = tiling_is_tiled (bytes, size);
-        bool is_kept = self->noted.originals && tile_original_is_kept (bytes, size);
-        self->lacks_memory |= is_tiled < 0;
-        self->tiled += is_tiled > 0;
-        self->kept += is_kept;
-        if (is_kept && self->originals && !sample->damage)
-            s_restore (self, sample, field, bytes, reason);
-        bytes += size;
-    }
-}
-
 static bool
-s_on_sample (void *context, const pack_scan_sample_t *scanned)
+s_on_sample (void *context, const pack_scan_sample_t *sample)
 {
     verify_t *self = context;
-    pack_scan_sample_t copy = *scanned, *sample = &copy;
-    char reason [REASON_BYTES];
     uint64_t bytes = pack_sample_bytes (catalogue_pack (self->catalogue), sample->id);
     self->bytes += sample->bytes? bytes: 0;
     pack_meter_add (&self->meter, bytes);
-    if (!sample->damage && self->noted.is_tiled)
-        s_look_at_tiles (self, sample, reason);
-    if (self->lacks_memory)
-        return false;
     if (!sample->damage)
         return true;
     self->damaged++;
@@ -265,37 +208,10 @@ s_print_order (const verify_order_t *order)
 
 //  ---- what came out
 
-//  Damaged samples are not looked at.
-static bool
-s_is_tiled (const verify_t *self)
-{
-    const pack_tiling_t *noted = &self->noted;
-    bool are_kept = !noted->originals || self->kept == noted->original_files;
-    return !noted->is_tiled || self->damaged || (self->tiled == noted->tiled && are_kept);
-}
-
 static bool
 s_is_good (const verify_t *self)
 {
-    return self->damaged == 0 && self->volume_faults == 0 && self->order.faults == 0 && s_is_tiled (self);
-}
-
-static void
-s_print_tiles (const verify_t *self)
-{
-    if (self->noted.is_tiled)
-        printf ("tiles: made with --tile %s; %" PRIu64 " of %" PRIu64 " files are tiled, %" PRIu64 " by the "
-            "index%s\n",
-            self->noted.tile, self->tiled, self->noted.files, self->noted.tiled,
-            s_is_tiled (self)? "": ": FAULT");
-    if (self->noted.originals)
-        printf ("originals: %" PRIu64 " are kept, %" PRIu64 " by the index\n", self->kept,
-            self->noted.original_files);
-    if (self->originals && !self->noted.originals)
-        printf ("originals: it keeps none; see `tureen pack --keep-original-bytes`\n");
-    else
-    if (self->originals)
-        printf ("originals: %" PRIu64 " came back, byte for byte\n", self->restored);
+    return self->damaged == 0 && self->volume_faults == 0 && self->order.faults == 0;
 }
 
 static void
@@ -303,7 +219,7 @@ s_print (const verify_t *self, double seconds)
 {
     const pack_t *pack = catalogue_pack (self->catalogue);
     s_print_order (&self->order);
-    s_print_tiles (self);
+    pack_report_tiled (stdout, self->catalogue);
     printf ("%s: %" PRIu32 " sample%s, %.1f MB in %" PRIu32 " volume%s read in %.2f s (%.0f MB/s): ",
         s_is_good (self)? "good": "BAD",
         pack_samples (pack), plural (pack_samples (pack)), (double) self->bytes / 1e6, pack_volumes (pack),
@@ -313,9 +229,8 @@ s_print (const verify_t *self, double seconds)
         printf ("%" PRIu64 " sample%s damaged", self->damaged, plural (self->damaged));
     else
         printf (pack_samples (pack) == 1? "it is whole": "all samples whole");
-    printf ("%s%s%s\n", self->volume_faults? ", volumes damaged": "",
-        self->order.faults? ", order not shuffled": "",
-        s_is_tiled (self)? "": ", tiles are not what the index says");
+    printf ("%s%s\n", self->volume_faults? ", volumes damaged": "",
+        self->order.faults? ", order not shuffled": "");
 }
 
 static json_t *
@@ -334,20 +249,6 @@ s_json_order (const verify_order_t *order)
         "bound", VERIFY_ORDER_BOUND, "figures", figures);
 }
 
-static json_t *
-s_json_tiles (const verify_t *self)
-{
-    if (!self->noted.is_tiled)
-        return json_null ();
-    json_t *tiles = json_pack ("{s:s, s:I, s:I, s:I, s:o}", "tile", self->noted.tile, "files",
-        (json_int_t) self->noted.files,
-        "tiled", (json_int_t) self->noted.tiled, "found", (json_int_t) self->tiled, "originals",
-        self->noted.originals? json_integer ((json_int_t) self->kept): json_null ());
-    if (self->originals && self->noted.originals)
-        json_object_set_new (tiles, "restored", json_integer ((json_int_t) self->restored));
-    return tiles;
-}
-
 static void
 s_print_json (verify_t *self, double seconds)
 {
@@ -360,7 +261,6 @@ s_print_json (verify_t *self, double seconds)
         "bytes", (json_int_t) self->bytes, "seconds", seconds, "damage", self->samples, "volumes",
         self->volumes, "padding", self->padding, "order", s_json_order (&self->order));
     assert (root);
-    json_object_set_new (root, "tiles", s_json_tiles (self));
     json_dumpf (root, stdout, JSON_REAL_PRECISION (9));
     putchar ('\n');
     json_decref (root);
@@ -390,7 +290,6 @@ s_scan (verify_t *self)
     self->samples = json_array ();
     self->volumes = json_array ();
     self->padding = json_array ();
-    self->noted = pack_tiling (pack_note (catalogue_pack (self->catalogue)));
     self->meter = pack_meter_begin (catalogue_bytes (self->catalogue));
     bool fine = pack_scan (self->catalogue, &events, self) == 0;
     double seconds = pack_meter_seconds (&self->meter);

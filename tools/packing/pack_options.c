@@ -5,9 +5,7 @@
 #include "machine.h"
 #include "option.h"
 #include "pack_format.h"
-#include "tiling.h"
 
-enum { WORKERS_MAX = 256 };
 #define MEMORY_BYTES_DEFAULT (UINT64_C (1) << 30)
 
 static bool
@@ -22,16 +20,6 @@ s_chunk (void *target, char *text, char error [OPTION_ERROR_BYTES])
             PACK_CHUNK_SAMPLES_MAX);
     self->packing.chunk_samples = (uint32_t) number;
     return true;
-}
-
-static bool
-s_tile (void *target, char *text, char error [OPTION_ERROR_BYTES])
-{
-    pack_options_t *self = target;
-    self->packing.has_tile = true;
-    return packing_tile_parse (text, &self->packing.tile)
-        || option_fail (error, "expected off, auto, or how many pixels wide a segment may be, %d to %d",
-        PACKING_TILE_LEAST, PACKING_TILE_MOST);
 }
 
 bool
@@ -69,7 +57,7 @@ static const option_row_t s_rows [] = {
     { "chunk", "N", OPTION_CALL (s_chunk), "samples of a chunk: a multiple of 64 (64)" },
     { "seed", "S", AT (packing.seed),
         "of the shuffle; a random one when left out, which is told at the end. The same data,\n"
-        "seed, chunk and tile make the same pack, byte for byte" },
+        "seed and chunk make the same pack, byte for byte" },
     { "memory", "SIZE", AT (packing.memory_bytes),
         "for buffers, at least twice the largest sample (a quarter of what there is, at most 1G)",
         PACKING_MEMORY_BYTES_MIN, .unit = OPTION_BYTES,
@@ -82,17 +70,6 @@ static const option_row_t s_rows [] = {
         "path but for the extension; repeatable" },
     { "mask", "LIST", AT (packing.source.masks),
         "which members of tar files are masks, as seg.png,mask.png" },
-    { "tile", "off|auto|N", OPTION_CALL (s_tile),
-        "auto: JPEGs get restart markers, so that a crop can be decoded without the rest of\n"
-        "the picture. Lossless in pixels and metadata, by a check of each file, but not in\n"
-        "bytes; a file that cannot be tiled stays as it is. N: segments of at most N pixels,\n"
-        "8 to 65535, whatever that costs; auto: 24, and wider where a file would grow by\n"
-        "more than a tenth (off)" },
-    { "keep-original-bytes", NULL, AT (originals),
-        "with --tile: byte for byte as well, for some 70 bytes a file (350 of a progressive\n"
-        "one): `tureen unpack` gives the originals; a file that would not come back stays as\n"
-        "it is" },
-    { "workers", "N", AT (workers), "threads that tile (as many as there are processors)", 1, WORKERS_MAX },
     { "resume", NULL, AT (packing.resume),
         "go on with what was stopped or killed, from where it was; begins where nothing was\n"
         "begun, so that the same command can be repeated until it succeeds; a finished pack\n"
@@ -118,9 +95,8 @@ static const option_table_t s_table = { "tureen pack", s_rows, OPTION_ROWS (s_ro
     "\n"
     "The source is read once, in its order. On the way FOLDER takes the size of the data and that of one\n"
     "bucket (about half of --memory); when that is not free, nothing is begun. Beside --memory it takes\n"
-    "about 100 bytes of memory a sample, and with --tile at most as much as --memory for pictures that\n"
-    "are being tiled (one that needs more is tiled alone: up to 16 bytes a pixel). A file that cannot be\n"
-    "read ends it: left out, it would give all later samples other ids.\n"
+    "about 100 bytes of memory a sample. A file that cannot be read ends it: left out, it would give all\n"
+    "later samples other ids.\n"
     "\n"
     "Exit status: 0 packed, 1 it failed, 2 unusable arguments, 130, 143 and 152 after SIGINT, SIGTERM and\n"
     "SIGXCPU (ulimit -t), which leave what --resume goes on with (so does a kill).\n" };
@@ -130,11 +106,6 @@ s_finish (pack_options_t *self, size_t count, char **words)
 {
     if (count < 2)
         return complain ("pack", "expected a source and a folder for the pack; try: tureen pack --help");
-    if (self->originals && (!self->packing.has_tile || self->packing.tile == PACKING_TILE_OFF))
-        return complain ("pack", "--keep-original-bytes says what files that become others keep: give --tile "
-            "auto beside it");
-    if (self->originals)
-        self->packing.tile |= PACKING_TILE_ORIGINALS;
     self->packing.source.paths = (const char *const *) words;
     self->packing.source.path_count = count - 1;
     self->packing.source.fields = self->fields;

@@ -7,8 +7,6 @@
 typedef struct {
     packing_options_t packing;              //  without functions and context; texts are lent from argv
     catalogue_field_t fields [CATALOGUE_FIELDS_MAX];
-    uint32_t workers;                       //  that tile; 0: as many as there are processors
-    bool originals;                         //  is in packing.tile, too
     bool quiet;
     bool json;
 } pack_options_t;

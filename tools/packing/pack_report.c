@@ -94,6 +94,15 @@ pack_report_volume (FILE *stream, const catalogue_t *catalogue, uint32_t volume,
     fputc ('\n', stream);
 }
 
+//  The writer's note on the pack (docs/format.md).
+void
+pack_report_tiled (FILE *stream, const catalogue_t *catalogue)
+{
+    const char *note = pack_note (catalogue_pack (catalogue));
+    if (note && strstr (note, "\"tile\""))
+        fprintf (stream, "an earlier version made this pack with --tile: its JPEGs have the pixels of the "
+            "originals and other bytes; pack the source again for those\n");
+}
 
 //  ---- how far
 

@@ -22,6 +22,9 @@ void pack_report_sample (FILE *stream, const catalogue_t *catalogue, const pack_
 void pack_report_volume (FILE *stream, const catalogue_t *catalogue, uint32_t volume, const char *damage,
     bool is_lost);
 
+//  Says so of a pack that an earlier version made with --tile; nothing of others.
+void pack_report_tiled (FILE *stream, const catalogue_t *catalogue);
+
 //  A line on standard error, written over a few times a second; none where that is no terminal.
 typedef struct {
     bool is_shown;

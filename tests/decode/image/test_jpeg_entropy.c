@@ -1,5 +1,5 @@
-/*  test_jpeg_entropy -- the entropy decoder beside libjpeg's own: which files it takes, and that what it calls
- *  sound is what libjpeg gives.  That boxes have the right pixels: test_jpeg_reader.
+/*  test_jpeg_entropy -- the entropy decoder beside libjpeg's own: which files it takes, and that what it
+ *  calls sound is what libjpeg gives.  That boxes have the right pixels: test_jpeg_reader.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -31,7 +31,8 @@ s_read (jpeg_reader_t *reader, const made_file_t *file, const image_box_t *box, 
     char error [ERROR_BYTES];
     uint32_t height, width;
     const image_reader_options_t options = { .warnings_max = warnings_max };
-    int rc = jpeg_reader_open (reader, &options, file->bytes, file->size, &height, &width, error, ERROR_BYTES);
+    int rc = jpeg_reader_open (reader, &options, file->bytes, file->size, &height, &width, error,
+        ERROR_BYTES);
     if (rc)
         return rc;
     image_request_t request = { .box = box? *box: (image_box_t) { 0, 0, height, width } };
@@ -185,14 +186,15 @@ s_climbing (uint32_t side)
     return file;
 }
 
-//  What libjpeg does with a DC value that overflows an int (wrap, or refuse the file, by its version) is left to
-//  it, and so are values that come near to one.
+//  What libjpeg does with a DC value that overflows an int (wrap, or refuse the file, by its version) is left
+//  to it, and so are values that come near to one.
 static void
 test_dc_without_end (void **state)
 {
     (void) state;
     jpeg_reader_t *fast = s_reader (""), *plain = s_reader ("libjpeg");
-    //  32,767 a block: 2^31 is passed in block 65,539, the last row of 257 x 257 blocks; 2^30 in block 32,769.
+    //  32,767 a block: 2^31 is passed in block 65,539, the last row of 257 x 257 blocks; 2^30 in block
+    //  32,769.
     static const struct { uint32_t side, row; bool is_fast; } cases [] = {
         { 64, 40, true }, { 1024, 1000, true }, { 2000, 900, true }, { 2000, 1900, false },
         { 2056, 2050, false } };

@@ -9,7 +9,6 @@
 #include "pipelines.h"
 #include "made_jpeg.h"
 #include "decoder.h"
-#include "tile_transcode.h"
 
 //  ---------------------------------------------------------------------------------------------------------
 //  Samples and what becomes of them
@@ -39,26 +38,12 @@ typedef struct {
     uint8_t outputs [OUTPUTS] [OUTPUT_BYTES_MAX];
 } sample_t;
 
-//  Tiled: so that windows of them are read.
 static void
-s_tile (made_file_t *file)
-{
-    tiled_t tiled;
-    char error [ERROR_BYTES];
-    tile_layout_t layout = { TILE_EVERY_MCU, 0 };
-    assert_int_equal (tile_transcode (file->bytes, file->size, layout, &tiled, error, sizeof error), 0);
-    free (file->bytes);
-    *file = (made_file_t) { tiled.bytes, tiled.size };
-}
-
-static void
-s_make (sample_t *self, uint64_t *random, uint32_t height, uint32_t width, bool tiled)
+s_make (sample_t *self, uint64_t *random, uint32_t height, uint32_t width)
 {
     static const int kinds [FILES] = { MADE_KIND_420, MADE_KIND_GREY };
     for (int file = 0; file < FILES; file++) {
         self->made [file] = made_jpeg (&made_kinds [kinds [file]], height, width, random);
-        if (tiled)
-            s_tile (&self->made [file]);
         self->files [file] = (decoder_file_t) { self->made [file].bytes, self->made [file].size };
     }
 }
@@ -130,13 +115,12 @@ s_sweep_step (int countdown, const char *text, sample_t *sample, const sample_t 
 }
 
 static void
-s_sweep (const char *text, sample_t *sample, bool windows)
+s_sweep (const char *text, sample_t *sample)
 {
     static sample_t expected;
     const pipeline_t *pipeline = pipeline_on (text, &s_source);
     decoder_t *decoder = decoder_new ();
     assert_true (s_run (decoder, pipeline, sample));
-    assert_int_equal (decoder_windows (decoder) > 0, windows);
     memcpy (expected.outputs, sample->outputs, sizeof sample->outputs);
     decoder_destroy (&decoder);
     pipeline_destroy (&pipeline);
@@ -147,19 +131,16 @@ s_sweep (const char *text, sample_t *sample, bool windows)
     assert_true (countdown > 8);
 }
 
-//  The last list begins with a crop: of tiled files it takes a window.
 static void
 test_each_allocation_fails_once (void **state)
 {
     (void) state;
     static sample_t sample;
     uint64_t random = test_seed ();
-    for (int tiled = 0; tiled < 2; tiled++) {
-        s_make (&sample, &random, 60, 70, tiled);
-        for (int index = 0; index < LISTS; index++)
-            s_sweep (s_lists [index], &sample, tiled && index == LISTS - 1);
-        s_free (&sample);
-    }
+    s_make (&sample, &random, 60, 70);
+    for (int index = 0; index < LISTS; index++)
+        s_sweep (s_lists [index], &sample);
+    s_free (&sample);
 }
 
 //  ---------------------------------------------------------------------------------------------------------
@@ -173,7 +154,7 @@ test_steady_state_allocates_nothing (void **state)
     static sample_t samples [SAMPLES];
     uint64_t random = test_seed ();
     for (uint32_t index = 0; index < SAMPLES; index++)
-        s_make (&samples [index], &random, 60 - index, 60 + index, index % 2);
+        s_make (&samples [index], &random, 60 - index, 60 + index);
     decoder_t *decoder = decoder_new ();
     for (int index = 0; index < LISTS; index++) {
         const pipeline_t *pipeline = pipeline_on (s_lists [index], &s_source);
@@ -183,7 +164,6 @@ test_steady_state_allocates_nothing (void **state)
             settled = round < 0? failing_count: settled;
         }
         assert_int_equal (failing_count, settled);
-        assert_int_equal (decoder_windows (decoder) > ROUNDS / 4, index == LISTS - 1);
         pipeline_destroy (&pipeline);
     }
     decoder_destroy (&decoder);
