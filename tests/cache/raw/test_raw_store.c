@@ -511,6 +511,75 @@ test_what_is_read_again_keeps_its_place (void **state)
 
 enum { LANES = 5 };
 
+//  One thing that users or the reader do, in a lane.
+static void
+s_step_in_lanes (raw_store_t *store, model_t *model, uint64_t *random)
+{
+    uint32_t source = (uint32_t) test_below (random, SOURCES),
+        id = (uint32_t) test_below (random, IDS);
+    uint32_t lane = (uint32_t) test_below (random, LANES);
+    raw_sample_t *sample = raw_store_find (store, source, id);
+    uint64_t choice = test_below (random, 8);
+    if (choice == 0)
+        s_hold_some (store, model, random);
+    else
+    if (choice == 1 && !sample) {
+        sample = raw_store_hold (store, source, id, 1 + id % 50);
+        model->holds [source] [id]++;
+        raw_store_request (store, lane, source, &sample, 1);
+    }
+    else
+    if (choice <= 3 && sample && sample->holds > 0 && sample->state == RAW_SAMPLE_AWAITED)
+        raw_store_also (store, lane, sample);
+    else
+    if (choice == 4 && sample && sample->holds > 0 && sample->state != RAW_SAMPLE_BAD) {
+        raw_store_count (store, sample, lane);
+        if (sample->state == RAW_SAMPLE_READY && !raw_store_has_room (store, sample))
+            raw_store_again (store, sample);
+    }
+    else
+    if (choice == 5)
+        s_drop_one (store, model, random);
+    else
+    if (choice == 6 && model->count < IN_FLIGHT) {
+        raw_request_t *request = raw_store_next (store);
+        for (uint32_t index = 0; request && index < request->sample_count; index++)
+            assert_non_null (request->samples [index]->memory);
+        if (request)
+            model->requests [model->count++] = request;
+    }
+    else
+    if (model->count > 0)
+        s_finish_one (store, model, random);
+    raw_store_check (store);
+}
+
+//  Until nothing more comes; what has come is dropped, as if it were prepared.
+static void
+s_come_to_an_end (raw_store_t *store, model_t *model, uint64_t *random)
+{
+    for (;;) {
+        for (uint32_t source = 0; source < SOURCES; source++)
+            for (uint32_t id = 0; id < IDS; id++)
+                while (model->holds [source] [id] > 0
+                &&  raw_store_find (store, source, id)->state != RAW_SAMPLE_AWAITED) {
+                    model->holds [source] [id]--;
+                    raw_store_drop (store, raw_store_find (store, source, id));
+                }
+        raw_request_t *request = raw_store_next (store);
+        if (!request && model->count == 0) {
+            raw_store_hurry (store);
+            request = raw_store_next (store);
+        }
+        if (!request && model->count == 0)
+            break;
+        if (request)
+            s_done (store, request);
+        else
+            s_finish_one (store, model, random);
+    }
+}
+
 //  Property: whoever asks in whichever lane, whatever is counted elsewhere, dropped, failed or read again:
 //  the invariants hold, no read is handed out without memory, and at last all that is held is read.  Replay:
 //  TEST_SEED.
@@ -528,66 +597,9 @@ test_random_lanes_come_to_an_end (void **state)
             size_t part = test_below (&random, budget / LANES);
             raw_store_part (store, lane, part, test_below (&random, part + 1));
         }
-        for (int step = 0; step < 1500; step++) {
-            uint32_t source = (uint32_t) test_below (&random, SOURCES),
-                id = (uint32_t) test_below (&random, IDS);
-            uint32_t lane = (uint32_t) test_below (&random, LANES);
-            raw_sample_t *sample = raw_store_find (store, source, id);
-            uint64_t choice = test_below (&random, 8);
-            if (choice == 0)
-                s_hold_some (store, &model, &random);
-            else
-            if (choice == 1 && !sample) {
-                sample = raw_store_hold (store, source, id, 1 + id % 50);
-                model.holds [source] [id]++;
-                raw_store_request (store, lane, source, &sample, 1);
-            }
-            else
-            if (choice <= 3 && sample && sample->holds > 0 && sample->state == RAW_SAMPLE_AWAITED)
-                raw_store_also (store, lane, sample);
-            else
-            if (choice == 4 && sample && sample->holds > 0 && sample->state != RAW_SAMPLE_BAD) {
-                raw_store_count (store, sample, lane);
-                if (sample->state == RAW_SAMPLE_READY && !raw_store_has_room (store, sample))
-                    raw_store_again (store, sample);
-            }
-            else
-            if (choice == 5)
-                s_drop_one (store, &model, &random);
-            else
-            if (choice == 6 && model.count < IN_FLIGHT) {
-                raw_request_t *request = raw_store_next (store);
-                for (uint32_t index = 0; request && index < request->sample_count; index++)
-                    assert_non_null (request->samples [index]->memory);
-                if (request)
-                    model.requests [model.count++] = request;
-            }
-            else
-            if (model.count > 0)
-                s_finish_one (store, &model, &random);
-            raw_store_check (store);
-        }
-        for (;;) {                                          //  what has come is dropped, as if it were
-                                                            //  prepared
-            for (uint32_t source = 0; source < SOURCES; source++)
-                for (uint32_t id = 0; id < IDS; id++)
-                    while (model.holds [source] [id] > 0
-                    &&  raw_store_find (store, source, id)->state != RAW_SAMPLE_AWAITED) {
-                        model.holds [source] [id]--;
-                        raw_store_drop (store, raw_store_find (store, source, id));
-                    }
-            raw_request_t *request = raw_store_next (store);
-            if (!request && model.count == 0) {
-                raw_store_hurry (store);
-                request = raw_store_next (store);
-            }
-            if (!request && model.count == 0)
-                break;
-            if (request)
-                s_done (store, request);
-            else
-                s_finish_one (store, &model, &random);
-        }
+        for (int step = 0; step < 1500; step++)
+            s_step_in_lanes (store, &model, &random);
+        s_come_to_an_end (store, &model, &random);
         if (raw_store_samples (store) > 0)
             fail_msg ("seed %llu: %zu samples never come", (unsigned long long) seed,
                 raw_store_samples (store));
