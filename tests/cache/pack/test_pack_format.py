@@ -1,6 +1,6 @@
 """A pack's bytes are what docs/format.md says: a reader written from that text alone finds the originals.
 
-No checksum is computed here; those are test_pack.c's.
+No checksum is computed here; those are test_pack_damage.c's.
 """
 import os
 import random
