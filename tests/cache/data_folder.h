@@ -67,7 +67,7 @@ __wrap_read (int fd, void *bytes, size_t size)
 
 //  -- a folder to build in
 
-static int
+static inline int
 begin (void **state)
 {
     scratch_t *scratch = calloc (1, sizeof *scratch);
@@ -78,7 +78,7 @@ begin (void **state)
     return scratch && scratch_begin (scratch)? 0: -1;
 }
 
-static int
+static inline int
 end (void **state)
 {
     fault_disarm ();
