@@ -1,4 +1,4 @@
-//  The loader against a fake server: what the user sees, and what the server is told.
+//  The loader against a fake server, from joining to leaving: what the user sees, what the server is told.
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -6,7 +6,6 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <limits.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,72 +13,11 @@
 #include <time.h>
 #include <unistd.h>
 #include "fake_checks.h"
-#include "seed.h"
+#include "loading.h"
 #include "tureen.h"
-
-static char s_error [TUREEN_ERROR_BYTES];
-
-static tureen_loader_t *
-s_join (fake_server_t *fake, tureen_options_t options)
-{
-    options.endpoint = fake_endpoint (fake);
-    if (!options.dataset)
-        options.dataset = "train";
-    if (!options.batch_size)
-        options.batch_size = 4;
-    //  What happens then is test_rejoin's.
-    if (!options.rejoin_ms)
-        options.rejoin_ms = -1;
-    tureen_loader_t *loader = tureen_loader_new (&options, s_error, sizeof s_error);
-    if (!loader)
-        print_message ("%s\n", s_error);
-    return loader;
-}
-
-static tureen_batch_t *
-s_next_batch (tureen_loader_t *loader)
-{
-    tureen_batch_t *batch;
-    assert_int_equal (tureen_loader_next_within (loader, &batch, PATIENCE_MS), TUREEN_BATCH);
-    assert_non_null (batch);
-    return batch;
-}
 
 //  --------------------------------------------------------------------------
 //  The happy path
-
-//  Reads everything and checks order, bytes and ends.
-static void
-s_read_all (fake_server_t *fake, tureen_loader_t *loader, uint64_t samples, uint64_t epochs)
-{
-    uint64_t sequence = 0, batches = (samples + 3) / 4;
-    for (uint64_t epoch = 0; epoch < epochs; epoch++) {
-        for (uint64_t index = 0; index < batches; index++) {
-            tureen_batch_t *batch = s_next_batch (loader);
-            assert_int_equal (tureen_batch_epoch (batch), epoch);
-            assert_int_equal (tureen_batch_index (batch), index);
-            assert_int_equal (tureen_batch_sequence (batch), sequence++);
-            assert_int_equal (tureen_batch_ids (batch) [0], index * 4);
-            fake_check_batch (batch);
-            tureen_batch_release (&batch);
-            assert_null (batch);
-        }
-        tureen_batch_t *none;
-        assert_int_equal (tureen_loader_next_within (loader, &none, PATIENCE_MS), TUREEN_EPOCH_END);
-        assert_null (none);
-        tureen_epoch_t end = tureen_loader_epoch (loader);
-        assert_int_equal (end.epoch, epoch);
-        assert_int_equal (end.samples, samples);
-        assert_int_equal (end.batches, batches);
-    }
-    tureen_batch_t *none;
-    assert_int_equal (tureen_loader_next (loader, &none), TUREEN_END);
-    assert_int_equal (tureen_loader_next (loader, &none), TUREEN_END);
-    //  All had and released: it leaves by itself.
-    WAIT_FOR (fake, seen, seen.leaves == 1);
-    WAIT_FOR (fake, seen, seen.progress.released == sequence);
-    assert_int_equal (fake_seen (fake).wrong, 0);
-}
 
 static void
 test_ring_gives_every_epoch_and_the_end (void **state)
@@ -87,7 +25,7 @@ test_ring_gives_every_epoch_and_the_end (void **state)
     (void) state;
     fake_plan_t plan = { .samples = 30, .epochs = 3 };
     fake_server_t *fake = fake_new (&plan);
-    tureen_loader_t *loader = s_join (fake, (tureen_options_t) { .epochs = 3 });
+    tureen_loader_t *loader = loading_join (fake, (tureen_options_t) { .epochs = 3 });
     assert_non_null (loader);
     const tureen_info_t *info = tureen_loader_info (loader);
     assert_true (info->ring);
@@ -95,7 +33,7 @@ test_ring_gives_every_epoch_and_the_end (void **state)
     assert_int_equal (info->samples, 30);
     assert_int_equal (info->field_count, 2);
     assert_string_equal (info->classes [1], "dog");
-    s_read_all (fake, loader, 30, 3);
+    loading_read_all (fake, loader, 30, 3);
     tureen_loader_destroy (&loader);
     assert_null (loader);
     assert_int_equal (fake_seen (fake).leaves, 1);
@@ -109,11 +47,12 @@ test_inline_gives_every_epoch_and_the_end (void **state)
     (void) state;
     fake_plan_t plan = { .samples = 30, .epochs = 3, .heartbeat_ms = 40 };
     fake_server_t *fake = fake_new (&plan);
-    tureen_loader_t *loader = s_join (fake, (tureen_options_t) { .epochs = 3, .transport = TUREEN_INLINE });
+    tureen_loader_t *loader = loading_join (fake, (tureen_options_t) { .epochs = 3,
+        .transport = TUREEN_INLINE });
     assert_non_null (loader);
     assert_false (tureen_loader_info (loader)->ring);
     WAIT_FOR (fake, seen, seen.heartbeats >= 3);
-    s_read_all (fake, loader, 30, 3);
+    loading_read_all (fake, loader, 30, 3);
     tureen_loader_destroy (&loader);
     assert_int_equal (fake_seen (fake).inlines, 1);
     fake_destroy (&fake);
@@ -128,11 +67,11 @@ test_inline_arrays_are_aligned_at_any_size (void **state)
     for (uint32_t batch_size = 1; batch_size <= 512; batch_size *= 8) {
         fake_plan_t plan = { .samples = 2048, .epochs = 1 };
         fake_server_t *fake = fake_new (&plan);
-        tureen_loader_t *loader = s_join (fake, (tureen_options_t) { .epochs = 1, .transport = TUREEN_INLINE,
-            .batch_size = batch_size });
+        tureen_loader_t *loader = loading_join (fake, (tureen_options_t) { .epochs = 1,
+            .transport = TUREEN_INLINE, .batch_size = batch_size });
         assert_non_null (loader);
         for (int count = 0; count < 4; count++) {
-            tureen_batch_t *batch = s_next_batch (loader);
+            tureen_batch_t *batch = loading_next_batch (loader);
             fake_check_batch (batch);
             tureen_batch_release (&batch);
         }
@@ -151,10 +90,10 @@ test_a_failing_ring_becomes_inline (void **state)
     for (size_t index = 0; index < sizeof failures / sizeof *failures; index++) {
         fake_plan_t plan = { .samples = 10, .epochs = 1, .ring = failures [index] };
         fake_server_t *fake = fake_new (&plan);
-        tureen_loader_t *loader = s_join (fake, (tureen_options_t) { .epochs = 1 });
+        tureen_loader_t *loader = loading_join (fake, (tureen_options_t) { .epochs = 1 });
         assert_non_null (loader);
         assert_false (tureen_loader_info (loader)->ring);
-        s_read_all (fake, loader, 10, 1);
+        loading_read_all (fake, loader, 10, 1);
         assert_int_equal (fake_seen (fake).inlines, 1);
         tureen_loader_destroy (&loader);
         fake_destroy (&fake);
@@ -169,7 +108,7 @@ test_a_ring_that_cannot_be_mapped_is_left (void **state)
     (void) state;
     fake_plan_t plan = { .samples = 10, .epochs = 1, .ring = FAKE_RING_SHORT };
     fake_server_t *fake = fake_new (&plan);
-    tureen_loader_t *loader = s_join (fake, (tureen_options_t) { .epochs = 1 });
+    tureen_loader_t *loader = loading_join (fake, (tureen_options_t) { .epochs = 1 });
     assert_non_null (loader);
     assert_false (tureen_loader_info (loader)->ring);
     assert_int_equal (tureen_loader_info (loader)->job, FAKE_JOB + 1);
@@ -178,387 +117,12 @@ test_a_ring_that_cannot_be_mapped_is_left (void **state)
     assert_int_equal (seen.instances, 1);
     assert_int_equal (seen.leaves, 1);
     assert_non_null (strstr (seen.join, "\"transport\":\"inline\""));
-    tureen_batch_t *batch = s_next_batch (loader);
+    tureen_batch_t *batch = loading_next_batch (loader);
     fake_check_batch (batch);
     tureen_batch_release (&batch);
     tureen_loader_destroy (&loader);
     assert_int_equal (fake_seen (fake).leaves, 2);
     assert_int_equal (fake_seen (fake).wrong, 0);
-    fake_destroy (&fake);
-}
-
-//  --------------------------------------------------------------------------
-//  Releasing
-
-//  The second is released before the first: the first's bit is kept until it goes too, and its bytes stay.
-static void
-test_release_out_of_order_keeps_the_older_batch (void **state)
-{
-    (void) state;
-    fake_plan_t plan = { .samples = 400, .epochs = 1 };
-    fake_server_t *fake = fake_new (&plan);
-    tureen_loader_t *loader = s_join (fake, (tureen_options_t) { .epochs = 1 });
-    assert_non_null (loader);
-    tureen_batch_t *first = s_next_batch (loader), *second = s_next_batch (loader),
-        *third = s_next_batch (loader);
-    tureen_batch_release (&second);
-    WAIT_FOR (fake, seen, seen.progress.released == 2);
-    assert_int_equal (fake_seen (fake).progress.kept, 1);
-    tureen_batch_release (&third);
-    WAIT_FOR (fake, seen, seen.progress.released == 3);
-    assert_int_equal (fake_seen (fake).progress.kept, 1);
-    //  The others go round and round meanwhile.
-    for (int count = 0; count < 50; count++) {
-        tureen_batch_t *batch = s_next_batch (loader);
-        fake_check_batch (batch);
-        tureen_batch_release (&batch);
-        fake_check_batch (first);
-    }
-    tureen_batch_release (&first);
-    WAIT_FOR (fake, seen, seen.progress.kept == 0);
-    tureen_loader_destroy (&loader);
-    assert_int_equal (fake_seen (fake).wrong, 0);
-    fake_destroy (&fake);
-}
-
-//  Who keeps the whole window gets nothing more, and goes on once one is released.
-static void
-test_a_kept_window_stops_the_job (void **state)
-{
-    (void) state;
-    fake_plan_t plan = { .samples = 400, .epochs = 1 };
-    fake_server_t *fake = fake_new (&plan);
-    tureen_loader_t *loader = s_join (fake, (tureen_options_t) { .epochs = 1, .slots = 3 });
-    assert_non_null (loader);
-    tureen_batch_t *held [3], *none;
-    for (int index = 0; index < 3; index++)
-        held [index] = s_next_batch (loader);
-    assert_int_equal (tureen_loader_next_within (loader, &none, 50), TUREEN_TIMEOUT);
-    assert_null (none);
-    tureen_batch_release (&held [1]);
-    held [1] = s_next_batch (loader);
-    for (int index = 0; index < 3; index++) {
-        fake_check_batch (held [index]);
-        tureen_batch_release (&held [index]);
-    }
-    tureen_loader_destroy (&loader);
-    fake_destroy (&fake);
-}
-
-typedef struct {
-    tureen_loader_t *loader;
-    tureen_batch_t *batch;
-} waiter_t;
-
-static void *
-s_wait_for_batch (void *argument)
-{
-    waiter_t *waiter = argument;
-    return tureen_loader_next (waiter->loader, &waiter->batch) == TUREEN_BATCH? waiter: NULL;
-}
-
-//  Who holds all batches but the last slot's and waits for that one has the server told so, without a
-//  release.
-static void
-test_holding_all_but_the_last_slot (void **state)
-{
-    (void) state;
-    fake_plan_t plan = { .samples = 4000 };
-    fake_server_t *fake = fake_new (&plan);
-    tureen_loader_t *loader = s_join (fake, (tureen_options_t) { .slots = 3 });
-    assert_non_null (loader);
-    for (uint64_t round = 0; round < 20; round++) {
-        tureen_batch_t *held [2] = { s_next_batch (loader), s_next_batch (loader) };
-        waiter_t waiter = { .loader = loader };
-        pthread_t thread;
-        void *given;
-        assert_int_equal (pthread_create (&thread, NULL, s_wait_for_batch, &waiter), 0);
-        WAIT_FOR (fake, seen, seen.progress.consumed >= 3 * round + 2);
-        assert_int_equal (fake_seen (fake).progress.released, 3 * round);
-        pthread_join (thread, &given);
-        assert_ptr_equal (given, &waiter);
-        fake_check_batch (waiter.batch);
-        for (int index = 0; index < 2; index++)
-            tureen_batch_release (&held [index]);
-        tureen_batch_release (&waiter.batch);
-    }
-    tureen_loader_destroy (&loader);
-    assert_int_equal (fake_seen (fake).wrong, 0);
-    fake_destroy (&fake);
-}
-
-//  Below 0 there is no end to the waiting.
-static void
-test_next_within_below_zero_waits (void **state)
-{
-    (void) state;
-    fake_plan_t plan = { .samples = 8 };
-    fake_server_t *fake = fake_new (&plan);
-    tureen_loader_t *loader = s_join (fake, (tureen_options_t) { 0 });
-    assert_non_null (loader);
-    tureen_batch_t *batch;
-    assert_int_equal (tureen_loader_next_within (loader, &batch, -1), TUREEN_BATCH);
-    fake_check_batch (batch);
-    tureen_batch_release (&batch);
-    tureen_loader_destroy (&loader);
-    fake_destroy (&fake);
-}
-
-//  Property: whatever is kept and released in whatever order, every batch keeps its bytes until it is
-//  released, and none is missed.  The fake poisons what it may write.
-static void
-test_random_releases_never_lose_bytes (void **state)
-{
-    (void) state;
-    uint64_t seed = test_seed ();
-    for (int round = 0; round < 12; round++) {
-        uint64_t random = seed + (uint64_t) round;
-        uint32_t slots = 3 + (uint32_t) test_below (&random, 10);
-        fake_plan_t plan = { .samples = 300, .epochs = 2 };
-        fake_server_t *fake = fake_new (&plan);
-        tureen_loader_t *loader = s_join (fake, (tureen_options_t) { .epochs = 2, .slots = slots,
-            .transport = round % 3? TUREEN_AUTO: TUREEN_INLINE });
-        assert_non_null (loader);
-        tureen_batch_t *held [WIRE_SLOTS_MAX];
-        uint32_t count = 0;
-        tureen_event_t event = TUREEN_BATCH;
-        while (event != TUREEN_END) {
-            if (count == slots || (count && test_below (&random, 2))) {
-                uint32_t which = (uint32_t) test_below (&random, count);
-                fake_check_batch (held [which]);
-                tureen_batch_release (&held [which]);
-                held [which] = held [--count];
-                continue;
-            }
-            event = tureen_loader_next_within (loader, &held [count], PATIENCE_MS);
-            if (event != TUREEN_BATCH && event != TUREEN_EPOCH_END && event != TUREEN_END)
-                fail_msg ("seed %" PRIu64 ": event %d, %s", seed + (uint64_t) round, event,
-                tureen_loader_error (loader));
-            count += event == TUREEN_BATCH;
-        }
-        while (count--) {
-            fake_check_batch (held [count]);
-            tureen_batch_release (&held [count]);
-        }
-        WAIT_FOR (fake, seen, seen.leaves == 1);
-        assert_int_equal (fake_seen (fake).sent, 150);
-        assert_int_equal (fake_seen (fake).progress.released, 150);
-        assert_int_equal (fake_seen (fake).wrong, 0);
-        tureen_loader_destroy (&loader);
-        fake_destroy (&fake);
-    }
-}
-
-typedef struct {
-    tureen_loader_t *loader;
-    uint64_t samples;
-    uint64_t sum;
-    bool failed;
-} reader_t;
-
-static void *
-s_reader (void *argument)
-{
-    reader_t *self = argument;
-    for (;;) {
-        tureen_batch_t *batch;
-        tureen_event_t event = tureen_loader_next (self->loader, &batch);
-        if (event == TUREEN_END || event == TUREEN_ERROR) {
-            self->failed = event == TUREEN_ERROR;
-            return NULL;
-        }
-        if (event == TUREEN_EPOCH_END)
-            continue;
-        tureen_array_t image;
-        self->failed |= !tureen_batch_array (batch, "image", &image);
-        for (size_t index = 0; index < tureen_batch_count (batch); index++) {
-            uint64_t id = tureen_batch_ids (batch) [index];
-            uint8_t *pixels = (uint8_t *) image.data + index * FAKE_PIXELS;
-            self->failed |= pixels [0] != fake_pixel (id) || pixels [FAKE_PIXELS - 1] != fake_pixel (id);
-            self->samples++;
-            self->sum += id;
-            pixels [0] = 0;             //  a batch may be changed in place
-        }
-        tureen_batch_release (&batch);
-    }
-}
-
-//  Several threads share one loader: each batch goes to one of them, and all learn of the end.
-static void
-test_threads_share_a_loader (void **state)
-{
-    (void) state;
-    for (int transport = 0; transport < 2; transport++) {
-        fake_plan_t plan = { .samples = 2000, .epochs = 3 };
-        fake_server_t *fake = fake_new (&plan);
-        tureen_loader_t *loader = s_join (fake, (tureen_options_t) { .epochs = 3, .slots = 8,
-            .transport = (tureen_transport_t) transport });
-        assert_non_null (loader);
-        reader_t readers [4] = { { 0 } };
-        pthread_t threads [4];
-        for (int index = 0; index < 4; index++) {
-            readers [index].loader = loader;
-            assert_int_equal (pthread_create (&threads [index], NULL, s_reader, &readers [index]), 0);
-        }
-        uint64_t samples = 0, sum = 0;
-        for (int index = 0; index < 4; index++) {
-            pthread_join (threads [index], NULL);
-            assert_false (readers [index].failed);
-            samples += readers [index].samples;
-            sum += readers [index].sum;
-        }
-        assert_int_equal (samples, 6000);
-        assert_int_equal (sum, 3 * (1999 * 2000 / 2));
-        tureen_loader_destroy (&loader);
-        assert_int_equal (fake_seen (fake).wrong, 0);
-        fake_destroy (&fake);
-    }
-}
-
-//  --------------------------------------------------------------------------
-//  The server's end
-
-//  Reads until the loader says why it is over; what was delivered is good, and stays so.
-static void
-s_expect_error (const fake_plan_t *plan, tureen_transport_t transport, const char *says)
-{
-    fake_server_t *fake = fake_new (plan);
-    tureen_loader_t *loader = s_join (fake, (tureen_options_t) { .transport = transport });
-    assert_non_null (loader);
-    tureen_batch_t *held [3] = { NULL };
-    for (uint64_t index = 0; index < plan->deed_batches && index < 3; index++) {
-        held [index] = s_next_batch (loader);
-        fake_check_batch (held [index]);
-    }
-    tureen_batch_t *batch;
-    tureen_event_t event;
-    while ((event = tureen_loader_next_within (loader, &batch, PATIENCE_MS)) == TUREEN_BATCH
-    ||  event == TUREEN_EPOCH_END)
-        tureen_batch_release (&batch);
-    assert_int_equal (event, TUREEN_ERROR);
-    assert_int_equal (tureen_loader_next (loader, &batch), TUREEN_ERROR);
-    if (!strstr (tureen_loader_error (loader), says))
-        fail_msg ("\"%s\" does not say \"%s\"", tureen_loader_error (loader), says);
-    for (int index = 0; index < 3; index++) {
-        if (held [index])
-            fake_check_batch (held [index]);
-        tureen_batch_release (&held [index]);
-    }
-    tureen_loader_destroy (&loader);
-    fake_destroy (&fake);
-}
-
-static void
-test_server_dies (void **state)
-{
-    (void) state;
-    for (uint64_t batches = 0; batches < 4; batches++) {
-        fake_plan_t plan = { .samples = 100, .deed = FAKE_DIE, .deed_batches = batches };
-        s_expect_error (&plan, TUREEN_AUTO, "server");
-        s_expect_error (&plan, TUREEN_INLINE, "the connection to the server broke");
-    }
-    fake_plan_t plan = { .samples = 100, .deed = FAKE_DIE_RING, .deed_batches = 2 };
-    s_expect_error (&plan, TUREEN_AUTO, "the server is gone");
-}
-
-//  The explanation comes after the symptom and is told all the same.
-static void
-test_server_stops_in_order (void **state)
-{
-    (void) state;
-    fake_plan_t plan = { .samples = 100, .deed = FAKE_STOP, .deed_batches = 3 };
-    s_expect_error (&plan, TUREEN_AUTO, "the server ends (stopping)");
-    s_expect_error (&plan, TUREEN_INLINE, "the server ends (stopping)");
-}
-
-static void
-test_server_falls_silent (void **state)
-{
-    (void) state;
-    fake_plan_t plan = { .samples = 100, .deed = FAKE_SILENT, .deed_batches = 2, .heartbeat_ms = 20 };
-    s_expect_error (&plan, TUREEN_INLINE, "silent");
-}
-
-static void
-test_server_breaks_the_protocol (void **state)
-{
-    (void) state;
-    static const struct { fake_deed_t deed; const char *says; } cases [] = {
-        { FAKE_SEND_NONSENSE, "does not speak Tureen's protocol" },
-        { FAKE_SEND_HELD_SLOT, "not free" },
-        { FAKE_SEND_BAD_SEQUENCE, "out of its order" },
-        { FAKE_SEND_LONG_COUNT, "batch of 5 samples" },
-        { FAKE_SEND_BAD_JSON, "JSON" },
-        { FAKE_SEND_ERROR, "no such job (unknown_job)" },
-        { FAKE_SEND_MANY_FRAMES, "frames" }
-    };
-    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
-        fake_plan_t plan = { .samples = 100, .deed = cases [index].deed, .deed_batches = 3 };
-        s_expect_error (&plan, TUREEN_AUTO, cases [index].says);
-        s_expect_error (&plan, TUREEN_INLINE, cases [index].says);
-    }
-}
-
-//  Kinds from the future and answers for others change nothing.
-static void
-test_unknown_messages_are_ignored (void **state)
-{
-    (void) state;
-    fake_plan_t plan = { .samples = 30, .epochs = 2, .deed = FAKE_SEND_UNKNOWN, .deed_batches = 2 };
-    fake_server_t *fake = fake_new (&plan);
-    tureen_loader_t *loader = s_join (fake, (tureen_options_t) { .epochs = 2 });
-    assert_non_null (loader);
-    s_read_all (fake, loader, 30, 2);
-    tureen_loader_destroy (&loader);
-    fake_destroy (&fake);
-}
-
-//  After our own giving up (the server lives) the ring must not be emptied under the user's batches.
-static void
-test_held_batches_survive_a_failure (void **state)
-{
-    (void) state;
-    fake_plan_t plan = { .samples = 100, .deed = FAKE_SEND_BAD_SEQUENCE, .deed_batches = 1 };
-    fake_server_t *fake = fake_new (&plan);
-    tureen_loader_t *loader = s_join (fake, (tureen_options_t) { .epochs = 2 });
-    assert_non_null (loader);
-    tureen_batch_t *batch = s_next_batch (loader), *none;
-    assert_int_equal (tureen_loader_next (loader, &none), TUREEN_ERROR);
-    usleep (100000);
-    fake_check_batch (batch);
-    assert_int_equal (fake_seen (fake).leaves, 0);
-    assert_int_equal (fake_seen (fake).ring_closed, 0);
-    tureen_batch_release (&batch);
-    tureen_loader_destroy (&loader);
-    assert_int_equal (fake_seen (fake).leaves, 1);
-    fake_destroy (&fake);
-}
-
-//  Nor where the server (which lives, and has closed its side of the ring's socket) ended the job; and what
-//  had come is given.
-static void
-test_batches_survive_the_end_of_their_job (void **state)
-{
-    (void) state;
-    fake_plan_t plan = { .samples = 100, .deed = FAKE_END_FENCED, .deed_batches = 3 };
-    fake_server_t *fake = fake_new (&plan);
-    tureen_loader_t *loader = s_join (fake, (tureen_options_t) { .epochs = 2 });
-    assert_non_null (loader);
-    tureen_batch_t *batch = s_next_batch (loader), *last;
-    WAIT_FOR (fake, seen, seen.sent == 3);
-    usleep (800000);                    //  by now the loader's thread has ended
-    assert_int_equal (fake_seen (fake).ring_closed, 0);
-    fake_check_batch (batch);
-    tureen_batch_release (&batch);
-    for (int given = 1; given < 3; given++) {
-        last = s_next_batch (loader);
-        fake_check_batch (last);
-        tureen_batch_release (&last);
-    }
-    assert_int_equal (tureen_loader_next (loader, &last), TUREEN_ERROR);
-    assert_non_null (strstr (tureen_loader_error (loader), "fenced"));
-    tureen_loader_destroy (&loader);
-    WAIT_FOR (fake, seen, seen.ring_closed == 1);
     fake_destroy (&fake);
 }
 
@@ -579,22 +143,22 @@ test_no_server_is_a_timeout_with_a_remedy (void **state)
     (void) state;
     tureen_options_t options = { .endpoint = "ipc:///tmp/tureen-there-is-none.sock", .dataset = "train",
         .timeout_ms = 100 };
-    assert_null (tureen_loader_new (&options, s_error, sizeof s_error));
+    assert_null (tureen_loader_new (&options, loading_error, sizeof loading_error));
     assert_int_equal (errno, ETIMEDOUT);
-    assert_non_null (strstr (s_error, "tureen serve --dataset"));
-    assert_non_null (strstr (s_error, options.endpoint));
+    assert_non_null (strstr (loading_error, "tureen serve --dataset"));
+    assert_non_null (strstr (loading_error, options.endpoint));
     //  Whoever asks is told what is waited for, once, in the meantime.
     char told [TUREEN_ERROR_BYTES] = "";
     options.timeout_ms = 1300;
     options.waiting = s_note_waiting;
     options.waiting_context = told;
-    assert_null (tureen_loader_new (&options, s_error, sizeof s_error));
+    assert_null (tureen_loader_new (&options, loading_error, sizeof loading_error));
     assert_non_null (strstr (told, "tureen-there-is-none.sock yet: there is no such socket"));
     assert_non_null (strstr (told, "; looking for it for 1.3 seconds"));
     //  A server that takes the connection and says nothing.
     fake_plan_t plan = { .deaf = true };
     fake_server_t *fake = fake_new (&plan);
-    assert_null (s_join (fake, (tureen_options_t) { .timeout_ms = 100 }));
+    assert_null (loading_join (fake, (tureen_options_t) { .timeout_ms = 100 }));
     assert_int_equal (errno, ETIMEDOUT);
     fake_destroy (&fake);
 }
@@ -605,9 +169,9 @@ test_refusal_says_what_the_server_said (void **state)
     (void) state;
     fake_plan_t plan = { .refuse = "no data set 'trian'; this server has: train, val" };
     fake_server_t *fake = fake_new (&plan);
-    assert_null (s_join (fake, (tureen_options_t) { .dataset = "trian" }));
+    assert_null (loading_join (fake, (tureen_options_t) { .dataset = "trian" }));
     assert_int_equal (errno, ECONNREFUSED);
-    assert_non_null (strstr (s_error, "this server has: train, val"));
+    assert_non_null (strstr (loading_error, "this server has: train, val"));
     fake_destroy (&fake);
 }
 
@@ -619,7 +183,7 @@ test_unusable_joined_is_an_error (void **state)
     for (size_t index = 0; index < sizeof answers / sizeof *answers; index++) {
         fake_plan_t plan = { .joined = answers [index] };
         fake_server_t *fake = fake_new (&plan);
-        assert_null (s_join (fake, (tureen_options_t) { 0 }));
+        assert_null (loading_join (fake, (tureen_options_t) { 0 }));
         assert_int_equal (errno, EPROTO);
         fake_destroy (&fake);
     }
@@ -658,10 +222,10 @@ test_unusable_options_name_the_option (void **state)
         { { .dataset = "a", .timeout_ms = -1 }, "timeout_ms" }
     };
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
-        assert_null (tureen_loader_new (&cases [index].options, s_error, sizeof s_error));
+        assert_null (tureen_loader_new (&cases [index].options, loading_error, sizeof loading_error));
         assert_int_equal (errno, EINVAL);
-        if (!strstr (s_error, cases [index].says))
-            fail_msg ("\"%s\" does not say \"%s\"", s_error, cases [index].says);
+        if (!strstr (loading_error, cases [index].says))
+            fail_msg ("\"%s\" does not say \"%s\"", loading_error, cases [index].says);
     }
     //  And without a buffer for the sentence.
     assert_null (tureen_loader_new (&cases [0].options, NULL, 0));
@@ -677,7 +241,7 @@ test_a_long_list_takes_several_frames (void **state)
     assert_non_null (ids);
     fake_plan_t plan = { .samples = 8, .epochs = 1 };
     fake_server_t *fake = fake_new (&plan);
-    tureen_loader_t *loader = s_join (fake, (tureen_options_t) { .order = TUREEN_LIST, .ids = ids,
+    tureen_loader_t *loader = loading_join (fake, (tureen_options_t) { .order = TUREEN_LIST, .ids = ids,
         .id_count = IDS });
     assert_non_null (loader);
     fake_seen_t seen = fake_seen (fake);
@@ -700,7 +264,7 @@ test_destroy_at_every_stage (void **state)
         for (int batches = 0; batches <= 12; batches++) {
             fake_plan_t plan = { .samples = 20, .epochs = 2 };
             fake_server_t *fake = fake_new (&plan);
-            tureen_loader_t *loader = s_join (fake, (tureen_options_t) { .epochs = 2,
+            tureen_loader_t *loader = loading_join (fake, (tureen_options_t) { .epochs = 2,
                 .transport = (tureen_transport_t) transport });
             assert_non_null (loader);
             for (int count = 0; count < batches; count++) {
@@ -727,9 +291,9 @@ test_destroy_does_not_wait_for_ever (void **state)
     (void) state;
     fake_plan_t plan = { .samples = 20, .deed = FAKE_SILENT, .deed_batches = 1 };
     fake_server_t *fake = fake_new (&plan);
-    tureen_loader_t *loader = s_join (fake, (tureen_options_t) { .epochs = 2 });
+    tureen_loader_t *loader = loading_join (fake, (tureen_options_t) { .epochs = 2 });
     assert_non_null (loader);
-    tureen_batch_t *batch = s_next_batch (loader);
+    tureen_batch_t *batch = loading_next_batch (loader);
     tureen_batch_release (&batch);
     struct timespec begin, end;
     clock_gettime (CLOCK_MONOTONIC, &begin);
@@ -757,7 +321,7 @@ test_no_thread_takes_signals (void **state)
     fake_server_t *fake = fake_new (&plan);
     sigset_t mask, before, after, pending;
     pthread_sigmask (SIG_SETMASK, NULL, &before);
-    tureen_loader_t *loader = s_join (fake, (tureen_options_t) { .epochs = 2 });
+    tureen_loader_t *loader = loading_join (fake, (tureen_options_t) { .epochs = 2 });
     assert_non_null (loader);
     pthread_sigmask (SIG_SETMASK, NULL, &after);
     assert_int_equal (sigismember (&after, SIGUSR1), sigismember (&before, SIGUSR1));
@@ -787,7 +351,8 @@ test_status_asks_without_a_job (void **state)
     fake_plan_t plan = { 0 };
     fake_server_t *fake = fake_new (&plan);
     char *json;
-    assert_int_equal (tureen_status (fake_endpoint (fake), 5000, &json, s_error, sizeof s_error), 0);
+    assert_int_equal (tureen_status (fake_endpoint (fake), 5000, &json, loading_error, sizeof loading_error),
+        0);
     assert_string_equal (json, "{\"version\":\"0.1.0\",\"jobs\":[]}");
     free (json);
     fake_destroy (&fake);
@@ -799,16 +364,16 @@ test_status_asks_without_a_job (void **state)
         { "tcp://127.0.0.1:1", "that host refuses the connection" }
     };
     for (size_t index = 0; index < sizeof absent / sizeof *absent; index++) {
-        assert_int_equal (tureen_status (absent [index] [0], INT_MAX, &json, s_error, sizeof s_error),
-            -ETIMEDOUT);
+        assert_int_equal (tureen_status (absent [index] [0], INT_MAX, &json, loading_error,
+            sizeof loading_error), -ETIMEDOUT);
         assert_null (json);
-        assert_non_null (strstr (s_error, absent [index] [1]));
-        assert_non_null (strstr (s_error, "tureen serve"));
+        assert_non_null (strstr (loading_error, absent [index] [1]));
+        assert_non_null (strstr (loading_error, "tureen serve"));
     }
-    assert_int_equal (tureen_status ("nonsense", 50, &json, s_error, sizeof s_error), -EINVAL);
-    assert_int_equal (tureen_status (NULL, -1, &json, s_error, sizeof s_error), -EINVAL);
+    assert_int_equal (tureen_status ("nonsense", 50, &json, loading_error, sizeof loading_error), -EINVAL);
+    assert_int_equal (tureen_status (NULL, -1, &json, loading_error, sizeof loading_error), -EINVAL);
     assert_null (json);
-    assert_non_null (strstr (s_error, "timeout_ms: -1"));
+    assert_non_null (strstr (loading_error, "timeout_ms: -1"));
 }
 
 int
@@ -820,19 +385,6 @@ main (void)
         cmocka_unit_test (test_inline_arrays_are_aligned_at_any_size),
         cmocka_unit_test (test_a_failing_ring_becomes_inline),
         cmocka_unit_test (test_a_ring_that_cannot_be_mapped_is_left),
-        cmocka_unit_test (test_release_out_of_order_keeps_the_older_batch),
-        cmocka_unit_test (test_a_kept_window_stops_the_job),
-        cmocka_unit_test (test_holding_all_but_the_last_slot),
-        cmocka_unit_test (test_next_within_below_zero_waits),
-        cmocka_unit_test (test_random_releases_never_lose_bytes),
-        cmocka_unit_test (test_threads_share_a_loader),
-        cmocka_unit_test (test_server_dies),
-        cmocka_unit_test (test_server_stops_in_order),
-        cmocka_unit_test (test_server_falls_silent),
-        cmocka_unit_test (test_server_breaks_the_protocol),
-        cmocka_unit_test (test_unknown_messages_are_ignored),
-        cmocka_unit_test (test_held_batches_survive_a_failure),
-        cmocka_unit_test (test_batches_survive_the_end_of_their_job),
         cmocka_unit_test (test_no_server_is_a_timeout_with_a_remedy),
         cmocka_unit_test (test_refusal_says_what_the_server_said),
         cmocka_unit_test (test_unusable_joined_is_an_error),
