@@ -15,7 +15,7 @@ import unittest
 from typing import Any, List, Optional
 from unittest import mock
 
-from test_python_client import Tidy, until
+from client_checks import Tidy, until
 from test_python_ranks import Ranked
 from test_python_rejoin import Gone
 

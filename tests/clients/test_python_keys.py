@@ -23,7 +23,7 @@ from unittest import mock
 
 import zmq
 
-from test_python_client import HERE, SEED, descriptors, until
+from client_checks import HERE, SEED, descriptors, until
 from test_python_rejoin import Gone, nth
 
 import tureen

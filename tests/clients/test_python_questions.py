@@ -14,7 +14,7 @@ import unittest.mock
 import warnings
 from typing import Any, Dict, List
 
-from test_python_client import Tidy, golden, until
+from client_checks import Tidy, golden, until
 
 import tureen
 from fake_server import EXPLAIN, LEAVE, STATUS, FakeServer

@@ -23,7 +23,7 @@ import warnings
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
 from unittest import mock
 
-from test_python_client import PACKAGE, SEED, golden, request, until
+from client_checks import PACKAGE, SEED, golden, request, until
 from test_python_rejoin import Gone, Hook, nth
 from test_python_state import plain
 

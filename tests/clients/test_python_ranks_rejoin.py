@@ -12,7 +12,7 @@ import unittest
 from typing import Any, Dict, List, Optional
 from unittest import mock
 
-from test_python_client import SEED, until
+from client_checks import SEED, until
 from test_python_rejoin import Hook, nth
 from test_python_ranks import Ranked
 

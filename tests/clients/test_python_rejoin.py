@@ -24,7 +24,7 @@ import warnings
 from typing import Any, Callable, Dict, List, Optional, Tuple
 from unittest import mock
 
-from test_python_client import PACKAGE, SEED, Tidy, until
+from client_checks import PACKAGE, SEED, Tidy, until
 
 import tureen
 import tureen.connection

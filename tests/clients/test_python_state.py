@@ -16,7 +16,7 @@ import unittest
 from typing import Any, Callable, Dict, List, Optional, Tuple
 from unittest import mock
 
-from test_python_client import GOLDEN, SEED, Tidy, request, until
+from client_checks import GOLDEN, SEED, Tidy, request, until
 
 import numpy as np
 

@@ -1,0 +1,98 @@
+"""What the tests of the Python client share: waiting, golden frames, requests, and servers that are left as
+they were found.  Such a test imports it first: it says where tureen is.
+"""
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import gc
+import os
+import sys
+import threading
+import time
+import unittest
+from pathlib import Path
+from typing import Any, Callable, Dict, List
+
+HERE = Path(__file__).resolve().parent
+GOLDEN = HERE.parent / "golden"
+PACKAGE = HERE.parent.parent / "clients" / "python"
+sys.path[:0] = [str(HERE), str(PACKAGE)]
+
+import numpy as np
+
+import tureen
+from fake_server import FakeServer, pattern
+from tureen.request import Request
+
+SEED = int(os.environ.get("TEST_SEED", "1"))
+
+
+def until(condition: Callable[[], Any], what: str = "it", seconds: float = 50.0) -> None:
+    """Waits for what another thread or process will bring about."""
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(f"{what} did not come about in {seconds} s")
+        time.sleep(0.002)
+
+
+def descriptors() -> Dict[str, str]:
+    found = {}
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):
+            found[name] = os.readlink(f"/proc/self/fd/{name}")
+    return found
+
+
+def golden(name: str) -> List[bytes]:
+    lines = (GOLDEN / f"{name}.hex").read_text(encoding="utf-8").splitlines()
+    return [bytes.fromhex(line) for line in lines if not line.startswith("#")]
+
+
+def request(**changed: Any) -> Request:
+    arguments: Dict[str, Any] = dict(
+        dataset="train", batch_size=64, epochs=2, drop_last=False, pipeline="train", order="shared", slots=4,
+        transport="auto", seed=7, name="trial-3", ids=None, subset=None)
+    arguments.update(changed)
+    return Request(**arguments)
+
+
+class Tidy(unittest.TestCase):
+    """A test that leaves no thread, no descriptor, no fault at the server."""
+
+    def setUp(self) -> None:
+        faulthandler.dump_traceback_later(60, exit=True)        # a client that hangs is found where it hangs
+        self.addCleanup(faulthandler.cancel_dump_traceback_later)
+        gc.collect()
+        self.threads = threading.active_count()
+        self.descriptors = descriptors()
+        self.servers: List[FakeServer] = []
+
+    def tearDown(self) -> None:
+        gc.collect()
+        faults = [fault for server in self.servers for fault in server.faults]
+        for server in self.servers:
+            until(lambda server=server: not server.alive() or server._stop, "every job's end")
+            server.__exit__()
+        self.assertEqual(faults, [])
+        until(lambda: threading.active_count() <= self.threads, f"the end of {threading.enumerate()}")
+        until(lambda: len(descriptors()) <= len(self.descriptors), "the descriptors' closing")
+
+    def server(self, samples: int = 100, **how: Any) -> FakeServer:
+        server = FakeServer(samples, **how)
+        self.servers.append(server)
+        return server.__enter__()
+
+    def assert_intact(self, batch: tureen.Batch) -> None:
+        self.assertEqual(batch["label"].tolist(), batch.ids.tolist())
+        wanted = np.array([pattern(int(sample), batch.epoch) for sample in batch.ids], np.uint8)
+        self.assertTrue((batch["image"] == wanted[:, None, None, None]).all(), batch)
+
+
+class Either:
+    """For the ring and inline alike."""
+    ring = True
+
+    def fake(self, samples: int = 100, **how: Any) -> FakeServer:
+        return self.server(samples, offer_ring=self.ring, **how)  # type: ignore[attr-defined]

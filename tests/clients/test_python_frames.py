@@ -1,0 +1,308 @@
+"""What the Python client sends and reads, without a server: frames, the book of slots, arguments.
+
+Run by ctest (python_frames), or by hand from anywhere: python3 tests/clients/test_python_frames.py [-v]
+[NAME]
+"""
+from __future__ import annotations
+
+import json
+import os
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+from typing import Any, Callable, Dict, List
+from unittest import mock
+
+from client_checks import GOLDEN, SEED, golden, request
+
+import numpy as np
+
+import tureen
+from tureen import wire
+from tureen.request import default_endpoint
+from tureen.slots import Slots
+
+
+class Golden(unittest.TestCase):
+    """The checked-in frames: what the generator writes, what the client sends, what it reads."""
+
+    def test_files_are_what_the_generator_writes(self) -> None:
+        done = subprocess.run([sys.executable, str(GOLDEN / "generate.py"), "--check"],
+                              stderr=subprocess.PIPE)
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+
+    def test_client_to_server_byte_for_byte(self) -> None:
+        words = [0x8000000000000001, 0x8000000000000001, 0x2]
+        ranges = wire.pack_ids(wire.IDS_RANGES, [[0, 10], [10, 20], [1000, 3000]])
+        lists = [wire.pack_ids(wire.IDS_LIST, ids) for ids in ([5, 3, 3, 2999], [0, 5])]
+        base = {"dataset": "train", "batch_size": 64, "epochs": 2, "drop_last": False, "pipeline": "train",
+                "order": "shared", "slots": 4, "transport": "auto", "seed": "7", "name": "trial-3"}
+        scattered = {**base, "seed": str(2**64 - 1), "pipeline": "eval", "drop_last": True,
+                     "frames": ["subset"]}
+        listed = {**base, "batch_size": 2, "epochs": None, "order": "list", "transport": "inline",
+                  "pipeline": [{"op": "center_crop", "size": [224, 224]}], "frames": ["list", "list"]}
+        pooled = {**base, "order": "seeded", "pool": 4096}
+        pooled["name"] = pooled.pop("name")
+        large = (0x0102030405060708, 0x1112131415161718, 0x0807060504030201, 0x8000000000000001)
+        for name, built in {
+                "join": wire.join(wire.pack_json({**base, "frames": ["subset"]}), [ranges], 1),
+                "join_words": wire.join(wire.pack_json(scattered), [wire.pack_ids(wire.IDS_WORDS, words)], 2),
+                "join_list": wire.join(wire.pack_json(listed), lists, 3),
+                "join_seeded": wire.join(wire.pack_json({**base, "order": "seeded"}), [], 7),
+                "join_pool": wire.join(wire.pack_json(pooled), [], 9),
+                "inline": wire.inline(5),
+                "progress": wire.progress(5, 7, 6, 0x5),
+                "progress_large": wire.progress(*large),
+                "leave": wire.leave(5, 4),
+                "status": wire.status(6),
+                "heartbeat": wire.heartbeat(5)}.items():
+            with self.subTest(name):
+                self.assertEqual(built, golden(name))
+
+    def test_join_from_arguments(self) -> None:
+        """The same frames from what a user writes."""
+        frames = request(subset=[*range(1000, 3000), *range(19, -1, -1)]).message(1)
+        self.assertEqual(frames[:2], golden("join")[:2])
+        self.assertEqual(frames[2], wire.pack_ids(wire.IDS_RANGES, [0, 20, 1000, 3000]))
+        with mock.patch("tureen.request._RANGES_MAX", 1):
+            scattered = request(subset=[0, 63, 64, 127, 129], seed=2**64 - 1, pipeline="eval", drop_last=True)
+            self.assertEqual(scattered.message(2), golden("join_words"))
+        with mock.patch("tureen.wire.ID_FRAME_NUMBERS_MAX", 4):
+            listed = request(ids=[5, 3, 3, 2999, 0, 5], batch_size=2, epochs=None, order="list",
+                             transport="inline", pipeline=[{"op": "center_crop", "size": [224, 224]}])
+            self.assertEqual(listed.message(3), golden("join_list"))
+        self.assertEqual(request(order="seeded").message(7), golden("join_seeded"))
+        self.assertEqual(request(order="seeded", pool=4096).message(9), golden("join_pool"))
+        self.assertEqual(json.loads(request(order=None, seed=7, pool=8).message(1)[1])["pool"], 8)
+
+    def test_an_order_that_is_not_said_is_left_to_the_server(self) -> None:
+        for seed, order in ((7, None), (None, None), (None, "seeded"), (7, "shared")):
+            said = json.loads(request(seed=seed, order=order).message(1)[1])
+            self.assertEqual((said.get("order"), said.get("seed")),
+                             (order, None if seed is None else str(seed)))
+
+    def test_server_to_client(self) -> None:
+        self.assertEqual(wire.parse_head(golden("joined")[0]), (wire.JOINED, 5, 1, 1))
+        joined = wire.parse_joined(golden("joined")[1])
+        self.assertEqual((joined.job, joined.samples, joined.dataset_samples, joined.slots, joined.seed),
+                         (5, 2020, 3000, 4, 7))
+        self.assertEqual(joined.fields[0], ("image", np.dtype("uint8"), (224, 224, 3), 0, 150528, "uint8"))
+        self.assertEqual(joined.ring and joined.ring.bytes, 38551552)
+        tiny = wire.parse_joined(golden("joined_inline")[1])
+        self.assertIsNone(tiny.ring)
+        self.assertEqual(wire.parse_batch_head(golden("batch")[1]), (41, 1, 9, 3, 3, 0))
+        self.assertEqual(np.frombuffer(golden("batch")[2], np.int64).tolist(), [2999, 0, 1234567890123])
+        self.assertEqual(wire.parse_batch_head(golden("batch_inline")[1]), (1, 0, 1, 1, 2, 1))
+        from tureen.batch import views
+        arrays = views(tiny, np.frombuffer(golden("batch_inline")[3], np.uint8), 2)
+        self.assertEqual(arrays["image"].tolist(), np.arange(24).reshape(2, 2, 2, 3).tolist())
+        self.assertEqual(arrays["label"].tolist(), [1, -2])
+        self.assertEqual(wire.parse_epoch_end(golden("epoch_end")[1]), (1, 2019, 32, 1))
+        self.assertEqual(wire.parse_reason(golden("ended")[1], "reason", "ENDED"),
+                         ("left", "the client left"))
+        self.assertEqual(wire.parse_reason(golden("ended_stopping")[1], "reason", "ENDED")[0], "stopping")
+        self.assertEqual(wire.parse_json(golden("status_reply")[1])["version"], "0.1.0")
+        self.assertEqual(wire.parse_reason(golden("error")[1], "error", "ERROR")[0], "unknown_dataset")
+        for name, kind, tag in (("batch", 130, 0), ("batch_inline", 130, 0), ("epoch_end", 131, 0),
+                                ("ended", 132, 4),
+                                ("status_reply", 133, 6), ("error", 134, 1), ("heartbeat", 6, 0)):
+            head = wire.parse_head(golden(name)[0])
+            self.assertEqual(head and (head.kind, head.tag), (kind, tag), name)
+
+    def test_fields_of_every_dtype(self) -> None:
+        """As many fields as there may be; what NumPy has no type for comes bit for bit."""
+        joined = wire.parse_joined(golden("joined_fields")[1])
+        self.assertEqual(len(joined.fields), 24)
+        for field in joined.fields:
+            self.assertEqual(field.dtype, np.dtype({"bfloat16": "uint16"}.get(field.told, field.told)))
+            self.assertEqual(field.sample_bytes, int(np.prod(field.shape)) * field.dtype.itemsize)
+        self.assertEqual(sorted({field.told for field in joined.fields}),
+                         ["bfloat16", "bool", "float16", "float32", "float64", "int16", "int32", "int64",
+                          "int8", "uint16", "uint32", "uint64", "uint8"])
+        from tureen.batch import views
+        slot = np.arange(joined.slot_bytes, dtype=np.uint64).astype(np.uint8)
+        arrays = views(joined, slot, 2)
+        for field in joined.fields:
+            array = arrays[field.name]
+            self.assertEqual((array.shape, array.dtype), ((2, *field.shape), field.dtype))
+            begin = field.offset
+            self.assertEqual(array.tobytes(), slot[begin:begin + 2 * field.sample_bytes].tobytes())
+
+    def test_damaged_frames_raise_protocol_error_only(self) -> None:
+        """Every prefix, and a thousand damaged copies, of each foreign frame: read, refused, never another
+        exception."""
+        chance = random.Random(SEED)
+        parsers: Dict[str, Callable[[bytes], Any]] = {
+            "joined": wire.parse_joined, "joined_inline": wire.parse_joined,
+            "joined_fields": wire.parse_joined, "batch": wire.parse_batch_head,
+            "epoch_end": wire.parse_epoch_end, "status_reply": wire.parse_json,
+            "error": lambda frame: wire.parse_reason(frame, "error", "ERROR")}
+        for name, parse in parsers.items():
+            whole = golden(name)[1]
+            damaged = [whole[:length] for length in range(len(whole))]
+            for _ in range(1000):
+                copy = bytearray(whole)
+                for _ in range(chance.randint(1, 3)):
+                    copy[chance.randrange(len(copy))] = chance.choice(b'0919"-[]{},:\xff\x00 entru.')
+                damaged.append(bytes(copy))
+            for frame in damaged:
+                try:
+                    parse(frame)
+                except tureen.ProtocolError:
+                    pass
+                except Exception as error:
+                    self.fail(f"{name}, seed {SEED}: {error!r} for {frame!r}")
+
+
+class SlotBook(unittest.TestCase):
+    def test_progress_frees_exactly_what_came_back(self) -> None:
+        """Against a dumb model: the protocol's reading of (released, kept) gives the slots that are really
+        free."""
+        for seed in range(SEED, SEED + 200):
+            chance = random.Random(seed)
+            count = chance.randint(3, 6)
+            book = Slots(count, lambda: None)
+            held: Dict[int, Any] = {}               # sequence -> array
+            slot_of: Dict[int, int] = {}
+            holds: Dict[int, int] = {}              # slot -> sequence, as the server has it
+            released = kept = sent = handed = last = 0
+            for _ in range(200):
+                action = chance.randrange(4)
+                free = [slot for slot in range(count) if slot not in holds
+                        or holds[slot] < released and not kept >> slot & 1]
+                if action == 0 and free:
+                    slot = chance.choice(free)
+                    book.arrived(sent, slot)
+                    slot_of[sent], holds[slot] = slot, sent
+                    sent += 1
+                elif action == 1 and handed < sent:
+                    if chance.randrange(4):
+                        held[handed] = np.zeros(1, np.uint8)
+                        book.lend(handed, held[handed])
+                    else:
+                        book.give_back(handed)
+                    handed += 1
+                elif action == 2 and held:
+                    del held[chance.choice(list(held))]
+                else:
+                    released, kept = book.progress()
+                    self.assertTrue(last <= released <= handed, f"seed {seed}")
+                    last = released
+                    for sequence, slot in slot_of.items():
+                        if holds[slot] == sequence:
+                            really = sequence < handed and sequence not in held
+                            said = sequence < released and not kept >> slot & 1
+                            self.assertEqual(said, really, f"seed {seed}: batch {sequence} in slot {slot}")
+                self.assertEqual(book.lent, len(held), f"seed {seed}")
+
+    def test_taken_slot_and_gap_in_sequence(self) -> None:
+        book = Slots(4, lambda: None)
+        book.arrived(0, 2)
+        for sequence, slot in ((1, 2), (2, 0), (0, 1), (1, 4)):
+            with self.assertRaises(tureen.ProtocolError):
+                book.arrived(sequence, slot)
+
+
+class Arguments(unittest.TestCase):
+    def test_what_no_server_could_accept(self) -> None:
+        cases: List[Dict[str, Any]] = [
+            {"batch_size": 0}, {"batch_size": 65537}, {"batch_size": 1.5}, {"batch_size": True},
+            {"epochs": 0},
+            {"slots": 2}, {"slots": 65}, {"order": "sorted"}, {"transport": "ring"}, {"seed": -1},
+            {"seed": 2**64},
+            {"dataset": 7}, {"name": "x" * 65}, {"subset": (5, 5)}, {"subset": []}, {"subset": [-1, 2]},
+            {"subset": [0.5]}, {"ids": [1]}, {"ids": [], "order": "list"}, {"ids": [-1], "order": "list"},
+            {"ids": [[1], [2]], "order": "list"}, {"ids": [1], "order": "list", "subset": (0, 5)},
+            {"pool": 64}, {"order": "seeded", "pool": 7}, {"order": "seeded", "pool": 2**24 + 1},
+            {"order": "seeded", "pool": True}, {"order": None, "seed": None, "pool": 64},
+            {"epochs": 2**53 + 1}, {"dataset": "\ud800"}, {"name": "\udc80"}, {"subset": [2**63]},
+            {"subset": [False] * 9}, {"subset": np.ones((2, 2), bool)}, {"subset": (True, False)}]
+        for case in cases:
+            with self.subTest(case), self.assertRaises((ValueError, TypeError)):
+                request(**case)
+
+    def test_pipelines_that_are_none(self) -> None:
+        deep: List[Any] = []
+        for _ in range(100000):
+            deep = [deep]
+        for pipeline in (3, None, ["a"], {"op": "resize"}, b"train", [{"op": float("nan")}], [{"op": {1, 2}}],
+                         [{"op": "\ud800"}], "\ud800", [{"op": deep}]):
+            with self.assertRaisesRegex((ValueError, TypeError), "^pipeline "):
+                request(pipeline=pipeline)
+
+    def test_timeouts_and_endpoints(self) -> None:
+        for timeout in (-1, float("nan"), float("-inf"), "soon", None):
+            with self.subTest(timeout), self.assertRaisesRegex((ValueError, TypeError), "^timeout "):
+                tureen.Loader("ipc:///none", timeout=timeout)  # type: ignore[arg-type]
+            with self.subTest(timeout), self.assertRaisesRegex((ValueError, TypeError), "^timeout "):
+                tureen.status("ipc:///none", timeout=timeout)  # type: ignore[arg-type]
+        for endpoint in (7, "ipc:///\ud800"):
+            with self.assertRaisesRegex((ValueError, TypeError), "^endpoint "):
+                tureen.Loader(endpoint)  # type: ignore[arg-type]
+        self.assertEqual(tureen.Loader("").endpoint, default_endpoint())
+
+    def test_subset_forms_agree(self) -> None:
+        mask = np.zeros(40, bool)
+        mask[10:20] = True
+        wanted = wire.pack_ids(wire.IDS_RANGES, [10, 20])
+        for subset in (range(10, 20), (10, 20), list(range(19, 9, -1)), np.arange(10, 20, dtype=np.int32),
+                       mask, mask.tolist(), mask[:20], [False] * 10 + [True] * 10,
+                       [np.uint64(sample) for sample in range(10, 20)]):
+            self.assertEqual(request(subset=subset).message(1)[2], wanted, subset)
+        self.assertEqual(request(subset=range(0, 6, 2)).message(1)[2],
+                         wire.pack_ids(wire.IDS_RANGES, [0, 1, 2, 3, 4, 5]))
+
+    def test_words_are_the_chosen_bits(self) -> None:
+        chance = random.Random(SEED)
+        for samples in (1, 63, 64, 65, 1000):
+            subset = sorted(chance.sample(range(samples), chance.randint(1, samples)))
+            with mock.patch("tureen.request._RANGES_MAX", 0):
+                frame = request(subset=subset).message(1)[2]
+            words = struct.unpack(f"<{subset[-1] // 64 + 1}Q", frame[8:])
+            chosen = [sample for sample in range(64 * len(words)) if words[sample // 64] >> sample % 64 & 1]
+            self.assertEqual(chosen, subset)
+
+    def test_default_endpoint(self) -> None:
+        with tempfile.TemporaryDirectory() as directory:
+            (Path(directory) / "file").touch()
+            for environment, wanted in (
+                    ({"TUREEN_ENDPOINT": "tcp://h:1", "XDG_RUNTIME_DIR": directory}, "tcp://h:1"),
+                    ({"XDG_RUNTIME_DIR": directory}, f"ipc://{directory}/tureen/server.sock"),
+                    ({"XDG_RUNTIME_DIR": directory + "/none"},
+                     f"ipc:///tmp/tureen-{os.getuid()}/server.sock"),
+                    ({"XDG_RUNTIME_DIR": directory + "/file"},
+                     f"ipc:///tmp/tureen-{os.getuid()}/server.sock"),
+                    ({"XDG_RUNTIME_DIR": "relative"}, f"ipc:///tmp/tureen-{os.getuid()}/server.sock"),
+                    ({}, f"ipc:///tmp/tureen-{os.getuid()}/server.sock")):
+                with mock.patch.dict(os.environ, environment, clear=True):
+                    self.assertEqual(default_endpoint(), wanted)
+            somebody = os.geteuid() + 1
+            with mock.patch.dict(os.environ, {"XDG_RUNTIME_DIR": directory}, clear=True), \
+                    mock.patch("os.geteuid", lambda: somebody):
+                self.assertEqual(default_endpoint(), f"ipc:///tmp/tureen-{somebody}/server.sock")
+
+    @unittest.skipIf(os.geteuid(), "needs a root that becomes somebody else")
+    def test_default_endpoint_of_the_effective_user(self) -> None:
+        with tempfile.TemporaryDirectory() as directory:
+            os.chmod(directory, 0o755)
+            for mode in (0o700, 0o500):
+                runtime = f"{directory}/{mode:o}"
+                os.mkdir(runtime)
+                os.chown(runtime, 65534, 65534)
+                os.chmod(runtime, mode)
+                with mock.patch.dict(os.environ, {"XDG_RUNTIME_DIR": runtime}, clear=True):
+                    os.seteuid(65534)
+                    try:
+                        found = default_endpoint()
+                    finally:
+                        os.seteuid(0)
+                self.assertEqual(found, f"ipc://{runtime if mode == 0o700 else '/tmp'}/tureen"
+                                 f"{'' if mode == 0o700 else '-65534'}/server.sock")
+
+
+if __name__ == "__main__":
+    unittest.main()
