@@ -343,6 +343,7 @@ test_reading (void **state)
     catalogue_destroy (&source);
 }
 
+//  Guards: options of a folder, which a pack has in it.
 static void
 test_options_are_refused (void **state)
 {
