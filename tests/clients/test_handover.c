@@ -302,7 +302,7 @@ test_the_last_end_wins_over_a_failure (void **state)
 //  --------------------------------------------------------------------------
 //  A courier of its own thread, and users that write into their batches: the thread sanitizer's case.
 
-enum { CROWD = 3, CROWD_BATCHES = 3000, CROWD_SLOTS = 5 };
+enum { USERS = 3, USERS_BATCHES = 3000, USERS_SLOTS = 5 };
 
 typedef struct {
     handover_t *handover;
@@ -313,12 +313,12 @@ static void *
 s_courier (void *argument)
 {
     threads_t *threads = argument;
-    uint64_t sequence = 0, in_slot [CROWD_SLOTS];
-    bool busy [CROWD_SLOTS] = { false };
-    while (sequence < CROWD_BATCHES) {
+    uint64_t sequence = 0, in_slot [USERS_SLOTS];
+    bool busy [USERS_SLOTS] = { false };
+    while (sequence < USERS_BATCHES) {
         struct pollfd wakeup = { .fd = handover_descriptor (threads->handover), .events = POLLIN };
         handover_view_t view = handover_look (threads->handover);
-        for (uint32_t slot = 0; slot < CROWD_SLOTS && sequence < CROWD_BATCHES; slot++) {
+        for (uint32_t slot = 0; slot < USERS_SLOTS && sequence < USERS_BATCHES; slot++) {
             if (busy [slot] && (in_slot [slot] >= view.progress.released || (view.progress.kept >> slot & 1)))
                 continue;
             memset (s_ring + slot * SLOT_BYTES, (int) sequence, SLOT_BYTES);
@@ -364,17 +364,17 @@ static void
 test_many_threads (void **state)
 {
     (void) state;
-    threads_t threads = { .handover = s_open (CROWD_SLOTS) };
-    pthread_t courier, users [CROWD];
+    threads_t threads = { .handover = s_open (USERS_SLOTS) };
+    pthread_t courier, users [USERS];
     assert_int_equal (pthread_create (&courier, NULL, s_courier, &threads), 0);
-    for (int index = 0; index < CROWD; index++)
+    for (int index = 0; index < USERS; index++)
         assert_int_equal (pthread_create (&users [index], NULL, s_user, &threads), 0);
     pthread_join (courier, NULL);
-    for (int index = 0; index < CROWD; index++)
+    for (int index = 0; index < USERS; index++)
         pthread_join (users [index], NULL);
     assert_false (threads.failed);
     handover_view_t view = handover_look (threads.handover);
-    assert_int_equal (view.progress.released, CROWD_BATCHES);
+    assert_int_equal (view.progress.released, USERS_BATCHES);
     assert_int_equal (view.progress.kept, 0);
     assert_true (view.leave);
     handover_stop (threads.handover);

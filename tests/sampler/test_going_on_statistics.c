@@ -1,4 +1,4 @@
-/*  Guards: jobs that go on where others stopped (docs/randomness.md, Going on) keep the contract of sampling:
+/*  Guards: jobs that go on where others stopped (docs/randomness.md, Resuming a job) keep the contract of sampling:
  *  the epoch that was begun on one sampler and ended on another is uniform at every position, and so are the
  *  next ones, whatever company the jobs kept before and find now; and the next epoch is fresh.
  *
