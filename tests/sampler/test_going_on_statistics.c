@@ -1,6 +1,6 @@
-/*  Guards: jobs that go on where others stopped (docs/randomness.md, Resuming a job) keep the contract of sampling:
- *  the epoch that was begun on one sampler and ended on another is uniform at every position, and so are the
- *  next ones, whatever company the jobs kept before and find now; and the next epoch is fresh.
+/*  Guards: jobs that go on where others stopped (docs/randomness.md, Resuming a job) keep the contract of
+ *  sampling: the epoch that was begun on one sampler and ended on another is uniform at every position, and
+ *  so are the next ones, whatever company the jobs kept before and find now; and the next epoch is fresh.
  *
  *  What is hard: two jobs that shared an order with a third one, of whose data the new sampler knows nothing.
  *  Without the strata's marks for what was taken, the first scene has z = 11, and over 12,000 seeds 76 (with
