@@ -10,7 +10,7 @@
 struct exchange {
     //  set at birth
     size_t capacity;
-    int descriptor;
+    int descriptor;             //  -1: nothing polls it
     void **objects;
     //  shared, under lock
     pthread_mutex_t lock;
@@ -20,7 +20,7 @@ struct exchange {
 };
 
 exchange_t *
-exchange_new (size_t capacity)
+exchange_new (size_t capacity, bool is_polled)
 {
     assert (capacity > 0);
     exchange_t *self = calloc (1, sizeof *self);
@@ -30,8 +30,8 @@ exchange_new (size_t capacity)
     pthread_cond_init (&self->arrived, NULL);
     self->capacity = capacity;
     self->objects = calloc (capacity, sizeof *self->objects);
-    self->descriptor = eventfd (0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (!self->objects || self->descriptor < 0) {
+    self->descriptor = is_polled? eventfd (0, EFD_CLOEXEC | EFD_NONBLOCK): -1;
+    if (!self->objects || (is_polled && self->descriptor < 0)) {
         int error = errno;
         exchange_destroy (&self);
         errno = error;
@@ -59,6 +59,8 @@ exchange_destroy (exchange_t **self_p)
 static void
 s_signal (exchange_t *self)
 {
+    if (self->descriptor < 0)
+        return;
     uint64_t one = 1;
     ssize_t written = write (self->descriptor, &one, sizeof one);
     assert (written == sizeof one);
@@ -67,6 +69,8 @@ s_signal (exchange_t *self)
 static void
 s_drain (exchange_t *self)
 {
+    if (self->descriptor < 0)
+        return;
     uint64_t sum;
     ssize_t got = read (self->descriptor, &sum, sizeof sum);
     assert (got == sizeof sum);
@@ -132,5 +136,6 @@ exchange_close (exchange_t *self)
 int
 exchange_descriptor (const exchange_t *self)
 {
+    assert (self->descriptor >= 0);
     return self->descriptor;
 }

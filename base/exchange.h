@@ -11,8 +11,9 @@
 
 typedef struct exchange exchange_t;
 
-//  Room for capacity (> 0) objects.  NULL with errno.
-exchange_t *exchange_new (size_t capacity);
+//  Room for capacity (> 0) objects.  is_polled: it has a descriptor, at the price of two system calls each
+//  time it fills and empties.  NULL with errno.
+exchange_t *exchange_new (size_t capacity, bool is_polled);
 //  No thread may wait in it; objects left inside are not freed (they are the caller's bug, asserted).
 void exchange_destroy (exchange_t **self_p);
 
@@ -24,7 +25,7 @@ void *exchange_take (exchange_t *self);
 void *exchange_try (exchange_t *self);
 //  No more waiting: takers get what is left, then NULL.
 void exchange_close (exchange_t *self);
-//  An eventfd that is readable while there are objects, for a taker that polls.
+//  Of one that is polled: an eventfd that is readable while there are objects.
 int exchange_descriptor (const exchange_t *self);
 
 #endif

@@ -70,8 +70,8 @@ pool_new (const pool_options_t *options)
         return NULL;
     self->options = *options;
     atomic_init (&self->stopping, false);
-    self->todo = exchange_new (options->tasks_max);
-    self->done = exchange_new (options->tasks_max);
+    self->todo = exchange_new (options->tasks_max, false);
+    self->done = exchange_new (options->tasks_max, true);
     self->workers = calloc (options->threads, sizeof *self->workers);
     bool good = self->todo && self->done && self->workers;
     for (; good && self->contexts < options->threads; self->contexts++) {

@@ -366,8 +366,8 @@ s_add_others (reading_t *self)
 static int
 s_open (reading_t *self, const char **path_p)
 {
-    self->todo = exchange_new (self->options.requests_max + 1);         //  plus the poke
-    self->done = exchange_new (self->options.requests_max);
+    self->todo = exchange_new (self->options.requests_max + 1, true);   //  plus the poke
+    self->done = exchange_new (self->options.requests_max, true);
     if (!self->todo || !self->done)
         return -errno;
     if (!s_memory_open (&self->memory, self->options.buffer_bytes, self->options.requests_max))

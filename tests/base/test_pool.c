@@ -26,27 +26,34 @@ s_readable (int descriptor, int timeout_ms)
 
 //  Guards: first in first out, full is told, the descriptor is readable exactly while something is there.
 static void
-test_exchange_is_a_bounded_queue (void **state)
+s_check_exchange (bool is_polled)
 {
-    (void) state;
     int objects [4];
-    exchange_t *exchange = exchange_new (3);
+    exchange_t *exchange = exchange_new (3, is_polled);
     assert_non_null (exchange);
-    assert_false (s_readable (exchange_descriptor (exchange), 0));
+    assert_true (!is_polled || !s_readable (exchange_descriptor (exchange), 0));
     for (int round = 0; round < 5; round++) {
         for (int index = 0; index < 3; index++)
             assert_true (exchange_put (exchange, &objects [index]));
         assert_false (exchange_put (exchange, &objects [3]));
         for (int index = 0; index < 3; index++) {
-            assert_true (s_readable (exchange_descriptor (exchange), 0));
+            assert_true (!is_polled || s_readable (exchange_descriptor (exchange), 0));
             assert_ptr_equal (exchange_try (exchange), &objects [index]);
         }
-        assert_false (s_readable (exchange_descriptor (exchange), 0));
+        assert_true (!is_polled || !s_readable (exchange_descriptor (exchange), 0));
         assert_null (exchange_try (exchange));
     }
     exchange_close (exchange);
     assert_null (exchange_take (exchange));
     exchange_destroy (&exchange);
+}
+
+static void
+test_exchange_is_a_bounded_queue (void **state)
+{
+    (void) state;
+    s_check_exchange (false);
+    s_check_exchange (true);
 }
 
 static void
