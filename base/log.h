@@ -1,4 +1,4 @@
-/*  log -- lines for the operator that never hold up the server, and that nobody else can forge.
+/*  log -- lines for the operator that never delay the server, and that clients cannot forge.
  *
  *      2026-11-22T14:00:00.123Z info joined tenant=vision job=5 user=1000: job 5 joined: train, batches of
  *      64, ring time (UTC)               level event key=value ..                 : text for people, to the

@@ -1,4 +1,4 @@
-/*  output -- standard output, for commands whose exit status says whether what they print was written.  */
+//  output -- standard output, for commands with an exit status that shows whether their output was written.
 #ifndef OUTPUT_H
 #define OUTPUT_H
 #include <errno.h>

@@ -1,4 +1,4 @@
-//  need -- memory without which the sampler cannot go on: small, and in the budget of who asks for it
+//  need -- memory without which the sampler cannot go on: small, and in the caller's budget
 //  (server/broker/broker.h).
 #ifndef NEED_H
 #define NEED_H

@@ -1,4 +1,4 @@
-/*  address -- where the server is, when nobody says so; and how to start one there.  */
+/*  address -- the server's address if none is given; and how to start a server there.  */
 #ifndef ADDRESS_H
 #define ADDRESS_H
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/*  image -- a view of 8-bit pixels that somebody else owns; boxes; and a buffer that grows.
+/*  image -- a view of 8-bit pixels that it does not own; boxes; and a buffer that grows.
  *
  *  An image has IMAGE_COLOURS channels (red, green, blue) or one (a mask's values), interleaved, a byte each.
  */

@@ -1,4 +1,4 @@
-//  The keys of JOIN that say where a job goes on, and who it is (docs/protocol.md: Resuming, Identity).
+//  The keys of JOIN for a job's position and identity (docs/protocol.md: Resuming, Identity).
 
 #include <string.h>
 #include "request_values.h"

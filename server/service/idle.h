@@ -1,4 +1,4 @@
-/*  idle -- when a server that is to end once nobody needs it (--until-idle) has nobody.
+/*  idle -- the end of a server that no job needs any more (--until-idle).
  *
  *  The time also counts from the server's start, with a longer limit: a script that starts a server for a job
  *  needs a while to import its libraries.  Knows no clock.  Owner: the broker's thread.

@@ -1,5 +1,5 @@
-/*  inbound_message -- one message from a client, with all that is known of whose it is; lent by the socket,
- *  or kept until its turn comes.  */
+//  inbound_message -- one message from a client, with its user and connection: lent by the socket, or kept
+//  until its turn comes.
 #ifndef INBOUND_MESSAGE_H
 #define INBOUND_MESSAGE_H
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/*  caller -- who is at the other end of a connection, as the kernel says (ipc) or a key proves (tcp).
+/*  caller -- the user at the other end of a connection, by the kernel (ipc) or by a key (tcp).
  *
  *  Found anew for every message (tenants.h).  A job belongs to the caller that made it, whatever its routing
  *  id.

@@ -1,4 +1,4 @@
-/*  gate -- the socket that clients talk to, and who is let in to it.
+/*  gate -- the socket that clients talk to, and the users that it admits.
  *
  *  On tcp with keys the socket speaks CURVE, and ZeroMQ asks about every handshake by ZAP (RFC 27), in its
  *  own context; the answers come from keys and tenants on the broker's thread.  So no peer is admitted

@@ -1,4 +1,4 @@
-//  Tenants: whose users they are, what they may use and have; and the group that may reach the socket.
+//  Tenants: their users, rights and limits; and the group that may reach the socket.
 
 #include "options_state.h"
 #include <grp.h>

@@ -1,5 +1,4 @@
-/*  closing_rings -- rings of jobs that the server has ended, whose clients still have them and may look at
- *  what is in them.
+/*  closing_rings -- rings of ended jobs that clients still have and may read.
  *
  *  happy path:     closing_rings_keep (after ring_server_part) .. the client closes the ring's socket, or its
  *                  process ends: RING_SERVER_CLOSED .. closing_rings_end empties the ring

@@ -1,5 +1,5 @@
-/*  ring_server -- the Unix socket at which a client on this host fetches its ring, and whose end tells of the
- *  client's.
+/*  ring_server -- the Unix socket at which a client on this host fetches its ring; the connection's end shows
+ *  the client's.
  *
  *  happy path:   ring_server_expect (key, fd: a token) .. the client connects and sends the token .. it gets
  *                'R' + fd ..

@@ -1,5 +1,5 @@
-/*  send_backlog -- answers that were sent and that ZeroMQ still has, by connection: who asks and does not
- *  read is not answered.
+/*  send_backlog -- answers that were sent and that ZeroMQ still has, by connection: a client that does not
+ *  read them gets no more.
  *
  *  ZeroMQ keeps up to a thousand messages for a connection, whatever their size.  So each large answer is
  *  counted from its sending until its bytes have left; a connection with UNREAD_OF_ONE_MAX of them, or a

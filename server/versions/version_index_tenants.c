@@ -1,4 +1,4 @@
-//  The tenant whose account pays for a version.
+//  The tenant that pays for a version.
 //
 //  A tenant *shares* a version when one of its consumers, of the version's side, has used it, and one (the
 //  same one, in a deterministic set) may use it in this epoch or a later one.  The version is on the account

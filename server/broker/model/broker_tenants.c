@@ -1,4 +1,4 @@
-//  Tenants: who may use what, and how much of it is whose.
+//  Tenants: what each may use, and its share of it.
 
 #include "broker_state.h"
 #include <assert.h>
