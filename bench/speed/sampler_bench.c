@@ -181,7 +181,8 @@ s_schedule (store_t *self, uint32_t job, uint32_t id, uint32_t jobs)
     self->next %= self->room;
     self->prepared++;
     for (uint32_t other = 0; other < jobs; other++)
-        if (other != job && sampler_needs (self->sampler, other, id))
+        if (other != job && sampler_follows (self->sampler, other)
+        &&  sampler_needs (self->sampler, other, id))
             sampler_allow (self->sampler, item->ticket, other);
 }
 
@@ -208,7 +209,7 @@ static void
 s_begin_epoch (store_t *self, uint32_t job)
 {
     sampler_epoch_begin (self->sampler, job);
-    for (uint32_t index = 0; index < self->room; index++) {
+    for (uint32_t index = 0; index < self->room && sampler_follows (self->sampler, job); index++) {
         const item_t *item = &self->items [index];
         if (item->ticket && !s_seen (item, job) && sampler_needs (self->sampler, job, item->id))
             sampler_allow (self->sampler, item->ticket, job);
@@ -242,15 +243,27 @@ s_round (store_t *store, const uint32_t *jobs, uint32_t count, uint32_t all)
             s_begin_epoch (store, jobs [place]);
 }
 
-//  The jobs of a round, in order of their numbers.  Returns how many.
+//  A round of each group, with the jobs that take part.  Returns the number of draws.
 static uint32_t
-s_participants (const play_t *play, random_t *random, const uint32_t *numbers, uint32_t *jobs)
+s_rounds (store_t *store, const play_t *play, random_t *random, const uint32_t *numbers)
 {
-    uint32_t count = 0;
+    bool takes_part [JOBS_MAX] = { false };
     for (uint32_t job = 0; job < play->jobs; job++)
-        if (!play->speeds || random_below (random, 4 * play->jobs) < 4 * play->jobs - 3 * job)
-            jobs [count++] = numbers [job];
-    return count;
+        takes_part [numbers [job]] = !play->speeds
+            || random_below (random, 4 * play->jobs) < 4 * play->jobs - 3 * job;
+    uint32_t draws = 0;
+    for (size_t group = 0; group < sampler_group_count (store->sampler); group++) {
+        size_t members;
+        const uint32_t *member = sampler_group (store->sampler, group, &members);
+        uint32_t jobs [JOBS_MAX], count = 0;
+        for (size_t place = 0; place < members; place++)
+            if (takes_part [member [place]])
+                jobs [count++] = member [place];
+        if (count > 0)
+            s_round (store, jobs, count, play->jobs);
+        draws += count;
+    }
+    return draws;
 }
 
 //  Nanoseconds a job-draw.
@@ -268,6 +281,7 @@ s_decide (const play_t *play, uint64_t *prepared_p)
         roaring_bitmap_t *data = roaring_bitmap_from_range (from,
             play->overlap? from + 3 * quarter: play->samples, 1);
         numbers [job] = sampler_join (store.sampler, &(sampler_join_t) { .data = data });
+        assert (numbers [job] < JOBS_MAX);
         roaring_bitmap_free (data);
     }
     uint32_t size = play->overlap? play->samples / 4 * 3: play->samples;
@@ -278,11 +292,8 @@ s_decide (const play_t *play, uint64_t *prepared_p)
     random_t random = random_from_seed (6);
     store.prepared = 0;
     double begin = s_seconds ();
-    for (uint64_t round = 0; round < rounds; round++) {
-        uint32_t jobs [JOBS_MAX], count = s_participants (play, &random, numbers, jobs);
-        s_round (&store, jobs, count, play->jobs);
-        draws += count;
-    }
+    for (uint64_t round = 0; round < rounds; round++)
+        draws += s_rounds (&store, play, &random, numbers);
     double seconds = s_seconds () - begin;
     *prepared_p = store.prepared;
     sampler_destroy (&store.sampler);
