@@ -292,10 +292,11 @@ option_read (const option_table_t *table, void *target, int argc, char **argv, o
     bool has_options = true;
     for (int index = 1; index < argc && status == OPTION_RUN;) {
         char *argument = argv [index++], shown [SHOWN_BYTES];
+        bool is_word = *argument != '-' || !argument [1] || (table->is_word && table->is_word (argument));
         if (has_options && strcmp (argument, "--") == 0)
             has_options = false;
         else
-        if (has_options && *argument == '-' && argument [1])
+        if (has_options && !is_word)
             status = s_take_option (table, target, argv, &index, result, error);
         else
         if (result->word_count < table->words_max)

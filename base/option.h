@@ -74,6 +74,7 @@ typedef struct {
     size_t count;                   //  at most OPTION_ROWS_MAX
     size_t words_max;               //  arguments that are no options
     const char *word_hint;          //  what to say of one too many; NULL: see --help
+    bool (*is_word) (const char *text);         //  although it begins with a dash; NULL: no word does
     const char *before, *after;     //  what --help says around the options
     //  Names are not shortened, a value does not begin with "--", and a flag may be given as --flag=0.
     bool is_strict;

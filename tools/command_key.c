@@ -59,7 +59,15 @@ static const option_row_t s_rows [] = {
     { "json", NULL, AT (json), "one JSON object; docs/operations.md explains its keys" }
 };
 
-static const option_table_t s_table = { "tureen key", s_rows, OPTION_ROWS (s_rows), WORDS_MAX, .before =
+//  One public key in 85 begins with a dash; no option has one dash and so many characters.
+static bool
+s_is_key (const char *text)
+{
+    return text [1] != '-' && strlen (text) == CERTIFICATE_KEY_CHARS;
+}
+
+static const option_table_t s_table = { "tureen key", s_rows, OPTION_ROWS (s_rows), WORDS_MAX,
+    .is_word = s_is_key, .before =
     "Usage: tureen key new FILE\n"
     "       tureen key allow DIR FILE --tenant NAME [--operator] [--name LABEL]\n"
     "       tureen key list DIR [--json]\n"

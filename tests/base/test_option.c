@@ -95,6 +95,30 @@ test_every_kind_of_value (void **state)
     assert_int_equal (s_read (&s_table, "-h --frobnicate", &target, &result, error), OPTION_HELP);
 }
 
+static bool
+s_is_long (const char *text)
+{
+    return strlen (text) == 7;
+}
+
+//  A table may know words that begin with a dash.
+static void
+test_words_with_a_dash (void **state)
+{
+    (void) state;
+    option_table_t table = s_table;
+    table.is_word = s_is_long;
+    target_t target;
+    option_result_t result;
+    char error [OPTION_ERROR_BYTES];
+    assert_int_equal (s_read (&table, "-abcdef --name a", &target, &result, error), OPTION_RUN);
+    assert_int_equal (result.word_count, 1);
+    assert_string_equal (result.words [0], "-abcdef");
+    assert_string_equal (target.name, "a");
+    assert_int_equal (s_read (&table, "-abcde --name a", &target, &result, error), OPTION_WRONG);
+    assert_int_equal (s_read (&s_table, "-abcdef", &target, &result, error), OPTION_WRONG);
+}
+
 static void
 test_errors (void **state)
 {
@@ -164,8 +188,8 @@ int
 main (void)
 {
     const struct CMUnitTest tests [] = {
-        cmocka_unit_test (test_every_kind_of_value), cmocka_unit_test (test_errors),
-        cmocka_unit_test (test_help)
+        cmocka_unit_test (test_every_kind_of_value), cmocka_unit_test (test_words_with_a_dash),
+        cmocka_unit_test (test_errors), cmocka_unit_test (test_help)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

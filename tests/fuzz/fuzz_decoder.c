@@ -21,30 +21,30 @@ static const char *const s_pipelines [] = {
       "{'op':'normalize','mean':[0.4,0.5,0.6],'std':[0.2,0.3,0.1]},{'op':'cast','dtype':'float16'},"
       "{'op':'layout','layout':'NCHW'}]",
     "[{'op':'decode','max_pixels':100000,'exact':false},{'op':'random_resized_crop','size':20,'share':true},"
-    "{'share':true},"
+      "{'share':true},"
       "{'op':'color_jitter','brightness':0.4,'contrast':0.4,'saturation':0.4,'hue':0.2},"
       "{'op':'vertical_flip'}]",
     "[{'op':'decode','max_pixels':100000,'orientation':true,'fields':['image','mask']},"
-    "{'op':'resize','size':[30,20]},{'share':true},"
+      "{'op':'resize','size':[30,20]},{'share':true},"
       "{'op':'random_crop','size':[25,18],'padding':[3,1],'mode':'reflect'},{'op':'flip'}]",
     "[{'op':'decode','max_pixels':5000},{'share':true},{'op':'random_resized_crop','size':16,"
-    "'interpolation':'bicubic'},"
+      "'interpolation':'bicubic'},"
       "{'op':'grayscale'},{'op':'cast','dtype':'bfloat16'}]",
     "[{'op':'decode','max_pixels':100000,'exact':false},{'op':'resize','size':24,'max_size':60,"
-    "'interpolation':'bicubic'},"
+      "'interpolation':'bicubic'},"
       "{'op':'pad','padding':[1,2,3,4],'mode':'symmetric'},{'share':true},"
       "{'op':'random_crop','size':20,'pad_if_needed':true},{'op':'grayscale','p':0.5}]",
     "[{'op':'decode','max_pixels':100000},{'op':'views','count':3},"
-    "{'op':'random_crop','size':12,'pad_if_needed':true,'mode':'edge',"
+      "{'op':'random_crop','size':12,'pad_if_needed':true,'mode':'edge',"
       "'share':true},{'op':'color_jitter','hue':0.1,'share':true},{'share':true},{'op':'flip'},"
       "{'op':'normalize'}]",
     "[{'op':'decode','max_pixels':100000,'fields':['image','mask']},"
-    "{'op':'resize','size':20,'interpolation':'nearest'},"
+      "{'op':'resize','size':20,'interpolation':'nearest'},"
       "{'op':'center_crop','size':[30,16]},{'share':true}]",
     "[{'op':'decode','as':'bytes','length':100},{'share':true}]",
     "[{'op':'decode','as':'array','dtype':'float32','shape':[2,3]},{'share':true}]",
-    "[{'op':'decode','as':'audio','dtype':'int16','channels':1},{'op':'excerpt','length':200,'share':true},"
-    "{'share':true}]",
+    ("[{'op':'decode','as':'audio','dtype':'int16','channels':1},{'op':'excerpt','length':200,'share':true},"
+      "{'share':true}]")
 };
 enum { PIPELINES = sizeof s_pipelines / sizeof *s_pipelines };
 

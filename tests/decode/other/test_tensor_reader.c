@@ -120,8 +120,8 @@ test_headers_as_numpy_writes_them (void **state)
     (void) state;
     static file_t file;
     static const char *const headers [] = {
-        "{'descr': '<i2', 'fortran_order': False, 'shape': (2, 3),"
-        " }                                                          \n",
+        ("{'descr': '<i2', 'fortran_order': False, 'shape': (2, 3),"
+        " }                                                          \n"),
         "{'descr': '<i2', 'fortran_order': False, 'shape': (2, 3)}\n",
         "{'shape': (2L, 3L), 'fortran_order': False, 'descr': '<i2'}     ",
         " {\"descr\" : \"<i2\",\n'fortran_order':False,'shape':(2,3,),}",
