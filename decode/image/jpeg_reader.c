@@ -253,6 +253,13 @@ jpeg_reader_open (jpeg_reader_t *self, const image_reader_options_t *options, co
 }
 
 bool
+jpeg_reader_is_fast (const jpeg_reader_t *self)
+{
+    assert (self->magic == JPEG_READER_MAGIC);
+    return self->entropy;
+}
+
+bool
 jpeg_reader_was_fast (const jpeg_reader_t *self)
 {
     assert (self->magic == JPEG_READER_MAGIC);

@@ -41,6 +41,8 @@ int jpeg_reader_open (jpeg_reader_t *self, const image_reader_options_t *options
 int jpeg_reader_read (jpeg_reader_t *self, const image_request_t *request, image_pixels_t *pixels,
     char *error, size_t error_bytes) __attribute__ ((warn_unused_result));
 
+//  Whether it has the entropy decoder: not if that is turned off, or this libjpeg's structures are others.
+bool jpeg_reader_is_fast (const jpeg_reader_t *self);
 //  Whether the image that was read last was decoded by jpeg_entropy.h, not by libjpeg alone.
 bool jpeg_reader_was_fast (const jpeg_reader_t *self);
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "image_reader.h"
+#include "jpeg_reader.h"
 #include "plan.h"
 #include "stage.h"
 #include "tensor_reader.h"
@@ -428,6 +429,15 @@ decoder_private (decoder_t *self, const pipeline_t *pipeline, const pipeline_key
 #else
 #define AUDIO_FORMATS ""
 #endif
+
+bool
+decoder_has_entropy (void)
+{
+    jpeg_reader_t *reader = jpeg_reader_new ();
+    bool has_it = reader && jpeg_reader_is_fast (reader);
+    jpeg_reader_destroy (&reader);
+    return has_it;
+}
 
 const char *
 decoder_formats (void)

@@ -56,6 +56,9 @@ decoder_status_t decoder_size (decoder_t *self, const pipeline_t *pipeline, cons
 bool decoder_private (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_t *key,
     const uint8_t *version, uint8_t *const *targets) __attribute__ ((warn_unused_result));
 
+//  Whether JPEGs are read by jpeg_entropy.h here; else by libjpeg alone, or memory was short.  Tries it out.
+bool decoder_has_entropy (void);
+
 //  "JPEG, PNG, raw bytes, NumPy .npy, audio (WAV, FLAC, Ogg)": what this build reads; static.
 const char *decoder_formats (void);
 

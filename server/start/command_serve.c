@@ -354,6 +354,9 @@ s_announce (const server_t *self)
             sources_size (self->options.raw_bytes, size, sizeof size));
     else
         printf ("files are read by %s\n", tasks_reading_mode (self->tasks));
+    if (!decoder_has_entropy ())
+        printf ("JPEGs are decoded by libjpeg alone, which takes half as long again: TUREEN_JPEG is set, or "
+            "this libjpeg is of another version than the one that the server was built with\n");
     s_announce_users (self);
     s_announce_keys (self);
     printf ("listening on %s\n", endpoint_text (self->endpoint));

@@ -181,6 +181,17 @@ class Deployment(SystemTest):
                         expect_clean=False) as server:
             self.assert_served(self.client(server.endpoint), "ring")
 
+    #   ---- another libjpeg
+
+    def test_without_the_entropy_decoder(self):
+        """libjpeg alone gives the same batches, and the log says why they take longer."""
+        said = "JPEGs are decoded by libjpeg alone"
+        with self.serve() as server:
+            self.assertNotIn(said, server.log())
+        with self.serve(wrapper=["env", "TUREEN_JPEG=libjpeg"]) as server:
+            self.assertIn(said, server.log())
+            self.assert_served(self.client(server.endpoint), "ring")
+
     #   ---- fewer system calls
 
     @NEEDS_SECCOMP

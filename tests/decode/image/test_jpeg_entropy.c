@@ -47,6 +47,7 @@ test_kinds (void **state)
     (void) state;
     uint64_t random = test_seed ();
     jpeg_reader_t *fast = s_reader (""), *plain = s_reader ("libjpeg");
+    assert_true (jpeg_reader_is_fast (fast) && !jpeg_reader_is_fast (plain));
     image_pixels_t pixels;
     for (int kind = 0; kind < MADE_KINDS; kind++) {
         const made_kind_t *made = &made_kinds [kind];
