@@ -54,8 +54,8 @@ typedef struct {
     bool is_built;
 } jpeg_lookup_t;
 
-//  Of a code that libjpeg has checked (counts and values are its JHUFF_TBL's).  Costs some microseconds, and
-//  nothing if it is the code that the tables are of: most files of a data set have the standard's.
+//  Of a code that libjpeg has checked (counts and values are its JHUFF_TBL's).  Costs about 5 % of
+//  decoding a crop, and nothing if it is the code that the tables are of: many encoders write the standard's.
 void jpeg_lookup_build (jpeg_lookup_t *self, const uint8_t counts [JPEG_CODE_BITS_MAX + 1],
     const uint8_t values [JPEG_VALUES_MAX], bool is_dc);
 

@@ -588,7 +588,7 @@ s_sum_box (jpeg_reader_t *self, const uint8_t *bytes, size_t size, bool is_plain
 
 //  The entropy decoder stands on libjpeg's inner structures.  A program can run with another libjpeg than the
 //  one that it was compiled for; so the decoder is used only if a box has the pixels that libjpeg alone
-//  gives.  -ENOTSUP: it has not.  Costs a tenth of a millisecond.
+//  gives.  -ENOTSUP: it has not.  Costs 0.2 milliseconds.
 static int
 s_try (jpeg_reader_t *self)
 {

@@ -11,10 +11,10 @@
  *
  *  Untrusted bytes: a file that ends before its image does is bad, other damage that libjpeg can read past is
  *  not (so does Pillow), unless there are more warnings than allowed.  Whether a file is bad does not depend
- *  on the box: rows below it are left undecoded only where nothing in them can make the image bad.  A limit
- *  on warnings has its price: to count them, the rows below are decoded too.  No file makes it take more than
- *  DECODER_PIXELS_MAX pixels or DECODER_SCANS_MAX scans.  Colour profiles are not looked at, as Pillow does
- *  not.
+ *  on the box: rows below it are left undecoded only where nothing in them can make the image bad.  With a
+ *  limit on warnings the rows below are looked through too (jpeg_entropy.h), or decoded.  No file makes it
+ *  take more than DECODER_PIXELS_MAX pixels or DECODER_SCANS_MAX scans.  Colour profiles are not looked at,
+ *  as Pillow does not.
  *  Owner: one thread; buffers are kept from image to image.
  */
 #ifndef JPEG_READER_H
