@@ -26,6 +26,7 @@
 #include "bare_jpeg.h"
 #include "decoder.h"
 #include "geometry.h"
+#include "image_reader.h"
 #include "plan.h"
 #include "resize.h"
 #include "median.h"
@@ -40,6 +41,8 @@ typedef struct {
     uint32_t height;
     uint32_t width;
     uint8_t *version;           //  prepared by `train`
+    uint8_t *rows;              //  image_reader_rows' of it
+    size_t rows_bytes;
 } photo_t;
 
 typedef struct {
@@ -135,15 +138,33 @@ s_partial_resize (const thread_t *self, size_t index)
 }
 
 static void
-s_shared (const thread_t *self, decoder_t *decoder, const pipeline_t *pipeline, size_t index)
+s_shared_file (const thread_t *self, decoder_t *decoder, const pipeline_t *pipeline, size_t index,
+    const decoder_file_t *file)
 {
-    decoder_sample_t sample = { .files = &self->bench->photos [index].file, .warnings_max = UINT32_MAX };
+    decoder_sample_t sample = { .files = file, .warnings_max = UINT32_MAX };
     pipeline_key_t key = { .round = self->round, .id = index };
     char error [ERROR_BYTES];
     decoder_status_t status = decoder_shared (decoder, pipeline, &key, &sample, self->target, NULL,
         error, sizeof error);
     assert (status == DECODER_OK);
 }
+
+static void
+s_shared (const thread_t *self, decoder_t *decoder, const pipeline_t *pipeline, size_t index)
+{
+    s_shared_file (self, decoder, pipeline, index, &self->bench->photos [index].file);
+}
+
+static void
+s_with_rows (const thread_t *self, const pipeline_t *pipeline, size_t index)
+{
+    const photo_t *photo = &self->bench->photos [index];
+    decoder_file_t file = { photo->file.bytes, photo->file.size, photo->rows, photo->rows_bytes };
+    s_shared_file (self, self->decoder, pipeline, index, &file);
+}
+
+static void s_exact_rows (const thread_t *self, size_t index) { s_with_rows (self, self->bench->train, index); }
+static void s_eval_rows (const thread_t *self, size_t index) { s_with_rows (self, self->bench->eval, index); }
 
 static void
 s_exact (const thread_t *self, size_t index)
@@ -286,7 +307,8 @@ s_stream_floats (const thread_t *self, size_t index)
 typedef void work_t (const thread_t *self, size_t index);
 
 typedef enum {
-    ENTROPY, FULL, FULL_RESIZE, PARTIAL_RESIZE, EXACT, EXACT_LIBJPEG, EVAL, EVAL_LIBJPEG, INEXACT,
+    ENTROPY, FULL, FULL_RESIZE, PARTIAL_RESIZE, EXACT, EXACT_ROWS, EXACT_LIBJPEG, EVAL, EVAL_ROWS,
+    EVAL_LIBJPEG, INEXACT,
     RESIZE_OURS, RESIZE_SCALAR, SHRINK_OURS, SHRINK_SCALAR,
     MEMCPY, COPY_PLAIN, COPY_FLIP, STREAM_HALVES, COPY_HALVES, STREAM_FLOATS, COPY_FLOATS, METHODS
 } method_t;
@@ -300,8 +322,10 @@ static const struct {
     [FULL_RESIZE] = { "full decode, resize of the box", s_full_resize },
     [PARTIAL_RESIZE] = { "bare partial decode, resize", s_partial_resize },
     [EXACT] = { "train, exact", s_exact },
+    [EXACT_ROWS] = { "the same, of a pack (jpeg_rows)", s_exact_rows },
     [EXACT_LIBJPEG] = { "the same, libjpeg's entropy decoder", s_exact_libjpeg },
     [EVAL] = { "eval", s_eval },
+    [EVAL_ROWS] = { "the same, of a pack (jpeg_rows)", s_eval_rows },
     [EVAL_LIBJPEG] = { "the same, libjpeg's entropy decoder", s_eval_libjpeg },
     [INEXACT] = { "train, exact false", s_inexact },
     [RESIZE_OURS] = { "resize of boxes to 224", s_resize_ours },
@@ -326,6 +350,9 @@ static const struct {
     { EXACT, PARTIAL_RESIZE, "train, exact, to bare partial decode and resize" },
     { EXACT, EXACT_LIBJPEG, "train, exact, to the same with libjpeg's decoder" },
     { EVAL, EVAL_LIBJPEG, "eval, to the same with libjpeg's decoder" },
+    { EXACT_ROWS, EXACT_LIBJPEG, "train, exact, of a pack, to libjpeg's decoder" },
+    { EVAL_ROWS, EVAL_LIBJPEG, "eval, of a pack, to libjpeg's decoder" },
+    { EXACT_ROWS, EXACT, "train, exact, of a pack, to that of a folder" },
     { INEXACT, EXACT, "train, exact false, to exact" },
     { RESIZE_OURS, RESIZE_SCALAR, "resize of boxes to scalar" },
     { SHRINK_OURS, SHRINK_SCALAR, "resize to a third to scalar" },
@@ -554,6 +581,17 @@ s_pipeline (const char *text)
     "{\"op\":\"layout\",\"layout\":\"NCHW\"}"
 
 static void
+s_find_rows (photo_t *photo, image_reader_t *reader)
+{
+    const uint8_t *rows;
+    int rc = image_reader_rows (reader, photo->file.bytes, photo->file.size, &rows, &photo->rows_bytes);
+    photo->rows = malloc (photo->rows_bytes + 1);
+    assert (rc == 0 && photo->rows);
+    if (photo->rows_bytes)
+        memcpy (photo->rows, rows, photo->rows_bytes);
+}
+
+static void
 s_open (bench_t *self)
 {
     self->train = s_pipeline ("\"train\"");
@@ -569,6 +607,8 @@ s_open (bench_t *self)
     memset (self->ring, 0, ring_bytes);
     thread_t thread;
     s_thread_open (&thread, self);
+    image_reader_t *reader = image_reader_new ();
+    assert (reader);
     for (size_t index = 0; index < self->path_count; index++) {
         photo_t *photo = &self->photos [self->count];
         if (!s_read (photo, self->paths [index]))
@@ -578,8 +618,10 @@ s_open (bench_t *self)
         photo->version = aligned_alloc (64, image_bytes (SIDE, SIDE, IMAGE_COLOURS));
         assert (photo->version);
         memcpy (photo->version, thread.target, image_bytes (SIDE, SIDE, IMAGE_COLOURS));
+        s_find_rows (photo, reader);
         self->count++;
     }
+    image_reader_destroy (&reader);
     s_thread_close (&thread);
 }
 
@@ -589,6 +631,7 @@ s_close (bench_t *self)
     for (size_t index = 0; index < self->count; index++) {
         free ((void *) (uintptr_t) self->photos [index].file.bytes);
         free (self->photos [index].version);
+        free (self->photos [index].rows);
     }
     free (self->photos);
     free (self->ring);

@@ -82,6 +82,13 @@ pack_samples (const pack_t *self)
     return (uint32_t) self->header->samples;
 }
 
+uint64_t
+pack_bytes (const pack_t *self)
+{
+    s_check_self (self);
+    return self->header->bytes;
+}
+
 uint32_t
 pack_chunk_samples (const pack_t *self)
 {
@@ -144,11 +151,17 @@ size_t
 pack_sample_bytes (const pack_t *self, uint32_t id)
 {
     s_place (self, id);
-    const catalogue_t *catalogue = self->catalogue;
-    uint64_t bytes = catalogue->samples [id].bytes;
-    for (size_t field = 1; field < catalogue->field_count; field++)
-        bytes += catalogue->fields [field].files [id].bytes;
+    size_t bytes = 0;
+    for (size_t file = 0; file < self->file_count; file++)
+        bytes += pack_file_bytes (self, id, file);
     return bytes;
+}
+
+size_t
+pack_rows_bytes (const pack_t *self, uint32_t id)
+{
+    s_place (self, id);
+    return self->has_rows? pack_file_bytes (self, id, self->file_count - 1): 0;
 }
 
 pack_range_t
@@ -176,11 +189,10 @@ bool
 pack_check (const pack_t *self, uint32_t id, const uint8_t *bytes, size_t *field_p)
 {
     s_place (self, id);
-    const catalogue_t *catalogue = self->catalogue;
-    for (size_t field = 0; field < catalogue->field_count; field++) {
-        size_t size = catalogue_file_bytes (catalogue, id, field);
-        if (XXH3_64bits (bytes, size) != self->checksums [id * catalogue->field_count + field]) {
-            *field_p = field;
+    for (size_t file = 0; file < self->file_count; file++) {
+        size_t size = pack_file_bytes (self, id, file);
+        if (XXH3_64bits (bytes, size) != self->checksums [id * self->file_count + file]) {
+            *field_p = file;
             return false;
         }
         bytes += size;
@@ -200,5 +212,5 @@ pack_read (const pack_t *self, uint32_t id, size_t field, uint8_t *target)
     int rc = catalogue_read_at (self->descriptors [place->volume], target, size, offset);
     if (rc)
         return rc;
-    return XXH3_64bits (target, size) == self->checksums [id * catalogue->field_count + field]? 0: -EBADMSG;
+    return XXH3_64bits (target, size) == self->checksums [id * self->file_count + field]? 0: -EBADMSG;
 }

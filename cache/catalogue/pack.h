@@ -46,12 +46,17 @@ uint64_t pack_volume_bytes (const pack_t *self, uint32_t volume);
 
 //  Where all files of a sample are, one after the other.
 pack_range_t pack_sample (const pack_t *self, uint32_t id);
-//  Bytes of all files of a sample.
+//  Bytes of all samples' files; catalogue_bytes are those of the fields alone.
+uint64_t pack_bytes (const pack_t *self);
+//  Bytes of all files of a sample: those of its fields, and last where the rows of field 0's JPEG begin.
 size_t pack_sample_bytes (const pack_t *self, uint32_t id);
+//  Of these the last ones, for image_reader_options_t; 0: nothing is known, or it is no JPEG.
+size_t pack_rows_bytes (const pack_t *self, uint32_t id);
 //  From the first byte of position `first` to the last of position first + count - 1 (count > 0, one volume),
 //  with the padding of chunks that end in between.
 pack_range_t pack_piece (const pack_t *self, uint32_t first, uint32_t count);
-//  Whether these bytes (pack_sample_bytes of them) are the sample's.  *field_p: the first field that is not.
+//  Whether these bytes (pack_sample_bytes of them) are the sample's.  *field_p: the first field that is not;
+//  catalogue_fields: the rows.
 bool pack_check (const pack_t *self, uint32_t id, const uint8_t *bytes, size_t *field_p);
 
 #endif

@@ -39,6 +39,10 @@ enum {
                                                         //  says so
 #define PACK_INDEX_NAME "index.tureen"
 #define PACK_VOLUME_NAME "volume-%05u.tureen"
+//  The last field, if it has this name and is no mask, is none that jobs see: its files say of field 0's
+//  JPEGs where the rows begin in the coded data, for the decoder; empty where nothing is known.
+#define PACK_ROWS_NAME "jpeg_rows"
+#define PACK_ROWS_EXTENSION ".rows"
 //  If the arena's last text begins so and is no label's and no class's, it is the writer's note on how the
 //  pack was made.  A JSON object follows.
 #define PACK_NOTE_BEGIN "/tureen "

@@ -118,7 +118,8 @@ s_put_fields (writer_t *writer)
         memcpy (record.name, field->name, strlen (field->name));
         rc = s_put (writer, &record, sizeof record);
     }
-    return rc;
+    pack_field_t rows = { .name = PACK_ROWS_NAME };
+    return rc || !writer->index->rows_bytes? rc: s_put (writer, &rows, sizeof rows);
 }
 
 static int
@@ -153,6 +154,11 @@ s_put_companions (writer_t *writer)
             }
             rc = s_put (writer, part, count * sizeof *part);
         }
+    const uint32_t *rows_bytes = writer->index->rows_bytes;
+    for (size_t id = 0; rc == 0 && rows_bytes && id < catalogue->sample_count; id++) {
+        companion_t rows = { .bytes = rows_bytes [id], .extension = catalogue->arena_used };
+        rc = s_put (writer, &rows, sizeof rows);
+    }
     return rc;
 }
 
@@ -163,6 +169,8 @@ s_put_arena (writer_t *writer)
     const catalogue_t *catalogue = writer->index->catalogue;
     const char *note = writer->index->note;
     int rc = s_put (writer, catalogue->arena, catalogue->arena_used);
+    if (rc == 0 && writer->index->rows_bytes)
+        rc = s_put (writer, PACK_ROWS_EXTENSION, sizeof PACK_ROWS_EXTENSION);
     if (rc == 0 && note)
         rc = s_put (writer, PACK_NOTE_BEGIN, strlen (PACK_NOTE_BEGIN));
     return rc || !note? rc: s_put (writer, note, strlen (note) + 1);
@@ -223,7 +231,7 @@ s_put_section (writer_t *writer, pack_section_t section)
     case PACK_PLACES:
         return s_put (writer, index->places, samples * sizeof *index->places);
     case PACK_CHECKSUMS:
-        return s_put (writer, index->checksums, samples * catalogue->field_count * sizeof *index->checksums);
+        return s_put (writer, index->checksums, samples * (catalogue->field_count + !!index->rows_bytes) * sizeof *index->checksums);
     case PACK_ORDER:
         return s_put (writer, index->order, samples * sizeof *index->order);
     case PACK_VOLUMES:
@@ -238,7 +246,7 @@ s_put_section (writer_t *writer, pack_section_t section)
 uint64_t
 pack_index_bytes (const catalogue_t *catalogue, uint64_t volumes)
 {
-    uint64_t fields = catalogue->field_count, bytes = PACK_BLOCK_BYTES + PACK_SECTIONS * PACK_SECTION_ALIGN;
+    uint64_t fields = catalogue->field_count + 1, bytes = PACK_BLOCK_BYTES + PACK_SECTIONS * PACK_SECTION_ALIGN;
     uint64_t a_sample = sizeof (pack_sample_t) + (fields - 1) * sizeof (pack_companion_t)
         + sizeof (pack_place_t)
         + fields * sizeof (uint64_t) + sizeof (uint32_t);
@@ -263,9 +271,11 @@ s_put_header (writer_t *writer)
     header->chunk_samples = index->chunk_samples;
     header->samples = index->catalogue->sample_count;
     header->bytes = 0;
-    for (size_t id = 0; id < header->samples; id++)
+    for (size_t id = 0; id < header->samples; id++) {
         for (size_t field = 0; field < index->catalogue->field_count; field++)
             header->bytes += catalogue_file_bytes (index->catalogue, (uint32_t) id, field);
+        header->bytes += index->rows_bytes? index->rows_bytes [id]: 0;
+    }
     header->seed = index->seed;
     header->checksum = XXH3_64bits (header, offsetof (pack_header_t, checksum));
     writer->at = 0;

@@ -26,7 +26,10 @@ typedef struct {
     uint64_t seed;
     const uint32_t *order;              //  the id at each position
     const pack_place_t *places;         //  by id
-    const uint64_t *checksums;          //  XXH3-64 of each file: [id * catalogue_fields + field]
+    const uint32_t *rows_bytes;         //  by id: of where the rows of its JPEG begin (PACK_ROWS_NAME); NULL:
+                                        //  of none
+    const uint64_t *checksums;          //  XXH3-64 of each file: [id * files + file]; files are the
+                                        //  catalogue's fields, and the rows
     const pack_volume_t *volumes;       //  bytes of the whole file, the last chunk's padding included; first
                                         //  position
     uint32_t volume_count;
@@ -37,7 +40,7 @@ typedef struct {
 //  folder could not be made durable at the end, it is complete, and a power cut may still remove it.
 int pack_index_write (const char *folder, const pack_index_t *index, char *error, size_t error_bytes);
 
-//  The size of an index of so many volumes on a disk; some bytes more at most.
+//  The size of an index of so many volumes on a disk, with rows; some bytes more at most.
 uint64_t pack_index_bytes (const catalogue_t *catalogue, uint64_t volumes);
 
 //  A volume's header with its checksum; it is followed by zeros up to PACK_BLOCK_BYTES.

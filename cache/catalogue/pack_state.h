@@ -18,6 +18,8 @@ struct pack {
     void *index;                        //  its pages; NULL: lent bytes
     size_t index_bytes;
     const pack_header_t *header;
+    size_t file_count;                  //  of a sample: the catalogue's fields, and the rows of its JPEG
+    bool has_rows;
     const pack_place_t *places;
     const uint64_t *checksums;
     const uint32_t *order;
@@ -38,6 +40,14 @@ void pack_take_note (pack_t *self);
 void pack_detach (catalogue_t *catalogue);
 //  A whole file of a sample, into room for its bytes.  As catalogue_read.
 int pack_read (const pack_t *self, uint32_t id, size_t field, uint8_t *target);
+
+//  Of one of a sample's files.
+static inline size_t
+pack_file_bytes (const pack_t *self, uint32_t id, size_t file)
+{
+    const catalogue_t *catalogue = self->catalogue;
+    return file? catalogue->fields [file].files [id].bytes: catalogue->samples [id].bytes;
+}
 
 //  Bytes rounded up to a multiple of unit, a power of two.
 static inline uint64_t

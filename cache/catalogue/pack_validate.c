@@ -382,6 +382,11 @@ s_take_fields (const check_t *check)
         if (rc)
             return rc;
     }
+    pack_t *pack = check->pack;
+    pack->file_count = self->field_count;
+    const field_t *last = &self->fields [self->field_count - 1];
+    pack->has_rows = strcmp (last->name, PACK_ROWS_NAME) == 0 && !last->is_mask;
+    self->field_count -= pack->has_rows;
     return 0;
 }
 
@@ -499,8 +504,8 @@ s_add_up (const check_t *check, size_t id, uint64_t *bytes_p)
 {
     const catalogue_t *self = check->self;
     *bytes_p = self->samples [id].bytes;
-    for (size_t field = 1; field < self->field_count; field++)
-        if (__builtin_add_overflow (*bytes_p, self->fields [field].files [id].bytes, bytes_p))
+    for (size_t file = 1; file < check->pack->file_count; file++)
+        if (__builtin_add_overflow (*bytes_p, self->fields [file].files [id].bytes, bytes_p))
             return false;
     return true;
 }
@@ -509,8 +514,8 @@ s_add_up (const check_t *check, size_t id, uint64_t *bytes_p)
 static bool
 s_has_large_file (const check_t *check, uint32_t id)
 {
-    for (size_t field = 0; field < check->self->field_count; field++)
-        if (catalogue_file_bytes (check->self, id, field) > CATALOGUE_SAMPLE_BYTES_MAX)
+    for (size_t file = 0; file < check->pack->file_count; file++)
+        if (pack_file_bytes (check->pack, id, file) > CATALOGUE_SAMPLE_BYTES_MAX)
             return true;
     return false;
 }
@@ -548,6 +553,8 @@ s_check_places (const check_t *check)
         cursor.offset += bytes;
         total += bytes;
     }
+    for (uint32_t id = 0; pack->has_rows && id < check->samples; id++)
+        check->self->bytes -= pack_file_bytes (pack, id, pack->file_count - 1);
     if (total != check->header->bytes)
         return s_damaged (check, "its samples have %llu bytes, %llu by its header",
             (unsigned long long) total, (unsigned long long) check->header->bytes);

@@ -99,7 +99,12 @@ s_scan_sample (scan_t *self, uint32_t position)
     }
     else
     if (!pack_check (self->pack, sample.id, sample.bytes, &sample.field))
-        sample.damage = "its bytes do not match their checksum";
+    {
+        bool is_rows = sample.field == catalogue_fields (self->catalogue);
+        sample.field = is_rows? 0: sample.field;
+        sample.damage = is_rows? "where its rows begin does not match its checksum":
+            "its bytes do not match their checksum";
+    }
     if (rc)
         sample.bytes = NULL;
     return self->events->sample (self->context, &sample)? 0: -ECANCELED;

@@ -36,6 +36,7 @@ enum {
     BUCKET_BUFFER_BYTES_MIN = 64 << 10, //  with smaller buffers writes would be tiny
     BUCKETS_UNKNOWN = 64,               //  if the source does not know its size
     SPARE_BYTES = 64 << 10,             //  journals, folders, and what the index is rounded up to
+    ROWS_PART = 200,                    //  the rows of a JPEG take less than such a part of it
     BUCKET_MORE = 4                     //  a bucket may be larger than the mean, by such a part
 };
 
@@ -254,7 +255,8 @@ s_begin (packing_t *self)
     self->journal = (packing_journal_t) {
         .pass = 1, .seed = seed, .buckets = s_choose_buckets (self, total),
         .chunk_samples = options->chunk_samples? options->chunk_samples: PACK_CHUNK_SAMPLES,
-        .volume_bytes = options->volume_bytes? options->volume_bytes: PACK_VOLUME_BYTES
+        .volume_bytes = options->volume_bytes? options->volume_bytes: PACK_VOLUME_BYTES,
+        .rows = options->rows? PACKING_ROWS: 0
     };
     const char *signature = pack_source_signature (self->source);
     assert (strlen (signature) < sizeof self->journal.signature);
@@ -284,9 +286,13 @@ s_check_journal (const packing_t *self)
         return packing_fail (self, -ESTALE,
             "the source is not what '%.600s' was begun with, or has changed since: "
             "delete the folder and begin anew", self->options->target);
-    if (journal->tile)
+    if (journal->rows && journal->rows != PACKING_ROWS)
         return packing_fail (self, -EINVAL,
             "'%.600s' was begun with --tile by an earlier version: delete the folder and begin anew",
+            self->options->target);
+    if (journal->rows && !self->options->rows)
+        return packing_fail (self, -EINVAL,
+            "'%.600s' was begun without --no-jpeg-rows: leave that out, or delete the folder and begin anew",
             self->options->target);
     return s_check_wishes (self, journal->seed, journal->chunk_samples);
 }
@@ -302,7 +308,7 @@ s_beside_bytes (const packing_t *self, uint64_t bytes)
         return blocks * PACK_BLOCK_BYTES + SPARE_BYTES;
     uint64_t samples = catalogue_samples (catalogue), fields = catalogue_fields (catalogue);
     blocks += samples / self->journal.chunk_samples;
-    return blocks * PACK_BLOCK_BYTES + samples * fields * sizeof (packing_file_t)
+    return blocks * PACK_BLOCK_BYTES + samples * (fields + 1) * sizeof (packing_file_t)
         + pack_index_bytes (catalogue, volumes)
         + SPARE_BYTES;
 }
@@ -322,7 +328,7 @@ s_check_space (const packing_t *self)
     uint64_t needed = bucket + (self->journal.buckets > 1? bucket / BUCKET_MORE: 0) + s_beside_bytes (self,
         total);
     if (self->journal.pass == 1 && total > done)
-        needed += total - done;
+        needed += (total - done) + (self->journal.rows? (total - done) / ROWS_PART: 0);
     if (free_bytes >= needed)
         return 0;
     return packing_fail (self, -ENOSPC,
@@ -416,12 +422,12 @@ s_finish_source (packing_t *self)
 static int
 s_check_catalogue (const packing_t *self, const catalogue_t *catalogue)
 {
-    size_t field_count = self->journal.field_count;
+    size_t sample_files = self->journal.sample_files, field_count = sample_files - !!self->journal.rows;
     bool is_same = catalogue_samples (catalogue) == self->samples
         && catalogue_fields (catalogue) == field_count;
     for (size_t file = 0; is_same && file < self->file_count; file++)
-        is_same = catalogue_file_bytes (catalogue, (uint32_t) (file / field_count), file % field_count)
-            == self->files [file].bytes;
+        is_same = file % sample_files == field_count || self->files [file].bytes
+            == catalogue_file_bytes (catalogue, (uint32_t) (file / sample_files), file % sample_files);
     return is_same? 0: packing_fail (self, -ESTALE,
         "the source is not what '%.600s' was begun with: delete the "
         "folder and begin anew", self->options->target);
@@ -435,7 +441,7 @@ s_bytes (const void *context, uint32_t id)
 
 //  The same data, seed and layout give the same id, so that the whole pack comes out the same.
 static int
-s_make_id (const packing_t *self, const catalogue_t *catalogue, packing_plan_t *plan)
+s_make_id (const packing_t *self, const catalogue_t *catalogue, size_t checksums, packing_plan_t *plan)
 {
     XXH3_state_t *hash = XXH3_createState ();
     if (!hash)
@@ -444,7 +450,7 @@ s_make_id (const packing_t *self, const catalogue_t *catalogue, packing_plan_t *
     XXH3_128bits_reset (hash);
     XXH3_128bits_update (hash, catalogue_fingerprint (catalogue), 32);
     XXH3_128bits_update (hash, numbers, sizeof numbers);
-    XXH3_128bits_update (hash, plan->checksums, self->file_count * sizeof *plan->checksums);
+    XXH3_128bits_update (hash, plan->checksums, checksums * sizeof *plan->checksums);
     XXH128_canonical_t canonical;
     XXH128_canonicalFromHash (&canonical, XXH3_128bits_digest (hash));
     XXH3_freeState (hash);
@@ -454,21 +460,44 @@ s_make_id (const packing_t *self, const catalogue_t *catalogue, packing_plan_t *
 }
 
 static int
+s_plan_rows (const packing_t *self, packing_plan_t *plan)
+{
+    const packing_file_t *last = self->files + self->journal.sample_files - 1;
+    uint32_t *rows_bytes = self->journal.rows? calloc (self->samples, sizeof *rows_bytes): NULL;
+    if (!self->journal.rows)
+        return 0;
+    if (!rows_bytes)
+        return -ENOMEM;
+    for (uint32_t id = 0; id < self->samples; id++, last += self->journal.sample_files) {
+        rows_bytes [id] = last->bytes;
+        if (last->bytes)
+            plan->rows_bytes = rows_bytes;
+    }
+    if (!plan->rows_bytes)
+        free (rows_bytes);
+    return 0;
+}
+
+static int
 s_plan (const packing_t *self, const catalogue_t *catalogue, packing_plan_t *plan)
 {
     plan->order = reallocarray (NULL, self->samples, sizeof *plan->order);
     plan->places = reallocarray (NULL, self->samples, sizeof *plan->places);
     plan->checksums = reallocarray (NULL, self->file_count, sizeof *plan->checksums);
-    if (!plan->order || !plan->places || !plan->checksums)
+    if (!plan->order || !plan->places || !plan->checksums || s_plan_rows (self, plan))
         return packing_fail_memory (self);
+    //  If no rows are known, the index is that of a pack without.
+    size_t sample_files = self->journal.sample_files, checksums = 0;
+    size_t wanted = sample_files - (self->journal.rows && !plan->rows_bytes);
     for (size_t file = 0; file < self->file_count; file++)
-        plan->checksums [file] = self->files [file].checksum;
+        if (file % sample_files < wanted)
+            plan->checksums [checksums++] = self->files [file].checksum;
     packing_order (self->journal.seed, (uint32_t) self->samples, plan->order);
     packing_layout_t layout = { (uint32_t) self->samples, self->journal.chunk_samples,
         self->journal.volume_bytes, plan->order, s_bytes, self };
     if (packing_layout (&layout, plan->places, &plan->volumes, &plan->volume_count))
         return packing_fail_memory (self);
-    return s_make_id (self, catalogue, plan);
+    return s_make_id (self, catalogue, checksums, plan);
 }
 
 static void
@@ -478,6 +507,7 @@ s_clear_plan (packing_plan_t *plan)
     free (plan->places);
     free (plan->volumes);
     free (plan->checksums);
+    free (plan->rows_bytes);
 }
 
 //  Removes PACKING, the journal before the files that it lists.  Other files there stay.
@@ -502,7 +532,7 @@ s_write_index (const packing_t *self, const catalogue_t *catalogue, const packin
         .catalogue = catalogue,
         .chunk_samples = self->journal.chunk_samples, .pack = plan->pack,
         .seed = self->journal.seed, .order = plan->order, .places = plan->places,
-        .checksums = plan->checksums,
+        .rows_bytes = plan->rows_bytes, .checksums = plan->checksums,
         .volumes = plan->volumes, .volume_count = plan->volume_count
     };
     return pack_index_write (self->options->target, &index, self->error, PACK_SOURCE_ERROR_BYTES);
@@ -514,7 +544,6 @@ s_pass_2 (packing_t *self)
     packing_plan_t plan = { .order = NULL };
     const catalogue_t *catalogue = pack_source_catalogue (self->source);
     int rc = s_check_catalogue (self, catalogue);
-    if (rc == 0)
     if (rc == 0)
         rc = s_plan (self, catalogue, &plan);
     if (rc == 0)
@@ -530,6 +559,10 @@ s_pass_2 (packing_t *self)
         result->chunks = (self->samples + self->journal.chunk_samples - 1) / self->journal.chunk_samples;
         for (size_t file = 0; file < self->file_count; file++)
             result->bytes += self->files [file].bytes;
+        for (uint32_t id = 0; plan.rows_bytes && id < self->samples; id++) {
+            result->with_rows += plan.rows_bytes [id] > 0;
+            result->rows_bytes += plan.rows_bytes [id];
+        }
     }
     s_clear_plan (&plan);
     return rc;

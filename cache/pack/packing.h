@@ -52,6 +52,10 @@ typedef struct {
     uint32_t buckets;                   //  0: from the source's size and the memory; ignored when resuming
     bool resume;                        //  continues an unfinished packing; begins if there is none; reports
                                         //  a finished one
+    //  Where the rows of field 0's JPEG begin, which are packed with it: 0 and the bytes, lent until the next
+    //  call; 0 bytes: not known.  -ENOMEM.  NULL: without.
+    int (*rows) (void *context, const uint8_t *bytes, size_t size, const uint8_t **rows_p,
+        size_t *rows_bytes_p);
     void (*progress) (void *context, const packing_progress_t *progress);   //  after every sample; NULL: none
     bool (*stopped) (void *context);    //  true: give up now, resumable; NULL: never
     void *context;
@@ -59,6 +63,8 @@ typedef struct {
 
 typedef struct {
     uint64_t samples, bytes, volumes, chunks;
+    uint64_t with_rows, rows_bytes;     //  samples whose rows are known, and the bytes that say it; of
+                                        //  `bytes` a part
     uint64_t seed;
     bool resumed;                       //  from a journal
     bool was_finished;                  //  before this call, which did nothing

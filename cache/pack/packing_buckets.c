@@ -208,9 +208,9 @@ s_take (filling_t *self, const pack_item_t *item)
     int rc = s_check (packing, item);
     if (rc)
         return rc;
-    if (packing->journal.field_count == 0)
-        packing->journal.field_count = (uint32_t) item->field_count;
-    assert (packing->journal.field_count == item->field_count);
+    if (packing->journal.sample_files == 0)
+        packing->journal.sample_files = (uint32_t) item->field_count;
+    assert (packing->journal.sample_files == item->field_count);
     uint32_t id = (uint32_t) packing->samples;
     bucket_t *bucket = &self->buckets [packing_bucket (packing->journal.seed, id, self->bucket_count)];
     packing_file_t files [CATALOGUE_FIELDS_MAX];
@@ -225,6 +225,22 @@ s_take (filling_t *self, const pack_item_t *item)
         self->since_sync += size;
     }
     return packing_table_add (packing, files);
+}
+
+//  Adds to the item where the rows of its JPEG begin, as one more file.
+static int
+s_add_rows (packing_t *packing, pack_item_t *item)
+{
+    const packing_options_t *options = packing->options;
+    if (packing->samples == 0 && item->field_count == CATALOGUE_FIELDS_MAX)
+        packing->journal.rows = 0;      //  no room in the format
+    if (!packing->journal.rows)
+        return 0;
+    size_t last = item->field_count++;
+    if (options->rows (options->context, item->files [0], item->bytes [0], &item->files [last],
+        &item->bytes [last]))
+        return packing_fail_memory (packing);
+    return 0;
 }
 
 static void
@@ -264,7 +280,9 @@ s_step (filling_t *self)
         return s_give_up (self, rc);
     if (rc == 0)
         return s_sync (self);
-    rc = s_take (self, &item);
+    rc = s_add_rows (packing, &item);
+    if (rc == 0)
+        rc = s_take (self, &item);
     if (rc == 0 && self->since_sync >= SYNC_MEMORIES * packing->options->memory_bytes)
         rc = s_sync (self);
     if (rc)

@@ -106,8 +106,8 @@ s_is_sound (const packing_journal_t *journal)
 {
     return memcmp (journal->magic, PACKING_JOURNAL_MAGIC, sizeof journal->magic) == 0
         && journal->checksum == s_checksum (journal) && (journal->pass == 1 || journal->pass == 2)
-        && journal->field_count <= CATALOGUE_FIELDS_MAX && journal->samples < UINT32_MAX
-        && (journal->samples == 0 || journal->field_count > 0)
+        && journal->sample_files <= CATALOGUE_FIELDS_MAX && journal->samples < UINT32_MAX
+        && (journal->samples == 0 || journal->sample_files > 0)
         && journal->positions <= journal->samples && journal->volume_bytes
         && journal->buckets && journal->buckets <= PACKING_BUCKETS_MAX
         && journal->chunk_samples && journal->chunk_samples % PACK_CHUNK_SAMPLES == 0
@@ -175,7 +175,7 @@ packing_table_open (packing_t *self)
     self->table_fd = openat (self->folder_fd, "table", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (self->table_fd < 0)
         return packing_fail_file (self, -errno, "open", s_table);
-    size_t count = self->journal.samples * self->journal.field_count;
+    size_t count = self->journal.samples * self->journal.sample_files;
     int rc = s_make_room (self, count);
     if (rc)
         return rc;
@@ -192,12 +192,12 @@ packing_table_open (packing_t *self)
 int
 packing_table_add (packing_t *self, const packing_file_t *files)
 {
-    size_t field_count = self->journal.field_count;
-    int rc = s_make_room (self, self->file_count + field_count);
+    size_t sample_files = self->journal.sample_files;
+    int rc = s_make_room (self, self->file_count + sample_files);
     if (rc)
         return rc;
-    memcpy (self->files + self->file_count, files, field_count * sizeof *files);
-    self->file_count += field_count;
+    memcpy (self->files + self->file_count, files, sample_files * sizeof *files);
+    self->file_count += sample_files;
     self->samples++;
     return 0;
 }
@@ -205,7 +205,7 @@ packing_table_add (packing_t *self, const packing_file_t *files)
 int
 packing_table_sync (packing_t *self)
 {
-    size_t durable = self->journal.samples * self->journal.field_count;
+    size_t durable = self->journal.samples * self->journal.sample_files;
     if (self->file_count == durable)
         return 0;
     int rc = packing_write (self->table_fd, self->files + durable,
@@ -222,8 +222,8 @@ uint64_t
 packing_sample_bytes (const packing_t *self, uint32_t id)
 {
     uint64_t bytes = 0;
-    for (size_t field = 0; field < self->journal.field_count; field++)
-        bytes += self->files [id * (size_t) self->journal.field_count + field].bytes;
+    for (size_t file = 0; file < self->journal.sample_files; file++)
+        bytes += self->files [id * (size_t) self->journal.sample_files + file].bytes;
     return bytes;
 }
 

@@ -21,18 +21,20 @@
 #define PACKING_JOURNAL_MAGIC "TUREENJ1"
 #define PACKING_BUCKET_NAME "bucket-%05u"
 
+enum { PACKING_ROWS = 0x726f7773 };
 enum { PACKING_NAME_BYTES = 64, PACKING_SIGNATURE_BYTES = 36 };
 
 typedef struct {
     char magic [8];
     uint32_t pass;                      //  1, 2
-    uint32_t field_count;               //  0: no sample yet
+    uint32_t sample_files;              //  of each sample: its fields, and the rows; 0: no sample yet
     uint32_t chunk_samples;
     uint32_t buckets;
     uint64_t volume_bytes;
     uint64_t seed;
     char signature [PACKING_SIGNATURE_BYTES];       //  the source's, zeros behind it
-    uint32_t tile;                      //  0; not in a packing that an earlier version began with --tile
+    uint32_t rows;                      //  PACKING_ROWS: the last file of each sample is where its rows begin;
+                                        //  0: without; else an earlier version began it with --tile
     uint64_t samples;                   //  in buckets and table, durable; in pass 2: all
     uint64_t positions;                 //  pass 2: in the volumes, durable
     uint64_t checksum;                  //  XXH3-64 of what stands before
@@ -59,7 +61,7 @@ typedef struct {
     bool made_target;                   //  by this call
     packing_journal_t journal;
     uint64_t samples;                   //  read so far, durable or not
-    packing_file_t *files;              //  theirs: [id * field_count + field]
+    packing_file_t *files;              //  theirs: [id * journal.sample_files + file]
     size_t file_count, file_limit;
 } packing_t;
 
@@ -106,7 +108,8 @@ typedef struct {
     pack_place_t *places;               //  by id
     pack_volume_t *volumes;
     uint32_t volume_count;
-    uint64_t *checksums;                //  [id * field_count + field]
+    uint64_t *checksums;                //  [id * files + file], as the index wants them
+    uint32_t *rows_bytes;               //  by id; NULL: nothing is known of any
     uint8_t pack [PACK_ID_BYTES];
 } packing_plan_t;
 

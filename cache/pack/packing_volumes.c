@@ -313,9 +313,9 @@ s_read_run (writing_t *self)
 static bool
 s_is_sound (const writing_t *self, uint32_t id, const uint8_t *bytes)
 {
-    size_t field_count = self->packing->journal.field_count;
-    for (size_t field = 0; field < field_count; field++) {
-        packing_file_t file = self->packing->files [id * field_count + field];
+    size_t sample_files = self->packing->journal.sample_files;
+    for (size_t index = 0; index < sample_files; index++) {
+        packing_file_t file = self->packing->files [id * sample_files + index];
         if (pack_checksum (bytes, file.bytes) != file.checksum)
             return false;
         bytes += file.bytes;

@@ -2,6 +2,7 @@
 #ifndef IMAGE_REQUEST_H
 #define IMAGE_REQUEST_H
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include "image.h"
 
@@ -12,6 +13,8 @@ typedef struct {
                                 //  not looked at
     uint32_t warnings_max;      //  libjpeg warnings beyond which a sample is bad; UINT32_MAX: any number is
                                 //  read past
+    const uint8_t *rows;        //  JPEG: what image_reader_rows gave of it (jpeg_rows.h); lent as the bytes
+    size_t rows_bytes;          //  are.  0: not known
 } image_reader_options_t;
 
 //  What of it.  Where least_height is 0, pixels come at full size.  Else they may come smaller (a half, a

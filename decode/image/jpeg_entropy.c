@@ -21,6 +21,7 @@ struct jpeg_entropy {
     jpeg_coded_t coded;         //  the segment that is read
     scratch_t scan;             //  its bytes without stuffing and restart markers
     scratch_t ends;             //  size_t: where restart intervals end in it
+    scratch_t room;             //  for points
     size_t segments;            //  restart intervals; 1 without
     size_t segment;             //  being read
     size_t segment_mcus;
@@ -32,6 +33,12 @@ struct jpeg_entropy {
     bool is_judged;
     bool may_jump;
     bool has_failed;
+    //  With points (jpeg_rows.h) the segment is a part of a row: what of it is wanted.
+    const jpeg_point_t *points; //  NULL: without
+    jpeg_rows_shape_t shape;
+    const uint8_t *file;        //  the scan, as it is stored, lent
+    size_t file_bytes;
+    size_t row;                 //  being read
 };
 
 const jpeg_mcu_loops_t jpeg_mcu_loops_portable = JPEG_MCU_LOOPS;
@@ -77,10 +84,56 @@ s_walk_to (jpeg_entropy_t *self, size_t mcu)
     return self->loops->walk (&self->coded, count);
 }
 
+//  Copies coded data without its stuffing, up to the next marker or the end; returns where that is.
+static const uint8_t *
+s_unstuff (const uint8_t *at, const uint8_t *end, uint8_t **target_p)
+{
+    const uint8_t *marker;
+    uint8_t *target = *target_p;
+    for (; (marker = memchr (at, 0xff, (size_t) (end - at))); at = marker + 2) {
+        memcpy (target, at, (size_t) (marker - at));
+        target += marker - at;
+        if (marker + 1 == end || marker [1] != 0)
+            break;
+        *target++ = 0xff;
+    }
+    if (!marker) {
+        memcpy (target, at, (size_t) (end - at));
+        target += end - at;
+    }
+    *target_p = target;
+    return marker? marker: end;
+}
+
+//  To the point before the first wanted MCU of the row; its data up to the point behind the last one.
+static void
+s_begin_row (jpeg_entropy_t *self, size_t row)
+{
+    const jpeg_point_t *points = self->points + row * self->shape.row_points;
+    size_t first = self->first_column / self->shape.step, behind = self->last_column / self->shape.step + 1;
+    const uint8_t *at = self->file + points [first].bit / 8, *end = self->file + self->file_bytes;
+    //  The byte in which the point behind is, and a stuffing one behind that.
+    if (points + behind < self->points + self->shape.points && points [behind].bit / 8 + 2 < self->file_bytes)
+        end = self->file + points [behind].bit / 8 + 2;
+    uint8_t *target = self->scan.data;
+    s_unstuff (at, end, &target);
+    memset (target, 0, JPEG_BYTES_BEHIND);
+    self->coded.bits = (jpeg_bits_t) { .at = self->scan.data };
+    s_load (&self->coded.bits);
+    s_drop (&self->coded.bits, points [first].bit % 8);
+    self->coded.end = target;
+    for (unsigned component = 0; component < MAX_COMPS_IN_SCAN; component++)
+        self->coded.last_dc [component] = points [first].dc [component];
+    self->row = row;
+    self->read = row * self->columns + first * self->shape.step;
+}
+
 //  To the MCU of that number.
 static bool
 s_go_to (jpeg_entropy_t *self, size_t mcu)
 {
+    if (self->points && self->row != mcu / self->columns)
+        s_begin_row (self, mcu / self->columns);
     size_t wanted = mcu / self->segment_mcus;
     while (self->segment < wanted) {
         if (!self->may_jump && !s_walk_to (self, (self->segment + 1) * self->segment_mcus))
@@ -122,28 +175,21 @@ s_answer (j_decompress_ptr info, JBLOCKROW *mcu)
 //  Copies the scan without its stuffing, and notes where its segments end.  False: other markers follow than
 //  its restarts, in order, and the end of the image.
 static bool
-s_take_scan (jpeg_entropy_t *self, const uint8_t *at, size_t size)
+s_take_scan (jpeg_entropy_t *self)
 {
-    const uint8_t *end = at + size, *marker;
+    const uint8_t *at = self->file, *end = at + self->file_bytes;
     uint8_t *target = self->scan.data;
-    size_t *ends = self->ends.data, segment = 0;
-    for (; (marker = memchr (at, 0xff, (size_t) (end - at))) && marker + 1 < end; at = marker + 2) {
-        memcpy (target, at, (size_t) (marker - at));
-        target += marker - at;
-        uint8_t code = marker [1];
-        if (code == 0) {
-            *target++ = 0xff;
-            continue;
-        }
-        ends [segment++] = (size_t) (target - (uint8_t *) self->scan.data);
-        if (segment == self->segments) {
-            memset (target, 0, JPEG_BYTES_BEHIND);
-            return code == JPEG_EOI;
-        }
-        if (code != JPEG_RST0 + (segment - 1) % 8)
+    size_t *ends = self->ends.data;
+    for (size_t segment = 0; segment < self->segments; segment++) {
+        at = s_unstuff (at, end, &target);
+        ends [segment] = (size_t) (target - (uint8_t *) self->scan.data);
+        bool is_last = segment + 1 == self->segments;
+        if (end - at < 2 || at [1] != (is_last? JPEG_EOI: JPEG_RST0 + (int) segment % 8))
             return false;
+        at += 2;
     }
-    return false;
+    memset (target, 0, JPEG_BYTES_BEHIND);
+    return true;
 }
 
 static void
@@ -169,13 +215,46 @@ s_is_taken (const struct jpeg_decompress_struct *info)
         && info->unread_marker == 0 && info->blocks_in_MCU <= JPEG_MCU_BLOCKS_MAX;
 }
 
+//  The points of an image without restarts, if these are its.  False: no memory.
+static bool
+s_take_points (jpeg_entropy_t *self, const struct jpeg_decompress_struct *info, const uint8_t *rows,
+    size_t rows_bytes)
+{
+    jpeg_rows_image_t image = { .columns = self->columns, .rows = info->MCU_rows_in_scan,
+        .components = (unsigned) info->comps_in_scan, .scan_bytes = self->file_bytes };
+    self->points = NULL;
+    if (self->segments > 1 || !jpeg_rows_shape (rows, rows_bytes, &image, &self->shape))
+        return true;
+    if (!scratch_need (&self->room, self->shape.points * sizeof (jpeg_point_t)))
+        return false;
+    if (jpeg_rows_decode (rows, rows_bytes, &image, self->room.data))
+        self->points = self->room.data;
+    return true;
+}
+
+static void
+s_begin (jpeg_entropy_t *self)
+{
+    self->has_failed = false;
+    self->asked_for = self->column = 0;
+    self->segment = 0;
+    self->loops = s_loops ();
+    if (self->points)
+        s_begin_row (self, 0);
+    else
+        s_begin_segment (self, 0);
+}
+
 int
-jpeg_entropy_attach (jpeg_entropy_t *self, j_decompress_ptr info, bool is_judged)
+jpeg_entropy_attach (jpeg_entropy_t *self, j_decompress_ptr info, bool is_judged, const uint8_t *rows,
+    size_t rows_bytes)
 {
     assert (self->magic == JPEG_ENTROPY_MAGIC);
     if (!s_is_taken (info))
         return 0;
     size_t size = info->src->bytes_in_buffer;
+    self->file = info->src->next_input_byte;
+    self->file_bytes = size;
     self->columns = info->MCUs_per_row;
     self->mcus = self->columns * info->MCU_rows_in_scan;
     self->segment_mcus = info->restart_interval? info->restart_interval: self->mcus;
@@ -183,23 +262,56 @@ jpeg_entropy_attach (jpeg_entropy_t *self, j_decompress_ptr info, bool is_judged
     if (self->segments > size)      //  each ends with a marker
         return 0;
     if (!scratch_need (&self->scan, size + JPEG_BYTES_BEHIND)
-    ||  !scratch_need (&self->ends, self->segments * sizeof (size_t)))
+    ||  !scratch_need (&self->ends, self->segments * sizeof (size_t))
+    ||  !s_take_points (self, info, rows, is_judged? 0: rows_bytes))
         return -ENOMEM;
-    if (!s_take_scan (self, info->src->next_input_byte, size))
+    if (!self->points && !s_take_scan (self))
         return 0;
     s_take_codes (self, info);
     self->is_judged = is_judged;
     self->may_jump = !is_judged && self->segment_mcus <= BLOCKS_WITHOUT_OVERFLOW / JPEG_MCU_BLOCKS_MAX;
-    self->has_failed = false;
-    self->asked_for = self->column = 0;
     self->first_column = info->master->first_iMCU_col;
     self->last_column = info->master->last_iMCU_col;
-    self->loops = s_loops ();
-    s_begin_segment (self, 0);
+    s_begin (self);
     self->asked = (struct jpeg_entropy_decoder) { .start_pass = info->entropy->start_pass,
         .decode_mcu = s_answer };
     info->entropy = &self->asked;
     return 1;
+}
+
+//  Positions in the scan without stuffing become those in the file.
+static void
+s_place_points (const jpeg_entropy_t *self, jpeg_point_t *points, size_t count)
+{
+    const uint8_t *at = self->file;
+    uint64_t byte = 0;          //  of the scan without stuffing: the one at `at`
+    for (size_t index = 0; index < count; index++) {
+        for (; byte < points [index].bit / 8; byte++)
+            at += at [0] == 0xff? 2: 1;     //  a stuffing one follows
+        points [index].bit = (uint64_t) (at - self->file) * 8 + points [index].bit % 8;
+    }
+}
+
+bool
+jpeg_entropy_points (jpeg_entropy_t *self, const jpeg_rows_shape_t *shape, jpeg_point_t *points)
+{
+    assert (self->magic == JPEG_ENTROPY_MAGIC);
+    assert (self->is_judged && self->read == 0);
+    if (self->segments > 1)
+        return false;
+    for (size_t index = 0; index < shape->points; index++) {
+        size_t column = index % shape->row_points * shape->step, left = self->columns - column;
+        const jpeg_bits_t *bits = &self->coded.bits;
+        points [index].bit = (uint64_t) (bits->at - (uint8_t *) self->scan.data) * 8 - bits->count;
+        for (unsigned component = 0; component < MAX_COMPS_IN_SCAN; component++)
+            points [index].dc [component] = (int32_t) self->coded.last_dc [component];
+        if (!s_walk_to (self, self->read + (left < shape->step? left: shape->step)))
+            return false;
+    }
+    if (!s_is_segment_sound (self))
+        return false;
+    s_place_points (self, points, shape->points);
+    return true;
 }
 
 bool
@@ -234,6 +346,7 @@ jpeg_entropy_destroy (jpeg_entropy_t **self_p)
     assert (self->magic == JPEG_ENTROPY_MAGIC);
     scratch_free (&self->scan);
     scratch_free (&self->ends);
+    scratch_free (&self->room);
     self->magic = 0;
     free (self);
 }

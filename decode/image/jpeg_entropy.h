@@ -4,7 +4,8 @@
  *  upsampling, colours.  Most of that decoder's time goes into MCUs outside of the box, of which libjpeg uses
  *  nothing.  Once attached, this decoder is asked in its place.  It *walks* over unwanted MCUs, by the
  *  lengths of their symbols alone (all that is needed of them is the sum of their DC differences), and
- *  decodes wanted ones two symbols at a time (jpeg_lookup.h).  Over whole restart intervals it jumps.
+ *  decodes wanted ones two symbols at a time (jpeg_lookup.h).  Over whole restart intervals it jumps; and, if
+ *  it is told where the rows begin (jpeg_rows.h), to each wanted one.
  *
  *  It takes one kind of scan: sequential, Huffman, 8 bits, all components interleaved, the image's only one
  *  (the marker behind it is EOI).  Of anything that is not as it should be it says so at the end (a code that
@@ -19,6 +20,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <jpeglib.h>
+#include "jpeg_rows.h"
 
 typedef struct jpeg_entropy jpeg_entropy_t;
 
@@ -28,11 +30,19 @@ void jpeg_entropy_destroy (jpeg_entropy_t **self_p);
 
 //  Between jpeg_start_decompress with jpeg_crop_scanline and the first row; the source's buffer holds the
 //  rest of the file.  1: it is attached; 0: libjpeg reads the image by itself, because it is of another kind;
-//  -ENOMEM.  is_judged: each MCU is looked at, also behind the last wanted row.
-int jpeg_entropy_attach (jpeg_entropy_t *self, j_decompress_ptr info, bool is_judged);
+//  -ENOMEM.  is_judged: each MCU is looked at, also behind the last wanted row; `rows` does not count then.
+//  rows: what jpeg_rows_encode wrote of this image, lent until finish; 0 bytes: nothing is known.  Bytes that
+//  cannot be this image's do not count.  Those of another image give wrong pixels, or a scan that is read
+//  again without them.
+int jpeg_entropy_attach (jpeg_entropy_t *self, j_decompress_ptr info, bool is_judged, const uint8_t *rows,
+    size_t rows_bytes);
 
 //  Once, behind the last row that is wanted of an image that this decoder is attached to.  True: the pixels
 //  are libjpeg's own, and if is_judged, libjpeg has no warning about the scan.  False: of no use.
 bool jpeg_entropy_finish (jpeg_entropy_t *self);
+
+//  Instead of reading rows, of an image attached with is_judged: where its points are (shape->points of
+//  them).  False: libjpeg would have a warning about the scan, or it has restart intervals.
+bool jpeg_entropy_points (jpeg_entropy_t *self, const jpeg_rows_shape_t *shape, jpeg_point_t *points);
 
 #endif

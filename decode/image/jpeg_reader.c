@@ -46,6 +46,8 @@ struct jpeg_reader {
     size_t error_bytes;
     scratch_t pixels;
     scratch_t inks;             //  one row of CMYK
+    scratch_t points;
+    scratch_t rows;
 };
 
 //  Rows and columns of libjpeg's output.
@@ -461,7 +463,8 @@ s_read (jpeg_reader_t *self, const image_request_t *request, image_pixels_t *pix
     bool smoothed = s_is_smoothed (info);
     uint32_t left = smoothed || s_is_mixed (info, scale)? 0: s_crop (info, &window);
     int attached = self->entropy && !self->is_plain?
-        jpeg_entropy_attach (self->entropy, info, self->options.warnings_max != UINT32_MAX): 0;
+        jpeg_entropy_attach (self->entropy, info, self->options.warnings_max != UINT32_MAX,
+        self->options.rows, self->options.rows_bytes): 0;
     if (attached < 0)
         s_no_memory (self);
     self->is_attached = attached > 0;
@@ -528,6 +531,57 @@ jpeg_reader_read (jpeg_reader_t *self, const image_request_t *request, image_pix
         return s_leave (self, -ENOMEM);
     default:
         return s_leave (self, -EBADMSG);
+    }
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  Where rows begin
+
+//  Of the opened image.  0 bytes: not known.
+static size_t
+s_find_rows (jpeg_reader_t *self)
+{
+    struct jpeg_decompress_struct *info = &self->info;
+    jpeg_start_decompress (info);
+    jpeg_rows_image_t image = { .columns = info->MCUs_per_row, .rows = info->MCU_rows_in_scan,
+        .components = (unsigned) info->comps_in_scan, .scan_bytes = info->src->bytes_in_buffer };
+    int attached = jpeg_entropy_attach (self->entropy, info, true, NULL, 0);
+    if (attached < 0)
+        s_no_memory (self);
+    if (!attached)
+        return 0;
+    jpeg_rows_shape_t shape = jpeg_rows_shape_of (&image, image.columns);
+    if (!scratch_need (&self->points, shape.points * sizeof (jpeg_point_t))
+    ||  !scratch_need (&self->rows, jpeg_rows_bytes_max (&image, &shape)))
+        s_no_memory (self);
+    if (!jpeg_entropy_points (self->entropy, &shape, self->points.data))
+        return 0;
+    return jpeg_rows_encode (&image, &shape, self->points.data, self->rows.data);
+}
+
+int
+jpeg_reader_rows (jpeg_reader_t *self, const uint8_t *bytes, size_t size, const uint8_t **rows_p,
+    size_t *rows_bytes_p)
+{
+    const image_reader_options_t options = { .warnings_max = 0 };
+    char error [JMSG_LENGTH_MAX];
+    uint32_t height, width;
+    *rows_p = NULL;
+    *rows_bytes_p = 0;
+    if (!self->entropy)
+        return 0;
+    int rc = jpeg_reader_open (self, &options, bytes, size, &height, &width, error, sizeof error);
+    if (rc)
+        return rc == -ENOMEM? rc: 0;
+    switch (setjmp (self->escape)) {
+    case 0:
+        *rows_bytes_p = s_find_rows (self);
+        *rows_p = self->rows.data;
+        return s_leave (self, 0);
+    case ESCAPE_NO_MEMORY:
+        return s_leave (self, -ENOMEM);
+    default:
+        return s_leave (self, 0);
     }
 }
 
@@ -650,6 +704,8 @@ jpeg_reader_destroy (jpeg_reader_t **self_p)
     jpeg_entropy_destroy (&self->entropy);
     scratch_free (&self->pixels);
     scratch_free (&self->inks);
+    scratch_free (&self->points);
+    scratch_free (&self->rows);
     self->magic = 0;
     free (self);
 }

@@ -223,7 +223,8 @@ s_open (shared_t *self)
     image_reader_options_t options = {
         .is_mask = s_plane (self->plan, self->file, 0)->is_mask,
         .orientation = self->plan->operations [0].decode.orientation,
-        .warnings_max = self->sample->warnings_max
+        .warnings_max = self->sample->warnings_max,
+        .rows = file->rows, .rows_bytes = file->rows_bytes
     };
     if (!*reader)
         *reader = image_reader_new ();

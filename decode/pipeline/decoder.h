@@ -26,6 +26,8 @@ typedef enum {
 typedef struct {
     const uint8_t *bytes;
     size_t size;
+    const uint8_t *rows;        //  of a JPEG: what image_reader_rows gave of it; lent
+    size_t rows_bytes;          //  0: not known
 } decoder_file_t;
 
 //  A sample: pipeline_files of them, in that order.

@@ -203,3 +203,16 @@ image_reader_read (image_reader_t *self, const image_request_t *request, image_p
         rc = s_turn (self, &stored, pixels, error, error_bytes);
     return rc;
 }
+
+int
+image_reader_rows (image_reader_t *self, const uint8_t *bytes, size_t size, const uint8_t **rows_p,
+    size_t *rows_bytes_p)
+{
+    assert (self->magic == IMAGE_READER_MAGIC);
+    const char *name;
+    self->kind = FILE_KIND_OTHER;
+    *rows_p = NULL;
+    *rows_bytes_p = 0;
+    return file_kind (bytes, size, &name) == FILE_KIND_JPEG?
+        jpeg_reader_rows (self->jpeg, bytes, size, rows_p, rows_bytes_p): 0;
+}

@@ -41,6 +41,10 @@ int image_reader_open (image_reader_t *self, const image_reader_options_t *optio
 int image_reader_read (image_reader_t *self, const image_request_t *request, image_pixels_t *pixels,
     char *error, size_t error_bytes) __attribute__ ((warn_unused_result));
 
+//  Where the rows of a JPEG begin: jpeg_reader_rows.  Of other bytes: 0, and nothing.
+int image_reader_rows (image_reader_t *self, const uint8_t *bytes, size_t size, const uint8_t **rows_p,
+    size_t *rows_bytes_p) __attribute__ ((warn_unused_result));
+
 //  "JPEG, PNG": what this build reads; static.
 const char *image_reader_formats (void);
 

@@ -65,7 +65,7 @@ s_find_size (question_t *self, decoder_t *decoder, describe_sample_t *sample)
         &buffer);
     if (rc)
         s_fail (self, "cannot be read: %s", strerror (-rc));
-    decoder_file_t file = { buffer.bytes, buffer.size };
+    decoder_file_t file = { .bytes = buffer.bytes, .size = buffer.size };
     decoder_sample_t files = { .files = &file, .warnings_max = self->source->jpeg_warnings_max };
     char what [WHAT_BYTES];
     decoder_status_t status = rc? DECODER_BAD

@@ -130,7 +130,8 @@ s_spread (void *context, reader_request_t *request)
     }
 }
 
-//  The files of all fields of the data set lie one after the other.
+//  The files of all fields of the data set lie one after the other; behind them, where the rows of the
+//  first one begin.
 static decoder_file_t
 s_packed_file (const task_t *task, size_t file)
 {
@@ -138,7 +139,14 @@ s_packed_file (const task_t *task, size_t file)
     size_t field = pipeline_file (task->pipeline, file), offset = 0;
     for (size_t before = 0; before < field; before++)
         offset += catalogue_file_bytes (catalogue, s_id (task), before);
-    return (decoder_file_t) { task->packed + offset, catalogue_file_bytes (catalogue, s_id (task), field) };
+    decoder_file_t result = { .bytes = task->packed + offset,
+        .size = catalogue_file_bytes (catalogue, s_id (task), field) };
+    if (field == 0) {
+        const pack_t *pack = task->source->pack;
+        result.rows_bytes = pack_rows_bytes (pack, s_id (task));
+        result.rows = task->packed + pack_sample_bytes (pack, s_id (task)) - result.rows_bytes;
+    }
+    return result;
 }
 
 static void
@@ -147,7 +155,7 @@ s_prepare (decoder_t *decoder, task_t *task)
     decoder_file_t files [PIPELINE_FIELDS_MAX];
     for (size_t file = 0; file < pipeline_files (task->pipeline); file++)
         files [file] = task->packed? s_packed_file (task, file):
-            (decoder_file_t) { task->buffers [file].bytes, task->buffers [file].size };
+            (decoder_file_t) { .bytes = task->buffers [file].bytes, .size = task->buffers [file].size };
     decoder_sample_t sample = { .files = files, .warnings_max = task->source->jpeg_warnings_max };
     char what [WHAT_BYTES];
     size_t at_fault = 0;

@@ -117,8 +117,8 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
     size_t all = size - HEAD_BYTES, part = data [2] | (size_t) data [3] << 8;
     part = pipeline_files (pipeline) == 1 || part > all? all: part;
     //  A second file of no length is the first once more, as a mask.
-    decoder_file_t files [2] = { { bytes, part },
-        { part < all? bytes + part: bytes, part < all? all - part: all } };
+    decoder_file_t files [2] = { { .bytes = bytes, .size = part },
+        { .bytes = part < all? bytes + part: bytes, .size = part < all? all - part: all } };
     decoder_sample_t sample = { .files = files, .warnings_max = data [1] % 2? UINT32_MAX: 0 };
     s_require (pipeline_files (pipeline) <= 2);
     decoder_t *decoder = decoder_new ();

@@ -20,8 +20,10 @@ BATCH = 16
 
 
 def pack(*arguments):
-    done = harness.run("pack", "--quiet", *arguments)
+    """Bytes of all samples in it."""
+    done = harness.run("pack", "--quiet", "--json", *arguments)
     assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["bytes"]
 
 
 def take(server, dataset, id_frames=(), **keys):
@@ -62,8 +64,7 @@ class PackTest(unittest.TestCase):
                                          sizes=((180, 260), (180, 240)))
         cls.names = sorted(os.path.join(folder, name) for folder in os.listdir(cls.data)
                            for name in os.listdir(os.path.join(cls.data, folder)))
-        pack(cls.data, cls.packed)
-        cls.bytes = sum(os.path.getsize(os.path.join(cls.data, name)) for name in cls.names)
+        cls.bytes = pack(cls.data, cls.packed)
         cls.largest = max(os.path.getsize(os.path.join(cls.data, name)) for name in cls.names)
         #  A fifth of the data, whatever the seed.
         cls.raw = cls.bytes // 5
@@ -294,8 +295,7 @@ class Figures(PackTest):
         os.makedirs(data)
         for name in self.names[:20]:
             shutil.copy(os.path.join(self.data, name), data)
-        pack(os.path.join(few, "data"), os.path.join(few, "pack"))
-        size = sum(os.path.getsize(os.path.join(data, name)) for name in os.listdir(data))
+        size = pack(os.path.join(few, "data"), os.path.join(few, "pack"))
         with Server({"train": self.packed, "few": os.path.join(few, "pack")}, cache="16M",
                     arguments=("--raw", str(self.bytes))) as server:
             jobs = [server.read(batch=16, epochs=0, dataset=name) for name in ("train", "few")]

@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <jansson.h>
 #include "complain.h"
+#include "image_reader.h"
 #include "machine.h"
 #include "output.h"
 #include "pack.h"
@@ -52,7 +53,14 @@ s_is_stopped (void *context)
 typedef struct {
     const pack_options_t *options;
     pack_progress_t progress;
+    image_reader_t *reader;     //  NULL: none
 } run_t;
+
+static int
+s_rows (void *context, const uint8_t *bytes, size_t size, const uint8_t **rows_p, size_t *rows_bytes_p)
+{
+    return image_reader_rows (((run_t *) context)->reader, bytes, size, rows_p, rows_bytes_p);
+}
 
 static void
 s_tell (void *context, const packing_progress_t *progress)
@@ -79,8 +87,9 @@ s_print_json (const char *target, const packing_result_t *result, double seconds
 {
     char seed [24], *folder = utf8_repaired (target);         //  any bytes may be its name
     snprintf (seed, sizeof seed, "%" PRIu64, result->seed);
-    json_t *object = json_pack ("{s:s, s:I, s:I, s:I, s:I, s:s, s:f, s:b, s:b}", "folder", folder,
+    json_t *object = json_pack ("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:f, s:b, s:b}", "folder", folder,
         "samples", (json_int_t) result->samples, "bytes", (json_int_t) result->bytes,
+        "with_rows", (json_int_t) result->with_rows, "rows_bytes", (json_int_t) result->rows_bytes,
         "volumes", (json_int_t) result->volumes, "chunks", (json_int_t) result->chunks, "seed", seed,
         "seconds", seconds, "resumed", result->resumed, "was_finished", result->was_finished);
     bool good = object && json_dumpf (object, stdout, JSON_INDENT (2)) == 0 && putchar ('\n') != EOF;
@@ -106,17 +115,25 @@ s_print (const pack_options_t *options, const packing_result_t *result, double s
         printf ("; %s%.1f s, %.0f MB/s", result->resumed? "this time ": "", seconds,
             (double) result->bytes / 1e6 / (seconds > 0? seconds: 1));
     putchar ('\n');
+    if (result->with_rows)
+        printf ("of %" PRIu64 " JPEG%s it is noted where rows begin (%.1f MB)\n", result->with_rows,
+            plural (result->with_rows), (double) result->rows_bytes / 1e6);
     return true;
 }
 
 static int
 s_run (pack_options_t *options)
 {
-    run_t run = { options, pack_progress_begin () };
+    run_t run = { options, pack_progress_begin (), options->no_rows? NULL: image_reader_new () };
     packing_options_t *packing = &options->packing;
     packing->progress = options->quiet? NULL: s_tell;
     packing->stopped = s_is_stopped;
     packing->context = &run;
+    packing->rows = options->no_rows? NULL: s_rows;
+    if (!options->no_rows && !run.reader) {
+        complain ("pack", "not enough memory for a decoder");
+        return EXIT_FAILED;
+    }
     //  Large pictures that one thread has done with are memory for another: the C library would keep them,
     //  thread by thread.  Small ones it may keep: to give them back each time takes a sixth of the time.
     mallopt (M_MMAP_THRESHOLD, MAPPED_BYTES);
@@ -128,6 +145,7 @@ s_run (pack_options_t *options)
     double began = pack_progress_now ();
     int rc = packing_run (packing, &result, error);
     pack_progress_end (&run.progress);
+    image_reader_destroy (&run.reader);
     if (rc)
         complain ("pack", "%s", error);
     if (rc == -ECANCELED && s_signal == SIGXCPU)

@@ -290,7 +290,7 @@ s_scan (verify_t *self)
     self->samples = json_array ();
     self->volumes = json_array ();
     self->padding = json_array ();
-    self->meter = pack_meter_begin (catalogue_bytes (self->catalogue));
+    self->meter = pack_meter_begin (pack_bytes (catalogue_pack (self->catalogue)));
     bool fine = pack_scan (self->catalogue, &events, self) == 0;
     double seconds = pack_meter_seconds (&self->meter);
     pack_meter_clear (&self->meter);

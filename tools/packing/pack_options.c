@@ -70,6 +70,9 @@ static const option_row_t s_rows [] = {
         "path but for the extension; repeatable" },
     { "mask", "LIST", AT (packing.source.masks),
         "which members of tar files are masks, as seg.png,mask.png" },
+    { "no-jpeg-rows", NULL, AT (no_rows),
+        "do not note where the rows of JPEGs begin in their coded data; with that note, which\n"
+        "takes about 2 bytes in 1000, a crop is decoded faster" },
     { "resume", NULL, AT (packing.resume),
         "go on with what was stopped or killed, from where it was; begins where nothing was\n"
         "begun, so that the same command can be repeated until it succeeds; a finished pack\n"
@@ -95,7 +98,7 @@ static const option_table_t s_table = { "tureen pack", s_rows, OPTION_ROWS (s_ro
     "\n"
     "The source is read once, in its order. On the way FOLDER takes the size of the data and that of one\n"
     "bucket (about half of --memory); when that is not free, nothing is begun. Beside --memory it takes\n"
-    "about 100 bytes of memory a sample. A file that cannot be read ends it: left out, it would give all\n"
+    "about 120 bytes of memory a sample. A file that cannot be read ends it: left out, it would give all\n"
     "later samples other ids.\n"
     "\n"
     "Exit status: 0 packed, 1 it failed, 2 unusable arguments, 130, 143 and 152 after SIGINT, SIGTERM and\n"

@@ -9,6 +9,7 @@ typedef struct {
     catalogue_field_t fields [CATALOGUE_FIELDS_MAX];
     bool quiet;
     bool json;
+    bool no_rows;
 } pack_options_t;
 
 //  -1: go on; else the exit status: help was printed, or standard error says what is wrong.

@@ -215,6 +215,26 @@ typedef struct {
     packing_result_t result;
 } play_job_t;
 
+//  Stands for what a decoder says of a file: of each third one nothing.
+static inline size_t
+play_rows_of (const uint8_t *bytes, size_t size, uint8_t rows [64])
+{
+    size_t count = size % 3? 1 + size % 64: 0;
+    for (size_t at = 0; at < count; at++)
+        rows [at] = (uint8_t) (bytes [at % size] ^ at);
+    return count;
+}
+
+static inline int
+play_rows (void *context, const uint8_t *bytes, size_t size, const uint8_t **rows_p, size_t *rows_bytes_p)
+{
+    static uint8_t rows [64];
+    (void) context;
+    *rows_p = rows;
+    *rows_bytes_p = play_rows_of (bytes, size, rows);
+    return 0;
+}
+
 static inline void
 play_prepare (void *state, play_job_t *self, const play_source_t *source, const char *target)
 {
@@ -224,7 +244,7 @@ play_prepare (void *state, play_job_t *self, const play_source_t *source, const 
         .source = { .paths = &self->path, .path_count = 1, .fields = &self->field,
         .field_count = source->has_masks },
         .target = target, .volume_bytes = 1 << 20, .has_seed = true, .seed = 1,
-        .memory_bytes = PACKING_MEMORY_BYTES_MIN
+        .memory_bytes = PACKING_MEMORY_BYTES_MIN, .rows = play_rows
     };
 }
 
@@ -313,6 +333,28 @@ play_open_catalogue (const catalogue_options_t *options)
     return catalogue;
 }
 
+//  The sample's last file in the pack is play_rows' of its first.
+static inline void
+play_assert_rows (const pack_t *pack, size_t fields, uint32_t id, const catalogue_buffer_t *file)
+{
+    uint8_t expected [64];
+    size_t count = play_rows_of (file->bytes, file->size, expected), told = 0;
+    assert_int_equal (pack_rows_bytes (pack, id), count);
+    pack_range_t where = pack_sample (pack, id);
+    uint8_t *sample = malloc (where.bytes + 1), *rows = sample + where.bytes - count;
+    ssize_t got = __real_pread (pack_volume_descriptor (pack, where.volume), sample, where.bytes,
+        (off_t) where.offset);
+    assert_int_equal (got, where.bytes);
+    assert_memory_equal (rows, expected, count);
+    assert_true (pack_check (pack, id, sample, &told));
+    if (count) {
+        rows [count / 2] ^= 1;
+        assert_false (pack_check (pack, id, sample, &told));
+        assert_int_equal (told, fields);
+    }
+    free (sample);
+}
+
 //  The pack is the source: names, labels, and bytes of every file.
 static inline void
 play_assert_holds (const play_job_t *job)
@@ -334,7 +376,12 @@ play_assert_holds (const play_job_t *job)
             assert_int_equal (left.size, right.size);
             assert_memory_equal (left.bytes, right.bytes, left.size);
             bytes += left.size;
+            if (field == 0 && job->options.rows)
+                play_assert_rows (catalogue_pack (pack), catalogue_fields (pack), id, &left);
         }
+    assert_int_equal (catalogue_bytes (pack), bytes);
+    bytes += job->result.rows_bytes;
+    assert_int_equal (pack_bytes (catalogue_pack (pack)), bytes);
     assert_int_equal (job->result.bytes, bytes);
     assert_int_equal (job->result.samples, catalogue_samples (source));
     assert_int_equal (job->result.volumes, pack_volumes (catalogue_pack (pack)));

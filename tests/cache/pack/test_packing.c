@@ -12,6 +12,15 @@
 #include "scratch.h"
 #include "seed.h"
 
+static int
+play_no_rows (void *context, const uint8_t *bytes, size_t size, const uint8_t **rows_p, size_t *rows_bytes_p)
+{
+    (void) context; (void) bytes; (void) size;
+    *rows_p = NULL;
+    *rows_bytes_p = 0;
+    return 0;
+}
+
 //  ---- whole packs
 
 //  Property: whatever memory, buckets and the lengths of writes, the pack is the same, and it is the source.
@@ -86,6 +95,61 @@ test_seed_is_drawn (void **state)
     job.options.seed = seed;
     play_run_well (&job);
     play_assert_same (play_in (*state, "one"), play_in (*state, "two"));
+}
+
+
+//  Where nothing is known of any file, the pack is the one that is made without asking.  Where it is, each
+//  sample has it, and a packing that was begun with it goes on with it.
+static void
+test_rows (void **state)
+{
+    play_source_t source = { 300, 3000, true };
+    play_make_source (*state, &source, 3);
+    play_job_t job;
+    play_prepare (*state, &job, &source, play_in (*state, "without"));
+    job.options.rows = NULL;
+    play_run_well (&job);
+    assert_int_equal (job.result.with_rows, 0);
+    play_assert_holds (&job);
+    play_prepare (*state, &job, &source, play_in (*state, "unknown"));
+    job.options.rows = play_no_rows;
+    play_run_well (&job);
+    job.options.rows = NULL;
+    play_assert_holds (&job);
+    play_assert_same (play_in (*state, "without"), play_in (*state, "unknown"));
+    play_prepare (*state, &job, &source, play_in (*state, "with"));
+    play_run_until (&job, 50);
+    job.options.resume = true;
+    job.options.rows = NULL;
+    play_assert_refused (&job, -EINVAL, "begun without --no-jpeg-rows", "leave that out");
+    job.options.rows = play_rows;
+    play_run_well (&job);
+    play_assert_holds (&job);
+    assert_true (job.result.with_rows > 100 && job.result.with_rows < 300);
+}
+
+//  A pack has eight files of a sample at most: with eight fields there is no room for the rows.
+static void
+test_no_room_for_rows (void **state)
+{
+    play_source_t source = { 20, 3000, false };
+    play_make_source (*state, &source, 3);
+    play_job_t job;
+    catalogue_field_t fields [CATALOGUE_FIELDS_MAX - 1];
+    char names [CATALOGUE_FIELDS_MAX] [8];
+    for (int count = CATALOGUE_FIELDS_MAX - 2; count < CATALOGUE_FIELDS_MAX; count++) {
+        play_prepare (*state, &job, &source, play_in (*state, count % 2? "full": "room"));
+        for (int field = 0; field < count; field++) {
+            snprintf (names [field], sizeof names [field], "f%d", field);
+            fields [field] = (catalogue_field_t) { names [field], false, play_in (*state, "data") };
+        }
+        job.options.source.fields = fields;
+        job.options.source.field_count = (size_t) count;
+        play_run_well (&job);
+        assert_int_equal (job.result.with_rows > 0, count < CATALOGUE_FIELDS_MAX - 1);
+        job.options.rows = job.result.with_rows? play_rows: NULL;
+        play_assert_holds (&job);
+    }
 }
 
 
@@ -223,6 +287,8 @@ main (void)
         cmocka_unit_test_setup_teardown (test_pack_is_the_source, play_begin, play_end),
         cmocka_unit_test_setup_teardown (test_bucket_beyond_memory, play_begin, play_end),
         cmocka_unit_test_setup_teardown (test_seed_is_drawn, play_begin, play_end),
+        cmocka_unit_test_setup_teardown (test_rows, play_begin, play_end),
+        cmocka_unit_test_setup_teardown (test_no_room_for_rows, play_begin, play_end),
         cmocka_unit_test_setup_teardown (test_stopped_and_resumed, play_begin, play_end),
         cmocka_unit_test_setup_teardown (test_killed_at_every_call, play_begin, play_end),
         cmocka_unit_test_setup_teardown (test_every_call_fails, play_begin, play_end)

@@ -96,6 +96,158 @@ test_other_markers (void **state)
 }
 
 //  ---------------------------------------------------------------------------------------------------------
+//  With rows
+
+typedef struct {
+    uint8_t *bytes;
+    size_t size;
+} rows_t;
+
+static rows_t
+s_rows (jpeg_reader_t *reader, const made_file_t *file)
+{
+    const uint8_t *lent;
+    rows_t rows = { .bytes = NULL };
+    assert_int_equal (jpeg_reader_rows (reader, file->bytes, file->size, &lent, &rows.size), 0);
+    rows.bytes = malloc (rows.size + 1);        //  not a byte more than it is said to be
+    if (rows.size)
+        memcpy (rows.bytes, lent, rows.size);
+    return rows;
+}
+
+static int
+s_read_by (jpeg_reader_t *reader, const made_file_t *file, const rows_t *rows, const image_request_t *request,
+    image_pixels_t *pixels)
+{
+    char error [ERROR_BYTES];
+    uint32_t height, width;
+    const image_reader_options_t options = { .warnings_max = UINT32_MAX, .rows = rows->bytes,
+        .rows_bytes = rows->size };
+    int rc = jpeg_reader_open (reader, &options, file->bytes, file->size, &height, &width, error,
+        ERROR_BYTES);
+    return rc? rc: jpeg_reader_read (reader, request, pixels, error, ERROR_BYTES);
+}
+
+static image_request_t
+s_any_request (uint32_t height, uint32_t width, uint64_t *random)
+{
+    image_request_t request = { .box = { .height = 1 + (uint32_t) test_below (random, height),
+        .width = 1 + (uint32_t) test_below (random, width) } };
+    request.box.top = (uint32_t) test_below (random, height - request.box.height + 1);
+    request.box.left = (uint32_t) test_below (random, width - request.box.width + 1);
+    if (test_below (random, 3) == 0) {
+        request.least_height = 1 + request.box.height / 4;
+        request.least_width = 1 + request.box.width / 4;
+    }
+    return request;
+}
+
+static void
+s_assert_same_pixels (const image_t *one, const image_t *other)
+{
+    assert_int_equal (one->height, other->height);
+    assert_int_equal (one->width, other->width);
+    for (uint32_t y = 0; y < one->height; y++)
+        assert_memory_equal (image_at (one, y, 0), image_at (other, y, 0),
+            image_bytes (1, one->width, one->channels));
+}
+
+//  Of sequential files without restarts the rows are known, and boxes have the same pixels with them.
+static void
+test_rows (void **state)
+{
+    (void) state;
+    uint64_t random = test_seed ();
+    print_message ("TEST_SEED=%" PRIu64 "\n", random);
+    jpeg_reader_t *fast = s_reader (""), *plain = s_reader ("libjpeg");
+    unsigned known = 0;
+    for (int kind = 0; kind < MADE_KINDS; kind++) {
+        const made_kind_t *made = &made_kinds [kind];
+        uint32_t height = 1 + (uint32_t) test_below (&random, 200);
+        uint32_t width = 1 + (uint32_t) test_below (&random, 200);
+        made_file_t file = made_jpeg (made, height, width, &random);
+        rows_t rows = s_rows (fast, &file), none = s_rows (plain, &file);
+        assert_int_equal (none.size, 0);
+        if (rows.size > 0 && (made->scans != MADE_SEQUENTIAL || made->arithmetic))
+            fail_msg ("rows of %s", made->name);
+        known += rows.size > 0;
+        for (int box = 0; box < 40 && rows.size > 0; box++) {
+            image_request_t request = s_any_request (height, width, &random);
+            image_pixels_t ours, theirs;
+            assert_int_equal (s_read_by (fast, &file, &rows, &request, &ours), 0);
+            assert_true (jpeg_reader_was_fast (fast));
+            assert_int_equal (s_read_by (plain, &file, &none, &request, &theirs), 0);
+            s_assert_same_pixels (&ours.image, &theirs.image);
+        }
+        free (file.bytes);
+        free (rows.bytes);
+        free (none.bytes);
+    }
+    assert_true (known >= 10);
+    jpeg_reader_destroy (&fast);
+    jpeg_reader_destroy (&plain);
+}
+
+//  Nothing above a wanted row is looked at: what is damaged there does not show.
+static void
+test_rows_are_jumped_over (void **state)
+{
+    (void) state;
+    uint64_t random = test_seed ();
+    jpeg_reader_t *reader = s_reader ("");
+    made_file_t file = made_jpeg (&made_kinds [MADE_KIND_420], 320, 200, &random);
+    rows_t rows = s_rows (reader, &file);
+    const image_request_t request = { .box = { 250, 20, 60, 150 } };
+    image_pixels_t pixels;
+    assert_int_equal (s_read_by (reader, &file, &rows, &request, &pixels), 0);
+    image_t kept = { malloc (60 * 150 * 3), 150 * 3, 60, 150, 3 };
+    for (uint32_t y = 0; y < 60; y++)
+        memcpy ((uint8_t *) kept.pixels + y * kept.stride, image_at (&pixels.image, y, 0), kept.stride);
+    size_t scan = made_last_scan (&file) + 14, half = (file.size - scan) / 2;
+    memset (file.bytes + scan, 0, half);
+    assert_int_equal (s_read_by (reader, &file, &rows, &request, &pixels), 0);
+    assert_true (jpeg_reader_was_fast (reader));
+    s_assert_same_pixels (&pixels.image, &kept);
+    //  Damage is judged as ever where warnings count.
+    assert_int_equal (s_read (reader, &file, &request.box, 0, &pixels), -EBADMSG);
+    free ((void *) (uintptr_t) kept.pixels);
+    free (file.bytes);
+    free (rows.bytes);
+    jpeg_reader_destroy (&reader);
+}
+
+//  Rows of another image, or no rows at all, give other pixels at most.
+static void
+test_foreign_rows (void **state)
+{
+    (void) state;
+    uint64_t random = test_seed ();
+    print_message ("TEST_SEED=%" PRIu64 "\n", random);
+    jpeg_reader_t *reader = s_reader ("");
+    static const int kinds [] = { MADE_KIND_444, MADE_KIND_420, MADE_KIND_GREY };
+    unsigned fast = 0;
+    enum { ROUNDS = 3000, SIDE = 90 };
+    for (int round = 0; round < ROUNDS; round++) {
+        made_file_t file = made_jpeg (&made_kinds [kinds [round % 3]], SIDE, SIDE, &random);
+        made_file_t other = made_jpeg (&made_kinds [kinds [round % 3]], SIDE, SIDE, &random);
+        rows_t rows = s_rows (reader, &other);
+        for (uint64_t count = test_below (&random, 4); count > 0; count--)
+            rows.bytes [test_below (&random, rows.size)] ^= (uint8_t) (1 << test_below (&random, 8));
+        if (test_below (&random, 4) == 0)
+            rows.size = test_below (&random, rows.size);
+        image_request_t request = s_any_request (SIDE, SIDE, &random);
+        image_pixels_t pixels;
+        assert_int_equal (s_read_by (reader, &file, &rows, &request, &pixels), 0);
+        fast += jpeg_reader_was_fast (reader);
+        free (file.bytes);
+        free (other.bytes);
+        free (rows.bytes);
+    }
+    assert_true (fast > ROUNDS / 10);
+    jpeg_reader_destroy (&reader);
+}
+
+//  ---------------------------------------------------------------------------------------------------------
 //  Damage
 
 //  Bits of the coded data are turned, or bytes are taken out of them, or put in.
@@ -220,6 +372,8 @@ main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_kinds), cmocka_unit_test (test_other_markers),
+        cmocka_unit_test (test_rows), cmocka_unit_test (test_rows_are_jumped_over),
+        cmocka_unit_test (test_foreign_rows),
         cmocka_unit_test (test_damage_is_found), cmocka_unit_test (test_dc_without_end) };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -57,7 +57,7 @@ s_run_files (decoder_t *decoder, const pipeline_t *pipeline, const pipeline_key_
         bytes [file] = malloc (size? size: 1);
         if (size)
             memcpy (bytes [file], sample->files [file].bytes, size);
-        copies [file] = (decoder_file_t) { bytes [file], size };
+        copies [file] = (decoder_file_t) { .bytes = bytes [file], .size = size };
     }
     decoder_sample_t copy = { .files = copies, .warnings_max = sample->warnings_max };
     memset (error, 'x', ERROR_BYTES);
@@ -75,7 +75,7 @@ static decoder_status_t
 s_run_keyed (decoder_t *decoder, const pipeline_t *pipeline, const pipeline_key_t *key, const uint8_t *bytes,
     size_t size, uint8_t *version, char error [ERROR_BYTES])
 {
-    decoder_file_t file = { bytes, size };
+    decoder_file_t file = { .bytes = bytes, .size = size };
     decoder_sample_t sample = { .files = &file, .warnings_max = UINT32_MAX };
     return s_run_files (decoder, pipeline, key, &sample, version, NULL, error);
 }
@@ -288,7 +288,7 @@ s_make_fields (fields_t *self)
     for (int field = 0; field < FIELDS; field++) {
         const made_kind_t *kind = &made_kinds [field == 1? MADE_KIND_GREY: test_below (&random, MADE_KINDS)];
         self->made [field] = made_jpeg (kind, HEIGHT, WIDTH, &random);
-        self->files [field] = (decoder_file_t) { self->made [field].bytes, self->made [field].size };
+        self->files [field] = (decoder_file_t) { .bytes = self->made [field].bytes, .size = self->made [field].size };
     }
 }
 
@@ -315,7 +315,7 @@ s_expect_file (decoder_status_t expected, const fields_t *fields, size_t file, c
     assert_true (pipeline_version_bytes (pipeline) <= CROP_BYTES);
     assert_int_equal (s_run_files (decoder, pipeline, &key, &sample, version, &at_fault, error), DECODER_OK);
     assert_int_equal (at_fault, SIZE_MAX);
-    files [file] = (decoder_file_t) { bytes, size };
+    files [file] = (decoder_file_t) { .bytes = bytes, .size = size };
     assert_int_equal (s_run_files (decoder, pipeline, &key, &sample, version, &at_fault, error), expected);
     assert_int_equal (at_fault, file);
     s_expect_words (error, fragment);
@@ -376,7 +376,7 @@ test_warnings (void **state)
     //  A marker that does not belong in the middle of the data.
     made.bytes [made.size * 3 / 4] = 0xff;
     made.bytes [made.size * 3 / 4 + 1] = 0xd0;
-    decoder_file_t file = { made.bytes, made.size };
+    decoder_file_t file = { .bytes = made.bytes, .size = made.size };
     decoder_sample_t tolerant = { &file, UINT32_MAX }, strict = { &file, 0 };
     pipeline_key_t key = { .seed = 1 };
     const pipeline_t *pipeline = pipeline_of ("[{'op':'resize','size':[20,20]},{'share':true}]");

@@ -97,9 +97,24 @@ catalogue_file_bytes (const catalogue_t *self, uint32_t id, size_t field)
     return id % 7 == 3? LARGE_BYTES: 100;
 }
 
-//  ---- a pack of one volume, in which samples lie as their ids, image and mask of each
+//  ---- a pack of one volume, in which samples lie as their ids, of each image, mask and the rows
 
-enum { HEADER_BYTES = 11 };
+enum { HEADER_BYTES = 11, ROWS_BYTES = 9 };
+
+size_t
+pack_rows_bytes (const pack_t *self, uint32_t id)
+{
+    (void) self;
+    (void) id;
+    return ROWS_BYTES;
+}
+
+size_t
+pack_sample_bytes (const pack_t *self, uint32_t id)
+{
+    (void) self;
+    return 2 * catalogue_file_bytes (NULL, id, 0) + ROWS_BYTES;
+}
 
 pack_range_t
 pack_sample (const pack_t *self, uint32_t id)
@@ -107,8 +122,8 @@ pack_sample (const pack_t *self, uint32_t id)
     (void) self;
     size_t offset = HEADER_BYTES;
     for (uint32_t before = 0; before < id; before++)
-        offset += 2 * catalogue_file_bytes (NULL, before, 0);
-    return (pack_range_t) { .offset = offset, .bytes = 2 * catalogue_file_bytes (NULL, id, 0) };
+        offset += pack_sample_bytes (NULL, before);
+    return (pack_range_t) { .offset = offset, .bytes = pack_sample_bytes (NULL, id) };
 }
 
 pack_range_t
@@ -175,7 +190,7 @@ s_read_range (const reading_t *reading, reader_request_t *request)
     assert (request->memory);
     request->skip = 5;
     for (uint32_t id = 0; id < SAMPLES; id++)
-        for (uint8_t field = 0; field < 2; field++) {
+        for (uint8_t field = 0; field < 3; field++) {
             uint64_t at = pack_sample (NULL, id).offset + field * catalogue_file_bytes (NULL, id, 0);
             if (at < request->offset || at + 1 >= request->offset + request->bytes)
                 continue;
@@ -321,6 +336,10 @@ decoder_shared (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_
         assert (sample->files [file].bytes [0] == (uint8_t) key->id
             && sample->files [file].bytes [1] == file);
         assert (sample->files [file].size == (key->id % 7 == 3? LARGE_BYTES: 100));
+        size_t rows_bytes = file == 0 && tasks_scene_plan.is_packed? ROWS_BYTES: 0;
+        assert (sample->files [file].rows_bytes == rows_bytes);
+        const uint8_t *rows = sample->files [file].rows;
+        assert (rows_bytes == 0 || (rows [0] == (uint8_t) key->id && rows [1] == 2));
     }
     snprintf (error, error_bytes, "is spoilt");
     *file_p = 1;
@@ -385,6 +404,7 @@ tasks_scene_begin_over (tasks_scene_t *self, bool packed)
     tasks_scene_plan_t *plan = &tasks_scene_plan;
     plan->missing_mask = plan->bad_mask = plan->other_mask = plan->changed = plan->damaged = -1;
     plan->volumes_fail = false;
+    plan->is_packed = packed;
     atomic_store (&plan->large_buffers, 0);
     atomic_store (&plan->stalls, 0);
     atomic_store (&plan->stalled, 0);
@@ -396,7 +416,7 @@ tasks_scene_begin_over (tasks_scene_t *self, bool packed)
         assert_non_null (self->devices [field]);
         self->source.fields [field] = self->devices [field];
     }
-    broker_options_t options = { .raw_bytes = packed? 30 * 2 * LARGE_BYTES: 0, .cache_bytes = 1 << 20,
+    broker_options_t options = { .raw_bytes = packed? 30 * (2 * LARGE_BYTES + ROWS_BYTES): 0, .cache_bytes = 1 << 20,
         .workers = 3,
         .jobs_bytes_max = 1 << 26, .seed = 5, .patience_ms = PATIENCE_MS };
     self->broker = broker_new (&options);

@@ -30,6 +30,7 @@ typedef struct {
     int changed;
     int damaged;                    //  in the pack
     bool volumes_fail;              //  every read of it
+    bool is_packed;
 } tasks_scene_plan_t;
 
 extern tasks_scene_plan_t tasks_scene_plan;
