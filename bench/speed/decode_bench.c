@@ -163,8 +163,17 @@ s_with_rows (const thread_t *self, const pipeline_t *pipeline, size_t index)
     s_shared_file (self, self->decoder, pipeline, index, &file);
 }
 
-static void s_exact_rows (const thread_t *self, size_t index) { s_with_rows (self, self->bench->train, index); }
-static void s_eval_rows (const thread_t *self, size_t index) { s_with_rows (self, self->bench->eval, index); }
+static void
+s_exact_rows (const thread_t *self, size_t index)
+{
+    s_with_rows (self, self->bench->train, index);
+}
+
+static void
+s_eval_rows (const thread_t *self, size_t index)
+{
+    s_with_rows (self, self->bench->eval, index);
+}
 
 static void
 s_exact (const thread_t *self, size_t index)

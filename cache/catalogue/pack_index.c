@@ -204,6 +204,13 @@ s_put_values (writer_t *writer)
     return rc;
 }
 
+//  Of a sample.
+static size_t
+s_files (const pack_index_t *index)
+{
+    return catalogue_fields (index->catalogue) + (index->rows_bytes? 1: 0);
+}
+
 static int
 s_put_section (writer_t *writer, pack_section_t section)
 {
@@ -231,7 +238,7 @@ s_put_section (writer_t *writer, pack_section_t section)
     case PACK_PLACES:
         return s_put (writer, index->places, samples * sizeof *index->places);
     case PACK_CHECKSUMS:
-        return s_put (writer, index->checksums, samples * (catalogue->field_count + !!index->rows_bytes) * sizeof *index->checksums);
+        return s_put (writer, index->checksums, samples * s_files (index) * sizeof *index->checksums);
     case PACK_ORDER:
         return s_put (writer, index->order, samples * sizeof *index->order);
     case PACK_VOLUMES:
@@ -246,7 +253,8 @@ s_put_section (writer_t *writer, pack_section_t section)
 uint64_t
 pack_index_bytes (const catalogue_t *catalogue, uint64_t volumes)
 {
-    uint64_t fields = catalogue->field_count + 1, bytes = PACK_BLOCK_BYTES + PACK_SECTIONS * PACK_SECTION_ALIGN;
+    uint64_t fields = catalogue->field_count + 1;
+    uint64_t bytes = PACK_BLOCK_BYTES + PACK_SECTIONS * PACK_SECTION_ALIGN;
     uint64_t a_sample = sizeof (pack_sample_t) + (fields - 1) * sizeof (pack_companion_t)
         + sizeof (pack_place_t)
         + fields * sizeof (uint64_t) + sizeof (uint32_t);

@@ -36,7 +36,7 @@ enum {
     BUCKET_BUFFER_BYTES_MIN = 64 << 10, //  with smaller buffers writes would be tiny
     BUCKETS_UNKNOWN = 64,               //  if the source does not know its size
     SPARE_BYTES = 64 << 10,             //  journals, folders, and what the index is rounded up to
-    ROWS_PART = 200,                    //  the rows of a JPEG take less than such a part of it
+    ROWS_PART = 100,                    //  the rows of a JPEG take less than such a part of it
     BUCKET_MORE = 4                     //  a bucket may be larger than the mean, by such a part
 };
 

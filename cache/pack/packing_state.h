@@ -33,8 +33,8 @@ typedef struct {
     uint64_t volume_bytes;
     uint64_t seed;
     char signature [PACKING_SIGNATURE_BYTES];       //  the source's, zeros behind it
-    uint32_t rows;                      //  PACKING_ROWS: the last file of each sample is where its rows begin;
-                                        //  0: without; else an earlier version began it with --tile
+    uint32_t rows;                      //  PACKING_ROWS: the last file of each sample says where its rows
+                                        //  begin; 0: none does; else an earlier version began it with --tile
     uint64_t samples;                   //  in buckets and table, durable; in pass 2: all
     uint64_t positions;                 //  pass 2: in the volumes, durable
     uint64_t checksum;                  //  XXH3-64 of what stands before

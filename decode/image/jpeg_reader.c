@@ -21,6 +21,10 @@ enum { COLUMNS_MIN = 32 };
 //  writes aligned rows past the caches (movntdq), and the next pass waits for the pixels (measured: 8 % of
 //  the time of decoding and one pass; compared with rows without gaps, some of them aligned, 1 %).
 enum { ROW_ALIGNMENT = 64, ROW_OFFSET = 8 };
+//  Coded data between two points of a row.  These take 0.7 % of a file.  Measured, on photographs of 113 KB:
+//  with points at the begin of rows only (0.24 %), a crop takes 3 % longer; with twice as many (1.3 %), 3 %
+//  less.
+enum { POINT_BYTES = 1024 };
 //  Coefficients that block smoothing makes up where a progressive file ends before they are exact.
 enum { SMOOTHED_LAST = 9 };
 
@@ -550,7 +554,8 @@ s_find_rows (jpeg_reader_t *self)
         s_no_memory (self);
     if (!attached)
         return 0;
-    jpeg_rows_shape_t shape = jpeg_rows_shape_of (&image, image.columns);
+    size_t row_points = image.scan_bytes / image.rows / POINT_BYTES + 1;
+    jpeg_rows_shape_t shape = jpeg_rows_shape_of (&image, (image.columns + row_points - 1) / row_points);
     if (!scratch_need (&self->points, shape.points * sizeof (jpeg_point_t))
     ||  !scratch_need (&self->rows, jpeg_rows_bytes_max (&image, &shape)))
         s_no_memory (self);

@@ -116,7 +116,7 @@ s_print (const pack_options_t *options, const packing_result_t *result, double s
             (double) result->bytes / 1e6 / (seconds > 0? seconds: 1));
     putchar ('\n');
     if (result->with_rows)
-        printf ("of %" PRIu64 " JPEG%s it is noted where rows begin (%.1f MB)\n", result->with_rows,
+        printf ("with the places of rows in %" PRIu64 " JPEG%s: %.1f MB\n", result->with_rows,
             plural (result->with_rows), (double) result->rows_bytes / 1e6);
     return true;
 }

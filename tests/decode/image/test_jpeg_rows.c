@@ -33,7 +33,8 @@ s_any_dc (uint64_t *random)
 static made_rows_t
 s_make (uint64_t *random)
 {
-    made_rows_t made = { .image = { .columns = 1 + test_below (random, 40), .rows = 1 + test_below (random, 30),
+    made_rows_t made = { .image = {
+        .columns = 1 + test_below (random, 40), .rows = 1 + test_below (random, 30),
         .components = 1 + (unsigned) test_below (random, JPEG_ROWS_COMPONENTS_MAX) } };
     made.shape = jpeg_rows_shape_of (&made.image, 1 + test_below (random, made.image.columns));
     made.points = calloc (made.shape.points, sizeof *made.points);

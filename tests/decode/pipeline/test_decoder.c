@@ -288,7 +288,8 @@ s_make_fields (fields_t *self)
     for (int field = 0; field < FIELDS; field++) {
         const made_kind_t *kind = &made_kinds [field == 1? MADE_KIND_GREY: test_below (&random, MADE_KINDS)];
         self->made [field] = made_jpeg (kind, HEIGHT, WIDTH, &random);
-        self->files [field] = (decoder_file_t) { .bytes = self->made [field].bytes, .size = self->made [field].size };
+        self->files [field] = (decoder_file_t) { .bytes = self->made [field].bytes,
+            .size = self->made [field].size };
     }
 }
 

@@ -148,7 +148,8 @@ test_turned_boxes (void **state)
     for (int round = 0; round < 80; round++) {
         uint32_t number = (uint32_t) round % 10, height, width;
         bool is_mask = round >= 40;
-        image_reader_options_t options = { .is_mask = is_mask, .orientation = true, .warnings_max = UINT32_MAX };
+        image_reader_options_t options = { .is_mask = is_mask, .orientation = true,
+            .warnings_max = UINT32_MAX };
         made_file_t file = s_make_turned (&made_kinds [is_mask? MADE_KIND_GREY: MADE_KIND_420],
             1 + (uint32_t) test_below (&random, 80), 1 + (uint32_t) test_below (&random, 80), number,
             &random);
@@ -184,7 +185,8 @@ test_turned_and_scaled (void **state)
     for (int round = 0; round < 160; round++) {
         uint32_t number = 1 + (uint32_t) round % 8, height, width, stored_height, stored_width;
         orientation_t orientation = orientation_of_number (number);
-        image_reader_options_t turning = { .is_mask = false, .orientation = true, .warnings_max = UINT32_MAX }, plain = { .is_mask = false, .orientation = false, .warnings_max = UINT32_MAX };
+        image_reader_options_t turning = { .orientation = true, .warnings_max = UINT32_MAX };
+        image_reader_options_t plain = { .warnings_max = UINT32_MAX };
         made_file_t file = s_make_turned (&made_kinds [round % MADE_KINDS], 150, 90, number, &random);
         assert_int_equal (s_open (reader, &turning, file.bytes, file.size, &height, &width, error), 0);
         assert_int_equal (s_open (other, &plain, file.bytes, file.size, &stored_height, &stored_width, error),

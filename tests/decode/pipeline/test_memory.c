@@ -44,7 +44,8 @@ s_make (sample_t *self, uint64_t *random, uint32_t height, uint32_t width)
     static const int kinds [FILES] = { MADE_KIND_420, MADE_KIND_GREY };
     for (int file = 0; file < FILES; file++) {
         self->made [file] = made_jpeg (&made_kinds [kinds [file]], height, width, random);
-        self->files [file] = (decoder_file_t) { .bytes = self->made [file].bytes, .size = self->made [file].size };
+        self->files [file] = (decoder_file_t) { .bytes = self->made [file].bytes,
+            .size = self->made [file].size };
     }
 }
 

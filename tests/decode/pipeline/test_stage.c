@@ -199,7 +199,8 @@ s_make_sample (sample_t *self, uint64_t *random, uint32_t fields, uint32_t heigh
         bool is_mask = s_source.fields [field].is_mask;
         const made_kind_t *kind = &made_kinds [is_mask? MADE_KIND_GREY: test_below (random, MADE_KINDS)];
         self->made [field] = made_jpeg (kind, height, width, random);
-        self->files [field] = (decoder_file_t) { .bytes = self->made [field].bytes, .size = self->made [field].size };
+        self->files [field] = (decoder_file_t) { .bytes = self->made [field].bytes,
+            .size = self->made [field].size };
     }
 }
 

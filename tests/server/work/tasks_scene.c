@@ -416,7 +416,8 @@ tasks_scene_begin_over (tasks_scene_t *self, bool packed)
         assert_non_null (self->devices [field]);
         self->source.fields [field] = self->devices [field];
     }
-    broker_options_t options = { .raw_bytes = packed? 30 * (2 * LARGE_BYTES + ROWS_BYTES): 0, .cache_bytes = 1 << 20,
+    broker_options_t options = { .raw_bytes = packed? 30 * (2 * LARGE_BYTES + ROWS_BYTES): 0,
+        .cache_bytes = 1 << 20,
         .workers = 3,
         .jobs_bytes_max = 1 << 26, .seed = 5, .patience_ms = PATIENCE_MS };
     self->broker = broker_new (&options);
