@@ -116,16 +116,23 @@ s_rows (jpeg_reader_t *reader, const made_file_t *file)
 }
 
 static int
-s_read_by (jpeg_reader_t *reader, const made_file_t *file, const rows_t *rows, const image_request_t *request,
-    image_pixels_t *pixels)
+s_read_judged (jpeg_reader_t *reader, const made_file_t *file, const rows_t *rows, uint32_t warnings_max,
+    const image_request_t *request, image_pixels_t *pixels)
 {
     char error [ERROR_BYTES];
     uint32_t height, width;
-    const image_reader_options_t options = { .warnings_max = UINT32_MAX, .rows = rows->bytes,
+    const image_reader_options_t options = { .warnings_max = warnings_max, .rows = rows->bytes,
         .rows_bytes = rows->size };
     int rc = jpeg_reader_open (reader, &options, file->bytes, file->size, &height, &width, error,
         ERROR_BYTES);
     return rc? rc: jpeg_reader_read (reader, request, pixels, error, ERROR_BYTES);
+}
+
+static int
+s_read_by (jpeg_reader_t *reader, const made_file_t *file, const rows_t *rows, const image_request_t *request,
+    image_pixels_t *pixels)
+{
+    return s_read_judged (reader, file, rows, UINT32_MAX, request, pixels);
 }
 
 static image_request_t
@@ -209,42 +216,50 @@ test_rows_are_jumped_over (void **state)
     assert_true (jpeg_reader_was_fast (reader));
     s_assert_same_pixels (&pixels.image, &kept);
     //  Damage is judged as ever where warnings count.
-    assert_int_equal (s_read (reader, &file, &request.box, 0, &pixels), -EBADMSG);
+    assert_int_equal (s_read_judged (reader, &file, &rows, 0, &request, &pixels), -EBADMSG);
     free ((void *) (uintptr_t) kept.pixels);
     free (file.bytes);
     free (rows.bytes);
     jpeg_reader_destroy (&reader);
 }
 
-//  Rows of another image, or no rows at all, give other pixels at most.
+//  Rows of another image, or no rows at all, give other pixels at most; where there are restarts, the right
+//  ones.
 static void
 test_foreign_rows (void **state)
 {
     (void) state;
     uint64_t random = test_seed ();
     print_message ("TEST_SEED=%" PRIu64 "\n", random);
-    jpeg_reader_t *reader = s_reader ("");
-    static const int kinds [] = { MADE_KIND_444, MADE_KIND_420, MADE_KIND_GREY };
+    jpeg_reader_t *reader = s_reader (""), *plain = s_reader ("libjpeg");
+    static const int kinds [] = { MADE_KIND_444, MADE_KIND_420, MADE_KIND_GREY, MADE_KIND_RESTARTS };
+    static const int others [] = { MADE_KIND_444, MADE_KIND_420, MADE_KIND_GREY, MADE_KIND_444 };
     unsigned fast = 0;
     enum { ROUNDS = 3000, SIDE = 90 };
     for (int round = 0; round < ROUNDS; round++) {
-        made_file_t file = made_jpeg (&made_kinds [kinds [round % 3]], SIDE, SIDE, &random);
-        made_file_t other = made_jpeg (&made_kinds [kinds [round % 3]], SIDE, SIDE, &random);
+        made_file_t file = made_jpeg (&made_kinds [kinds [round % 4]], SIDE, SIDE, &random);
+        made_file_t other = made_jpeg (&made_kinds [others [round % 4]], SIDE, SIDE, &random);
         rows_t rows = s_rows (reader, &other);
         for (uint64_t count = test_below (&random, 4); count > 0; count--)
             rows.bytes [test_below (&random, rows.size)] ^= (uint8_t) (1 << test_below (&random, 8));
         if (test_below (&random, 4) == 0)
             rows.size = test_below (&random, rows.size);
         image_request_t request = s_any_request (SIDE, SIDE, &random);
-        image_pixels_t pixels;
+        image_pixels_t pixels, expected;
         assert_int_equal (s_read_by (reader, &file, &rows, &request, &pixels), 0);
         fast += jpeg_reader_was_fast (reader);
+        rows.size = 0;
+        if (kinds [round % 4] == MADE_KIND_RESTARTS) {
+            assert_int_equal (s_read_by (plain, &file, &rows, &request, &expected), 0);
+            s_assert_same_pixels (&pixels.image, &expected.image);
+        }
         free (file.bytes);
         free (other.bytes);
         free (rows.bytes);
     }
     assert_true (fast > ROUNDS / 10);
     jpeg_reader_destroy (&reader);
+    jpeg_reader_destroy (&plain);
 }
 
 //  ---------------------------------------------------------------------------------------------------------
