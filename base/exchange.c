@@ -16,6 +16,7 @@ struct exchange {
     pthread_mutex_t lock;
     pthread_cond_t arrived;
     size_t first, count;
+    bool is_announced;          //  the descriptor is readable
     bool closed;
 };
 
@@ -55,41 +56,73 @@ exchange_destroy (exchange_t **self_p)
     *self_p = NULL;
 }
 
-//  The eventfd follows "is there anything": written when the first object comes, drained with the last.
+//  The eventfd is written when the first announced object comes, and drained with the last object.
 static void
 s_signal (exchange_t *self)
 {
-    if (self->descriptor < 0)
+    if (self->descriptor < 0 || self->is_announced)
         return;
     uint64_t one = 1;
     ssize_t written = write (self->descriptor, &one, sizeof one);
     assert (written == sizeof one);
+    self->is_announced = true;
 }
 
 static void
 s_drain (exchange_t *self)
 {
-    if (self->descriptor < 0)
+    if (!self->is_announced)
         return;
     uint64_t sum;
     ssize_t got = read (self->descriptor, &sum, sizeof sum);
     assert (got == sizeof sum);
+    self->is_announced = false;
 }
 
-bool
-exchange_put (exchange_t *self, void *object)
+static bool
+s_put (exchange_t *self, void *object, bool is_announced)
 {
     assert (object);
     pthread_mutex_lock (&self->lock);
     bool room = self->count < self->capacity;
     if (room) {
-        self->objects [(self->first + self->count) % self->capacity] = object;
-        if (self->count++ == 0)
+        self->objects [(self->first + self->count++) % self->capacity] = object;
+        if (is_announced)
             s_signal (self);
         pthread_cond_signal (&self->arrived);
     }
     pthread_mutex_unlock (&self->lock);
     return room;
+}
+
+bool
+exchange_put (exchange_t *self, void *object)
+{
+    return s_put (self, object, true);
+}
+
+bool
+exchange_put_quietly (exchange_t *self, void *object)
+{
+    return s_put (self, object, false);
+}
+
+void
+exchange_announce (exchange_t *self)
+{
+    pthread_mutex_lock (&self->lock);
+    if (self->count > 0)
+        s_signal (self);
+    pthread_mutex_unlock (&self->lock);
+}
+
+size_t
+exchange_count (exchange_t *self)
+{
+    pthread_mutex_lock (&self->lock);
+    size_t count = self->count;
+    pthread_mutex_unlock (&self->lock);
+    return count;
 }
 
 static void *

@@ -19,13 +19,18 @@ void exchange_destroy (exchange_t **self_p);
 
 //  Hands over object (not NULL).  False when it is full: the caller still owns it.  Never blocks.
 bool exchange_put (exchange_t *self, void *object);
+//  The same, and the descriptor does not become readable by it: exchange_announce has to follow, some time.
+bool exchange_put_quietly (exchange_t *self, void *object);
+//  Makes the descriptor readable, if there are objects.
+void exchange_announce (exchange_t *self);
+size_t exchange_count (exchange_t *self);
 //  Waits for an object.  NULL when the exchange is closed and empty.
 void *exchange_take (exchange_t *self);
 //  An object if there is one, else NULL.  Never blocks.
 void *exchange_try (exchange_t *self);
 //  No more waiting: takers get what is left, then NULL.
 void exchange_close (exchange_t *self);
-//  Of one that is polled: an eventfd that is readable while there are objects.
+//  Of one that is polled: an eventfd that is readable while there are objects that were announced.
 int exchange_descriptor (const exchange_t *self);
 
 #endif

@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+enum { DONE_A_THREAD = 4 };     //  done and not announced
+
 typedef struct {
     pool_t *pool;
     void *context;
@@ -28,6 +30,18 @@ struct pool {
     atomic_bool stopping;
 };
 
+//  The last of the tasks that wait now finds none waiting and announces all.  So a done task stays
+//  unannounced only while others run, and at most until DONE_A_THREAD of each thread are done.
+static void
+s_hand_back (pool_t *self, void *task)
+{
+    size_t threads = self->options.threads;
+    bool put = exchange_put_quietly (self->done, task);
+    assert (put);               //  room for tasks_max, and no more are out
+    if (exchange_count (self->todo) <= threads || exchange_count (self->done) >= DONE_A_THREAD * threads)
+        exchange_announce (self->done);
+}
+
 static void *
 s_run (void *argument)
 {
@@ -41,8 +55,7 @@ s_run (void *argument)
             break;
         }
         pool->options.work (worker->context, task);
-        bool put = exchange_put (pool->done, task);
-        assert (put);           //  room for tasks_max, and no more are out
+        s_hand_back (pool, task);
     }
     return NULL;
 }

@@ -2,6 +2,9 @@
  *
  *  happy path:    pool_submit (task) .. a thread runs work (context, task) .. pool_descriptor readable ..
  *                 pool_done ()
+ *  The owner is woken for several done tasks at once, as long as others wait to be begun: by the descriptor
+ *  when no more tasks wait than there are threads, or when as many are done as should not wait longer.  Each
+ *  wake costs a thread its processor.
  *  failure modes: none of its own: a task carries its own result.
  *  on close:      pool_destroy lets the threads finish what they have begun; the tasks still queued come
  *                 back by
@@ -32,7 +35,7 @@ pool_t *pool_new (const pool_options_t *options);
 void pool_submit (pool_t *self, void *task);
 //  A finished task, or NULL.  Never blocks.
 void *pool_done (pool_t *self);
-//  Readable while pool_done has something.
+//  Readable when pool_done should be called: it has something, and the threads will soon want more.
 int pool_descriptor (const pool_t *self);
 //  Waits until the tasks begun are finished; no thread runs after it.
 void pool_stop (pool_t *self);

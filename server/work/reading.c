@@ -146,24 +146,29 @@ s_memory_give (memory_t *self, const uint8_t *memory)
 
 //  -- in the threads
 
+//  To be announced.
 static void
 s_return (reading_t *self, reader_request_t *request)
 {
-    bool put = exchange_put (self->done, request);
+    bool put = exchange_put_quietly (self->done, request);
     assert (put);               //  room for requests_max, and no more are submitted
 }
 
-//  A request has left the reader: its range's memory is freed after this.
+//  A request has left the reader: its range's memory is freed after this.  To be announced: now, if more
+//  requests may be long in coming.
 static void
 s_complete (reading_t *self, reader_request_t *request)
 {
-    if (request->kind == READER_RANGE) {
+    bool is_range = request->kind == READER_RANGE;
+    if (is_range) {
         if (request->rc == 0)
             self->options.finish (self->options.context, request);
         s_memory_give (&self->memory, request->memory);
         request->memory = NULL;
     }
     s_return (self, request);
+    if (is_range)
+        exchange_announce (self->done);
 }
 
 static void
@@ -174,6 +179,7 @@ s_cancel (reading_t *self, reader_request_t *request)
     request->rc = -ECANCELED;
     request->memory = NULL;
     s_return (self, request);
+    exchange_announce (self->done);
 }
 
 //  Gives requests from todo to the reader, as far as there is memory; if the ring is lost, only those taken
@@ -256,6 +262,7 @@ s_run_plain (void *argument)
         s_end (self);
         request->in_flight = in_flight;
         s_complete (self, request);
+        exchange_announce (self->done);
     }
     return NULL;
 }
@@ -285,6 +292,7 @@ s_run_ring (void *argument)
             s_complete (self, request);
             s_feed (worker);    //  keeps the disk busy meanwhile
         }
+        exchange_announce (self->done);
     }
     reader_cancel (worker->reader);
     do {
@@ -294,6 +302,7 @@ s_run_ring (void *argument)
     } while (reader_pending (worker->reader) > 0);
     while ((request = reader_take (worker->reader)))
         s_complete (self, request);
+    exchange_announce (self->done);
     if (worker->held)
         s_cancel (self, worker->held);
     return NULL;

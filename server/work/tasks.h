@@ -52,7 +52,7 @@ void tasks_destroy (tasks_t **self_p);
 //  dataset_user of every data set is its source_t (source.h).
 void tasks_read (tasks_t *self, raw_request_t *raw);
 void tasks_prepare (tasks_t *self, version_t *version);
-//  The row of the row, in the slot that begins at slot.
+//  The row of its batch, in the slot that begins at slot.
 void tasks_copy (tasks_t *self, batch_row_t *row, const layout_t *layout, uint8_t *slot);
 //  The tasks own the side task until tasks_side_task_done gives it back; at most TASKS_SIDE_TASKS_MAX at
 //  once.

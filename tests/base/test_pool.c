@@ -56,6 +56,33 @@ test_exchange_is_a_bounded_queue (void **state)
     s_check_exchange (true);
 }
 
+//  Guards: what was put quietly is there, and does not show at the descriptor before it is announced.
+static void
+test_exchange_announces (void **state)
+{
+    (void) state;
+    int objects [3];
+    exchange_t *exchange = exchange_new (3, true);
+    assert_non_null (exchange);
+    exchange_announce (exchange);
+    for (int round = 0; round < 3; round++) {
+        assert_false (s_readable (exchange_descriptor (exchange), 0));
+        for (size_t index = 0; index < 2; index++)
+            assert_true (exchange_put_quietly (exchange, &objects [index]));
+        assert_int_equal (exchange_count (exchange), 2);
+        assert_false (s_readable (exchange_descriptor (exchange), 0));
+        if (round == 0)
+            exchange_announce (exchange);
+        if (round == 1)
+            assert_true (exchange_put (exchange, &objects [2]));
+        assert_ptr_equal (exchange_try (exchange), &objects [0]);
+        assert_int_equal (s_readable (exchange_descriptor (exchange), 0), round < 2);
+        while (exchange_try (exchange));
+        assert_int_equal (exchange_count (exchange), 0);
+    }
+    exchange_destroy (&exchange);
+}
+
 static void
 s_square (void *context, void *argument)
 {
@@ -130,17 +157,63 @@ s_wait_at_gate (void *context, void *argument)
     pthread_mutex_unlock (&gate->lock);
 }
 
+static void
+s_open_gate (gate_t *gate)
+{
+    pthread_mutex_lock (&gate->lock);
+    gate->may_end = true;
+    pthread_cond_broadcast (&gate->changed);
+    pthread_mutex_unlock (&gate->lock);
+}
+
+//  Until a thread stands at it.
+static void
+s_await_gate (gate_t *gate)
+{
+    pthread_mutex_lock (&gate->lock);
+    while (!gate->begun)
+        pthread_cond_wait (&gate->changed, &gate->lock);
+    pthread_mutex_unlock (&gate->lock);
+}
+
 static void *
 s_open_gate_later (void *argument)
 {
     gate_t *gate = argument;
     struct timespec pause = { .tv_nsec = 20000000 };
     nanosleep (&pause, NULL);
-    pthread_mutex_lock (&gate->lock);
-    gate->may_end = true;
-    pthread_cond_broadcast (&gate->changed);
-    pthread_mutex_unlock (&gate->lock);
+    s_open_gate (gate);
     return NULL;
+}
+
+//  Guards: done tasks are announced together: when four are done, or when no more than one waits for the one
+//  thread.
+static void
+test_done_tasks_are_announced_together (void **state)
+{
+    (void) state;
+    enum { GATES = 8 };
+    gate_t gates [GATES];
+    for (int index = 0; index < GATES; index++)
+        gates [index] = (gate_t) { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+    pool_options_t options = { .name = "test", .threads = 1, .tasks_max = GATES, .work = s_wait_at_gate };
+    pool_t *pool = pool_new (&options);
+    assert_non_null (pool);
+    for (int index = 0; index < GATES; index++)
+        pool_submit (pool, &gates [index]);
+    int taken = 0;
+    for (int index = 0; index < GATES; index++) {
+        s_open_gate (&gates [index]);
+        if (index + 1 < GATES)
+            s_await_gate (&gates [index + 1]);      //  this one is done then
+        //  Behind the fourth; then behind those that leave one or none.
+        bool expected = index == 3 || index >= GATES - 2;
+        assert_int_equal (s_readable (pool_descriptor (pool), index + 1 < GATES? 0: 10000), expected);
+        while (expected && pool_done (pool))
+            taken++;
+    }
+    assert_int_equal (taken, GATES);
+    pool_destroy (&pool);
 }
 
 //  Guards: stopping finishes what was begun and gives the rest back undone; nothing is lost.
@@ -156,10 +229,7 @@ test_stop_gives_back_what_was_not_begun (void **state)
     assert_non_null (pool);
     for (int index = 0; index < 3; index++)
         pool_submit (pool, &gates [index]);
-    pthread_mutex_lock (&gates [0].lock);
-    while (!gates [0].begun)
-        pthread_cond_wait (&gates [0].changed, &gates [0].lock);
-    pthread_mutex_unlock (&gates [0].lock);
+    s_await_gate (&gates [0]);
     pthread_t helper;
     assert_int_equal (pthread_create (&helper, NULL, s_open_gate_later, &gates [0]), 0);
     pool_stop (pool);
@@ -178,7 +248,9 @@ main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_exchange_is_a_bounded_queue),
+        cmocka_unit_test (test_exchange_announces),
         cmocka_unit_test (test_every_task_comes_back_done),
+        cmocka_unit_test (test_done_tasks_are_announced_together),
         cmocka_unit_test (test_stop_gives_back_what_was_not_begun)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
