@@ -33,12 +33,19 @@ struct jpeg_entropy {
     bool is_judged;
     bool may_jump;
     bool has_failed;
-    //  With points (jpeg_rows.h) the segment is a part of a row: what of it is wanted.
-    const jpeg_point_t *points; //  NULL: without
-    jpeg_rows_shape_t shape;
     const uint8_t *file;        //  the scan, as it is stored, lent
     size_t file_bytes;
-    size_t row;                 //  being read
+    //  Of a scan without restarts: points (jpeg_rows.h).  What is read begins at one of them, and ends behind
+    //  the last wanted MCU of its row, or, from the last known point on, with the scan: the tail.
+    jpeg_rows_image_t image;
+    jpeg_rows_shape_t shape;
+    jpeg_point_t *points;       //  NULL: there are restarts
+    size_t told, known;         //  the first of them: by the caller; and those that were passed in the tail
+    size_t tail;                //  the point with which it, or the part, begins
+    bool is_tail;
+    size_t next_mcu;            //  that is behind the part; in the tail, at which a point becomes known;
+                                //  SIZE_MAX: none
+    scratch_t rows;             //  encoded
 };
 
 const jpeg_mcu_loops_t jpeg_mcu_loops_portable = JPEG_MCU_LOOPS;
@@ -76,12 +83,49 @@ s_is_segment_sound (const jpeg_entropy_t *self)
     return left >= 0 && (!self->is_judged || left < 8);
 }
 
+//  The MCU at which a point stands, and the last point that does not stand behind an MCU.
+static size_t
+s_point_mcu (const jpeg_entropy_t *self, size_t point)
+{
+    return point / self->shape.row_points * self->columns + point % self->shape.row_points * self->shape.step;
+}
+
+static size_t
+s_point_of (const jpeg_entropy_t *self, size_t mcu)
+{
+    return mcu / self->columns * self->shape.row_points + mcu % self->columns / self->shape.step;
+}
+
 static bool
-s_walk_to (jpeg_entropy_t *self, size_t mcu)
+s_advance (jpeg_entropy_t *self, size_t mcu)
 {
     size_t count = mcu - self->read;
     self->read = mcu;
     return self->loops->walk (&self->coded, count);
+}
+
+static void
+s_await_point (jpeg_entropy_t *self)
+{
+    self->next_mcu = self->points && self->known < self->shape.points? s_point_mcu (self, self->known):
+        SIZE_MAX;
+}
+
+//  In the tail, the points on the way become known.  Their positions are those in the unstuffed tail.
+static bool
+s_walk_to (jpeg_entropy_t *self, size_t mcu)
+{
+    while (self->next_mcu <= mcu) {
+        if (!s_advance (self, self->next_mcu))
+            return false;
+        jpeg_point_t *point = &self->points [self->known++];
+        const jpeg_bits_t *bits = &self->coded.bits;
+        point->bit = (uint64_t) (bits->at - (uint8_t *) self->scan.data) * 8 - bits->count;
+        for (unsigned component = 0; component < MAX_COMPS_IN_SCAN; component++)
+            point->dc [component] = (int32_t) self->coded.last_dc [component];
+        s_await_point (self);
+    }
+    return s_advance (self, mcu);
 }
 
 //  Copies coded data without its stuffing, up to the next marker or the end; returns where that is.
@@ -105,35 +149,54 @@ s_unstuff (const uint8_t *at, const uint8_t *end, uint8_t **target_p)
     return marker? marker: end;
 }
 
-//  To the point before the first wanted MCU of the row; its data up to the point behind the last one.
+//  To a known point.
 static void
-s_begin_row (jpeg_entropy_t *self, size_t row)
+s_begin_at (jpeg_entropy_t *self, size_t first)
 {
-    const jpeg_point_t *points = self->points + row * self->shape.row_points;
-    size_t first = self->first_column / self->shape.step, behind = self->last_column / self->shape.step + 1;
-    const uint8_t *at = self->file + points [first].bit / 8, *end = self->file + self->file_bytes;
+    size_t row = first / self->shape.row_points;
+    size_t behind = row * self->shape.row_points + self->last_column / self->shape.step + 1;
+    const jpeg_point_t *point = &self->points [first];
+    const uint8_t *end = self->file + self->file_bytes;
+    self->is_tail = behind >= self->known || behind <= first;      //  a later row is wanted
     //  The byte in which the point behind is, and a stuffing one behind that.
-    if (points + behind < self->points + self->shape.points && points [behind].bit / 8 + 2 < self->file_bytes)
-        end = self->file + points [behind].bit / 8 + 2;
+    if (!self->is_tail && self->points [behind].bit / 8 + 2 < self->file_bytes)
+        end = self->file + self->points [behind].bit / 8 + 2;
     uint8_t *target = self->scan.data;
-    s_unstuff (at, end, &target);
+    s_unstuff (self->file + point->bit / 8, end, &target);
     memset (target, 0, JPEG_BYTES_BEHIND);
     self->coded.bits = (jpeg_bits_t) { .at = self->scan.data };
     s_load (&self->coded.bits);
-    s_drop (&self->coded.bits, points [first].bit % 8);
+    s_drop (&self->coded.bits, point->bit % 8);
     self->coded.end = target;
     for (unsigned component = 0; component < MAX_COMPS_IN_SCAN; component++)
-        self->coded.last_dc [component] = points [first].dc [component];
-    self->row = row;
-    self->read = row * self->columns + first * self->shape.step;
+        self->coded.last_dc [component] = point->dc [component];
+    self->read = s_point_mcu (self, first);
+    self->tail = first;
+    if (self->is_tail)
+        s_await_point (self);
+    else
+        self->next_mcu = s_point_mcu (self, behind);
 }
 
-//  To the MCU of that number.
+//  To the MCU of that number, in a scan without restarts.
+static bool
+s_go_by_points (jpeg_entropy_t *self, size_t mcu)
+{
+    if (mcu == self->read && mcu < self->next_mcu)
+        return true;            //  as most are
+    size_t point = s_point_of (self, mcu);
+    point = point < self->told? point: self->told - 1;
+    if (!self->is_tail && (self->read < s_point_mcu (self, point) || mcu >= self->next_mcu))
+        s_begin_at (self, point);
+    return s_walk_to (self, mcu);
+}
+
+//  To the MCU of that number, over restarts.
 static bool
 s_go_to (jpeg_entropy_t *self, size_t mcu)
 {
-    if (self->points && self->row != mcu / self->columns)
-        s_begin_row (self, mcu / self->columns);
+    if (self->points)
+        return s_go_by_points (self, mcu);
     size_t wanted = mcu / self->segment_mcus;
     while (self->segment < wanted) {
         if (!self->may_jump && !s_walk_to (self, (self->segment + 1) * self->segment_mcus))
@@ -215,32 +278,42 @@ s_is_taken (const struct jpeg_decompress_struct *info)
         && info->unread_marker == 0 && info->blocks_in_MCU <= JPEG_MCU_BLOCKS_MAX;
 }
 
-//  The points of an image without restarts, if these are its.  False: no memory.
+//  Points of a scan without restarts: those that the caller tells, or the first alone.  False: no memory.
 static bool
 s_take_points (jpeg_entropy_t *self, const struct jpeg_decompress_struct *info, const uint8_t *rows,
     size_t rows_bytes)
 {
-    jpeg_rows_image_t image = { .columns = self->columns, .rows = info->MCU_rows_in_scan,
+    self->image = (jpeg_rows_image_t) { .columns = self->columns, .rows = info->MCU_rows_in_scan,
         .components = (unsigned) info->comps_in_scan, .scan_bytes = self->file_bytes };
     self->points = NULL;
-    if (self->segments > 1 || !jpeg_rows_shape (rows, rows_bytes, &image, &self->shape))
+    self->tail = 0;
+    if (self->segments > 1)
         return true;
+    bool is_told = jpeg_rows_shape (rows, rows_bytes, &self->image, &self->shape);
+    if (!is_told)
+        self->shape = jpeg_rows_shape_of (&self->image);
     if (!scratch_need (&self->room, self->shape.points * sizeof (jpeg_point_t)))
         return false;
-    if (jpeg_rows_decode (rows, rows_bytes, &image, self->room.data))
-        self->points = self->room.data;
+    self->points = self->room.data;
+    self->points [0] = (jpeg_point_t) { .bit = 0 };
+    self->told = is_told? jpeg_rows_decode (rows, rows_bytes, &self->image, self->points): 1;
+    self->told = self->told > 0? self->told: 1;
+    self->known = self->told;
     return true;
 }
 
+//  Without points that were told, all is tail.
 static void
 s_begin (jpeg_entropy_t *self)
 {
     self->has_failed = false;
     self->asked_for = self->column = 0;
-    self->segment = 0;
     self->loops = s_loops ();
-    if (self->points)
-        s_begin_row (self, 0);
+    self->is_tail = self->points && self->told == 1;
+    s_await_point (self);
+    size_t first = self->first_column / self->shape.step;
+    if (self->points && self->told > 1)
+        s_begin_at (self, first < self->told? first: self->told - 1);
     else
         s_begin_segment (self, 0);
 }
@@ -265,7 +338,7 @@ jpeg_entropy_attach (jpeg_entropy_t *self, j_decompress_ptr info, bool is_judged
     ||  !scratch_need (&self->ends, self->segments * sizeof (size_t))
     ||  !s_take_points (self, info, rows, is_judged? 0: rows_bytes))
         return -ENOMEM;
-    if (!self->points && !s_take_scan (self))
+    if ((!self->points || self->told == 1) && !s_take_scan (self))
         return 0;
     s_take_codes (self, info);
     self->is_judged = is_judged;
@@ -279,41 +352,6 @@ jpeg_entropy_attach (jpeg_entropy_t *self, j_decompress_ptr info, bool is_judged
     return 1;
 }
 
-//  Positions in the scan without stuffing become those in the file.
-static void
-s_place_points (const jpeg_entropy_t *self, jpeg_point_t *points, size_t count)
-{
-    const uint8_t *at = self->file;
-    uint64_t byte = 0;          //  of the scan without stuffing: the one at `at`
-    for (size_t index = 0; index < count; index++) {
-        for (; byte < points [index].bit / 8; byte++)
-            at += at [0] == 0xff? 2: 1;     //  a stuffing one follows
-        points [index].bit = (uint64_t) (at - self->file) * 8 + points [index].bit % 8;
-    }
-}
-
-bool
-jpeg_entropy_points (jpeg_entropy_t *self, const jpeg_rows_shape_t *shape, jpeg_point_t *points)
-{
-    assert (self->magic == JPEG_ENTROPY_MAGIC);
-    assert (self->is_judged && self->read == 0);
-    if (self->segments > 1)
-        return false;
-    for (size_t index = 0; index < shape->points; index++) {
-        size_t column = index % shape->row_points * shape->step, left = self->columns - column;
-        const jpeg_bits_t *bits = &self->coded.bits;
-        points [index].bit = (uint64_t) (bits->at - (uint8_t *) self->scan.data) * 8 - bits->count;
-        for (unsigned component = 0; component < MAX_COMPS_IN_SCAN; component++)
-            points [index].dc [component] = (int32_t) self->coded.last_dc [component];
-        if (!s_walk_to (self, self->read + (left < shape->step? left: shape->step)))
-            return false;
-    }
-    if (!s_is_segment_sound (self))
-        return false;
-    s_place_points (self, points, shape->points);
-    return true;
-}
-
 bool
 jpeg_entropy_finish (jpeg_entropy_t *self)
 {
@@ -324,6 +362,32 @@ jpeg_entropy_finish (jpeg_entropy_t *self)
     if (goes_on && !(s_go_to (self, self->mcus - 1) && s_walk_to (self, self->mcus)))
         return false;
     return s_is_segment_sound (self);
+}
+
+//  Positions in the tail without stuffing become those in the file.
+static void
+s_place_points (jpeg_entropy_t *self)
+{
+    const uint8_t *at = self->file + self->points [self->tail].bit / 8;
+    uint64_t byte = 0;          //  of the tail without stuffing: the one at `at`
+    for (jpeg_point_t *point = self->points + self->told; point < self->points + self->known; point++) {
+        for (; byte < point->bit / 8; byte++)
+            at += at [0] == 0xff? 2: 1;     //  a stuffing one follows
+        point->bit = (uint64_t) (at - self->file) * 8 + point->bit % 8;
+    }
+}
+
+size_t
+jpeg_entropy_rows (jpeg_entropy_t *self, const uint8_t **rows_p)
+{
+    assert (self->magic == JPEG_ENTROPY_MAGIC);
+    if (!self->points || self->known == self->told
+        || !scratch_need (&self->rows, jpeg_rows_bytes_max (&self->image, self->known)))
+        return 0;
+    s_place_points (self);
+    self->told = self->known;
+    *rows_p = self->rows.data;
+    return jpeg_rows_encode (&self->image, &self->shape, self->points, self->known, self->rows.data);
 }
 
 jpeg_entropy_t *
@@ -347,6 +411,7 @@ jpeg_entropy_destroy (jpeg_entropy_t **self_p)
     scratch_free (&self->scan);
     scratch_free (&self->ends);
     scratch_free (&self->room);
+    scratch_free (&self->rows);
     self->magic = 0;
     free (self);
 }

@@ -31,7 +31,7 @@ void jpeg_entropy_destroy (jpeg_entropy_t **self_p);
 //  Between jpeg_start_decompress with jpeg_crop_scanline and the first row; the source's buffer holds the
 //  rest of the file.  1: it is attached; 0: libjpeg reads the image by itself, because it is of another kind;
 //  -ENOMEM.  is_judged: each MCU is looked at, also behind the last wanted row; `rows` does not count then.
-//  rows: what jpeg_rows_encode wrote of this image, lent until finish; 0 bytes: nothing is known.  Bytes that
+//  rows: what jpeg_entropy_rows gave of this image, lent for the call; 0 bytes: nothing is known.  Bytes that
 //  cannot be this image's do not count.  Those of another image give wrong pixels, or a scan that is read
 //  again without them.
 int jpeg_entropy_attach (jpeg_entropy_t *self, j_decompress_ptr info, bool is_judged, const uint8_t *rows,
@@ -41,8 +41,8 @@ int jpeg_entropy_attach (jpeg_entropy_t *self, j_decompress_ptr info, bool is_ju
 //  are libjpeg's own, and if is_judged, libjpeg has no warning about the scan.  False: of no use.
 bool jpeg_entropy_finish (jpeg_entropy_t *self);
 
-//  Instead of reading rows, of an image attached with is_judged: where its points are (shape->points of
-//  them).  False: libjpeg would have a warning about the scan, or it has restart intervals.
-bool jpeg_entropy_points (jpeg_entropy_t *self, const jpeg_rows_shape_t *shape, jpeg_point_t *points);
+//  After finish was true: where the rows begin as far as the image was read (is_judged: all of them), lent
+//  until the next image; 0 bytes: nothing is known beside what attach was told, or there are restarts.
+size_t jpeg_entropy_rows (jpeg_entropy_t *self, const uint8_t **rows_p);
 
 #endif

@@ -21,10 +21,6 @@ enum { COLUMNS_MIN = 32 };
 //  writes aligned rows past the caches (movntdq), and the next pass waits for the pixels (measured: 8 % of
 //  the time of decoding and one pass; compared with rows without gaps, some of them aligned, 1 %).
 enum { ROW_ALIGNMENT = 64, ROW_OFFSET = 8 };
-//  Coded data between two points of a row.  These take 0.7 % of a file.  Measured, on photographs of 113 KB:
-//  with points at the begin of rows only (0.24 %), a crop takes 3 % longer; with twice as many (1.3 %), 3 %
-//  less.
-enum { POINT_BYTES = 1024 };
 //  Coefficients that block smoothing makes up where a progressive file ends before they are exact.
 enum { SMOOTHED_LAST = 9 };
 
@@ -50,8 +46,6 @@ struct jpeg_reader {
     size_t error_bytes;
     scratch_t pixels;
     scratch_t inks;             //  one row of CMYK
-    scratch_t points;
-    scratch_t rows;
 };
 
 //  Rows and columns of libjpeg's output.
@@ -541,27 +535,21 @@ jpeg_reader_read (jpeg_reader_t *self, const image_request_t *request, image_pix
 //  ---------------------------------------------------------------------------------------------------------
 //  Where rows begin
 
-//  Of the opened image.  0 bytes: not known.
+//  Of the opened image, all of them.  0 bytes: not known.
 static size_t
-s_find_rows (jpeg_reader_t *self)
+s_find_rows (jpeg_reader_t *self, const uint8_t **rows_p)
 {
-    struct jpeg_decompress_struct *info = &self->info;
-    jpeg_start_decompress (info);
-    jpeg_rows_image_t image = { .columns = info->MCUs_per_row, .rows = info->MCU_rows_in_scan,
-        .components = (unsigned) info->comps_in_scan, .scan_bytes = info->src->bytes_in_buffer };
-    int attached = jpeg_entropy_attach (self->entropy, info, true, NULL, 0);
+    jpeg_start_decompress (&self->info);
+    int attached = jpeg_entropy_attach (self->entropy, &self->info, true, NULL, 0);
     if (attached < 0)
         s_no_memory (self);
-    if (!attached)
-        return 0;
-    size_t row_points = image.scan_bytes / image.rows / POINT_BYTES + 1;
-    jpeg_rows_shape_t shape = jpeg_rows_shape_of (&image, (image.columns + row_points - 1) / row_points);
-    if (!scratch_need (&self->points, shape.points * sizeof (jpeg_point_t))
-    ||  !scratch_need (&self->rows, jpeg_rows_bytes_max (&image, &shape)))
-        s_no_memory (self);
-    if (!jpeg_entropy_points (self->entropy, &shape, self->points.data))
-        return 0;
-    return jpeg_rows_encode (&image, &shape, self->points.data, self->rows.data);
+    return attached && jpeg_entropy_finish (self->entropy)? jpeg_entropy_rows (self->entropy, rows_p): 0;
+}
+
+size_t
+jpeg_reader_learned (jpeg_reader_t *self, const uint8_t **rows_p)
+{
+    return jpeg_reader_was_fast (self)? jpeg_entropy_rows (self->entropy, rows_p): 0;
 }
 
 int
@@ -580,8 +568,7 @@ jpeg_reader_rows (jpeg_reader_t *self, const uint8_t *bytes, size_t size, const 
         return rc == -ENOMEM? rc: 0;
     switch (setjmp (self->escape)) {
     case 0:
-        *rows_bytes_p = s_find_rows (self);
-        *rows_p = self->rows.data;
+        *rows_bytes_p = s_find_rows (self, rows_p);
         return s_leave (self, 0);
     case ESCAPE_NO_MEMORY:
         return s_leave (self, -ENOMEM);
@@ -709,8 +696,6 @@ jpeg_reader_destroy (jpeg_reader_t **self_p)
     jpeg_entropy_destroy (&self->entropy);
     scratch_free (&self->pixels);
     scratch_free (&self->inks);
-    scratch_free (&self->points);
-    scratch_free (&self->rows);
     self->magic = 0;
     free (self);
 }

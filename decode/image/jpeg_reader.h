@@ -52,6 +52,10 @@ bool jpeg_reader_was_fast (const jpeg_reader_t *self);
 int jpeg_reader_rows (jpeg_reader_t *self, const uint8_t *bytes, size_t size, const uint8_t **rows_p,
     size_t *rows_bytes_p) __attribute__ ((warn_unused_result));
 
+//  After a read that was fast: where the rows begin as far as it went, lent until the next open; 0 bytes:
+//  nothing that its options did not say.
+size_t jpeg_reader_learned (jpeg_reader_t *self, const uint8_t **rows_p);
+
 //  At how many eighths of its size a request is read: 8, 4, 2 or 1.
 unsigned jpeg_reader_scale (const image_request_t *request);
 

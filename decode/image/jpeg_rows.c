@@ -3,6 +3,10 @@
 
 //  A number takes 7 bits of each byte, the lowest first; the highest bit says that more follow.
 enum { NUMBER_BYTES_MAX = 10, NUMBER_BITS = 7, MORE = 1 << NUMBER_BITS };
+//  Coded data between two points.  Together the points take 0.7 % of a file.  Measured, on photographs of 113
+//  KB: with points at the begin of rows only (0.24 %), a crop takes 3 % longer; with twice as many (1.3 %),
+//  3 % less.
+enum { POINT_BYTES = 1024 };
 //  Larger DC values are libjpeg's affair (jpeg_mcu_loops.h).
 enum { DC_MAX = 1 << 30 };
 
@@ -47,29 +51,36 @@ s_unfolded (uint64_t number)
     return (int64_t) (number >> 1) ^ -(int64_t) (number & 1);
 }
 
-jpeg_rows_shape_t
-jpeg_rows_shape_of (const jpeg_rows_image_t *image, size_t step)
+static jpeg_rows_shape_t
+s_shape (const jpeg_rows_image_t *image, size_t step)
 {
     assert (step > 0 && step <= image->columns);
     size_t row_points = (image->columns + step - 1) / step;
     return (jpeg_rows_shape_t) { step, row_points, row_points * image->rows };
 }
 
-size_t
-jpeg_rows_bytes_max (const jpeg_rows_image_t *image, const jpeg_rows_shape_t *shape)
+jpeg_rows_shape_t
+jpeg_rows_shape_of (const jpeg_rows_image_t *image)
 {
-    return 1 + NUMBER_BYTES_MAX * (1 + shape->points * (1 + image->components));
+    size_t row_points = image->scan_bytes / image->rows / POINT_BYTES + 1;
+    return s_shape (image, (image->columns + row_points - 1) / row_points);
+}
+
+size_t
+jpeg_rows_bytes_max (const jpeg_rows_image_t *image, size_t points)
+{
+    return 1 + NUMBER_BYTES_MAX * (1 + points * (1 + image->components));
 }
 
 //  The first point is where the scan begins, with zeros, and is not written.
 size_t
 jpeg_rows_encode (const jpeg_rows_image_t *image, const jpeg_rows_shape_t *shape, const jpeg_point_t *points,
-    uint8_t *target)
+    size_t count, uint8_t *target)
 {
     uint8_t *at = target;
     *at++ = JPEG_ROWS_VERSION;
     at = s_put (at, shape->step);
-    for (size_t index = 1; index < shape->points; index++) {
+    for (size_t index = 1; index < count; index++) {
         const jpeg_point_t *point = &points [index], *before = point - 1;
         at = s_put (at, point->bit - before->bit);
         for (unsigned component = 0; component < image->components; component++)
@@ -87,12 +98,11 @@ jpeg_rows_shape (const uint8_t *bytes, size_t size, const jpeg_rows_image_t *ima
     uint64_t step = s_get (&input);
     if (!input.is_good || step == 0 || step > image->columns)
         return false;
-    *shape = jpeg_rows_shape_of (image, (size_t) step);
-    //  Each but the first has a byte for its position and one for each component.
-    return shape->points - 1 <= size / (1 + image->components);
+    *shape = s_shape (image, (size_t) step);
+    return true;
 }
 
-bool
+size_t
 jpeg_rows_decode (const uint8_t *bytes, size_t size, const jpeg_rows_image_t *image, jpeg_point_t *points)
 {
     jpeg_rows_shape_t shape;
@@ -101,8 +111,9 @@ jpeg_rows_decode (const uint8_t *bytes, size_t size, const jpeg_rows_image_t *im
     input_t input = { bytes + 1, bytes + size, is_known };
     s_get (&input);
     points [0] = (jpeg_point_t) { .bit = 0 };
-    for (size_t index = 1; index < shape.points && input.is_good; index++) {
-        jpeg_point_t *point = &points [index];
+    size_t count = 1;
+    for (; count < shape.points && input.is_good && input.at < input.end; count++) {
+        jpeg_point_t *point = &points [count];
         *point = point [-1];
         uint64_t bits = s_get (&input);
         input.is_good &= bits > 0 && bits < image->scan_bytes * 8 - point->bit;
@@ -114,5 +125,5 @@ jpeg_rows_decode (const uint8_t *bytes, size_t size, const jpeg_rows_image_t *im
             point->dc [component] = (int32_t) dc;
         }
     }
-    return input.is_good && input.at == input.end;
+    return input.is_good && input.at == input.end? count: 0;
 }

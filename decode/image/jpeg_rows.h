@@ -4,7 +4,7 @@
  *  Huffman codes can be read from the scan's beginning only, because nothing says where another one begins,
  *  and because of each DC value only the difference to the block before is coded.  A *point* is both: a
  *  position in the scan, and the DC values before it.  There is one where each row of MCUs begins, and one
- *  every `step` MCUs in it.
+ *  every `step` MCUs in it; of an image that was read in part, the first of them are known.
  *
  *  Of an image without restart intervals.  docs/format.md draws the bytes: about 7 for each point.  They may
  *  come from anywhere: what is decoded lies inside the scan, in ascending order, and has the image's shape;
@@ -39,21 +39,22 @@ typedef struct {
     size_t points;              //  of the image
 } jpeg_rows_shape_t;
 
-//  With one point for each row's `step` MCUs; step at most image->columns.
-jpeg_rows_shape_t jpeg_rows_shape_of (const jpeg_rows_image_t *image, size_t step);
+//  A point for about each KiB of the scan, at least one for each row.
+jpeg_rows_shape_t jpeg_rows_shape_of (const jpeg_rows_image_t *image);
 
 //  The bytes of so many points take at most this.
-size_t jpeg_rows_bytes_max (const jpeg_rows_image_t *image, const jpeg_rows_shape_t *shape);
-//  Writes them to target; returns how many.
+size_t jpeg_rows_bytes_max (const jpeg_rows_image_t *image, size_t points);
+//  Writes the first `count` points of an image to target; returns how many bytes.
 size_t jpeg_rows_encode (const jpeg_rows_image_t *image, const jpeg_rows_shape_t *shape,
-    const jpeg_point_t *points, uint8_t *target);
+    const jpeg_point_t *points, size_t count, uint8_t *target);
 
-//  How many points the bytes have, at most as many as there are bytes.  False: they are of no such image, or
-//  of a later version, or there are none.
+//  How the bytes' points stand in the image.  False: they are of no such image, or of a later version, or
+//  there are none.
 bool jpeg_rows_shape (const uint8_t *bytes, size_t size, const jpeg_rows_image_t *image,
     jpeg_rows_shape_t *shape);
-//  The points, after jpeg_rows_shape.  False: the bytes are of no such image.
-bool jpeg_rows_decode (const uint8_t *bytes, size_t size, const jpeg_rows_image_t *image,
+//  After jpeg_rows_shape, the points, with room for all of the image: how many there are; 0: the bytes are of
+//  no such image.
+size_t jpeg_rows_decode (const uint8_t *bytes, size_t size, const jpeg_rows_image_t *image,
     jpeg_point_t *points);
 
 #endif

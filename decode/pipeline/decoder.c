@@ -16,6 +16,7 @@ struct decoder {
     uint32_t magic;
     //  One for each file of a sample: all headers are looked at before anything is decoded.
     image_reader_t *readers [PIPELINE_FIELDS_MAX];
+    bool has_read;              //  the readers have read the sample that was prepared last
     stage_t stage;
 };
 
@@ -330,9 +331,17 @@ decoder_shared (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_
     };
     bool is_image = shared.plan->operations [0].decode.as == DECODE_IMAGE;
     decoder_status_t status = is_image? s_shared_images (&shared): s_shared_tensor (&shared);
+    self->has_read = is_image && status == DECODER_OK;
     if (status && file_p)
         *file_p = shared.file;
     return status;
+}
+
+size_t
+decoder_learned (decoder_t *self, const uint8_t **rows_p)
+{
+    assert (self->magic == DECODER_MAGIC);
+    return self->has_read? image_reader_learned (self->readers [0], rows_p): 0;
 }
 
 decoder_status_t

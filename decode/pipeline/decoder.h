@@ -47,6 +47,10 @@ void decoder_destroy (decoder_t **self_p);
 decoder_status_t decoder_shared (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_t *key,
     const decoder_sample_t *sample, uint8_t *version, size_t *file_p, char *error, size_t error_bytes);
 
+//  After decoder_shared that went well: image_reader_learned of the first file; 0 bytes where the pipeline
+//  makes no images.
+size_t decoder_learned (decoder_t *self, const uint8_t **rows_p);
+
 //  The size of a sample's images, all of them, as the shared stage would begin with it: the first one's
 //  header is read, nothing decoded.  Both 0 where the pipeline makes no images.  Else as decoder_shared.
 decoder_status_t decoder_size (decoder_t *self, const pipeline_t *pipeline, const decoder_sample_t *sample,

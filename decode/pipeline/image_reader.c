@@ -21,6 +21,7 @@ struct image_reader {
     //  The image that is open.
     file_kind_t kind;           //  FILE_KIND_OTHER: none is
     orientation_t orientation;
+    bool was_jpeg;              //  the image that was read last
     uint32_t height;            //  as it is stored
     uint32_t width;
     scratch_t turned;
@@ -198,6 +199,7 @@ image_reader_read (image_reader_t *self, const image_request_t *request, image_p
     }
     image_pixels_t stored;
     int rc = s_read (self, &wanted, orientation_turns (orientation)? &stored: pixels, error, error_bytes);
+    self->was_jpeg = self->kind == FILE_KIND_JPEG;
     self->kind = FILE_KIND_OTHER;   //  read once
     if (rc == 0 && orientation_turns (orientation))
         rc = s_turn (self, &stored, pixels, error, error_bytes);
@@ -215,4 +217,11 @@ image_reader_rows (image_reader_t *self, const uint8_t *bytes, size_t size, cons
     *rows_bytes_p = 0;
     return file_kind (bytes, size, &name) == FILE_KIND_JPEG?
         jpeg_reader_rows (self->jpeg, bytes, size, rows_p, rows_bytes_p): 0;
+}
+
+size_t
+image_reader_learned (image_reader_t *self, const uint8_t **rows_p)
+{
+    assert (self->magic == IMAGE_READER_MAGIC);
+    return self->was_jpeg? jpeg_reader_learned (self->jpeg, rows_p): 0;
 }

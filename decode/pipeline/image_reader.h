@@ -45,6 +45,9 @@ int image_reader_read (image_reader_t *self, const image_request_t *request, ima
 int image_reader_rows (image_reader_t *self, const uint8_t *bytes, size_t size, const uint8_t **rows_p,
     size_t *rows_bytes_p) __attribute__ ((warn_unused_result));
 
+//  After a read that went well: jpeg_reader_learned.  Of other images 0.
+size_t image_reader_learned (image_reader_t *self, const uint8_t **rows_p);
+
 //  "JPEG, PNG": what this build reads; static.
 const char *image_reader_formats (void);
 

@@ -156,6 +156,8 @@ s_describe (const source_t *source, json_t *object, bool sees_all)
     json_t *pack = json_object_get (object, "pack");
     if (source->pack)
         json_object_set_new (pack, "volumes", json_integer (pack_volumes (source->pack)));
+    if (source->rows)
+        json_object_set_new (object, "jpeg_rows", json_integer (learned_rows_samples (source->rows)));
     if (sees_all)
         json_object_set_new (object, "devices", s_devices (source));
     json_object_set_new (object, "jpeg_warnings", source->jpeg_warnings_max == UINT32_MAX? json_null ()

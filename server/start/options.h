@@ -43,6 +43,7 @@ enum {
     OPTIONS_USERS_MAX = 4096,               //  of all tenants
     OPTIONS_WEIGHT_MAX = 1000, OPTIONS_JOBS_MAX = 256
 };
+#define OPTIONS_ROWS_BYTES (UINT64_C (64) << 20)
 #define OPTIONS_OPERATOR "operator"         //  the tenant that always exists
 
 //  A further file of every sample.
@@ -85,6 +86,7 @@ typedef struct {
     uint64_t cache_bytes;       //  default: a quarter of the memory that this process may use, cgroup limit
                                 //  included
     uint64_t raw_bytes;         //  default: an eighth of it
+    uint64_t rows_bytes;        //  of JPEGs in folders; 0: they are not learned
     uint32_t reads;             //  0: as the cost model says
     uint32_t patience;          //  seconds; default: OPTIONS_PATIENCE_SECONDS
     uint32_t workers;           //  default: the processors that this process may run on

@@ -218,6 +218,17 @@ s_open_pack (sources_t *self, dataset_t *dataset, const options_dataset_t *wante
         broker_raw_setting (least));
 }
 
+//  Where libjpeg's warnings count, JPEGs are read from their begin (jpeg_entropy.h).
+static bool
+s_learn_rows (sources_t *self, source_t *source)
+{
+    if (self->rows.bytes_max == 0 || source->jpeg_warnings_max != UINT32_MAX)
+        return true;
+    source->rows = learned_rows_new (catalogue_samples (source->catalogue), &self->rows);
+    return source->rows || complain ("serve", "no memory for a table of %u samples",
+        catalogue_samples (source->catalogue));
+}
+
 static bool
 s_open_dataset (sources_t *self, size_t index)
 {
@@ -235,7 +246,7 @@ s_open_dataset (sources_t *self, size_t index)
     if (source->pack)
         return s_open_pack (self, dataset, wanted);
     if (!wanted->tier && !wanted->piece)
-        return s_place_folder (self, source);
+        return s_place_folder (self, source) && s_learn_rows (self, source);
     return complain ("serve", "data set '%s': tier and piece are for packs, this is a folder of files: make "
         "a pack of it with `tureen pack %s DIR`", wanted->name, wanted->path);
 }
@@ -245,6 +256,7 @@ sources_open (sources_t *self, broker_t *broker, const options_t *options)
 {
     self->broker = broker;
     self->options = options;
+    self->rows.bytes_max = options->rows_bytes;
     for (size_t index = 0; index < options->dataset_count; index++)
         if (!s_open_dataset (self, index))
             return false;
@@ -255,6 +267,7 @@ void
 sources_close (sources_t *self)
 {
     for (size_t index = 0; index < OPTIONS_DATASETS_MAX; index++) {
+        learned_rows_destroy (&self->all [index].rows);
         catalogue_destroy (&self->all [index].catalogue);
         free (self->all [index].breaks);
         free (self->all [index].volumes);

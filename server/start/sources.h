@@ -19,6 +19,7 @@ typedef struct {
     source_t all [OPTIONS_DATASETS_MAX];
     device_t **devices;                 //  of the data sets' files; in no order
     size_t device_count;
+    learned_rows_budget_t rows;         //  of the folders' JPEGs
 } sources_t;
 
 //  Opens the data sets in the order of the settings, and prints on standard output what was found.  False:

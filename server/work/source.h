@@ -7,6 +7,7 @@
 #include "broker.h"
 #include "catalogue.h"
 #include "device.h"
+#include "learned_rows.h"
 #include "pack.h"
 
 typedef struct {
@@ -19,6 +20,7 @@ typedef struct {
     uint32_t jpeg_warnings_max;     //  libjpeg warnings beyond which a file is bad; UINT32_MAX: none are too
                                     //  many
     const pack_t *pack;             //  the catalogue's; NULL: plain files
+    learned_rows_t *rows;           //  of plain files; the source's; NULL: they are not learned
     device_t *fields [CATALOGUE_FIELDS_MAX];        //  of plain files: the device of each field
     source_volume_t *volumes;       //  of a pack; the source's
     uint32_t *breaks;               //  positions at which its volumes begin; the source's

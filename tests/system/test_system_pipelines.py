@@ -395,6 +395,55 @@ class Fatal(PipelineTest):
                 self.assertEqual([entry["id"] for entry in server.status()["datasets"][0]["bad"]], bad)
 
 
+class LearnedRows(PipelineTest):
+    """Where the rows of a folder's JPEGs begin is learned while they are decoded, and changes no pixel."""
+
+    def setUp(self):
+        super().setUp()
+        self.copy = self.path("train")
+        shutil.copytree(self.data, self.copy)
+
+    def checksum(self, server, epochs=4):
+        return server.read(batch=16, epochs=epochs, seed=5, order="seeded").finish()["checksum"]
+
+    def rows(self, server):
+        return server.status()["datasets"][0].get("jpeg_rows")
+
+    def test_pixels_are_the_same(self):
+        with Server({"train": self.copy}, cache="4M") as server:
+            self.assertEqual(self.rows(server), 0)
+            learned = self.checksum(server)
+            self.assertEqual(self.rows(server), self.SAMPLES)
+        with Server({"train": self.copy}, cache="4M", arguments=("--jpeg-rows", "0")) as server:
+            self.assertEqual(self.checksum(server), learned)
+            self.assertIsNone(self.rows(server))
+        with Server({"train": self.copy}, cache="4M", arguments=("--jpeg-rows", "3K")) as server:
+            self.assertEqual(self.checksum(server), learned)
+            self.assertTrue(0 < self.rows(server) < self.SAMPLES)
+        with Server({"train": self.copy}, arguments=("--jpeg-warnings", "train=3")) as server:
+            self.assertIsNone(self.rows(server))
+
+    def test_a_file_that_changes(self):
+        """Another picture of as many pixels and bytes: what was learned of the one before says nothing."""
+        path = os.path.join(self.copy, "class_%d" % self.labels[7], "00007.jpg")
+        with Image.open(path) as image:
+            other = self.path("other.jpg")
+            image.transpose(Image.Transpose.FLIP_TOP_BOTTOM).save(other, quality=30)
+        with open(other, "rb") as file:
+            data = file.read()
+        with Server({"train": self.copy}, cache="4M") as server:
+            before = self.checksum(server)
+            padding = os.path.getsize(path) - len(data) - 4
+            self.assertTrue(0 <= padding < 65000)
+            comment = b"\xff\xfe" + (padding + 2).to_bytes(2, "big") + bytes(padding)
+            with open(path, "wb") as file:
+                file.write(data[:2] + comment + data[2:])
+            after = self.checksum(server)
+        self.assertNotEqual(before, after)
+        with Server({"train": self.copy}, cache="4M", arguments=("--jpeg-rows", "0")) as server:
+            self.assertEqual(self.checksum(server), after)
+
+
 class Unsuitable(PipelineTest):
     """Pipelines that do not suit the data are their owners' business."""
 

@@ -195,6 +195,48 @@ test_rows (void **state)
     jpeg_reader_destroy (&plain);
 }
 
+//  What one box finds out serves the next, whichever part of the image is known by then; in the end all is.
+static void
+test_rows_are_learned (void **state)
+{
+    (void) state;
+    uint64_t random = test_seed ();
+    print_message ("TEST_SEED=%" PRIu64 "\n", random);
+    jpeg_reader_t *fast = s_reader (""), *plain = s_reader ("libjpeg");
+    for (int round = 0; round < 60; round++) {
+        const made_kind_t *made = &made_kinds [test_below (&random, MADE_KIND_RESTARTS - 1)];
+        uint32_t height = 1 + (uint32_t) test_below (&random, 300);
+        uint32_t width = 1 + (uint32_t) test_below (&random, 300);
+        made_file_t file = made_jpeg (made, height, width, &random);
+        rows_t all = s_rows (fast, &file), known = { .bytes = NULL }, none = { .bytes = NULL };
+        for (int box = 0; box < 12; box++) {
+            image_request_t request = s_any_request (height, width, &random);
+            if (box == 11)
+                request = (image_request_t) { .box = { 0, 0, height, width } };
+            image_pixels_t ours, theirs;
+            assert_int_equal (s_read_by (fast, &file, &known, &request, &ours), 0);
+            assert_true (jpeg_reader_was_fast (fast));
+            assert_int_equal (s_read_by (plain, &file, &none, &request, &theirs), 0);
+            s_assert_same_pixels (&ours.image, &theirs.image);
+            const uint8_t *learned;
+            size_t size = jpeg_reader_learned (fast, &learned);
+            if (size == 0)
+                continue;
+            assert_true (size > known.size && size <= all.size);
+            assert_memory_equal (learned, all.bytes, size);
+            known.bytes = realloc (known.bytes, size);
+            known.size = size;
+            memcpy (known.bytes, learned, size);
+        }
+        assert_true (known.size == all.size || all.size <= 3);       //  one point only
+        free (file.bytes);
+        free (all.bytes);
+        free (known.bytes);
+    }
+    jpeg_reader_destroy (&fast);
+    jpeg_reader_destroy (&plain);
+}
+
 //  Nothing above a wanted row is looked at: what is damaged there does not show.
 static void
 test_rows_are_jumped_over (void **state)
@@ -387,7 +429,7 @@ main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_kinds), cmocka_unit_test (test_other_markers),
-        cmocka_unit_test (test_rows), cmocka_unit_test (test_rows_are_jumped_over),
+        cmocka_unit_test (test_rows), cmocka_unit_test (test_rows_are_learned), cmocka_unit_test (test_rows_are_jumped_over),
         cmocka_unit_test (test_foreign_rows),
         cmocka_unit_test (test_damage_is_found), cmocka_unit_test (test_dc_without_end) };
     return cmocka_run_group_tests (tests, NULL, NULL);

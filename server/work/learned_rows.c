@@ -1,0 +1,109 @@
+#include "learned_rows.h"
+#include <assert.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LEARNED_ROWS_MAGIC = 0x1ea27ed0, BESIDE_BYTES = 16 };     //  that an allocation takes
+
+struct learned_rows {
+    uint32_t magic;
+    uint32_t samples;
+    uint32_t known;
+    learned_rows_budget_t *budget;
+    learned_rows_entry_t **entries;     //  by id; NULL: nothing is known
+};
+
+static size_t
+s_bytes (const learned_rows_entry_t *entry)
+{
+    return sizeof *entry + entry->size + BESIDE_BYTES;
+}
+
+learned_rows_t *
+learned_rows_new (uint32_t samples, learned_rows_budget_t *budget)
+{
+    learned_rows_t *self = calloc (1, sizeof *self);
+    if (!self)
+        return NULL;
+    *self = (learned_rows_t) { .magic = LEARNED_ROWS_MAGIC, .samples = samples, .budget = budget,
+        .entries = calloc (samples, sizeof *self->entries) };
+    if (!self->entries)
+        learned_rows_destroy (&self);
+    return self;
+}
+
+void
+learned_rows_destroy (learned_rows_t **self_p)
+{
+    learned_rows_t *self = *self_p;
+    if (!self)
+        return;
+    *self_p = NULL;
+    assert (self->magic == LEARNED_ROWS_MAGIC);
+    for (uint32_t id = 0; self->entries && id < self->samples; id++)
+        if (self->entries [id]) {
+            assert (self->entries [id]->users == 1);
+            self->budget->bytes -= s_bytes (self->entries [id]);
+            free (self->entries [id]);
+        }
+    free (self->entries);
+    self->magic = 0;
+    free (self);
+}
+
+learned_rows_entry_t *
+learned_rows_lend (learned_rows_t *self, uint32_t id)
+{
+    assert (self->magic == LEARNED_ROWS_MAGIC && id < self->samples);
+    learned_rows_entry_t *entry = self->entries [id];
+    if (entry)
+        entry->users++;
+    return entry;
+}
+
+void
+learned_rows_release (learned_rows_entry_t *entry)
+{
+    if (!entry)
+        return;
+    assert (entry->users > 0);
+    if (--entry->users == 0)
+        free (entry);
+}
+
+learned_rows_entry_t *
+learned_rows_entry (uint64_t checksum, const uint8_t *bytes, size_t size)
+{
+    assert (size > 0 && size <= UINT32_MAX);
+    learned_rows_entry_t *entry = malloc (sizeof *entry + size);
+    if (!entry)
+        return NULL;
+    *entry = (learned_rows_entry_t) { .checksum = checksum, .users = 1, .size = (uint32_t) size };
+    memcpy (entry->bytes, bytes, size);
+    return entry;
+}
+
+void
+learned_rows_keep (learned_rows_t *self, uint32_t id, learned_rows_entry_t *entry)
+{
+    assert (self->magic == LEARNED_ROWS_MAGIC && id < self->samples);
+    learned_rows_entry_t *old = self->entries [id];
+    bool is_more = !old || old->checksum != entry->checksum || old->size < entry->size;
+    size_t bytes = self->budget->bytes - (old? s_bytes (old): 0) + s_bytes (entry);
+    if (!is_more || bytes > self->budget->bytes_max) {
+        learned_rows_release (entry);
+        return;
+    }
+    self->budget->bytes = bytes;
+    self->known += !old;
+    self->entries [id] = entry;
+    learned_rows_release (old);
+}
+
+uint32_t
+learned_rows_samples (const learned_rows_t *self)
+{
+    assert (self->magic == LEARNED_ROWS_MAGIC);
+    return self->known;
+}

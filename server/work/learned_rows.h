@@ -1,0 +1,50 @@
+/*  learned_rows -- where the rows of a folder's JPEGs begin (jpeg_rows.h), as far as they have been decoded.
+ *
+ *  A folder has no room to write it beside the files, as a pack has.  But the decoder comes by it on its way:
+ *  what it finds out of a file is kept here, and the next time a crop of that file is decoded faster.  A
+ *  checksum of the file goes along, because a file may change.
+ *
+ *  Bounded: with no room left, what is known of further files is forgotten, and what is known stays.
+ *  Owner: the broker's thread.  Worker threads make entries, and read those that are lent to their task.
+ */
+#ifndef LEARNED_ROWS_H
+#define LEARNED_ROWS_H
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct learned_rows learned_rows_t;
+
+//  Of all folders of a server together.
+typedef struct {
+    size_t bytes_max;
+    size_t bytes;
+} learned_rows_budget_t;
+
+//  Immutable.
+typedef struct {
+    uint64_t checksum;          //  pack_checksum of the file
+    uint32_t users;             //  the broker's thread's: tasks to which it is lent, and the table
+    uint32_t size;
+    uint8_t bytes [];
+} learned_rows_entry_t;
+
+//  For so many samples; budget is lent.  NULL: no memory.
+learned_rows_t *learned_rows_new (uint32_t samples, learned_rows_budget_t *budget);
+//  No entry may be lent.
+void learned_rows_destroy (learned_rows_t **self_p);
+
+//  What is known of a sample's file, lent until learned_rows_release; NULL: nothing.
+learned_rows_entry_t *learned_rows_lend (learned_rows_t *self, uint32_t id);
+//  NULL is nothing.
+void learned_rows_release (learned_rows_entry_t *entry);
+
+//  A copy of the bytes, for learned_rows_keep.  NULL: no memory.  Any thread.
+learned_rows_entry_t *learned_rows_entry (uint64_t checksum, const uint8_t *bytes, size_t size);
+//  Keeps the entry in place of what was known of that sample; or frees it, if there is no room, or as much was
+//  known of the same file.
+void learned_rows_keep (learned_rows_t *self, uint32_t id, learned_rows_entry_t *entry);
+
+//  Of how many samples something is known.
+uint32_t learned_rows_samples (const learned_rows_t *self);
+
+#endif

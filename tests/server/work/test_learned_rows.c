@@ -1,0 +1,130 @@
+/*  test_learned_rows -- what is kept and lent, beside a dumb model; that the budget holds; and that an entry lives
+ *  as long as it is lent.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <inttypes.h>
+#include <cmocka.h>
+#include "learned_rows.h"
+#include "seed.h"
+
+enum { SAMPLES = 20, LENT_MAX = 8, BYTES_MAX = 200, ROUNDS = 20000 };
+
+//  What is known of a sample; 0 bytes: nothing.
+typedef struct {
+    uint64_t checksum;
+    uint8_t bytes [BYTES_MAX];
+    size_t size;
+} known_t;
+
+typedef struct {
+    learned_rows_entry_t *entry;        //  NULL: none is lent
+    known_t expected;
+} lent_t;
+
+static void
+s_assert_is (const learned_rows_entry_t *entry, const known_t *known)
+{
+    assert_int_equal (entry != NULL, known->size > 0);
+    if (!entry)
+        return;
+    assert_int_equal (entry->checksum, known->checksum);
+    assert_int_equal (entry->size, known->size);
+    assert_memory_equal (entry->bytes, known->bytes, known->size);
+}
+
+static learned_rows_entry_t *
+s_entry (const known_t *known)
+{
+    learned_rows_entry_t *entry = learned_rows_entry (known->checksum, known->bytes, known->size);
+    assert_non_null (entry);
+    return entry;
+}
+
+static known_t
+s_any (uint64_t *random)
+{
+    known_t known = { .checksum = test_below (random, 3), .size = 1 + test_below (random, BYTES_MAX) };
+    for (size_t at = 0; at < known.size; at++)
+        known.bytes [at] = (uint8_t) test_below (random, 256);
+    return known;
+}
+
+//  Property: with room enough, the most that was ever kept of a file is lent, and stays what it is while it is.
+static void
+test_kept_and_lent (void **state)
+{
+    (void) state;
+    uint64_t random = test_seed ();
+    print_message ("TEST_SEED=%" PRIu64 "\n", random);
+    static known_t model [SAMPLES];
+    static lent_t lent [LENT_MAX];
+    learned_rows_budget_t budget = { .bytes_max = 1 << 20 };
+    learned_rows_t *rows = learned_rows_new (SAMPLES, &budget);
+    assert_non_null (rows);
+    uint32_t count = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        uint32_t id = (uint32_t) test_below (&random, SAMPLES);
+        lent_t *one = &lent [test_below (&random, LENT_MAX)];
+        if (one->entry) {
+            s_assert_is (one->entry, &one->expected);
+            learned_rows_release (one->entry);
+            *one = (lent_t) { .entry = NULL };
+        }
+        else
+            *one = (lent_t) { learned_rows_lend (rows, id), model [id] };
+        known_t more = s_any (&random);
+        learned_rows_keep (rows, id, s_entry (&more));
+        count += model [id].size == 0;
+        if (more.checksum != model [id].checksum || more.size > model [id].size)
+            model [id] = more;
+        learned_rows_entry_t *entry = learned_rows_lend (rows, id);
+        s_assert_is (entry, &model [id]);
+        learned_rows_release (entry);
+        assert_int_equal (learned_rows_samples (rows), count);
+    }
+    for (int index = 0; index < LENT_MAX; index++)
+        learned_rows_release (lent [index].entry);
+    learned_rows_destroy (&rows);
+    assert_null (rows);
+    assert_int_equal (budget.bytes, 0);
+}
+
+//  Of two folders with one budget: never above it, and what is known stays when there is no more room.
+static void
+test_budget (void **state)
+{
+    (void) state;
+    uint64_t random = test_seed ();
+    learned_rows_budget_t budget = { .bytes_max = 2000 };
+    learned_rows_t *rows [2] = { learned_rows_new (SAMPLES, &budget), learned_rows_new (SAMPLES, &budget) };
+    for (int round = 0; round < 1000; round++) {
+        known_t known = s_any (&random);
+        uint32_t id = (uint32_t) test_below (&random, SAMPLES);
+        learned_rows_t *one = rows [round % 2];
+        uint32_t before = learned_rows_samples (one);
+        learned_rows_keep (one, id, s_entry (&known));
+        assert_true (budget.bytes <= budget.bytes_max);
+        assert_true (learned_rows_samples (one) >= before);
+    }
+    assert_true (budget.bytes > 1000);
+    uint32_t known = learned_rows_samples (rows [0]) + learned_rows_samples (rows [1]);
+    assert_true (known > 5 && known < 2 * SAMPLES);
+    learned_rows_destroy (&rows [0]);
+    learned_rows_destroy (&rows [1]);
+    assert_int_equal (budget.bytes, 0);
+}
+
+int
+main (void)
+{
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test (test_kept_and_lent), cmocka_unit_test (test_budget) };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}
