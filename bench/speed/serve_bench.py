@@ -185,7 +185,8 @@ def make_cases(jobs: int) -> List[Case]:
 #   ---- the program
 
 def parse(arguments: Optional[List[str]] = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", type=Path, default=ROOT / "build/release/bin/tureen")
     parser.add_argument("--data", type=Path, default=ROOT / "build/demo-data")
     parser.add_argument("--rounds", type=int, default=5)

@@ -3,6 +3,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include "pack_index.h"
 
 enum { LEARNED_ROWS_MAGIC = 0x1ea27ed0, BESIDE_BYTES = 16 };     //  that an allocation takes
 
@@ -82,6 +83,25 @@ learned_rows_entry (uint64_t checksum, const uint8_t *bytes, size_t size)
     *entry = (learned_rows_entry_t) { .checksum = checksum, .users = 1, .size = (uint32_t) size };
     memcpy (entry->bytes, bytes, size);
     return entry;
+}
+
+uint64_t
+learned_rows_tell (const learned_rows_entry_t *entry, decoder_file_t *file)
+{
+    uint64_t checksum = pack_checksum (file->bytes, file->size);
+    if (entry && entry->checksum == checksum) {
+        file->rows = entry->bytes;
+        file->rows_bytes = entry->size;
+    }
+    return checksum;
+}
+
+learned_rows_entry_t *
+learned_rows_found (decoder_t *decoder, uint64_t checksum)
+{
+    const uint8_t *rows;
+    size_t size = decoder_learned (decoder, &rows);
+    return size > 0? learned_rows_entry (checksum, rows, size): NULL;
 }
 
 void

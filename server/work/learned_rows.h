@@ -5,12 +5,13 @@
  *  checksum of the file goes along, because a file may change.
  *
  *  Bounded: with no room left, what is known of further files is forgotten, and what is known stays.
- *  Owner: the broker's thread.  Worker threads make entries, and read those that are lent to their task.
+ *  Owner: the broker's thread.  Worker threads make entries, and read the one that is lent to their task.
  */
 #ifndef LEARNED_ROWS_H
 #define LEARNED_ROWS_H
 #include <stddef.h>
 #include <stdint.h>
+#include "decoder.h"
 
 typedef struct learned_rows learned_rows_t;
 
@@ -40,8 +41,14 @@ void learned_rows_release (learned_rows_entry_t *entry);
 
 //  A copy of the bytes, for learned_rows_keep.  NULL: no memory.  Any thread.
 learned_rows_entry_t *learned_rows_entry (uint64_t checksum, const uint8_t *bytes, size_t size);
-//  Keeps the entry in place of what was known of that sample; or frees it, if there is no room, or as much was
-//  known of the same file.
+//  Before a worker decodes the file: adds the entry's bytes to it, if they are of this file (NULL: none are).
+//  Returns the file's checksum.
+uint64_t learned_rows_tell (const learned_rows_entry_t *entry, decoder_file_t *file);
+//  Afterwards, if all went well: what the decoder has found out beyond that, for learned_rows_keep; NULL:
+//  nothing, or no memory.
+learned_rows_entry_t *learned_rows_found (decoder_t *decoder, uint64_t checksum);
+//  Keeps the entry in place of what was known of that sample; or frees it, if there is no room, or as much
+//  was known of the same file.
 void learned_rows_keep (learned_rows_t *self, uint32_t id, learned_rows_entry_t *entry);
 
 //  Of how many samples something is known.

@@ -10,7 +10,6 @@
 #include "clock.h"
 #include "decoder.h"
 #include "patience.h"
-#include "pack_index.h"
 #include "pool.h"
 #include "source.h"
 
@@ -36,8 +35,8 @@ typedef struct task {
     uint8_t *memory;
     const uint8_t *packed;          //  of a pack: the sample's files, one after the other; NULL: they are
                                     //  read to buffers
-    learned_rows_entry_t *told;     //  of plain files: what is known of the first one's rows, lent; NULL: nothing
-    learned_rows_entry_t *learned;  //  what the worker has found out of them; NULL: nothing new
+    learned_rows_entry_t *told;     //  of plain files: what is known of the first one's rows, lent
+    learned_rows_entry_t *learned;  //  what the worker has found out of them
     outcome_t outcome;
     char reason [REASON_BYTES];     //  unless it is ready
     reader_request_t requests [PIPELINE_FIELDS_MAX];    //  of plain files
@@ -152,27 +151,6 @@ s_packed_file (const task_t *task, size_t file)
     return result;
 }
 
-//  Only of the first file: the rows of others are not learned.  Returns the file's checksum.
-static uint64_t
-s_tell_rows (const task_t *task, decoder_file_t *file)
-{
-    uint64_t checksum = pack_checksum (file->bytes, file->size);
-    if (task->told && task->told->checksum == checksum) {
-        file->rows = task->told->bytes;
-        file->rows_bytes = task->told->size;
-    }
-    return checksum;
-}
-
-static void
-s_learn_rows (decoder_t *decoder, task_t *task, uint64_t checksum)
-{
-    const uint8_t *rows;
-    size_t size = decoder_learned (decoder, &rows);
-    if (size > 0)
-        task->learned = learned_rows_entry (checksum, rows, size);
-}
-
 static void
 s_prepare (decoder_t *decoder, task_t *task)
 {
@@ -181,15 +159,16 @@ s_prepare (decoder_t *decoder, task_t *task)
         files [file] = task->packed? s_packed_file (task, file):
             (decoder_file_t) { .bytes = task->buffers [file].bytes, .size = task->buffers [file].size };
     decoder_sample_t sample = { .files = files, .warnings_max = task->source->jpeg_warnings_max };
+    //  Only of the first file: the rows of others are not learned.
     bool learns = task->source->rows && pipeline_file (task->pipeline, 0) == 0;
-    uint64_t checksum = learns? s_tell_rows (task, &files [0]): 0;
+    uint64_t checksum = learns? learned_rows_tell (task->told, &files [0]): 0;
     char what [WHAT_BYTES];
     size_t at_fault = 0;
     decoder_status_t status = decoder_shared (decoder, task->pipeline, &task->key, &sample, task->memory,
         &at_fault, what, sizeof what);
     task->is_starved = status == DECODER_NO_MEMORY;
     if (learns && status == DECODER_OK)
-        s_learn_rows (decoder, task, checksum);
+        task->learned = learned_rows_found (decoder, checksum);
     if (status != DECODER_OK && !task->is_starved)
         s_blame (task, status == DECODER_UNSUITABLE? OUTCOME_UNSUITABLE: OUTCOME_BAD, at_fault, what);
 }

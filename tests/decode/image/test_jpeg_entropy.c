@@ -429,8 +429,8 @@ main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_kinds), cmocka_unit_test (test_other_markers),
-        cmocka_unit_test (test_rows), cmocka_unit_test (test_rows_are_learned), cmocka_unit_test (test_rows_are_jumped_over),
-        cmocka_unit_test (test_foreign_rows),
+        cmocka_unit_test (test_rows), cmocka_unit_test (test_rows_are_learned),
+        cmocka_unit_test (test_rows_are_jumped_over), cmocka_unit_test (test_foreign_rows),
         cmocka_unit_test (test_damage_is_found), cmocka_unit_test (test_dc_without_end) };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

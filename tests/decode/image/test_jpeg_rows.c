@@ -187,7 +187,7 @@ int
 main (void)
 {
     const struct CMUnitTest tests [] = {
-        cmocka_unit_test (test_round_trip), cmocka_unit_test (test_first_points), cmocka_unit_test (test_others_are_refused),
-        cmocka_unit_test (test_any_bytes_do_no_harm) };
+        cmocka_unit_test (test_round_trip), cmocka_unit_test (test_first_points),
+        cmocka_unit_test (test_others_are_refused), cmocka_unit_test (test_any_bytes_do_no_harm) };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/*  test_learned_rows -- what is kept and lent, beside a dumb model; that the budget holds; and that an entry lives
- *  as long as it is lent.
+/*  test_learned_rows -- what is kept and lent, beside a dumb model; that the budget holds; and that an entry
+ *  lives as long as it is lent.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -56,7 +56,7 @@ s_any (uint64_t *random)
     return known;
 }
 
-//  Property: with room enough, the most that was ever kept of a file is lent, and stays what it is while it is.
+//  Property: with room enough, the most that was kept of a file is lent, and stays what it is meanwhile.
 static void
 test_kept_and_lent (void **state)
 {
