@@ -127,7 +127,7 @@ test_boxes_are_parts_of_the_whole (void **state)
     jpeg_reader_destroy (&reader);
 }
 
-//  A box never costs the room of the image.
+//  A box never costs the room of the image; only that of points in its coded data (jpeg_rows.h).
 static void
 test_a_box_takes_little_room (void **state)
 {
@@ -140,7 +140,7 @@ test_a_box_takes_little_room (void **state)
     image_request_t request = { .box = { 900, 500, 40, 100 } };
     size_t before = mallinfo2 ().uordblks;
     assert_int_equal (s_read (reader, &s_plain, file.bytes, file.size, &request, &pixels, error), 0);
-    assert_true (mallinfo2 ().uordblks < before + 41 * 120 * 3 + 8192);
+    assert_true (mallinfo2 ().uordblks < before + 41 * 120 * 3 + 8192 + file.size / 32);
     jpeg_reader_destroy (&reader);
     free (file.bytes);
 }
