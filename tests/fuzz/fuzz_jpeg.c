@@ -1,6 +1,6 @@
 /*  fuzz_jpeg -- any bytes as a JPEG, read by the entropy decoder and by libjpeg alone: the same answer, and
- *  the same pixels of the box; if its rows can be found, with these too.  With any other bytes as its rows it
- *  is read somehow.
+ *  the same pixels of the box; if its rows can be found, with these too, and with those that were learned from
+ *  another box.  With any other bytes as its rows it is read somehow.
  *
  *  The input begins with the scale and whether warnings count, and four numbers that make a box of any image.
  *  With FOREIGN_ROWS, a number and so many bytes that stand for rows follow, then another such head.
@@ -33,26 +33,47 @@ s_range (uint8_t from, uint8_t length, uint32_t count, uint32_t *first_p, uint32
 }
 
 static int
-s_read (jpeg_reader_t *reader, const uint8_t *data, size_t size, const uint8_t *rows, size_t rows_bytes,
-    image_pixels_t *pixels)
+s_read_box (jpeg_reader_t *reader, const uint8_t head [HEAD_BYTES], const uint8_t *bytes, size_t size,
+    const uint8_t *rows, size_t rows_bytes, image_pixels_t *pixels)
 {
     char error [ERROR_BYTES];
     uint32_t height, width;
-    const image_reader_options_t options = { .warnings_max = data [0] & NO_WARNINGS? 0: UINT32_MAX,
-        .is_mask = data [0] & IS_MASK, .rows = rows, .rows_bytes = rows_bytes };
-    int rc = jpeg_reader_open (reader, &options, data + HEAD_BYTES, size - HEAD_BYTES, &height, &width, error,
-        ERROR_BYTES);
+    const image_reader_options_t options = { .warnings_max = head [0] & NO_WARNINGS? 0: UINT32_MAX,
+        .is_mask = head [0] & IS_MASK, .rows = rows, .rows_bytes = rows_bytes };
+    int rc = jpeg_reader_open (reader, &options, bytes, size, &height, &width, error, ERROR_BYTES);
     *pixels = (image_pixels_t) { .height = 0 };
     if (rc || (uint64_t) height * width > PIXELS_MAX)
         return rc;
     image_request_t request = { .least_height = 0 };
-    s_range (data [1], data [2], height, &request.box.top, &request.box.height);
-    s_range (data [3], data [4], width, &request.box.left, &request.box.width);
-    if (data [0] & SCALE_BITS) {
-        request.least_height = 1 + (request.box.height >> (data [0] & SCALE_BITS));
-        request.least_width = 1 + (request.box.width >> (data [0] & SCALE_BITS));
+    s_range (head [1], head [2], height, &request.box.top, &request.box.height);
+    s_range (head [3], head [4], width, &request.box.left, &request.box.width);
+    if (head [0] & SCALE_BITS) {
+        request.least_height = 1 + (request.box.height >> (head [0] & SCALE_BITS));
+        request.least_width = 1 + (request.box.width >> (head [0] & SCALE_BITS));
     }
     return jpeg_reader_read (reader, &request, pixels, error, ERROR_BYTES);
+}
+
+static int
+s_read (jpeg_reader_t *reader, const uint8_t *data, size_t size, const uint8_t *rows, size_t rows_bytes,
+    image_pixels_t *pixels)
+{
+    return s_read_box (reader, data, data + HEAD_BYTES, size - HEAD_BYTES, rows, rows_bytes, pixels);
+}
+
+//  What is learned of a sound file by another box of it.  The caller frees it.
+static uint8_t *
+s_learn (jpeg_reader_t *reader, const uint8_t *data, size_t size, size_t *rows_bytes_p)
+{
+    const uint8_t head [HEAD_BYTES] = { data [0], data [2], data [1], data [4], data [3] }, *lent = NULL;
+    image_pixels_t pixels;
+    int rc = s_read_box (reader, head, data + HEAD_BYTES, size - HEAD_BYTES, NULL, 0, &pixels);
+    *rows_bytes_p = rc == 0? jpeg_reader_learned (reader, &lent): 0;
+    uint8_t *rows = malloc (*rows_bytes_p + 1);
+    s_require (rows != NULL);
+    if (*rows_bytes_p > 0)
+        memcpy (rows, lent, *rows_bytes_p);
+    return rows;
 }
 
 static void
@@ -98,8 +119,12 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
     if (rc || expected.height == 0)
         return 0;
     s_require_same (&found.image, &expected.image);
-    const uint8_t *rows;
     size_t rows_bytes;
+    uint8_t *learned = s_learn (ours, data, size, &rows_bytes);
+    s_require (s_read (ours, data, size, learned, rows_bytes, &found) == 0);
+    s_require_same (&found.image, &expected.image);
+    free (learned);
+    const uint8_t *rows;
     s_require (jpeg_reader_rows (ours, data + HEAD_BYTES, size - HEAD_BYTES, &rows, &rows_bytes) == 0);
     if (rows_bytes > 0) {
         s_require (s_read (ours, data, size, rows, rows_bytes, &found) == 0);
