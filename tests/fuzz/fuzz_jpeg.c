@@ -1,6 +1,6 @@
 /*  fuzz_jpeg -- any bytes as a JPEG, read by the entropy decoder and by libjpeg alone: the same answer, and
- *  the same pixels of the box; if its rows can be found, with these too, and with those that were learned from
- *  another box.  With any other bytes as its rows it is read somehow.
+ *  the same pixels of the box; if its rows can be found, with these too, and with those that were learned
+ *  from another box.  With any other bytes as its rows it is read somehow.
  *
  *  The input begins with the scale and whether warnings count, and four numbers that make a box of any image.
  *  With FOREIGN_ROWS, a number and so many bytes that stand for rows follow, then another such head.
