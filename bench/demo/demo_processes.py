@@ -237,8 +237,9 @@ def processes_naming(text: str) -> List[str]:
 
 
 def shared_memory() -> List[str]:
-    """Names in /dev/shm that are Tureen's by their name."""
+    """Names in /dev/shm that are Tureen's by their name. A folder there is somebody's data."""
     try:
-        return sorted(name for name in os.listdir("/dev/shm") if "tureen" in name)
+        return sorted(entry.name for entry in os.scandir("/dev/shm")
+                      if "tureen" in entry.name and not entry.is_dir())
     except OSError:
         return []

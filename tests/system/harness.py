@@ -123,6 +123,11 @@ def files_below(root):
     return found
 
 
+def shared_memory():
+    """Names of shared memory that are Tureen's by their name. A folder there is somebody's data."""
+    return {entry.name for entry in os.scandir("/dev/shm") if "tureen" in entry.name and not entry.is_dir()}
+
+
 def memfd_bytes(pid):
     """Memory behind the memfds that a process has open, each counted once."""
     found = {}
@@ -187,6 +192,7 @@ class Server:
             if value is not None:
                 self.environment[key] = value
         self.expect_clean, self.wrapper = expect_clean, wrapper
+        self.shared_before = shared_memory()    # other programs' on this machine
         self.process = None
         self.jobs = []
 
@@ -243,7 +249,7 @@ class Server:
     def left_behind(self):
         left = [name for name in os.listdir(self.folder) if name.startswith("s.sock")]
         left += ["run/" + name for name in os.listdir(self.runtime)]
-        left += ["/dev/shm/" + name for name in os.listdir("/dev/shm") if "tureen" in name]
+        left += ["/dev/shm/" + name for name in shared_memory() - self.shared_before]
         return left
 
     def kill(self):

@@ -233,7 +233,7 @@ static void
 test_file_in_memory (void **state)
 {
     play_world_t *world = *state;
-    char path [PATH_MAX] = "/dev/shm/tureen-test-XXXXXX", before [PATH_MAX];
+    char path [PATH_MAX] = "/dev/shm/reader-test-XXXXXX", before [PATH_MAX];
     int fd = mkstemp (path);
     if (fd < 0) {
         print_message ("skipped here: no /dev/shm\n");
