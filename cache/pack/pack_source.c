@@ -16,7 +16,6 @@ struct pack_source {
     uint32_t magic;
     const pack_source_kind_t *kind;
     void *state;
-    uint64_t taken;
     char signature [SIGNATURE_BYTES];
 };
 
@@ -108,9 +107,7 @@ pack_source_next (pack_source_t *self, pack_item_t *item, char *error)
 {
     assert (self && self->magic == PACK_SOURCE_MAGIC);
     assert (item); assert (error);
-    int rc = self->kind->next (self->state, item, error);
-    self->taken += rc > 0;
-    return rc;
+    return self->kind->next (self->state, item, error);
 }
 
 int
@@ -118,16 +115,7 @@ pack_source_skip (pack_source_t *self, uint64_t count, char *error)
 {
     assert (self && self->magic == PACK_SOURCE_MAGIC);
     assert (error);
-    int rc = count? self->kind->skip (self->state, count, error): 1;
-    self->taken += rc > 0? count: 0;
-    return rc;
-}
-
-uint64_t
-pack_source_taken (const pack_source_t *self)
-{
-    assert (self && self->magic == PACK_SOURCE_MAGIC);
-    return self->taken;
+    return count? self->kind->skip (self->state, count, error): 1;
 }
 
 void

@@ -49,8 +49,6 @@ int pack_source_next (pack_source_t *self, pack_item_t *item, char *error);
 //  Skips the next `count` samples, if possible without reading their bytes.  As pack_source_next: 1, or
 //  -errno.
 int pack_source_skip (pack_source_t *self, uint64_t count, char *error);
-//  How many samples it has given or skipped: the last one's number plus 1.
-uint64_t pack_source_taken (const pack_source_t *self);
 //  Progress and total in bytes of the source, for a progress bar; *total_p 0: unknown.
 void pack_source_progress (const pack_source_t *self, uint64_t *done_p, uint64_t *total_p);
 //  32 hexadecimal digits of paths, sizes and times, which change with the source: so that only the same

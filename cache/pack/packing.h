@@ -19,7 +19,8 @@
  *  samples are durable in the volumes, so that at most the data, one bucket and the padding of chunks are on
  *  the disk: about once the size of the data, and one bucket.
  *
- *  Memory: memory_bytes for buffers, 28 bytes a sample and 16 a file for the tables, and the source's own.
+ *  Memory: memory_bytes for buffers (a quarter of it for samples that are read ahead), 28 bytes a sample and
+ *  16 a file for the tables, and the source's own.
  *  The same data, seed and chunk make the same pack, byte for byte: its id is a hash of these.
  *
  *  Owner: one thread; blocks for as long as disks do.  The target is locked (flock) against a second one.
@@ -40,6 +41,17 @@ typedef struct {
     uint64_t bytes, bytes_total;        //  of this pass; total 0: not known
 } packing_progress_t;
 
+//  What finds out where the rows of field 0's JPEG begin.
+typedef struct {
+    uint32_t threads;                   //  0: the caller's
+    void *(*finder_new) (void);         //  what `find` works with, one a thread; NULL: no memory
+    void (*finder_destroy) (void *finder);
+    //  0 and the bytes that are packed with the JPEG, lent until the finder's next call; 0 bytes: not known.
+    //  -ENOMEM.
+    int (*find) (void *finder, const uint8_t *bytes, size_t size, const uint8_t **rows_p,
+        size_t *rows_bytes_p);
+} packing_rows_t;
+
 typedef struct {
     pack_source_options_t source;
     const char *target;                 //  a missing or empty folder; with resume an unfinished pack
@@ -52,10 +64,7 @@ typedef struct {
     uint32_t buckets;                   //  0: from the source's size and the memory; ignored when resuming
     bool resume;                        //  continues an unfinished packing; begins if there is none; reports
                                         //  a finished one
-    //  Where the rows of field 0's JPEG begin, which are packed with it: 0 and the bytes, lent until the next
-    //  call; 0 bytes: not known.  -ENOMEM.  NULL: without.
-    int (*rows) (void *context, const uint8_t *bytes, size_t size, const uint8_t **rows_p,
-        size_t *rows_bytes_p);
+    const packing_rows_t *rows;         //  NULL: they are not packed
     void (*progress) (void *context, const packing_progress_t *progress);   //  after every sample; NULL: none
     bool (*stopped) (void *context);    //  true: give up now, resumable; NULL: never
     void *context;

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "pack_index.h"
+#include "packing_ahead.h"
 #include "packing_order.h"
 
 enum {
@@ -37,6 +38,7 @@ typedef struct {
     uint8_t *buffers;                   //  one after the other
     size_t buffer_bytes;
     uint64_t since_sync;                //  bytes
+    packing_ahead_t *ahead;             //  NULL: rows are not packed
 } filling_t;
 
 //  -- files
@@ -165,6 +167,11 @@ s_open (filling_t *self)
         return packing_fail (packing, -ENOMEM,
             "not enough memory for %u buckets' buffers of %zu bytes: give less "
             "--memory", self->bucket_count, self->buffer_bytes);
+    if (packing->journal.rows)
+        self->ahead = packing_ahead_new (packing->source, packing->options->rows,
+            packing->options->memory_bytes / 4);
+    if (packing->journal.rows && !self->ahead)
+        return packing_fail_memory (packing);
     return s_open_buckets (self);
 }
 
@@ -174,6 +181,7 @@ s_close (filling_t *self)
     for (uint32_t index = 0; self->buckets && index < self->bucket_count; index++)
         if (self->buckets [index].fd >= 0)
             close (self->buckets [index].fd);
+    packing_ahead_destroy (&self->ahead);
     free (self->buckets);
     free (self->buffers);
 }
@@ -227,20 +235,25 @@ s_take (filling_t *self, const pack_item_t *item)
     return packing_table_add (packing, files);
 }
 
-//  Adds to the item where the rows of its JPEG begin, as one more file.
+//  The next sample, with where the rows of its JPEG begin as one more file; as pack_source_next.
 static int
-s_add_rows (packing_t *packing, pack_item_t *item)
+s_next (filling_t *self, pack_item_t *item)
 {
-    const packing_options_t *options = packing->options;
-    if (packing->samples == 0 && item->field_count == CATALOGUE_FIELDS_MAX)
-        packing->journal.rows = 0;      //  no room in the format
-    if (!packing->journal.rows)
-        return 0;
-    size_t last = item->field_count++;
-    if (options->rows (options->context, item->files [0], item->bytes [0], &item->files [last],
-        &item->bytes [last]))
+    packing_t *packing = self->packing;
+    if (!self->ahead)
+        return pack_source_next (packing->source, item, packing->error);
+    const uint8_t *rows;
+    size_t rows_bytes;
+    int rc = packing_ahead_next (self->ahead, item, &rows, &rows_bytes, packing->error);
+    if (rc == -ENOMEM)
         return packing_fail_memory (packing);
-    return 0;
+    if (rc > 0 && packing->samples == 0 && item->field_count == CATALOGUE_FIELDS_MAX)
+        packing->journal.rows = 0;      //  no room in the format
+    if (rc > 0 && packing->journal.rows) {
+        item->files [item->field_count] = rows;
+        item->bytes [item->field_count++] = rows_bytes;
+    }
+    return rc;
 }
 
 static void
@@ -275,14 +288,12 @@ s_step (filling_t *self)
         return rc? rc: packing_fail (packing, -ECANCELED, "stopped: go on with --resume");
     }
     pack_item_t item = { .field_count = 0 };
-    int rc = pack_source_next (packing->source, &item, packing->error);
+    int rc = s_next (self, &item);
     if (rc < 0)
         return s_give_up (self, rc);
     if (rc == 0)
         return s_sync (self);
-    rc = s_add_rows (packing, &item);
-    if (rc == 0)
-        rc = s_take (self, &item);
+    rc = s_take (self, &item);
     if (rc == 0 && self->since_sync >= SYNC_MEMORIES * packing->options->memory_bytes)
         rc = s_sync (self);
     if (rc)

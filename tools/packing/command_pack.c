@@ -53,13 +53,26 @@ s_is_stopped (void *context)
 typedef struct {
     const pack_options_t *options;
     pack_progress_t progress;
-    image_reader_t *reader;     //  NULL: none
 } run_t;
 
-static int
-s_rows (void *context, const uint8_t *bytes, size_t size, const uint8_t **rows_p, size_t *rows_bytes_p)
+//  Rows are found by image readers.
+static void *
+s_finder_new (void)
 {
-    return image_reader_rows (((run_t *) context)->reader, bytes, size, rows_p, rows_bytes_p);
+    return image_reader_new ();
+}
+
+static void
+s_finder_destroy (void *finder)
+{
+    image_reader_t *reader = finder;
+    image_reader_destroy (&reader);
+}
+
+static int
+s_find (void *finder, const uint8_t *bytes, size_t size, const uint8_t **rows_p, size_t *rows_bytes_p)
+{
+    return image_reader_rows (finder, bytes, size, rows_p, rows_bytes_p);
 }
 
 static void
@@ -124,16 +137,14 @@ s_print (const pack_options_t *options, const packing_result_t *result, double s
 static int
 s_run (pack_options_t *options)
 {
-    run_t run = { options, pack_progress_begin (), options->no_rows? NULL: image_reader_new () };
+    run_t run = { options, pack_progress_begin () };
+    const packing_rows_t rows = { .threads = machine_processors (""), .finder_new = s_finder_new,
+        .finder_destroy = s_finder_destroy, .find = s_find };
     packing_options_t *packing = &options->packing;
     packing->progress = options->quiet? NULL: s_tell;
     packing->stopped = s_is_stopped;
     packing->context = &run;
-    packing->rows = options->no_rows? NULL: s_rows;
-    if (!options->no_rows && !run.reader) {
-        complain ("pack", "not enough memory for a decoder");
-        return EXIT_FAILED;
-    }
+    packing->rows = options->no_rows? NULL: &rows;
     //  Large pictures that one thread has done with are memory for another: the C library would keep them,
     //  thread by thread.  Small ones it may keep: to give them back each time takes a sixth of the time.
     mallopt (M_MMAP_THRESHOLD, MAPPED_BYTES);
@@ -145,7 +156,6 @@ s_run (pack_options_t *options)
     double began = pack_progress_now ();
     int rc = packing_run (packing, &result, error);
     pack_progress_end (&run.progress);
-    image_reader_destroy (&run.reader);
     if (rc)
         complain ("pack", "%s", error);
     if (rc == -ECANCELED && s_signal == SIGXCPU)

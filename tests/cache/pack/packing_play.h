@@ -25,9 +25,12 @@ enum {
 static bool play_is_killing;                 //  the fault ends the process instead
 static unsigned int play_calls;              //  in all
 
+//  Threads' calls do not count: which of them is the nth is chance.
 static inline bool
 play_strikes (void)
 {
+    if (gettid () != getpid ())
+        return false;
     play_calls++;
     bool struck = fault_strikes ();
     if (struck && play_is_killing)
@@ -225,15 +228,23 @@ play_rows_of (const uint8_t *bytes, size_t size, uint8_t rows [64])
     return count;
 }
 
-static inline int
-play_rows (void *context, const uint8_t *bytes, size_t size, const uint8_t **rows_p, size_t *rows_bytes_p)
+static inline void *
+play_finder_new (void)
 {
-    static uint8_t rows [64];
-    (void) context;
-    *rows_p = rows;
-    *rows_bytes_p = play_rows_of (bytes, size, rows);
+    return malloc (64);
+}
+
+static inline int
+play_find (void *finder, const uint8_t *bytes, size_t size, const uint8_t **rows_p, size_t *rows_bytes_p)
+{
+    *rows_p = finder;
+    *rows_bytes_p = play_rows_of (bytes, size, finder);
     return 0;
 }
+
+//  In the caller's thread: which call of malloc fails is the same each time.
+static const packing_rows_t play_rows = { .finder_new = play_finder_new, .finder_destroy = free,
+    .find = play_find };
 
 static inline void
 play_prepare (void *state, play_job_t *self, const play_source_t *source, const char *target)
@@ -244,7 +255,7 @@ play_prepare (void *state, play_job_t *self, const play_source_t *source, const 
         .source = { .paths = &self->path, .path_count = 1, .fields = &self->field,
         .field_count = source->has_masks },
         .target = target, .volume_bytes = 1 << 20, .has_seed = true, .seed = 1,
-        .memory_bytes = PACKING_MEMORY_BYTES_MIN, .rows = play_rows
+        .memory_bytes = PACKING_MEMORY_BYTES_MIN, .rows = &play_rows
     };
 }
 

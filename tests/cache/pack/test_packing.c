@@ -13,17 +13,30 @@
 #include "seed.h"
 
 static int
-play_no_rows (void *context, const uint8_t *bytes, size_t size, const uint8_t **rows_p, size_t *rows_bytes_p)
+find_nothing (void *finder, const uint8_t *bytes, size_t size, const uint8_t **rows_p, size_t *rows_bytes_p)
 {
-    (void) context; (void) bytes; (void) size;
+    (void) finder; (void) bytes; (void) size;
     *rows_p = NULL;
     *rows_bytes_p = 0;
     return 0;
 }
 
+static const packing_rows_t no_rows = { .finder_new = play_finder_new, .finder_destroy = free,
+    .find = find_nothing };
+
+//  In up to four threads, or in the caller's.
+static packing_rows_t
+rows_in_threads (uint64_t *random)
+{
+    packing_rows_t rows = play_rows;
+    rows.threads = (uint32_t) test_below (random, 5);
+    return rows;
+}
+
 //  ---- whole packs
 
-//  Property: whatever memory, buckets and the lengths of writes, the pack is the same, and it is the source.
+//  Property: whatever memory, buckets, threads and the lengths of writes, the pack is the same, and it is the
+//  source.
 static void
 test_pack_is_the_source (void **state)
 {
@@ -46,6 +59,8 @@ test_pack_is_the_source (void **state)
             again.options.chunk_samples = job.options.chunk_samples;
             again.options.buckets = 1 + (uint32_t) test_below (&random, 50);
             again.options.memory_bytes += test_below (&random, 4 << 20);
+            packing_rows_t rows = rows_in_threads (&random);
+            again.options.rows = &rows;
             play_write_limit = other == 2? 1 + test_below (&random, 5000): 0;
             play_run_well (&again);
             play_write_limit = 0;
@@ -97,7 +112,6 @@ test_seed_is_drawn (void **state)
     play_assert_same (play_in (*state, "one"), play_in (*state, "two"));
 }
 
-
 //  Where nothing is known of any file, the pack is the one that is made without asking.  Where it is, each
 //  sample has it, and a packing that was begun with it goes on with it.
 static void
@@ -112,7 +126,7 @@ test_rows (void **state)
     assert_int_equal (job.result.with_rows, 0);
     play_assert_holds (&job);
     play_prepare (*state, &job, &source, play_in (*state, "unknown"));
-    job.options.rows = play_no_rows;
+    job.options.rows = &no_rows;
     play_run_well (&job);
     job.options.rows = NULL;
     play_assert_holds (&job);
@@ -122,7 +136,7 @@ test_rows (void **state)
     job.options.resume = true;
     job.options.rows = NULL;
     play_assert_refused (&job, -EINVAL, "begun without --no-jpeg-rows", "leave that out");
-    job.options.rows = play_rows;
+    job.options.rows = &play_rows;
     play_run_well (&job);
     play_assert_holds (&job);
     assert_true (job.result.with_rows > 100 && job.result.with_rows < 300);
@@ -145,7 +159,7 @@ test_no_room_for_rows (void **state)
         job.options.source.field_count = (size_t) count;
         play_run_well (&job);
         assert_int_equal (job.result.with_rows > 0, count < CATALOGUE_FIELDS_MAX - 1);
-        job.options.rows = job.result.with_rows? play_rows: NULL;
+        job.options.rows = job.result.with_rows? &play_rows: NULL;
         play_assert_holds (&job);
     }
 }
@@ -167,11 +181,13 @@ test_stopped_and_resumed (void **state)
         unsigned int stops = 0;
         int rc;
         uint32_t buckets = 1 + (uint32_t) test_below (&random, 20);
+        packing_rows_t rows = rows_in_threads (&random);
         do {
             play_stop_t stop = { 1 + (unsigned int) test_below (&random, 500) };
             play_job_t again;
             play_prepare (*state, &again, &source, play_in (*state, "two"));
             again.options.resume = true;
+            again.options.rows = &rows;
             again.options.has_seed = stops == 0 || test_below (&random, 2);
             again.options.buckets = buckets;
             again.options.memory_bytes += test_below (&random, 1 << 20);
@@ -190,6 +206,55 @@ test_stopped_and_resumed (void **state)
                 assert_int_equal (again.result.resumed, stops > 0);
         } while (rc);
         play_assert_same (play_in (*state, "one"), play_in (*state, "two"));
+        play_remove_all (play_in (*state, "two"));
+    }
+}
+
+typedef struct {
+    const char *from, *to;              //  a file that goes away before the sixth sample
+    uint64_t first, calls;
+} missing_t;
+
+static bool
+move_file (void *context)
+{
+    missing_t *self = context;
+    if (++self->calls == 6)
+        assert_int_equal (rename (self->from, self->to), 0);
+    return false;
+}
+
+static void
+keep_first (void *context, const packing_progress_t *progress)
+{
+    missing_t *self = context;
+    if (self->first == 0)
+        self->first = progress->samples;
+}
+
+//  A file that can't be read ends it with all samples before that packed, however far threads are ahead.
+static void
+test_a_file_that_is_missing (void **state)
+{
+    play_source_t source = { 300, 3000, false };
+    play_make_source (*state, &source, 5);
+    for (uint32_t threads = 0; threads < 4; threads++) {
+        packing_rows_t rows = play_rows;
+        rows.threads = threads;
+        missing_t missing = { play_in (*state, "data/c000/00090.jpg"), play_in (*state, "away.jpg"), 0, 0 };
+        play_job_t job;
+        play_prepare (*state, &job, &source, play_in (*state, "two"));
+        job.options.rows = &rows;
+        job.options.stopped = move_file;
+        job.options.context = &missing;
+        play_assert_refused (&job, -ENOENT, "00090.jpg", "");
+        assert_int_equal (rename (missing.to, missing.from), 0);
+        job.options.resume = true;
+        job.options.stopped = NULL;
+        job.options.progress = keep_first;
+        play_run_well (&job);
+        assert_int_equal (missing.first, 91);
+        play_assert_holds (&job);
         play_remove_all (play_in (*state, "two"));
     }
 }
@@ -288,6 +353,7 @@ main (void)
         cmocka_unit_test_setup_teardown (test_rows, play_begin, play_end),
         cmocka_unit_test_setup_teardown (test_no_room_for_rows, play_begin, play_end),
         cmocka_unit_test_setup_teardown (test_stopped_and_resumed, play_begin, play_end),
+        cmocka_unit_test_setup_teardown (test_a_file_that_is_missing, play_begin, play_end),
         cmocka_unit_test_setup_teardown (test_killed_at_every_call, play_begin, play_end),
         cmocka_unit_test_setup_teardown (test_every_call_fails, play_begin, play_end)
     };
