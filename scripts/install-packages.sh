@@ -2,7 +2,7 @@
 #  Installs the Debian packages that Tureen needs, and only those that are missing: a second run asks dpkg
 #  alone and needs neither root nor a network.
 #
-#      sh scripts/install-packages.sh GROUP...        groups: build, test, demo, bench, ci
+#      sh scripts/install-packages.sh GROUP...        groups: build, test, demo, bench, peers, ci
 set -eu
 
 package_group () {
@@ -20,10 +20,12 @@ package_group () {
         echo python3 python3-numpy python3-zmq python3-pil ;;
     bench)
         echo gnuplot-nox ;;
+    peers)
+        echo python3-venv python3-dev libturbojpeg0-dev libopencv-dev ;;
     ci)
         echo clang libclang-rt-14-dev llvm util-linux procps ;;
     *)
-        echo "install-packages.sh: no group '$1'; there are build, test, demo, bench and ci" >&2
+        echo "install-packages.sh: no group '$1'; there are build, test, demo, bench, peers and ci" >&2
         return 1 ;;
     esac
 }
