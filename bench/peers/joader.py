@@ -1,7 +1,7 @@
 """JOADER's evaluation (Xie et al., NeurIPS 2022, section 5) repeated: the time that a job takes, with loaders
 of its own and on one server.
 
-    build/peers/bin/python bench/peers/joader.py --data DIR [--rounds 3] [--epochs 4] [--json FILE]
+    build/peers/bin/python bench/peers/joader.py --data DIR [--rounds 3] [--epochs 8] [--json FILE]
 
 (`sh bench/peers/run.sh` makes build/peers.)  DIR is an ImageFolder of JPEGs; it is copied to /dev/shm.  Four
 ways take turns:
@@ -51,13 +51,13 @@ class Scenario(NamedTuple):
 
 def scenarios(count: int, epochs: int) -> List[Scenario]:
     found = [Scenario(f"{jobs} equal job{'s' * (jobs > 1)}", [Job((0, count), epochs)] * jobs,
-                      "1.8" if jobs == 6 else "") for jobs in range(1, 7)]
+                      "1.8" if jobs == 6 else "") for jobs in (1, 2, 4, 6)]
     found.append(Scenario("4 jobs, steps of 0, 20, 40, 60 ms",
                           [Job((0, count), epochs, 0.0, step) for step in (0.0, .02, .04, .06)], "up to 2"))
     found.append(Scenario("4 jobs, a second after each other",
                           [Job((0, count), epochs, start) for start in (0.0, 1.0, 2.0, 3.0)], "1.21"))
     half = count // 2
-    for overlap in (0.0, 0.25, 0.5, 0.75, 1.0):
+    for overlap in (0.0, 0.5, 1.0):
         first = round(half * (1 - overlap))
         found.append(Scenario(f"2 jobs on halves, overlap {overlap:g}",
                               [Job((0, half), epochs), Job((first, first + half), epochs)]))
@@ -117,7 +117,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--binary", type=Path, default=ROOT / "build/release/bin/tureen")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     if not options.data.is_dir():
