@@ -17,8 +17,8 @@
  *    E2  takers [stratum] [job] is the number of the stratum's entries that the job may take.
  *  Owner: the sampler's thread.
  */
-#ifndef REUSABLE_H
-#define REUSABLE_H
+#ifndef REUSABLE_VERSIONS_H
+#define REUSABLE_VERSIONS_H
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -38,7 +38,7 @@ void reusable_destroy (reusable_t **self_p);
 uint64_t reusable_add (reusable_t *self, uint32_t id);
 //  Calls with a ticket that has gone, by these or pushed off, do nothing.
 void reusable_remove (reusable_t *self, uint64_t ticket);
-void reusable_remove_until (reusable_t *self, uint64_t ticket);      //  this one and all older ones
+void reusable_remove_until (reusable_t *self, uint64_t ticket);     //  this one and all older ones
 void reusable_allow (reusable_t *self, uint64_t ticket, uint32_t job);
 void reusable_forbid (reusable_t *self, uint64_t ticket, uint32_t job);
 //  The newest ticket there ever was; 0: none.

@@ -446,7 +446,7 @@ sampler_follows (const sampler_t *self, uint32_t job)
 }
 
 uint64_t
-sampler_shelve (sampler_t *self, uint32_t id)
+sampler_reusable_add (sampler_t *self, uint32_t id)
 {
     assert (self->magic == SAMPLER_MAGIC);
     assert (self->round.state != ROUND_OFFERED);
@@ -492,7 +492,7 @@ sampler_lost (sampler_t *self)
 }
 
 void
-sampler_unshelve (sampler_t *self, uint64_t ticket)
+sampler_reusable_remove (sampler_t *self, uint64_t ticket)
 {
     assert (self->magic == SAMPLER_MAGIC);
     if (ticket)

@@ -15,13 +15,13 @@
  *  can be read in whole pieces (stream_order.h).
  *  Policy `dsa` (dsa.h): JOADER's dependent sampling; prepared versions play no part.
  *  Policy `follow` (follow.h): every job draws by itself, and takes samples with *reusable versions*, which
- *  the caller has scheduled and told of (sampler_shelve), as far as its epoch stays fresh.
+ *  the caller has scheduled and told of (sampler_reusable_add), as far as its epoch stays fresh.
  *
  *  Invariants, checked by sampler_check ():
  *    S1  remaining is a subset of data; nothing dropped is in either.
  *    S2  a job's draws of one epoch, the samples of it taken before the job joined, and its remaining are its
  *        data at the epoch's begin, less the dropped.
- *    S3  groups partition the jobs; SHARED jobs whose data overlap, also through others, are one group.
+ *    S3  groups partition the jobs; SHARED jobs are one group if their data overlap, also through others.
  *    S4  under `dsa`: the table of needs says what the remaining sets say, and jobs that count as one have
  *        equal sets.
  *  Owner: one thread.  Nothing here blocks.  Small start-up allocations abort on failure.
@@ -108,10 +108,10 @@ bool sampler_has (const sampler_t *self, uint32_t job, uint32_t id);
 //  Calls visit for each sample of the job's data, once.
 void sampler_each (const sampler_t *self, uint32_t job, void (*visit) (void *context, uint32_t id),
     void *context);
-//  Of a job with a pool: the next piece that has entered it and has not been told of in this epoch; false:
-//  none.  Asked after the join, each epoch's begin and each draw, it tells of all that are drawn in this
-//  epoch, each before it is.  Some of a piece may have been taken before the job joined, or dropped, and will
-//  not be drawn (sampler_needs); not all.
+//  For a job with a pool: the next piece that has entered it and has not been told of in this epoch; false:
+//  none.  Called after the join, each epoch's begin and each draw, it tells of every piece of this epoch
+//  before any of its samples is drawn.  Some samples of a piece may have been taken before the job joined, or
+//  dropped, and will not be drawn (sampler_needs); not all.
 bool sampler_entered (sampler_t *self, uint32_t job, stream_piece_t *piece);
 //  The job's next epoch begins: all its data remain again.  What had remained is left out for good
 //  (drop_last), so normally nothing does.  Not inside a round.
@@ -133,8 +133,8 @@ const uint32_t *sampler_group (const sampler_t *self, size_t group, size_t *coun
 void sampler_round_begin (sampler_t *self, const uint32_t *jobs, size_t count);
 //  The next class of the round, or false when every job has its sample and the round is over.
 bool sampler_offer (sampler_t *self, sampler_offer_t *offer);
-//  An id of the offered class, uniform over it; LIST: the id whose turn it is.  Asked again under `dsa`: the
-//  same id again.
+//  An id of the offered class, uniform over it; LIST: the next id of the list.  Under `dsa`, a second call
+//  gives the same id again.
 uint32_t sampler_pick (sampler_t *self);
 //  Whether id is in the offered class; whether it is, and quotas allow it now, with room to spare (`follow`;
 //  others have none).  What sampler_suits says holds from the offer's first sampler_pick on.
@@ -154,25 +154,25 @@ void sampler_commit (sampler_t *self, uint32_t id);
 
 //  Whether the job takes from the reusable set, and what it schedules belongs there: SHARED under `follow`,
 //  unless its data, or what was taken of them, would have split the samples into more strata than there is
-//  room for (strata.h):
-//  such a job draws apart, uniformly, and comes to common versions by chance only.  Fixed while the job is
-//  there.
+//  room for (strata.h): such a job draws apart, uniformly, and comes to common versions by chance only.
+//  Fixed while the job is there.
 bool sampler_follows (const sampler_t *self, uint32_t job);
 //  Adds a version of id, scheduled or first used by a job that follows; no job may take it yet.  The ticket
 //  names it and is never used again; the reusable set forgets the oldest when it is full, and calls with a
 //  forgotten ticket (or 0) do nothing.
-uint64_t sampler_shelve (sampler_t *self, uint32_t id);
+uint64_t sampler_reusable_add (sampler_t *self, uint32_t id);
 //  Prefetches the memory for asking many jobs whether they need id.
 void sampler_prefetch (const sampler_t *self, uint32_t id);
-//  It was evicted, by others, before every job that may had used it: to be told before sampler_unshelve.
+//  It was evicted, by others, before every job that may had used it: to be told before
+//  sampler_reusable_remove.
 void sampler_lost (sampler_t *self);
 //  merging (context, sampler) is called when a departed job's data are about to be forgotten (strata.h): what
-//  was scheduled before must be unshelved then, and used no more by those that follow.
+//  was scheduled before must be removed then, and used no more by those that follow.
 void sampler_on_merge (sampler_t *self, void (*merging) (void *context, sampler_t *sampler), void *context);
 //  How often strata have merged: what was there before a merge must not be preferred after it.
 uint64_t sampler_merges (const sampler_t *self);
 //  It was evicted.
-void sampler_unshelve (sampler_t *self, uint64_t ticket);
+void sampler_reusable_remove (sampler_t *self, uint64_t ticket);
 //  The job, which follows and needs the id, may take it; or may not any more: so when it has drawn the id, or
 //  the sample is dropped, before the next offer.  Idempotent.
 void sampler_allow (sampler_t *self, uint64_t ticket, uint32_t job);

@@ -161,7 +161,7 @@ s_forget_oldest (store_t *self)
     if (!item->ticket)
         return;
     sampler_lost (self->sampler);
-    sampler_unshelve (self->sampler, item->ticket);
+    sampler_reusable_remove (self->sampler, item->ticket);
     uint32_t *link = &self->of [item->id];
     while (*link != self->next + 1)
         link = &self->items [*link - 1].older;
@@ -175,7 +175,7 @@ s_schedule (store_t *self, uint32_t job, uint32_t id, uint32_t jobs)
     sampler_prefetch (self->sampler, id);
     s_forget_oldest (self);
     item_t *item = &self->items [self->next];
-    *item = (item_t) { .id = id, .older = self->of [id], .ticket = sampler_shelve (self->sampler, id) };
+    *item = (item_t) { .id = id, .older = self->of [id], .ticket = sampler_reusable_add (self->sampler, id) };
     item->seen [job / 64] |= UINT64_C (1) << job % 64;
     self->of [id] = ++self->next;
     self->next %= self->room;
@@ -366,7 +366,7 @@ s_measure_memory (sampler_policy_t policy, uint32_t samples, uint32_t jobs, bool
     for (uint32_t job = 0; job < jobs; job++)
         sampler_epoch_begin (sampler, job);
     for (uint32_t id = 0; policy == SAMPLER_POLICY_FOLLOW && id < samples; id++) {
-        uint64_t ticket = sampler_shelve (sampler, id);
+        uint64_t ticket = sampler_reusable_add (sampler, id);
         if (sampler_needs (sampler, 0, id))
             for (uint32_t job = 0; job < jobs; job++)
                 sampler_allow (sampler, ticket, job);

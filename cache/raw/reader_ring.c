@@ -23,7 +23,7 @@
 
 enum {
     RING_ENTRIES = 2 * READER_DEPTH_MAX,
-    REJECTION_LOG_MAX = 100,                 //  a millisecond apart
+    FAILED_SUBMISSIONS_MAX = 100,           //  a millisecond apart
     BREAK_POLL_MS = 10
 };
 
@@ -212,7 +212,7 @@ s_reap (reader_t *self)
     while (s_completion (self, &request, &result)) {
         if (!request)
             continue;
-        self->rejection_log = 0;
+        self->failed_submissions = 0;
         if (reader_advance (self, request, result))
             s_prepare (self, request);
         else
@@ -233,7 +233,7 @@ s_fill (reader_t *self)
 
 //  -- the kernel
 
-//  Requests whose operation the kernel has not taken.
+//  Requests with an operation that the kernel has not taken.
 static reader_list_t
 s_not_taken (reader_t *self)
 {
@@ -280,9 +280,9 @@ s_enter (reader_t *self, bool wait)
 {
     int rc = wait? io_uring_submit_and_wait (&self->ring, 1): io_uring_submit (&self->ring);
     if (rc >= 0)
-        self->rejection_log = 0;
+        self->failed_submissions = 0;
     else
-    if ((rc == -EAGAIN || rc == -EBUSY) && ++self->rejection_log < REJECTION_LOG_MAX) {
+    if ((rc == -EAGAIN || rc == -EBUSY) && ++self->failed_submissions < FAILED_SUBMISSIONS_MAX) {
         struct pollfd item = { .fd = self->ring.ring_fd, .events = POLLIN };
         poll (&item, 1, 1);             //  completed operations give memory back
     }

@@ -51,7 +51,7 @@ struct reader {
     bool wake_armed;                    //  a poll of wake_descriptor is in the ring
     bool woken;
     int wake_descriptor;                //  -1: none so far
-    unsigned int rejection_log;              //  of submissions, in a row
+    unsigned int failed_submissions;    //  in a row
     struct io_uring ring;
     char (*paths) [PATH_MAX];           //  one for each entry of the submission queue, until the kernel has
                                         //  taken it

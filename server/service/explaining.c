@@ -15,7 +15,7 @@ enum { WHAT_BYTES = 256, PATH_BYTES = 4096 };
 
 //  One question.
 typedef struct {
-    side_job_t side_job;              //  first: the way back from it
+    side_job_t side_job;        //  first: the way back from it
     explaining_t *explaining;
     bool is_asked;              //  the entry is in use
     explanation_t explanation;
@@ -32,7 +32,7 @@ struct explaining {
     void *router;
     broker_t *broker;
     side_jobs_t *side_jobs;
-    send_backlog_t *unread;
+    send_backlog_t *send_backlog;
     question_t questions [EXPLAINING_MAX];
 };
 
@@ -111,7 +111,7 @@ s_work (side_task_t *side_task, decoder_t *decoder)
 //  ---- in the broker's thread
 
 explaining_t *
-explaining_new (void *router, broker_t *broker, side_jobs_t *side_jobs, send_backlog_t *unread)
+explaining_new (void *router, broker_t *broker, side_jobs_t *side_jobs, send_backlog_t *send_backlog)
 {
     explaining_t *self = calloc (1, sizeof *self);
     if (!self)
@@ -119,7 +119,7 @@ explaining_new (void *router, broker_t *broker, side_jobs_t *side_jobs, send_bac
     self->router = router;
     self->broker = broker;
     self->side_jobs = side_jobs;
-    self->unread = unread;
+    self->send_backlog = send_backlog;
     return self;
 }
 
@@ -139,9 +139,9 @@ explaining_destroy (explaining_t **self_p)
 static void
 s_send (explaining_t *self, question_t *question)
 {
-    atomic_size_t *account = send_backlog_account (self->unread, &question->peer,
+    atomic_size_t *account = send_backlog_account (self->send_backlog, &question->peer,
         tenant_number (question->tenant),
-        (size_t) broker_share (self->broker, question->tenant, UNREAD_ACCOUNTS_MAX));
+        (size_t) broker_share (self->broker, question->tenant, SEND_BACKLOG_ACCOUNTS_MAX));
     wire_kind_t kind = question->is_error? WIRE_ERROR: WIRE_EXPLAIN_REPLY;
     //  A failed send is ignored: it is the peer's problem.  There was room when it asked; if other users of
     //  its tenant have taken that since, it is answered all the same: at most EXPLAINING_MAX answers exceed

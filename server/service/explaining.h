@@ -24,8 +24,9 @@ typedef struct explaining explaining_t;
 
 enum { EXPLAINING_MAX = 16, EXPLAINING_OF_JOB_MAX = 4 };
 
-//  router, broker, side jobs and unread (where answers are counted) are lent.  NULL: no memory.
-explaining_t *explaining_new (void *router, broker_t *broker, side_jobs_t *side_jobs, send_backlog_t *unread);
+//  router, broker, side jobs and send_backlog (where answers are counted) are lent.  NULL: no memory.
+explaining_t *explaining_new (void *router, broker_t *broker, side_jobs_t *side_jobs,
+    send_backlog_t *send_backlog);
 //  No question may be pending.
 void explaining_destroy (explaining_t **self_p);
 //  Begins a question of a job of this peer; frame: the question.  False: refused.

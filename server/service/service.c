@@ -51,13 +51,13 @@ service_new (const service_options_t *options)
     service_t *self = calloc (1, sizeof *self);
     if (!self)
         return NULL;
-    self->unread = send_backlog_new ();
+    self->send_backlog = send_backlog_new ();
     self->rejection_log = rejection_log_new (options->log);
-    self->room = request_queue_new ();
+    self->request_queue = request_queue_new ();
     arrivals_options_t arrivals = { .broker = options->broker, .ring_server = options->ring_server,
         .router = options->router,
         .ring_path = options->ring_path, .log = options->log, .outgoing = self->outgoing, .settle = s_settle,
-        .refused = s_count_refusal, .unread = self->unread, .context = self };
+        .refused = s_count_refusal, .send_backlog = self->send_backlog, .context = self };
     self->options = *options;
     for (size_t number = 0; number < BROKER_TENANTS_MAX; number++)
         atomic_init (&self->outgoing [number], 0);
@@ -65,10 +65,10 @@ service_new (const service_options_t *options)
     self->ids = calloc (REQUEST_BATCH_MAX, sizeof *self->ids);
     self->side_jobs = side_jobs_new (options->broker, options->tasks);
     self->explaining = self->side_jobs?
-        explaining_new (options->router, options->broker, self->side_jobs, self->unread): NULL;
+        explaining_new (options->router, options->broker, self->side_jobs, self->send_backlog): NULL;
     self->arrivals = arrivals_new (&arrivals);
-    if (!self->rows || !self->ids || !self->explaining || !self->arrivals || !self->unread
-        || !self->rejection_log || !self->room)
+    if (!self->rows || !self->ids || !self->explaining || !self->arrivals || !self->send_backlog
+        || !self->rejection_log || !self->request_queue)
         service_destroy (&self);
     return self;
 }
@@ -83,11 +83,11 @@ service_destroy (service_t **self_p)
     side_jobs_destroy (&self->side_jobs);
     arrivals_destroy (&self->arrivals);
     closing_rings_leave (&self->closing_rings);
-    if (self->room)
+    if (self->request_queue)
         service_forget_mail (self, NULL, NULL);
-    request_queue_destroy (&self->room);
+    request_queue_destroy (&self->request_queue);
     rejection_log_destroy (&self->rejection_log);
-    send_backlog_destroy (&self->unread);
+    send_backlog_destroy (&self->send_backlog);
     free (self->rows);
     free (self->ids);
     free (self);
@@ -432,7 +432,7 @@ service_beat (service_t *self, int64_t now_ms)
 int64_t
 service_wakeup (const service_t *self)
 {
-    return request_queue_has_next (self->room)? self->resting_until_ms: INT64_MAX;
+    return request_queue_has_next (self->request_queue)? self->resting_until_ms: INT64_MAX;
 }
 
 uint64_t
@@ -506,13 +506,13 @@ service_stop (service_t *self, int64_t now_ms)
     self->stopping = true;
     //  Progress and leaves that came just before; bounded, because a client may send without end.
     for (int turn = 0; turn < STOP_TURNS_MAX && service_receive (self, now_ms) > 0; turn++);
-    service_empty_room (self);
+    service_empty_queue (self);
     arrivals_stop (self->arrivals);
     broker_each_rank (self->options.broker, s_tell_end, self);
     broker_each_job (self->options.broker, s_end_job, self);
     tasks_stop (self->options.tasks);
     side_jobs_collect (self->side_jobs, true);
-    service_empty_room (self);                  //  requests behind a JOIN whose ids were being read
+    service_empty_queue (self);                  //  requests behind a JOIN with ids that were being read
     action_t action;
     while (broker_next (self->options.broker, &action))
         if (action.kind == ACTION_RECLAIM)

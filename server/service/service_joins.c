@@ -1,11 +1,11 @@
-//  JOIN: from the room to arrivals.h.
+//  JOIN: from the request queue to arrivals.h.
 //
 //  happy path:     the request is checked; its ids are read; a job.  If there are many ids a worker reads
 //                  them, as a side job of the tenant's.  Meanwhile the JOIN is held at the head of its
 //                  tenant's line, so that a tenant has only one in work, and none of its requests overtakes
 //                  another.
 //  failure modes:  refused at any step.  Its key is revoked while the ids are read: refused afterwards.
-//  on close:       a JOIN whose ids are being read is refused: `stopping`.
+//  on close:       a JOIN with ids that are being read is refused: `stopping`.
 
 #include "service_state.h"
 #include <assert.h>
@@ -13,9 +13,9 @@
 
 enum { AUTOMATIC_ID_BYTES = 5 };            //  of a routing id that ZeroMQ gave: a zero, and four more
 
-//  A JOIN whose ids a worker reads.
+//  A JOIN with ids that a worker reads.
 typedef struct reading_join {
-    side_job_t side_job;              //  first, so that it leads back here
+    side_job_t side_job;        //  first, so that it leads back here
     service_t *service;
     inbound_message_t *inbound;
     join_request_t *join_request;
@@ -58,7 +58,7 @@ s_done (side_job_t *side_job, bool was_read)
     uint64_t begin = service_unreclaimed_ns (service);
     assert (service->reading [tenant_number (tenant)] == self);
     service->reading [tenant_number (tenant)] = NULL;
-    request_queue_release (service->room, &self->inbound->waiting);
+    request_queue_release (service->request_queue, &self->inbound->waiting);
     if (!s_go_on (self, was_read))
         service_refuse (service, self->inbound, &self->refusal);
     inbound_message_destroy (&self->inbound);
@@ -81,7 +81,7 @@ s_let_read (service_t *self, inbound_message_t *inbound, join_request_t *join_re
         .join_request = join_request };
     assert (!self->reading [tenant_number (tenant)]);
     self->reading [tenant_number (tenant)] = reading;
-    request_queue_hold (self->room, &inbound->waiting);
+    request_queue_hold (self->request_queue, &inbound->waiting);
     side_jobs_add (self->side_jobs, tenant, &reading->side_job);
     return true;
 }

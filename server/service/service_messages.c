@@ -91,8 +91,8 @@ atomic_size_t *
 service_account (service_t *self, const inbound_message_t *inbound, refusal_t *refusal)
 {
     const tenant_t *tenant = inbound->caller.tenant;
-    atomic_size_t *account = send_backlog_account (self->unread, &inbound->peer, tenant_number (tenant),
-        (size_t) broker_share (self->options.broker, tenant, UNREAD_ACCOUNTS_MAX));
+    atomic_size_t *account = send_backlog_account (self->send_backlog, &inbound->peer, tenant_number (tenant),
+        (size_t) broker_share (self->options.broker, tenant, SEND_BACKLOG_ACCOUNTS_MAX));
     if (!account)
         refuse (refusal, "busy", "answers of before have not been read: read them first");
     return account;
@@ -303,7 +303,7 @@ s_look_for_others (void *context, job_t *job)
 void
 service_charge (service_t *self, const tenant_t *tenant, uint64_t nanoseconds)
 {
-    request_queue_charge (self->room, tenant_number (tenant), s_weight (self, tenant), nanoseconds);
+    request_queue_charge (self->request_queue, tenant_number (tenant), s_weight (self, tenant), nanoseconds);
     others_t others = { .tenant = tenant };
     if (broker_tenants (self->options.broker) > 1)
         broker_each_job (self->options.broker, s_look_for_others, &others);
@@ -330,7 +330,7 @@ s_answer_measured (service_t *self, inbound_message_t *inbound)
 static bool
 s_serve_one (service_t *self)
 {
-    inbound_message_t *inbound = (inbound_message_t *) request_queue_take (self->room);
+    inbound_message_t *inbound = (inbound_message_t *) request_queue_take (self->request_queue);
     if (!inbound)
         return false;
     const tenant_t *tenant = inbound->caller.tenant;
@@ -349,7 +349,8 @@ s_let_in (service_t *self)
 {
     while (self->stuck) {
         const tenant_t *tenant = self->stuck->caller.tenant;
-        waiting_t *refused = request_queue_put (self->room, tenant_number (tenant), s_weight (self, tenant),
+        waiting_t *refused = request_queue_put (self->request_queue, tenant_number (tenant),
+            s_weight (self, tenant),
             &self->stuck->waiting);
         self->stuck = (inbound_message_t *) refused;
         if (refused && !s_serve_one (self))
@@ -375,7 +376,7 @@ service_serve (service_t *self, int64_t now_ms)
 }
 
 void
-service_empty_room (service_t *self)
+service_empty_queue (service_t *self)
 {
     s_let_in (self);
     while (s_serve_one (self));
@@ -401,7 +402,7 @@ service_forget_mail (service_t *self, bool (*is_gone) (void *context, const call
     service_refuse_revoked (&refusal);
     if (is_gone)
         service_revoke_reading (self, is_gone, context);
-    for (waiting_t *waiting; (waiting = request_queue_take_if (self->room, s_is_gone, &gone)); ) {
+    for (waiting_t *waiting; (waiting = request_queue_take_if (self->request_queue, s_is_gone, &gone)); ) {
         inbound_message_t *inbound = (inbound_message_t *) waiting;
         if (is_gone)
             service_refuse (self, inbound, &refusal);
@@ -436,7 +437,8 @@ s_let_wait (service_t *self, const inbound_message_t *inbound, zmq_msg_t *messag
     kept->waiting = (waiting_t) { .connection = inbound_message_connection (inbound),
         .bytes = inbound_message_bytes (inbound),
         .is_first = inbound->head.kind == WIRE_JOIN };
-    waiting_t *refused = request_queue_put (self->room, tenant_number (tenant), s_weight (self, tenant),
+    waiting_t *refused = request_queue_put (self->request_queue, tenant_number (tenant),
+        s_weight (self, tenant),
         &kept->waiting);
     inbound_message_t *loser = (inbound_message_t *) refused;
     //  With one tenant no other tenant is hurt if messages wait in the socket, behind this one.
@@ -465,9 +467,9 @@ s_must_wait (const service_t *self, const inbound_message_t *inbound)
         return true;
     case WIRE_PROGRESS:
     case WIRE_HEARTBEAT:
-        return request_queue_holds_back (self->room, line, inbound_message_connection (inbound));
+        return request_queue_holds_back (self->request_queue, line, inbound_message_connection (inbound));
     default:
-        return request_queue_has (self->room, line, inbound_message_connection (inbound));
+        return request_queue_has (self->request_queue, line, inbound_message_connection (inbound));
     }
 }
 
@@ -486,7 +488,7 @@ s_take (service_t *self, inbound_message_t *inbound, zmq_msg_t *messages)
         s_let_wait (self, inbound, messages);
     else
     if (inbound->head.kind == WIRE_LEAVE)
-        s_answer_measured (self, inbound);         //  freeing a job's memory costs as much as joining
+        s_answer_measured (self, inbound);          //  freeing a job's memory costs as much as joining
     else
         s_answer (self, inbound);
 }

@@ -28,20 +28,19 @@ struct service {
     atomic_size_t outgoing [BROKER_TENANTS_MAX];    //  bytes of inline batches of each tenant that ZeroMQ has
                                                     //  not sent yet; its threads count down
     //  requests: those that wait, and answers
-    request_queue_t *room;
-    struct reading_join *reading [BROKER_TENANTS_MAX];      //  for each tenant, the JOIN whose ids a worker
-                                                            //  reads, NULL: none; it is held at its line's
-                                                            //  head
-    inbound_message_t *stuck;              //  with one tenant: a message that found the queue full; nothing
-                                           //  is received until it is in
+    request_queue_t *request_queue;
+    struct reading_join *reading [BROKER_TENANTS_MAX];      //  for each tenant, the JOIN with ids that a
+                                //  worker reads, NULL: none; it is held at the head of its tenant's line
+    inbound_message_t *stuck;   //  with one tenant: a message that found the queue full; nothing is received
+                                //  until it is in
     int64_t resting_until_ms;   //  no request is taken from the queue before
     uint64_t rest_ns;           //  still to be paused: less than a millisecond
-    uint64_t reclaimed_ns;         //  charged for reclaims so far
+    uint64_t reclaimed_ns;      //  charged for reclaims so far
     error_rate_limit_t error_rate_limit;
     rejection_log_t *rejection_log;
-    send_backlog_t *unread;
+    send_backlog_t *send_backlog;
     uint64_t ignored, strangers;        //  messages of another protocol, or of callers without a tenant
-    uint64_t dropped [REJECTION_LOG_LINES_MAX];      //  refusals that were not sent, by tenant
+    uint64_t dropped [REJECTION_LOG_LINES_MAX];     //  refusals that were not sent, by tenant
     //  scratch for one batch
     uint32_t *rows;
     uint64_t *ids;
@@ -71,7 +70,7 @@ uint64_t service_unreclaimed_ns (const service_t *self);
 void service_charge (service_t *self, const tenant_t *tenant, uint64_t nanoseconds);
 //  Handles all waiting requests.  The second refuses those of callers that are gone (is_gone NULL: drops all
 //  without an answer).
-void service_empty_room (service_t *self);
+void service_empty_queue (service_t *self);
 void service_forget_mail (service_t *self, bool (*is_gone) (void *context, const caller_t *caller),
     void *context);
 

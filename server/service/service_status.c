@@ -25,7 +25,7 @@ s_describe_tenant (const service_t *self, json_t *object, uint32_t number)
 {
     json_object_set_new (object, "refusals", rejection_log_status (self->rejection_log, number));
     s_put (object, "unanswered", self->dropped [number]);
-    s_put (object, "waiting_requests", request_queue_line_count (self->room, number));
+    s_put (object, "waiting_requests", request_queue_line_count (self->request_queue, number));
 }
 
 static void
@@ -71,9 +71,9 @@ s_describe_server (service_t *self, json_t *status, int64_t now_ms)
     s_put (status, "unanswered", unanswered);
     s_put (status, "ignored", self->ignored);
     s_put (status, "strangers", self->strangers);
-    s_put (status, "waiting_requests", request_queue_count (self->room));
-    s_put (status, "waiting_request_bytes", request_queue_bytes (self->room));
-    s_put (status, "unread_bytes", send_backlog_bytes (self->unread));
+    s_put (status, "waiting_requests", request_queue_count (self->request_queue));
+    s_put (status, "waiting_request_bytes", request_queue_bytes (self->request_queue));
+    s_put (status, "unread_bytes", send_backlog_bytes (self->send_backlog));
     s_put (status, "shortages", tasks_shortages (self->options.tasks));
     s_put (status, "log_lines_lost", self->options.log->lost);
     json_object_set_new (status, "descriptors", s_descriptors (self->options.connection_limit));

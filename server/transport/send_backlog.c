@@ -9,15 +9,15 @@ typedef struct {
     peer_t peer;
 } account_t;
 
-struct unread {
-    account_t accounts [UNREAD_ACCOUNTS_MAX];
+struct send_backlog {
+    account_t accounts [SEND_BACKLOG_ACCOUNTS_MAX];
 };
 
 send_backlog_t *
 send_backlog_new (void)
 {
     send_backlog_t *self = calloc (1, sizeof *self);
-    for (size_t index = 0; self && index < UNREAD_ACCOUNTS_MAX; index++)
+    for (size_t index = 0; self && index < SEND_BACKLOG_ACCOUNTS_MAX; index++)
         atomic_init (&self->accounts [index].bytes, 0);
     return self;
 }
@@ -34,7 +34,7 @@ send_backlog_account (send_backlog_t *self, const peer_t *peer, uint32_t tenant,
 {
     account_t *own = NULL, *room = NULL;
     size_t of_tenant = 0, connections = 0;
-    for (size_t index = 0; index < UNREAD_ACCOUNTS_MAX; index++) {
+    for (size_t index = 0; index < SEND_BACKLOG_ACCOUNTS_MAX; index++) {
         account_t *account = &self->accounts [index];
         size_t bytes = atomic_load (&account->bytes);
         if (bytes == 0)
@@ -47,10 +47,10 @@ send_backlog_account (send_backlog_t *self, const peer_t *peer, uint32_t tenant,
                 own = account;
         }
     }
-    if (of_tenant >= UNREAD_OF_TENANT_MAX)
+    if (of_tenant >= SEND_BACKLOG_OF_TENANT_MAX)
         return NULL;
     if (own)
-        return atomic_load (&own->bytes) < UNREAD_OF_ONE_MAX? &own->bytes: NULL;
+        return atomic_load (&own->bytes) < SEND_BACKLOG_OF_ONE_MAX? &own->bytes: NULL;
     if (!room || connections >= share)
         return NULL;
     room->tenant = tenant;
@@ -62,7 +62,7 @@ size_t
 send_backlog_bytes (const send_backlog_t *self)
 {
     size_t bytes = 0;
-    for (size_t index = 0; index < UNREAD_ACCOUNTS_MAX; index++)
+    for (size_t index = 0; index < SEND_BACKLOG_ACCOUNTS_MAX; index++)
         bytes += atomic_load (&self->accounts [index].bytes);
     return bytes;
 }

@@ -116,7 +116,7 @@ s_version_left (void *context, version_t *version, bool evicted)
     if (version->ticket && evicted)
         sampler_lost (version_set_of (context, version)->sampler);
     if (version->ticket)
-        sampler_unshelve (version_set_of (context, version)->sampler, version->ticket);
+        sampler_reusable_remove (version_set_of (context, version)->sampler, version->ticket);
     version->ticket = 0;
     const version_index_t *self = context;
     if (self->left)
@@ -347,7 +347,7 @@ s_unsee (void *context, version_t *version)
 
 typedef struct {
     const version_index_t *version_index;
-    const version_set_t *kind;           //  NULL: the reusable versions of all sets of the sampler
+    const version_set_t *kind;          //  NULL: the reusable versions of all sets of the sampler
     const sampler_t *sampler;
     version_t **versions;
     size_t count;
@@ -404,10 +404,10 @@ version_set_end (version_set_t *self)
 
 //  The version goes over to the others' side.
 static void
-s_unshelve (version_set_t *kind, version_t *version)
+s_reusable_remove (version_set_t *kind, version_t *version)
 {
     version_index_lose (kind->version_index, version, true);
-    sampler_unshelve (kind->sampler, version->ticket);
+    sampler_reusable_remove (kind->sampler, version->ticket);
     version->ticket = 0;
     uint32_t count = 0;
     for (const consumer_t *consumer = kind->consumers; consumer; consumer = consumer->next)
@@ -430,7 +430,7 @@ s_merging (void *context, sampler_t *sampler)
         if (kind->is_random)
             version_index_drop (self, gather.versions [index]);
         else
-            s_unshelve (kind, gather.versions [index]);
+            s_reusable_remove (kind, gather.versions [index]);
     }
     free (gather.versions);
 }
@@ -474,13 +474,13 @@ version_index_epoch_begin (version_index_t *self, consumer_t *consumer)
 //  From now on the version counts followers, and they may take it.  The other consumers that it has served
 //  must not matter to them.
 static void
-s_shelve (const consumer_t *taker, version_t *version)
+s_reusable_add (const consumer_t *taker, version_t *version)
 {
     version_set_t *kind = taker->kind;
     if (!version_index_share_alone (taker, version))
         return;
     uint32_t count = 0;
-    version->ticket = sampler_shelve (kind->sampler, version->id);
+    version->ticket = sampler_reusable_add (kind->sampler, version->id);
     assert (version->ticket);
     for (const consumer_t *consumer = kind->consumers; consumer; consumer = consumer->next)
         if (!consumer->drawing && s_counts (consumer, version)) {
@@ -578,7 +578,7 @@ s_settle (const consumer_t *consumer, version_t *version, bool is_new)
         return;
     if (!is_new)
         version_index_lose (self, version, false);
-    s_shelve (consumer, version);
+    s_reusable_add (consumer, version);
 }
 
 //  A version for the consumer, pinned; versions [0 .. count) were found in the same draw.
@@ -624,14 +624,14 @@ s_seen_by_all (const version_set_t *kind, const version_t *version)
 //  would pile up beside a stopped job, and every draw walks them.  Reusable versions are limited separately,
 //  so that those that stay depend on followers only.
 static void
-s_thin_out (version_set_t *kind, uint32_t id, bool shelved)
+s_thin_out (version_set_t *kind, uint32_t id, bool is_reusable)
 {
     version_index_t *self = kind->version_index;
     version_t *worst = NULL, *next;
     uint64_t count = 0, ties = 0;
     for (version_t *version = prepared_find (self->prepared, kind->number, id); version; version = next) {
         next = prepared_find_next (version);
-        if ((version->ticket != 0) != shelved)
+        if ((version->ticket != 0) != is_reusable)
             continue;
         if (kind->is_random && s_seen_by_all (kind, version)) {
             prepared_remove (self->prepared, version);

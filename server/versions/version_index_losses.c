@@ -74,7 +74,7 @@ s_could_serve (const consumer_t *consumer, const version_t *version)
 }
 
 void
-version_index_lose (version_index_t *self, const version_t *version, bool is_shelved)
+version_index_lose (version_index_t *self, const version_t *version, bool is_reusable)
 {
     const version_set_t *kind = version_set_of (self, version);
     //  A random version could have served the consumers that it counts; a deterministic one also serves later
@@ -83,7 +83,7 @@ version_index_lose (version_index_t *self, const version_t *version, bool is_she
     if (left > 0)
         sampler_prefetch (kind->sampler, version->id);
     for (consumer_t *consumer = kind->consumers; consumer && left > 0; consumer = consumer->next) {
-        if (consumer->follows != is_shelved || !s_could_serve (consumer, version))
+        if (consumer->follows != is_reusable || !s_could_serve (consumer, version))
             continue;
         left--;
         bool is_own = version->sharers >> consumer->tenant & 1;
@@ -111,8 +111,8 @@ version_index_drop (version_index_t *self, version_t *version)
 void
 version_index_losses_take (consumer_t *consumer, uint32_t id)
 {
-    for (int whose = 0; whose < VERSION_INDEX_LOST_KINDS; whose++)
-        consumer->had_lost [whose] = s_remove (&consumer->lost [whose], id);
+    for (int kind = 0; kind < VERSION_INDEX_LOST_KINDS; kind++)
+        consumer->had_lost [kind] = s_remove (&consumer->lost [kind], id);
 }
 
 void
@@ -127,17 +127,17 @@ version_index_count_again (const consumer_t *consumer)
 void
 version_index_losses_forget (consumer_t *consumer)
 {
-    for (int whose = 0; whose < VERSION_INDEX_LOST_KINDS; whose++)
-        if (consumer->lost [whose].words)
-            memset (consumer->lost [whose].words, 0,
-                consumer->lost [whose].room * sizeof *consumer->lost [whose].words);
+    for (int kind = 0; kind < VERSION_INDEX_LOST_KINDS; kind++)
+        if (consumer->lost [kind].words)
+            memset (consumer->lost [kind].words, 0,
+                consumer->lost [kind].room * sizeof *consumer->lost [kind].words);
 }
 
 void
 version_index_losses_free (consumer_t *consumer)
 {
-    for (int whose = 0; whose < VERSION_INDEX_LOST_KINDS; whose++)
-        free (consumer->lost [whose].words);
+    for (int kind = 0; kind < VERSION_INDEX_LOST_KINDS; kind++)
+        free (consumer->lost [kind].words);
     memset (consumer->lost, 0, sizeof consumer->lost);
 }
 

@@ -32,7 +32,7 @@ struct version_index {
     void *left_context;
     //  owner only
     random_t random;
-    version_set_t **kinds;       //  by number; NULL: free
+    version_set_t **kinds;      //  by number; NULL: free
     uint32_t kind_room;
     uint32_t tenant_count;      //  tenants have the numbers below
     uint32_t reserved_versions; //  version_index_reserve
@@ -70,7 +70,7 @@ void version_index_check_tenants (version_index_t *self);
 
 //  ---- version_index_losses.c: versions that are lost and prepared again
 //  The version leaves the index, or this side: a loss to each consumer that might have used it there.
-void version_index_lose (version_index_t *self, const version_t *version, bool is_shelved);
+void version_index_lose (version_index_t *self, const version_t *version, bool is_reusable);
 //  A version is removed for another reason than room.  The first counts it if one job only has used it; the
 //  second also removes it, a loss to all others.
 void version_index_count_drop (version_index_t *self, const version_t *version);

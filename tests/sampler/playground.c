@@ -45,7 +45,7 @@ s_merging (void *context, sampler_t *sampler)
     playground_t *self = context;
     for (size_t index = self->item_count; index-- > 0; )
         if (self->items [index].ticket) {
-            sampler_unshelve (sampler, self->items [index].ticket);
+            sampler_reusable_remove (sampler, self->items [index].ticket);
             self->items [index] = self->items [--self->item_count];
         }
 }
@@ -166,7 +166,7 @@ s_count (const playground_t *self, const item_t *item)
 static void
 s_remove_item (playground_t *self, size_t index)
 {
-    sampler_unshelve (self->sampler, self->items [index].ticket);
+    sampler_reusable_remove (self->sampler, self->items [index].ticket);
     self->items [index] = self->items [--self->item_count];
 }
 
@@ -211,7 +211,7 @@ s_serve (playground_t *self, player_t *player, uint32_t id)
     }
     item->seen [player->number] = true;
     if (!item->ticket && follows)
-        item->ticket = sampler_shelve (self->sampler, id);
+        item->ticket = sampler_reusable_add (self->sampler, id);
     s_tell_all (self, NULL, id, false);
     s_evict (self);
 }
@@ -364,7 +364,7 @@ s_draw (playground_t *self, const sampler_offer_t *offer)
     }
 }
 
-//  A round of those of a group whose step is now.
+//  A round of the jobs of a group that take a step now.
 static void
 s_round (playground_t *self, const uint32_t *group, size_t count)
 {

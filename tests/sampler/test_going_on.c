@@ -1,5 +1,5 @@
 /*  Guards: a job that goes on where another stopped (sampler_join_t: epoch, taken, taken_places), beside a
- *  dumb model.  At every step of an epoch it stops, and joins anew, in a new sampler and in the same one,
+ *  simple model.  At every step of an epoch it stops, and joins anew, in a new sampler and in the same one,
  *  under every policy and in every order, with others there and samples dropped before, between and after:
  *    - both together have each sample once, and the next epoch is whole;
  *    - a list and a seeded order (with a pool, too) go on as if nothing had been;
@@ -374,7 +374,7 @@ s_new_sampler (play_t *self)
     s_join_others (self);
 }
 
-//  What another server has not come upon yet can be read there, as far as anyone knows.
+//  What another server has not come upon yet can be read there, as far as is known.
 static void
 s_change_sampler (play_t *self)
 {
@@ -552,7 +552,7 @@ test_no_room_for_what_was_taken (void **state)
     uint32_t job = s_join_range (sampler, 100, 150, 0);
     assert_true (sampler_follows (sampler, job));
     sampler_leave (sampler, 0);                 //  its label, a low one, is free
-    uint64_t ticket = sampler_shelve (sampler, 120);
+    uint64_t ticket = sampler_reusable_add (sampler, 120);
     sampler_allow (sampler, ticket, job);
     sampler_check (sampler);
     uint32_t apart = s_join_range (sampler, 100, 125, 110);

@@ -1,6 +1,6 @@
-/*  Guards: who is offered which version, whatever came and went, and by which weights it is chosen.
+/*  Guards: which version each job is offered, whatever came and went, and by which weights it is chosen.
  *
- *  Beside a dumb model: an array of all tickets with a row of jobs each, walked from end to end.
+ *  Beside a simple model: an array of all tickets with a row of jobs each, walked from end to end.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -51,7 +51,7 @@ s_takers (const item_t *item)
     return count;
 }
 
-//  From 0; LEVELS: nobody may take it.
+//  From 0; LEVELS: no job may take it.
 static size_t
 s_level (const item_t *item)
 {
@@ -158,7 +158,7 @@ s_change (world_t *self)
         reusable_forbid (self->reusable, ticket, job);
 }
 
-//  A job of the strata comes, or all who came leave, and nothing tells samples apart any more.
+//  A job of the strata comes; or all that came leave, and nothing tells samples apart any more.
 static void
 s_restratify (world_t *self, uint32_t *strata_jobs)
 {
@@ -391,7 +391,7 @@ s_high_levels (reusable_t *reusable, picks_t *picks)
         picks->weights [id] = 1;
     }
     for (uint32_t id = 30; id < 35; id++) {
-        s_add_for (reusable, id, (1 << 15) - 1);                           //  15: a level below, and as many
+        s_add_for (reusable, id, (1 << 15) - 1);                            //  15: a level below, and as many
                                                                            //  lists
         picks->weights [id] = REUSABLE_PREFERENCE * 15 / 16.0;
     }
@@ -408,9 +408,9 @@ test_choice_is_by_weight_and_else_uniform (void **state)
         reusable_t *reusable = reusable_new (1000, strata);
         picks_t picks = { { 0 }, { 0 } };
         switch (n) {
-        case 0: s_one_level (reusable, &picks, 6, 6); break;               //  18 in the list: short
-        case 1: s_one_level (reusable, &picks, 12, 10); break;             //  32: just so
-        case 2: s_one_level (reusable, &picks, 150, 30); break;            //  210: long
+        case 0: s_one_level (reusable, &picks, 6, 6); break;                //  18 in the list: short
+        case 1: s_one_level (reusable, &picks, 12, 10); break;              //  32: just so
+        case 2: s_one_level (reusable, &picks, 150, 30); break;             //  210: long
         case 3: s_alike (reusable, &picks, 3, 4); break;
         case 4: s_alike (reusable, &picks, 4, 4); break;
         case 5: s_alike (reusable, &picks, 3, 40); break;
@@ -477,11 +477,11 @@ test_a_merge_clears_the_reusable (void **state)
     pair_t pair = s_pair ();
     uint64_t tickets [600];
     for (uint32_t id = 0; id < 600; id += 3) {
-        tickets [id] = sampler_shelve (pair.sampler, id);
+        tickets [id] = sampler_reusable_add (pair.sampler, id);
         sampler_allow (pair.sampler, tickets [id], pair.stays);
     }
     sampler_leave (pair.sampler, pair.leaves);
-    uint64_t late = sampler_shelve (pair.sampler, 301);
+    uint64_t late = sampler_reusable_add (pair.sampler, 301);
     sampler_allow (pair.sampler, late, pair.stays);
     for (int epoch = 0; epoch < STRATA_EPOCHS_KEPT; epoch++) {
         sampler_epoch_begin (pair.sampler, pair.stays);
@@ -490,7 +490,7 @@ test_a_merge_clears_the_reusable (void **state)
     sampler_allow (pair.sampler, tickets [3], pair.stays);  //  forgotten, both
     sampler_allow (pair.sampler, late, pair.stays);
     sampler_check (pair.sampler);
-    uint64_t young = sampler_shelve (pair.sampler, 777);
+    uint64_t young = sampler_reusable_add (pair.sampler, 777);
     sampler_allow (pair.sampler, young, pair.stays);
     s_give_company (&pair);
     assert_int_equal (s_draw (&pair), 777);                 //  all that is on the reusable set, in one

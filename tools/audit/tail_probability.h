@@ -3,15 +3,15 @@
  *  All are P (X >= what was seen), 0 to 1, to at least six digits down to 1e-290; below that they become
  *  0.  They know no randomness and no state.  Any thread.
  */
-#ifndef TAILS_H
-#define TAILS_H
+#ifndef TAIL_PROBABILITY_H
+#define TAIL_PROBABILITY_H
 #include <stdint.h>
 
 //  A standard normal figure.
 double tail_probability_normal (double z);
-//  A figure that stands z standard deviations above its mean and whose law has this skewness, by the gamma
-//  law with the same three moments (Pearson's type III); exact for chi-squares.  The normal law where the
-//  skewness is 0 or less: for a law that leans to the left that is too much, never too little.
+//  A figure that stands z standard deviations above its mean and has this skewness, by the gamma law with the
+//  same three moments (Pearson's type III); exact for chi-squares.  If the skewness is 0 or less, by the
+//  normal law, which for a law that leans to the left is too much, never too little.
 double tail_probability_skewed (double z, double skewness);
 //  A sum of whole places of some of many, all choices of which are equally likely (a rank sum), or of several
 //  such sums: how probable it is that it stands so far off its mean, on either side.  In any unit; step: the

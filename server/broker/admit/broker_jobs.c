@@ -196,7 +196,7 @@ s_join_sampler (job_t *job, const broker_join_t *join)
     roaring_bitmap_t *everything = NULL;
     sampler_join_t entry = { .order = join->order, .data = join->subset,
         .list = join->list, .list_count = join->list_count, .made = join->list_made, .seed = join->seed,
-        .pool = join->pool, .pack_order = join->pool? dataset->supply->given.order: NULL,
+        .pool = join->pool, .pack_order = join->pool? dataset->prefetch->given.order: NULL,
         .epoch = join->epoch, .taken = join->taken, .taken_places = join->taken_places };
     if (!entry.data && !entry.list) {
         everything = needed_memory (roaring_bitmap_from_range (0, dataset->samples, 1));

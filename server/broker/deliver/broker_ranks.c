@@ -287,12 +287,12 @@ s_part (broker_t *self, rank_t *rank, rank_state_t state)
 }
 
 const char *
-ranks_job_text (const job_t *job, char text [RANKS_WHO_BYTES])
+ranks_job_text (const job_t *job, char text [RANKS_NAME_BYTES])
 {
     if (*job->job_name)
-        snprintf (text, RANKS_WHO_BYTES, "job '%s'", job->job_name);
+        snprintf (text, RANKS_NAME_BYTES, "job '%s'", job->job_name);
     else
-        snprintf (text, RANKS_WHO_BYTES, "job %llu", (unsigned long long) job->id);
+        snprintf (text, RANKS_NAME_BYTES, "job %llu", (unsigned long long) job->id);
     return text;
 }
 
@@ -301,11 +301,11 @@ static void
 s_notice_loss (broker_t *self, rank_t *rank)
 {
     job_t *job = rank->job;
-    char who [RANKS_WHO_BYTES];
+    char name [RANKS_NAME_BYTES];
     free (rank->notice);                //  the old notice has been sent: the rank was reclaimed after it
     rank->notice = needed_text (
         "rank %u of %s is gone (its client died or was silent): the job stands still, and goes "
-        "on when the rank is back; it is waited for %u second%s", rank->number, ranks_job_text (job, who),
+        "on when the rank is back; it is waited for %u second%s", rank->number, ranks_job_text (job, name),
         job->rank_wait_seconds, job->rank_wait_seconds == 1? "": "s");
     for (uint32_t number = 0; number < job->world_size; number++)
         if (s_is_there (&job->ranks [number])) {
@@ -332,12 +332,12 @@ ranks_lose (broker_t *self, rank_t *rank, int64_t now_ms, int64_t wait_ms)
 static void
 s_end_lost (const rank_t *rank, int64_t now_ms)
 {
-    char who [RANKS_WHO_BYTES];
+    char name [RANKS_NAME_BYTES];
     job_end (rank->job, "rank_lost",
         "rank %u of %s is gone since %lld seconds (its client died or was silent), and has "
         "not come back: start all ranks anew, with a state to go on where they were; a greater rank_wait "
         "waits longer", rank->number,
-        ranks_job_text (rank->job, who), (long long) (now_ms - rank->lost_ms) / 1000);
+        ranks_job_text (rank->job, name), (long long) (now_ms - rank->lost_ms) / 1000);
 }
 
 //  Until when ranks that are not there may come back, at the latest; INT64_MIN: none may.
@@ -393,7 +393,7 @@ ranks_lost (broker_t *self, rank_t *rank, int64_t now_ms)
             && broker_done (&rank->progress) < rank->sent, now_ms + wait_ms);
     else
     if (s_count_there (job) == 1 && !s_any_has_left (job))
-        job_go (job);        //  if the ranks come back, they join as a new job
+        job_go (job);       //  if the ranks come back, they join as a new job
     else {
         ranks_lose (self, rank, now_ms, wait_ms);
         if (wait_ms == 0)
@@ -416,11 +416,11 @@ ranks_left (broker_t *self, rank_t *rank)
     if (s_count_there (job) == 1)
         job_go (job);
     else {
-        char who [RANKS_WHO_BYTES];
+        char name [RANKS_NAME_BYTES];
         rank_move (rank, RANK_LEFT);        //  the rank is not told
         job_end (job, "rank_left", "rank %u of %s has left at epoch %llu, step %llu, and there is no step "
             "without it: let all ranks take the same number of batches, and leave their loops at the same "
-            "step", rank->number, ranks_job_text (job, who),
+            "step", rank->number, ranks_job_text (job, name),
             (unsigned long long) job->replay.position.epoch,
             (unsigned long long) job->replay.position.batches);
     }
@@ -433,7 +433,7 @@ ranks_left (broker_t *self, rank_t *rank)
 static void
 s_end_unattached (broker_t *self, rank_t *rank, int64_t now_ms)
 {
-    char who [RANKS_WHO_BYTES];
+    char name [RANKS_NAME_BYTES];
     if (rank->job->state != JOB_ATTACHING)
         ranks_lose (self, rank, now_ms, rank->due_ms > now_ms? rank->due_ms - now_ms: 0);
     else
@@ -442,7 +442,7 @@ s_end_unattached (broker_t *self, rank_t *rank, int64_t now_ms)
     else
         job_end (rank->job, "transport",
             "rank %u of %s has not taken its ring, nor asked for inline, in ten seconds",
-            rank->number, ranks_job_text (rank->job, who));
+            rank->number, ranks_job_text (rank->job, name));
 }
 
 static void

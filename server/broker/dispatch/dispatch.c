@@ -10,12 +10,12 @@
 //  tasks depends on how long others took; what is delivered, and in which order, does not.
 //
 //  Memory: beside the index each tenant has memory for as many of its largest versions as there are workers
-//  (schedule.c), and no other tenant can take it.  Versions outside of the index that a tenant holds count
-//  against it; it may hold more while no tenant lacks its part.  So a version that does not fit waits for
-//  copies of its own tenant's; if it is in the index, for copies that bring other tenants back to their part,
-//  which held more when it left the index.  No other version waits for it.
-//  With several data sets, each has memory beside the index for versions whose files are being read
-//  (dispatch_fetching_bytes).
+//  (schedule.c), and no other tenant can take it.  Versions outside the index that a tenant holds count
+//  against its part; it may hold more while no tenant lacks its part.  A version that is not in the index and
+//  does not fit waits for copies of its own tenant's.  A version that leaves the index and does not fit waits
+//  for copies of the tenants that held more than their part at that moment, until these are back to their
+//  part.  No other version waits for it.  With several data sets, each has memory beside the index for
+//  versions with files being read (dispatch_fetching_bytes).
 //
 //  Reading plain files takes up tasks in flight, and no worker.  Each data set has its own tasks in flight,
 //  so that a slow disk does not slow down another data set.  Of these a tenant has its part by weight while
@@ -234,15 +234,15 @@ s_fetch_max (const broker_t *self, const dataset_t *dataset)
         && dataset->fetch_max > self->prepare_max? dataset->fetch_max: self->prepare_max;
 }
 
-//  A version whose files are being read has memory already, and may leave the index meanwhile: if the disk
-//  hangs, others would wait for its memory.  So with several data sets there is room for it beside the index,
-//  at most an eighth of the cache.
+//  A version with files being read has memory already, and may leave the index meanwhile.  If the disk hangs,
+//  other versions would wait for its memory.  So with several data sets there is room for such versions
+//  beside the index, at most an eighth of the cache.
 static size_t
 s_folders (const broker_t *self)
 {
     size_t folders = 0;
     for (size_t index = 0; index < self->dataset_count; index++)
-        folders += !self->datasets [index]->supply;
+        folders += !self->datasets [index]->prefetch;
     return folders;
 }
 
@@ -479,7 +479,8 @@ s_hand_out_version (broker_t *self, version_t *version, tenant_t *tenant, uint64
         s_count_fetching (self, tenant, version_dataset (self, version), true);
     }
     else
-        version_dataset (self, version)->supply->bytes_handed += ((const raw_sample_t *) version->raw)->bytes;
+        version_dataset (self, version)->prefetch->bytes_handed
+            += ((const raw_sample_t *) version->raw)->bytes;
     prepared_pin (version);
     self->preparing++;
     broker_act (self, ACTION_PREPARE, NULL)->version = version;
@@ -509,7 +510,7 @@ s_hand_out_side_task (broker_t *self, tenant_t *tenant, uint64_t passed_over)
 {
     uint32_t charged_us = s_estimate_us (self->side_task_ns, PREPARE_FIRST_NS);
     fairness_serve (self->fairness, tenant->number, 0, passed_over, (uint64_t) charged_us * NS_A_US);
-    broker_side_task_gives_up (self, tenant);          //  the task waits no more
+    broker_side_task_gives_up (self, tenant);           //  the task waits no more
     self->side_tasks++;
     action_t *action = broker_act (self, ACTION_SIDE_TASK, NULL);
     action->tenant = tenant;

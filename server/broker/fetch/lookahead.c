@@ -3,8 +3,8 @@
 //
 //  happy path:     a piece enters -> its samples are held, with one read for neighbours -> drawn: the
 //                  versions that are prepared from a sample hold it instead
-//  failure modes:  a sample without room in the job's memory is not held, and is read alone when it is drawn;
-//                  so is a sample whose version was in the cache and is evicted meanwhile.  The worker that
+//  failure modes:  a sample without room in the job's memory is not held, and is read alone when it is drawn.
+//                  So is a sample with a version in the cache that is evicted meanwhile.  The worker that
 //                  prepares a damaged sample finds it.
 //  on close:       all holds are given back; reads under way end by themselves.
 
@@ -32,15 +32,15 @@ size_t
 lookahead_bound (const broker_join_t *join)
 {
     const dataset_t *dataset = join->dataset;
-    const raw_prefetch_t *supply = dataset->supply;
+    const raw_prefetch_t *prefetch = dataset->prefetch;
     uint64_t samples = join->subset? roaring_bitmap_get_cardinality (join->subset): dataset->samples;
     uint64_t pool = join->pool < samples? join->pool: samples;
-    uint64_t mean = supply->bytes / dataset->samples + 1;
+    uint64_t mean = prefetch->bytes / dataset->samples + 1;
     uint64_t spread = (uint64_t) (DEVIATIONS
-        * sqrt ((double) pool * supply->square_bytes / dataset->samples));
-    uint64_t largest = LARGEST * (uint64_t) supply->sample_bytes_max;
+        * sqrt ((double) pool * prefetch->square_bytes / dataset->samples));
+    uint64_t largest = LARGEST * (uint64_t) prefetch->sample_bytes_max;
     uint64_t bytes = pool * mean / MEAN_PARTS * ROOM_PARTS + (spread < largest? spread: largest);
-    return (size_t) (bytes < supply->bytes? bytes: supply->bytes);
+    return (size_t) (bytes < prefetch->bytes? bytes: prefetch->bytes);
 }
 
 bool
@@ -75,43 +75,43 @@ s_request (broker_t *self, uint32_t lane, const dataset_t *dataset, range_t *ran
 
 //  Whether a volume begins after one position and at or before another.
 static bool
-s_is_broken (const raw_prefetch_t *supply, uint32_t after, uint32_t position)
+s_is_broken (const raw_prefetch_t *prefetch, uint32_t after, uint32_t position)
 {
-    size_t low = 0, high = supply->given.break_count;
+    size_t low = 0, high = prefetch->given.break_count;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        if (supply->given.breaks [middle] <= after)
+        if (prefetch->given.breaks [middle] <= after)
             low = middle + 1;
         else
             high = middle;
     }
-    return low < supply->given.break_count && supply->given.breaks [low] <= position;
+    return low < prefetch->given.break_count && prefetch->given.breaks [low] <= position;
 }
 
 static size_t
-s_bytes_at (const raw_prefetch_t *supply, uint32_t position)
+s_bytes_at (const raw_prefetch_t *prefetch, uint32_t position)
 {
-    return supply->given.sample_bytes (supply->given.user, supply->given.order [position]);
+    return prefetch->given.sample_bytes (prefetch->given.user, prefetch->given.order [position]);
 }
 
 //  Bytes from the range's end to this position's sample, included; 0: the sample does not belong to the
 //  range.  A gap is read through unless a second read behind it is quicker.
 static size_t
-s_reach (const broker_t *self, const raw_prefetch_t *supply, const range_t *range, uint32_t position)
+s_reach (const broker_t *self, const raw_prefetch_t *prefetch, const range_t *range, uint32_t position)
 {
-    const broker_pack_t *given = &supply->given;
+    const broker_pack_t *given = &prefetch->given;
     if (range->count == 0 || position <= range->last || position > range->last + RAW_PIECE_MAX
-    ||  s_is_broken (supply, range->last, position))
+    ||  s_is_broken (prefetch, range->last, position))
         return 0;
-    size_t most = raw_prefetch_read_bytes_max (self, supply), bytes = 0;
+    size_t most = raw_prefetch_read_bytes_max (self, prefetch), bytes = 0;
     for (uint32_t between = range->last + 1; between <= position; between++) {
-        bytes += s_bytes_at (supply, between);
+        bytes += s_bytes_at (prefetch, between);
         if (range->bytes + bytes > most)
             return 0;
     }
-    size_t last = s_bytes_at (supply, range->last);
+    size_t last = s_bytes_at (prefetch, range->last);
     bool parts = position > range->last + 1 && given->prefers_singles
-        && given->prefers_singles (given->user, 2, last + s_bytes_at (supply, position), last + bytes);
+        && given->prefers_singles (given->user, 2, last + s_bytes_at (prefetch, position), last + bytes);
     return parts? 0: bytes;
 }
 
@@ -119,8 +119,8 @@ s_reach (const broker_t *self, const raw_prefetch_t *supply, const range_t *rang
 static void
 s_add (broker_t *self, uint32_t lane, const dataset_t *dataset, range_t *range, raw_sample_t *sample)
 {
-    uint32_t position = dataset->supply->positions [sample->id];
-    size_t reach = s_reach (self, dataset->supply, range, position);
+    uint32_t position = dataset->prefetch->positions [sample->id];
+    size_t reach = s_reach (self, dataset->prefetch, range, position);
     if (reach > 0)
         range->bytes += reach;
     else {
@@ -150,7 +150,7 @@ s_read_piece (broker_t *self, job_t *job, const stream_piece_t *piece)
     uint32_t lane = raw_prefetch_lane (self, job->tenant);
     for (uint32_t index = 0; index < piece->count; index++) {
         uint32_t id = piece->ids [index];
-        size_t bytes = s_bytes_at (dataset->supply, dataset->supply->positions [id]);
+        size_t bytes = s_bytes_at (dataset->prefetch, dataset->prefetch->positions [id]);
         if (!s_is_wanted (self, job, id, bytes) || !roaring_bitmap_add_checked (ahead->held, id))
             continue;
         ahead->bytes += bytes;

@@ -40,7 +40,7 @@ raw_prefetch_packs (const broker_t *self)
 {
     size_t packs = 0;
     for (size_t index = 0; index < self->dataset_count; index++)
-        packs += self->datasets [index]->supply != NULL;
+        packs += self->datasets [index]->prefetch != NULL;
     return packs;
 }
 
@@ -57,7 +57,8 @@ s_common_least (const broker_t *self)
 {
     size_t packs = 0;
     for (size_t index = 0; index < self->dataset_count; index++)
-        packs += self->datasets [index]->supply && self->datasets [index]->supply->given.policy != RAW_DIRECT;
+        packs += self->datasets [index]->prefetch
+            && self->datasets [index]->prefetch->given.policy != RAW_DIRECT;
     size_t resident = raw_prefetch_resident_bytes (self);
     return (resident - resident / OWN_PARTS) / (packs? packs: 1);
 }
@@ -96,7 +97,7 @@ s_division (const broker_t *self, const tenant_t *owner)
         : owner? s_own_bytes (self, owner) - owner->held.lookahead_reserved: s_all_common_bytes (self),
         .least = is_one || owner? 0: s_common_least (self) };
     for (size_t index = 0; (is_one || !owner) && index < self->dataset_count; index++)
-        division.tiers [index] += self->datasets [index]->supply && self->datasets [index]->supply->tier;
+        division.tiers [index] += self->datasets [index]->prefetch && self->datasets [index]->prefetch->tier;
     for (const job_t *job = self->jobs; (is_one || owner) && job; job = job->next)
         division.tiers [job->dataset->number] += s_has_own_tier (job, is_one? NULL: owner);
     return division;
@@ -116,8 +117,8 @@ s_readers (const broker_t *self, const tenant_t *tenant, const job_t *leaving)
 {
     size_t count = 0;
     for (size_t index = 0; index < self->dataset_count; index++)
-        count += self->datasets [index]->supply? tenant->held.on_dataset [index]: 0;
-    return count - (leaving && leaving->tenant == tenant && leaving->dataset->supply);
+        count += self->datasets [index]->prefetch? tenant->held.on_dataset [index]: 0;
+    return count - (leaving && leaving->tenant == tenant && leaving->dataset->prefetch);
 }
 
 //  Enough to keep all workers busy, and as much to be read meanwhile.
@@ -126,8 +127,8 @@ s_busy_bytes (const broker_t *self)
 {
     size_t mean = 0;
     for (size_t index = 0; index < self->dataset_count; index++) {
-        const raw_prefetch_t *supply = self->datasets [index]->supply;
-        size_t bytes = supply? (size_t) (supply->bytes / self->datasets [index]->samples): 0;
+        const raw_prefetch_t *prefetch = self->datasets [index]->prefetch;
+        size_t bytes = prefetch? (size_t) (prefetch->bytes / self->datasets [index]->samples): 0;
         mean = bytes > mean? bytes: mean;
     }
     return 2 * self->prepare_max * mean;
@@ -175,35 +176,35 @@ static uint32_t
 s_position (void *context, uint32_t source, uint32_t id)
 {
     const broker_t *self = context;
-    return self->datasets [source]->supply->positions [id];
+    return self->datasets [source]->prefetch->positions [id];
 }
 
 static size_t
 s_sample_bytes (void *context, uint32_t id)
 {
-    const raw_prefetch_t *supply = context;
-    return supply->given.sample_bytes (supply->given.user, id);
+    const raw_prefetch_t *prefetch = context;
+    return prefetch->given.sample_bytes (prefetch->given.user, id);
 }
 
 bool
 broker_set_pack (broker_t *self, dataset_t *dataset, const broker_pack_t *pack, size_t *least_p)
 {
-    assert (!dataset->supply);
-    raw_prefetch_t *supply = needed_memory (calloc (1, sizeof *supply));
-    supply->broker = self;
-    supply->given = *pack;
-    supply->positions = needed_memory (malloc (dataset->samples * sizeof *supply->positions));
+    assert (!dataset->prefetch);
+    raw_prefetch_t *prefetch = needed_memory (calloc (1, sizeof *prefetch));
+    prefetch->broker = self;
+    prefetch->given = *pack;
+    prefetch->positions = needed_memory (malloc (dataset->samples * sizeof *prefetch->positions));
     for (uint32_t position = 0; position < dataset->samples; position++) {
         uint32_t id = pack->order [position];
-        supply->positions [id] = position;
-        size_t bytes = s_sample_bytes (supply, id);
-        supply->sample_bytes_max = bytes > supply->sample_bytes_max? bytes: supply->sample_bytes_max;
-        supply->bytes += bytes;
-        supply->square_bytes += (double) bytes * (double) bytes;
+        prefetch->positions [id] = position;
+        size_t bytes = s_sample_bytes (prefetch, id);
+        prefetch->sample_bytes_max = bytes > prefetch->sample_bytes_max? bytes: prefetch->sample_bytes_max;
+        prefetch->bytes += bytes;
+        prefetch->square_bytes += (double) bytes * (double) bytes;
     }
-    dataset->supply = supply;
+    dataset->prefetch = prefetch;
     size_t together = pack->policy == RAW_REDOX? pack->chunk: 1;
-    *least_p = (LEAST_SAMPLES + 2 * together) * supply->sample_bytes_max;
+    *least_p = (LEAST_SAMPLES + 2 * together) * prefetch->sample_bytes_max;
     if (self->options.raw_bytes < *least_p)
         return false;
     if (!self->raw) {
@@ -216,12 +217,12 @@ broker_set_pack (broker_t *self, dataset_t *dataset, const broker_pack_t *pack, 
 void
 raw_prefetch_destroy (dataset_t *dataset)
 {
-    if (!dataset->supply)
+    if (!dataset->prefetch)
         return;
-    assert (!dataset->supply->tier);
-    free (dataset->supply->positions);
-    free (dataset->supply);
-    dataset->supply = NULL;
+    assert (!dataset->prefetch->tier);
+    free (dataset->prefetch->positions);
+    free (dataset->prefetch);
+    dataset->prefetch = NULL;
 }
 
 //  ---- tiers
@@ -231,7 +232,7 @@ static void
 s_left (void *context, uint32_t id)
 {
     const dataset_t *dataset = context;
-    broker_t *broker = dataset->supply->broker;
+    broker_t *broker = dataset->prefetch->broker;
     raw_sample_t *sample = raw_store_find (broker->raw, dataset->number, id);
     assert (sample);
     raw_refcount_let_go (broker, dataset, sample);
@@ -239,10 +240,10 @@ s_left (void *context, uint32_t id)
 
 //  A range needs memory beside all resident samples.
 size_t
-raw_prefetch_read_bytes_max (const broker_t *self, const raw_prefetch_t *supply)
+raw_prefetch_read_bytes_max (const broker_t *self, const raw_prefetch_t *prefetch)
 {
     size_t beside = self->options.raw_bytes - raw_prefetch_resident_bytes (self);
-    return beside < supply->given.read_bytes_max? beside: supply->given.read_bytes_max;
+    return beside < prefetch->given.read_bytes_max? beside: prefetch->given.read_bytes_max;
 }
 
 //  Samples that are read together.
@@ -255,7 +256,7 @@ typedef struct {
 static void
 s_request (broker_t *self, uint32_t lane, const dataset_t *dataset, range_t *range)
 {
-    const broker_pack_t *given = &dataset->supply->given;
+    const broker_pack_t *given = &dataset->prefetch->given;
     bool singles = range->count > 0 && given->prefers_singles
         && given->prefers_singles (given->user, range->count, range->sample_bytes, range->range_bytes);
     if (range->count > 0 && !singles)
@@ -270,12 +271,12 @@ s_request (broker_t *self, uint32_t lane, const dataset_t *dataset, range_t *ran
 static void
 s_schedule_read (broker_t *self, uint32_t lane, dataset_t *dataset, const raw_read_t *read)
 {
-    const raw_prefetch_t *supply = dataset->supply;
-    size_t most = raw_prefetch_read_bytes_max (self, supply), reach = 0;
+    const raw_prefetch_t *prefetch = dataset->prefetch;
+    size_t most = raw_prefetch_read_bytes_max (self, prefetch), reach = 0;
     range_t range = { .count = 0 };
     for (uint32_t index = 0; index < read->count; index++) {
-        uint32_t id = supply->given.order [read->first + index];
-        reach += s_sample_bytes (dataset->supply, id);
+        uint32_t id = prefetch->given.order [read->first + index];
+        reach += s_sample_bytes (dataset->prefetch, id);
         raw_sample_t *sample = read->keep >> index & 1? raw_refcount_take (self, dataset, id): NULL;
         if (!sample || !raw_sample_is_new (sample))
             continue;
@@ -303,22 +304,22 @@ s_fill (broker_t *self, dataset_t *dataset, tier_t *tier, const tenant_t *owner)
 size_t
 raw_prefetch_tier_least (const dataset_t *dataset)
 {
-    const raw_prefetch_t *supply = dataset->supply;
-    return (supply->given.policy == RAW_REDOX? supply->given.chunk: 1) * supply->sample_bytes_max;
+    const raw_prefetch_t *prefetch = dataset->prefetch;
+    return (prefetch->given.policy == RAW_REDOX? prefetch->given.chunk: 1) * prefetch->sample_bytes_max;
 }
 
 //  How many samples a piece has, for a pool of so many bytes.
 static uint32_t
 s_piece (const dataset_t *dataset, size_t limit)
 {
-    const raw_prefetch_t *supply = dataset->supply;
-    const broker_pack_t *given = &supply->given;
+    const raw_prefetch_t *prefetch = dataset->prefetch;
+    const broker_pack_t *given = &prefetch->given;
     if (given->policy == RAW_REDOX)
         return 1;
-    uint64_t pool_samples = limit >= supply->bytes? dataset->samples
-        : (uint64_t) ((double) limit * dataset->samples / (double) supply->bytes);
+    uint64_t pool_samples = limit >= prefetch->bytes? dataset->samples
+        : (uint64_t) ((double) limit * dataset->samples / (double) prefetch->bytes);
     uint32_t piece = given->piece (given->user, pool_samples);
-    while (piece > 1 && PIECES_LEAST * piece * supply->sample_bytes_max > limit)
+    while (piece > 1 && PIECES_LEAST * piece * prefetch->sample_bytes_max > limit)
         piece /= 2;
     return piece;
 }
@@ -327,8 +328,8 @@ static tier_t *
 s_new_tier (broker_t *self, job_t *job)
 {
     dataset_t *dataset = job->dataset;
-    raw_prefetch_t *supply = dataset->supply;
-    const broker_pack_t *given = &supply->given;
+    raw_prefetch_t *prefetch = dataset->prefetch;
+    const broker_pack_t *given = &prefetch->given;
     raw_prefetch_division_t division = s_division (self, job->tier_is_own? job->tenant: NULL);
     division.tiers [dataset->number]++;
     raw_prefetch_division_settle (&division, self);
@@ -336,15 +337,15 @@ s_new_tier (broker_t *self, job_t *job)
     uint32_t piece = s_piece (dataset, limit);
     raw_pool_options_t options = {
         .policy = given->policy, .samples = dataset->samples, .order = given->order,
-        .positions = supply->positions,
+        .positions = prefetch->positions,
         .breaks = given->breaks, .break_count = given->break_count, .limit_bytes = limit, .piece = piece,
         .chunk = given->chunk
     };
-    size_t least = (given->policy == RAW_REDOX? given->chunk: piece) * supply->sample_bytes_max;
+    size_t least = (given->policy == RAW_REDOX? given->chunk: piece) * prefetch->sample_bytes_max;
     self->tier_least = least > self->tier_least? least: self->tier_least;
     held_t *held = &job->tenant->held;
     held->tier_least = job->tier_is_own && least > held->tier_least? least: held->tier_least;
-    return tier_new (self->version_index, dataset->sampler, &options, s_sample_bytes, supply,
+    return tier_new (self->version_index, dataset->sampler, &options, s_sample_bytes, prefetch,
         random_next (&self->random));
 }
 
@@ -354,8 +355,8 @@ s_each_tier (broker_t *self,
     void (*visit) (broker_t *self, dataset_t *dataset, tier_t *tier, const tenant_t *owner))
 {
     for (size_t index = 0; index < self->dataset_count; index++)
-        if (self->datasets [index]->supply && self->datasets [index]->supply->tier)
-            visit (self, self->datasets [index], self->datasets [index]->supply->tier, NULL);
+        if (self->datasets [index]->prefetch && self->datasets [index]->prefetch->tier)
+            visit (self, self->datasets [index], self->datasets [index]->prefetch->tier, NULL);
     for (job_t *job = self->jobs; job; job = job->next)
         if (job->tier && job->tier_is_own)
             visit (self, job->dataset, job->tier, job->tenant);
@@ -447,15 +448,15 @@ s_goes_on (const job_t *job)
 static bool
 s_wants_tier (const dataset_t *dataset, sampler_order_t order)
 {
-    return dataset->supply && dataset->supply->given.policy != RAW_DIRECT
+    return dataset->prefetch && dataset->prefetch->given.policy != RAW_DIRECT
         && (order == SAMPLER_ORDER_SHARED || order == SAMPLER_ORDER_PRIVATE);
 }
 
 static bool
 s_needs_new_tier (const dataset_t *dataset, sampler_order_t order, const job_t *ghost)
 {
-    return s_wants_tier (dataset, order) && (order == SAMPLER_ORDER_PRIVATE || !dataset->supply->tier
-        || s_ends_tier (ghost, dataset->supply->tier));
+    return s_wants_tier (dataset, order) && (order == SAMPLER_ORDER_PRIVATE || !dataset->prefetch->tier
+        || s_ends_tier (ghost, dataset->prefetch->tier));
 }
 
 static bool
@@ -478,7 +479,7 @@ static bool
 s_allows_pool (const broker_t *self, const broker_join_t *join, const job_t *ghost, refusal_t *refusal)
 {
     const dataset_t *dataset = join->dataset;
-    if (!dataset->supply)
+    if (!dataset->prefetch)
         return refuse (refusal, "bad_request",
             "pool: data set '%s' is no pack, so there are no pieces to read: leave pool out, or "
             "pack the data (tureen pack) and serve the pack", dataset->name);
@@ -578,17 +579,17 @@ s_join_tier (broker_t *self, job_t *job)
     if (is_apart && !has_room)
         return;
     job->tier_is_own = is_apart || job->order == SAMPLER_ORDER_PRIVATE;
-    if (job->tier_is_own || !dataset->supply->tier) {
+    if (job->tier_is_own || !dataset->prefetch->tier) {
         job->tier = s_new_tier (self, job);
         raw_pool_on_leave (tier_pool (job->tier), s_left, dataset);
         if (!job->tier_is_own)
-            dataset->supply->tier = job->tier;
+            dataset->prefetch->tier = job->tier;
         self->tier_count++;
         job->tenant->held.tiers += job->tier_is_own;
         s_divide (self);
     }
     else
-        job->tier = dataset->supply->tier;
+        job->tier = dataset->prefetch->tier;
     tier_join (job->tier, &job->consumer);
     tier_goes_on (job->tier, job->consumer.sampler_job, s_goes_on (job));
     raw_prefetch_fill (self, job, job->tier);
@@ -617,14 +618,14 @@ s_clear_reserve (broker_t *self, job_t *job)
 
 //  The next tier continues the counters of a tier that ends.
 static void
-s_remember (raw_prefetch_t *supply, raw_pool_figures_t figures)
+s_remember (raw_prefetch_t *prefetch, raw_pool_figures_t figures)
 {
-    supply->last = figures;
-    supply->past.passes += figures.passes;
-    supply->past.reads += figures.reads;
-    supply->past.hits += figures.hits;
-    supply->past.misses += figures.misses;
-    supply->past.discarded += figures.discarded;
+    prefetch->last = figures;
+    prefetch->past.passes += figures.passes;
+    prefetch->past.reads += figures.reads;
+    prefetch->past.hits += figures.hits;
+    prefetch->past.misses += figures.misses;
+    prefetch->past.discarded += figures.discarded;
 }
 
 static void
@@ -640,8 +641,8 @@ s_leave_tier (broker_t *self, job_t *job)
         return;
     }
     if (!job->tier_is_own) {
-        s_remember (job->dataset->supply, raw_pool_figures (tier_pool (tier)));
-        job->dataset->supply->tier = NULL;
+        s_remember (job->dataset->prefetch, raw_pool_figures (tier_pool (tier)));
+        job->dataset->prefetch->tier = NULL;
     }
     raw_pool_each (tier_pool (tier), s_left, job->dataset);
     tier_destroy (&tier);
@@ -686,10 +687,10 @@ s_forget (broker_t *self, dataset_t *dataset, tier_t *tier, const tenant_t *owne
 void
 raw_prefetch_forget (broker_t *self, dataset_t *dataset, uint32_t id)
 {
-    if (!dataset->supply)
+    if (!dataset->prefetch)
         return;
-    if (dataset->supply->tier)
-        s_forget (self, dataset, dataset->supply->tier, NULL, id);
+    if (dataset->prefetch->tier)
+        s_forget (self, dataset, dataset->prefetch->tier, NULL, id);
     for (job_t *job = self->jobs; job; job = job->next) {
         if (job->dataset != dataset)
             continue;
@@ -708,7 +709,7 @@ static void
 s_check_held (void *context, uint32_t id)
 {
     const dataset_t *dataset = context;
-    const raw_sample_t *sample = raw_store_find (dataset->supply->broker->raw, dataset->number, id);
+    const raw_sample_t *sample = raw_store_find (dataset->prefetch->broker->raw, dataset->number, id);
     assert (sample && sample->holds > 0);                                       //  B6
 }
 
@@ -729,8 +730,8 @@ raw_prefetch_check (broker_t *self)
     s_each_tier (self, s_check_tier);
     size_t reserved = 0, limits = 0;
     for (size_t index = 0; index < self->dataset_count; index++)
-        if (self->datasets [index]->supply && self->datasets [index]->supply->tier)
-            limits += raw_pool_figures (tier_pool (self->datasets [index]->supply->tier)).limit_bytes;
+        if (self->datasets [index]->prefetch && self->datasets [index]->prefetch->tier)
+            limits += raw_pool_figures (tier_pool (self->datasets [index]->prefetch->tier)).limit_bytes;
     for (const job_t *job = self->jobs; job; job = job->next) {
         reserved += job->lookahead_bytes_max;
         limits += job->tier && job->tier_is_own? raw_pool_figures (tier_pool (job->tier)).limit_bytes: 0;
@@ -741,9 +742,9 @@ raw_prefetch_check (broker_t *self)
     assert (reserved + limits <= raw_prefetch_resident_bytes (self));
     size_t reading = 0;
     for (size_t index = 0; index < self->dataset_count; index++) {
-        const raw_prefetch_t *supply = self->datasets [index]->supply;
-        reading += supply? supply->reading: 0;
-        assert (!supply || supply->reading <= self->read_max);
+        const raw_prefetch_t *prefetch = self->datasets [index]->prefetch;
+        reading += prefetch? prefetch->reading: 0;
+        assert (!prefetch || prefetch->reading <= self->read_max);
     }
     assert (reading == self->reading);
 }

@@ -28,11 +28,11 @@ void raw_prefetch_check (broker_t *self);
 
 //  Packs that are served.
 size_t raw_prefetch_packs (const broker_t *self);
-//  Of the raw store's budget, what is for samples that are resident.
+//  The part of the raw store's budget that is for resident samples.
 size_t raw_prefetch_resident_bytes (const broker_t *self);
 //  Schedules what the job's tier asks for.
 void raw_prefetch_fill (broker_t *self, const job_t *job, tier_t *tier);
 //  The most bytes of one read of several samples.
-size_t raw_prefetch_read_bytes_max (const broker_t *self, const raw_prefetch_t *supply);
+size_t raw_prefetch_read_bytes_max (const broker_t *self, const raw_prefetch_t *prefetch);
 
 #endif

@@ -21,14 +21,14 @@ typedef struct { size_t least, most; double weight; } claim_t;
 static claim_t
 s_claim (const raw_prefetch_division_t *self, const dataset_t *dataset)
 {
-    const raw_prefetch_t *supply = dataset->supply;
-    claim_t claim = { .least = raw_prefetch_tier_least (dataset), .most = (size_t) supply->bytes };
+    const raw_prefetch_t *prefetch = dataset->prefetch;
+    claim_t claim = { .least = raw_prefetch_tier_least (dataset), .most = (size_t) prefetch->bytes };
     //  Redox fills a slot only while there is room for one of the largest.
-    claim.most += supply->given.policy == RAW_REDOX? supply->sample_bytes_max: 0;
+    claim.most += prefetch->given.policy == RAW_REDOX? prefetch->sample_bytes_max: 0;
     claim.most = claim.most > claim.least? claim.most: claim.least;
     claim.least = claim.least > self->least? claim.least: self->least;
     claim.least = claim.least < claim.most? claim.least: claim.most;
-    claim.weight = self->mean_bytes + SIZE_WEIGHT * (double) supply->bytes;
+    claim.weight = self->mean_bytes + SIZE_WEIGHT * (double) prefetch->bytes;
     return claim;
 }
 
@@ -53,7 +53,7 @@ s_all_parts (const raw_prefetch_division_t *self, const broker_t *broker)
     return sum;
 }
 
-//  Parts grow with the level.  At the upper end everybody has all that it can use.
+//  Parts grow with the level.  At the upper end each tier has all that it can use.
 void
 raw_prefetch_division_settle (raw_prefetch_division_t *self, const broker_t *broker)
 {
@@ -61,7 +61,7 @@ raw_prefetch_division_settle (raw_prefetch_division_t *self, const broker_t *bro
     for (size_t index = 0; index < broker->dataset_count; index++)
         if (self->tiers [index] > 0) {
             tiers += (double) self->tiers [index];
-            data += (double) self->tiers [index] * (double) broker->datasets [index]->supply->bytes;
+            data += (double) self->tiers [index] * (double) broker->datasets [index]->prefetch->bytes;
         }
     self->mean_bytes = tiers > 0? data / tiers: 0;
     for (size_t index = 0; index < broker->dataset_count; index++)

@@ -6,7 +6,7 @@ static json_t *
 s_policy (const dataset_t *dataset)
 {
     static const char *const policies [] = { "stream", "redox", "direct" };
-    return json_string (policies [dataset->supply->given.policy]);
+    return json_string (policies [dataset->prefetch->given.policy]);
 }
 
 //  What is in memory now, and how it is read.
@@ -34,26 +34,27 @@ raw_prefetch_status (const dataset_t *dataset, bool sees_all)
 {
     if (!sees_all)
         return json_pack ("{s:o}", "policy", s_policy (dataset));
-    const raw_prefetch_t *supply = dataset->supply;
-    raw_pool_figures_t figures = { .piece = supply->last.piece,
-        .virtual_chunks = supply->last.virtual_chunks };
-    if (supply->tier)
-        figures = raw_pool_figures (tier_pool (supply->tier));
+    const raw_prefetch_t *prefetch = dataset->prefetch;
+    raw_pool_figures_t figures = { .piece = prefetch->last.piece,
+        .virtual_chunks = prefetch->last.virtual_chunks };
+    if (prefetch->tier)
+        figures = raw_pool_figures (tier_pool (prefetch->tier));
     json_t *object = s_pool (figures);
     json_object_set_new (object, "policy", s_policy (dataset));
     json_object_set_new (object, "passes",
-        json_integer ((json_int_t) (supply->past.passes + figures.passes)));
-    json_object_set_new (object, "pieces", json_integer ((json_int_t) (supply->past.reads + figures.reads)));
-    json_object_set_new (object, "hits", json_integer ((json_int_t) (supply->past.hits + figures.hits)));
+        json_integer ((json_int_t) (prefetch->past.passes + figures.passes)));
+    json_object_set_new (object, "pieces",
+        json_integer ((json_int_t) (prefetch->past.reads + figures.reads)));
+    json_object_set_new (object, "hits", json_integer ((json_int_t) (prefetch->past.hits + figures.hits)));
     json_object_set_new (object, "misses",
-        json_integer ((json_int_t) (supply->past.misses + figures.misses)));
+        json_integer ((json_int_t) (prefetch->past.misses + figures.misses)));
     json_object_set_new (object, "discarded",
-        json_integer ((json_int_t) (supply->past.discarded + figures.discarded)));
-    json_object_set_new (object, "reads", json_integer ((json_int_t) supply->reads));
-    json_object_set_new (object, "bytes_read", json_integer ((json_int_t) supply->bytes_read));
-    json_object_set_new (object, "bytes_handed", json_integer ((json_int_t) supply->bytes_handed));
+        json_integer ((json_int_t) (prefetch->past.discarded + figures.discarded)));
+    json_object_set_new (object, "reads", json_integer ((json_int_t) prefetch->reads));
+    json_object_set_new (object, "bytes_read", json_integer ((json_int_t) prefetch->bytes_read));
+    json_object_set_new (object, "bytes_handed", json_integer ((json_int_t) prefetch->bytes_handed));
     json_object_set_new (object, "read_amplification",
-        supply->bytes_handed? json_real ((double) supply->bytes_read / (double) supply->bytes_handed):
+        prefetch->bytes_handed? json_real ((double) prefetch->bytes_read / (double) prefetch->bytes_handed):
         json_null ());
     return object;
 }

@@ -22,7 +22,7 @@ raw_reads_pick (job_t *const *jobs, consumer_t **consumers, size_t count)
 static raw_sample_t *
 s_take (broker_t *self, job_t *job, uint32_t id)
 {
-    raw_sample_t *sample = raw_refcount_take (self, job->dataset, id);       //  first: the tier may drop its
+    raw_sample_t *sample = raw_refcount_take (self, job->dataset, id);      //  first: the tier may drop its
                                                                              //  hold
     tier_taken_t taken = job->tier? tier_take (job->tier, id): TIER_ABSENT;
     if (taken == TIER_HANDED)
@@ -45,7 +45,7 @@ void
 raw_reads_drawn (broker_t *self, job_t *job, uint32_t id, version_t *const *versions, size_t count)
 {
     dataset_t *dataset = job->dataset;
-    if (!dataset->supply)
+    if (!dataset->prefetch)
         return;
     raw_sample_t *sample = NULL;
     if (job->tier)          //  redox: the pick may have scheduled the read of this very sample
@@ -76,25 +76,25 @@ raw_reads_drawn (broker_t *self, job_t *job, uint32_t id, version_t *const *vers
 //  With several packs, each has its own limit of reads under way and its own part of the memory for them: a
 //  pack on a slow disk takes nothing from the others.
 static bool
-s_is_full (const broker_t *self, const raw_prefetch_t *supply)
+s_is_full (const broker_t *self, const raw_prefetch_t *prefetch)
 {
     size_t packs = raw_prefetch_packs (self);
     size_t part = packs > 1? (self->options.raw_bytes - raw_prefetch_resident_bytes (self)) / packs: SIZE_MAX;
-    return supply->reading >= self->read_max || (supply->reading > 0 && supply->reading_bytes >= part);
+    return prefetch->reading >= self->read_max || (prefetch->reading > 0 && prefetch->reading_bytes >= part);
 }
 
 static void
 s_count_reading (broker_t *self, const raw_request_t *request, bool begins)
 {
-    raw_prefetch_t *supply = request_dataset (self, request)->supply;
+    raw_prefetch_t *prefetch = request_dataset (self, request)->prefetch;
     size_t bytes = 0;
     for (uint32_t index = 0; index < request->sample_count; index++)
         bytes += request->samples [index]->bytes;
-    supply->reading += begins? 1: (size_t) -1;
-    supply->reading_bytes += begins? bytes: -bytes;
+    prefetch->reading += begins? 1: (size_t) -1;
+    prefetch->reading_bytes += begins? bytes: -bytes;
     self->reading += begins? 1: (size_t) -1;
     uint64_t bit = UINT64_C (1) << request->source;
-    self->reading_full = s_is_full (self, supply)? self->reading_full | bit: self->reading_full & ~bit;
+    self->reading_full = s_is_full (self, prefetch)? self->reading_full | bit: self->reading_full & ~bit;
     raw_store_hold_back (self->raw, self->reading_full);
 }
 
@@ -130,9 +130,9 @@ s_read_is_back (broker_t *self, const raw_request_t *request)
 {
     assert (self->reading > 0);
     s_count_reading (self, request, false);
-    raw_prefetch_t *supply = request_dataset (self, request)->supply;
-    supply->reads++;
-    supply->bytes_read += request->read_bytes;
+    raw_prefetch_t *prefetch = request_dataset (self, request)->prefetch;
+    prefetch->reads++;
+    prefetch->bytes_read += request->read_bytes;
 }
 
 void

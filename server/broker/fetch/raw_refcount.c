@@ -47,7 +47,7 @@ s_lane (const broker_t *self, const dataset_t *dataset, const raw_sample_t *samp
             if (raw_prefetch_lane (self, waiting) == now)
                 return now;
         }
-    tier_t *tier = dataset->supply->tier;
+    tier_t *tier = dataset->prefetch->tier;
     if (tier && raw_pool_is_resident (tier_pool (tier), sample->id))
         return 0;
     return waiting? raw_prefetch_lane (self, waiting): s_pool_lane (self, dataset, sample->id, now);
@@ -99,7 +99,7 @@ s_settle (broker_t *self, const dataset_t *dataset, raw_sample_t *sample)
 raw_sample_t *
 raw_refcount_take (broker_t *self, const dataset_t *dataset, uint32_t id)
 {
-    const broker_pack_t *given = &dataset->supply->given;
+    const broker_pack_t *given = &dataset->prefetch->given;
     return raw_store_hold (self->raw, dataset->number, id, given->sample_bytes (given->user, id));
 }
 
@@ -136,7 +136,7 @@ bool
 raw_prefetch_want (broker_t *self, const tenant_t *tenant, version_t *version)
 {
     const dataset_t *dataset = version_dataset (self, version);
-    if (!dataset->supply)
+    if (!dataset->prefetch)
         return !version->resting;
     if (!version->raw) {
         raw_sample_t *sample = raw_refcount_take (self, dataset, version->id);

@@ -14,7 +14,7 @@ broker_tasks_max (const broker_t *self)
 {
     size_t folders = 0, most = self->prepare_max;
     for (size_t index = 0; index < self->dataset_count; index++)
-        folders += !self->datasets [index]->supply;
+        folders += !self->datasets [index]->prefetch;
     if (self->tenant_count == 1 && most < BROKER_FETCHES_MAX)
         most = BROKER_FETCHES_MAX;
     bool has_packs = self->dataset_count > folders || folders == 0;

@@ -32,13 +32,13 @@ typedef struct ahead lookahead_t;
 
 typedef enum {
     ROW_EMPTY,
-    ROW_WAITING,              //  in its version's waiting list; also in the job's queue until the version
+    ROW_WAITING,                //  in its version's waiting list; also in the job's queue until the version
                                 //  is handed out
-    ROW_READY,                //  in the job's queue of copies
-    ROW_COPYING,              //  a worker has it
+    ROW_READY,                  //  in the job's queue of copies
+    ROW_COPYING,                //  a worker has it
     ROW_FILLED,
-    ROW_HOLE,                 //  its sample could not be read, and no other sample was left
-    ROW_LOST                  //  its rank is lost, and so are the pixels written for it
+    ROW_HOLE,                   //  its sample could not be read, and no other sample was left
+    ROW_LOST                    //  its rank is lost, and so are the pixels written for it
 } row_state_t;
 
 //  One row of one slot.
@@ -134,7 +134,7 @@ struct rank {
     rank_state_t state;
     bool is_inline;
     bool left_itself;           //  LEFT: it sent LEAVE, so it does not come back
-    bool reclaiming, reclaimed;       //  not there: ACTION_RECLAIM_RANK was issued; was carried out
+    bool reclaiming, reclaimed;         //  not there: ACTION_RECLAIM_RANK was issued; was carried out
     int64_t joined_ms, alive_ms;
     bool is_awaited;            //  not there, and may come back:
     int64_t lost_ms, due_ms;    //  LOST: since when; until when the job waits for it, even with no other rank
@@ -215,7 +215,7 @@ struct job {
     //  present state
     job_state_t state;
     bool is_drained;            //  drain_mark found nothing open
-    bool reclaimed;                //  ACTION_RECLAIM was issued
+    bool reclaimed;             //  ACTION_RECLAIM was issued
     bool is_marked;             //  for delivery
     bool epoch_end_is_due;      //  the epoch drawn_epoch is over, and no batch is left to carry its end
     uint64_t drawn_epoch;
@@ -235,8 +235,8 @@ struct job {
     uint32_t order_first, order_count;      //  those not sent
     uint32_t filling;           //  slot, or slots: none
     uint32_t used_slots;        //  not free
-    row_list_t wanted;        //  rows whose version waits to be handed out, in drawn order
-    row_list_t ready;         //  rows that wait to be copied
+    row_list_t wanted;          //  rows with a version that waits to be handed out, in drawn order
+    row_list_t ready;           //  rows that wait to be copied
     uint32_t copying;           //  rows that a worker has
     double copy_ns;             //  of a worker, running mean
     //  what was sent and received
@@ -307,7 +307,7 @@ typedef struct {
 typedef struct {
     job_t *jobs;                            //  newest first
     job_t *prepare_turn, *copy_turn;        //  the job that is next; NULL: the first one
-    size_t side_tasks;                         //  that wait
+    size_t side_tasks;                      //  that wait
     size_t waiting;                         //  side tasks, and rows in its jobs' queues
     size_t fetching_of [BROKER_DATASETS_MAX];       //  of each data set, versions charged to this tenant
                                                     //  while their plain files are read
@@ -353,8 +353,8 @@ struct tenant {
 struct dataset {
     char name [REQUEST_NAME_BYTES_MAX + 1];
     uint32_t number;                        //  its place in the broker's list
-    raw_prefetch_t *supply;                       //  NULL: plain files
-    size_t fetching, fetch_max;             //  versions whose plain files are being read; broker_set_fetches
+    raw_prefetch_t *prefetch;               //  NULL: plain files
+    size_t fetching, fetch_max;             //  versions with plain files being read; broker_set_fetches
     uint32_t samples;
     broker_bad_t on_bad;
     void *user;
@@ -391,7 +391,7 @@ struct broker {
     bool is_memory_kept;                    //  each tenant's part of it, outside of the index, is free or its
                                             //  own
     double prepare_ns, copy_ns, side_task_ns;  //  running means over all tasks, the estimate for a new job
-    size_t side_tasks;                         //  handed out
+    size_t side_tasks;                      //  handed out
     size_t preparing, copying, reading;     //  handed out
     size_t fetching;                        //  of preparing: plain files are being read
     size_t fetching_bytes;                  //  memory beside the index for these, if there are several data

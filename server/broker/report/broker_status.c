@@ -166,7 +166,7 @@ s_dataset (const broker_t *self, const dataset_t *dataset, bool sees_all, int64_
     json_object_set_new (object, "bad_samples", s_number (sampler_dropped_count (dataset->sampler)));
     json_object_set_new (object, "trouble", patience_status (self, dataset, now_ms));
     json_object_set_new (object, "pack",
-        dataset->supply? raw_prefetch_status (dataset, sees_all): json_null ());
+        dataset->prefetch? raw_prefetch_status (dataset, sees_all): json_null ());
     return object;
 }
 
@@ -323,7 +323,7 @@ s_check_batch (const job_t *job, uint32_t slot)
         assert (pinned == (row->version != NULL));
         if (pinned)
             assert (row->version->pins > 0 && row->version->id == row->id);
-        if (row->state == ROW_WAITING && job->dataset->supply)
+        if (row->state == ROW_WAITING && job->dataset->prefetch)
             assert (row->version->raw && ((const raw_sample_t *) row->version->raw)->holds > 0);  //  B6
         open += pinned || row->state == ROW_LOST;
         if (index < batch->drawn && job->state != JOB_OVER)

@@ -94,8 +94,8 @@ s_send_joined (arrivals_t *self, rank_t *rank, const join_request_t *join_reques
 {
     const peer_t *peer = &join_request->peer;
     const tenant_t *tenant = join_request->caller.tenant;
-    atomic_size_t *account = send_backlog_account (self->options.unread, peer, tenant_number (tenant),
-        (size_t) broker_share (self->options.broker, tenant, UNREAD_ACCOUNTS_MAX));
+    atomic_size_t *account = send_backlog_account (self->options.send_backlog, peer, tenant_number (tenant),
+        (size_t) broker_share (self->options.broker, tenant, SEND_BACKLOG_ACCOUNTS_MAX));
     outbox_status_t status = account
         ? outbox_send_counted (self->options.router, peer, WIRE_JOINED, s_job_of (rank), join_request->tag,
             text,

@@ -40,7 +40,7 @@ typedef struct {
     //  Called for a refusal that comes later than the answer to the message; this module tells the rank.
     void (*refused) (void *context, const caller_t *caller, const refusal_t *refusal);
     void *context;
-    send_backlog_t *unread;           //  where answers are counted
+    send_backlog_t *send_backlog;               //  where answers are counted
 } arrivals_options_t;
 
 //  NULL: no memory.

@@ -1,5 +1,5 @@
-//  How memory is divided among tiers: what there is, and no more; nobody above its data, nobody below its
-//  least.
+//  How memory is divided among tiers: all of what there is, and no more; no tier gets more than its data or
+//  less than its least.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@ enum { PACKS = 6, MB = 1000000 };
 typedef struct {
     broker_t broker;
     dataset_t datasets [PACKS];
-    raw_prefetch_t supplies [PACKS];
+    raw_prefetch_t prefetches [PACKS];
     raw_prefetch_division_t division;
 } world_t;
 
@@ -26,9 +26,9 @@ static void
 s_add (world_t *self, uint64_t bytes, size_t largest, raw_policy_t policy, size_t tiers)
 {
     size_t number = self->broker.dataset_count++;
-    self->supplies [number] = (raw_prefetch_t) { .bytes = bytes, .sample_bytes_max = largest,
+    self->prefetches [number] = (raw_prefetch_t) { .bytes = bytes, .sample_bytes_max = largest,
         .given = { .policy = policy, .chunk = 64 } };
-    self->datasets [number].supply = &self->supplies [number];
+    self->datasets [number].prefetch = &self->prefetches [number];
     self->datasets [number].number = (uint32_t) number;
     self->broker.datasets [number] = &self->datasets [number];
     self->division.tiers [number] = tiers;
@@ -116,23 +116,23 @@ test_parts_are_within_their_bounds (void **state)
                 policy, tiers);
             size_t least = raw_prefetch_tier_least (&self->datasets [self->broker.dataset_count - 1]);
             needed += tiers * least;
-            wanted += tiers * (self->supplies [self->broker.dataset_count - 1].bytes + least);
+            wanted += tiers * (self->prefetches [self->broker.dataset_count - 1].bytes + least);
         }
         size_t bytes = needed + (size_t) test_below (&random, 1 + wanted / (1 + test_below (&random, 20)));
         s_settle (self, bytes, 0);
         bool is_short = false;
         for (size_t number = 0; number < self->broker.dataset_count; number++) {
-            const raw_prefetch_t *supply = &self->supplies [number];
+            const raw_prefetch_t *prefetch = &self->prefetches [number];
             size_t part = s_part (self, number), least = raw_prefetch_tier_least (&self->datasets [number]);
             if (self->division.tiers [number] == 0)
                 continue;
             assert_true (part >= least);
-            assert_true (part <= supply->bytes + supply->sample_bytes_max || part == least);
-            is_short |= part < supply->bytes;
+            assert_true (part <= prefetch->bytes + prefetch->sample_bytes_max || part == least);
+            is_short |= part < prefetch->bytes;
             all += self->division.tiers [number] * part;
         }
         assert_true (all <= bytes);
-        //  Nothing is left while somebody could use it, but for what dividing leaves: a byte and some
+        //  Nothing is left while a tier could use it, except for what dividing leaves: a byte and some
         //  rounding each.
         if (is_short && bytes - all > 100 + bytes / 1000000)
             fail_msg ("%zu of %zu bytes are left", bytes - all, bytes);

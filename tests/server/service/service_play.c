@@ -131,7 +131,7 @@ outbox_send_batch (void *router, const peer_t *peer, uint64_t job, const outbox_
     return outbox_send (router, peer, WIRE_BATCH, job, 0, batch->batch, sizeof *batch->batch);
 }
 
-//  ---- the door
+//  ---- the ring server
 
 int
 ring_server_expect (ring_server_t *self, uint64_t key, uid_t uid, int descriptor, int64_t now_ms,
@@ -502,7 +502,7 @@ play_turn (play_t *self, int64_t milliseconds)
         self->now_ms += milliseconds > 0? 5: 0;
     }
     broker_check (self->broker);
-    request_queue_check (self->service->room);
+    request_queue_check (self->service->request_queue);
 }
 
 void

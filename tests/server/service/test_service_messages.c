@@ -1,5 +1,5 @@
-/*  What clients say and what they hear, below the socket: whose a job is, who is answered, who waits, who is
- *  told what.  */
+/*  What clients say and what they hear, below the socket: which client a job belongs to, which requests are
+ *  answered, which wait, and what each user is told. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -73,11 +73,11 @@ s_take_all (play_t *play, uint32_t peer, uint32_t user, uint64_t job)
     fail_msg ("job %" PRIu64 " does not come to its end", job);
 }
 
-//  ---- whose a job is
+//  ---- the owner of a job
 
-//  A job is its connection's and its caller's, both: anybody else finds nothing, and moves nothing.
+//  A job belongs to its connection and to its caller, both: any other finds nothing, and moves nothing.
 static void
-a_job_is_nobody_elses (void **state)
+a_job_belongs_to_its_client (void **state)
 {
     (void) state;
     play_t *play = play_new (true);
@@ -116,7 +116,7 @@ a_job_is_nobody_elses (void **state)
     play_destroy (&play);
 }
 
-//  All of its epochs come to the one whose it is, while others do their worst with its number.
+//  All of its epochs come to the job's client, while others do their worst with its number.
 static void
 its_epochs_stay_whole (void **state)
 {
@@ -135,10 +135,10 @@ its_epochs_stay_whole (void **state)
     play_destroy (&play);
 }
 
-//  Of a data set only those hear who may use it; another's is told of as one that there is not.  An answer
-//  that is not read counts, as STATUS does.
+//  Only users that may use a data set hear of it; to others it is as a data set that does not exist.  An
+//  answer that is not read counts, as STATUS does.
 static void
-a_data_set_is_told_to_those_who_may_use_it (void **state)
+a_data_set_is_told_to_users_that_may_use_it (void **state)
 {
     (void) state;
     play_t *play = play_new (true);
@@ -247,7 +247,7 @@ unknown_and_forbidden_look_the_same (void **state)
 }
 
 static void
-nobody_gets_no_answer (void **state)
+a_stranger_gets_no_answer (void **state)
 {
     (void) state;
     play_t *play = play_new (true);
@@ -293,7 +293,7 @@ other_versions_are_told_ours (void **state)
     play_destroy (&play);
 }
 
-//  ---- errors are rationed
+//  ---- errors are limited
 
 static void
 error_rate_limit_by_hand (void **state)
@@ -315,7 +315,7 @@ error_rate_limit_by_hand (void **state)
     now_ms = INT64_MAX / 2;
     for (given = 0; error_rate_limit_take (error_rate_limit, 1, 1000, now_ms); given++);
     assert_int_equal (given, ERROR_RATE_LIMIT_BURST);
-    //  More users than there are places: those are told apart who come again.
+    //  More users than there are entries: users that come again are told apart.
     for (uint64_t user = 0; user < 3 * ERROR_RATE_LIMIT_USERS_MAX; user++)
         assert_true (error_rate_limit_take (error_rate_limit, 7, user, ++now_ms));
     assert_true (error_rate_limit_take (error_rate_limit, 7, 3 * ERROR_RATE_LIMIT_USERS_MAX - 1, now_ms));
@@ -323,7 +323,7 @@ error_rate_limit_by_hand (void **state)
 }
 
 static void
-errors_are_rationed_by_user (void **state)
+errors_are_limited_by_user (void **state)
 {
     (void) state;
     play_t *play = play_new (true);
@@ -333,7 +333,7 @@ errors_are_rationed_by_user (void **state)
     for (uint32_t peer = 1; peer <= 50; peer++)
         answered += play_count (play, peer, WIRE_ERROR);
     assert_int_equal (answered, ERROR_RATE_LIMIT_BURST);
-    //  Another user of the tenant, and another tenant, hear of theirs; and so does who is understood.
+    //  Another user of the tenant, and another tenant, get their errors; and a correct request is answered.
     play_say (play, 60, PLAY_A2, WIRE_PROGRESS, 1, 2, "short", 5);
     s_assert_error (play, 60, 2, "unknown_job", "");
     play_say (play, 61, PLAY_B, WIRE_PROGRESS, 1, 2, "short", 5);
@@ -357,7 +357,7 @@ errors_are_rationed_by_user (void **state)
     play_destroy (&play);
 }
 
-//  ---- who waits
+//  ---- requests that wait
 
 //  One tenant floods the thread with what costs much; the other's request, and its job, hardly notice.
 static void
@@ -426,7 +426,7 @@ a_rest_has_an_end (void **state)
     play_destroy (&play);
 }
 
-//  Nobody rests where nobody else is there.
+//  The server does not pause a tenant that is alone.
 static void
 a_tenant_alone_does_not_wait (void **state)
 {
@@ -461,7 +461,7 @@ a_full_line_is_busy (void **state)
     play_turn (play, 0);
     assert_non_null (play_last (play, 2, WIRE_STATUS_REPLY));
     play_destroy (&play);
-    //  Where there is one tenant, nobody is busy: it is served instead.
+    //  If there is one tenant, it is not told that the server is busy: it is served instead.
     play = play_new (false);
     for (uint32_t count = 0; count < 2 * WAITING_LINE_MAX; count++)
         play_say_text (play, 1, PLAY_A1, WIRE_STATUS, 0, 1, "{}");
@@ -501,7 +501,7 @@ a_connections_order_is_kept (void **state)
     play_destroy (&play);
 }
 
-//  Everyone who waits is answered at the end.
+//  Every request that waits is answered at the end.
 static void
 the_end_answers_all (void **state)
 {
@@ -522,10 +522,10 @@ the_end_answers_all (void **state)
     play_destroy (&play);
 }
 
-//  ---- who does not read
+//  ---- clients that do not read
 
 static void
-who_does_not_read_is_not_answered (void **state)
+a_client_that_does_not_read_is_not_answered (void **state)
 {
     (void) state;
     play_t *play = play_new (true);
@@ -539,8 +539,8 @@ who_does_not_read_is_not_answered (void **state)
     }
     s_assert_error (play, 1, 1, "busy", "read them first");
     json_t *status = play_status (play, PLAY_ROOT);
-    assert_in_range (json_integer_value (json_object_get (status, "unread_bytes")), UNREAD_OF_ONE_MAX,
-        UNREAD_OF_ONE_MAX + 10000);
+    assert_in_range (json_integer_value (json_object_get (status, "unread_bytes")), SEND_BACKLOG_OF_ONE_MAX,
+        SEND_BACKLOG_OF_ONE_MAX + 10000);
     json_decref (status);
     play_say_text (play, 1, PLAY_A1, WIRE_JOIN, 0, 2, JOIN_TRAIN);
     play_turn (play, 0);
@@ -560,30 +560,30 @@ static void
 unread_accounts_are_bounded (void **state)
 {
     (void) state;
-    send_backlog_t *unread = send_backlog_new ();
-    atomic_size_t *accounts [UNREAD_ACCOUNTS_MAX];
-    for (uint32_t number = 0; number < UNREAD_ACCOUNTS_MAX; number++) {
+    send_backlog_t *backlog = send_backlog_new ();
+    atomic_size_t *accounts [SEND_BACKLOG_ACCOUNTS_MAX];
+    for (uint32_t number = 0; number < SEND_BACKLOG_ACCOUNTS_MAX; number++) {
         peer_t peer = play_peer (number);
-        accounts [number] = send_backlog_account (unread, &peer, number % 4, UNREAD_ACCOUNTS_MAX);
+        accounts [number] = send_backlog_account (backlog, &peer, number % 4, SEND_BACKLOG_ACCOUNTS_MAX);
         assert_non_null (accounts [number]);
         atomic_fetch_add (accounts [number], 10);
-        assert_ptr_equal (send_backlog_account (unread, &peer, number % 4, UNREAD_ACCOUNTS_MAX),
+        assert_ptr_equal (send_backlog_account (backlog, &peer, number % 4, SEND_BACKLOG_ACCOUNTS_MAX),
             accounts [number]);
     }
-    peer_t one_more = play_peer (UNREAD_ACCOUNTS_MAX), first = play_peer (0);
-    assert_null (send_backlog_account (unread, &one_more, 5, UNREAD_ACCOUNTS_MAX));
-    assert_int_equal (send_backlog_bytes (unread), 10 * UNREAD_ACCOUNTS_MAX);
+    peer_t one_more = play_peer (SEND_BACKLOG_ACCOUNTS_MAX), first = play_peer (0);
+    assert_null (send_backlog_account (backlog, &one_more, 5, SEND_BACKLOG_ACCOUNTS_MAX));
+    assert_int_equal (send_backlog_bytes (backlog), 10 * SEND_BACKLOG_ACCOUNTS_MAX);
     atomic_fetch_sub (accounts [17], 10);
     //  A place is free, but not for a tenant that has its share of them.
-    assert_null (send_backlog_account (unread, &one_more, 0, UNREAD_ACCOUNTS_MAX / 4));
-    assert_ptr_equal (send_backlog_account (unread, &first, 0, UNREAD_ACCOUNTS_MAX / 4), accounts [0]);
-    assert_ptr_equal (send_backlog_account (unread, &one_more, 0, UNREAD_ACCOUNTS_MAX / 4 + 1),
+    assert_null (send_backlog_account (backlog, &one_more, 0, SEND_BACKLOG_ACCOUNTS_MAX / 4));
+    assert_ptr_equal (send_backlog_account (backlog, &first, 0, SEND_BACKLOG_ACCOUNTS_MAX / 4), accounts [0]);
+    assert_ptr_equal (send_backlog_account (backlog, &one_more, 0, SEND_BACKLOG_ACCOUNTS_MAX / 4 + 1),
         accounts [17]);
-    assert_ptr_equal (send_backlog_account (unread, &one_more, 5, 1), accounts [17]);
+    assert_ptr_equal (send_backlog_account (backlog, &one_more, 5, 1), accounts [17]);
     //  A tenant's all together.
-    atomic_fetch_add (accounts [4], UNREAD_OF_TENANT_MAX);
-    assert_null (send_backlog_account (unread, &first, 0, UNREAD_ACCOUNTS_MAX));
-    send_backlog_destroy (&unread);
+    atomic_fetch_add (accounts [4], SEND_BACKLOG_OF_TENANT_MAX);
+    assert_null (send_backlog_account (backlog, &first, 0, SEND_BACKLOG_ACCOUNTS_MAX));
+    send_backlog_destroy (&backlog);
 }
 
 //  STATUS on so many connections of a that none of them reads, until one is refused.
@@ -592,7 +592,7 @@ s_fill_unread (play_t *play)
 {
     uint32_t peer = 100;
     do {
-        assert_true (peer < 100 + 2 * UNREAD_ACCOUNTS_MAX);
+        assert_true (peer < 100 + 2 * SEND_BACKLOG_ACCOUNTS_MAX);
         play_say_text (play, ++peer, PLAY_A2, WIRE_STATUS, 0, 1, "{}");
         service_serve (play_service (play), play_now_ms (play));
     } while (play_last (play, peer, WIRE_STATUS_REPLY));
@@ -661,7 +661,7 @@ a_revoked_key_loses_all (void **state)
     s_assert_error (play, 4, 1, "revoked", "");
     s_assert_error (play, 5, 1, "revoked", "");
     assert_null (play_last (play, 5, WIRE_JOINED));
-    //  Whatever it says now, it is told that, up to a ration, and nothing else.
+    //  Whatever it says now, it is told that, up to a limit, and nothing else.
     size_t before = play_count (play, 1, 0);
     for (int count = 0; count < 2000; count++)
         play_say_text (play, 1, PLAY_KEY, count % 2? WIRE_STATUS: WIRE_JOIN, job, 1,
@@ -702,7 +702,7 @@ names_of_tenants_only_where_there_are_several (void **state)
 
 //  ---- anything
 
-//  Whatever is said in whatever order, nobody gets what is not its own, and all is put away.  Replay:
+//  Whatever is said in whatever order, no client gets what is not its own, and all is put away.  Replay:
 //  TEST_SEED=<seed>.
 static void
 made_up_messages (void **state)
@@ -760,16 +760,16 @@ int
 main (void)
 {
     const struct CMUnitTest tests [] = {
-        cmocka_unit_test (a_job_is_nobody_elses),
-        cmocka_unit_test (a_data_set_is_told_to_those_who_may_use_it),
+        cmocka_unit_test (a_job_belongs_to_its_client),
+        cmocka_unit_test (a_data_set_is_told_to_users_that_may_use_it),
         cmocka_unit_test (its_epochs_stay_whole),
         cmocka_unit_test (a_chosen_routing_id_gets_no_job),
         cmocka_unit_test (unknown_and_forbidden_look_the_same),
-        cmocka_unit_test (nobody_gets_no_answer),
+        cmocka_unit_test (a_stranger_gets_no_answer),
         cmocka_unit_test (only_operators_drain),
         cmocka_unit_test (other_versions_are_told_ours),
         cmocka_unit_test (error_rate_limit_by_hand),
-        cmocka_unit_test (errors_are_rationed_by_user),
+        cmocka_unit_test (errors_are_limited_by_user),
         cmocka_unit_test (one_tenant_does_not_have_the_thread),
         cmocka_unit_test (small_requests_add_up),
         cmocka_unit_test (a_rest_has_an_end),
@@ -777,7 +777,7 @@ main (void)
         cmocka_unit_test (a_full_line_is_busy),
         cmocka_unit_test (a_connections_order_is_kept),
         cmocka_unit_test (the_end_answers_all),
-        cmocka_unit_test (who_does_not_read_is_not_answered),
+        cmocka_unit_test (a_client_that_does_not_read_is_not_answered),
         cmocka_unit_test (unread_accounts_are_bounded),
         cmocka_unit_test (unread_answers_are_their_tenants),
         cmocka_unit_test (a_question_is_answered),

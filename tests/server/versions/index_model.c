@@ -41,7 +41,7 @@ s_counts (const model_t *model, const model_job_t *job, const model_version_t *v
 {
     return job->there && index_model_may_use (model, job, version)
         && sampler_needs (index_model_sampler (model, job), job->consumer.sampler_job, version->id)
-        && version->shelved == index_model_follows (model, job);
+        && version->is_reusable == index_model_follows (model, job);
 }
 
 //  ---- checks
@@ -54,7 +54,7 @@ s_sharers (const model_t *model, const model_version_t *version)
     for (const model_job_t *job = model->jobs; job < model->jobs + JOBS; job++) {
         uint64_t tenant = UINT64_C (1) << job->consumer.tenant;
         if (!job->there || &model->kinds [job->kind] != version->kind
-            || index_model_follows (model, job) != version->shelved)
+            || index_model_follows (model, job) != version->is_reusable)
             continue;
         used |= version->users >> (job - model->jobs) & 1? tenant: 0;
         useful |= index_model_may_use (model, job, version)
@@ -70,8 +70,8 @@ index_model_tenants_of (const model_t *model, const model_version_t *version)
     return model->tenants == 1? 1: s_sharers (model, version);
 }
 
-//  One of its sharers, unless those have had no room on their accounts; else somebody who has a job in the
-//  kind, or nobody.
+//  The payer is one of the version's sharers, unless these have had no room on their accounts; else a tenant
+//  with a job in the kind, or none.
 static void
 s_check_payer (const model_t *model, const version_t *version, const model_version_t *known)
 {
@@ -113,8 +113,8 @@ s_check_indexed (void *context, version_t *version)
         fail_msg ("seed %" PRIu64 ": version %u of sample %u counts %u, should %u", model->seed,
             version->draw, version->id, version->count, count);
     s_check_payer (model, version, known);
-    assert_int_equal (version->ticket != 0, known->shelved);
-    if (!known->shelved)
+    assert_int_equal (version->ticket != 0, known->is_reusable);
+    if (!known->is_reusable)
         return;
     const told_t *told = reusable_told (model->samplers [known->kind->sampler], version->ticket);
     assert_int_equal (told->id, version->id);
@@ -124,11 +124,11 @@ s_check_indexed (void *context, version_t *version)
 //  ---- losses
 
 void
-index_model_note_loss (model_t *model, const model_version_t *version, bool shelved, uint64_t sharers)
+index_model_note_loss (model_t *model, const model_version_t *version, bool is_reusable, uint64_t sharers)
 {
     for (model_job_t *job = model->jobs; job < model->jobs + JOBS; job++) {
         if (!job->there || !index_model_may_use (model, job, version)
-            || index_model_follows (model, job) != shelved)
+            || index_model_follows (model, job) != is_reusable)
             continue;
         const sampler_t *sampler = index_model_sampler (model, job);
         uint32_t number = job->consumer.sampler_job;
@@ -155,7 +155,7 @@ index_model_is_wanted (const model_t *model, const model_version_t *version)
 {
     for (const model_job_t *job = model->jobs; job < model->jobs + JOBS; job++)
         if (job->there && index_model_may_use (model, job, version)
-            && (!version->shelved || index_model_follows (model, job))
+            && (!version->is_reusable || index_model_follows (model, job))
         &&  sampler_has (index_model_sampler (model, job), job->consumer.sampler_job, version->id))
             return true;
     return false;
@@ -179,14 +179,14 @@ index_model_left (void *context, version_t *version)
     known->payer = version->account;
     known->sharers = version->sharers;
     if (evicted)
-        index_model_note_loss (model, known, known->shelved, version->sharers);
+        index_model_note_loss (model, known, known->is_reusable, version->sharers);
     else
     if (model->step == STEP_DRAWS)
         known->thinned = true;
     else
     if (model->step == STEP_OTHER) {
         s_note_drop (model, known, version->account);
-        index_model_note_loss (model, known, known->shelved, version->sharers);
+        index_model_note_loss (model, known, known->is_reusable, version->sharers);
     }
 }
 
@@ -197,7 +197,7 @@ index_model_note_thinned (model_t *model)
         model_version_t *version = &model->versions [index];
         if (version->thinned && index_model_is_wanted (model, version)) {
             s_note_drop (model, version, version->payer);
-            index_model_note_loss (model, version, version->shelved, version->sharers);
+            index_model_note_loss (model, version, version->is_reusable, version->sharers);
         }
         version->thinned = false;
     }
@@ -207,9 +207,9 @@ had_t
 index_model_take_lost (model_job_t *job, uint32_t id)
 {
     had_t had;
-    for (int whose = 0; whose < VERSION_INDEX_LOST_KINDS; whose++) {
-        had.had [whose] = job->lost [whose] [id];
-        job->lost [whose] [id] = false;
+    for (int kind = 0; kind < VERSION_INDEX_LOST_KINDS; kind++) {
+        had.had [kind] = job->lost [kind] [id];
+        job->lost [kind] [id] = false;
     }
     return had;
 }
@@ -249,9 +249,9 @@ s_take_merges (model_t *model)
             model_version_t *known = &model->versions [index];
             if (known->kind->is_random || model->samplers [known->kind->sampler] != reusable_merged (merge))
                 continue;
-            if (known->shelved && !known->left)
+            if (known->is_reusable && !known->left)
                 index_model_note_loss (model, known, true, index_model_tenants_of (model, known));
-            known->shelved = false;
+            known->is_reusable = false;
         }
     reusable_merges_clear ();
 }
@@ -263,18 +263,18 @@ s_check_index (model_t *model)
     bool merged = reusable_merges () > 0;
     const sampler_t *sampler = merged? reusable_merged (0): NULL;
     s_take_merges (model);
-    size_t kept = 0, shelved = 0;
+    size_t kept = 0, reusable = 0;
     prepared_each (version_index_prepared (model->version_index), s_check_indexed, model);
     for (size_t index = 0; index < model->version_count; index++)
         if (model->versions [index].met) {
-            shelved += model->versions [index].shelved;
+            reusable += model->versions [index].is_reusable;
             model->versions [kept] = model->versions [index];
             model->versions [kept++].met = false;
         }
     model->version_count = kept;
-    assert_int_equal (reusable_count (), shelved);
+    assert_int_equal (reusable_count (), reusable);
     for (size_t index = 0; merged && index < kept; index++)
-        assert_false (model->versions [index].shelved
+        assert_false (model->versions [index].is_reusable
             && model->samplers [model->versions [index].kind->sampler] == sampler);
     for (size_t pin = 0; pin < model->pin_count; pin++)
         assert_true (model->pins [pin]->indexed || model->pins [pin]->ticket == 0);

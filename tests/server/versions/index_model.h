@@ -1,5 +1,6 @@
-/*  index_model -- a dumb model of the version index, which knows who has used what and whose they are, and
- *  checks of the index against it: counts and the reusable set are computed from scratch.
+/*  index_model -- a simple model of the version index, which knows which jobs have used which version and
+ *  which tenants pay for it, and checks of the index against it: counts and the reusable set are computed
+ *  from scratch.
  *
  *  For tests that are linked as reusable_versions_log.h says.
  */
@@ -16,10 +17,10 @@ enum {
     VERSIONS_MAX = BUDGET_VERSIONS + JOBS, PINS_MAX = 200, TENANTS = 3
 };
 
-_Static_assert (JOBS <= 32, "who has used a version is 32 bits");
+_Static_assert (JOBS <= 32, "the jobs that have used a version are 32 bits");
 
 typedef struct {
-    version_set_t *kind;                 //  NULL: none
+    version_set_t *kind;                //  NULL: none
     int sampler;
     bool is_random, is_apart;
     uint32_t draws [SAMPLES];           //  above all numbers that versions of the sample have had
@@ -42,7 +43,7 @@ typedef struct {
     const model_kind_t *kind;
     uint32_t users;                     //  bits of jobs
     uint32_t user_count;                //  those that are gone included
-    bool shelved;                       //  a user followed, be it gone
+    bool is_reusable;                   //  a user followed, be it gone
     bool met;                           //  in the present walk over the index
     bool left;                          //  the index, in this step
     bool thinned;                       //  by the present draw
@@ -83,7 +84,7 @@ bool index_model_follows (const model_t *model, const model_job_t *job);
 //  NULL: it does not know this version.
 model_version_t *index_model_known (model_t *model, const version_t *version);
 bool index_model_may_use (const model_t *model, const model_job_t *job, const model_version_t *version);
-//  Who is said to share it: where there is one tenant, that.
+//  The tenants that are said to share it; if there is only one tenant, that one.
 uint64_t index_model_tenants_of (const model_t *model, const model_version_t *version);
 //  Whether a job that it may count has it, and has not used it.
 bool index_model_is_wanted (const model_t *model, const model_version_t *version);
@@ -91,10 +92,12 @@ bool index_model_is_wanted (const model_t *model, const model_version_t *version
 //  ---- losses
 
 //  For all jobs of this side that might have used it in this epoch, or, if it is not random, in any.
-void index_model_note_loss (model_t *model, const model_version_t *version, bool shelved, uint64_t sharers);
+void index_model_note_loss (model_t *model, const model_version_t *version, bool is_reusable,
+    uint64_t sharers);
 //  A version has left the index.  One that the present draw has entered is not known yet.
 void index_model_left (void *context, version_t *version);
-//  What the draw has thinned out, when it is known who has used what: a drop, unless all have.
+//  What the draw has thinned out, when it is known which jobs have used which version: a drop, unless all
+//  have.
 void index_model_note_thinned (model_t *model);
 //  The job draws the sample: whatever was lost, it gets a version now.
 had_t index_model_take_lost (model_job_t *job, uint32_t id);

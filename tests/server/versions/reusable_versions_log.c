@@ -13,12 +13,12 @@ typedef struct {
 
 static reusable_log_t s_log;
 
-uint64_t __real_sampler_shelve (sampler_t *self, uint32_t id);
-void __real_sampler_unshelve (sampler_t *self, uint64_t ticket);
+uint64_t __real_sampler_reusable_add (sampler_t *self, uint32_t id);
+void __real_sampler_reusable_remove (sampler_t *self, uint64_t ticket);
 void __real_sampler_allow (sampler_t *self, uint64_t ticket, uint32_t job);
 void __real_sampler_forbid (sampler_t *self, uint64_t ticket, uint32_t job);
-uint64_t __wrap_sampler_shelve (sampler_t *self, uint32_t id);
-void __wrap_sampler_unshelve (sampler_t *self, uint64_t ticket);
+uint64_t __wrap_sampler_reusable_add (sampler_t *self, uint32_t id);
+void __wrap_sampler_reusable_remove (sampler_t *self, uint64_t ticket);
 void __wrap_sampler_allow (sampler_t *self, uint64_t ticket, uint32_t job);
 void __wrap_sampler_forbid (sampler_t *self, uint64_t ticket, uint32_t job);
 
@@ -99,20 +99,20 @@ reusable_merges_clear (void)
 }
 
 uint64_t
-__wrap_sampler_shelve (sampler_t *self, uint32_t id)
+__wrap_sampler_reusable_add (sampler_t *self, uint32_t id)
 {
     assert_true (s_log.count < REUSABLE_MAX);
     told_t *told = &s_log.told [s_log.count++];
-    *told = (told_t) { .sampler = self, .ticket = __real_sampler_shelve (self, id), .id = id };
+    *told = (told_t) { .sampler = self, .ticket = __real_sampler_reusable_add (self, id), .id = id };
     return told->ticket;
 }
 
 void
-__wrap_sampler_unshelve (sampler_t *self, uint64_t ticket)
+__wrap_sampler_reusable_remove (sampler_t *self, uint64_t ticket)
 {
     told_t *told = reusable_told (self, ticket);
     *told = s_log.told [--s_log.count];
-    __real_sampler_unshelve (self, ticket);
+    __real_sampler_reusable_remove (self, ticket);
 }
 
 void

@@ -1,11 +1,12 @@
-/*  reusable_log -- what a sampler was told of its reusable set, and of merges of its strata, written down on
- *  the way.
+/*  reusable_versions_log -- what a sampler was told of its reusable set, and of merges of its strata, written
+ *  down on the way.
  *
- *  For tests that are linked with --wrap of sampler_shelve, sampler_unshelve, sampler_allow, sampler_forbid
- *  and sampler_on_merge; what is said goes through.  One log for the process, of the main thread.
+ *  For tests that are linked with --wrap of sampler_reusable_add, sampler_reusable_remove, sampler_allow,
+ *  sampler_forbid and sampler_on_merge; what is said goes through.  One log for the process, of the main
+ *  thread.
  */
-#ifndef REUSABLE_LOG_H
-#define REUSABLE_LOG_H
+#ifndef REUSABLE_VERSIONS_LOG_H
+#define REUSABLE_VERSIONS_LOG_H
 #include <stddef.h>
 #include <stdint.h>
 #include "sampler.h"

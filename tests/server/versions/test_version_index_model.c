@@ -1,4 +1,4 @@
-//  The version index beside a dumb model (index_model.h) while jobs join, leave, draw and forget at random.
+//  The version index beside a simple model (index_model.h) while jobs join, leave, draw and forget at random.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -116,7 +116,8 @@ s_note_taken (model_t *model, const model_job_t *job)
     for (size_t index = 0; index < model->version_count; index++) {
         model_version_t *version = &model->versions [index];
         if (version->kind == &model->kinds [job->kind] && version->kind->is_random
-        &&  version->shelved == index_model_follows (model, job) && sampler_has (sampler, number, version->id)
+        &&  version->is_reusable == index_model_follows (model, job)
+        &&  sampler_has (sampler, number, version->id)
         &&  !sampler_needs (sampler, number, version->id))
             s_note_user (model, job, version);
     }
@@ -164,7 +165,7 @@ s_is_served (const model_t *model, const model_job_t *job, uint32_t id)
     for (size_t index = 0; index < model->version_count; index++) {
         const model_version_t *version = &model->versions [index];
         if (version->id == id && index_model_may_use (model, job, version)
-                && (has_room || version->shelved == index_model_follows (model, job)))
+                && (has_room || version->is_reusable == index_model_follows (model, job)))
             return true;
     }
     return false;
@@ -209,7 +210,7 @@ s_note_use (model_t *model, model_job_t *job, uint32_t id, version_t *version)
         index_model_note_loss (model, &gone, index_model_follows (model, job), version->sharers);
         return;
     }
-    if (known && !known->shelved && index_model_follows (model, job))
+    if (known && !known->is_reusable && index_model_follows (model, job))
         index_model_note_loss (model, known, false, index_model_tenants_of (model, known));
     if (!known) {
         assert_true (model->version_count < VERSIONS_MAX);
@@ -220,7 +221,7 @@ s_note_use (model_t *model, model_job_t *job, uint32_t id, version_t *version)
     }
     assert_true (index_model_may_use (model, job, known));
     s_note_user (model, job, known);
-    known->shelved |= index_model_follows (model, job);
+    known->is_reusable |= index_model_follows (model, job);
 }
 
 //  Some jobs of one group, which have something left.
@@ -254,7 +255,7 @@ s_check_thinned (const model_t *model, const model_job_t *drawer, uint32_t id)
     for (size_t index = 0; index < model->version_count; index++) {
         const model_version_t *version = &model->versions [index];
         if (version->id != id || version->kind != &model->kinds [drawer->kind] || !version->kind->is_random
-        ||  version->shelved != index_model_follows (model, drawer))
+        ||  version->is_reusable != index_model_follows (model, drawer))
             continue;
         assert_true (index_model_is_wanted (model, version));
     }
