@@ -30,7 +30,7 @@ void *exchange_take (exchange_t *self);
 void *exchange_try (exchange_t *self);
 //  No more waiting: takers get what is left, then NULL.
 void exchange_close (exchange_t *self);
-//  Of one that is polled: an eventfd that is readable while there are objects that were announced.
+//  For an exchange that is polled: an eventfd that is readable while there are announced objects.
 int exchange_descriptor (const exchange_t *self);
 
 #endif

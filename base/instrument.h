@@ -17,7 +17,7 @@
 #endif
 
 #ifdef INSTRUMENT_TSAN
-//  Of the sanitizer's runtime, both compilers'; in no header.
+//  A function of the sanitizer's runtime in both compilers; no header declares it.
 void __tsan_write_range (void *memory, long bytes);
 #define INSTRUMENT_ROWS __attribute__ ((no_sanitize ("thread")))
 #define instrument_written(memory, bytes) __tsan_write_range (memory, (long) (bytes))

@@ -170,7 +170,7 @@ log_event (log_t *self, log_level_t level, const char *event, const log_field_t 
     unsigned milliseconds = (unsigned) (now.tv_nsec / 1000000);
     size_t used = 0;
     if (self->lost) {
-        snprintf (lost, sizeof lost, "(%" PRIu64 " lines lost: nobody read this log)", self->lost);
+        snprintf (lost, sizeof lost, "(%" PRIu64 " lines lost: the log's reader fell behind)", self->lost);
         used = log_write (lines, now.tv_sec, milliseconds, LOG_LEVEL_WARNING, "lost",
             LOG_FIELDS (LOG_NUMBER ("lines", self->lost)), lost);
         lines [used++] = '\n';

@@ -6,8 +6,8 @@
  *
  *  Events and keys are words of ours.  A value that is more than letters, digits and _ . / @ + - stands in
  *  double quotes, with \" \\ and \xHH in it, so that the first ": " outside of quotes is where the text
- *  begins.  Text may hold what clients choose:
- *  what could end a line, or turn the writing's direction, is shown as '?' in it; what is too long is cut.
+ *  begins.  Text may hold what clients choose: what could end a line, or turn the writing's direction, is
+ *  shown as '?' in it; what is too long is cut.
  *
  *  A line is written whole or not at all: if the descriptor takes no more (a pipe without a reader, a stopped
  *  terminal) it is dropped, and the next line says how many were lost.  Owner: the broker's thread.

@@ -5,7 +5,7 @@
 
 enum { NEAREST_BYTES_MAX = 64 };        //  longer names are near to none
 
-//  Of count names the one from which name differs by one or two typing errors; else the longest that is part
+//  The one of count names that differs from name by one or two typing errors; else the longest that is part
 //  of it (as `workers` is of `num-workers`), else the shortest of which it is a part.  NULL: none is near.
 const char *nearest_name (const char *name, const char *const *names, size_t count);
 

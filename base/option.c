@@ -197,7 +197,8 @@ option_form (const option_row_t *row, char text [OPTION_FORM_BYTES])
     return text;
 }
 
-//  Of a name that may be the beginning of one, as getopt_long has it.  NULL: error says why not.
+//  Finds the row of a name, which may be the beginning of one, as with getopt_long.  NULL: error says why
+//  not.
 static const option_row_t *
 s_find (const option_table_t *table, const char *given, const char *name, char error [OPTION_ERROR_BYTES])
 {

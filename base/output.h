@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-//  To be called before anything is opened: where a standard stream is closed, the next file or socket would
-//  take its number, and what is printed would go there.  Writing to what is put there instead fails.
+//  Call this before anything is opened.  If a standard stream is closed, the next file or socket would take
+//  its number, and printed text would go there.  Writing to what is put there instead fails.
 static inline void
 output_begin (void)
 {

@@ -47,7 +47,7 @@ utf8_repaired (const char *text)
 {
     assert (text);
     size_t size = strlen (text);
-    char *copy = needed_memory (malloc (3 * size + 1));       //  U+FFFD takes three bytes
+    char *copy = needed_memory (malloc (3 * size + 1));         //  U+FFFD takes three bytes
     char *next = copy;
     for (size_t index = 0; index < size;) {
         size_t length = utf8_sequence (text + index, size - index);

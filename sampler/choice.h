@@ -1,9 +1,9 @@
 /*  choice -- a class of exchangeable ids, and a uniform pick from it.
  *
- *  A class is part of what remains to one job: that which all jobs of `in` need, less what all jobs of `out`
- *  need, less one id.  It is neither computed nor counted: ids are proposed uniformly from something larger,
- *  and the first one in the class is taken, which is uniform over the class, exactly.  Only where very many
- *  proposals fail are all ids looked at, once.
+ *  A class is part of what remains to one job: the ids that all jobs of `in` need, less those that all jobs
+ *  of `out` need, less one id.  It is neither computed nor counted.  Ids are proposed uniformly from a larger
+ *  set, and the first one that is in the class is taken; it is exactly uniform over the class.  Only if very
+ *  many proposals fail are all ids looked at, once.
  *  Owner: the holder of the struct; the memory that it points to is lent and must not change while it is
  *  used.
  */

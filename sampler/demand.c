@@ -126,8 +126,8 @@ s_look_next (demand_t *self)
         self->next = self->stream? stream_order_next (self->stream): s_at (self, self->cursor);
 }
 
-//  Whether the id at the cursor does not come.  Of a list, which may have millions of such places in a row,
-//  that is only what was dropped: a bit tells.
+//  Whether the id at the cursor does not come.  A list may have millions of such places in a row; there,
+//  these are only dropped ids, and a bit tells.
 static bool
 s_is_gone (const demand_t *self, uint32_t id)
 {
@@ -469,7 +469,7 @@ s_note_coming (void *context, uint32_t id)
         roaring_bitmap_add (to_come->ids, id);
 }
 
-//  An order with a pool, at whose cursor next is, drawn from it already.
+//  Checks an order with a pool.  The sample at its cursor is `next`, already drawn from the order.
 static void
 s_check_stream (const demand_t *self)
 {

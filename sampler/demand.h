@@ -1,7 +1,7 @@
 /*  demand -- what one job needs: its data, what of it remains in the present epoch, and its list if any.
  *
- *  Two forms.  A SHARED job under `follow` has a history (history.h), four bytes a sample, and no
- *  sets.  All others have two sets, data and remaining; a list or a seed says in which order.
+ *  Two forms.  A SHARED job under `follow` has a history (history.h), four bytes a sample, and no sets.  All
+ *  others have two sets, data and remaining; a list or a seed says in which order.
  *
  *  Invariants, checked by demand_check ():
  *    D1  remaining is a subset of data, and neither set is run-compressed (drawing would be 80 times slower).
@@ -48,7 +48,7 @@ uint64_t demand_epoch_count (const demand_t *self);
 
 //  Whether the order is given: LIST or SEEDED.
 bool demand_is_given (const demand_t *self);
-//  Of a given order: the id that must be drawn next.  Something must remain.
+//  For a given order: the id that must be drawn next.  Something must remain.
 uint32_t demand_next (const demand_t *self);
 //  id, which remains (of a given order: which is next), is drawn.
 void demand_draw (demand_t *self, uint32_t id);

@@ -157,7 +157,7 @@ s_refine (follow_t *self, uint32_t job, const roaring_bitmap_t *data, const roar
         || strata_refine_taken (self->strata, job, taken))
         return true;
     strata_cancel (self->strata, job);
-    reusable_restratify (self->reusable);             //  as many strata as before, but a label may be
+    reusable_restratify (self->reusable);               //  as many strata as before, but a label may be
                                                       //  another's
     return false;
 }
@@ -174,8 +174,9 @@ follow_join (follow_t *self, uint32_t job, const roaring_bitmap_t *data, const r
 static void
 s_merge (follow_t *self)
 {
-    //  Nothing that was scheduled under the finer strata may be on offer in the wider ones: what is there and
-    //  what is not still says whose data a sample was in, even if it was scheduled after that job had left.
+    //  Before a merge, every reusable version that was scheduled under the finer strata is withdrawn.  The
+    //  set of available versions still shows which job's data a sample was in, even if the version was
+    //  scheduled after that job had left.
     if (self->merging)
         self->merging (self->merging_context);
     reusable_remove_until (self->reusable, reusable_newest (self->reusable));
@@ -279,7 +280,7 @@ follow_accepts (const follow_t *self, uint32_t id)
         && (!self->follows [self->job] || strata_of (self->strata, id) == self->stratum);
 }
 
-//  For the reusable set, whose entries of this stratum a job may take only if it needs them.
+//  For the reusable set: a job may take an entry of this stratum only if it needs the sample.
 static bool
 s_suits (const void *context, uint32_t id)
 {

@@ -1,7 +1,8 @@
 /*  grouping -- which jobs draw in rounds together: the connected components of overlapping data.
  *
- *  SHARED jobs whose data overlap, directly or through others, are one group; every other job is its own.
- *  Data only shrink while a job is there, so a pair once found disjoint is never compared again.
+ *  SHARED jobs are one group if their data overlap, directly or through other jobs.  Every other job is a
+ *  group of its own.  A job's data only shrink while it is there, so a pair once found disjoint is never
+ *  compared again.
  *  Owner: the sampler's thread.
  */
 #ifndef GROUPING_H

@@ -8,8 +8,9 @@
  *  random_t with the state mix (mix (mix (seed) ^ epoch) ^ n).
  *
  *  n <= 64: a table.  ranks = 0, 1, 2 ...; for place = n - 1 down to 1, ranks [place] changes places with
- *  ranks [random_below (place + 1)], which is the upper half of the 128-bit product of bound and the next
- *  number whose product has a lower half of at least 2^64 mod bound.  All orders are equally likely.
+ *  ranks [random_below (place + 1)].  random_below (bound) takes the next number for which the product of
+ *  bound and number, of 128 bits, has a lower half of at least 2^64 mod bound; it returns the product's upper
+ *  half.  All orders are equally likely.
  *
  *  n > 64: a Feistel network over a grid, computed and never stored.  rows is the least power of two with
  *  rows * rows >= n, and columns = ceil (n / rows): the grid has n cells and a few more.  A cell's number is

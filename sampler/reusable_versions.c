@@ -379,7 +379,7 @@ s_check_entry (const reusable_t *self, size_t index, uint32_t *takers)
     assert ((entry->place == NO_PLACE) == (s_jobs (self, index) == 0));                     //  E1
     if (entry->place != NO_PLACE) {
         const list_t *list = s_list (self, index);
-        assert (entry->place < list->count && list->entries [entry->place] == index);      //  E1
+        assert (entry->place < list->count && list->entries [entry->place] == index);       //  E1
     }
     uint32_t stratum = strata_of (self->strata, entry->id);
     for (uint32_t job = 0; job < self->words * 64; job++)

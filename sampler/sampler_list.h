@@ -32,8 +32,8 @@ size_t sampler_list_bytes (size_t count, uint32_t sample_count);
 const roaring_bitmap_t *sampler_list_set (const sampler_list_t *self);
 //  Whether the id at a place does not occur after it.
 bool sampler_list_is_last (const sampler_list_t *self, size_t place);
-//  The list without the places whose ids are not in kept; it may be empty.  *places_p, which is so many of
-//  self's first places, becomes how many of them are left.  NULL: no memory.
+//  The list without the ids that are not in kept; it may be empty.  *places_p is a number of self's first
+//  places, and becomes how many of them are left.  NULL: no memory.
 sampler_list_t *sampler_list_kept (const sampler_list_t *self, const roaring_bitmap_t *kept,
     size_t *places_p);
 //  Removes from set all ids that do not occur at `places` or after: what is over when so many places were

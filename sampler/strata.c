@@ -176,7 +176,7 @@ s_split (refining_t *refining, size_t labels)
     }
 }
 
-//  Splits strata by the ids, whose mark this becomes.  False: refused, nothing changed.
+//  Splits strata by the ids that get this mark.  False: refused, nothing changed.
 static bool
 s_mark (strata_t *self, size_t mark, const roaring_bitmap_t *ids)
 {

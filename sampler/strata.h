@@ -1,9 +1,9 @@
 /*  strata -- the samples that are in the data of exactly the same jobs: partition refinement.
  *
- *  Under `follow` a job may take any reusable version.  Samples that differ in the jobs whose data hold them
- *  are available at different times, but samples of one stratum are exchangeable.  So a job picks the stratum
- *  by chance, each with probability (remaining in it) / (remaining), and takes an available sample only
- *  inside it.
+ *  Under `follow` a job may take any reusable version.  Samples that are in different jobs' data are
+ *  available at different times, but samples of one stratum are exchangeable.  So a job picks the stratum by
+ *  chance, each with probability (remaining in it) / (remaining), and takes an available sample only inside
+ *  it.
  *
  *  A *mark* stands for the data of a job.  A job that goes on where another stopped has a second mark, for
  *  the samples *taken* of its first epoch: the samples that two such jobs both still need may hold more of
@@ -60,9 +60,9 @@ bool strata_refine (strata_t *self, uint32_t job, const roaring_bitmap_t *data);
 //  all.
 //  False: refused, nothing changed.
 bool strata_refine_taken (strata_t *self, uint32_t job, const roaring_bitmap_t *taken);
-//  The job, which has a mark, has left; its marks stay as said above, and wait for the others: of the jobs
-//  with marks, not this one, those whose data overlap its own (strata_overlap, asked before).  True: some
-//  mark waits for no job any more, so call strata_merge.
+//  The job has a mark and has left.  Its marks stay as said above, and wait for the others: the jobs with
+//  marks, without this one, that have common data with it (strata_overlap, asked before).  True: some mark
+//  waits for no job any more, so call strata_merge.
 bool strata_depart (strata_t *self, uint32_t job, const uint32_t *others, size_t count);
 //  The job, which has just refined, is as if it had never been: no trace of its data is anywhere.
 void strata_cancel (strata_t *self, uint32_t job);

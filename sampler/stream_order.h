@@ -36,9 +36,8 @@
  *  near each other (docs/randomness.md).
  *
  *  Cost: O(1) for each id of a whole data set; of a part, a walk over the bits between neighbours besides.
- *  Memory:
- *  four bytes for each sample of the pool; of a part also four for each piece, and a bit for each sample of
- *  the pack.
+ *  Memory: four bytes for each sample of the pool; of a part also four for each piece, and a bit for each
+ *  sample of the pack.
  *  Owner: the sampler's thread.  Allocations abort when there is no memory.
  */
 #ifndef STREAM_ORDER_H
@@ -64,9 +63,9 @@ typedef struct {
     uint32_t count;
 } stream_piece_t;
 
-//  Of a pack of so many samples, pack_order [position] being the id there (lent for its life); data: not
-//  empty, looked at here only; pool from STREAM_ORDER_POOL_MIN to STREAM_ORDER_POOL_MAX.  Epoch 0 begins.
-//  Never NULL.
+//  pack_order [position] is the id at a position of a pack with so many samples (lent for the order's life).
+//  data: not empty, looked at here only; pool from STREAM_ORDER_POOL_MIN to STREAM_ORDER_POOL_MAX.  Epoch 0
+//  begins.  Never NULL.
 stream_order_t *stream_order_new (const uint32_t *pack_order, uint32_t samples, const roaring_bitmap_t *data,
     uint32_t pool, uint64_t seed);
 void stream_order_destroy (stream_order_t **self_p);

@@ -96,11 +96,10 @@ const char *catalogue_class_name (const catalogue_t *self, uint32_t label);
 size_t catalogue_fields (const catalogue_t *self);
 const char *catalogue_field_name (const catalogue_t *self, size_t field);
 bool catalogue_field_is_mask (const catalogue_t *self, size_t field);
-//  Of a packed tar: the field's files lie in the sample's own folder, so that all fields have one root.
+//  True for a packed tar: the field's files lie in the sample's own folder, so that all fields have one root.
 bool catalogue_field_is_beside (const catalogue_t *self, size_t field);
 //  Path of a sample's file relative to the root of its field, "class/name.jpg"; written into buffer (always
-//  ended);
-//  returns the full length, so that a length >= size means it was cut.
+//  ended); returns the full length, so that a length >= size means it was cut.
 size_t catalogue_path (const catalogue_t *self, uint32_t id, size_t field, char *buffer, size_t size);
 uint64_t catalogue_file_bytes (const catalogue_t *self, uint32_t id, size_t field);
 
@@ -126,10 +125,10 @@ typedef struct {
     size_t limit;               //  room
 } catalogue_buffer_t;
 
-//  Reads a whole file of a sample into buffer, which grows where it must.  0, or -errno and buffer->size 0:
-//  -EFBIG above CATALOGUE_SAMPLE_BYTES_MAX, -ESTALE when the file's size is no longer the one that was
-//  catalogued, -EINVAL for what is no file, -ENOMEM, or what open and read say.  Of a pack: -EBADMSG when the
-//  bytes are not those that were packed, -ESTALE when the volume ends before.  Blocks for as long as a disk
+//  Reads a whole file of a sample into buffer, which grows if it must.  0, or -errno and buffer->size 0:
+//  -EFBIG above CATALOGUE_SAMPLE_BYTES_MAX, -ESTALE if the file's size is no longer the one that was
+//  catalogued, -EINVAL if it is no file, -ENOMEM, or what open and read say.  From a pack: -EBADMSG if the
+//  bytes are not those that were packed, -ESTALE if the volume ends before.  Blocks for as long as a disk
 //  does, never for a fifo.  Any thread.
 int catalogue_read (const catalogue_t *self, uint32_t id, size_t field, catalogue_buffer_t *buffer);
 

@@ -33,7 +33,7 @@ typedef struct {
     lookup_t samples;
 } labels_t;
 
-//  The parser without the disk: samples (of size 0) and columns from text, whose text [size] is zero.  0, or
+//  The parser without the disk: reads samples (of size 0) and columns from text.  text [size] is zero.  0, or
 //  -errno and a sentence.
 int catalogue_labels_parse (draft_t *draft, labels_format_t format, const char *text, size_t size);
 

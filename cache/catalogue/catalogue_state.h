@@ -65,12 +65,12 @@ _Static_assert (sizeof (companion_t) == sizeof (pack_companion_t)
 typedef struct {
     char name [CATALOGUE_NAME_BYTES_MAX];
     bool is_mask;
-    bool is_beside;                 //  of a tar: beside the sample's own file, whose stem ends at the first
-                                    //  dot then
+    bool is_beside;                 //  of a tar: the member stands beside the sample's own file, and the
+                                    //  stem ends at that file's first dot
     char *path;                     //  as it was given
     int root_fd;                    //  files are opened relative to it: a later chdir or rename does no harm
     uint64_t root_inode;            //  of it; 0: not known
-    companion_t *files;             //  by sample; NULL for field 0, whose files are the samples
+    companion_t *files;             //  by sample; NULL for field 0: its files are the samples
 } field_t;
 
 typedef enum {
@@ -145,13 +145,13 @@ typedef struct {
 int catalogue_walk (draft_t *draft);
 //  The same from a labels file: 1; or 0: no such file, nothing has changed.
 int catalogue_labels_read (draft_t *draft);
-//  Finds every sample's file in the further fields, whose roots are open.
+//  Finds every sample's file in the further fields.  Their roots are open.
 int catalogue_fields_find (draft_t *draft);
 //  At the end: the fingerprint; -ENOMEM without a sentence.
 int catalogue_hash (catalogue_t *self);
 //  Gives back spare memory of arrays.
 void catalogue_trim (catalogue_t *self);
-//  Everything from a pack, whose folder is field 0's root: 1; or 0: no pack, nothing has changed.
+//  Everything from a pack in field 0's root: 1; or 0: no pack, nothing has changed.
 int catalogue_pack_read (draft_t *draft);
 //  The description of a column for users, from its kind, shape and longest text.
 void catalogue_column_describe (column_t *column);

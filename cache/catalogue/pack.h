@@ -50,7 +50,7 @@ pack_range_t pack_sample (const pack_t *self, uint32_t id);
 uint64_t pack_bytes (const pack_t *self);
 //  Bytes of all files of a sample: those of its fields, and last where the rows of field 0's JPEG begin.
 size_t pack_sample_bytes (const pack_t *self, uint32_t id);
-//  Of these the last ones, for image_reader_options_t; 0: nothing is known, or it is no JPEG.
+//  The last of these bytes, for image_reader_options_t; 0: nothing is known, or it is no JPEG.
 size_t pack_rows_bytes (const pack_t *self, uint32_t id);
 //  From the first byte of position `first` to the last of position first + count - 1 (count > 0, one volume),
 //  with the padding of chunks that end in between.

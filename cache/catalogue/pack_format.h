@@ -34,7 +34,7 @@ enum {
 };
 
 #define PACK_VOLUME_BYTES (UINT64_C (1) << 30)  //  no chunk begins above it
-#define PACKING_FOLDER "packing"                         //  of an unfinished pack, beside its volumes
+#define PACKING_FOLDER "packing"                        //  of an unfinished pack, beside its volumes
 #define PACKING_JOURNAL PACKING_FOLDER "/journal"       //  a target with it is unfinished; catalogue_open
                                                         //  says so
 #define PACK_INDEX_NAME "index.tureen"

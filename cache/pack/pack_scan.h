@@ -2,10 +2,9 @@
  *  whole.
  *
  *  The catalogue is opened with index_only, so that a pack with missing or damaged volumes can be scanned as
- *  well:
- *  their faults are events like any other.  Reads are of PACK_SCAN_READ_BYTES or a sample; if a large read
- *  fails each sample is tried by itself, so that a bad block costs only the samples in it.  A volume's pages
- *  are dropped from the page cache first, so that the disk is read.
+ *  well: their faults are events like any other.  Reads are of PACK_SCAN_READ_BYTES or a sample; if a large
+ *  read fails each sample is tried by itself, so that a bad block costs only the samples in it.  A volume's
+ *  pages are dropped from the page cache first, so that the disk is read.
  *
  *  Owner: one thread; blocks for as long as a disk does.
  */

@@ -1,8 +1,9 @@
 /*  pack_source_tar.c -- tar files as a source: read once, in the order given, by libarchive.
  *
- *  happy path:  the members of the first stem are taken until a member of another stem comes, whose header is
- *               kept for the next call (its bytes are not read yet); tar_catalogue says which member is which
- *               field; and so on, from archive to archive.  Behind the last, the catalogue is finished.
+ *  happy path:  the source takes the members of the first stem until a member of another stem comes.  It
+ *               keeps that member's header for the next call and does not read its bytes yet.  tar_catalogue
+ *               says which member is which field.  So it goes on, from archive to archive.  After the last
+ *               one, the catalogue is finished.
  *  failure:     the sentence names archive and member.  After an error the source cannot continue.
  *
  *  A member becomes part of a sample if it is a regular file (sparse ones are) and its last component has a
@@ -10,8 +11,8 @@
  *  passed over as WebDataset does.  Links, devices and fifos are errors: their content is not in the tar, and
  *  a set must not shrink silently.
  *
- *  libarchive reads tar and nothing else here, unpacked or by gzip, bzip2, xz or zstd.  Tar files that were
- *  put one behind the other (cat) are read to their end; one without its end mark may have been cut, so it is
+ *  libarchive reads nothing but tar here, uncompressed or compressed with gzip, bzip2, xz or zstd.  Tar files
+ *  that were joined (cat) are read to their end.  A tar file without its end mark may have been cut, so it is
  *  refused.
  */
 #include "pack_source.h"

@@ -72,8 +72,8 @@ typedef struct {
 
 typedef struct {
     uint64_t samples, bytes, volumes, chunks;
-    uint64_t with_rows, rows_bytes;     //  samples whose rows are known, and the bytes that say it; of
-                                        //  `bytes` a part
+    uint64_t with_rows, rows_bytes;     //  samples with known rows, and the bytes that record the rows, a
+                                        //  part of `bytes`
     uint64_t seed;
     bool resumed;                       //  from a journal
     bool was_finished;                  //  before this call, which did nothing

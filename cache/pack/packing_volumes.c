@@ -130,7 +130,7 @@ s_close_volume (writing_t *self)
     return rc;
 }
 
-//  Opens the volume, whose first `end` bytes are good; 0: none, writes its header.
+//  Opens the volume.  Its first `end` bytes are good; 0: it has none, and its header is written.
 static int
 s_open_volume (writing_t *self, uint32_t volume, uint64_t end)
 {

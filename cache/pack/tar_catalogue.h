@@ -4,12 +4,12 @@
  *  A member's *key* is what stands behind the first dot of its last component, in small letters, as in
  *  WebDataset.
  *
- *  1. The image, field 0, is the one member whose key is one of the wanted extensions ("jpg"); where none is,
- *     the one whose key ends in one ("left.jpg").  Masks are left aside.  Two that qualify are an error, and
- *     so is none.
- *  2. Every other member is a further field, named by its key with '_' for dots; "_file" is appended where
- *     the name is another's: image, label, txt, json.  All samples have the same keys but for the image's;
- *     fields are in the keys' order.
+ *  1. The image, field 0, is the one member with one of the wanted extensions ("jpg") as its key.  If there
+ *     is none, it is the one member with a key that ends in such an extension ("left.jpg").  Masks do not
+ *     count.  It is an error if two members qualify, or none.
+ *  2. Every other member is a further field, named by its key with '_' for dots; "_file" is appended if the
+ *     name is taken: image, label, txt, json.  All samples have the same keys, except for the image's; fields
+ *     are in the order of the keys.
  *  3. Labels, beside the fields: "cls" is a whole number and becomes `label`; "txt" and "json" become texts
  *     of that name, unless in some sample it is longer than CATALOGUE_LABEL_BYTES_MAX, no UTF-8, or has a
  *     zero byte in it, or is empty in all.

@@ -308,9 +308,9 @@ s_relieve (prepared_t *self, account_t *account)
 static account_t *
 s_furthest_over (prepared_t *self)
 {
-    account_t *nobody = self->accounts [PREPARED_NOBODY], *furthest = NULL;
-    if (nobody && nobody->versions)
-        return nobody;
+    account_t *unowned = self->accounts [PREPARED_NOBODY], *furthest = NULL;
+    if (unowned && unowned->versions)
+        return unowned;
     uint64_t ties = 0;
     for (uint32_t number = 0; number < self->account_count; number++) {
         account_t *account = self->accounts [number];

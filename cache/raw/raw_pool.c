@@ -1,4 +1,4 @@
-//  What all policies have in common: who is resident, the bytes of that, and the counters.
+//  What all policies have in common: the set of resident samples, its size in bytes, and the counters.
 
 #include "raw_pool.h"
 #include <assert.h>

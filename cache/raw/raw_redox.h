@@ -7,7 +7,7 @@
  *  ties at random.  The drawn sample leaves its slot and is consumed for the epoch.
  *
  *      virtual chunk 0:  slot 0   slot 1   ..   slot K-1
- *                        c0 c2    c1       ..   -            each names the chunk whose sample it holds
+ *                        c0 c2    c1       ..   -            each slot names the chunk of its sample
  *
  *  A chunk that lacks samples (the pack's last one, or one with dropped samples) shares no slots: a draw of
  *  one of its samples gets that sample.  In slots, such a chunk would fill fewer of them and get fewer draws,

@@ -129,7 +129,7 @@ colour_run (const colour_pass_t *self, uint8_t *row, uint32_t width)
     instrument_written (row, (size_t) width * IMAGE_COLOURS);
 }
 
-//  Of the grey of an image's pixels behind the first steps steps, rounded as ImageEnhance.Contrast does.
+//  The mean grey of an image's pixels behind the first `steps` steps, rounded as ImageEnhance.Contrast does.
 static uint8_t
 s_mean (const colour_program_t *self, size_t steps, const image_t *source, uint8_t *row)
 {

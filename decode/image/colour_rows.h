@@ -122,8 +122,8 @@ s_gone (int32_t hue, int32_t place)
     return s_most (s_least (distance - 85, 85), 0);
 }
 
-//  Pillow rounds brightness * (1 - saturation / 255 * gone / 85), in doubles.  That is never half way between
-//  two numbers, since 255 * 85 is odd, and a float tells it from one that is.
+//  Pillow rounds brightness * (1 - saturation / 255 * gone / 85), in doubles.  The value is never half way
+//  between two numbers, since 255 * 85 is odd, and a float tells it from one that is.
 static inline uint8_t
 s_channel (int32_t brightness, int32_t saturation, int32_t gone)
 {

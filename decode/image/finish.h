@@ -25,8 +25,7 @@ typedef struct {
     finish_dtype_t dtype;
     bool planar;                //  channels, height, width; else height, width, channels
     bool normalizes;            //  not with FINISH_UINT8
-    uint32_t channels;          //  that are written: those of the source, or 1 of a source whose three are
-                                //  equal
+    uint32_t channels;          //  written: the source's number, or 1 if the source's three are equal
     float mean [IMAGE_COLOURS];
     float std [IMAGE_COLOURS];  //  > 0
     //  Set by finish_format.

@@ -58,7 +58,7 @@ s_store (void *target, __m256i vector, bool streams)
         _mm256_storeu_si256 (target, vector);
 }
 
-//  Of the source; and of the target, if its numbers have bytes bytes.
+//  Bytes of a pixel: of the source; and of the target, if its numbers have `bytes` bytes.
 static inline size_t
 s_source_pixel_bytes (layout_t layout)
 {
@@ -316,10 +316,10 @@ s_write_numbers (finish_dtype_t dtype, bool is_linear, __m256 lower, __m256 uppe
             : s_to_bfloat16 (is_linear, lower, upper), streams);
 }
 
-//  16 pixels, to column of the target: two groups of 8, each of which makes a vector of numbers for each
-//  channel.  Of the six, two at a time lie one behind the other: those of a channel, or, interleaved, one and
-//  the next.  So a store fills 32 bytes with 16-bit numbers, too; streaming 16 bytes at a time took a third
-//  longer.
+//  16 pixels, to column of the target: two groups of 8.  Each group makes a vector of numbers for each
+//  channel.  Two of the six vectors at a time lie one behind the other: those of a channel, or, interleaved,
+//  one and the next.  So a store fills 32 bytes with 16-bit numbers, too; streaming 16 bytes at a time took a
+//  third longer.
 static inline __attribute__ ((always_inline)) void
 s_step_numbers (finish_dtype_t dtype, bool is_linear, layout_t layout, row_t row,
     const constants_t *constants, const uint8_t *pixels, size_t column, bool streams)

@@ -55,8 +55,7 @@ typedef struct {
 enum { SCRATCH_ALIGNMENT = 64, SCRATCH_SLACK = 64 };
 
 //  At least bytes of room, aligned, and SCRATCH_SLACK behind them that a vector may touch; what was in it is
-//  lost;
-//  false when there is no memory (then it is empty).
+//  lost; false when there is no memory (then it is empty).
 static inline bool
 scratch_need (scratch_t *self, size_t bytes)
 {

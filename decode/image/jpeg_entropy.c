@@ -35,7 +35,7 @@ struct jpeg_entropy {
     bool has_failed;
     const uint8_t *file;        //  the scan, as it is stored, lent
     size_t file_bytes;
-    //  Of a scan without restarts: points (jpeg_rows.h).  What is read begins at one of them, and ends behind
+    //  A scan without restarts has points (jpeg_rows.h).  What is read begins at one of them, and ends behind
     //  the last wanted MCU of its row, or, from the last known point on, with the scan: the tail.
     jpeg_rows_image_t image;
     jpeg_rows_shape_t shape;
@@ -157,7 +157,7 @@ s_begin_at (jpeg_entropy_t *self, size_t first)
     size_t behind = row * self->shape.row_points + self->last_column / self->shape.step + 1;
     const jpeg_point_t *point = &self->points [first];
     const uint8_t *end = self->file + self->file_bytes;
-    self->is_tail = behind >= self->known || behind <= first;      //  a later row is wanted
+    self->is_tail = behind >= self->known || behind <= first;       //  a later row is wanted
     //  The byte in which the point behind is, and a stuffing one behind that.
     if (!self->is_tail && self->points [behind].bit / 8 + 2 < self->file_bytes)
         end = self->file + self->points [behind].bit / 8 + 2;

@@ -8,9 +8,9 @@
  *  it is told where the rows begin (jpeg_rows.h), to each wanted one.
  *
  *  It takes one kind of scan: sequential, Huffman, 8 bits, all components interleaved, the image's only one
- *  (the marker behind it is EOI).  Of anything that is not as it should be it says so at the end (a code that
- *  is none, a block of more than 64 coefficients, bits past the end): the pixels are of no use then, and
- *  libjpeg's own decoder has to read the image again and judge the damage.
+ *  (the marker behind it is EOI).  It reports damage at the end (a code that is none, a block of more than 64
+ *  coefficients, bits past the end): the pixels are of no use then, and libjpeg's own decoder has to read the
+ *  image again and judge the damage.
  *
  *  The scan is copied without its stuffing first: memory for its bytes, kept from image to image.
  *  Owner: one thread.

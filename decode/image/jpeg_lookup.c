@@ -3,7 +3,7 @@
 #include <string.h>
 
 enum { BITS = JPEG_LOOKUP_BITS, ENTRIES = JPEG_LOOKUP_ENTRIES, END = JPEG_LOOKUP_END, BLOCK = 64 };
-//  Symbols whose value has no bits: 15 zeros and another, or the rest of the block.
+//  Symbols without value bits: a run of 16 zeros, or the rest of the block.
 enum { RUN_OF_16 = 15 };
 
 static jpeg_symbol_t
@@ -45,7 +45,7 @@ s_build_symbols (jpeg_lookup_t *self)
         *entry++ = (jpeg_symbol_t) { .bits = 0 };
 }
 
-//  `pairs` of all entries that begin with first, whose value is in the entry, beginning with *index_p.
+//  Fills all entries of `pairs` that begin with first, from *index_p on.  The value of first is in the entry.
 static void
 s_build_second (jpeg_lookup_t *self, unsigned *index_p, jpeg_symbol_t first)
 {

@@ -8,8 +8,8 @@
  *      pairs       AC: one symbol or two, with their values
  *      runs        AC: as many symbols as fit, without values: to pass over a block
  *
- *  A table whose entry has 0 bits does not have the symbol: its code is longer, or, in `pairs`, the value of
- *  the first symbol ends behind the looked up bits.
+ *  An entry with 0 bits does not have the symbol: its code is longer than the look-up, or, in `pairs`, the
+ *  value of the first symbol ends behind the bits looked up.
  *  Owner: one thread.
  */
 #ifndef JPEG_LOOKUP_H
@@ -54,8 +54,9 @@ typedef struct {
     bool is_built;
 } jpeg_lookup_t;
 
-//  Of a code that libjpeg has checked (counts and values are its JHUFF_TBL's).  Costs about 5 % of
-//  decoding a crop, and nothing if it is the code that the tables are of: many encoders write the standard's.
+//  Builds the tables of a code that libjpeg has checked (counts and values are its JHUFF_TBL's).  Costs about
+//  5 % of decoding a crop, and nothing if the tables are those of this code already: many encoders write the
+//  standard's.
 void jpeg_lookup_build (jpeg_lookup_t *self, const uint8_t counts [JPEG_CODE_BITS_MAX + 1],
     const uint8_t values [JPEG_VALUES_MAX], bool is_dc);
 

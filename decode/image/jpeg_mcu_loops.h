@@ -1,8 +1,8 @@
 /*  jpeg_mcu_loops -- the inner loops of jpeg_entropy: MCUs of a JPEG's coded data, decoded or walked over.
  *
- *  Compiled twice, once for every machine and once for newer ones (simd.h), whose shifts by a variable take
- *  one operation instead of three; both give the same coefficients.  Only jpeg_entropy.c and jpeg_mcu_avx2.c
- *  include it.
+ *  Compiled twice: once for every machine, and once for newer ones (simd.h), where a shift by a variable
+ *  takes one operation instead of three.  Both give the same coefficients.  Only jpeg_entropy.c and
+ *  jpeg_mcu_avx2.c include it.
  */
 #ifndef JPEG_MCU_LOOPS_H
 #define JPEG_MCU_LOOPS_H
@@ -95,8 +95,8 @@ s_value (const jpeg_bits_t *self, jpeg_symbol_t symbol)
 //  ---------------------------------------------------------------------------------------------------------
 //  Blocks
 
-//  By the place behind a coefficient: where libjpeg has it.  Places past the block's end are those of an end
-//  of block, whose value is 0: they are DC's, which is written last.
+//  By the place behind a coefficient: the coefficient's place in libjpeg's order.  Places past the block's
+//  end are those of an end of block.  Its value is 0, and it goes to DC's place, because DC is written last.
 static const uint8_t s_natural [JPEG_BLOCK + 2 * JPEG_LOOKUP_END] = {
     0,
     0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6, 7,
@@ -214,8 +214,8 @@ s_decode_ac (jpeg_bits_t *bits, const jpeg_lookup_t *lookup, JCOEF *block)
 //  ---------------------------------------------------------------------------------------------------------
 //  MCUs
 
-//  Neither bits past the end nor a DC value near an overflow.  Asked behind each MCU, because what may be
-//  read behind the data is not endless.
+//  No bits past the end have been read, and no DC value is near an overflow.  Asked behind each MCU, because
+//  only a limited number of bits may be read behind the data.
 static inline INSTRUMENT_ROWS bool
 s_is_inside (const jpeg_coded_t *self, const jpeg_bits_t *bits)
 {

@@ -535,7 +535,7 @@ jpeg_reader_read (jpeg_reader_t *self, const image_request_t *request, image_pix
 //  ---------------------------------------------------------------------------------------------------------
 //  Where rows begin
 
-//  Of the opened image, all of them.  0 bytes: not known.
+//  All points of the opened image.  0 bytes: not known.
 static size_t
 s_find_rows (jpeg_reader_t *self, const uint8_t **rows_p)
 {

@@ -46,9 +46,9 @@ bool jpeg_reader_is_fast (const jpeg_reader_t *self);
 //  Whether the image that was read last was decoded by jpeg_entropy.h, not by libjpeg alone.
 bool jpeg_reader_was_fast (const jpeg_reader_t *self);
 
-//  Where the rows of a JPEG begin (jpeg_rows.h), for image_reader_options_t: 0 and its bytes, lent until the
-//  next call, or 0 of them: the file is damaged, or of a kind whose rows no reader jumps to.  -ENOMEM.  Ends
-//  what was opened.
+//  Finds where the rows of a JPEG begin (jpeg_rows.h), for image_reader_options_t.  0 and the bytes, lent
+//  until the next call; or 0 and no bytes: the file is damaged, or no reader jumps to rows in a file of its
+//  kind. -ENOMEM.  Ends what was opened.
 int jpeg_reader_rows (jpeg_reader_t *self, const uint8_t *bytes, size_t size, const uint8_t **rows_p,
     size_t *rows_bytes_p) __attribute__ ((warn_unused_result));
 

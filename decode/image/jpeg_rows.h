@@ -6,7 +6,7 @@
  *  position in the scan, and the DC values before it.  There is one where each row of MCUs begins, and one
  *  every `step` MCUs in it; of an image that was read in part, the first of them are known.
  *
- *  Of an image without restart intervals.  docs/format.md draws the bytes: about 7 for each point.  They may
+ *  For images without restart intervals.  docs/format.md draws the bytes: about 7 for each point.  They may
  *  come from anywhere: what is decoded lies inside the scan, in ascending order, and has the image's shape;
  *  whether it is of just this image cannot be seen.
  *  Any thread; no state.

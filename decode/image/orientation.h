@@ -17,7 +17,7 @@ typedef struct {
     bool swaps;
 } orientation_t;
 
-//  Of the EXIF number; all but 2 .. 8 mean: as it is.
+//  The orientation of an EXIF number; all numbers except 2 .. 8 mean: as it is.
 orientation_t orientation_of_number (uint32_t number);
 //  The number in an EXIF block, which may begin with "Exif\0\0" or behind that; 1 where Pillow finds none (no
 //  block: NULL) or something that is no whole number.  Any bytes are fine.

@@ -61,7 +61,7 @@ s_complain (png_structp png, png_const_charp message)
     longjmp (self->escape, ESCAPE_BAD);
 }
 
-//  Of things that it reads past: comments too long for it, odd colour profiles.
+//  libpng warns of things that it reads past: comments too long for it, odd colour profiles.
 static void
 s_warn (png_structp png, png_const_charp message)
 {
@@ -341,7 +341,7 @@ s_read_rows (png_reader_t *self)
     }
 }
 
-//  Of columns, in place: no value is overwritten before it was read.
+//  Looks up the colours of columns, in place: no value is overwritten before it was read.
 INSTRUMENT_ROWS static void
 s_look_up (const png_reader_t *self, uint8_t *row)
 {

@@ -85,7 +85,7 @@ s_center (const lens_t *lens, const resize_span_t *span, uint32_t index)
     return span->from + (index + 0.5) * lens->scale;
 }
 
-//  Under the filter of the pixel whose middle is at center.
+//  The taps under the filter of the pixel that is centred at center.
 static inline resize_taps_t
 s_taps (const lens_t *lens, const resize_span_t *span, double center)
 {
@@ -268,7 +268,7 @@ s_across_portable (const resize_axis_t *axis, const image_t *source, uint8_t *ta
     }
 }
 
-//  Up to PIECE columns of one row, whose sums stay in the nearest cache; two taps at a time.
+//  Up to PIECE columns of one row, two taps at a time.  The sums stay in the nearest cache.
 INSTRUMENT_ROWS static void
 s_piece_down (const int32_t *weights, uint32_t taps, const uint8_t *from, size_t stride, size_t bytes,
     uint8_t *restrict target)

@@ -51,7 +51,7 @@ typedef struct {
     __m256i odd;
 } sums_t;
 
-//  Adds two taps, whose bytes alternate in pixels.
+//  Adds two taps.  Their bytes alternate in pixels.
 INLINE void
 s_add (sums_t *sums, __m256i pixels, __m256i low, __m256i high)
 {

@@ -59,7 +59,7 @@ void resize_across_avx2 (const resize_axis_t *axis, const image_t *source, uint8
     size_t target_stride, void *work);
 size_t resize_across_work_avx2 (const resize_axis_t *axis, uint32_t channels);
 
-//  All columns of source, whose rows have at least RESIZE_VECTOR bytes, to the height of axis.
+//  Resizes all columns of source to the height of axis.  A row of source has at least RESIZE_VECTOR bytes.
 void resize_down_avx2 (const resize_axis_t *axis, const image_t *source, uint8_t *target,
     size_t target_stride);
 

@@ -115,7 +115,7 @@ s_little_32 (const uint8_t *bytes)
     return bytes [0] | (uint32_t) bytes [1] << 8 | (uint32_t) bytes [2] << 16 | (uint32_t) bytes [3] << 24;
 }
 
-//  Of a WAV: where there is no such chunk, libsndfile has the last word.
+//  Checks that the "data" chunk of a WAV is whole.  If there is none, libsndfile decides.
 static int
 s_check_chunks (const audio_t *self)
 {
@@ -166,8 +166,9 @@ s_page_bytes (const uint8_t *page, size_t left)
     return bytes <= left? bytes: 0;
 }
 
-//  Walks over the pages to that which says it is the last, which must all be there and undamaged: libogg
-//  would leave out what is not, and the samples behind would move up.  What follows is not the file's.
+//  Walks over the pages to the one marked as the last.  All of them must be there and undamaged: libogg would
+//  leave out a damaged page, and the samples behind it would move up.  Bytes behind the last page are not the
+//  file's.
 static int
 s_check_pages (audio_t *self)
 {

@@ -19,7 +19,7 @@ typedef struct {
     bool exact;                     //  images: false allows decoding at a smaller scale
     bool orientation;               //  images: apply the EXIF tag
     uint64_t pixels_max;            //  images: 0 if not given; larger ones are bad samples
-    dtype_t dtype;         //  array, audio
+    dtype_t dtype;                  //  array, audio
     uint32_t dimensions;            //  array: its shape; bytes: one, the length
     uint32_t shape [PIPELINE_DIMENSIONS_MAX];
     uint32_t channels;              //  audio

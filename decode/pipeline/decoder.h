@@ -42,8 +42,8 @@ void decoder_destroy (decoder_t **self_p);
 
 //  The shared stage: writes a version of pipeline_version_bytes, aligned to 64, to version.  Else version's
 //  content is undefined, *file_p (unless file_p is NULL) is the index of the file at fault, and error
-//  (error_bytes > 0, always ended) says why, for people.  Of several faults it is the first that is come
-//  upon.
+//  (error_bytes > 0, always ended) says why, for people.  If there are several faults, the first one found
+//  counts.
 decoder_status_t decoder_shared (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_t *key,
     const decoder_sample_t *sample, uint8_t *version, size_t *file_p, char *error, size_t error_bytes);
 

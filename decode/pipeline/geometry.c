@@ -138,7 +138,7 @@ geometry_border (pad_mode_t mode, int64_t at, uint32_t side)
 //  ---------------------------------------------------------------------------------------------------------
 //  random_resized_crop
 
-//  The largest middle box whose ratio is allowed.
+//  The largest middle box with an allowed ratio.
 static image_box_t
 s_middle_box (const double ratio [2], uint32_t height, uint32_t width)
 {

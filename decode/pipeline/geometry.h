@@ -7,9 +7,9 @@
 #include "operation.h"
 
 //  What a crop or a pad makes: an image of height x width in which the box `from` of the source is at
-//  (to_top, to_left);
-//  the rest is border.  Row y shows row from.top - to_top + y of the source, columns likewise; where the
-//  window lies wholly beside the source, from is empty (height or width 0), and may begin beyond it.
+//  (to_top, to_left); the rest is border.  Row y shows row from.top - to_top + y of the source, columns
+//  likewise; where the window lies wholly beside the source, from is empty (height or width 0), and may begin
+//  beyond it.
 typedef struct {
     uint32_t height;
     uint32_t width;

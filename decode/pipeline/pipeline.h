@@ -51,7 +51,7 @@ typedef struct {
 typedef struct {
     char name [PIPELINE_NAME_BYTES_MAX + 8];    //  the field's; of the second view and on "image_2" ...; or
                                                 //  "audio",
-    dtype_t dtype;                     //      "array", "bytes"
+    dtype_t dtype;                              //      "array", "bytes"
     uint32_t dimensions;
     uint32_t shape [PIPELINE_DIMENSIONS_MAX];
     size_t bytes;
@@ -83,7 +83,7 @@ const char *pipeline_text (const pipeline_t *self);
 bool pipeline_shared_is_random (const pipeline_t *self);
 //  Bytes of one version, at most; the same for every sample.
 size_t pipeline_version_bytes (const pipeline_t *self);
-//  The fields of the source whose files the shared stage reads: how many, and which (index in the source).
+//  The fields with files that the shared stage reads: how many, and which (index in the source).
 size_t pipeline_files (const pipeline_t *self);
 size_t pipeline_file (const pipeline_t *self, size_t index);
 //  What the private stage writes for one sample; lent for the life of the pipeline.

@@ -254,7 +254,7 @@ static const dtype_t s_dtypes [FINISH_DTYPES] = {
     [FINISH_FLOAT32] = DTYPE_FLOAT32
 };
 
-//  Of a cast: its parser lets no other through.
+//  The dtype of a cast; its parser admits no other.
 static finish_dtype_t
 s_finish_dtype (dtype_t dtype)
 {

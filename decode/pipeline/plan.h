@@ -42,7 +42,7 @@ typedef struct {
     //  Planes of the version: fields x views where OPERATION_VIEWS is in the shared stage, else the fields.
     plan_plane_t planes [PIPELINE_OUTPUTS_MAX];
     size_t plane_count;
-    //  Of all images at the share point; 0: they differ, and planes have headers.
+    //  The size of all images at the share point; 0: they differ, and planes have headers.
     plan_size_t shared_size;
     //  Images: what the private stage ends in.  Masks: always uint8, one channel, no normalising.
     plan_size_t output_size;

@@ -339,7 +339,8 @@ s_copy_columns (const uint8_t *row, const uint32_t *columns, uint32_t width, uin
             *target++ = row [(size_t) columns [index] * channels + channel];
 }
 
-//  From the first to the last row or column of the source that a window shows whose first one is at `first`.
+//  The span from the first to the last row or column of the source that a window shows.  The window's first
+//  one is at `first`.
 static void
 s_shown_span (pad_mode_t mode, int64_t first, uint32_t count, uint32_t side, uint32_t *begin_p,
     uint32_t *length_p)
@@ -354,9 +355,9 @@ s_shown_span (pad_mode_t mode, int64_t first, uint32_t count, uint32_t side, uin
     *length_p = most + 1 - least;
 }
 
-//  Edge, reflect and symmetric: pixels of the source, some of them perhaps beside what the crop takes.  No
-//  more than the window shows is computed, whose size is allowed: else a sample would be fit or not as the
-//  crop is drawn.
+//  Edge, reflect and symmetric: pixels of the source, some of them perhaps beside what the crop takes.  Only
+//  what the window shows is computed, because the window's size is known to be allowed.  Otherwise the same
+//  sample could be readable or not, depending on where the crop falls.
 static stage_status_t
 s_pad_with_pixels (passage_t *self, const geometry_window_t *window, const border_t *border)
 {
