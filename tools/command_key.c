@@ -53,7 +53,7 @@ s_shown (const char *text, char shown [SHOWN_BYTES])
 #define AT(member) OPTION_AT (arguments_t, member)
 static const option_row_t s_rows [] = {
     { "tenant", "NAME", AT (tenant),
-        "whose jobs those with this key are: a tenant in the server's settings, or `operator`" },
+        "the tenant that jobs with this key belong to, of the server's settings, or `operator`" },
     { "operator", NULL, AT (is_operator), "it may see all jobs, and drain the server" },
     { "name", "LABEL", AT (label), "what the key is called; without it the name of FILE" },
     { "json", NULL, AT (json), "one JSON object; docs/operations.md explains its keys" }
@@ -78,12 +78,12 @@ static const option_table_t s_table = { "tureen key", s_rows, OPTION_ROWS (s_row
     "  tureen key allow /etc/tureen/keys tureen.key --tenant vision --name alice\n"
     "  tureen read --connect tcp://server:5555 --key ~/.tureen.key --server-key KEY ...\n"
     "\n"
-    "  new     makes a pair of keys: FILE, to be given to whoever runs the server, and FILE_secret, which\n"
-    "          stays where it is and which nobody else may read.\n"
-    "  allow   lets a client's public key in, as of the tenant. FILE is what `tureen key new` made, or the\n"
-    "          40 characters of a key. DIR is made where it is not there.\n"
-    "  list    who is let in, and the server's own public key.\n"
-    "  revoke  lets a key in no more: by its label, or by its 40 characters.\n"
+    "  new     makes a pair of keys: FILE, for the server's administrator, and FILE_secret, which stays\n"
+    "          where it is and which only its owner may read.\n"
+    "  allow   admits clients with a public key, as of the tenant. FILE is what `tureen key new` made, or\n"
+    "          the 40 characters of a key. DIR is made if it is not there.\n"
+    "  list    the clients that are admitted, and the server's own public key.\n"
+    "  revoke  admits a key no more: by its label, or by its 40 characters.\n"
     "\n", .after =
     "\n"
     "A running server sees within a second what is allowed and revoked; jobs of a revoked key end at once.\n"
@@ -129,8 +129,8 @@ static bool
 s_complain_write (const char *path, const char *suffix, int rc)
 {
     if (rc == -EEXIST)
-        return complain ("key", "'%s%s' is there already: name another, or remove it (whoever has that key "
-            "is then let in nowhere)", path, suffix);
+        return complain ("key", "'%s%s' is there already: name another, or remove it (clients with that key "
+            "are then admitted nowhere)", path, suffix);
     return complain ("key", "cannot write '%s%s': %s", path, suffix, strerror (-rc));
 }
 
@@ -166,9 +166,9 @@ s_new (const arguments_t *arguments)
     bool done = s_write_pair (&certificate, folder, path, name);
     close (folder);
     if (done)
-        printf ("%s: the public key %s, for whoever runs the server:\n"
+        printf ("%s: the public key %s, for the server's administrator:\n"
             "    tureen key allow DIR %s --tenant NAME\n"
-            "%s_secret: the secret one. It stays here; nobody else may read it.\n", path,
+            "%s_secret: the secret one. It stays here; only you may read it.\n", path,
             certificate.public_text, name, path);
     certificate_wipe (&certificate);
     return done? 0: STATUS_FAILED;
@@ -320,8 +320,8 @@ s_allow (const arguments_t *arguments)
         return STATUS_UNUSABLE;
     if (!arguments->tenant || !certificate_is_name (arguments->tenant)) {
         complain ("key", arguments->tenant? "'%s' is no tenant's name (letters, digits, '.', '_', '-')":
-            "whose key is it? "
-            "--tenant NAME, one of the server's tenants, or `operator` where it has no others",
+            "which tenant is the key for? "
+            "--tenant NAME, one of the server's tenants, or `operator` if it has no others",
             arguments->tenant);
         return STATUS_UNUSABLE;
     }
@@ -339,7 +339,7 @@ s_allow (const arguments_t *arguments)
 
 //  ---- list
 
-//  Of a key that files say different things of none holds, for the server either.
+//  If files say different things of a key, none of them holds; so it is for the server too.
 static void
 s_judge_contradictions (entries_t *self)
 {
@@ -408,7 +408,7 @@ s_print_table (const entries_t *entries, const char *server)
     }
     for (size_t index = 0; index < entries->count; index++)
         if (entries->entries [index].reason)
-            printf ("%s lets nobody in: it %s\n", s_shown (entries->entries [index].name, shown),
+            printf ("%s admits no client: it %s\n", s_shown (entries->entries [index].name, shown),
                 entries->entries [index].reason);
     if (*server)
         printf ("the server's key: %s\n", server);

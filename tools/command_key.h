@@ -1,4 +1,4 @@
-/*  command_key -- `tureen key`: makes keys, and says whom a server lets in (keys.h).  */
+/*  command_key -- `tureen key`: makes keys, and lists the clients that a server admits (keys.h).  */
 #ifndef COMMAND_KEY_H
 #define COMMAND_KEY_H
 

@@ -298,7 +298,7 @@ s_show_losses (const json_t *object)
 
 //  What it was refused, the code beside the count.
 static void
-s_show_rejection_log (const json_t *rejection_log)
+s_show_refusals (const json_t *rejection_log)
 {
     const char *code, *before = "; refused: ";
     json_t *count;
@@ -324,7 +324,7 @@ s_show_tenant (const json_t *tenant)
     s_show_losses (tenant);
     if (s_has (tenant, "worker_seconds"))
         printf (", %.1f s of workers", s_real (tenant, "worker_seconds"));
-    s_show_rejection_log (json_object_get (tenant, "refusals"));
+    s_show_refusals (json_object_get (tenant, "refusals"));
     printf ("\n");
 }
 
@@ -435,8 +435,8 @@ static const option_row_t s_rows [] = {
 static const option_table_t s_table = { "tureen status", s_rows, OPTION_ROWS (s_rows), .before =
     "usage: tureen status [--connect ENDPOINT] [--key PATH --server-key KEY] [--json] [--watch [SECONDS]]\n"
     "\n"
-    "Shows what a running server serves, to whom, and how much it shared.  On a server with tenants that\n"
-    "is: to an operator all of it, to others what their own tenant has.\n"
+    "Shows the data sets and jobs of a running server, and how much it shared.  On a server with tenants\n"
+    "an operator sees all of it, and other users what their own tenant has.\n"
     "\n"
     "Of each job, `epoch`, `of this epoch` and `consumed` count the samples that its training loop was\n"
     "given; batches that lie ready in its memory are not among them (in `delivered` of the line below\n"

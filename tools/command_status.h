@@ -1,4 +1,4 @@
-/*  command_status -- `tureen status`: what a running server serves, to whom, and how much it shared.  */
+/*  command_status -- `tureen status`: the data sets and jobs of a running server, and how much it shared.  */
 #ifndef COMMAND_STATUS_H
 #define COMMAND_STATUS_H
 

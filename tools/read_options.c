@@ -110,7 +110,7 @@ static const option_row_t s_rows [] = {
     { "state-every", "N", AT (state_every),
         "and after every N batches (100): so many may come again after a crash", 1, UINT32_MAX },
     { "job", "NAME", AT (loader.job),
-        "the run's name, which nobody else may use at the same time: with it, a run that is\n"
+        "the run's name; no other job may use it at the same time: with it, a run that is\n"
         "started again with its --state ends what is left of the one before" },
     { "rejoin", "SECONDS", AT (rejoin_seconds),
         "how long to look for a server that is gone (300); 0: its end is the run's",

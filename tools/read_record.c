@@ -218,8 +218,8 @@ s_find_end (read_record_t *self, FILE *file, off_t *length_p)
     return !ferror (file) || s_fail_ids (self);
 }
 
-//  Empties the file, or what of it is delivered again; what is no file (a pipe, a terminal) has nothing to
-//  empty.
+//  Empties the file, or removes the ids that will be delivered again.  A pipe or a terminal cannot be
+//  emptied.
 static bool
 s_empty_ids (read_record_t *self)
 {

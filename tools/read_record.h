@@ -5,7 +5,8 @@
  *  was had.  So whatever fails, and whenever the process is killed: a batch that the state counts is in the
  *  file of ids; one that it does not count comes again, and its ids are then taken back.
  *
- *  Of a job with ranks the ids are this rank's, the state is of all of them.  Padding is not written.
+ *  If the job has ranks, the ids are this rank's and the state is that of all of them.  Padding is not
+ *  written.
  *
  *  Complains of what fails, on standard error.
  */
@@ -25,9 +26,8 @@ void read_record_destroy (read_record_t **self_p);
 //  Where to go on, for options.state; lent, NULL: at the beginning.
 const char *read_record_state (const read_record_t *self);
 
-//  All of these: false, and it has been said; what is on the disk then is as described above.
-//  The job is joined: only now what an earlier run has left is overwritten; and whether the state can be
-//  written shows.
+//  All of these: false, and the error has been said; the disk is then as described above.  The job is joined:
+//  what an earlier run has left is overwritten only now, which also shows whether the state can be written.
 bool read_record_begin (read_record_t *self, tureen_loader_t *loader);
 bool read_record_batch (read_record_t *self, tureen_loader_t *loader, const tureen_batch_t *batch);
 bool read_record_epoch_end (read_record_t *self, tureen_loader_t *loader);

@@ -56,7 +56,7 @@
 
 typedef struct broker broker_t;
 typedef struct dataset dataset_t;
-typedef struct tenant tenant_t;   //  users that share rights and limits; every job belongs to one
+typedef struct tenant tenant_t;     //  users that share rights and limits; every job belongs to one
 typedef struct job job_t;
 typedef struct batch_row batch_row_t;
 typedef struct rank rank_t;     //  one of a job's clients; most jobs have one, of number 0
@@ -88,8 +88,8 @@ size_t broker_tasks_max (const broker_t *self);
 size_t broker_reads_max (const broker_t *self);
 //  What a version of this size costs of the cache's budget: its size, but not less than its bookkeeping.
 size_t broker_version_cost (size_t version_bytes);
-//  Of the memory for compressed samples (--raw), one part in so many is for ranges on their way from the
-//  disk, the rest is raw_bytes.  And the inverse: the --raw that gives so many raw_bytes.
+//  One part in so many of the memory for compressed samples (--raw) is for ranges on their way from the disk;
+//  the rest is raw_bytes.  And the inverse: the --raw that gives so many raw_bytes.
 enum { BROKER_RAW_PARTS = 8 };
 size_t broker_raw_setting (size_t raw_bytes);
 //  The least cache_bytes with which versions of this size can be prepared.
@@ -174,7 +174,7 @@ uint32_t tenant_number (const tenant_t *self);          //  in the order in whic
                                                         //  operator's
 size_t broker_tenants (const broker_t *self);           //  how many there are; 1: only the first
 tenant_t *broker_tenant_of (broker_t *self, uint32_t number);
-bool tenant_may_use (const tenant_t *self, const dataset_t *dataset);   //  tenant NULL: anyone
+bool tenant_may_use (const tenant_t *self, const dataset_t *dataset);   //  tenant NULL: any
 //  The tenant's part of something that is divided by weight: at least 1; all tenants' together are no more
 //  than the whole, if that is not less than their number.
 uint64_t broker_share (const broker_t *self, const tenant_t *tenant, uint64_t whole);
@@ -346,7 +346,7 @@ typedef enum {
                                 //  class's shared stage into memory
     ACTION_COPY,                //  row: run the job's private stage from the version into row_slot,
                                 //  row_index
-    ACTION_SIDE_TASK,              //  tenant, charged_us: let a worker do the oldest task announced by
+    ACTION_SIDE_TASK,           //  tenant, charged_us: let a worker do the oldest task announced by
                                    //  broker_side_task_waits
     ACTION_SEND_BATCH,          //  rank: BATCH from batch and step.  A batch of WIRE_SLOT_NONE goes inline,
                                 //  whatever the rank's transport
@@ -354,8 +354,8 @@ typedef enum {
     ACTION_SEND_ENDED,          //  rank, reason, message; after it the rank is as after broker_gone
     ACTION_SEND_NOTICE,         //  rank, reason (the notice's kind), message; message NULL (`unreadable`):
                                 //  the driver asks job_unreadable and job_unreadable_message when it sends
-    ACTION_RECLAIM_RANK,           //  rank: free its ring, then broker_reclaim_rank
-    ACTION_RECLAIM                 //  job: free the resources of its ranks' users, then broker_reclaim
+    ACTION_RECLAIM_RANK,        //  rank: free its ring, then broker_reclaim_rank
+    ACTION_RECLAIM              //  job: free the resources of its ranks' users, then broker_reclaim
 } action_kind_t;
 
 typedef struct {
@@ -391,7 +391,7 @@ rank_t *row_rank (const batch_row_t *self);
 //  In each rank's ring; WIRE_SLOT_NONE: its batch is in no slot.
 uint32_t row_slot (const batch_row_t *self);
                                                 //  such batch at a time
-uint32_t row_index (const batch_row_t *self);     //  row in the rank's batch
+uint32_t row_index (const batch_row_t *self);   //  row in the rank's batch
 uint32_t row_id (const batch_row_t *self);
 const version_t *row_version (const batch_row_t *self);
 pipeline_key_t row_key (const batch_row_t *self);

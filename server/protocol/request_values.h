@@ -1,6 +1,5 @@
 /*  request_values -- JSON from outside, and single values of it, each taken within its bounds.  For the files
- *  that read requests;
- *  no other file includes this.
+ *  that read requests; no other file includes this.
  */
 #ifndef REQUEST_VALUES_H
 #define REQUEST_VALUES_H

@@ -2,8 +2,8 @@
  *  ERROR_RATE_LIMIT_BURST at once.
  *
  *  A client that floods the server with invalid messages costs it only the reading.  At most
- *  ERROR_RATE_LIMIT_USERS_MAX users have an entry; for one more, the user whose last error is oldest loses
- *  its entry.  Owner: the broker's thread.
+ *  ERROR_RATE_LIMIT_USERS_MAX users have an entry.  If one more is needed, the user with the oldest last
+ *  error loses its entry.  Owner: the broker's thread.
  */
 #ifndef ERROR_RATE_LIMIT_H
 #define ERROR_RATE_LIMIT_H

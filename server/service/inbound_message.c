@@ -83,7 +83,7 @@ inbound_message_bytes (const inbound_message_t *self)
 uint64_t
 inbound_message_connection (const inbound_message_t *self)
 {
-    //  FNV-1a: a request whose key collides only waits a little longer than it must.
+    //  FNV-1a: a request with a colliding key only waits a little longer than it must.
     uint64_t hash = UINT64_C (0xcbf29ce484222325) ^ self->caller.user;
     for (size_t at = 0; at < self->peer.size; at++)
         hash = (hash ^ self->peer.bytes [at]) * UINT64_C (0x100000001b3);

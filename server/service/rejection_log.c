@@ -53,7 +53,7 @@ s_code (rejection_log_t *self, const char *code)
     for (size_t index = 0; index < self->code_count; index++)
         if (strcmp (self->codes [index], code) == 0)
             return index;
-    assert (self->code_count < REJECTION_LOG_CODES_MAX);         //  all codes are the server's own
+    assert (self->code_count < REJECTION_LOG_CODES_MAX);        //  all codes are the server's own
     self->codes [self->code_count] = code;
     return self->code_count++;
 }

@@ -1,5 +1,5 @@
-/*  connection -- what the server knows of a job's client, or of one of its ranks: whom to send to, and the
- *  memory its batches are written to.
+/*  connection -- what the server knows of a job's client, or of one of its ranks: the peer to send to, and
+ *  the memory its batches are written to.
  *
  *  Ring: slots in shared memory.  Inline: one block of memory for each slot, made when its first row is
  *  written and given away with the message that sends it.  A batch in no slot always has such a block.

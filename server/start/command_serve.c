@@ -192,7 +192,7 @@ s_open_gate (server_t *self)
         .log = &self->log };
     if (self->keys)
         keys_judge (self->keys, s_is_tenant, self);
-    errno = -spare_threads_try ();         //  ZeroMQ aborts without them
+    errno = -spare_threads_try ();          //  ZeroMQ aborts without them
     if (errno)
         return s_complain_shortage ("cannot start the threads of the sockets");
     return gate_open (&self->gate, &options, error, sizeof error) == 0 || s_complain (error);
@@ -318,11 +318,12 @@ s_announce_users (const server_t *self)
             printf ("warning: tenant '%s' may use no data set: name some with tenant-datasets %s=NAME, or * "
                 "for all\n", tenant->name, tenant->name);
         if (users == 0 && endpoint_is_ipc (self->endpoint))
-            printf ("warning: tenant '%s' has no users, and without keys nobody can be one\n", tenant->name);
+            printf ("warning: tenant '%s' has no users, and without keys no client can belong to it\n",
+                tenant->name);
     }
     if (options->open)
-        printf ("warning: open: whoever can reach %s can read these data sets, see all jobs and end the "
-            "server's service\n", endpoint_text (self->endpoint));
+        printf ("warning: open: every program that can reach %s can read these data sets, see all jobs and "
+            "end the server's service\n", endpoint_text (self->endpoint));
 }
 
 static void
@@ -345,8 +346,8 @@ s_announce (const server_t *self)
     printf ("%u worker%s, a cache of %s, policy %s\n", self->options.workers, plural (self->options.workers),
         sources_size (self->options.cache_bytes, size, sizeof size), self->options.policy);
     if (rlimits_file_bytes () < machine_memory_bytes ("") / 4)
-        printf ("warning: a file may have at most %s here (ulimit -f, LimitFSIZE=): jobs whose batches take "
-            "more get them through the socket, which costs copies\n",
+        printf ("warning: a file may have at most %s here (ulimit -f, LimitFSIZE=): jobs with larger windows "
+            "of batches get them through the socket, which costs copies\n",
             sources_size (rlimits_file_bytes (), size, sizeof size));
     if (broker_reads_max (self->broker) > 0)
         printf ("packs are read by %s%s, with %s for compressed samples\n", tasks_reading_mode (self->tasks),

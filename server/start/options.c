@@ -53,8 +53,8 @@ static const option_row_t s_rows [] = {
     { "supervise", NULL, OF_SERVER (supervise),
         "start the server again when it has died (of a signal, an abort), however often" },
     { "open", NULL, OF_SERVER (open),
-        "serve whoever can connect: without it a tcp address needs --keys, and only an\n"
-        "address of this machine itself may be open; on ipc users are not told apart" },
+        "serve every client that can connect: without it a tcp address needs --keys, and\n"
+        "only an address of this machine itself may be open; on ipc users are not told apart" },
     { "config", "FILE", .role = ROLE_COMMAND_LINE, OPTION_CALL (NULL),
         "settings from a ZPL file, by these names; what the command line says wins,\n"
         "data sets, fields and users add up" },
@@ -66,7 +66,8 @@ static const option_row_t s_rows [] = {
         "which files are samples (default: torchvision's image extensions)" },
     { "on-bad", "NAME=drop|fail", OF_DATASET (bad_is_fatal),
         "samples that cannot be read leave the data (drop, the default), or\n"
-        "end the jobs whose data hold them (fail)", .choices = OPTION_CHOICES ("drop", "fail") },
+        "end the jobs that have such a sample in their data (fail)",
+        .choices = OPTION_CHOICES ("drop", "fail") },
     { "jpeg-warnings", "NAME=N", OF_DATASET (jpeg_warnings_max),
         "a JPEG that libjpeg warns of more than N times is bad (default: any number\n"
         "is read)", 0, 999999999 },
@@ -77,9 +78,9 @@ static const option_row_t s_rows [] = {
     { "piece", "NAME=N", OF_DATASET (piece),
         "samples of a piece, 1 to 64 (default: as measured; status shows it)", 1, OPTIONS_PIECE_MAX },
     { "tenant", "NAME=USER,USER", NAMED (ROLE_TENANT),
-        "users of this machine, by name or number, who share what the tenant has; '-':\n"
+        "users of this machine, by name or number, that share the tenant's limits; '-':\n"
         "none, but keys",
-        .heading = "Of users beside the server's own, who are served as tenants (docs/operations.md):" },
+        .heading = "Of users beside the server's own, served as tenants (docs/operations.md):" },
     { "tenant-datasets", "NAME=DATASET,DATASET", NAMED (ROLE_TENANT_DATASETS),
         "what it may use; '*': all data sets (default: none)" },
     { "tenant-weight", "NAME=N", OF_TENANT (weight),

@@ -239,7 +239,7 @@ options_check_tenants (settings_t *self)
     if (!options->own.weight)
         options->own.weight = 1;
     if (options->open && options->keys)
-        return options_fail (self, "open and keys: open lets everybody in, keys only those that were "
+        return options_fail (self, "open and keys: open admits every client, keys only those that were "
             "allowed: take one of them");
     if (options->open && options->tenant_count > 0)
         return options_fail (self, "open and tenant: with open all are one, the operator: take one of them");

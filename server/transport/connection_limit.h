@@ -27,11 +27,11 @@ typedef struct connection_limit connection_limit_t;
 
 enum {
     CONNECTION_LIMIT_LOOK_MS = 500,
-    CONNECTION_LIMIT_SOON_MS = 20,             //  after a look that shut some, found CONNECTION_LIMIT_MANY
+    CONNECTION_LIMIT_SOON_MS = 20,              //  after a look that shut some, found CONNECTION_LIMIT_MANY
                                                //  new ones, or few descriptors left
     CONNECTION_LIMIT_MANY = 16,
-    CONNECTION_LIMIT_LEFT_PART = 4,            //  "few": less than a fourth
-    CONNECTION_LIMIT_DESCRIPTORS_A_MS = 25     //  a look costs a microsecond or two for each, and may be some
+    CONNECTION_LIMIT_LEFT_PART = 4,             //  "few": less than a fourth
+    CONNECTION_LIMIT_DESCRIPTORS_A_MS = 25  //  a look costs a microsecond or two for each, and may be some
                                                //  percent of the time
 };
 

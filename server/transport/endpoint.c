@@ -278,20 +278,20 @@ s_check_tcp (const endpoint_t *self, const endpoint_access_t *access)
             "keys in (--keys DIR) in place of the group", access->group, self->text);
     if (access->users)
         return s_fail (self, -EACCES,
-            "tenants have users of this machine, and who comes by '%s' cannot be told by a user: give "
+            "tenants have users of this machine, but the user of a client at '%s' is not known: give "
             "them - in place of users (--tenant NAME=-), and keys (tureen key allow)", self->text);
     if (access->keys)
         return 0;
     if (!access->open)
         return s_fail (self, -EACCES,
-            "whoever reaches '%s' could read the data sets: let in only those with a key (--keys DIR, "
-            "see tureen key --help)%s", self->text,
+            "every program that reaches '%s' could read the data sets: admit only clients with a key "
+            "(--keys DIR, see tureen key --help)%s", self->text,
             self->is_remote? "": ", or say that every user and program of this machine "
             "may (--open)");
     if (self->is_remote)
         return s_fail (self, -EACCES,
-            "'%s' can be reached from other machines, and open is for this machine alone: let in only "
-            "those with a key (--keys DIR in place of --open), or listen at tcp://127.0.0.1:PORT",
+            "'%s' can be reached from other machines, and open is for this machine alone: admit only "
+            "clients with a key (--keys DIR in place of --open), or listen at tcp://127.0.0.1:PORT",
             self->text);
     return 0;
 }
@@ -342,7 +342,7 @@ s_check_ipc (const endpoint_t *self, const endpoint_access_t *access)
         return 0;
     if (!s_is_in_group (access->group_id))
         return s_fail (self, -EACCES,
-            "user %u, who runs the server, is not in group '%s', and could not give it the sockets: make "
+            "the server's user, %u, is not in group '%s', and could not give it the sockets: make "
             "it a member (usermod -a -G, then log in anew), or name another group", (unsigned int) geteuid (),
             access->group);
     s_closed_folder (self->directory, closed);
@@ -387,7 +387,7 @@ s_check_group (const endpoint_t *self, const struct stat *status)
     if (s_is_for_group (self, status))
         return 0;
     return s_fail (self, -EPERM,
-        "the folder '%s' must be for the group to enter and nobody else (now: group %u, mode %04o): "
+        "only the group may be allowed to enter the folder '%s' (now: group %u, mode %04o): "
         "chgrp %u '%s' && chmod 0750 '%s', or listen in another", path, (unsigned int) status->st_gid,
         (unsigned int) status->st_mode & 07777, (unsigned int) self->group, path, path);
 }
@@ -425,10 +425,10 @@ s_prepare_directory (endpoint_t *self)
 static int
 s_fail_live (const endpoint_t *self, long process)
 {
-    char who [40] = "";
+    char holder [40] = "";
     if (process > 0)
-        snprintf (who, sizeof who, " (process %ld)", process);
-    return s_fail (self, -EADDRINUSE, "a live server%s listens at '%s': stop it, or listen elsewhere", who,
+        snprintf (holder, sizeof holder, " (process %ld)", process);
+    return s_fail (self, -EADDRINUSE, "a live server%s listens at '%s': stop it, or listen elsewhere", holder,
         self->text);
 }
 
@@ -526,7 +526,7 @@ s_lock (endpoint_t *self)
         if (rc != -EAGAIN)
             return rc;
     }
-    return s_fail (self, -EAGAIN, "the lock file '%s' keeps changing: find out who removes it",
+    return s_fail (self, -EAGAIN, "the lock file '%s' keeps changing: find the program that removes it",
         self->lock_path);
 }
 

@@ -198,7 +198,7 @@ s_merge (keys_t *self, grants_t *grants)
         else
             log_event (self->log, LOG_LEVEL_WARNING, "key_bad",
                 LOG_FIELDS (LOG_TEXT ("label", grants->grants [first].label)),
-                "the key of '%s' lets nobody in: '%s' says something else of it",
+                "the key of '%s' admits no client: '%s' says something else of it",
                 grants->grants [first].label, grants->grants [first + 1].label);
     }
     grants->count = kept;
@@ -261,11 +261,11 @@ s_tell_bad_files (const keys_t *self, const files_t *before, const files_t *afte
         const file_t *file = &after->files [index], *was = file->reason? s_file (before, file->name): NULL;
         if (file->reason && !(was && was->reason && strcmp (was->reason, file->reason) == 0))
             log_event (self->log, LOG_LEVEL_WARNING, "key_bad", LOG_FIELDS (LOG_TEXT ("label", file->name)),
-                "%s/allowed/%s lets nobody in: it %s", self->directory, file->name, file->reason);
+                "%s/allowed/%s admits no client: it %s", self->directory, file->name, file->reason);
     }
     if (after->too_many && !before->too_many)
         log_event (self->log, LOG_LEVEL_WARNING, "keys_full", NULL,
-            "%s/allowed has more than %d files: those beyond let nobody in", self->directory, KEYS_MAX);
+            "%s/allowed has more than %d files: those beyond admit no client", self->directory, KEYS_MAX);
 }
 
 //  ---- looking
@@ -393,8 +393,8 @@ keys_judge (keys_t *self, bool (*is_tenant) (void *context, const char *name), v
         if (grant->user >= self->judged_user && !is_tenant (context, grant->tenant))
             log_event (self->log, LOG_LEVEL_WARNING, "key_bad",
                 LOG_FIELDS (LOG_TEXT ("label", grant->label), LOG_TEXT ("tenant",
-                grant->tenant)), "the key '%s' lets nobody in: this server has no tenant '%s'", grant->label,
-                grant->tenant);
+                grant->tenant)), "the key '%s' admits no client: this server has no tenant '%s'",
+                grant->label, grant->tenant);
     }
     self->judged_user = self->next_user;
 }

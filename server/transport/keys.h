@@ -1,4 +1,4 @@
-/*  keys -- the folder of a server's keys: its own certificate, and whom it lets in.
+/*  keys -- the folder of a server's keys: its own certificate, and the clients it admits.
  *
  *      DIR/                    owned by the server's user, not writable for others
  *          server              the server's public certificate, for clients

@@ -34,7 +34,7 @@ s_check_guard (const failing_t *self, const char *which, int fd, uid_t owner)
         return s_fail (self, -errno, "cannot look at the %s '%s': %s", which, self->path, strerror (errno));
     if (status.st_uid != owner)
         return s_fail (self, -EPERM,
-            "the %s '%s' belongs to user %u, not to user %u whose keys these are: chown it, or take "
+            "the %s '%s' belongs to user %u, not to user %u as its keys do: chown it, or take "
             "another folder", which, self->path, (unsigned) status.st_uid, (unsigned) owner);
     if (status.st_mode & 022)
         return s_fail (self, -EPERM,

@@ -71,7 +71,7 @@ s_counted (zmq_msg_t *message, void *bytes, size_t size, atomic_size_t *account)
         return OUTBOX_GONE;
     }
     atomic_fetch_add (account, size);
-    handoff_give (receipt);        //  not accessed from here on
+    handoff_give (receipt);         //  not accessed from here on
     return OUTBOX_SENT;
 }
 

@@ -2,7 +2,7 @@
  *  does not grow without a bound.
  *
  *  libzmq bounds the size of a frame and the number of a connection's messages, but not the number of a
- *  message's frames: it holds a message that never ends until memory runs out, and reports it to no one
+ *  message's frames: it holds a message that never ends until memory runs out, and does not report it
  *  before its end.  So the calls by which ZeroMQ accepts, receives and closes (libc_interpose.c) record here
  *  what they do, and the server records what it takes.  A frame counts with its body and
  *  RECEIVE_QUOTA_FRAME_BYTES, which is more than ZeroMQ and the server need for it.  A connection over its
@@ -25,8 +25,8 @@
 
 enum {
     RECEIVE_QUOTA_FRAME_BYTES = 1024,
-    RECEIVE_QUOTA_BODY_MAX = (1 << 20) + 64,           //  ZeroMQ takes no larger ones (gate.c)
-    RECEIVE_QUOTA_FRAMES_MAX = 1024                    //  no valid message has more than 130; up to this
+    RECEIVE_QUOTA_BODY_MAX = (1 << 20) + 64,            //  ZeroMQ takes no larger ones (gate.c)
+    RECEIVE_QUOTA_FRAMES_MAX = 1024                     //  no valid message has more than 130; up to this
                                                        //  limit a client with more gets an error
 };
 //  For a connection: the largest message, and some more.  For a user: the server sets it at its start, at

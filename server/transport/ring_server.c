@@ -12,8 +12,8 @@
  *                                                                 ring_server_part: as before, and the client
  *                                                                 sees an end
  *
- *  ring_server_next asks epoll for one descriptor at a time.  That costs a call for each event, a few events
- *  a job, and leaves no list of ready guests with one that has been freed meanwhile.
+ *  ring_server_next asks epoll for one descriptor at a time.  This costs a call for each event, a few events
+ *  a job; but there is no list of ready guests that could hold one that has been freed meanwhile.
  */
 #include "ring_server.h"
 
@@ -230,7 +230,7 @@ s_pass_of_guest (ring_server_t *self, const guest_t *guest, int64_t now_ms)
 static void
 s_make_room (ring_server_t *self, uid_t newcomer)
 {
-    guest_t *strangers [RING_SERVER_STRANGERS_MAX], *leaver = NULL;    //  the youngest first
+    guest_t *strangers [RING_SERVER_STRANGERS_MAX], *leaver = NULL;     //  the youngest first
     size_t count = 0, most = 0;
     if (self->strangers < RING_SERVER_STRANGERS_MAX)
         return;

@@ -15,10 +15,9 @@
  *  stop, and a stopped job keeps enough to resume with.
  *
  *  The first-ranked job is never throttled, and so a single job is not.  Nor is a job with an eighth or more
- *  of all draws:
- *  its samples would be read anyway, for other jobs or one by one, and that costs more than it saves (four
- *  jobs of speeds 1, .73, .41 and .23, memory for 2 %: with SLOW_JOB_QUOTA_DUE 1/2, and 1/2 for 1/4, a third
- *  fewer single reads, but 1.14 bytes read for each delivered in place of 1.05).
+ *  of all draws: its samples would be read anyway, for other jobs or one by one, and that costs more than it
+ *  saves (four jobs of speeds 1, .73, .41 and .23, memory for 2 %: with SLOW_JOB_QUOTA_DUE 1/2, and 1/2 for
+ *  1/4, a third fewer single reads, but 1.14 bytes read for each delivered in place of 1.05).
  *
  *  The shares are estimates: with each draw the tier names the job of a random resident (a witness), and the
  *  newest SLOW_JOB_QUOTA_WITNESSES count.  All decisions here depend on jobs only, never on samples.
@@ -35,10 +34,10 @@
 #include "version_index.h"
 
 enum {
-    SLOW_JOB_QUOTA_WITNESSES = 256,      //  a share's standard deviation is up to 0.03
+    SLOW_JOB_QUOTA_WITNESSES = 256,     //  a share's standard deviation is up to 0.03
     SLOW_JOB_QUOTA_DUE = 6,
-    SLOW_JOB_QUOTA_SLACK_PARTS = 8,      //  the slack is this part of the room: four standard deviations
-    SLOW_JOB_QUOTA_DRAWS_A_JOB = 256,    //  draws between two rankings, beside a pool's worth: clients take
+    SLOW_JOB_QUOTA_SLACK_PARTS = 8,     //  the slack is this part of the room: four standard deviations
+    SLOW_JOB_QUOTA_DRAWS_A_JOB = 256,   //  draws between two rankings, beside a pool's worth: clients take
                                          //  whole batches in turn
     SLOW_JOB_QUOTA_NOBODY = 0xffff
 };
@@ -48,7 +47,7 @@ typedef struct {
     uint32_t drawn [SAMPLER_JOBS_MAX];          //  by job number, halved at each ranking
     uint64_t drawn_all;
     uint64_t until_ranking;                     //  draws
-    uint16_t witnesses [SLOW_JOB_QUOTA_WITNESSES];       //  job numbers, a ring
+    uint16_t witnesses [SLOW_JOB_QUOTA_WITNESSES];      //  job numbers, a ring
     uint32_t newest;
     uint32_t seen [SAMPLER_JOBS_MAX];           //  how many of the witnesses are the job's
 } slow_job_quota_t;

@@ -150,8 +150,8 @@ typedef struct {
 } version_index_losses_t;
 
 version_index_losses_t version_index_losses (const version_index_t *self);
-//  Of one tenant: versions evicted or dropped from its account, and versions scheduled again for one of its
-//  consumers after another of its consumers had used the lost one.
+//  One tenant's losses: versions evicted or dropped from its account, and versions scheduled again for one of
+//  its consumers after another of its consumers had used the lost one.
 version_index_losses_t version_index_tenant_losses (const version_index_t *self, uint32_t number);
 
 void version_index_check (version_index_t *self);

@@ -250,5 +250,5 @@ version_index_check_tenants (version_index_t *self)
     s_largest (self, largest);
     for (uint32_t tenant = 0; tenant < self->tenant_count; tenant++)
         assert (prepared_account_outside_bytes (self->prepared, tenant)
-            == self->reserved_versions * largest [tenant]);      //  K4
+            == self->reserved_versions * largest [tenant]);     //  K4
 }

@@ -55,7 +55,7 @@ int device_descriptor (const device_t *self);
 //  No thread runs after it; device_done gives back all submitted requests.
 void device_stop (device_t *self);
 
-//  Of an open device: how many reads may be under way at once; "io_uring", or "preadv (io_uring: ..)";
+//  For an open device: how many reads may be under way at once; "io_uring", or "preadv (io_uring: ..)";
 //  whether volumes are read past the page cache.
 uint32_t device_depth (const device_t *self);
 const char *device_mode (const device_t *self);

@@ -5,7 +5,7 @@
 #include <string.h>
 #include "pack_index.h"
 
-enum { LEARNED_ROWS_MAGIC = 0x1ea27ed0, BESIDE_BYTES = 16 };     //  that an allocation takes
+enum { LEARNED_ROWS_MAGIC = 0x1ea27ed0, BESIDE_BYTES = 16 };    //  that an allocation takes
 
 struct learned_rows {
     uint32_t magic;

@@ -1,11 +1,11 @@
 /*  learned_rows -- where the rows of a folder's JPEGs begin (jpeg_rows.h), as far as they have been decoded.
  *
- *  A folder has no room to write it beside the files, as a pack has.  But the decoder comes by it on its way:
- *  what it finds out of a file is kept here, and the next time a crop of that file is decoded faster.  A
- *  checksum of the file goes along, because a file may change.
+ *  A folder has no room to write this beside the files, as a pack has.  But the decoder finds it on its way:
+ *  it is kept here, and the next time a crop of that file is decoded faster.  A checksum of the file goes
+ *  along, because a file may change.
  *
- *  Bounded: with no room left, what is known of further files is forgotten, and what is known stays.
- *  Owner: the broker's thread.  Worker threads make entries, and read the one that is lent to their task.
+ *  Bounded: with no room left, entries stay, and what is learned of further files is not kept.  Owner: the
+ *  broker's thread.  Worker threads make entries, and read the one that is lent to their task.
  */
 #ifndef LEARNED_ROWS_H
 #define LEARNED_ROWS_H

@@ -154,8 +154,8 @@ s_return (reading_t *self, reader_request_t *request)
     assert (put);               //  room for requests_max, and no more are submitted
 }
 
-//  A request has left the reader: its range's memory is freed after this.  To be announced: now, if more
-//  requests may be long in coming.
+//  A request has left the reader: its range's memory is freed after this.  A range is announced at once,
+//  because more requests may be long in coming.
 static void
 s_complete (reading_t *self, reader_request_t *request)
 {

@@ -5,7 +5,7 @@
 struct side_jobs {
     broker_t *broker;
     tasks_t *tasks;
-    side_job_t *first, *last;      //  waiting side jobs of all tenants
+    side_job_t *first, *last;       //  waiting side jobs of all tenants
     size_t out;
 };
 
@@ -58,7 +58,7 @@ void
 side_jobs_start (side_jobs_t *self, const tenant_t *tenant, uint32_t charged_us)
 {
     side_job_t *side_job = s_take (self, tenant);
-    assert (side_job);                 //  the broker counts them
+    assert (side_job);                  //  the broker counts them
     side_job->charged_us = charged_us;
     self->out++;
     tasks_run (self->tasks, &side_job->side_task);

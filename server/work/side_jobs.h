@@ -17,7 +17,7 @@ typedef struct side_jobs side_jobs_t;
 
 //  Embedded in the caller's structure; owned by the side jobs from side_jobs_add until done.
 typedef struct side_job {
-    side_task_t side_task;            //  first, so that it leads back here; the caller sets its work
+    side_task_t side_task;              //  first, so that it leads back here; the caller sets its work
     //  In the broker's thread, at the end; it may add side jobs.  was_done: a worker has done it.
     void (*done) (struct side_job *self, bool was_done);
     //  the side jobs':

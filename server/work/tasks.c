@@ -44,7 +44,7 @@ typedef struct task {
     bool is_unread;                 //  reading met a shortage: the files are read again
     bool is_starved;                //  the worker met a shortage: the task is handed out again
     //  copy
-    batch_row_t *row;                 //  the broker's; not looked at by threads
+    batch_row_t *row;               //  the broker's; not looked at by threads
     const uint8_t *prepared;
     size_t outputs;
     uint8_t *targets [LAYOUT_FIELDS_MAX];   //  the pipeline's outputs, then the labels
@@ -86,8 +86,8 @@ struct tasks {
     task_t *all;
     task_t *free [TASK_KINDS];      //  by their last kind: tasks with buffers, and tasks that need none
     size_t count;
-    task_t side_tasks [TASKS_SIDE_TASKS_MAX];     //  free ones have no side task
-    side_task_t *done;                         //  in no order
+    task_t side_tasks [TASKS_SIDE_TASKS_MAX];       //  free ones have no side task
+    side_task_t *done;                              //  in no order
 };
 
 //  ---- in the threads
@@ -573,8 +573,8 @@ s_range_done (tasks_t *self, range_t *range)
         s_end_range (self, range);
 }
 
-//  The file whose failure tells most: a failing storage hides the state of the other files, and a shortage
-//  tells nothing.  files: none failed.
+//  The file with the most telling failure: a failing storage hides the state of the other files, and a
+//  shortage tells nothing.  files: none failed.
 static size_t
 s_failed_file (const task_t *task, size_t files)
 {

@@ -28,10 +28,10 @@ typedef struct tasks tasks_t;
 
 //  Other work for a worker, embedded in the caller's structure.
 typedef struct side_task {
-    void (*work) (struct side_task *self, decoder_t *decoder);     //  in a worker's thread, with its decoder
+    void (*work) (struct side_task *self, decoder_t *decoder);      //  in a worker's thread, with its decoder
     bool was_done;              //  the tasks': a worker has done it
     uint64_t worker_ns;         //  the tasks': processor time that it took, when it is done
-    struct side_task *next;        //  the tasks'
+    struct side_task *next;     //  the tasks'
 } side_task_t;
 enum { TASKS_SIDE_TASKS_MAX = 80 };
 

@@ -1,7 +1,8 @@
-"""Keys: `tureen key`, and servers on tcp that let in who has one.
+"""Keys: `tureen key`, and servers on tcp that admit clients with a key.
 
-Who is let in gets what a tenant gets; who is not (no key, an unknown one, another server's, a revoked one)
-gets not a word, and nobody else notices.  The clients here are of pyzmq alone."""
+A client that is admitted gets what its tenant gets.  Another one (without a key, or with one that is unknown,
+another server's or revoked) gets no answer at all, and other clients do not notice.  The clients here use
+pyzmq alone."""
 import json
 import os
 import shutil
@@ -41,7 +42,7 @@ def key_with_a_dash():
 
 
 def send_if_let(dealer, *frames):
-    """Who has been turned away by now has nobody to send to, and would wait for ever."""
+    """A client that has been turned away by now has no peer to send to, and would wait for ever."""
     try:
         dealer.send_multipart(frames, zmq.NOBLOCK)
     except zmq.Again:
@@ -91,8 +92,8 @@ class KeyTest(SystemTest):
         pair = words(self.path(name + "_secret"))
         return tuple(text.encode() for text in (pair["public-key"], pair["secret-key"], self.server_key()))
 
-    def job(self, server, who, **keys):
-        job = Job(server.endpoint, curve=self.curve(who))
+    def job(self, server, owner, **keys):
+        job = Job(server.endpoint, curve=self.curve(owner))
         self.addCleanup(job.close)
         job.join(dataset="train", batch_size=16, **keys)
         job.start()
@@ -101,7 +102,7 @@ class KeyTest(SystemTest):
         return job
 
     def close_and_check(self):
-        """No secret was said by anybody."""
+        """No process has written a secret."""
         secrets = [words(os.path.join(root, name)).get("secret-key") for root, _,
                    names in os.walk(self.folder)
                    for name in names if name.endswith("_secret")]
@@ -181,7 +182,7 @@ class Command(KeyTest):
         with open(os.path.join(self.keys, "allowed", "odd"), "w") as file:
             file.write("curve\n    public-key = \"x\"\n")
         os.chmod(file.name, 0o600)
-        self.assertIn("odd lets nobody in", self.key("list", self.keys))
+        self.assertIn("odd admits no client", self.key("list", self.keys))
         self.assertEqual(json.loads(self.key("list", self.keys, "--json"))["bad"][0]["file"], "odd")
         #  Two files that say different things of a key: neither holds, and revoking it takes both.
         self.key("allow", self.keys, bob, "--tenant", "y", "--name", "bob")
@@ -212,8 +213,8 @@ class Command(KeyTest):
         os.chmod(self.keys, 0o700)
         self.assertIn("no folder 'allowed'", self.key("list", self.keys, status=1))
         self.assertIn("no folder", self.key("list", self.path("nowhere"), status=1))
-        self.assertIn("No such file", self.key("allow", self.keys, self.path("nobody"), "--tenant", "x",
-                                               status=1))
+        self.assertIn("No such file", self.key("allow", self.keys, self.path("none"), "--tenant", "x",
+                                                status=1))
         with open(self.path("text"), "w") as file:
             file.write("hello\n")
         self.assertIn("give the public file", self.key("allow", self.keys, self.path("text"), "--tenant", "x",
@@ -262,7 +263,7 @@ class Starts(KeyTest):
         self.close_and_check()
 
 
-#   ---- who is let in
+#   ---- the clients that are admitted
 
 class Identity(KeyTest):
     def monitored(self, server, curve=None):
@@ -291,7 +292,7 @@ class Identity(KeyTest):
         self.assertFalse(dealer.poll(int(SILENCE * 200)))
         self.assertNotIn(zmq.EVENT_HANDSHAKE_SUCCEEDED, seen)
 
-    def test_who_is_let_in_and_who_is_not(self):
+    def test_admitted_and_refused_clients(self):
         self.allow("alice", "vision")
         self.allow("carol", "speech")
         self.make("mallory")
@@ -302,7 +303,7 @@ class Identity(KeyTest):
             #  Not let in; let in as of a tenant that there is not; the right key for another server; none at
             #  all.
             self.assert_refused(server, self.curve("mallory"), {AUTH})
-            wait_until("the log says who was refused", lambda: words(self.path("mallory"))["public-key"]
+            wait_until("the log says which key was refused", lambda: words(self.path("mallory"))["public-key"]
                        in server.log())
             self.assert_refused(server, self.curve("carol"), {AUTH})
             stranger = zmq.curve_keypair()[0]
@@ -310,7 +311,7 @@ class Identity(KeyTest):
                             zmq.EVENT_DISCONNECTED}
             self.assert_refused(server, self.curve("alice")[:2] + (stranger,), disconnected)
             self.assert_refused(server, None, disconnected)
-            #  And the one who was let in goes on.
+            #  And the client that was admitted goes on.
             self.assertEqual(sorted(take(job)), list(range(self.SAMPLES)))
             self.said.append(server.log())
         self.close_and_check()
@@ -337,7 +338,7 @@ class Identity(KeyTest):
                 connection = Connection(server.endpoint, curve=self.curve(name))
                 text = json.dumps(connection.status())
                 self.assertEqual(sorted(job["name"] for job in json.loads(text)["jobs"]), jobs)
-                #  Only who sees all sees how many came.
+                #  Only a user that sees all sees how many came.
                 self.assertEqual("handshakes" in json.loads(text), name == "root")
                 if name == "root":
                     self.assertGreaterEqual(json.loads(text)["handshakes"]["let_in"], 5)
@@ -372,7 +373,7 @@ class Revoking(KeyTest):
             seen.append(json.loads(message.frames[0].decode())["error"] if message.kind == ERROR
                         else message.kind)
 
-    def test_jobs_end_at_once_and_nobody_else_notices(self):
+    def test_jobs_end_at_once_and_others_do_not_notice(self):
         self.allow("alice", "vision")
         self.allow("bob", "vision")
         self.allow("carol", "speech")

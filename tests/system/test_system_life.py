@@ -1,4 +1,5 @@
-"""A server's life: how it starts or refuses to, whom it tells when it ends, and that it leaves nothing."""
+"""A server's life: how it starts or refuses to, which clients it tells when it ends, and that it leaves
+nothing."""
 import os
 import resource
 import shutil
@@ -20,7 +21,7 @@ from plain_client import Ended, Job
 
 class Ends(SystemTest):
     def test_progress_that_crosses_the_end(self):
-        """Who reports just when the server ends hears of the end, and of no error."""
+        """A client that reports just when the server ends hears of the end, and of no error."""
         with self.serve() as server:
             job = Job(server.endpoint)
             self.addCleanup(job.close)
@@ -120,7 +121,7 @@ class Ends(SystemTest):
                 flood.kill()
                 flood.wait()
 
-    def test_a_log_that_nobody_reads(self):
+    def test_a_log_that_is_not_read(self):
         #  Started with a pipe for its log that its parent forgets: clients are served all the same, and it
         #  ends.
         folder = tempfile.mkdtemp(prefix="tu-", dir="/tmp")
@@ -139,7 +140,7 @@ class Ends(SystemTest):
                 job.join(dataset="train", batch_size=4, name="a name of some length, to fill the log")
                 job.leave()
         except plain_client.NoAnswer:
-            self.fail("the server stands still while nobody reads its log")
+            self.fail("the server stands still while its log is not read")
         process.terminate()
         self.assertEqual(process.wait(20), 0)
 
@@ -269,7 +270,7 @@ class Starts(SystemTest):
                                  (["--listen", self.endpoint, "--keys", keys], ["tcp", "--keys"]),
                                  (["--listen", self.endpoint, "--tenant", "a=65534"], ["--group"]),
                                  (["--listen", "tcp://127.0.0.1:5555", "--keys", keys, "--tenant", "a=65534"],
-                                  ["a user", "NAME=-"])):
+                                  ["the user of a client", "NAME=-"])):
             with self.subTest(arguments):
                 self.refused(*data, *arguments, contains=words)
                 self.assertFalse(os.path.exists(keys))
@@ -334,7 +335,7 @@ class Starts(SystemTest):
                 #  Leaving it has asserted that nothing is left of either.
 
     def test_two_servers_share_the_runtime_folder(self):
-        #  Whoever ends last removes it, whoever made it.
+        #  The server that ends last removes it, whichever made it.
         first, second = (Server({"train": self.data}, folder=self.folder, tcp=True) for _ in range(2))
         first.start()
         try:

@@ -1,8 +1,8 @@
 //  Jobs against each other: are they independent replicates?
 //
 //  Each two jobs are compared in each epoch of the same number, on about SKETCH_IDS ids, the same for all:
-//  those whose hash is small.  So the work for two jobs does not grow with their data; what resembles
-//  each other too little for that is no "same order".
+//  the ids with a small hash.  So the work for two jobs does not grow with their data.  Jobs that have too
+//  few of these ids in common are never reported as "same order".
 
 #include "audit.h"
 #include <math.h>
@@ -11,7 +11,7 @@
 
 enum { SKETCH_IDS = 1024 };
 
-//  Two orders whose positions correlate that much are called the same.
+//  Two orders are called the same if their positions correlate that much.
 #define JOBS_SAME_CORRELATION 0.9
 
 //  The hash below which an id is in the sample.

@@ -472,7 +472,7 @@ s_compare_keyed (const void *one, const void *two)
     return first->index < second->index? -1: first->index > second->index;
 }
 
-//  Marks the epochs that repeat an earlier one; those whose hash says so are compared as a whole.
+//  Marks the epochs that repeat an earlier one.  Epochs with equal hashes are compared as a whole.
 static void
 s_find_repeats (audit_t *self, job_t *job)
 {

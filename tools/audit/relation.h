@@ -1,8 +1,8 @@
 /*  relation -- what one order says about another: figures of a permutation, with their law under chance.
  *
  *  relative [i] is the position in the second order of what stands at position i of the first; it must be a
- *  permutation of 0 .. count-1.  For two orders of which at least one is a true shuffle, independent of
- *  the other, every permutation is equally likely: that is the law whose moments stand beside each figure.
+ *  permutation of 0 .. count-1.  For two orders of which at least one is a true shuffle, independent of the
+ *  other, every permutation is equally likely.  The moments beside each figure are those under this law.
  *
  *  Means and variances are exact for every count; third moments are those of large tables.  What a figure's
  *  tail is worth, and from which count on, tests/tools/audit/test_audit.c measures.

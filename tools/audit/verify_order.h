@@ -1,14 +1,14 @@
-/*  verify_order -- is a pack's order a shuffle of its source's?  Figures whose law under a uniform shuffle is
- *  known.
+/*  verify_order -- is a pack's order a shuffle of its source's?  Figures with a known law under a uniform
+ *  shuffle.
  *
  *      correlation     of place and id.  Whatever is still partly sorted.
- *      ascents         places whose next has a larger id.  Runs, forward or backward.
+ *      ascents         places followed by a larger id.  Runs, forward or backward.
  *      jumps           sum of the distances of ids from place to place.  Too small: blocks were moved as they
  *                      were.
  *      neighbours      samples next to each other in the source and in the pack.
  *      tenths          a table: tenth of the source, tenth of the pack.  1,000 samples or more.
  *      chunk_mates     neighbours in the source that share a chunk.  A shuffle within a window.
- *      labels          places whose next has the same label.  Sources sorted by class.
+ *      labels          places followed by the same label.  Sources sorted by class.
  *
  *  A figure is a fault if one as far off comes in fewer than 1 shuffle of 10 million; all together less often
  *  than 1 in a million.  Fewer than VERIFY_ORDER_LEAST samples say nothing.  Knows no randomness and no

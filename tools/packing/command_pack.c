@@ -98,7 +98,7 @@ s_raise_descriptors (void)
 static bool
 s_print_json (const char *target, const packing_result_t *result, double seconds)
 {
-    char seed [24], *folder = utf8_repaired (target);         //  any bytes may be its name
+    char seed [24], *folder = utf8_repaired (target);           //  any bytes may be its name
     snprintf (seed, sizeof seed, "%" PRIu64, result->seed);
     json_t *object = json_pack ("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:f, s:b, s:b}", "folder", folder,
         "samples", (json_int_t) result->samples, "bytes", (json_int_t) result->bytes,

@@ -52,10 +52,10 @@ static const option_table_t s_table = { "tureen verify", s_rows, OPTION_ROWS (s_
     "A line for each damaged sample: volume, chunk, sample's id and name, field, reason.  A volume that is\n"
     "missing is one line for all its samples.  Padding that is not zero is told; it harms nothing.\n"
     "\n"
-    "The order is judged by figures whose law under a true shuffle is known: the correlation of place and\n"
+    "The order is judged by figures with a known law under a true shuffle: the correlation of place and\n"
     "id, ascents, jumps from place to place, neighbours that stayed neighbours, a table of tenths,\n"
-    "neighbours that share a chunk, and runs of one label (the first that is one whole number).  One is a\n"
-    "fault below p = 1e-7, so that true shuffles fail any in fewer than 1 pack of a million.  Packs of\n"
+    "neighbours that share a chunk, and runs of one label (the first that is one whole number).  A figure\n"
+    "is a fault below p = 1e-7, so that fewer than 1 pack of a million fails with a true shuffle.  Packs of\n"
     "fewer than 30 samples are not judged.\n"
     "\n"
     "Exit status: 0 all whole and shuffled, 1 damaged, unfinished or not shuffled, 2 unusable arguments.\n" };

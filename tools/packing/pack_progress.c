@@ -48,7 +48,7 @@ s_size (double bytes, char text [DURATION_BYTES])
     snprintf (text, DURATION_BYTES, unit && bytes < 99.95? "%.1f %s": "%.0f %s", bytes, units [unit]);
 }
 
-//  Of this pass; the whole takes this and, in the first pass, about as long again.
+//  The line of this pass.  The whole takes this time and, in the first pass, about as long again.
 static void
 s_line (const pack_progress_t *self, const packing_progress_t *progress, double now, char line [LINE_BYTES])
 {

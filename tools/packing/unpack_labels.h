@@ -1,9 +1,9 @@
 /*  unpack_labels -- writes a catalogue's labels as the labels.tsv or labels.jsonl that would give them
  *  (docs/data.md).
  *
- *  TSV, unless a text would not come back from it: one with a tab or the end of a line in it, a column of
- *  texts that look like numbers, a vector of one number.  Then JSON lines, which have no nan, and whose names
- *  are UTF-8.  What has been read from one of the two always fits into it.  Numbers are written so that the
+ *  TSV, unless a text would not come back from it: a text with a tab or the end of a line in it, a column of
+ *  texts that look like numbers, a vector of one number.  Then JSON lines; these have no nan, and their names
+ *  are UTF-8. What has been read from one of the two always fits into it.  Numbers are written so that the
  *  same bits come back.
  */
 #ifndef UNPACK_LABELS_H

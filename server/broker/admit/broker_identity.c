@@ -149,8 +149,8 @@ identity_check (const broker_t *self)
         assert (*job->run);
         for (const job_t *other = job->next; other; other = other->next)
             if (s_is_there (other) && other->tenant == job->tenant) {
-                assert (!identity_is (job->run, other->run));                          //  B7
-                assert (!identity_is (job->job_name, other->job_name));                //  B7
+                assert (!identity_is (job->run, other->run));                           //  B7
+                assert (!identity_is (job->job_name, other->job_name));                 //  B7
             }
     }
 }

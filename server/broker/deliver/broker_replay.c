@@ -132,7 +132,7 @@ replay_is_wanted (const broker_join_t *join)
     return false;
 }
 
-//  The first rank whose position is where the job resumes.
+//  The first rank with the position at which the job resumes.
 static uint32_t
 s_furthest (const broker_join_t *join)
 {

@@ -190,7 +190,7 @@ s_leave_waiting (batch_row_t *row)
     if (version->state == VERSION_QUEUED)
         row_queue_remove (&row->job->wanted, row);
     if (!version->waiting && (version->state == VERSION_QUEUED || version->state == VERSION_READING)) {
-        version_move (version, VERSION_IDLE);          //  prepared when a row waits for it again
+        version_move (version, VERSION_IDLE);           //  prepared when a row waits for it again
         raw_prefetch_release (row->job->broker, version);
         patience_leave (row->job->broker, version);
     }

@@ -293,7 +293,7 @@ bad_found (broker_t *self, version_t *version, const char *reason)
     for (size_t index = 0; index < count; index++)
         roaring_bitmap_add (holders [index]->unreadable, id);
     for (const batch_row_t *row = version->waiting; row; row = row->next_waiting)
-        roaring_bitmap_add (row->job->unreadable, id);            //  also of a job that has drawn
+        roaring_bitmap_add (row->job->unreadable, id);              //  also of a job that has drawn
                                                                     //  everything
     if (sampler_dropped_count (dataset->sampler) > dropped) {       //  otherwise another class found it bad
                                                                     //  before

@@ -29,13 +29,13 @@
 //  What a job had at a moment.
 typedef struct {
     uint64_t places;            //  that got a version
-    uint64_t shared;            //  whose version other jobs use too
+    uint64_t shared;            //  that got a version which other jobs use too
 } sharing_mark_t;
 
 //  A job's; nothing but zeros when it joins.
 typedef struct {
     uint64_t places, shared;
-    uint64_t alone;             //  whose version was made for this job and used by no other
+    uint64_t alone;             //  that got a version made for this job and used by no other
     sharing_mark_t since [SAMPLER_JOBS_MAX];    //  for each other job of the data set: counts when the later
                                                 //  of both joined
     uint64_t look_at;           //  number of rows at which the job is judged again

@@ -50,8 +50,8 @@ static const state_t s_rows [] = {
     [ROW_LOST] = { "lost", TO (ROW_EMPTY) | TO (ROW_WAITING) | TO (ROW_READY) | TO (ROW_HOLE) }
 };
 
-//  A version whose file could not be read is given back by its worker, and waits for another try while a row
-//  waits for it.
+//  If a version's file could not be read, its worker gives the version back.  It waits for another try while
+//  a row waits for it.
 static const state_t s_versions [] = {
     [VERSION_IDLE] = { "idle", TO (VERSION_READING) | TO (VERSION_QUEUED) },
     [VERSION_READING] = { "reading", TO (VERSION_READING) | TO (VERSION_QUEUED) | TO (VERSION_IDLE) },

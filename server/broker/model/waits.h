@@ -29,7 +29,7 @@ typedef struct {
     int64_t spent_ms [WAITS_KINDS];
     waits_kind_t kind;          //  since since_ms
     int64_t since_ms;
-    uint32_t row;             //  of the next batch to be sent: the first row that may be open
+    uint32_t row;               //  of the next batch to be sent: the first row that may be open
 } waits_t;
 
 //  Adds the time until now to what each job has waited for.

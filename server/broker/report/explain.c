@@ -3,7 +3,7 @@
 
 //  A row that holds the sample, and where its batch is.
 typedef struct {
-    const batch_row_t *row;       //  NULL: none found yet
+    const batch_row_t *row;     //  NULL: none found yet
     uint64_t epoch, index;
     bool is_past;               //  the slot has been released
 } found_t;

@@ -12,13 +12,13 @@ enum {
     SAMPLES_LEAST = 256,            //  that both have drawn since both joined, and
     EPOCH_PART = 4,                 //  one part in so many of an epoch
     LITTLE_PERCENT = 20,            //  of its samples shared; below this it is little
-    STEP_PERCENT = 40,              //  the same for jobs out of step under dsa, whose sharing changes over an
-                                    //  epoch: looked at after a whole one
+    STEP_PERCENT = 40,              //  the same for jobs out of step under dsa.  Their sharing changes over
+                                    //  an epoch, so it is judged after a whole one
     STEP_APART_PERCENT = 5,         //  of an epoch; less is in step
     OVERLAP_PERCENT = 20,           //  of its samples in others' data; below, little can be shared
     PROBES = 1024, PROBES_LEAST = 64,
     AGAIN_PART = 4,                 //  a job is looked at again when it has drawn one part in so many more
-    SHOWN_BYTES = 160, SHOWN_DIGITS = 6, WHO_BYTES = REQUEST_NAME_BYTES_MAX + 32, MESSAGE_BYTES = 1024
+    SHOWN_BYTES = 160, SHOWN_DIGITS = 6, NAME_BYTES = REQUEST_NAME_BYTES_MAX + 32, MESSAGE_BYTES = 1024
 };
 
 //  What keeps two jobs from sharing.
@@ -50,11 +50,11 @@ s_tell (finding_t *self, const char *format, ...)
 
 //  "job 3 ('trial-1')"
 static const char *
-s_who (const job_t *job, char who [WHO_BYTES])
+s_name (const job_t *job, char name [NAME_BYTES])
 {
-    snprintf (who, WHO_BYTES, job->name [0]? "job %llu ('%s')": "job %llu", (unsigned long long) job->id,
+    snprintf (name, NAME_BYTES, job->name [0]? "job %llu ('%s')": "job %llu", (unsigned long long) job->id,
         job->name);
-    return who;
+    return name;
 }
 
 //  ---- marks
@@ -174,17 +174,17 @@ s_tell_stages (finding_t *self)
     while (index < json_array_size (here)
         && json_equal (json_array_get (here, index), json_array_get (there, index)))
         index++;
-    char who [WHO_BYTES], mine [SHOWN_BYTES], theirs [SHOWN_BYTES];
+    char name [NAME_BYTES], mine [SHOWN_BYTES], theirs [SHOWN_BYTES];
     s_show_at (here, there, index, mine);
     s_show_at (there, here, index, theirs);
-    s_who (self->far, who);
+    s_name (self->far, name);
     if (mine [0] && theirs [0])
         s_tell (self, "nothing is prepared for both this job and %s: before the share point this job has %s "
             "where the other has %s; with the same list up to {\"share\": true} each sample would be "
-            "prepared once for both", who, mine, theirs);
+            "prepared once for both", name, mine, theirs);
     else
         s_tell (self, "nothing is prepared for both this job and %s: %s share point stands before %s, %s "
-            "behind it; put {\"share\": true} in the same place of both lists", who,
+            "behind it; put {\"share\": true} in the same place of both lists", name,
             mine [0]? "that one's": "this one's", mine [0]? mine: theirs,
             mine [0]? "this one's": "that one's");
     json_decref (here);
@@ -195,21 +195,21 @@ s_tell_stages (finding_t *self)
 static bool
 s_tell_between (finding_t *self)
 {
-    char who [WHO_BYTES];
+    char name [NAME_BYTES];
     if (self->between == BETWEEN_STAGES)
         return s_tell_stages (self);
     return s_tell (self, "%s draws by itself, because its data, a subset, would split the data set into more "
         "parts than there is room for; give the jobs the same subset, or subsets that fewer jobs cut in "
-        "different ways", s_is_apart (self->job)? "this job": s_who (self->far, who));
+        "different ways", s_is_apart (self->job)? "this job": s_name (self->far, name));
 }
 
 //  A job with a class of its own shares with no other job.
 static bool
 s_tell_seeded (finding_t *self)
 {
-    return s_tell (self, "a job with a seed and no order has order \"seeded\", whose samples are prepared "
-        "for it alone where they depend on chance; with order \"shared\" it would share them with the other "
-        "jobs on its data, and the seed would be that of what is random behind the share point");
+    return s_tell (self, "a job with a seed and no order has order \"seeded\": samples that depend on chance "
+        "are prepared for it alone; with order \"shared\" it would share them with the other jobs on its "
+        "data, and the seed would only apply to what is random behind the share point");
 }
 
 //  ---- jobs that could share
@@ -235,11 +235,11 @@ s_tell_step (finding_t *self)
     apart = apart > 50? 100 - apart: apart;
     if (apart < STEP_APART_PERCENT)
         return false;
-    char who [WHO_BYTES];
+    char name [NAME_BYTES];
     return s_tell (self, "the server's policy is dsa, under which jobs share what they need at the same "
         "moment, and the jobs are out of step: this one has drawn %llu %% of its epoch, %s %llu %%; start "
         "them together, or the server with --policy follow",
-        (unsigned long long) here, s_who (near, who), (unsigned long long) there);
+        (unsigned long long) here, s_name (near, name), (unsigned long long) there);
 }
 
 static bool

@@ -134,7 +134,7 @@ s_log (const admission_t *self, const join_request_t *join_request, job_t *job, 
         *join->name? ", ": "", join->name);
 }
 
-//  Frees what was made for clients whose join has failed.
+//  Frees what was made for clients of a failed join.
 static void
 s_let_go (const admission_t *self, connection_t **connections, uint32_t count)
 {

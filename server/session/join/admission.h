@@ -19,8 +19,7 @@ typedef struct {
 } admission_t;
 
 //  The job that join describes, with a rank for each request, in their order; texts [rank] is its JOINED
-//  (JSON,
-//  malloc'ed, the caller's).  NULL: refusal holds the reason, and nothing has changed.
+//  (JSON, malloc'ed, the caller's).  NULL: refusal holds the reason, and nothing has changed.
 job_t *admission_run (const admission_t *self, const broker_join_t *join,
     join_request_t *const *join_requests,
     char **texts, refusal_t *refusal);

@@ -50,7 +50,7 @@ void join_request_destroy (join_request_t **self_p);
 
 //  The bytes that it holds.
 size_t join_request_bytes (const join_request_t *self);
-//  Of two requests for the same data only one need hold them: self's data go to the other if that has none;
+//  If two requests have the same data, only one need hold them: self's data go to the other if it has none;
 //  otherwise they are freed.
 void join_request_yield_data (join_request_t *self, join_request_t *other);
 

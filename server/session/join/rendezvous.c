@@ -11,7 +11,7 @@ enum { MESSAGE_BYTES = 512, LIST_BYTES = 120, LISTED_MAX = 8 };
 
 //  One rank that waits.
 typedef struct {
-    join_request_t *join_request;                 //  NULL: the rank has not joined
+    join_request_t *join_request;                   //  NULL: the rank has not joined
     int64_t since_ms;
 } waiter_t;
 
@@ -632,10 +632,10 @@ s_check_party (const party_t *party, size_t *bytes_p)
         const join_request_t *join_request = party->waiters [rank].join_request;
         if (!join_request)
             continue;
-        assert (rank < party->world_size && join_request->request.rank == rank);               //  G1
-        assert (join_request->request.world_size == party->world_size);                        //  G1
-        assert (strcmp (join_request->request.job, party->name) == 0);                         //  G1
-        assert (join_request->caller.tenant == party->tenant);                                 //  G4
+        assert (rank < party->world_size && join_request->request.rank == rank);                //  G1
+        assert (join_request->request.world_size == party->world_size);                         //  G1
+        assert (strcmp (join_request->request.job, party->name) == 0);                          //  G1
+        assert (join_request->caller.tenant == party->tenant);                                  //  G4
         here++;
         have_data += join_request->join.subset || join_request->join.list;
         *bytes_p += join_request_bytes (join_request);
@@ -652,9 +652,9 @@ rendezvous_check (const rendezvous_t *self)
         s_check_party (party, &bytes);
         assert (s_party (self, party->tenant, party->name) == party);                   //  G1
         assert (rendezvous_count (self, party->tenant)
-            <= broker_share (self->broker, party->tenant, RENDEZVOUS_MAX));        //  G4
+            <= broker_share (self->broker, party->tenant, RENDEZVOUS_MAX));             //  G4
         assert (rendezvous_bytes (self, party->tenant)
-            <= broker_share (self->broker, party->tenant, RENDEZVOUS_BYTES_MAX));  //  G4
+            <= broker_share (self->broker, party->tenant, RENDEZVOUS_BYTES_MAX));       //  G4
     }
     assert (count == self->count && count <= RENDEZVOUS_MAX && bytes <= RENDEZVOUS_BYTES_MAX);
 }

@@ -27,7 +27,7 @@
 typedef struct rendezvous rendezvous_t;
 
 enum {
-    RENDEZVOUS_MAX = 64,             //  jobs
+    RENDEZVOUS_MAX = 64,            //  jobs
     RENDEZVOUS_BYTES_MAX = 256 << 20,
     RENDEZVOUS_NOTICE_MS = 1000
 };
@@ -49,7 +49,7 @@ bool rendezvous_leaves_name (rendezvous_t *self, const join_request_t *join_requ
 
 //  A job with all its ranks.
 typedef struct {
-    join_request_t *join_requests [WIRE_RANKS_MAX];       //  by rank; the caller's
+    join_request_t *join_requests [WIRE_RANKS_MAX];         //  by rank; the caller's
     uint32_t count;
     broker_join_t join;                     //  the join for all ranks; its contents are lent by the requests
                                             //  and by this
@@ -57,9 +57,9 @@ typedef struct {
 } gathered_t;
 
 typedef enum {
-    RENDEZVOUS_WAITS,                //  *join_request_p was taken, and is NULL now
-    RENDEZVOUS_COMPLETE,             //  the same, and *gathered is the caller's
-    RENDEZVOUS_REFUSED               //  refusal holds the reason; other ranks that this ends have been told
+    RENDEZVOUS_WAITS,               //  *join_request_p was taken, and is NULL now
+    RENDEZVOUS_COMPLETE,            //  the same, and *gathered is the caller's
+    RENDEZVOUS_REFUSED              //  refusal holds the reason; other ranks that this ends have been told
 } rendezvous_status_t;
 
 //  A checked request of a job with ranks.

@@ -1,6 +1,5 @@
-/*  The endpoint: one server at a time, whoever dies; nothing of another's is removed; nothing of ours is
- *  left.  (Who may come: test_endpoint_access.c.  Calls that fail: test_endpoint_faults.c.)
- */
+/*  The endpoint: one server at a time, whichever dies; nothing of another's is removed; nothing of ours is
+ *  left.  (Access: test_endpoint_access.c.  Calls that fail: test_endpoint_faults.c.) */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -119,8 +118,8 @@ test_default_is_claimed_and_released (void **state)
     assert_int_equal (scratch_entries (self->scratch.path), 0);
 }
 
-//  The runtime folder goes with the last server, whoever made it (one that was killed, perhaps), but not with
-//  something in it.
+//  The runtime folder goes with the last server, whichever server made it (perhaps one that was killed), but
+//  not if it is not empty.
 static void
 test_directory_of_others_stays (void **state)
 {
@@ -135,7 +134,7 @@ test_directory_of_others_stays (void **state)
     assert_int_equal (scratch_entries (claims_in (self, "tureen")), 1);
 }
 
-//  In /tmp, unless somebody is at work there.
+//  In /tmp, unless that folder is in use.
 static void
 test_default_in_tmp (void **state)
 {
@@ -249,7 +248,7 @@ test_lock_file_replaced_meanwhile (void **state)
     claims_assert_refused (self->text, -EADDRINUSE, "live server", "stop it");
     endpoint_destroy (&endpoint);
     replacements = 1000000;
-    claims_assert_refused (self->text, -EAGAIN, "keeps changing", "find out");
+    claims_assert_refused (self->text, -EAGAIN, "keeps changing", "find the program");
     replacements = 0;
     unlink (claims_in (self, "s.sock.lock"));
 }
@@ -262,10 +261,10 @@ race (const char *text, int *holder)
     char error [ERROR_BYTES];
     for (int wins = 0; wins < WINS; ) {
         endpoint_t *endpoint;
-        int rc = endpoint_claim (&endpoint, text, NULL, error, sizeof error), nobody = 0, me = getpid ();
+        int rc = endpoint_claim (&endpoint, text, NULL, error, sizeof error), none = 0, me = getpid ();
         if (rc == -EADDRINUSE)
             continue;
-        if (rc != 0 || !__atomic_compare_exchange_n (holder, &nobody, me, 0, __ATOMIC_SEQ_CST,
+        if (rc != 0 || !__atomic_compare_exchange_n (holder, &none, me, 0, __ATOMIC_SEQ_CST,
             __ATOMIC_SEQ_CST))
             return false;
         wins++;
@@ -294,7 +293,8 @@ test_race_has_one_holder (void **state)
             assert_int_equal (status, 0);
         }
         assert_int_equal (*holder, 0);
-        //  Who made the directory may have found another's lock file in it; then it stays, empty.
+        //  The process that made the directory may have found another's lock file in it; then it stays,
+        //  empty.
         rmdir (claims_in (self, "tureen"));
         assert_int_equal (scratch_entries (self->scratch.path), 0);
     }
@@ -302,7 +302,7 @@ test_race_has_one_holder (void **state)
 }
 
 
-//  -- whose files, whose directories
+//  -- others' files and directories
 
 //  Binding would remove what is at the path: only sockets may be there.
 static void
@@ -480,7 +480,7 @@ test_path_of_a_socket_has_a_limit (void **state)
     assert_int_equal (mkdir (directory, 0700), 0);
     setenv ("XDG_RUNTIME_DIR", directory, 1);
     claims_assert_refused (NULL, -ENAMETOOLONG, "at most 107", "shorter one");
-    claims_assert_refused_for ("tcp://127.0.0.1:5555", &claims_everybody, -ENAMETOOLONG, "XDG_RUNTIME_DIR",
+    claims_assert_refused_for ("tcp://127.0.0.1:5555", &claims_all_users, -ENAMETOOLONG, "XDG_RUNTIME_DIR",
         "unset it");
     assert_int_equal (scratch_entries (directory), 0);
 }
@@ -513,22 +513,22 @@ test_tcp (void **state)
         bool with_keys = index % 2;
         claims_assert_refused (text, -EACCES, good [index / 2].remote? "--keys DIR": "--open", "--keys");
         if (good [index / 2].remote && !with_keys) {
-            claims_assert_refused_for (text, &claims_everybody, -EACCES, "other machines", "--keys DIR");
+            claims_assert_refused_for (text, &claims_all_users, -EACCES, "other machines", "--keys DIR");
             assert_int_equal (scratch_entries (self->scratch.path), 0);
             continue;
         }
-        endpoint_t *endpoint = claims_claim_for (text, with_keys? &claims_keys: &claims_everybody);
+        endpoint_t *endpoint = claims_claim_for (text, with_keys? &claims_keys: &claims_all_users);
         assert_false (endpoint_is_ipc (endpoint));
         assert_string_equal (endpoint_text (endpoint), bound? bound: text);
         assert_int_equal (scratch_entries (claims_in (self, "tureen")), 1);
         endpoint_destroy (&endpoint);
         assert_int_equal (scratch_entries (self->scratch.path), 0);
     }
-    endpoint_t *endpoint = claims_claim_for ("tcp://127.0.0.1:5555", &claims_everybody),
+    endpoint_t *endpoint = claims_claim_for ("tcp://127.0.0.1:5555", &claims_all_users),
         *other = claims_claim_for ("tcp://127.0.0.1:5556", &claims_keys);
     assert_string_equal (endpoint_ring_path (endpoint), claims_in (self, "tureen/tcp-5555.ring"));
     assert_int_equal (access (claims_in (self, "tureen/tcp-5555.lock"), F_OK), 0);
-    claims_assert_refused_for ("tcp://localhost:5555", &claims_everybody, -EADDRINUSE, "live server",
+    claims_assert_refused_for ("tcp://localhost:5555", &claims_all_users, -EADDRINUSE, "live server",
         "stop it");
     endpoint_destroy (&endpoint);
     assert_int_equal (scratch_entries (claims_in (self, "tureen")), 1);

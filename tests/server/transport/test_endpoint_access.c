@@ -1,6 +1,5 @@
-/*  The endpoint and who may come: users of a group, whose folders and sockets are so, and what cannot be
- *  guarded.
- */
+/*  Access to the endpoint: users of a group, with folders and sockets of that group, and what cannot be
+ *  guarded. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +20,7 @@ assert_mode (const char *path, gid_t gid, mode_t mode)
             status.st_gid, status.st_mode & 07777, gid, mode);
 }
 
-//  What cannot be guarded, or would serve nobody, is refused before there is any file.
+//  An endpoint that cannot be guarded, or that could serve no user, is refused before there is any file.
 static void
 test_access_that_cannot_be (void **state)
 {
@@ -30,7 +29,7 @@ test_access_that_cannot_be (void **state)
     claims_assert_refused_for (self->text, &claims_keys, -EACCES, "keys are for tcp", "take --keys out");
     claims_assert_refused_for (self->text, &users, -EACCES, "could not reach", "--group NAME");
     users.keys = true;
-    claims_assert_refused_for ("tcp://127.0.0.1:5555", &users, -EACCES, "cannot be told by a user",
+    claims_assert_refused_for ("tcp://127.0.0.1:5555", &users, -EACCES, "the user of a client at",
         "tureen key allow");
     both.keys = true;
     claims_assert_refused_for ("tcp://127.0.0.1:5555", &both, -EACCES, "group 'others'", "ipc:///PATH");
@@ -108,7 +107,7 @@ test_folder_that_takes_no_file (void **state)
     assert_int_equal (status, 0);
 }
 
-//  The folder that we make is the group's to enter, both sockets are its own, and nothing is anybody else's.
+//  The group may enter the folder that we make, both sockets are the group's, and no other user may use them.
 static void
 test_group_gets_the_sockets (void **state)
 {
@@ -138,7 +137,7 @@ test_group_gets_the_sockets (void **state)
     umask (mask);
 }
 
-//  Who comes to a live server's endpoint with another group leaves its folder as it is.
+//  A second server with another group leaves the folder of a live server's endpoint as it is.
 static void
 test_group_of_a_live_server_stays (void **state)
 {
@@ -155,7 +154,7 @@ test_group_of_a_live_server_stays (void **state)
     assert_int_equal (unlink (claims_in (self, "tureen/server.sock.lock")), 0);
     claims_assert_refused_for (NULL, &other, -EADDRINUSE, "a live server", "listen elsewhere");
     assert_mode (claims_in (self, "tureen"), OTHERS, 0750);
-    //  Nor does who comes to another endpoint in the folder, as long as a server listens there.
+    //  So does one at another endpoint in the folder, as long as a server listens there.
     char text [140];
     snprintf (text, sizeof text, "ipc://%s", claims_in (self, "tureen/second.sock"));
     claims_assert_refused_for (text, &other, -EPERM, "is for group", "take the same group");
@@ -215,7 +214,7 @@ test_folder_of_the_group (void **state)
         }
         else
             claims_assert_refused_for (text, &claims_group, -EPERM,
-                written? "others may write": "for the group to enter", written? "chmod go-w": chgrp);
+                written? "others may write": "only the group may be", written? "chmod go-w": chgrp);
         assert_mode (folder, folders [index].gid, folders [index].mode);
         assert_int_equal (scratch_entries (folder), 0);
     }

@@ -46,7 +46,7 @@ test_claim_with_faults (void **state)
 {
     claims_t *self = *state;
     const char *texts [] = { self->text, NULL, "tcp://localhost:5555", NULL };
-    const endpoint_access_t *accesses [] = { NULL, NULL, &claims_everybody,
+    const endpoint_access_t *accesses [] = { NULL, NULL, &claims_all_users,
         getuid () == 0? &claims_group: NULL };
     claims_open_the_way (self);
     for (int which = 0; which < 4; which++) {
