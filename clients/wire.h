@@ -71,7 +71,7 @@ typedef struct {
 typedef struct {
     uint64_t consumed;              //  batches that the user's next () has returned
     uint64_t released;              //  batches 0 .. released-1 are not looked at any more ...
-    uint64_t kept;                  //  ... but for those that still sit in a slot whose bit is set here
+    uint64_t kept;                  //  ... except batches in slots with a bit set here
 } wire_progress_t;
 
 enum {                              //  wire_batch_t.flags

@@ -64,11 +64,11 @@ bool
 address_fail (const char *address, int timeout_ms, message_error_t *error)
 {
     bool ordinary = s_is_ordinary (address);
-    //  A server gives users that it does not serve no answer, so that they learn nothing.
-    char whom [64] = "";
+    //  A server does not answer users that it does not serve, so that they learn nothing.
+    char user [64] = "";
     if (!strncmp (address, "ipc://", 6))
-        snprintf (whom, sizeof whom, ", or it does not serve user %u", (unsigned) geteuid ());
+        snprintf (user, sizeof user, ", or it does not serve user %u", (unsigned) geteuid ());
     return message_fail (error, "no server answered at %.150s within %g seconds%s; start one with: "
-        "tureen serve --dataset NAME=DIRECTORY%s%.150s", address, timeout_ms / 1e3, whom,
+        "tureen serve --dataset NAME=DIRECTORY%s%.150s", address, timeout_ms / 1e3, user,
         ordinary? "": " --listen ", ordinary? "": address);
 }

@@ -1,4 +1,6 @@
-/*  batch -- one batch of the window: where its ids and bytes are.  handover.h says who may touch it when.  */
+/*  batch -- one batch of the window: where its ids and bytes are.  handover.h says which thread may touch it
+ *  at which time.
+ */
 #ifndef BATCH_H
 #define BATCH_H
 #include <stdbool.h>

@@ -26,7 +26,7 @@ void dealer_destroy (dealer_t **self_p);
 //  A context for dealers, to be ended by dealer_end_context.  NULL: no memory, or its two threads cannot be
 //  started; dealer_new reports it.
 void *dealer_begin_context (void);
-//  Ends a context whose dealers are destroyed; NULL inside is fine.
+//  Ends a context after its dealers were destroyed; NULL inside is fine.
 void dealer_end_context (void **context_p);
 
 //  Two entries for zmq_poll: the socket, and its monitor.

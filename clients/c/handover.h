@@ -13,7 +13,7 @@
  *
  *  Invariants, under the mutex:
  *    H1  of the present window: released <= consumed <= put; none of the three goes back.
- *    H2  kept has the bits of its GIVEN batches in slots whose sequence is below released, and no others.
+ *    H2  kept has the bits of its GIVEN batches in slots with a sequence below released, and no others.
  *    H3  the queue has at most HANDOVER_QUEUE_MAX entries; while it is full the courier reads no socket.
  *    H4  entries put after a failure are dropped; those put before it are still taken.
  *    H5  the course has exactly the entries taken off the queue, epoch ends included.
@@ -46,8 +46,7 @@ void handover_destroy (handover_t **self_p);
 //  --- For the courier.
 
 //  The job is joined, or joined again after handover_retire: takes *window_p over.  course_p: of what the
-//  user is given;
-//  taken over the first time, NULL later.
+//  user is given; taken over the first time, NULL later.
 void handover_open (handover_t *self, struct window **window_p, course_t **course_p);
 //  The job is lost and will be joined again: entries already put are still taken.
 void handover_retire (handover_t *self);

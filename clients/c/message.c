@@ -439,9 +439,8 @@ message_joined_set_inline (message_joined_t *self)
 //  --------------------------------------------------------------------------
 //  What follows JOINED
 
-//  Whether a batch is its rank's part of the step, or of what the rank lacked, in no slot, what could still
-//  be read of it:
-//  the same ids in the same order, perhaps not all of them.
+//  Whether a batch is its rank's part of the step.  A batch in no slot repeats what the rank lacked, and
+//  holds only what could still be read of it: the same ids in the same order, perhaps not all of them.
 static bool
 s_is_part (const message_batch_t *batch, const uint8_t *part, uint64_t part_count)
 {

@@ -59,7 +59,7 @@ void
 rejoin_explain (const rejoin_t *self, const char *address, int64_t now_ms, message_error_t *error)
 {
     message_fail (error, "%s; looked for it again for %.3g seconds at %.120s: %s%.160s", self->how,
-        (double) (now_ms - self->since_ms) / 1e3, address, *self->last? "": "nobody answered", self->last);
+        (double) (now_ms - self->since_ms) / 1e3, address, *self->last? "": "no server answered", self->last);
 }
 
 static bool

@@ -25,9 +25,9 @@
  *  Threads:    any thread may call any function on a loader or a batch, but tureen_loader_destroy must come
  *              last.  A loader runs one thread of its own for the sockets (and ZeroMQ's), with every signal
  *              blocked; the library handles no signals and has no globals.
- *  Keys:       a server on tcp:// may let in only clients whose key it knows (options.key,
- *              options.server_key).  A loader keeps them until it is destroyed, for joining again, and wipes
- *              them then.
+ *  Keys:       a server on tcp:// may admit only clients with a key that it knows (options.key,
+ *              options.server_key).  A loader keeps them for joining again, and wipes them when it is
+ *              destroyed.
  *  Server:     its end is noticed at once on this host, and within ten seconds elsewhere.  The loader looks
  *              for a server by itself (options.rejoin_ms) and joins again where it was: tureen_loader_next
  *              gives what had been delivered, waits, and continues; no sample comes twice, none is missing.
@@ -122,9 +122,8 @@ typedef struct {
     int rejoin_ms;                  //  how long to look for a server that is gone; 0: 300 seconds; below 0:
                                     //  not at all, its end is TUREEN_ERROR, or tureen_loader_new fails
     uint32_t world_size;            //  processes (ranks) that take one job together, at most 64, each with
-                                    //  the same options;
-                                    //  above 1 options.job is required, which they find each other by.  0 and
-                                    //  1: this process alone
+                                    //  the same options; above 1 options.job is required, which they find
+                                    //  each other by.  0 and 1: this process alone
     uint32_t rank;                  //  which of them this one is, from 0
     uint32_t gather_seconds;        //  ranks: how long the first waits for the last, at most 86400; 0: 300
     int rank_wait_seconds;          //  ranks: how long the others wait for a lost rank, at most 86400; the
@@ -137,9 +136,8 @@ typedef struct {
     void (*waiting) (void *context, const char *text);  //  tureen_loader_new calls it, in its own thread,
                                                         //  when nothing has
                                     //  listened at the endpoint for a second, and where it looks for a server
-                                    //  that has ended:
-                                    //  what is looked for, and for how long; NULL: tureen_loader_notice tells
-                                    //  the latter
+                                    //  that has ended: what is looked for, and for how long; NULL:
+                                    //  tureen_loader_notice tells the latter
     void *waiting_context;          //  handed to it
     tureen_bad_t on_bad;            //  the effect of an unreadable sample in this job's data.  A server that
                                     //  is older than this option refuses it
@@ -226,7 +224,7 @@ TUREEN_EXPORT tureen_event_t tureen_loader_next (tureen_loader_t *self, tureen_b
 TUREEN_EXPORT tureen_event_t tureen_loader_next_within (tureen_loader_t *self, tureen_batch_t **batch_p,
     int timeout_ms) TUREEN_CHECKED;
 
-//  The epoch whose TUREEN_EPOCH_END was given last; all zero before.
+//  The epoch of the last TUREEN_EPOCH_END; all zero before the first.
 TUREEN_EXPORT tureen_epoch_t tureen_loader_epoch (const tureen_loader_t *self);
 //  Why TUREEN_ERROR; "" when there is none.  Lent until the loader is destroyed, as is all of info.
 TUREEN_EXPORT const char *tureen_loader_error (const tureen_loader_t *self);

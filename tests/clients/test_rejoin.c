@@ -1,5 +1,5 @@
-//  The loader whose server goes away: whatever happens, nothing comes twice, nothing is lost, and the user's
-//  view goes on.
+//  The loader when its server goes away: whatever happens, nothing comes twice, nothing is lost, and the
+//  user's view goes on.
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -58,7 +58,7 @@ s_take (reader_t *self, tureen_batch_t *batch)
     for (size_t index = 0; index < tureen_batch_count (batch); index++)
         self->times [self->ends] [tureen_batch_ids (batch) [index]]++;
     fake_check_batch (batch);
-    //  Keeps it for a while in the place of another, whose bytes must be what they were.
+    //  Keeps it for a while in the place of another.  The other's bytes must be what they were.
     uint64_t which = test_below (&self->random, HELD_MAX + 2);
     if (which >= HELD_MAX) {
         tureen_batch_release (&batch);
@@ -282,7 +282,8 @@ test_what_is_the_end (void **state)
         { { .deed = FAKE_DIE_RING, .deed_batches = 3, .refuse = "run is taken", .refuse_code = "job_taken",
             .refuse_after = 1 }, 0, { "run is taken (job_taken)", "refused" } },
         { { .deed = FAKE_END_FENCED, .deed_batches = 3 }, 0, { "(fenced)", "ended the job" } },
-        { { .deed = FAKE_DIE, .deed_batches = 3 }, 400, { "looked for it again for ", "nobody answered" } },
+        { { .deed = FAKE_DIE, .deed_batches = 3 }, 400,
+            { "looked for it again for ", "no server answered" } },
         { { .deed = FAKE_DIE_RING, .deed_batches = 3, .refuse = "it ends", .refuse_code = "stopping",
             .refuse_after = 1 }, 1000, { "looked for it again for ", "it ends (stopping)" } },
         { { .deed = FAKE_SEND_BAD_SEQUENCE, .deed_batches = 3 }, 0, { "out of its order", "server at" } }
@@ -294,7 +295,8 @@ test_what_is_the_end (void **state)
         tureen_loader_t *loader = s_join (fake, (tureen_options_t) { .rejoin_ms = cases [index].rejoin_ms });
         uint64_t samples;
         const char *error = s_read_to_error (loader, &samples);
-        //  What was sent to one who saw the end before it is not lost, it is not received: the next job's.
+        //  A batch that was sent to a client which saw the end first is not received and not lost: the next
+        //  job gets it.
         bool is_loss = plan.deed == FAKE_DIE || plan.deed == FAKE_DIE_RING;
         assert_true (is_loss? samples <= 3 * BATCH: samples == 3 * BATCH);
         for (size_t part = 0; part < 2; part++)
@@ -413,7 +415,7 @@ s_ask (void *argument)
     return NULL;
 }
 
-//  Everyone gets the answer to what he asked.
+//  Each thread gets the answer to its own question.
 static void
 test_many_threads_ask (void **state)
 {
@@ -435,7 +437,8 @@ test_many_threads_ask (void **state)
     fake_destroy (&fake);
 }
 
-//  Who gave up leaves no trace: what was sent for him is not taken for the next one's question.
+//  A caller that gave up leaves no trace: the answer to its question is not taken for that to the next
+//  question.
 static void
 test_a_question_given_up_while_it_is_sent (void **state)
 {

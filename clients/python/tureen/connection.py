@@ -1,21 +1,21 @@
-"""A job at the server, or one after another where servers come and go, and the background thread that carries
-them.
+"""A job at the server, or one job after another if servers come and go, and the background thread that
+carries them.
 
     happy path:     the thread joins (courier.py); batches go into `arrivals`, until the user is done.
     failure modes:  what ends the job is kept as the outcome and follows the delivered batches through
-                    `arrivals`.  A server that is gone is looked for as long as the user wants (rejoining.py),
-                    and joined anew where what was received ends: to the user the next job's batches are this
-                    job's.
+                    `arrivals`.  If a server is gone, the thread looks for it as long as the user wants
+                    (rejoining.py), and joins again where the received batches end: to the user the next job's
+                    batches are this job's.
     on close:       the thread leaves the job when the last view of its batches is gone, and waits with it.
-                    At the interpreter's exit it does not.  While it looks for a server nothing has to be
-                    left.
+                    At the interpreter's exit it does not wait.  While it looks for a server there is nothing
+                    to leave.
 
 Only the thread touches the sockets.  Other threads write plain attributes, append to deques and wake it
 through a socket pair.  `leave` may run inside a garbage collection, so it takes no lock and waits for
 nothing; `finish` waits for the thread.
 
 Nothing that the connection holds leads back to it, so that reference counting alone frees it and the batches
-that nobody asked for.
+that the user has not taken.
 """
 from __future__ import annotations
 
@@ -145,9 +145,9 @@ class Connection:
         into.extend(map(self.arrivals.get, (False,)))
 
     def wait(self, into: Deque[Item]) -> None:
-        """The same, waiting.  None at the end, which is to be put back for whoever else waits."""
-        #  The server may fill the last slot only once it knows what was consumed, and that alone wakes
-        #  nobody.
+        """The same, waiting.  None at the end; the caller puts it back for other waiting threads."""
+        #  The server may fill the last slot only once it knows what was consumed.  Consuming alone does not
+        #  wake the connection's thread.
         job = self.job
         if job is not None and job.reported[0] != job.consumed:
             self.wake()
@@ -159,7 +159,7 @@ class Connection:
         if self.pid != os.getpid():
             return
         self.leaving = True
-        self.arrivals.put(None)         # whoever waits for a batch
+        self.arrivals.put(None)         # for a thread that waits for a batch
         self.wake()
         if self._ended:
             self._forget()
@@ -186,7 +186,7 @@ class Connection:
         self.waker.wake()
 
     def _forget(self) -> None:
-        """The user has left: nobody will ask for what lies ready."""
+        """The user has left: no thread will ask for the batches that lie ready."""
         if self.job is not None:
             self.job.memory = None
         while True:
@@ -199,8 +199,8 @@ class Connection:
     #  The thread
 
     def drop_emptied(self, job: Job) -> None:
-        """The server has ended the job, and may empty its ring: those batches in it that nobody took are not
-        given."""
+        """The server has ended the job, and may empty its ring: batches in it that the user has not taken are
+        dropped."""
         arrived = []
         while True:
             try:
@@ -364,7 +364,7 @@ class Connection:
             self.job = None
         self.questions.close()
         self.waker.close()
-        #  Before it looks whether the user has left, who looks in the other order
+        #  This is set before `leaving` is read; `leave` does the two in the other order
         self._ended = True
         if self.leaving:
             self._forget()
@@ -377,7 +377,7 @@ def _bare(error: TureenError) -> TureenError:
     return type(error)(*error.args)
 
 
-#  Every connection whose thread runs, with its sockets, so that the interpreter's exit and a fork find them.
+#  Every connection with a running thread, and its sockets: the interpreter's exit and a fork find them here.
 _live: Dict[Connection, Optional[Courier]] = {}
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 LEAVE_PATIENCE_S = 2.0      # for the server's ENDED after LEAVE
 FAREWELL_S = 0.5            # the ring's socket was closed: an ENDED that says why may still be on its way
 SILENT_HEARTBEATS_MAX = 10
-_RENOUNCE_LINGER_MS = 500   # for a LEAVE whose answer nobody waits for
+_RENOUNCE_LINGER_MS = 500   # for a LEAVE when no thread waits for its answer
 GATHERING_PATIENCE_S = 10.0 # a rank that waits for others hears about once a second that the server lives
 CONSUMED_PATIENCE_MS = 100  # a batch that was taken, while none was given back, is told this late at most
 
@@ -87,8 +87,8 @@ class Courier:
         self._frames = 3 if connection.request.world_size == 1 else 4      # of a BATCH, without its bytes
 
     def join(self, state: Optional[State], patience_s: float, gather_s: Optional[float] = None) -> Job:
-        """Joins, from that state on, and takes the ring.  Raises Left, NoServer where nobody answers in time,
-        NotLetIn, BrokenOff, and what the job was refused with.  `gather_s`: that other ranks are waited for;
+        """Joins, from that state on, and takes the ring.  Raises Left, NoServer if no server answers in time,
+        NotLetIn, BrokenOff, and what the job was refused with.  `gather_s`: how long to wait for other ranks;
         None: as the user said."""
         self._connect()
         connection, tag = self._connection, self._next_tag()
@@ -205,8 +205,8 @@ class Courier:
             if self._welcome is not None and self._welcome.error is not None:
                 raise self._welcome.error
             if self._broken:
-                #  ZeroMQ will connect again, and may send the message again, or not: nobody knows whether it
-                #  was sent.
+                #  ZeroMQ will connect again, and may send the message again, or not: it is not known whether
+                #  it was sent.
                 raise BrokenOff(f"the server at {self._endpoint} went away before it answered")
 
     def _attach(self, answer_s: float) -> None:
@@ -444,7 +444,7 @@ class Courier:
         self._report()                  # what was consumed up to the moment of leaving
         if connection.abandoned or not self.job.slots.lent:
             if self._farewell_until:
-                self._over = True       # nobody is there to be told
+                self._over = True       # there is no server to tell
                 return
             if not connection.abandoned and not self._status_tag:
                 self._status_tag = self._next_tag()     # the job's figures, as long as the server has them

@@ -138,7 +138,7 @@ class Ledger:
         self.end(epoch)
 
     def note(self, joined: Joined, head: BatchHead, ids: Ids) -> None:
-        """A batch of that job is behind: with ranks a step, whose ids these are.  A few microseconds."""
+        """A batch of that job is behind: with ranks a step, with all its ids.  A few microseconds."""
         with self._lock:
             self._course.note(head, ids)
             self._run = joined.run
@@ -157,8 +157,8 @@ class Ledger:
             return state.at_epoch(state.epoch + 1) if self._whole() else state
 
     def state_to_join(self, run: str) -> State:
-        """As above, but of an epoch whose end was not told this epoch: that its end be told.  `run`: the
-        job's."""
+        """As above.  But if an epoch's end was not told this epoch, the state asks for it to be told.  `run`:
+        the job's."""
         with self._lock:
             return self._state(run)
 

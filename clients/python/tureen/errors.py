@@ -7,11 +7,11 @@ class TureenError(Exception):
 
 
 class NoServer(TureenError):
-    """Nobody answered at the endpoint in time."""
+    """No server answered at the endpoint in time."""
 
 
 class NotLetIn(NoServer):
-    """A server is there, and shakes no hands with this client: one has keys and the other not, or it is
+    """A server is there, and refuses the handshake with this client: one has keys and the other not, or it is
     another server."""
 
 

@@ -42,7 +42,7 @@ def what_is_there(endpoint: str) -> str:
 
 
 def listens(endpoint: str) -> bool:
-    """Whether anyone does, a Tureen server or not."""
+    """Whether any program listens there, a Tureen server or not."""
     try:
         if endpoint.startswith("ipc://"):
             with socket.socket(socket.AF_UNIX) as probe:
@@ -163,7 +163,7 @@ def _in_lock(path: str) -> Tuple[int, int]:
 
 
 def _lives(process: int) -> bool:
-    #  A lock file may be a dead server's, or come from another container: the number may be anyone's here.
+    #  A lock file may be a dead server's, or another container's: the number may be any process's here.
     if process <= 0:
         return False
     try:

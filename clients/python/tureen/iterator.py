@@ -192,7 +192,7 @@ class BatchIterator:
     def _end(self) -> None:
         """None came: the end, or the user has left."""
         connection = self._connection
-        connection.arrivals.put(None)       # for whoever else waits
+        connection.arrivals.put(None)       # for other threads that wait
         self._pending.clear()
         if connection.leaving:
             raise LoaderClosed(_LEFT)

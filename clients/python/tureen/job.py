@@ -22,7 +22,7 @@ class Job:
         self.samples = joined.samples
         self.unreadable: Mapping[str, Any] = NOTHING_UNREADABLE
         self.slots = Slots(joined.slots, waker.wake)
-        #  Where its batches are; None: they come inline, or nobody needs it any more.
+        #  The memory of its batches; None: they come inline, or it is not needed any more.
         self.memory: Optional[mmap.mmap] = None
         #  Batches that the user's loop was given: written by the user's threads, told by the connection's.
         self.consumed = 0
@@ -48,7 +48,7 @@ class EpochOver(NamedTuple):
 
 
 class Told(NamedTuple):
-    """A notice whose time comes when the batches before it have been given."""
+    """A notice that is given after the batches before it."""
     kind: str
     text: str
 

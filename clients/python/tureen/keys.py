@@ -104,7 +104,7 @@ def _of_server(text: str) -> str:
 
 def _read(name: str, path: str, secret: bool) -> Dict[str, str]:
     try:
-        #  Not blocking: it may be a pipe that nobody writes to.
+        #  Not blocking: it may be a pipe without a writer.
         with open(path, "rb", opener=lambda name, flags: os.open(name,
                 flags | os.O_NONBLOCK | os.O_NOCTTY)) as file:
             found = os.fstat(file.fileno())

@@ -59,16 +59,17 @@ class Loader(Owned):
     name        for people, in `tureen status`
     timeout     seconds to wait for the server's answer to a join; math.inf: as long as it takes
 
-    job         the name of a run that nobody else may use at the same time; None: none.  Started again with
-                its state, it takes the place of what is left of it at the server
-    rejoin      seconds to look for a server that is gone, and go on there; 0: not at all, math.inf: until it
-                is back.  One that ends while it is joined first, or is still starting (ipc), is looked for
-                likewise
+    job         the name of a run that no other job may use at the same time; None: none.  Started again with
+                its state, the run takes the place of what is left of it at the server
+    rejoin      seconds to look for a server that is gone, and continue there; 0: not at all, math.inf: until
+                it is back.  So too if a server ends during the first join, or is still starting (ipc)
     rank, world_size    so many processes take one job together, each a loader with the same arguments and the
                         same `job`
                 name, and this is one of them, from 0 (tureen.ranks.torchrun() tells).  None: it is a process
                 alone
-    key         for a server on tcp:// that takes only clients whose key it knows: the path of this client's
+    key         for a server on tcp:// that admits only clients with a key that it knows: the path of this
+                client's certificate, made with `tureen key new`; PATH_secret is beside it.  None or "":
+                $TUREEN_KEY, else the server is open.  At ipc:// the user counts, and no key is read
                 certificate, which `tureen key new` made; PATH_secret is beside it.  None or "": $TUREEN_KEY,
                 else the server is open.  At ipc:// the user counts, and no key is read
     server_key  with it, the server's public key, which its log names, or the path of its public certificate.
@@ -81,8 +82,8 @@ class Loader(Owned):
                 greatest counts
 
     Nothing is sent before the first `iter`, `len`, `samples`, `fields` or `joined`.  Each `iter` is a job of
-    its own; it first leaves the one before, whose iterator then raises LoaderClosed (one that was exhausted
-    stays so).  It begins at epoch 0, so with a seed each `iter` gives the same again: have the epochs in one,
+    its own.  It first leaves the job before; that job's iterator then raises LoaderClosed, unless it was
+    exhausted.  It begins at epoch 0, so with a seed each `iter` gives the same again: have the epochs in one,
     by `epochs` and `batch.epoch`. Breaking off, an exception in the loop, dropping the iterator, `close` and
     the interpreter's exit leave the job.
 

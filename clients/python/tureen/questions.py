@@ -1,8 +1,7 @@
 """Questions that a user's thread asks over the connection of a running job, and waits to have answered.
 
-Threads: anyone asks; the connection's thread takes, sends and answers.  What was sent and not answered when
-the connection broke is asked again over the next one.
-"""
+Threads: any thread asks; the connection's thread takes, sends and answers.  What was sent and not answered
+when the connection broke is asked again over the next one.  """
 from __future__ import annotations
 
 import collections
@@ -12,7 +11,7 @@ from typing import Callable, Deque, Dict, List, Optional
 from .errors import LoaderClosed, TureenError
 
 NOTHING_TO_ASK = "no job is running that could be asked: ask while iterating"
-_WAIT_MAX_S = 3600.0 * 24           # what a lock can wait, and longer than anyone will
+_WAIT_MAX_S = 3600.0 * 24           # what a lock can wait, and longer than any user will
 
 
 class Question:
@@ -65,7 +64,7 @@ class Questions:
         self._new.appendleft(question)
 
     def answered(self, tag: int) -> Optional[Question]:
-        """Who asked with that tag."""
+        """The question that was asked with that tag."""
         return self._asked.pop(tag, None)
 
     def again(self) -> None:

@@ -1,7 +1,7 @@
 """Which of the processes that train together this one is.
 
 The server deals the steps of one job to all of them (`rank` and `world_size` of a loader); they find each
-other by the job's name.  Whoever started the processes has told each of them what it needs to know.
+other by the job's name.  The program that starts the processes tells each of them what it needs to know.
 """
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def short_name(name: str) -> str:
 def _number(environment: Mapping[str, str], name: str, least: int, most: int) -> int:
     text = environment.get(name)
     if text is None:
-        raise ValueError(f"WORLD_SIZE is {environment['WORLD_SIZE']}, and {name} is not set: whoever starts "
-                         "the processes sets both (torchrun does)")
+        raise ValueError(f"WORLD_SIZE is {environment['WORLD_SIZE']}, and {name} is not set: the program "
+                         "that starts the processes must set both (torchrun does)")
     if not (text.isascii() and text.isdigit() and len(text) <= 9 and least <= int(text) <= most):
         raise ValueError(f"{name} is {text!r}, not a number from {least} to {most}"
                          + (f" (WORLD_SIZE is {environment['WORLD_SIZE']})" if name != "WORLD_SIZE" else ""))

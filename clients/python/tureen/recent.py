@@ -1,5 +1,5 @@
-"""The last steps that a rank received.  When a server dies, its ranks may have got differently many: whoever
-was furthest tells the next server what the others lack."""
+"""The last steps that a rank received.  When a server dies, its ranks may have received different numbers of
+steps.  The rank that was furthest tells the next server what the others lack."""
 from __future__ import annotations
 
 import collections

@@ -53,7 +53,7 @@ def default_endpoint() -> str:
 
 
 def _usable(directory: str) -> bool:
-    """A directory that belongs to the effective user, who may write there."""
+    """A directory that belongs to the effective user and that this user may write to."""
     try:
         found = os.stat(directory)
     except (OSError, ValueError):

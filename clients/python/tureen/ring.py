@@ -36,50 +36,49 @@ class Ring(NamedTuple):
 def take(offer: RingOffer, patience_s: float = PATIENCE_S, answer_s: float = ANSWER_S) -> Ring:
     """Trades the token for the mapped ring.
 
-    RingUnavailable, with nothing left open, if the door gives none.  RingLate, likewise, if it says nothing
-    in `answer_s`. ProtocolError if it gave one that cannot be mapped: then the token is used, and closing the
-    socket ends the job, so there is no way back to inline.
-    """
+    RingUnavailable, with nothing left open, if the ring server gives none.  RingLate, likewise, if it says
+    nothing in `answer_s`.  ProtocolError if it gave one that cannot be mapped: then the token is used, and
+    closing the socket ends the job, so there is no way back to inline.  """
     token = offer.token.encode("utf-8")
     if len(token) != TOKEN_BYTES:
         raise RingUnavailable(f"the token has {len(token)} bytes instead of {TOKEN_BYTES}")
-    door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
-        door.settimeout(patience_s)
-        door.connect(offer.path)
-        door.sendall(token)
-        door.settimeout(answer_s)
-        descriptor = _answered(door)
+        connection.settimeout(patience_s)
+        connection.connect(offer.path)
+        connection.sendall(token)
+        connection.settimeout(answer_s)
+        descriptor = _answered(connection)
     except OSError as error:
-        door.close()
+        connection.close()
         raise RingUnavailable(f"{offer.path}: {error}") from None
     except BaseException:
-        door.close()
+        connection.close()
         raise
     try:
         memory = _mapped(descriptor, offer.bytes)
     except BaseException:
-        door.close()
+        connection.close()
         raise
-    door.setblocking(False)
-    return Ring(door, memory)
+    connection.setblocking(False)
+    return Ring(connection, memory)
 
 
-def hold_open(door: socket.socket, memory: mmap.mmap) -> None:
+def hold_open(connection: socket.socket, memory: mmap.mmap) -> None:
     """The job is over, and its batches may be looked at still: a server that lives empties the memory when
     the socket closes, so it closes when the last of them has gone."""
-    weakref.finalize(memory, door.close).atexit = False
+    weakref.finalize(memory, connection.close).atexit = False
 
 
-def _answered(door: socket.socket) -> int:
+def _answered(connection: socket.socket) -> int:
     try:
-        return _descriptor(door)
+        return _descriptor(connection)
     except TimeoutError:
         raise RingLate("the server did not hand over the ring") from None
 
 
-def _descriptor(door: socket.socket) -> int:
-    answer, descriptors, _, _ = socket.recv_fds(door, 1, 1, socket.MSG_CMSG_CLOEXEC)
+def _descriptor(connection: socket.socket) -> int:
+    answer, descriptors, _, _ = socket.recv_fds(connection, 1, 1, socket.MSG_CMSG_CLOEXEC)
     if answer == b"R" and len(descriptors) == 1:
         return descriptors[0]
     for descriptor in descriptors:

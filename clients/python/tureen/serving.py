@@ -4,13 +4,13 @@
     for batch in tureen.Loader(server.endpoint, dataset="train"):
         ...
 
-    happy path:     ask who listens; nobody: start `tureen serve`, and ask until it answers.  Several
-                    processes may do this at once: their servers elect one among them by the endpoint's lock,
-                    and those that lost end with a status of their own.  Then ask the one that won.
-    failure modes:  the server that was started ends: its log says why.  The one that won fails while others
-                    wait for it: they start theirs after all.  What answers serves other data: an error names
-                    them.
-    on close:       the server is nobody's child in all that matters: a session of its own, and it ends by
+    happy path:     ask the endpoint; if no server answers, start `tureen serve`, and ask until it answers.
+                    Several processes may do this at once: their servers elect one among them by the
+                    endpoint's lock, and the others end with a status of their own.  Then ask the winner.
+    failure modes:  the started server ends: its log says why.  The server that won fails while other
+                    processes wait for it: they start theirs after all.  The server that answers serves other
+                    data: an error names them.
+    on close:       the server does not depend on this process: it has a session of its own, and ends by
                     itself when it has had no job for a while.
 """
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .request import resolve_endpoint, seconds
 Path = Union[str, "os.PathLike[str]"]
 
 STATUS_LOCKED = 3               # `tureen serve`: another live server has the endpoint
-_ASK_S = 1.0                    # for an answer, before looking again who is there
+_ASK_S = 1.0                    # for an answer, before looking again which server is there
 _LOOK_S = 0.02
 _LOG_LINES = 12
 _ADDRESS = re.compile(r"[A-Za-z0-9+.-]+://")
@@ -50,7 +50,7 @@ class Server:
     process     its process id, if this process has started it; None: it was there
     log         the file that it writes its log to, if this process has started it
 
-    It ends by itself when it has had no job for a while; behind a `with` block at once, where nobody uses it.
+    It ends by itself when it has had no job for a while; after a `with` block at once, if no job uses it.
     """
 
     def __init__(self, endpoint: str, process: Optional[int], log: Optional[str]) -> None:
@@ -63,8 +63,8 @@ class Server:
         return status(self.endpoint, timeout)
 
     def stop(self) -> None:
-        """Ends the server now, whoever uses it, if this process has started it.  Without it the server ends
-        by itself."""
+        """Ends the server now, even if other jobs use it, if this process has started it.  Without `stop` the
+        server ends by itself."""
         if self.process is not None:
             try:
                 os.kill(self.process, signal.SIGTERM)
@@ -102,13 +102,13 @@ def serve(datasets: Optional[Mapping[str, Path]] = None, *, endpoint: Optional[s
     timeout         seconds to wait until it answers; listing millions of files takes a while
     arguments       further ones of `tureen serve`, such as ["--policy", "dsa"]
 
-    Any number of processes of one user may call this at once: one server is started, and all get it.  cache,
-    workers, idle and arguments are those of whoever started it.  The executable is $TUREEN_SERVER, or
+    Any number of processes of one user may call this at once: one server is started, and all get it.  The
+    process that starts it sets its cache, workers, idle and arguments.  The executable is $TUREEN_SERVER, or
     `tureen` on PATH.  The environment is not changed: processes that are to find a server at another endpoint
     than the default must be told.
 
-    Raises ServeFailed where none can be started (with the last lines of its log) or where the one that is
-    there serves other data under one of the names; NoServer where it does not answer in time.
+    Raises ServeFailed if no server can be started (with the last lines of its log) or if the server that is
+    there serves other data under one of the names; NoServer if it does not answer in time.
     """
     wanted = {name: _absolute(name, os.fspath(path)) for name, path in {**(datasets or {}), **more}.items()}
     if not wanted:
@@ -123,7 +123,7 @@ def serve(datasets: Optional[Mapping[str, Path]] = None, *, endpoint: Optional[s
 
 
 def _absolute(name: str, path: str) -> str:
-    #  As a relative path an address would lose a slash, and name a folder that nobody asked for.
+    #  An address taken as a relative path would lose a slash, and name a folder that the user did not mean.
     if _ADDRESS.match(path) and not os.path.exists(path):
         raise ValueError(f"{name}={path!r}: object stores and web addresses are not supported yet: copy the "
                          "data to a folder of this machine, or mount it, and give that folder's path")
@@ -150,7 +150,7 @@ class _Starting:
                 server = self._wait()
                 if server is not None:
                     return server
-        except BaseException:           # Ctrl-C too: who gives up leaves nothing behind
+        except BaseException:           # Ctrl-C too: a caller that gives up leaves no process behind
             if self._process is not None and self._process.poll() is None:
                 self._process.terminate()
                 self._process.wait()

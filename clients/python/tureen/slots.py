@@ -1,8 +1,8 @@
-"""Who holds which slot: what PROGRESS may say.
+"""Which slots the user holds, and so what PROGRESS may say.
 
-A batch arrives (its slot is taken), is lent to the user (or copied), and comes back when the last view of it
-is gone.  Batches come back in any order.  PROGRESS names the newest that came back, and by their slots' bits
-(kept) those before it that did not.
+A batch arrives and takes its slot.  It is lent to the user (or copied), and comes back when its last view is
+gone.  Batches come back in any order.  PROGRESS names the newest batch that came back, and the earlier ones
+that did not by their slots' bits (kept).
 
 Threads: `arrived` and `progress` belong to the connection's thread.  `lend`, `give_back` and the weak
 references' callback run anywhere, the callback inside a garbage collection even; so nothing here takes a

@@ -96,8 +96,8 @@ class _CudaEvent(Event):
 
 
 class CudaDevice(Device):
-    """UNTESTED on a machine of this project's own: none has a CUDA device.  The tests run what is around it
-    on a device of their own making, whose copies are late."""
+    """UNTESTED on a machine of this project's own: none has a CUDA device.  The tests run the code around it
+    on a device of their own, which copies late."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = torch.device("cuda", torch.cuda.current_device() if device.index is None
@@ -161,7 +161,7 @@ class Copier:
 
     @property
     def pending(self) -> int:
-        """Batches whose memory is held."""
+        """Batches that still hold their memory."""
         return len(self._pending)
 
     def settle(self) -> None:

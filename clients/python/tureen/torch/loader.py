@@ -135,7 +135,7 @@ class DataLoader(Owned):
     pool        of order "seeded" over a pack: see tureen.Loader
     timeout     seconds to wait for the server's answer to a join.  0, PyTorch's default, is 10
     name        for people, in `tureen status`
-    job         the name of a run that nobody else may use at the same time: see tureen.Loader.  Not with a
+    job         the name of a run that no other job may use at the same time: see tureen.Loader.  Not with a
                 sampler.  If a loop is broken off and batches are kept, the next one first waits for the rest
                 of the epoch to pass by. With ranks: the name by which they find each other; None: made of the
                 run's (torchrun's, or MASTER_ADDR and MASTER_PORT) and the data set's; further jobs get "#2",
@@ -148,7 +148,7 @@ class DataLoader(Owned):
     rejoin      seconds to look for a server that is gone, and go on there; None: as tureen.Loader
     transport   "auto" or "inline": see tureen.Loader
     on_bad      "drop" or "fail", of samples that cannot be read: see tureen.Loader
-    key, server_key     for a server that takes only clients whose key it knows: see tureen.Loader
+    key, server_key     for a server that admits only clients with a key that it knows: see tureen.Loader
 
     num_workers, persistent_workers, prefetch_factor, pin_memory, pin_memory_device and
     multiprocessing_context are accepted and not needed, which one warning says; batch_sampler, collate_fn,
@@ -353,7 +353,7 @@ class DataLoader(Owned):
         try:
             while self._iterator.next_in_epoch() is not None:
                 pass
-        except TureenError:                     # whoever joins next will say what is wrong
+        except TureenError:                     # the next join will say what is wrong
             return False
         self._end_epoch()
         return True

@@ -35,7 +35,7 @@ class Membership:
         self._dataset = dataset
         self._job = job
         self._place: Optional[Place] = None
-        #  Nobody had said that there are others, when it was settled
+        #  No caller had said that there are other ranks when this was settled
         self._alone = True
         if rank is not None or world_size is not None:
             self._place = self._of(*_explicit(rank, world_size, sampler))

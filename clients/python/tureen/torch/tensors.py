@@ -177,6 +177,6 @@ def channel_numbers(name: str, value: Any) -> Tuple[float, ...]:
 @functools.lru_cache(maxsize=64)
 def _constant(numbers: Tuple[float, ...], device: torch.device, dtype: torch.dtype) -> Tensor:
     """Along the channels.  Kept, for making one on a device is a copy of its own."""
-    with torch.inference_mode(False):           # whoever asks first may be in it, and the next one not
+    with torch.inference_mode(False):           # the first caller may be in it, and the next one not
         constant = torch.tensor(numbers, dtype=dtype, device=device)
         return constant.reshape(-1, 1, 1) if len(numbers) > 1 else constant.reshape(())
