@@ -103,7 +103,7 @@ def be_a_rank(options: argparse.Namespace) -> None:
     try:
         if options.endpoint:
             train(options, options.endpoint, options.folder)
-            distributed.barrier()               # who leaves first takes the others' connections with it
+            distributed.barrier()               # a process that leaves early breaks the others' connections
             return
         with tempfile.TemporaryDirectory(prefix="tureen-example-") as folder:
             of_rank_0: List[Any] = [None]

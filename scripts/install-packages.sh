@@ -58,7 +58,7 @@ done
 if [ "$(id -u)" -eq 0 ]; then
     as_root=
 elif command -v sudo >/dev/null 2>&1; then
-    #  Without a terminal nobody can type a password: then sudo must do without or fail at once.
+    #  Without a terminal no password can be typed: then sudo must do without one, or fail at once.
     if [ -t 0 ]; then as_root=sudo; else as_root="sudo -n"; fi
 else
     echo "install-packages.sh: packages are missing, and there is neither root nor sudo to install them:" >&2

@@ -38,7 +38,7 @@ class Plan:
 def make_plan(samples: int, capacity: float, rate: Optional[float]) -> Plan:
     """Five jobs that together want more than the machine can prepare for each of them alone."""
     full = rate if rate is not None else max(1.0, DEMAND * capacity / RATES_TOGETHER)
-    #  Of a data set whose epoch would take longer than the run should, a part.
+    #  If an epoch of the whole data set would take longer than the run should, a part of it.
     used = samples if samples <= full * RUN_SECONDS else int(full * RUN_SECONDS / 2)
     batch = max(1, min(BATCH_MAX, used // 8))
     #  Even, so that half as many epochs at half the speed last as long.

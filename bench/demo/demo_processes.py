@@ -222,7 +222,7 @@ def number(record: Optional[Dict[str, Any]], key: str) -> float:
 
 
 def processes_naming(text: str) -> List[str]:
-    """Live processes, but this one and its parent, whose command line has the text."""
+    """Live processes, except this one and its parent, that have the text in their command line."""
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) in (os.getpid(), os.getppid()):
@@ -237,7 +237,7 @@ def processes_naming(text: str) -> List[str]:
 
 
 def shared_memory() -> List[str]:
-    """Names in /dev/shm that are Tureen's by their name. A folder there is somebody's data."""
+    """Names in /dev/shm that are Tureen's by their name. A folder there belongs to another program."""
     try:
         return sorted(entry.name for entry in os.scandir("/dev/shm")
                       if "tureen" in entry.name and not entry.is_dir())

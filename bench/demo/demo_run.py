@@ -100,10 +100,10 @@ def progress_line(plan: Plan, job: JobPlan, entry: Optional[Dict[str, Any]], sta
 
 
 class Runner:
-    """Drives one run; `family` gets every process, for whoever must end them.
+    """Drives one run; `family` gets every process, so that the caller can end them.
 
-    With a kill_s the job to be killed is killed then; without, once it is its time and the job is in the
-    middle of an epoch of its own (a job that had to wait is somewhere else at its time).
+    With a kill_s the job to be killed is killed at that time.  Without, it is killed after its planned time,
+    as soon as it is in the middle of an epoch of its own (a job that had to wait is elsewhere at its time).
     """
 
     def __init__(self, settings: Settings, plan: Plan, servers: List[Server], prefix: str,

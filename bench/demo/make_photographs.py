@@ -2,7 +2,7 @@
 """Makes an ImageFolder of procedural JPEGs that cost what photographs cost to read and to decode.
 
 Around 500 x 375 pixels in both orientations, 90 to 130 KB each, three in four of them 4:4:4 and the
-others 4:2:0.  An image is a gradient, overlapping shapes with soft edges, and noise whose spectrum
+others 4:2:0.  An image is a gradient, overlapping shapes with soft edges, and noise with a spectrum that
 falls as that of photographs does (an amplitude of 1/f); the quality is chosen for each so that the
 file has the size that was drawn for it.  The same seed and count give the same files.
 
@@ -212,7 +212,7 @@ def make_file(order: Order) -> int:
 
 
 def plan(target: Path, count: int, seed: int) -> List[Order]:
-    """Who makes what: the classes' shares are exact, and no two of them need be equal."""
+    """The images to make: the classes' shares are exact, and no two of them need be equal."""
     shares = np.array([share for _, share, _, _ in CLASSES], dtype=np.int64)
     bounds = np.cumsum(shares) * count // int(shares.sum())
     labels = np.searchsorted(bounds, np.arange(count), side="right")

@@ -1,4 +1,4 @@
-"""TensorSocket: one producer with PyTorch's DataLoader, whose batches go to all jobs, which keep in step."""
+"""TensorSocket: one producer with PyTorch's DataLoader sends its batches to all jobs, which keep in step."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ struct orders_record {
     uint32_t *positions [ORDERS_LAGS + 1];      //  by id - from: of the present epoch, the one before, ...
     uint32_t *order;                    //  id - from by position, of the epoch before
     uint32_t *tally;                    //  one for each batch, 0 between uses
-    uint32_t *touched;                  //  batches whose tally is not 0
+    uint32_t *touched;                  //  batches with a tally above 0
     uint32_t given;                     //  in the present epoch
     bool epoch_is_sound;
     uint32_t history;                   //  sound epochs in a row before this one
@@ -322,7 +322,7 @@ orders_bins_z (const _Atomic uint32_t *bins, uint64_t samples, uint64_t runs)
             if (expected > 0)
                 chi_square += off * off / expected;
         }
-    uint64_t used = samples < ORDERS_BINS? samples: ORDERS_BINS;       //  the others get no position
+    uint64_t used = samples < ORDERS_BINS? samples: ORDERS_BINS;        //  the others get no position
     double df = ((double) used - 1) * ((double) samples - 1);
     double spread = 2 / (9 * df);
     chi_square *= ((double) samples - 1) / (double) samples;

@@ -24,7 +24,7 @@ typedef struct {
     const simulated_job_t *plan;
     orders_record_t *record;
     player_state_t state;
-    version_set_t *kind;         //  of a job that shares no versions
+    version_set_t *kind;        //  of a job that shares no versions
     uint64_t seed;
     double start, leave;        //  ticks
     uint32_t from, to;          //  its data
@@ -44,7 +44,7 @@ typedef struct {
     random_t random;
     sampler_t *sampler;
     version_index_t *version_index;
-    version_set_t *kind;         //  of all jobs that share versions; NULL: no job is here
+    version_set_t *kind;        //  of all jobs that share versions; NULL: no job is here
     simulated_workers_t *workers;
     player_t *players;
     player_t *by_number [SAMPLER_JOBS_MAX];

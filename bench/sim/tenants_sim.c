@@ -46,7 +46,7 @@ static const mix_t s_mixes [] = {
     { "kinds", "A: 4 shared jobs out of step; B: 64 private jobs with 16 pipelines of their own", {
         { 0, 4, SAMPLER_ORDER_SHARED, true, 0, 1, 0, 1, 0, true, 1, 0 },
         { 1, 64, SAMPLER_ORDER_PRIVATE, true, 0, 1, 1, 16, 1, true, 1, 0 } } },
-    { "fits", "A: 2 private jobs without random operations, whose data fit in its due; B: as before", {
+    { "fits", "A: 2 private jobs without random operations, with data that fit in its due; B: as before", {
         { 0, 2, SAMPLER_ORDER_PRIVATE, false, 0, FITS, 0, 1, 0, true, 1, 0 },
         { 1, 64, SAMPLER_ORDER_PRIVATE, true, 0, 1, 1, 16, 1, true, 1, 0 } } },
     { "pace", "A: 4 shared jobs out of step; B: 8 private jobs with a pipeline, eight times as fast", {
@@ -59,11 +59,11 @@ static const mix_t s_mixes [] = {
         "pipeline", {
         { 0, 4, SAMPLER_ORDER_SHARED, true, 0, HALF, 0, 1, 0, true, 1, 0 },
         { 1, 32, SAMPLER_ORDER_SHARED, true, HALF, 1, 0, 1, 0, true, 1, 0 } } },
-    { "same", "A: 2 private jobs without random operations, whose data fit in its due; B: 16 such on all "
+    { "same", "A: 2 private jobs without random operations, with data that fit in its due; B: 16 such on all "
         "data, with A's pipeline", {
         { 0, 2, SAMPLER_ORDER_PRIVATE, false, 0, FITS, 0, 1, 0, true, 1, 0 },
         { 1, 16, SAMPLER_ORDER_PRIVATE, false, 0, 1, 0, 1, 0, true, 1, 0 } } },
-    { "trains", "A: a private job, and one without random operations, whose data fit; B: 32 private jobs "
+    { "trains", "A: a private job, and one without random operations with data that fit; B: 32 private jobs "
         "with the first one's pipeline", {
         { 0, 1, SAMPLER_ORDER_PRIVATE, true, 0, 1, 0, 1, 0, true, 1, 0 },
         { 0, 1, SAMPLER_ORDER_PRIVATE, false, 0, FITS, 0, 1, 1, true, 1, 0 },
@@ -291,8 +291,8 @@ static const option_row_t s_rows [] = {
 static const option_table_t s_table = { "tenants_sim", s_rows, OPTION_ROWS (s_rows), SIZE_MAX, .before =
     "usage: tenants_sim [options] [MIX...]\n"
     "\n"
-    "Preparations for each delivered sample of tenant A, whose jobs behave, and of tenant B, which does\n"
-    "its worst: A alone, A alone with half the cache, which is its due, A and B as if they were one\n"
+    "Preparations for each delivered sample of tenant A, with jobs that behave, and of tenant B, which\n"
+    "does its worst: A alone, A alone with half the cache, which is its due, A and B as if they were one\n"
     "tenant, and as two of equal weight. The first epoch does not count.\n"
     "\n", .after =
     "\n"

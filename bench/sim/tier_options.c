@@ -71,8 +71,8 @@ static const option_row_t s_rows [] = {
         "reads begin and end at multiples of this, and chunks are padded to it (default: 1)", 1, BYTES_MAX },
     { "seed", "S", AT (seed), "of the pack's order and of all choices (default: 1)" },
     { "until", "EPOCHS", AT (plan.until),
-        "ends then, in epochs of N samples at speed 1, whoever is there: to see jobs beside one\n"
-        "that hardly draws", .low = DBL_MIN, .high = TIER_PLAN_EPOCHS_MAX,
+        "ends then, in epochs of N samples at speed 1, even if jobs are left: to see jobs beside\n"
+        "one that hardly draws", .low = DBL_MIN, .high = TIER_PLAN_EPOCHS_MAX,
         .expected = "epochs, above 0 and up to 100000, as in 10" },
     { "published-rng", NULL, AT (plan.published_rng),
         "redox without a sampler, on one splitmix64, unshuffled pack: to compare load by load" },

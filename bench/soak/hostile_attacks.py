@@ -119,7 +119,7 @@ def joins(endpoint: str, chance: random.Random) -> None:
 
 
 def lists(endpoint: str, chance: random.Random) -> None:
-    """Joins whose lists are as long as they may be."""
+    """Joins with lists as long as they may be."""
     context = zmq.Context()
     frame = b"\x03" + bytes(7) + struct.pack("<Q", 5) * 130000
     peers = [Peer(context, endpoint) for _ in range(4)]
@@ -174,7 +174,7 @@ def tiny(endpoint: str, chance: random.Random) -> None:
 
 
 def huge(endpoint: str, chance: random.Random) -> None:
-    """Windows as large as they may be, of large images that nobody shares."""
+    """Windows as large as they may be, of large images that no other job shares."""
     operations = [{"op": "random_resized_crop", "size": 1024}, {"share": True}, {"op": "flip"}]
     _jobs(endpoint, 64, lambda number: join_text(256, 64, seed=str(number), pipeline=operations), True)
 
@@ -274,7 +274,7 @@ def halves(endpoint: str, chance: random.Random) -> None:
 
 
 def endless(endpoint: str, chance: random.Random) -> None:
-    """Messages of a megabyte after the other that never end, on several connections; whoever is cut off
+    """Endless messages of one megabyte after another, on several connections; a connection that is cut off
     begins again."""
     frame = b"\x03" + struct.pack(">Q", 1 << 20) + bytes(1 << 20)
     streams: List[socket.socket] = []

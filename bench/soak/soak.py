@@ -28,7 +28,7 @@ AFTER_S = 30.0              # in which the server must have let go of all client
 
 
 class Stopped(Exception):
-    """Somebody wants it to end."""
+    """A signal asks for the end."""
 
 
 def parse() -> argparse.Namespace:
@@ -107,7 +107,7 @@ class Soak:
               flush=True)
 
     def after(self, before: Sample) -> Optional[Sample]:
-        """When nobody is there any more: what the server has left, as soon as it is as before."""
+        """After all clients have left: what the server still holds, as soon as it is as before."""
         until = time.monotonic() + AFTER_S
         sample = None
         while time.monotonic() < until:

@@ -216,12 +216,12 @@ class Client:
             self.disturb(now)
 
     def is_unanswered(self, child: Child) -> bool:
-        """Whose first join meets an abort has no job to go on with, and is told so."""
+        """A client that meets an abort in its first join has no job to continue, and is told so."""
         return self.tally.is_aborted and child.last_words().strip() == (
             f"tureen read: the connection to the server broke (server at {self.endpoint})")
 
     def tell_of_end(self, ended: List[Child]) -> None:
-        """One that nobody ended should have come to its end."""
+        """A client that was not ended from outside should have come to its end."""
         for child in ended:
             if child.returncode != 0 and self.is_unanswered(child):
                 self.tally.unanswered += 1

@@ -44,7 +44,7 @@ import tureen                           # noqa: E402
 BATCH = 64
 #  Behind a batch that was waiting: the server makes the next one meanwhile
 PAUSE_S = 0.008
-SLEPT_S = 0.001                         # who has the batch after this long did not wait for the server
+SLEPT_S = 0.001                         # a loop with its batch after this long did not wait for the server
 WARM = 20                               # batches before the clock starts
 GOALS = {"waiting": 5.0, "sleeping": 15.0}
 HEAD_BYTES, RECORD_BYTES = 24, 40       # of a BATCH message (docs/protocol.md); its ids follow
@@ -100,12 +100,12 @@ router = context.socket(zmq.ROUTER)
 router.setsockopt(zmq.LINGER, 0)
 router.bind(sys.argv[1])
 while True:
-    who, count, period = router.recv_multipart()
+    peer, count, period = router.recv_multipart()
     if not int(count):
         break
     due = time.monotonic()
     for _ in range(int(count)):
-        router.send_multipart([who, bytes({HEAD_BYTES}), bytes({RECORD_BYTES}), bytes({8 * BATCH})])
+        router.send_multipart([peer, bytes({HEAD_BYTES}), bytes({RECORD_BYTES}), bytes({8 * BATCH})])
         due += float(period)
         time.sleep(max(0.0, due - time.monotonic()))
 router.close()

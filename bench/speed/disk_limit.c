@@ -29,8 +29,7 @@ s_write (const disk_limit_t *self, const char *name, uint64_t number)
 }
 
 //  Where the process's own group is: the memory controller's of version 1, else version 2's, "0::/path".
-//  False:
-//  neither.
+//  False: neither.
 static bool
 s_find (char *base, size_t size)
 {
@@ -77,7 +76,7 @@ exit:
     return NULL;
 }
 
-//  A group whose last process has just gone may be busy for a moment.
+//  Removes the group.  It may be busy for a moment after its last process has gone.
 void
 disk_limit_destroy (disk_limit_t **self_p)
 {

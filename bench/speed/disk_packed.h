@@ -21,8 +21,7 @@ typedef struct {
 uint64_t disk_packed_least (const disk_data_t *data);
 //  One pass over the pack, or as much of it as comes in so many seconds; cost goes on learning.  Counted is
 //  what has arrived: after a whole pass, that is what was delivered; before, what fills the pool was read all
-//  the same.  False:
-//  a sample could not be read, and it was said.
+//  the same.  False: a sample could not be read, and it was said.
 bool disk_packed_read (const disk_data_t *data, const disk_options_t *options, uint64_t limit_bytes,
     uint32_t piece, cost_t *cost, uint64_t seed, disk_result_t *result, disk_packed_notes_t *notes);
 //  Samples of a piece, as the server would take them.

@@ -128,7 +128,7 @@ class Bench:
         return result + (answered / (self.options.seconds + 1),)
 
     def beside_silence(self):
-        """Connections that say nothing; who is put out comes again."""
+        """Connections that say nothing; one that is closed by the server connects again."""
         over, held = threading.Event(), []
 
         def hold():
