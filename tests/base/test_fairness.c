@@ -1,4 +1,4 @@
-//  Whose turn it is: stride scheduling beside a dumb model of tasks in flight, whose estimates are wrong.
+//  Stride scheduling beside a simple model of tasks in flight with wrong estimates.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -59,7 +59,7 @@ s_wait (model_t *model, uint32_t user, bool waits)
         fairness_rest (model->fairness, user);
 }
 
-//  The promise of the header, for every two who wait, over every stretch of time.
+//  The promise of the header, for every two users that wait, over every stretch of time.
 static void
 s_check_pairs (model_t *model, uint64_t seed)
 {
@@ -123,17 +123,17 @@ s_make_model (model_t *model, uint64_t *random)
     }
 }
 
-//  Must hold: two who wait get by weight, up to what is in flight, whatever others do and however wrong
-//  estimates are.
+//  Must hold: two users that wait get turns by weight, up to what is in flight, whatever other users do and
+//  however wrong the estimates are.
 static void
-test_who_waits_gets_by_weight (void **state)
+test_waiting_users_get_turns_by_weight (void **state)
 {
     (void) state;
     for (uint64_t seed = test_seed (), last = seed + EFFORT (ROUNDS); seed < last; seed++) {
         uint64_t random = seed;
         model_t model;
         s_make_model (&model, &random);
-        uint64_t changes = 2 + test_below (&random, 2000);          //  how rarely somebody comes or goes
+        uint64_t changes = 2 + test_below (&random, 2000);          //  how rarely a user comes or goes
         for (int step = 0; step < STEPS; step++) {
             if (step == 0 || test_below (&random, changes) == 0)
                 s_wait (&model, (uint32_t) test_below (&random, model.users), test_below (&random, 3) > 0);
@@ -153,7 +153,7 @@ test_who_waits_gets_by_weight (void **state)
     }
 }
 
-//  Turns of 100, done at once, as long as somebody waits: how many each has got.
+//  Turns of 100, done at once, as long as a user waits: how many each user has got.
 static void
 s_run (fairness_t *fairness, int turns, int *got)
 {
@@ -175,7 +175,7 @@ s_of_weights (const uint32_t *weights, size_t count)
     return fairness;
 }
 
-//  Must hold: who was idle has no credit, who has run alone no debt.
+//  Must hold: a user that was idle has no credit; a user that has run alone has no debt.
 static void
 test_the_past_does_not_count (void **state)
 {
@@ -197,9 +197,9 @@ test_the_past_does_not_count (void **state)
     fairness_destroy (&fairness);
 }
 
-//  Must hold: who cannot take its turns earns nothing by them.
+//  Must hold: a user that cannot take its turns earns nothing by them.
 static void
-test_who_is_passed_over_is_as_if_idle (void **state)
+test_a_user_passed_over_counts_as_idle (void **state)
 {
     (void) state;
     fairness_t *fairness = s_of_weights ((const uint32_t []) { 1, 1 }, 2);
@@ -251,9 +251,9 @@ int
 main (void)
 {
     const struct CMUnitTest tests [] = {
-        cmocka_unit_test (test_who_waits_gets_by_weight),
+        cmocka_unit_test (test_waiting_users_get_turns_by_weight),
         cmocka_unit_test (test_the_past_does_not_count),
-        cmocka_unit_test (test_who_is_passed_over_is_as_if_idle),
+        cmocka_unit_test (test_a_user_passed_over_counts_as_idle),
         cmocka_unit_test (test_shared_turns_are_split),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);

@@ -19,7 +19,7 @@ s_in (const scratch_t *scratch, const char *name)
     return s_path;
 }
 
-//  Nobody writes to the fifo, and a wait for that would never end.
+//  The fifo has no writer, so a wait for one would never end.
 static void
 test_what_is_no_regular_file_is_told_at_once (void **state)
 {

@@ -127,8 +127,7 @@ s_next_slot (const fake_server_t *self)
 }
 
 //  The order of the epoch that begins: all that is readable and not taken.  taken: a bitmap of the samples,
-//  or NULL;
-//  places: of a list, behind us.
+//  or NULL; places: of a list, behind us.
 static void
 s_begin_epoch (fake_server_t *self, const uint8_t *taken, uint64_t places)
 {

@@ -1,4 +1,4 @@
-//  The fake server's keys: CURVE on tcp, and who is let in (ZAP, RFC 27).
+//  The fake server's keys: CURVE on tcp, and the client that it admits (ZAP, RFC 27).
 #include "fake_state.h"
 #include <zmq.h>
 
@@ -16,7 +16,7 @@ fake_use_keys (fake_server_t *self)
     const fake_keys_t *keys = s_keys (self);
     if (!keys->secret && !keys->allowed)
         return;
-    //  The handler must be there before anyone can shake hands.
+    //  The handler must be there before any client can shake hands.
     self->zap = zmq_socket (self->context, ZMQ_REP);
     MUST (zmq_bind (self->zap, "inproc://zeromq.zap.01") == 0);
     MUST (zmq_setsockopt (self->router, ZMQ_ZAP_DOMAIN, "fake", 4) == 0);

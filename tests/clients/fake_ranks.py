@@ -11,7 +11,7 @@ OWN = ("rank", "name", "transport", "instance", "resume", "frames", "gather", "r
 
 
 class Waiting(NamedTuple):
-    """A rank whose JOIN came, while others have not."""
+    """A rank that waits: its JOIN came, and other ranks' have not."""
     peer: bytes
     tag: int
     request: Dict[str, Any]

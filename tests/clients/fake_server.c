@@ -177,7 +177,7 @@ s_progress_is_sane (const fake_server_t *self, const wire_progress_t *progress)
         && progress->released >= self->seen.progress.released && progress->released <= progress->consumed;
 }
 
-//  Who joins.
+//  The identity in a JOIN.
 static void
 s_see_identity (fake_seen_t *seen)
 {

@@ -1,11 +1,11 @@
 /*  fake_server -- a small server for the client's tests: a ROUTER and a Unix socket that hands out a memfd.
  *
  *  It plays one job at a time, by docs/protocol.md and a plan: epochs of ascending ids (or shuffled, or a
- *  list's), every byte of a sample a function of its id.  A job goes on where its JOIN says; who was killed
- *  comes back, if the plan says so.
- *  Of a job with ranks it plays one rank's part: what the others get, which are not there, is in its steps.
- *  A slot is written again exactly when PROGRESS allows it, and in the ring the fake fills freed slots with
- *  FAKE_POISON first, so a client that lets go too early sees it.  The plan says what it does wrong.
+ *  list's), every byte of a sample a function of its id.  A job continues where its JOIN says.  A killed
+ *  client may come back, if the plan says so.  Of a job with ranks it plays one rank's part; the steps
+ *  contain what the other ranks would get, which are not there.  A slot is written again exactly when
+ *  PROGRESS allows it.  In the ring the fake fills freed slots with FAKE_POISON first, so that a client that
+ *  releases too early sees it.  The plan says what the fake does wrong.
  *
  *  Owner: the test's thread; the fake runs one of its own.
  */
@@ -64,8 +64,8 @@ typedef enum {
 //  Both NULL: an open server.
 typedef struct {
     const char *secret;         //  the server's key, Z85
-    const char *allowed;        //  the one client's public key that it lets in; NULL: any.  At ipc:// it lets
-                                //  in nobody
+    const char *allowed;        //  the public key of the one client that it admits; NULL: any.  At ipc:// it
+                                //  then admits no client
 } fake_keys_t;
 
 typedef struct {

@@ -168,8 +168,8 @@ class FakeServer:
     def __init__(self, samples: int = 100, *, offer_ring: bool = True, heartbeat_ms: int = 1000,
                  silent: bool = False, tcp: bool = False, secret: str = "", allowed: str = "") -> None:
         """`tcp`: it listens on a port of 127.0.0.1, the same in all its lives.  `secret`: its CURVE key; "":
-        it is open. `allowed`: the one client's public key that it lets in (over ipc nobody's is, so nobody
-        is); "": all.  Both may be changed between two lives."""
+        it is open. `allowed`: the public key of the one client that it admits (clients over ipc have none, so
+        none is admitted); "": all.  Both may be changed between two lives."""
         self.directory = tempfile.mkdtemp(prefix="tureen-fake-")
         self.endpoint = "tcp://127.0.0.1:*" if tcp else f"ipc://{self.directory}/server.sock"
         self.secret, self.allowed = secret, allowed
@@ -179,7 +179,7 @@ class FakeServer:
         self.heartbeat_ms = heartbeat_ms
         self.silent = silent                            # neither batches nor heartbeats: hung
         self.paused = False                             # no batches
-        self.door_shut = False                          # whoever asks for a ring is sent away
+        self.refuses_rings = False                          # a client that asks for a ring is sent away
         self.mute_tokens = 0                            # so many that do so get no answer
         self.refusal: Optional[Tuple[str, str]] = None
         self.hook: Callable[[str, Optional[Job]], None] = lambda step, job: None
@@ -217,7 +217,7 @@ class FakeServer:
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def die(self) -> None:
-        """Everything closes, nobody is told."""
+        """Everything closes, and no client is told."""
         self._stop = True
         self._thread.join()
 
@@ -291,12 +291,12 @@ class FakeServer:
         self.router.router_mandatory = True             # what cannot be sent: that client is gone
         self._use_keys()
         self._bind()
-        self.door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.ring_listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         if os.path.exists(self.ring_path):
             os.unlink(self.ring_path)
-        self.door.bind(self.ring_path)
-        self.door.listen(16)
-        self.door.setblocking(False)
+        self.ring_listener.bind(self.ring_path)
+        self.ring_listener.listen(16)
+        self.ring_listener.setblocking(False)
         self._ready.set()
         try:
             while not self._stop:
@@ -304,14 +304,14 @@ class FakeServer:
         finally:
             for job in self.jobs.values():
                 job.close()
-            self.door.close()
+            self.ring_listener.close()
             if self.zap is not None:
                 self.zap.close()
             self.router.close()
             self.context.term()
 
     def _use_keys(self) -> None:
-        """Whoever asks for it is told who is let in (ZAP, RFC 27)."""
+        """Answers the question which client is admitted (ZAP, RFC 27)."""
         self.zap: Optional[Any] = None
         if not self.secret and not self.allowed:
             return
@@ -345,7 +345,7 @@ class FakeServer:
     def _turn(self) -> None:
         poller = zmq.Poller()
         poller.register(self.router, zmq.POLLIN)
-        poller.register(self.door.fileno(), zmq.POLLIN)
+        poller.register(self.ring_listener.fileno(), zmq.POLLIN)
         for job in self.alive():
             if job.attached is not None:
                 poller.register(job.attached.fileno(), zmq.POLLIN)
@@ -358,8 +358,8 @@ class FakeServer:
             order, done = self._orders.get()
             order()
             done.set()
-        if self.door.fileno() in ready:
-            self._open_door()
+        if self.ring_listener.fileno() in ready:
+            self._accept_ring()
         while self.router.poll(0):
             peer, *frames = self.router.recv_multipart()
             self._take(peer, frames)
@@ -374,12 +374,12 @@ class FakeServer:
                     self._feed_ranks([rank for rank in self.jobs.values() if rank.number == job.number])
         self._beat()
 
-    def _open_door(self) -> None:
+    def _accept_ring(self) -> None:
         try:
-            connection, _ = self.door.accept()
+            connection, _ = self.ring_listener.accept()
         except BlockingIOError:
             return
-        if self.door_shut:
+        if self.refuses_rings:
             connection.close()
             return
         connection.settimeout(2)
@@ -449,8 +449,8 @@ class FakeServer:
         job = next((job for job in self.jobs.values() if job.number == number and job.peer == peer),
                    self.jobs.get(number))
         if job is None or job.ended or job.peer != peer:
-            #  What crosses the end of a job on its way is nobody's fault; what comes after LEAVE is the
-            #  client's.
+            #  A message that crosses the end of a job on its way is no fault; one that comes after LEAVE is
+            #  the client's.
             if self.lives == 1 and (job is None or job.peer != peer or job.left and kind != HEARTBEAT):
                 self.faults.append(f"kind {kind} for job {number}, which is not this connection's")
             self._refuse(peer, tag, "unknown_job", f"no job {number} on this connection")

@@ -2,7 +2,7 @@
  *
  *      fake_server.c    the thread: sockets, deeds, requests
  *      fake_job.c       the job: joining, orders, batches
- *      fake_keys.c      whom it lets in
+ *      fake_keys.c      the clients that it admits
  */
 #ifndef FAKE_STATE_H
 #define FAKE_STATE_H
@@ -49,7 +49,7 @@ struct fake_server {
     //  The thread's own.
     void *context;
     void *router;
-    void *zap;                          //  NULL: it lets everybody in
+    void *zap;                          //  NULL: it admits every client
     uint64_t lives;
     int listener;
     int client;                         //  the ring's connection

@@ -1,4 +1,4 @@
-"""A device whose copies are made only when the test says so, or when somebody waits for them."""
+"""A device that copies only when the test says so, or when a caller waits for the copies."""
 from __future__ import annotations
 
 import ctypes

@@ -49,7 +49,7 @@ test_client_and_server_agree_on_the_default (void **state)
     assert_true (address_resolve (NULL, address, &error));
     snprintf (expected, sizeof expected, "ipc://%s/tureen/server.sock", s_directory);
     assert_string_equal (address, expected);
-    chmod (s_directory, 0500);          //  nothing to a superuser, who can write there all the same
+    chmod (s_directory, 0500);          //  no hindrance for a superuser
     s_expect_agreement (s_directory);
     rmdir (s_directory);
 }

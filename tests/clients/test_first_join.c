@@ -1,6 +1,6 @@
 //  The first JOIN of a loader, and servers that die before they have answered it, that are ending, or that
-//  are just starting:
-//  they are looked for as those of running jobs are.  What a server refuses is refused, before and after.
+//  are just starting: they are looked for as those of running jobs are.  What a server refuses is refused,
+//  before and after.
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -259,7 +259,7 @@ test_a_server_that_starts (void **state)
 }
 
 //  --------------------------------------------------------------------------
-//  A door that does not answer
+//  A ring server that does not answer
 
 //  The server may still hand the ring over, and takes the socket's end for the client's: INLINE would be
 //  wrong now.

@@ -1,4 +1,5 @@
-//  The handover alone, without sockets: against a dumb model, and with the two sides in threads of their own.
+//  The handover alone, without sockets: against a simple model, and with the two sides in threads of their
+//  own.
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -62,8 +63,8 @@ s_put (handover_t *handover, uint64_t sequence, uint32_t slot)
 //  --------------------------------------------------------------------------
 //  Property: a server that obeys `released` and `kept` and nothing else never writes to a batch that is
 //  queued or held, and always gets back what is neither; batches in no slot come between and change nothing
-//  of that.  The model:
-//  for each slot, what is in it and where that is, and behind the slots some for what is in none.
+//  of that.  The model: for each slot, what is in it and where that is, and behind the slots some for what is
+//  in none.
 
 typedef enum { EMPTY, QUEUED, HELD, DONE } place_t;
 
@@ -228,7 +229,8 @@ test_a_full_queue_says_so (void **state)
     handover_destroy (&handover);
 }
 
-//  Who finds nothing to take has told the courier what it had taken: the server may wait for just that.
+//  A thread that finds nothing to take has told the courier what it had taken: the server may wait for just
+//  that.
 static void
 test_waiting_reports_what_was_taken (void **state)
 {
@@ -277,7 +279,7 @@ test_a_failure_waits_its_turn (void **state)
     handover_destroy (&handover);
 }
 
-//  After the last end has been taken, a failure is nobody's business; it leaves when all is released.
+//  After the last end has been taken, a failure is not reported; the job leaves when all is released.
 static void
 test_the_last_end_wins_over_a_failure (void **state)
 {

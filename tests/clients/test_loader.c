@@ -100,8 +100,8 @@ test_a_failing_ring_becomes_inline (void **state)
     }
 }
 
-//  A ring whose descriptor came is taken: who cannot map it leaves, and joins again inline; the user sees one
-//  job.
+//  A ring counts as taken when its descriptor came.  A client that cannot map it leaves, and joins again
+//  inline; the user sees one job.
 static void
 test_a_ring_that_cannot_be_mapped_is_left (void **state)
 {
@@ -147,7 +147,7 @@ test_no_server_is_a_timeout_with_a_remedy (void **state)
     assert_int_equal (errno, ETIMEDOUT);
     assert_non_null (strstr (loading_error, "tureen serve --dataset"));
     assert_non_null (strstr (loading_error, options.endpoint));
-    //  Whoever asks is told what is waited for, once, in the meantime.
+    //  The caller is told meanwhile, once, what the loader waits for.
     char told [TUREEN_ERROR_BYTES] = "";
     options.timeout_ms = 1300;
     options.waiting = s_note_waiting;
@@ -284,7 +284,7 @@ test_destroy_at_every_stage (void **state)
     tureen_batch_release (&nothing);
 }
 
-//  A server that does not answer LEAVE holds nobody up for long.
+//  A server that does not answer LEAVE does not delay the loader's end for long.
 static void
 test_destroy_does_not_wait_for_ever (void **state)
 {

@@ -1,4 +1,4 @@
-//  The loader against a fake server, for users who keep batches: each stays as it is until it is released.
+//  The loader against a fake server, for users that keep batches: each stays as it is until it is released.
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -42,7 +42,7 @@ test_release_out_of_order_keeps_the_older_batch (void **state)
     fake_destroy (&fake);
 }
 
-//  Who keeps the whole window gets nothing more, and goes on once one is released.
+//  A user that keeps the whole window gets no further batch, until one is released.
 static void
 test_a_kept_window_stops_the_job (void **state)
 {
@@ -78,8 +78,8 @@ s_wait_for_batch (void *argument)
     return tureen_loader_next (waiter->loader, &waiter->batch) == TUREEN_BATCH? waiter: NULL;
 }
 
-//  Who holds all batches but the last slot's and waits for that one has the server told so, without a
-//  release.
+//  If a user holds all batches except the last slot's, and waits for that one, the server is told so without
+//  a release.
 static void
 test_holding_all_but_the_last_slot (void **state)
 {

@@ -161,7 +161,7 @@ test_join_with_a_pool_is_encoded_as_described (void **state)
     joining_destroy (&joining);
 }
 
-//  An order that nobody said is left to the server, which goes by the seed.
+//  If the user chooses no order, the server chooses it by the seed.
 static void
 test_orders_are_said_as_they_were_chosen (void **state)
 {
@@ -262,7 +262,7 @@ test_join_that_goes_on_is_encoded_as_described (void **state)
     free (words);
 }
 
-//  A rank's, which goes on: who it is, and the last steps that it received.
+//  The JOIN of a rank that continues: its identity, and the last steps that it received.
 static void
 test_join_of_a_rank_is_encoded_as_described (void **state)
 {
@@ -292,7 +292,7 @@ test_join_of_a_rank_is_encoded_as_described (void **state)
     message_error_t error;
     assert_int_equal (joining_new (&joining, &options, &error), 0);
     assert_int_equal (s_make (joining, &onward), 3);
-    //  What is said of places by who has a list only, and the instance, which is another for every loader.
+    //  `places` is sent only with a list; and the instance differs for every loader.
     char expected [2048];
     snprintf (expected, sizeof expected, "%.*s", (int) s_golden.frames [1].size,
         (const char *) s_golden.frames [1].data);

@@ -99,7 +99,7 @@ class Delivery(Either):
         until(lambda: server.job().ended, "the job's end")
 
     def test_reference_counting_frees_everything(self: Any) -> None:
-        """No cycle: the connection, with the batches that nobody took, goes without a garbage collection."""
+        """No cycle: the connection, with the batches not taken, goes without a garbage collection."""
         gc.disable()
         self.addCleanup(gc.enable)
         server = self.fake()
@@ -569,16 +569,16 @@ class Ring(Delivery, Tidy):
         self.assertEqual(len(batch), 8)
 
     def test_ring_that_cannot_be_had(self) -> None:
-        """No door, a door that sends everyone away, a token of the wrong length: batches come inline."""
+        """No ring server, one that refuses every client, a token of the wrong length: batches come inline."""
         def run(server: FakeServer) -> None:
             self.assertEqual(len(list(tureen.Loader(server.endpoint, batch_size=50, epochs=1))), 2)
             self.assertTrue(server.job().inline)
-        for path in ("/nonexistent/door", "/" + "x" * 200, ""):
+        for path in ("/nonexistent/socket", "/" + "x" * 200, ""):
             server = self.server()
             server.told_ring_path = path
             run(server)
         server = self.server()
-        server.door_shut = True
+        server.refuses_rings = True
         run(server)
         take = ring.take
         with mock.patch("tureen.ring.take", lambda offer, **how: take(offer._replace(token="short"), **how)):

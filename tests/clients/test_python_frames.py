@@ -160,7 +160,7 @@ class Golden(unittest.TestCase):
 
 class SlotBook(unittest.TestCase):
     def test_progress_frees_exactly_what_came_back(self) -> None:
-        """Against a dumb model: the protocol's reading of (released, kept) gives the slots that are really
+        """Against a simple model: the protocol's reading of (released, kept) gives the slots that are really
         free."""
         for seed in range(SEED, SEED + 200):
             chance = random.Random(seed)
@@ -280,12 +280,12 @@ class Arguments(unittest.TestCase):
                     ({}, f"ipc:///tmp/tureen-{os.getuid()}/server.sock")):
                 with mock.patch.dict(os.environ, environment, clear=True):
                     self.assertEqual(default_endpoint(), wanted)
-            somebody = os.geteuid() + 1
+            other = os.geteuid() + 1
             with mock.patch.dict(os.environ, {"XDG_RUNTIME_DIR": directory}, clear=True), \
-                    mock.patch("os.geteuid", lambda: somebody):
-                self.assertEqual(default_endpoint(), f"ipc:///tmp/tureen-{somebody}/server.sock")
+                    mock.patch("os.geteuid", lambda: other):
+                self.assertEqual(default_endpoint(), f"ipc:///tmp/tureen-{other}/server.sock")
 
-    @unittest.skipIf(os.geteuid(), "needs a root that becomes somebody else")
+    @unittest.skipIf(os.geteuid(), "needs a root that becomes another user")
     def test_default_endpoint_of_the_effective_user(self) -> None:
         with tempfile.TemporaryDirectory() as directory:
             os.chmod(directory, 0o755)

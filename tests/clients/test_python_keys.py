@@ -1,5 +1,5 @@
-"""The Python client, servers with keys and servers without: who is let in, that who is not learns why at
-once, and that no secret is ever shown.  And `tureen status`, as a tenant and as an operator sees it.
+"""The Python client, servers with keys and servers without: which clients are admitted, that the others learn
+why at once, and that no secret is ever shown.  And `tureen status`, as a tenant and as an operator sees it.
 
 Run by ctest (python_keys), or by hand from anywhere: python3 tests/clients/test_python_keys.py [-v] [NAME]
 """
@@ -127,7 +127,7 @@ class Welcome(Case):
         os.environ["TUREEN_KEY"] = "/nowhere"
         self.assert_whole(self.run_through(super().loader(self.fake())))
 
-    def test_who_is_not_let_in(self) -> None:
+    def test_clients_that_are_not_admitted(self) -> None:
         """Long before the time for an answer is over."""
         good = (self.path, self.of_server.public)
         for how, (key, server_key), error, says in (
@@ -405,7 +405,7 @@ class Table(Case):
         self.assertEqual(lines[4].split()[:3], ["4294967303", "resnet", "train"])
         self.assertEqual(lines[3].index("name"), lines[4].index("resnet"))
         self.assertIn("waited for, since its start: disk = reading", lines[5])
-        self.assertEqual(len(lines), 6, "no totals, which are everybody's")
+        self.assertEqual(len(lines), 6, "no totals: they are of all tenants")
         self.assertEqual(json.loads(self.run_status(server, *keys_said, "--json")[1])["tenant"], TENANT)
 
     def test_an_operator(self) -> None:

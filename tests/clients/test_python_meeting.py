@@ -25,7 +25,7 @@ from tureen.request import poll_ms
 class Meeting(Tidy):
     """Finding and asking the server."""
 
-    def test_nobody_there(self) -> None:
+    def test_no_client_there(self) -> None:
         with tempfile.TemporaryDirectory() as directory:
             endpoint = f"ipc://{directory}/none.sock"
             with self.assertRaisesRegex(tureen.NoServer, "tureen serve --dataset train=PATH"):

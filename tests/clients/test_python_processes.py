@@ -72,7 +72,7 @@ class Processes(Either):
             pickle.dumps(loader)
 
     def test_forked_child_does_not_hide_a_death(self: Any) -> None:
-        """A process is killed whose forked child lives on: the server notices at once."""
+        """A process is killed and its forked child lives on: the server notices at once."""
         server = self.fake(heartbeat_ms=100)
         process = self.script(f"iterator = iter(tureen.Loader({server.endpoint!r}, batch_size=8)); "
                               "next(iterator)\nchild = os.fork()\n"

@@ -428,7 +428,7 @@ class Stepping(Ranked):
         self.assertEqual(sorted(sum(whole[:7], [])), list(range(40)))
 
     def test_instances(self) -> None:
-        """A rank that looks for its server is who it was; one that is iterated again is another."""
+        """A rank that looks for its server keeps its instance; one that is iterated again gets another."""
         server = self.fake()
         server.hook = nth(server, "batch", 3, server.crash)
         loaders = self.ranks(server)
@@ -732,7 +732,7 @@ class Gathering(Ranked):
         until(lambda: not server.gatherings.get("run"), "its going")
 
     def test_interrupt(self) -> None:
-        """Ctrl-C in a process whose others do not come."""
+        """Ctrl-C in a process that waits for other ranks in vain."""
         server = self.fake()
         text = (f"import sys; sys.path.insert(0, {str(PACKAGE)!r}); import tureen\n"
                 f"iter(tureen.Loader({server.endpoint!r}, batch_size=3, job='run', rank=0, world_size=2))\n")

@@ -1,4 +1,4 @@
-"""Ranks whose server goes away: they find each other at the next one, and none of them misses a step or gets
+"""Ranks that lose their server: they find each other at the next one, and none of them misses a step or gets
 one twice.
 
 Run by ctest (python_ranks_rejoin), or by hand from anywhere: python3
@@ -92,7 +92,7 @@ class Rejoining(Ranked):
         del iterators
 
     def test_many_times(self) -> None:
-        """At random, with lists whose samples cannot all be read, and any number of ranks."""
+        """At random, with lists that contain unreadable samples, and any number of ranks."""
         for seed in range(SEED, SEED + 3):
             for how in ({}, {"order": "list", "ids": [7, 7, 3, 9, 7, 0, 1, 2, 9, 9, 4, 19]}):
                 chance = random.Random(seed)
@@ -116,7 +116,7 @@ class Rejoining(Ranked):
                                      f"seed {seed}")
 
     def test_others_that_are_not_back(self) -> None:
-        """Refused, it tries again; at last it says who is missing."""
+        """Refused, the rank tries again; at last it says which rank is missing."""
         server = self.fake()
         server.hook = nth(server, "batch", 4, server.crash)
         refusals = ["ranks_missing", "busy", "ranks_missing"]

@@ -319,8 +319,8 @@ class Rejoining(Gone):
                 self.assertEqual(caught.exception.reason, reason)
 
     def test_ended_with_batches_in_the_ring(self) -> None:
-        """The server may empty the ring of a job that it ends: what nobody took from it is not given, and not
-        in the state."""
+        """The server may empty the ring of a job that it ends: batches that were not taken from it are not
+        given, and not in the state."""
         server = self.fake()
         iterator = iter(self.loader(server))
         first = next(iterator).ids.tolist()
@@ -506,8 +506,7 @@ class Interrupted(Gone):
     """In a process of its own."""
 
     def test_interrupt_while_searching(self) -> None:
-        """Ctrl-C in a process whose next() waits for a server: it ends at once, and without more words than
-        those."""
+        """Ctrl-C in a process that waits for a server in next(): it ends at once, and writes nothing more."""
         server = self.fake()
         server.hook = nth(server, "batch", 2, lambda: server.crash(stay=True))
         text = (f"import sys; sys.path.insert(0, {str(PACKAGE)!r}); import tureen, logging\n"

@@ -165,7 +165,7 @@ class Serve(Case):
         first.stop()
         until("it ends when it is told to", lambda: not alive(process or 0))
 
-    def test_with_ends_what_nobody_uses(self) -> None:
+    def test_with_ends_an_unused_server(self) -> None:
         with self.serve(idle=1) as server, tureen.Loader(server.endpoint, batch_size=8, epochs=1) as loader:
             self.assertEqual(sum(1 for _ in loader), SAMPLES // 8)
         until("it ends", lambda: not alive(self.pids[0]))

@@ -142,7 +142,7 @@ class Object(unittest.TestCase):
 
 
 class Position(unittest.TestCase):
-    """Courses beside a dumb model."""
+    """Courses beside a simple model."""
 
     def test_samples_of_any_order(self) -> None:
         for seed in range(SEED, SEED + 30):
@@ -379,7 +379,7 @@ class Going(Tidy):
             self.assertEqual((state["order"], state["pool"], state["seed"]), ("seeded", 64, "7"))
 
     def test_asked_while_another_thread_joins(self) -> None:
-        """Whoever asks then is told of the job that is being joined, and joins none."""
+        """A caller that asks then is told of the job that is being joined, and joins none."""
         server = self.server(20)
         loader = tureen.Loader(server.endpoint, batch_size=8)
         runs: List[str] = []
@@ -466,7 +466,7 @@ class Going(Tidy):
                 iterator.next_in_epoch()
         self.assertEqual(iterator.epoch, 2)
 
-    def test_state_of_whom_nobody_iterates(self) -> None:
+    def test_state_of_a_loader_that_is_not_iterated(self) -> None:
         """It joins, for the question; and no more than that."""
         server = self.server(20)
         loader = tureen.Loader(server.endpoint, batch_size=8)

@@ -1,5 +1,5 @@
 //  Ranks: loaders that take one job together, each with a fake server that plays its part of it; beside a
-//  dumb model of the job.
+//  simple model of the job.
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -135,7 +135,7 @@ s_check_part (const model_t *model, const event_t *event, uint32_t rank, const t
     assert_true (event->count < model->world_size * model->batch_size || count == model->batch_size);
 }
 
-//  Keeps some batches for a while, whose bytes must be what they were whatever comes.
+//  Keeps some batches for a while.  Their bytes must stay what they were whatever comes.
 static void
 s_keep (rank_t *self, tureen_batch_t *batch, uint64_t *random)
 {
@@ -276,7 +276,7 @@ test_ranks_take_one_job (void **state)
 }
 
 //  --------------------------------------------------------------------------
-//  What is kept of the last steps, beside a dumb list of them
+//  What is kept of the last steps, beside a simple list of them
 
 enum { RECORDS = 600, RECORD_NUMBERS = 4 + RANKS_MAX + RANKS_MAX * 3 };
 
@@ -372,7 +372,7 @@ static const model_t s_two = { .world_size = 2, .batch_size = 2 };
 
 //  Each NOTICE renews the time that the answer has; without one, it is over.
 static void
-test_who_is_gathered_is_waited_for (void **state)
+test_gathered_ranks_are_waited_for (void **state)
 {
     (void) state;
     fake_server_t *fake = s_fake ((fake_plan_t) { .gathering = 8, .gathering_ms = 300 });
@@ -474,7 +474,7 @@ test_a_server_that_dies_while_it_gathers (void **state)
     }
 }
 
-//  Who leaves to join again inline would end the job of the others.
+//  A rank that left to join again inline would end the job of the others.
 static void
 test_a_ring_that_cannot_be_mapped (void **state)
 {
@@ -551,7 +551,7 @@ test_time_that_is_left (void **state)
 //  A rank that has everything comes back for the others' sake, with what they may lack; its user notices
 //  nothing.
 static void
-test_who_has_everything_comes_back (void **state)
+test_a_rank_with_everything_comes_back (void **state)
 {
     (void) state;
     fake_server_t *fake = s_fake ((fake_plan_t) { .deed = FAKE_DIE, .deed_batches = 6, .revive_ms = 20,
@@ -692,13 +692,13 @@ main (void)
         cmocka_unit_test (test_ranks_take_one_job),
         cmocka_unit_test (test_what_is_kept_of_the_last_steps),
         cmocka_unit_test (test_large_steps),
-        cmocka_unit_test (test_who_is_gathered_is_waited_for),
+        cmocka_unit_test (test_gathered_ranks_are_waited_for),
         cmocka_unit_test (test_a_gathering_that_fails),
         cmocka_unit_test (test_a_server_that_dies_while_it_gathers),
         cmocka_unit_test (test_a_ring_that_cannot_be_mapped),
         cmocka_unit_test (test_gathered_again),
         cmocka_unit_test (test_time_that_is_left),
-        cmocka_unit_test (test_who_has_everything_comes_back),
+        cmocka_unit_test (test_a_rank_with_everything_comes_back),
         cmocka_unit_test (test_ends),
         cmocka_unit_test (test_a_notice_is_passed_on),
         cmocka_unit_test (test_padding_counts_nowhere),

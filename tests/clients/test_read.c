@@ -26,7 +26,7 @@ test_help (void **state)
         assert_non_null (strstr (reading_out, options [index]));
 }
 
-//  Each is refused with status 2 and a sentence that names it, before anybody is asked.
+//  Each is refused with status 2 and a sentence that names it, before any server is asked.
 static void
 test_unusable_arguments (void **state)
 {

@@ -112,7 +112,7 @@ test_unwritable_ids (void **state)
     fake_destroy (&fake);
 }
 
-//  Who cannot say what happened has not succeeded.
+//  A command that cannot write its output has failed.
 static void
 test_unwritable_output (void **state)
 {

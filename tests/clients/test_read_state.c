@@ -97,7 +97,7 @@ test_a_run_goes_on (void **state)
             fail_msg ("signal %d, %s: %s", signals [index], every [index], reading_out);
         s_check_once (200);
         assert_int_equal (fake_seen (fake).joins, 1);
-        //  Nothing is left: nobody is asked, nothing is changed.
+        //  Nothing is left: no server is asked, nothing is changed.
         assert_int_equal (RUN (fake, "--dataset=train", "--batch=4", "--json", s_record_argument,
             s_state_argument), 0);
         assert_true (reading_result ("samples") == 0);
@@ -139,7 +139,7 @@ test_a_rank_goes_on (void **state)
         assert_string_equal (reading_ids, whole);
         fake_destroy (&fake);
     }
-    //  Of a list nobody could tell.
+    //  With a list, the recorded ids do not say where the job stood.
     FILE *file = fopen (reading_path ("list"), "w");
     assert_true (file && fputs ("5\n3\n", file) >= 0 && fclose (file) == 0);
     char list [160];
@@ -269,7 +269,8 @@ test_an_unusable_state (void **state)
     fake_destroy (&fake);
 }
 
-//  A state that is kept elsewhere, behind a link, is written there: who reads it there goes on from it too.
+//  A state that is kept elsewhere, behind a link, is written there: a reader of the linked file continues
+//  from it too.
 static void
 test_a_state_behind_a_link (void **state)
 {

@@ -173,7 +173,7 @@ test_hostile_states (void **state)
         if (state_read (&read, text, &error) || !strstr (error.text, cases [index].says))
             fail_msg ("%s: %s: \"%s\" does not say \"%s\"", cases [index].key, cases [index].value,
                 error.text, cases [index].says);
-        //  And so does a loader, before it asks anybody.
+        //  And so does a loader, before it asks any server.
         tureen_options_t options = { .dataset = "train", .state = text,
             .endpoint = "ipc:///tmp/tureen-there-is-none.sock" };
         assert_null (tureen_loader_new (&options, s_error, sizeof s_error));
@@ -225,11 +225,11 @@ test_the_place_in_a_list (void **state)
     course_t *course = course_new (list, 8, 10);
     course_taken_t taken;
     assert_non_null (course);
-    assert_true (course_take (course, (const uint64_t []) { 5, 5 }, 2));         //  9 was unreadable
+    assert_true (course_take (course, (const uint64_t []) { 5, 5 }, 2));        //  9 was unreadable
     course_end_batch (course);
     assert_true (course_taken (course, &taken));
     assert_true (taken.list && taken.count == 3 && !taken.words);
-    assert_true (course_take (course, (const uint64_t []) { 2, 7 }, 2));         //  5 and 9 as well
+    assert_true (course_take (course, (const uint64_t []) { 2, 7 }, 2));        //  5 and 9 as well
     assert_true (course_taken (course, &taken));
     assert_int_equal (taken.count, 7);
     assert_false (course_take (course, (const uint64_t []) { 5 }, 1));
@@ -390,8 +390,8 @@ test_going_on_from_every_step (void **state)
             char *text;
             assert_int_equal (tureen_loader_state (loader, &text), 0);
             tureen_loader_destroy (&loader);
-            //  Of the first half only where it stopped; the other has joined no one before, so it shuffles
-            //  otherwise.
+            //  Of the first half only where it stopped; the other loader has joined no server before, so it
+            //  shuffles otherwise.
             loader = s_join (other, list, text);
             free (text);
             assert_true (s_read (loader, &had, UINT64_MAX));

@@ -202,7 +202,7 @@ class Loops(unittest.TestCase):
                 state = train.state_dict()
                 self.assertEqual((train.epoch, int(state["epoch"])), (1, 0),
                                  "where it stopped, until the next")
-                #  The run's name is free when nobody looks at the old job's memory
+                #  The run's name is free once no batch refers to the old job's memory
                 del batch
                 ids = flat(ids_of(train))
                 if name == "sampler":
@@ -432,7 +432,7 @@ class States(unittest.TestCase):
                     batches = iter(train)
                     given = flat(ids_of(itertools.islice(batches, 1)))
                     state = train.state_dict()
-                train = loader(**ORDERS[name], endpoint="ipc:///tmp/tu-nobody-%d" % os.getpid(), timeout=0.01)
+                train = loader(**ORDERS[name], endpoint="ipc:///tmp/tu-none-%d" % os.getpid(), timeout=0.01)
                 train.load_state_dict(state)
                 for _ in range(2):
                     with self.assertRaises(tureen.NoServer):

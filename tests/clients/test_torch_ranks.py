@@ -1,4 +1,5 @@
-"""tureen.torch with ranks: who is which rank, and, against the real server, several processes on one job.
+"""tureen.torch with ranks: how a process learns its rank, and, against the real server, several processes on
+one job.
 
 Run by ctest (torch_ranks), or by hand: TUREEN_BIN=build/release/bin python3 tests/clients/test_torch_ranks.py
 [-v] [NAME]

@@ -1,4 +1,4 @@
-//  Servers with keys and servers without: who is let in, and that who is not learns why, at once.
+//  Servers with keys and servers without: which clients are admitted, and that the others learn why at once.
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -151,7 +151,7 @@ s_expect_shut_out (const fake_plan_t *plan, const char *key, const char *server_
 }
 
 static void
-test_who_is_not_let_in (void **state)
+test_clients_that_are_not_admitted (void **state)
 {
     (void) state;
     fake_plan_t plan = s_plan ();
@@ -170,7 +170,7 @@ test_who_is_not_let_in (void **state)
     s_expect_shut_out (&plan, NULL, NULL, "does not serve user ", NULL);
 }
 
-//  Keys that cannot be used are the caller's mistake, and nobody is asked.
+//  Keys that cannot be used are the caller's mistake, and no server is asked.
 static void
 test_unusable_keys (void **state)
 {
@@ -290,8 +290,7 @@ test_revoked (void **state)
 //  Not now
 
 //  A server that drains ends the job behind a whole epoch, of which its user may have taken nothing yet;
-//  refuses it for a while;
-//  and the next one has it from there.
+//  refuses it for a while; and the next one has it from there.
 static void
 test_drained_behind_an_epoch (void **state)
 {
@@ -369,7 +368,7 @@ main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_the_right_keys),
-        cmocka_unit_test (test_who_is_not_let_in),
+        cmocka_unit_test (test_clients_that_are_not_admitted),
         cmocka_unit_test (test_unusable_keys),
         cmocka_unit_test (test_silence_may_be_a_refusal),
         cmocka_unit_test (test_the_server_comes_back),

@@ -1,4 +1,4 @@
-/*  jpeg_model -- the dumb model of the JPEG tests: all of an image, by libjpeg's plainest calls.  */
+/*  jpeg_model -- the simple model of the JPEG tests: all of an image, by libjpeg's plainest calls.  */
 #ifndef JPEG_MODEL_H
 #define JPEG_MODEL_H
 #include <setjmp.h>

@@ -13,8 +13,8 @@ from PIL import Image, ImageOps
 
 TAG = 0x0112
 SIZES = {1: 1, 2: 1, 3: 2, 4: 4, 5: 8, 6: 1, 7: 1, 8: 2, 9: 4, 10: 8, 11: 4, 12: 8, 13: 4}
-#  Types whose values are whole numbers, or no numbers at all: what else Pillow takes for a number (6.0), we
-#  do not.
+#  Types with values that are whole numbers, or no numbers at all: Pillow takes others for numbers too (6.0),
+#  and we do not.
 TYPES = [3, 3, 3, 3, 4, 6, 8, 9, 13, 1, 2, 7]
 HEIGHT, WIDTH = 2, 3
 

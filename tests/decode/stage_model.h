@@ -1,5 +1,5 @@
-/*  stage_model -- the dumb model of a pipeline: the whole image is decoded, and every operation makes a whole
- *  new image of it, one after the other.  Nothing is put off, cut short or shared between views.
+/*  stage_model -- the simple model of a pipeline: the whole image is decoded, and every operation makes a
+ *  whole new image of it, one after the other.  Nothing is put off, cut short or shared between views.
  */
 #ifndef STAGE_MODEL_H
 #define STAGE_MODEL_H

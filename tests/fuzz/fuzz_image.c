@@ -75,7 +75,7 @@ s_range (uint8_t from, uint8_t length, uint32_t count, uint32_t *first_p, uint32
     *count_p = 1 + (uint32_t) ((uint64_t) (count - *first_p - 1) * length / 255);
 }
 
-//  Touches every pixel of the box; the sanitizers know which are somebody's.
+//  Touches every pixel of the box; the sanitizers know which memory is allocated.
 static uint32_t
 s_sum (const image_pixels_t *pixels)
 {

@@ -1,7 +1,7 @@
-/*  fuzz_pack -- any bytes as the index of a pack: refused with a sentence, or a catalogue whose every answer
- *  holds together.
+/*  fuzz_pack -- any bytes as the index of a pack: refused with a sentence, or a catalogue with consistent
+ *  answers.
  *
- *  Checksums are made right first, and where a first byte of the input says so the extents too, so that the
+ *  Checksums are made right first, and if a first byte of the input says so the extents too, so that the
  *  checks behind them are reached.
  */
 #include <stddef.h>

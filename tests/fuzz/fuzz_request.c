@@ -122,7 +122,7 @@ s_check_resume (const request_join_t *join)
     s_require (strlen (join->job) <= REQUEST_NAME_BYTES_MAX);
 }
 
-//  Who has ranks has a name for its job; and there is such a rank, whose job is not too large.
+//  A JOIN with ranks has a name for its job.  Its rank exists, and the rank's job is not too large.
 static void
 s_check_ranks (const request_join_t *join)
 {

@@ -1,15 +1,16 @@
 /*  fuzz_service -- any messages of several users to a service and its broker, below the socket: before and
  *  after they have joined.
  *
- *  The input is a sequence of steps.  A step begins with a byte: its low three bits say who speaks (the
- *  operator, two users of tenant a, one of tenant b, nobody, a key), the next two by which of four
- *  connections, and bit 5 that time goes on instead, by 5 ms times the next byte.  Bit 6: the frames are as
- *  they stand, each two bytes of length (little-endian) and then so many bytes, so many of them as the next
- *  byte says.  Otherwise a whole message follows: its kind, the job (0: the connection's last, else a number
- *  of tenant byte / 32), and two bytes of length and a body, which is left out where its length is 65535.
+ *  The input is a sequence of steps.  A step begins with a byte.  Its low three bits say which user speaks
+ *  (the operator, two users of tenant a, one of tenant b, a user of no tenant, a key), the next two by which
+ *  of four connections.  If bit 5 is set, time goes on instead, by 5 ms times the next byte.  Bit 6: the
+ *  frames are as they stand, each two bytes of length (little-endian) and then so many bytes; the next byte
+ *  says how many frames.  Otherwise a whole message follows: its kind, the job (0: the connection's last,
+ *  else a number of tenant byte / 32), and two bytes of length and a body, which is left out if its length is
+ *  65535.
  *
- *  Whatever is said: nobody but tenant b hears of data set `secret`, who is nobody hears nothing, and all is
- *  put away at the end.
+ *  Whatever is said: only tenant b hears of data set `secret`, the user of no tenant hears nothing, and all
+ *  is put away at the end.
  */
 #include <stddef.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /*  fuzz_tar -- any bytes as a tar file that is to be packed: refused with a sentence, or samples and a
- *  catalogue that say the same of them, whose names stay in their folder.  What can be packed once can be
+ *  catalogue that say the same of them, with names that stay in their folder.  What can be packed once can be
  *  passed over, too.
  *
  *  The first byte chooses options, and whether the checksums of headers are made right, so that what is

@@ -1,10 +1,9 @@
-/*  playground -- the real sampler with a dumb store of versions and a virtual clock: what tests of `follow`
- *  play on.
+/*  playground -- the real sampler with a simple store of versions and a virtual clock, for tests of `follow`.
  *
- *  A job takes a step each 1 / speed; jobs whose steps fall together draw in one round.  The store holds a
- *  few versions, each usable once by a job (a random shared stage), and evicts what fewest may still use,
- *  ties at random.  Everything is looked up by walking the store.  Each draw is checked: the job's data, not
- *  twice in an epoch.
+ *  A job takes a step each 1 / speed; jobs with steps at the same time draw in one round.  The store holds a
+ *  few versions, each usable once by a job (a random shared stage), and evicts the one that the fewest jobs
+ *  may still use, ties at random.  Everything is looked up by walking the store.  Each draw is checked: the
+ *  sample is in the job's data, and not drawn twice in an epoch.
  */
 #ifndef PLAYGROUND_H
 #define PLAYGROUND_H
@@ -43,8 +42,8 @@ int playground_join (playground_t *self, const playground_job_t *job);
 //  It may have left already.
 void playground_leave (playground_t *self, int job);
 bool playground_is_there (const playground_t *self, int job);
-//  By id, what it has had in its present epoch, taken before or drawn; which epoch that is.  Lent; also of
-//  who has left.
+//  By id, what the job has had in its present epoch, taken before or drawn; which epoch that is.  Lent; also
+//  for a job that has left.
 const uint8_t *playground_had (const playground_t *self, int job);
 uint64_t playground_epoch (const playground_t *self, int job);
 void playground_drop (playground_t *self, uint32_t id);

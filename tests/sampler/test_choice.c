@@ -24,7 +24,7 @@ typedef struct {
     need_table_t *needs;
     jobset_t in, out;
     choice_t choice;
-    roaring_bitmap_t *members;          //  the class, computed the dumb way: id by id
+    roaring_bitmap_t *members;          //  the class, computed the simple way: id by id
     uint32_t *among;                    //  the class and other ids
 } fixture_t;
 

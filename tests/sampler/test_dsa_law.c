@@ -74,7 +74,7 @@ s_law (const suffix_t *players, double p, unsigned so_far, double *law)
                 s_law (&rest, here * (1 - next) / s_size (common), so_far + id * ones, law);
         here *= next;
     }
-    //  The first player does not pick the common set, so that nobody does: all recurse on what is left, where
+    //  The first player does not pick the common set, so no player does: all recurse on what is left.  There
     //  it has nothing in common with all the others and draws alone.
     uint8_t alone = players->sets [0] & (uint8_t) ~common;
     suffix_t rest = s_rest (players, 1, common);
@@ -96,7 +96,7 @@ s_place (const suffix_t *players, uint8_t set)
     return place;
 }
 
-//  The law of one round of these jobs, whose sets are given by slot.  Returns false, no law, if two sets that
+//  The law of one round of these jobs, with their sets by slot.  Returns false, no law, if two sets that
 //  differ are of one size: then the law depends on an order that the paper leaves open.
 static bool
 s_round_law (const uint8_t *sets, size_t count, double *law)
@@ -266,7 +266,7 @@ static void
 s_tally (tallies_t *tallies, const uint8_t *sets, const uint32_t *ids, size_t count)
 {
     static double law [OUTCOMES];
-    //  Of one job only: those who share a sample are not so many independent events.
+    //  Of one job only: jobs that share a sample are not so many independent events.
     int size = s_size (sets [0]);
     int rank = s_size (sets [0] & (uint8_t) ((1u << ids [0]) - 1));
     statistics_event (&tallies->lower, rank < size / 2, (double) (size / 2) / size);
@@ -283,8 +283,8 @@ s_tally (tallies_t *tallies, const uint8_t *sets, const uint32_t *ids, size_t co
     statistics_event (&tallies->all, all, every > 1 - 1e-12? 1: every);
 }
 
-//  A round of some of the jobs, in any order; then those who have nothing left begin anew, and sometimes
-//  one does that is in the middle.  sets [job] is the model.
+//  A round of some of the jobs, in any order.  Then jobs that have nothing left begin anew, and sometimes one
+//  in mid-epoch does.  sets [job] is the model.
 static void
 s_schedule_round (sampler_t *sampler, uint64_t *random, size_t job_count, const uint8_t *data, uint8_t *left,
     tallies_t *tallies)

@@ -99,8 +99,8 @@ s_same_probability (const model_job_t *one, const model_job_t *other)
     return (double) common / (one->remaining > other->remaining? one->remaining: other->remaining);
 }
 
-//  A round of some jobs of a group; who has nothing left begins an epoch, and now and then one in the middle
-//  of his.
+//  A round of some jobs of a group.  A job that has nothing left begins an epoch, and now and then one in
+//  mid-epoch does.
 static void
 s_round (world_t *world)
 {

@@ -316,7 +316,7 @@ test_fresh_and_thrifty (void **state)
     assert_true (phi2 > 1);
 }
 
-//  ---- who follows whom
+//  ---- which job follows which
 
 //  Equal jobs in step take the same samples and cost what one costs, epoch after epoch.
 static void
@@ -333,8 +333,8 @@ test_equal_jobs_in_step (void **state)
     playground_destroy (&ground);
 }
 
-//  More data sets than there is room for strata: who comes too late draws apart, and still gets everything
-//  once.
+//  More data sets than there is room for strata: a job that comes too late draws apart, and still gets
+//  everything once.
 static void
 test_beyond_the_strata (void **state)
 {
@@ -370,7 +370,7 @@ test_128_jobs_and_all_leave_at_once (void **state)
         playground_leave (ground, jobs [job]);
     sampler_check (playground_sampler (ground));
     assert_int_equal (sampler_group_count (playground_sampler (ground)), 0);
-    //  And on: a newcomer finds everything as if nobody had been there.
+    //  And on: a newcomer finds everything as if no job had been there.
     playground_join (ground, &(playground_job_t) { .speed = 1, .to = 300, .epochs = 2 });
     assert_true (playground_run (ground, 1e9));
     playground_destroy (&ground);
@@ -390,7 +390,7 @@ test_join_at_every_moment (void **state)
             .to = SIZE - 3,
             .epochs = 2 });
         playground_join (ground, &(playground_job_t) { .speed = 0.5, .start = moment / 2, .from = 5, .to = 6,
-            .epochs = 9 });      //  of one sample
+            .epochs = 9 });     //  of one sample
         assert_true (playground_run (ground, 1e9));
         playground_destroy (&ground);
     }

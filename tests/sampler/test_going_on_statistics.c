@@ -1,10 +1,10 @@
-/*  Guards: jobs that go on where others stopped (docs/randomness.md, Resuming a job) keep the contract of
- *  sampling: the epoch that was begun on one sampler and ended on another is uniform at every position, and
- *  so are the next ones, whatever company the jobs kept before and find now; and the next epoch is fresh.
+/*  Guards: jobs that continue where others stopped (docs/randomness.md, Resuming a job) keep the contract of
+ *  sampling: an epoch that was begun on one sampler and ended on another is uniform at every position, and so
+ *  are the next ones, whatever other jobs there were before and are now; and the next epoch is fresh.
  *
- *  What is hard: two jobs that shared an order with a third one, of whose data the new sampler knows nothing.
- *  Without the strata's marks for what was taken, the first scene has z = 11, and over 12,000 seeds 76 (with
- *  them 1.7).
+ *  The hard case: two jobs that shared an order with a third job, and the new sampler does not know the third
+ *  job's data.  Without the strata's marks for what was taken, the first scene has z = 11, and over 12,000
+ *  seeds 76 (with them 1.7).
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -133,7 +133,7 @@ s_play_first (const scene_t *scene, uint64_t seed, tally_t *tally)
     return ground;
 }
 
-//  The second sampler's have them too: who stays away has left before it comes.
+//  Tells the second sampler's jobs too: a job that stays away has left before the second one begins.
 static void
 s_play_second (const scene_t *scene, uint64_t seed, const playground_t *first, tally_t *tally)
 {
@@ -305,8 +305,8 @@ s_phi2 (const orders_t *orders, int job, uint64_t epoch, uint64_t later)
     return (sum - 81) / LONG_SAMPLES;
 }
 
-//  Four equal jobs out of step, who change samplers while the first is in the middle of its third epoch.
-//  Returns preparations per delivery on the second sampler.
+//  Four equal jobs out of step change samplers while the first is in the middle of its third epoch.  Returns
+//  preparations per delivery on the second sampler.
 static double
 s_play_four (uint64_t seed, orders_t *orders)
 {

@@ -1,7 +1,7 @@
 /*  Guards: exactly once over epochs, the classes that quotas look at, the rule itself, and that it keeps
  *  orders fresh.
  *
- *  A dumb model keeps for every sample when it was drawn in the last HISTORY_LAGS epochs, and recomputes
+ *  A simple model keeps for every sample when it was drawn in the last HISTORY_LAGS epochs, and recomputes
  *  everything from that at every step.  The data lie around the ends of Roaring containers, dense and sparse.
  */
 #include <stdarg.h>
@@ -320,7 +320,7 @@ static void
 s_step (world_t *self, uint64_t drops, uint64_t breaks)
 {
     if (test_below (&self->random, 1000) < drops)
-        s_drop (self, &self->samples [test_below (&self->random, self->count)]);       //  perhaps once more
+        s_drop (self, &self->samples [test_below (&self->random, self->count)]);        //  perhaps once more
     else
     if (s_remaining (self) == 0 || test_below (&self->random, 1000) < breaks)
         s_epoch_begin (self);
@@ -593,7 +593,7 @@ s_freedom (size_t lag)
     return 9 * (s_parts (lag) - 1.0);
 }
 
-typedef struct { double sums [HISTORY_LAGS]; } tables_t;     //  by lag
+typedef struct { double sums [HISTORY_LAGS]; } tables_t;    //  by lag
 
 //  HISTORY_LAGS epochs of anything, and then TABLES of what is on offer.
 static tables_t

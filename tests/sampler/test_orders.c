@@ -1,10 +1,11 @@
 /*  Guards: the contract of sampling as a trainer sees it, over whole epochs.
  *
- *    - uniform: each sample is equally likely at each position of each epoch, whatever company a job keeps;
+ *    - uniform: each sample is equally likely at each position of each epoch, whatever other jobs there are;
  *    - shared: two jobs draw the same sample with probability |I| / max (|R_1|, |R_2|), given all before;
  *    - fresh: an epoch's order says nothing about the next.
  *
- *  Schedules (who takes part in which round, who joins when) are drawn from the seed, never from the draws.
+ *  Schedules (which jobs take part in which round, and when they join) are drawn from the seed, never from
+ *  the draws.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -314,7 +315,7 @@ s_run_pair (shape_t shape, uint64_t seed, statistics_events_t *same)
     for (int round = 0; round < PAIR_ROUNDS; round++) {
         const uint32_t jobs [] = { 0, 1 };
         uint32_t ids [2] = { 0 };
-        uint32_t alone = (uint32_t) test_below (&random, 8);        //  2 and more: nobody is
+        uint32_t alone = (uint32_t) test_below (&random, 8);        //  2 and more: neither is
         s_play (sampler, alone < 2? jobs + alone: jobs, alone < 2? 1: 2, ids);
         bool one_id = alone >= 2 && ids [0] == ids [1];
         if (alone >= 2)

@@ -89,8 +89,8 @@ test_a_made_list_is_as_a_copied_one (void **state)
     }
 }
 
-//  A list and what a dumb model knows of it: all places as they were given, those of dropped ids passed over
-//  when they come.
+//  A list and what a simple model knows of it: all places as they were given, those of dropped ids passed
+//  over when they come.
 enum { MODEL_LIST = 60, MODEL_IDS = 12, MODEL_EPOCHS = 4 };
 
 typedef struct {
@@ -217,7 +217,7 @@ test_join_gives_the_smallest_free_number (void **state)
     sampler_destroy (&sampler);
 }
 
-//  The largest group there can be: its rounds still give everyone one sample.
+//  The largest possible group: its rounds still give every job one sample.
 static void
 test_round_of_all_jobs (void **state)
 {

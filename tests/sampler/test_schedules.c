@@ -1,7 +1,7 @@
 /*  Guards: exactly once, whatever happens in whatever order.
  *
  *  Random schedules of joins, leaves, drops, epoch begins and rounds of changing participants, all orders
- *  mixed, beside a dumb model that keeps a count per job and id.  The ids are a few dozen in four clusters
+ *  mixed, beside a simple model that keeps a count per job and id.  The ids are a few dozen in four clusters
  *  around the ends of Roaring containers, so that jobs overlap and collide all the time.
  */
 #include <stdarg.h>
@@ -49,7 +49,7 @@ s_place (const world_t *self, uint32_t id)
     for (uint32_t place = 0; place < POOL; place++)
         if (s_id (place) == id)
             return place;
-    fail_msg ("seed %" PRIu64 ": id %u is nobody's", self->seed, id);
+    fail_msg ("seed %" PRIu64 ": id %u is in no place", self->seed, id);
     return 0;
 }
 

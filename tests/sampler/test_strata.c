@@ -1,9 +1,9 @@
 /*  Guards: the partition, and above all that nothing is merged too early: neither marks nor what they told
  *  apart.
  *
- *  Beside a dumb model that gives each sample a list of marks.  A mark is a job's data when it joined, or
- *  what was taken of them then, until it begins an epoch.  Data are
- *  made of a few shared pieces, so that the same, nested and complementary ones come all the time.
+ *  Beside a simple model that gives each sample a list of marks.  A mark is a job's data when it joined, or
+ *  what was taken of them then, until it begins an epoch.  Data are made of a few shared pieces, so that the
+ *  same, nested and complementary ones come all the time.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,14 +25,15 @@ enum {
 //  ------------------------------------------------------------------------------------------------
 //  The model
 
-//  Of a job that is there, or of one that has left: then waits says who has to begin how many epochs still.
+//  The mark of a job that is there, or of one that has left.  Of the latter, waits says how many epochs each
+//  job still has to begin.
 typedef struct {
     bool used, live;
     uint32_t job;
     uint8_t waits [JOBS];
 } mark_t;
 
-//  A departure by the plain rule, told by no other mark: what must be apart for whom.
+//  A departure by the plain rule, without the marks: what must be kept apart, and for which jobs.
 typedef struct {
     bool has [SAMPLES];
     uint8_t waits [JOBS];
@@ -181,8 +182,8 @@ s_readable (const world_t *self, uint32_t id)
     return roaring_bitmap_contains (self->readable, id);
 }
 
-//  Two samples of one stratum must not have been told apart by a job whose departure a third one, which has
-//  both, may still remember.
+//  Two samples of one stratum must not have been told apart by a departed job, if a third job has both and
+//  may still remember the departure.
 static void
 s_compare_departures (const world_t *self, uint32_t id, uint32_t other)
 {
@@ -412,8 +413,8 @@ s_record_departure (world_t *self, const bool *has, const uint32_t *others, size
         departure->waits [others [other]] = STRATA_EPOCHS_KEPT;
 }
 
-//  The mark, which is not live any more, stays if it has to; next departs after it.  True: it waits for
-//  nobody.
+//  The mark, which is not live any more, stays if it has to; next departs after it.  True: it waits for no
+//  job.
 static bool
 s_model_keep (world_t *self, uint32_t mark, uint32_t next, const uint32_t *others, size_t count)
 {
@@ -449,8 +450,8 @@ s_model_depart (world_t *self, uint32_t job, const uint32_t *others, size_t coun
     return (taken < MARKS && s_model_keep (self, taken, MARKS, others, count)) || done;
 }
 
-//  What strata_epoch_begun returns: what was taken is as a departed job's data, and the job itself one of
-//  those who remember.
+//  What strata_epoch_begun returns: what was taken is as a departed job's data, and the job itself is one of
+//  the jobs that remember it.
 static bool
 s_model_begin (world_t *self, uint32_t job)
 {
@@ -468,7 +469,7 @@ s_model_begin (world_t *self, uint32_t job)
     return s_model_keep (self, taken, MARKS, jobs, count) || done;
 }
 
-//  Those who stay and share samples with it are the others, as in follow_leave.
+//  The others, as in follow_leave, are the jobs that stay and share samples with it.
 static void
 s_leave (world_t *self, uint32_t job, bool merges)
 {
@@ -576,7 +577,7 @@ test_partition_and_its_model_agree (void **state)
 //  ------------------------------------------------------------------------------------------------
 //  Bounds
 
-//  The samples from .. to - 1 whose number has this bit; bit 32: all of them.
+//  The samples from .. to - 1 with this bit in their number; bit 32: all of them.
 static bool
 s_refine (strata_t *strata, uint32_t job, uint32_t from, uint32_t to, uint32_t bit)
 {

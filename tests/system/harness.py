@@ -124,7 +124,7 @@ def files_below(root):
 
 
 def shared_memory():
-    """Names of shared memory that are Tureen's by their name. A folder there is somebody's data."""
+    """Names of shared memory that are Tureen's by their name. A folder there belongs to another program."""
     return {entry.name for entry in os.scandir("/dev/shm") if "tureen" in entry.name and not entry.is_dir()}
 
 

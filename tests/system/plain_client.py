@@ -95,7 +95,7 @@ class Connection:
         self.context = zmq.Context.instance()
         self.socket = self.context.socket(zmq.DEALER)
         self.socket.setsockopt(zmq.LINGER, 1000)
-        #  One that is turned away has nobody to send to
+        #  A client that is turned away has no peer to send to
         self.socket.setsockopt(zmq.SNDTIMEO, int(timeout * 1000))
         if curve:
             self.socket.curve_publickey, self.socket.curve_secretkey, self.socket.curve_serverkey = curve
@@ -206,25 +206,25 @@ class Job(Connection):
 
     #   ---- memory
 
-    def open_door(self, token=None):
+    def open_ring(self, token=None):
         """Connects to the ring's socket and says the token; returns the socket, and the descriptor or
         None."""
         ring = self.joined["ring"]
-        door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        door.settimeout(self.timeout)
-        door.connect(ring["path"])
+        ring_socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        ring_socket.settimeout(self.timeout)
+        ring_socket.connect(ring["path"])
         try:
-            door.sendall((ring["token"] if token is None else token).encode())
-            data, control, _, _ = door.recvmsg(1, socket.CMSG_SPACE(4))
+            ring_socket.sendall((ring["token"] if token is None else token).encode())
+            data, control, _, _ = ring_socket.recvmsg(1, socket.CMSG_SPACE(4))
         except (BrokenPipeError, ConnectionResetError):
-            return door, None
+            return ring_socket, None
         for level, kind, bytes_ in control:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS and data == b"R":
-                return door, array.array("i", bytes_[:4])[0]
-        return door, None
+                return ring_socket, array.array("i", bytes_[:4])[0]
+        return ring_socket, None
 
     def take_ring(self):
-        self.ring_socket, descriptor = self.open_door()
+        self.ring_socket, descriptor = self.open_ring()
         if descriptor is None:
             raise AssertionError("no descriptor came")
         size = int(self.joined["ring"]["bytes"])

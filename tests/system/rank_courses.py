@@ -1,5 +1,5 @@
-"""All ranks of a job in one process: who comes when, and who is ahead of whom, is chance; that what they get
-fits together is checked with every step.  And what the tests of ranks stand on."""
+"""All ranks of a job in one process.  Which rank comes when, and which is ahead of which, is chance; each
+step checks that what they get fits together.  And what the tests of ranks stand on."""
 import os
 import shutil
 import tempfile

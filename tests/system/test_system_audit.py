@@ -150,7 +150,7 @@ class Command(unittest.TestCase):
         self.assertIn("the samples of group 'g3' come later than others, over 20 epochs together (mean place "
                       "in an epoch 0.6", result["faults"][0]["message"])
     def test_what_is_no_file_is_told_by_every_command(self):
-        """And at once: nobody writes to the fifo."""
+        """And at once: the fifo has no writer."""
         fifo = os.path.join(self.folder, "fifo")
         os.mkfifo(fifo)
         for path in (fifo, "/dev/null"):

@@ -86,7 +86,7 @@ class BadSamples(SystemTest):
             for job, epochs in zip(jobs, (3, 3, 3, 2, 2)):
                 self.assert_epochs(job.finish(), epochs, self.rest())
             self.assert_named(server)
-            #  Who comes later is told of fewer samples, and never meets them.
+            #  A job that comes later is told of fewer samples, and never meets the bad ones.
             job = server.plain(join={"dataset": "train", "batch_size": 32, "epochs": 1}, labels=self.labels)
             result = job.finish()
             self.assertEqual(result["samples"], len(self.rest()))
@@ -155,8 +155,8 @@ class BadSamples(SystemTest):
             self.assertEqual(text.returncode, 3)
             self.assertIn("9 samples were left out, because they cannot be read:\n", text.stdout)
             self.assertRegex(text.stdout, r"\n  id 97, class_\d/00097.jpg: ")
-            #  Who says that they may be missing has no error; who says that they may not, one that names the
-            #  first.
+            #  A job that allows samples to be missing has no error; one that does not has an error that names
+            #  the first.
             self.assertEqual(self.read(server, "--on-bad", "drop")[0], 0)
             status, _, errors = self.read(server, "--on-bad", "fail")
             self.assertEqual(status, 1)

@@ -22,7 +22,7 @@ import plain_client
 from harness import SystemTest, wait_until
 from plain_client import Batch, Course, Ended, EpochEnd, HEAD, PROGRESS
 
-MINE, THEIRS, STRANGER = 3001, 3002, 3009       # users of this machine; those of nobody have no name either
+MINE, THEIRS, STRANGER = 3001, 3002, 3009       # users of this machine, without a name in its user database
 GROUP = 65534                                   # any that exists
 SILENCE = 1.0                                   # seconds, of which the server needs none
 JOIN_KEYS = dict(dataset="train", batch_size=16, epochs=2, pipeline="eval")
@@ -124,16 +124,16 @@ class Strings:
     def status(self, connection=0):
         return self.job(connection).status()
 
-    def door(self, path, token):
+    def ring(self, path, token):
         """Whether the token opens it for this user: "ring", "closed", or why not even that."""
         import array
         import socket
-        with socket.socket(socket.AF_UNIX) as door:
-            door.settimeout(10)
+        with socket.socket(socket.AF_UNIX) as ring_socket:
+            ring_socket.settimeout(10)
             try:
-                door.connect(path)
-                door.sendall(token.encode())
-                data, control, _, _ = door.recvmsg(1, socket.CMSG_SPACE(4))
+                ring_socket.connect(path)
+                ring_socket.sendall(token.encode())
+                data, control, _, _ = ring_socket.recvmsg(1, socket.CMSG_SPACE(4))
             except (BrokenPipeError, ConnectionResetError):
                 return "closed"
             except OSError as error:
@@ -155,7 +155,7 @@ def puppet_main(request):
         name, arguments, keys = json.loads(line)
         try:
             answer = {"value": getattr(strings, name)(*arguments, **keys)}
-        except Exception as error:              # told to who pulls the strings
+        except Exception as error:              # told to the process that pulls the strings
             answer = {"failed": "%s: %s" % (type(error).__name__, error)}
         print(json.dumps(answer), flush=True)
     for job in strings.jobs.values():
@@ -183,8 +183,8 @@ class Crossing(SystemTest):
         return ["--tenant", "mine=%s" % mine, "--tenant", "theirs=%s" % theirs, "--tenant-datasets",
                 "mine=train", "--tenant-datasets", "theirs=train,secret"]
 
-    def puppet(self, server, who):
-        puppet = Puppet(server.endpoint, **self.identity(who))
+    def puppet(self, server, user):
+        puppet = Puppet(server.endpoint, **self.identity(user))
         self.puppets.append(puppet)
         self.addCleanup(puppet.end)
         return puppet
@@ -294,7 +294,7 @@ class Ways:
         with self.serve() as server:
             victim, first = self.victim(server)
             ranks = dict(JOIN_KEYS, job="pair", world_size=2, gather=30, transport="inline")
-            one, other, attacker = (self.puppet(server, who) for who in (THEIRS, THEIRS, MINE))
+            one, other, attacker = (self.puppet(server, user) for user in (THEIRS, THEIRS, MINE))
             one.say(2, plain_client.STATUS, 0, b"{}".hex())
             self.assertIsNone(one.join(1, dict(ranks, rank=0), seconds=1)["joined"])
             #  It waits for a rank; the attacker's is not that one, and waits for its own.
@@ -302,7 +302,7 @@ class Ways:
             self.assertEqual(answer["error"], "ranks_missing", answer)
             self.assertIn("missing", answer["message"])
             self.assertIn("joined", other.join(1, dict(ranks, rank=1)))
-            #  Now it runs: nobody else is a rank of it.
+            #  Now it runs: no other user can be a rank of it.
             answer = attacker.join(2, dict(ranks, rank=0, gather=1), seconds=30)
             self.assertEqual(answer["error"], "ranks_missing", answer)
             self.assert_whole(victim)
@@ -411,22 +411,22 @@ class Users (Crossing, Ways):
     def arguments(self):
         return ["--group", str(GROUP)] + self.tenants(MINE, THEIRS)
 
-    def identity(self, who):
-        return {"user": who}
+    def identity(self, user):
+        return {"user": user}
 
     def test_a_stolen_ring_token(self):
         with self.serve() as server:
             victim = self.puppet(server, THEIRS)
             joined = victim.join(1, dict(JOIN_KEYS, dataset="secret"))["joined"]
             attacker = self.puppet(server, MINE)
-            self.assertNotEqual(attacker.door(joined["ring"]["path"], joined["ring"]["token"]), "ring")
+            self.assertNotEqual(attacker.ring(joined["ring"]["path"], joined["ring"]["token"]), "ring")
             #  It is the victim's still.
             victim.start(1)
             victim.had = victim.take(1, 1)["batches"]
-            self.assertNotEqual(attacker.door(joined["ring"]["path"], joined["ring"]["token"]), "ring")
+            self.assertNotEqual(attacker.ring(joined["ring"]["path"], joined["ring"]["token"]), "ring")
             self.assert_whole(victim)
 
-    def test_nobody_gets_no_answer(self):
+    def test_a_stranger_gets_no_answer(self):
         with self.serve() as server:
             stranger = self.puppet(server, STRANGER)
             for kind in range(10):
@@ -439,7 +439,7 @@ class Keys (Crossing, Ways):
     def setUp(self):
         super().setUp()
         self.keys = os.path.join(self.folder, "keys")
-        for who, tenant in ((MINE, "mine"), (THEIRS, "theirs")):
+        for tenant in ("mine", "theirs"):
             path = os.path.join(self.folder, tenant)
             for command in (["new", path], ["allow", self.keys, path, "--tenant", tenant]):
                 result = harness.run("key", *command)
@@ -455,8 +455,8 @@ class Keys (Crossing, Ways):
         with open(path) as file:
             return dict(line.strip().replace('"', "").split(" = ") for line in file if " = " in line)
 
-    def identity(self, who):
-        pair = self.words(os.path.join(self.folder, "mine_secret" if who == MINE else "theirs_secret"))
+    def identity(self, user):
+        pair = self.words(os.path.join(self.folder, "mine_secret" if user == MINE else "theirs_secret"))
         server = self.words(os.path.join(self.keys, "server"))
         return {"curve": [pair["public-key"], pair["secret-key"], server["public-key"]]}
 
@@ -464,7 +464,7 @@ class Keys (Crossing, Ways):
 #   ---- what is said twice
 
 class Replays(SystemTest):
-    """A plain server; one user, who says things again, from the same connection and from others."""
+    """A plain server; one user says things again, from the same connection and from others."""
     SAMPLES = 200
 
     def begin(self, server, **keys):
@@ -547,9 +547,9 @@ class Replays(SystemTest):
             job.join(**JOIN_KEYS)
             job.start()
             for _ in range(3):
-                door, descriptor = job.open_door()
+                ring_socket, descriptor = job.open_ring()
                 self.assertIsNone(descriptor)
-                door.close()
+                ring_socket.close()
             self.assert_exact(self.take(job))
 
     def test_leave_twice(self):

@@ -14,7 +14,7 @@ import unittest
 
 from harness import PATIENCE, SOURCE, TUREEN, SystemTest, wait_until
 
-NOBODY = 60000 + os.getpid() % 5000  # a user that nobody is, not even a test beside this one
+NOBODY = 60000 + os.getpid() % 5000  # a user that no other process runs as, not even a test beside this one
 PYTHON = "/usr/bin/python3"
 SYS_IO_URING_SETUP = 425            # on all machines
 
@@ -103,7 +103,8 @@ class Deployment(SystemTest):
 
     @NEEDS_ROOT
     def test_a_server_is_its_users_alone(self):
-        """Another one is told whose it is, and whether it was the folder or the socket that kept it out."""
+        """Another user is told which user has the server, and whether the folder or the socket kept it
+        out."""
         as_other = ["setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups"]
         with self.serve() as server:
             said = self.client(server.endpoint, as_other, timeout=0.2)

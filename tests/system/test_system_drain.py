@@ -34,7 +34,7 @@ class Drain(SystemTest):
         self.assertEqual(server.process.wait(4 * harness.PATIENCE), 0)
         self.assertEqual(server.left_behind(), [])
 
-    def test_nobody_there(self):
+    def test_no_client_there(self):
         with self.serve(expect_clean=False) as server:
             drained = self.drain(server, "--wait")
             self.assertEqual(drained.returncode, 0, drained.stderr)
@@ -42,16 +42,16 @@ class Drain(SystemTest):
             self.assertIn("the server has ended", drained.stdout)
             self.assert_ended(server)
             self.assertIn("drained: no job is left", server.log())
-        nobody = self.drain(server)
-        self.assertEqual(nobody.returncode, 1)
+        without = self.drain(server)
+        self.assertEqual(without.returncode, 1)
         #  To start a server so that it can be drained would be no help.
-        self.assertEqual(nobody.stderr, "tureen drain: no server answers at %s, so there is none to drain: "
+        self.assertEqual(without.stderr, "tureen drain: no server answers at %s, so there is none to drain: "
                          "there is no folder %s: no server has been started there, or in a container it is "
                          "not mounted\n" % (server.endpoint, server.folder))
         self.assertEqual(run("drain", "nonsense").returncode, 2)
 
     def test_a_server_that_stands_still_has_not_ended(self):
-        """Who waits for its end starts the next one then."""
+        """A caller that waits for the server's end starts the next one then."""
         with self.serve(expect_clean=False) as server:
             reader = self.reader(server, "slow", rate=60, epochs=2)
             wait_until("batches", lambda: reader.delivered() > 0)

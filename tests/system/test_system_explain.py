@@ -110,7 +110,7 @@ class Explanations(SystemTest):
             for number in event.ids:
                 self.assertEqual(seeded.explain(number, epoch="4")["operations"],
                                  before[number]["operations"])
-            #  Nobody is told of another's job.
+            #  No client is told of another's job.
             with self.assertRaises(Refused) as refused:
                 seeded.ask(plain_client.EXPLAIN, shared.number, b'{"id":"1"}')
             self.assertEqual(refused.exception.code, "unknown_job")
@@ -168,7 +168,7 @@ class Explanations(SystemTest):
             for word in ("waited for", "shared", "client"):
                 self.assertIn(word, text)
 
-    def test_it_ends_when_nobody_needs_it(self):
+    def test_it_ends_when_no_job_needs_it(self):
         with self.server("--until-idle", "1") as server:
             taken = harness.run("serve", "--dataset", "train=%s" % self.data, "--listen", server.endpoint,
                                 "--cache", "64M")

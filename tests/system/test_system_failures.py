@@ -1,4 +1,4 @@
-"""Clients that crash, hang, hold on, or do not keep to the order of things: nobody else notices."""
+"""Clients that crash, hang, hold on, or do not keep to the order of things: other clients do not notice."""
 import signal
 import socket
 import threading
@@ -98,7 +98,7 @@ class Crashes(SystemTest):
             first.drop_ring()
             wait_until("the ring is empty", lambda: not any(memory[:size]))
             wait_until("it is counted no more", lambda: server.status()["outgoing_bytes"] == 0)
-            #  Jobs whose clients keep everything.
+            #  Jobs with clients that keep everything.
             jobs = [second]
             jobs[0].event()
             for _ in range(LINGERING_MAX + 1):
@@ -160,7 +160,7 @@ class Stops(SystemTest):
     def is_full(self, window):
         return window["filled_samples"] == window["drawn_samples"]
 
-    def test_stopped_reader_slows_nobody(self):
+    def test_stopped_reader_slows_no_other(self):
         for arguments in ([], ["--inline"]):
             with self.subTest(arguments), self.serve(cache="8M") as server:
                 alone = server.read(batch=64, epochs=4)
@@ -239,8 +239,8 @@ class Stops(SystemTest):
 
 
     def test_keeping_more_than_a_window_begins_with(self):
-        #  A window begins with four slots and grows as batches are released; one who keeps all he gets is
-        #  given the others.
+        #  A window begins with four slots and grows as batches are released; a client that keeps all it gets
+        #  is given the others.
         for order in ("shared", "private"):
             with self.subTest(order), self.serve(cache="8M") as server:
                 holder = Job(server.endpoint)
@@ -294,9 +294,9 @@ class Manners(SystemTest):
             self.assertEqual(server.status()["jobs"], [])
             self.assertEqual(server.status()["ring_bytes"], 0)
             #  The token is void, the job unknown, and the connection may join again.
-            door, descriptor = job.open_door()
+            ring_socket, descriptor = job.open_ring()
             self.assertIsNone(descriptor)
-            door.close()
+            ring_socket.close()
             self.assert_refused("unknown_job", job.ask, plain_client.LEAVE, job.number)
             job.join(dataset="train", batch_size=32, epochs=1)
             job.start()
@@ -307,23 +307,23 @@ class Manners(SystemTest):
         with self.serve() as server:
             job = self.job(server, epochs=1)
             for wrong in ("0" * 32, job.joined["ring"]["token"][::-1], "x" * 32, "short"):
-                door, descriptor = None, None
+                ring_socket, descriptor = None, None
                 if wrong == "short":            # said in part, then no more: closed in time
-                    door = socket.socket(socket.AF_UNIX)
-                    door.connect(job.joined["ring"]["path"])
-                    door.sendall(wrong.encode())
-                    door.shutdown(socket.SHUT_WR)
-                    door.settimeout(30)
-                    self.assertEqual(door.recv(1), b"")
+                    ring_socket = socket.socket(socket.AF_UNIX)
+                    ring_socket.connect(job.joined["ring"]["path"])
+                    ring_socket.sendall(wrong.encode())
+                    ring_socket.shutdown(socket.SHUT_WR)
+                    ring_socket.settimeout(30)
+                    self.assertEqual(ring_socket.recv(1), b"")
                 else:
-                    door, descriptor = job.open_door(wrong)
+                    ring_socket, descriptor = job.open_ring(wrong)
                 self.assertIsNone(descriptor, wrong)
-                door.close()
+                ring_socket.close()
             #  Wrong tries do not spend the right token; it works once.
             job.take_ring()
-            door, descriptor = job.open_door()
+            ring_socket, descriptor = job.open_ring()
             self.assertIsNone(descriptor)
-            door.close()
+            ring_socket.close()
             self.assert_refused("bad_request", self.inline, job)
             self.assert_epochs({"epochs": job.run(self.labels)}, 1)
             job.leave()

@@ -165,14 +165,14 @@ class Faults(unittest.TestCase):
                 return
             self.assertIn(status, (0, 1), "the server ended with %d:\n%s" % (status, log))
             self.assertTrue(status == 0 or "tureen serve: " in log, "it ended without a word:\n" + log)
-            if not site.startswith("lstat"):        # who cannot look whose a file is leaves it where it is
+            if not site.startswith("lstat"):        # a server that cannot see a file's owner leaves the file
                 self.assertEqual(run.left(), [], log)
         finally:
             run.clean_up()
 
     def serves(self, run):
-        """What failed once is over: whoever comes now gets everything.  It may have failed just now, for one
-        of those who came."""
+        """What failed once is over: a client that comes now gets everything.  It may have failed just now,
+        for one of the clients that came."""
         ended = run.jobs()
         if any(status for _, status, _ in ended):
             ended = run.jobs()

@@ -1,6 +1,6 @@
-"""What ZeroMQ holds for the server is bounded, and nobody pays for having sent much: clients that send long
-joins one after the other, in the clear and encrypted, are never cut off; whoever sends a message without an
-end is, and nobody else notices."""
+"""What ZeroMQ holds for the server is bounded, and sending much has no cost for others: clients that send
+long joins one after the other, in the clear and encrypted, are never cut off; a client that sends a message
+without an end is, and other clients do not notice."""
 import json
 import os
 import shutil
@@ -31,7 +31,7 @@ class Floods(SystemTest):
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
 
     def long_joins(self, server, curve=None):
-        """Joins whose very last id is none; each answer is waited for."""
+        """Joins with a very last id that is none; each answer is waited for."""
         connection = Connection(server.endpoint, timeout=harness.PATIENCE, curve=curve)
         self.addCleanup(connection.close)
         frame = b"\x03" + bytes(7) + struct.pack("<Q", 5) * IDS

@@ -339,7 +339,7 @@ class Hostile(SystemTest):
     def test_raw_bytes_at_the_sockets(self):
         self.attack("raw ipc", self.ring_socket)
 
-    def test_clients_come_in_while_strangers_stand_at_the_door(self):
+    def test_clients_come_in_while_strangers_are_connected(self):
         with self.serve() as server:
             path = server.endpoint[len("ipc://"):] + ".ring"
             strangers = []

@@ -195,7 +195,7 @@ class Others(SystemTest):
         return lambda: resource.prlimit(server.pid, limit, (soft, hard))
 
     def test_address_space(self):
-        """A job whose ring does not fit is refused; others go on."""
+        """A job with a ring that does not fit is refused; others go on."""
         with self.serve() as server:
             self.squeeze(server, resource.RLIMIT_AS, "VmSize")
             large = server.read(**self.LARGE)
@@ -214,8 +214,8 @@ class Others(SystemTest):
             relax()
             self.assert_epochs(large.finish(), 1)
 
-    @unittest.skipIf(os.geteuid() != 0, "the limit of processes counts for no root, and who is not root has "
-                     "others: needs root")
+    @unittest.skipIf(os.geteuid() != 0, "the limit of processes does not count for root, and other users "
+                     "have other processes: needs root")
     def test_threads(self):
         """Where a thread cannot be started ZeroMQ would abort the process."""
         folder = tempfile.mkdtemp(prefix="tu-nproc-", dir="/tmp")

@@ -188,7 +188,7 @@ class Pack(unittest.TestCase):
         self.assertRegex(done.stdout, r"^700 samples, \d+\.\d MB, in 6 chunks and 1 volume, seed \d+; "
                                       r"\d+\.\d s, \d+ MB/s\n$")
 
-    def test_a_folder_whose_name_is_no_utf8(self):
+    def test_a_folder_with_a_name_that_is_no_utf8(self):
         target = os.fsencode(self.target()) + b"\xff"
         self.addCleanup(shutil.rmtree, target, ignore_errors=True)
         for arguments in ([], ["--resume"]):

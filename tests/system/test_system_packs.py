@@ -133,7 +133,7 @@ class Jobs(PackTest):
             self.audit(*[job.ids for job in whole if job is not whole[4]])
             wait_until("no job is left", lambda: not server.status()["jobs"])
             status = server.status()
-            #  Nobody holds anything
+            #  No job holds anything
             self.assertEqual((status["raw_bytes"], status["bad_samples"]), (0, 0))
 
     def test_all_kinds_over_stream(self):

@@ -74,7 +74,7 @@ class Lasting(StorageTest):
                 self.assert_epochs(self.read(server, epochs=2, dataset="other").finish(), 2)
                 wait_until("its job is told", lambda: "stands still" in reader.texts()[1])
                 loader = server.loader(dataset="train", batch_size=16, epochs=1)
-                wait_until("who joins later is told", lambda: "stands still" in loader.texts()[1])
+                wait_until("a job that joins later is told", lambda: "stands still" in loader.texts()[1])
                 status = server.status()
                 self.assertTrue(status["datasets"][0]["trouble"]["still"])
                 self.assertEqual([job["waiting_on"] for job in status["jobs"]], ["storage"] * 2)
@@ -88,7 +88,7 @@ class Lasting(StorageTest):
                 wait_until("the log has its end", lambda: "can be read again" in server.log())
 
     def test_a_broken_sector(self):
-        """One file costs that sample, after the patience that was set, and nobody else waits for it."""
+        """One file costs that sample, after the patience that was set, and no other job waits for it."""
         with self.serve_faulty(arguments=["--patience", "4"]) as server:
             self.rule("read %d 00017.jpg" % errno.EIO)
             began = time.monotonic()

@@ -127,7 +127,7 @@ def interior(mask):
 
 
 class Fields(PipelineTest):
-    """Images whose colours say what their masks must hold, with labels in a file."""
+    """Images with colours that say what their masks must hold, with labels in a file."""
 
     CAPTIONS = ("a grey house", "zwölf Äpfel", "x")
 
@@ -234,7 +234,7 @@ class Fields(PipelineTest):
             self.assertRegex(reasons[3], r"^mask: part_1/03\.png: .+")
             self.assertRegex(reasons[6], r"^mask: part_0/06\.png: cannot be read: No such file")
 
-    def test_an_image_that_is_no_mask_ends_those_who_want_masks(self):
+    def test_an_image_that_is_no_mask_ends_jobs_that_want_masks(self):
         Image.fromarray(palette(self.masks[3])).save(self.path("masks", "part_1", "03.png"))
         with self.serve_fields() as server:
             masked = plain_client.Job(server.endpoint)
@@ -473,7 +473,7 @@ class Unsuitable(PipelineTest):
         ([{"op": "random_crop", "size": 300}, {"share": True}], 'smaller than the random_crop of 300 x 300; '
          '"pad_if_needed"'))
 
-    def test_nobody_else_notices(self):
+    def test_others_do_not_notice(self):
         for on_bad in ("drop", "fail"):
             with self.serve(arguments=("--on-bad", "train=" + on_bad), cache="8M") as server:
                 beside = plain_client.Job(server.endpoint)
@@ -506,7 +506,7 @@ class Unsuitable(PipelineTest):
                 self.assertEqual((status["bad_samples"], status["datasets"][0]["bad"], status["jobs"]),
                                  (0, [], []))
 
-    def test_who_leaves_the_sample_out_goes_on(self):
+    def test_a_job_without_the_sample_goes_on(self):
         def pixels(number):
             with Image.open(os.path.join(self.data, "class_%d" % self.labels[number],
                                          "%05d.jpg" % number)) as image:

@@ -68,7 +68,7 @@ class ServerDeath(LossTest):
             self.assert_rest(courses, known, epochs=4)
 
     def test_what_was_between_is_not_known(self):
-        """Without `recent`, or with too little of it, nobody can say what a rank lacks."""
+        """Without `recent`, or with too little of it, it cannot be known what a rank lacks."""
         generator = harness.seeded("not known")
         with self.serve() as server:
             courses = self.courses(server, 2, generator).begin(**self.request("shared"))
@@ -122,7 +122,8 @@ class ServerDeath(LossTest):
 
 class RankDeath(LossTest):
     def test_without_patience(self):
-        """rank_wait 0: whoever is left is told at once, who is gone and what became of the job."""
+        """rank_wait 0: the ranks that are left are told at once which rank is gone and what became of the
+        job."""
         generator = harness.seeded("without patience")
         with self.serve() as server:
             for how in ("process", "ring", "connection"):
@@ -285,10 +286,10 @@ class RankDeath(LossTest):
             courses.close()
             self.assert_nothing_left(server)
 
-    def test_who_may_come_back(self):
-        """Who asks for something else, is another, or is there already, is not that rank; who never got its
-        JOINED is."""
-        generator = harness.seeded("who may come back")
+    def test_clients_that_may_come_back(self):
+        """A client is not that rank if it asks for something else, is another, or is there already; it is if
+        it never got its JOINED."""
+        generator = harness.seeded("which may come back")
         with self.serve() as server:
             courses = self.courses(server, 2, generator)
             courses.begin(each=[{"instance": ONE}, {"instance": OTHER}],
@@ -373,8 +374,8 @@ class RankDeath(LossTest):
             self.assert_nothing_left(server)
 
     def test_leaving(self):
-        """In mid-epoch it ends the job for the others, whose batches stay theirs; after the last epoch it
-        harms nobody."""
+        """In mid-epoch it ends the job for the others, but their batches stay theirs; after the last epoch it
+        does no harm."""
         generator = harness.seeded("leaving")
         with self.serve() as server:
             courses = self.courses(server, 3, generator)

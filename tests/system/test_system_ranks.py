@@ -48,7 +48,7 @@ class Epochs(RankTest):
             wait_until("all have left", lambda: not server.status()["jobs"])
             self.assertEqual([server.status()[key] for key in ("jobs_bytes", "outgoing_bytes")], [0, 0])
 
-    def test_a_seed_that_nobody_said(self):
+    def test_a_seed_that_was_not_given(self):
         """It is one for all; and no rank has what another one has."""
         generator = harness.seeded("no seed")
         with self.serve() as server:
@@ -101,8 +101,8 @@ class Epochs(RankTest):
                 self.assertEqual(sum(steps, []), known[epoch])
 
     def test_unreadable(self):
-        """Who has nothing left of a step gets padding, and of a step of which nothing is left nobody
-        hears."""
+        """A rank that has nothing left of a step gets padding, and a step of which nothing is left comes to
+        no rank."""
         generator = harness.seeded("unreadable")
         copy = os.path.join(self.root, "spoilt")
         shutil.copytree(self.files, copy)
@@ -225,7 +225,7 @@ class Gathering(RankTest):
                              [[], 0, []])
 
     def test_they_differ(self):
-        """All of them are told what differs, and who said what."""
+        """All of them are told what differs, and which rank said what."""
         generator = harness.seeded("they differ")
         with self.serve() as server:
             state = self.courses(server, 2, generator).begin(**self.request()).walk(2)

@@ -1,6 +1,6 @@
-"""Jobs that go on where others stopped, in the real server: after a client's death or the server's, in other
-batches, over files and a pack; and who is who.  The client is plain_client.py, so that the protocol's
-document is what is tested."""
+"""Jobs that continue where others stopped, in the real server: after a client's death or the server's, in
+other batches, over files and a pack; and which job takes another's place.  The client is plain_client.py, so
+that the protocol's document is what is tested."""
 import json
 import os
 import shutil
@@ -65,7 +65,7 @@ class Resume(unittest.TestCase):
             jobs = [(dataset, kind) for dataset in ("files", "pack") for kind in KINDS
                     if (dataset, kind) != ("files", "pool")]
             for dataset, kind in jobs:
-                if kind in ORDERED:             # as it is when nobody dies
+                if kind in ORDERED:             # as it is when no process dies
                     whole = self.course(server, {}, dataset=dataset, **KINDS[kind])
                     known[dataset, kind] = whole.walk(
                         seen=lambda epoch, number, image, key=(dataset, kind): pixels.__setitem__(
@@ -127,14 +127,14 @@ class Resume(unittest.TestCase):
                 self.assertEqual((course.joined["run"], course.joined["forked"]), (state["run"], False))
                 job, = [job for job in server.status()["jobs"] if job["job"] == course.number]
                 self.assertEqual((job["job_name"], job["resumed"]), ("trial-1", True))
-                #  Whoever has it may end the job
+                #  A client that knows the run may end the job
                 self.assertNotIn(state["run"], json.dumps(server.status()))
                 self.assert_rest(state, course.walk(), epochs=epochs)
                 course.leave()
             wait_until("no job is left", lambda: not server.status()["jobs"])
             self.assertEqual(server.status()["jobs_bytes"], 0)
 
-    def test_who_is_who(self):
+    def test_identities(self):
         with self.serve() as server:
             first = self.course(server, {}, instance=ONE)
             got = first.walk(5)
@@ -198,7 +198,7 @@ class Resume(unittest.TestCase):
         with self.assertRaisesRegex(Refused, "unknown_job"):
             ghost.event()
 
-    def assert_refused(self, server, running, **who):
+    def assert_refused(self, server, running, **keys_of_all):
         """States that do not fit; the job of their run goes on."""
         state, other = running.state, self.course(server, {}, dataset="others")
         prints = (other.joined["fingerprint"], running.joined["fingerprint"])
@@ -211,7 +211,7 @@ class Resume(unittest.TestCase):
                 ("taken: bit 57 of word 1 is sample 121, the data set has 120 samples",
                  {"taken": [121], "samples": 122}, {})):
             with self.assertRaisesRegex(Refused, "bad_state: .*" + message):
-                self.course(server, dict(state, **changed), **dict(who, **keys))
+                self.course(server, dict(state, **changed), **dict(keys_of_all, **keys))
         other.leave()
         running.walk(1)
 

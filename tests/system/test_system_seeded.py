@@ -152,7 +152,7 @@ class Seeded(SystemTest):
         super().setUpClass()
         cls.seed = harness.SEED * 7919 + 2**63
         cls.policies = cls.known_policies()
-        #  What all are compared with: one worker, much memory, nobody else there.
+        #  What all are compared with: one worker, much memory, no other job.
         with Server({"train": cls.data}, workers=1) as server:
             cls.reference, seed = take(server, seed=str(cls.seed))
         assert seed == cls.seed

@@ -87,7 +87,7 @@ class States(SystemTest):
                 wait_until("the job goes on", lambda: self.delivered(server, "shared") >= wanted
                            or jobs["shared"].poll() is not None)
                 server.kill()
-                #   Whoever has the last epoch before them needs a server.
+                #   A job that has not received its whole last epoch needs a server.
                 survivors.update(name for name in jobs if self.delivered(server, name) < self.SAMPLES)
                 server.start()
             for name, job in jobs.items():

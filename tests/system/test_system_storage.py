@@ -55,7 +55,7 @@ class StorageTest(SystemTest):
 @unittest.skipUnless(os.path.exists(LIBRARY), "there is no faulty_disk.so in this build")
 class Disk(StorageTest):
     def test_what_passes_costs_no_sample(self):
-        """No descriptors, no memory: for longer than anybody would wait for one sample."""
+        """No descriptors, no memory: for longer than a job would wait for one sample."""
         for kind, number in (("open", errno.EMFILE), ("read", errno.ENOMEM)):
             with self.subTest(kind=kind, number=number), self.serve_faulty() as server:
                 reader = self.read(server, epochs=2, rate=400)

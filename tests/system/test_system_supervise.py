@@ -1,5 +1,5 @@
 """`tureen serve --supervise`: whatever kills the server, it is back, and its jobs go on; what ends by itself
-stays ended; nobody is left over."""
+stays ended; no process is left over."""
 import json
 import os
 import signal
@@ -71,8 +71,8 @@ class Supervised(SystemTest):
                     for rank in range(2)]
             for number in kills:
                 progress = [read.delivered() for read in reads]
-                wait_until("somebody gets on", lambda: any(read.delivered() > before for read,
-                                                           before in zip(reads, progress)))
+                wait_until("a job gets on", lambda: any(read.delivered() > before for read,
+                                                        before in zip(reads, progress)))
                 before = wait_until("a server is there", lambda: self.child(server))
                 harness.time.sleep(chance.random() / 2)
                 os.kill(before, number)
@@ -119,7 +119,7 @@ class Supervised(SystemTest):
             server.stop()
 
     def test_nohup(self):
-        """A hangup ends neither the server nor who supervises it."""
+        """A hangup ends neither the server nor its supervisor."""
         for arguments in ([], ["--supervise"]):
             with self.serve(arguments=arguments, wrapper=("nohup",)) as server:
                 child = self.child(server) or server.pid

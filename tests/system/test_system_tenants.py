@@ -17,7 +17,7 @@ import plain_client
 from harness import PATIENCE, Server, SystemTest, wait_until
 
 PYTHON = "/usr/bin/python3"
-#  Users and a group that nobody is, not even a test beside this one
+#  Users and a group that no other process has, not even a test beside this one
 BASE = 61000 + 20 * (os.getpid() % 200)
 SERVER, ALICE, ANNE, BOB, MALLORY, OUTSIDER = range(BASE, BASE + 6)
 GROUP = BASE + 10
@@ -157,7 +157,7 @@ say(answered=connection.receive(1.5) is not None)
 """)
         return hear(client)["answered"]
 
-    def test_sockets_are_the_groups_and_nobody_elses(self):
+    def test_sockets_are_the_groups_alone(self):
         with self.serve():
             for name, mode in (("", 0o750), ("s.sock", 0o660), ("s.sock.ring", 0o660)):
                 found = os.stat(os.path.join(self.sockets, name))
@@ -184,7 +184,7 @@ say(answered=connection.receive(1.5) is not None)
 
     def test_strangers_get_nothing(self):
         with self.serve() as server:
-            #  In the group, and nobody's: the socket takes what it says, and no answer comes.
+            #  In the group, and of no tenant: the socket takes what it says, and no answer comes.
             client = self.mallory.script("""
 connection = Connection(endpoint, 2)
 for kind in (STATUS, JOIN, HEARTBEAT, EXPLAIN, LEAVE, 8, 9, 77):
@@ -251,7 +251,7 @@ say(left=job.leave().reason)
                 self.assertEqual(hear(process), {"left": "left"})
 
     def test_a_stolen_token_opens_nothing(self):
-        #  Bob has the token before Alice uses it, and is expected at the door with one of his own.
+        #  Bob has the token before Alice uses it, and is expected by the ring server with one of his own.
         with self.serve():
             alice = self.alice.script("""
 job = Job(endpoint)
@@ -267,7 +267,7 @@ job.leave()
             bob = self.bob.script("""
 job = Job(endpoint)
 job.join(dataset="secret", batch_size=8, epochs=1)
-door, descriptor = job.open_door({token!r})
+ring_socket, descriptor = job.open_ring({token!r})
 say(stolen=descriptor is not None)
 job.start()
 say(samples=len(job.run()[0]))
@@ -305,8 +305,8 @@ while time.monotonic() < end:
 say(made=made)
 """
 
-    def test_a_crowd_of_connections_hurts_nobody_else(self):
-        #  Few descriptors, so that a crowd fills the table before anybody looks: libzmq alone would abort.
+    def test_many_connections_harm_no_other_user(self):
+        #  Few descriptors, so that connections fill the table before the server looks: libzmq would abort.
         with self.serve(wrapper=["prlimit", "--nofile=512:512"]) as server:
             quiet = len(os.listdir("/proc/%d/fd" % server.pid))
             theirs, _ = self.join(self.bob, "secret", "of the same user")
@@ -333,7 +333,7 @@ say(made=made)
             self.assertTrue(self.is_answered(self.mallory))
             self.assertFalse(self.is_answered(self.outsider))
 
-    def test_alone_others_are_nobody(self):
+    def test_alone_no_other_user_is_served(self):
         #  Even where they can reach the socket: it was opened by hand.
         server = Server({"train": self.data}, listen=self.endpoint)
         os.chown(self.sockets, 0, 0)

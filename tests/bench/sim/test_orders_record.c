@@ -1,4 +1,4 @@
-/*  Guards: the figures by which orders are judged fresh and uniform, beside a dumb implementation of their
+/*  Guards: the figures by which orders are judged fresh and uniform, beside a simple implementation of their
  *  definitions and beside closed forms; and that the record sees every way of not being exactly once.
  */
 #include <stdarg.h>
@@ -41,7 +41,7 @@ s_options (uint32_t samples, uint32_t batch)
 }
 
 //  ------------------------------------------------------------------------------------------------
-//  The dumb implementation: positions of all epochs, definitions word by word
+//  The simple implementation: positions of all epochs, definitions word by word
 
 static void
 s_positions (const uint32_t *order, uint32_t count, uint32_t *positions)

@@ -91,7 +91,7 @@ s_random_plan (simulated_job_t *jobs, uint64_t *random)
 }
 
 //  Property: in any mix of policies, joins, leaves, phases, windows and delays every job gets its data
-//  exactly once an epoch, those who stay get all their epochs, and nothing is prepared for nobody.
+//  exactly once an epoch, jobs that stay get all their epochs, and no sample is prepared that no job takes.
 static void
 test_exactly_once_in_any_mix (void **state)
 {
@@ -119,7 +119,7 @@ test_exactly_once_in_any_mix (void **state)
     }
 }
 
-//  One sample a tick at speed 1: who leaves has what the clock gave, and its last epoch is not judged.
+//  One sample a tick at speed 1: a job that leaves has what the clock gave, and its last epoch is not judged.
 static void
 test_a_leaver_stops_at_its_time (void **state)
 {
@@ -179,7 +179,7 @@ test_lockstep_prepares_once_an_epoch (void **state)
     //  Without the slower one it misses two.
     jobs [1].speed = 1;
     assert_int_equal (s_preparations (&plan), 6 * 100);
-    //  The union is gone through, and a sample of nobody's data is not.
+    //  The union is gone through; a sample in no job's data is not.
     jobs [0].to = 0.5;
     jobs [1].from = 0.3;
     jobs [1].to = 0.6;

@@ -1,7 +1,7 @@
 /*  catalogue_dump FOLDER: what the catalogue makes of it, for test_catalogue_parity.py.
  *
- *  For each sample "label bytes path", then "= classes bytes fingerprint", each ended by a zero,
- *  since a name may hold a newline.  Where the folder is refused: the sentence on stderr and exit status 1.
+ *  For each sample "label bytes path", then "= classes bytes fingerprint", each ended by a zero, since a name
+ *  may hold a newline.  Where the folder is refused: the sentence on stderr and exit status 1.
  */
 #include "catalogue.h"
 

@@ -1,5 +1,5 @@
 /*  Further fields of the catalogue: which file belongs to a sample, what is refused, and reading.  The
- *  property test has a dumb model: all files against all samples.
+ *  property test has a simple model: all files against all samples.
  */
 #include <setjmp.h>
 #include <stdarg.h>

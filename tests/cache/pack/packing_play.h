@@ -17,13 +17,13 @@
 
 enum {
     PLAY_KILLED = 77,
-    PLAY_SWEEP_STEP = EFFORT (10) > 1? 1: 10       //  every call, or every tenth
+    PLAY_SWEEP_STEP = EFFORT (10) > 1? 1: 10        //  every call, or every tenth
 };
 
 //  ---- calls that fail, or end the process, when told to
 
-static bool play_is_killing;                 //  the fault ends the process instead
-static unsigned int play_calls;              //  in all
+static bool play_is_killing;                //  the fault ends the process instead
+static unsigned int play_calls;             //  in all
 
 //  Threads' calls do not count: which of them is the nth is chance.
 static inline bool
@@ -55,10 +55,10 @@ PLAY_CALL (void *, NULL, malloc, (size_t size), (size))
 PLAY_CALL (void *, NULL, calloc, (size_t count, size_t size), (count, size))
 PLAY_CALL (void *, NULL, reallocarray, (void *items, size_t count, size_t size), (items, count, size))
 
-//  What is written and not made durable.  Nobody pulls the plug here, so these need no disk.
+//  Files that were written and not made durable.  There is no power cut here, so these need no disk.
 enum { PLAY_DESCRIPTORS = 1024 };
 static bool play_is_dirty [PLAY_DESCRIPTORS];
-static unsigned int play_broken_words;       //  journals that spoke of what was not durable
+static unsigned int play_broken_words;      //  journals that spoke of what was not durable
 
 int __wrap_fsync (int fd);
 int
@@ -120,7 +120,7 @@ __wrap_pwrite (int fd, const void *bytes, size_t size, off_t offset)
     return play_strikes ()? -1: __real_pwrite (fd, bytes, size, offset);
 }
 
-static uint64_t play_free_blocks;            //  0: as it is
+static uint64_t play_free_blocks;           //  0: as it is
 int __real_fstatvfs (int fd, struct statvfs *status);
 int __wrap_fstatvfs (int fd, struct statvfs *status);
 int

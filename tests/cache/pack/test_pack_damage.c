@@ -295,7 +295,7 @@ test_forged_names_are_refused (void **state)
     FORGE (samples [7].directory, 3, "sample 7 is in directory 3");
     FORGE (samples [7].zero, 1, "sample 7 is in directory");
     FORGE (samples [7].name, arena_bytes, "sample 7 has no name");
-    FORGE (samples [PACKED_SAMPLES - 1].name, arena_bytes - 1, "sample 299 has no name");      //  empty
+    FORGE (samples [PACKED_SAMPLES - 1].name, arena_bytes - 1, "sample 299 has no name");       //  empty
     //  Names that would lead out of a folder, or nowhere.
     static const char *const names [] = { "..", ".", "a/b", "/a" };
     for (size_t index = 0; index < 4; index++) {
@@ -421,7 +421,7 @@ test_forged_places_are_refused (void **state)
     FORGE (samples [order [3]].bytes, samples [order [3]].bytes + 1, "behind the one before it");
     FORGE (samples [order [3]].bytes, UINT64_MAX, "crosses the end of volume 0");
     FORGE (samples [order [PACKED_SAMPLES - 1]].bytes, 0, "by its header");
-    //  As in a sparse volume: it could be read, but who has room for it?
+    //  As in a sparse volume: it could be read, but it does not fit into memory.
     volumes [volume_count - 1].bytes = UINT64_C (1) << 40;
     FORGE (samples [order [PACKED_SAMPLES - 1]].bytes, CATALOGUE_SAMPLE_BYTES_MAX + 1,
         "has a file of more than 268435456");
@@ -515,8 +515,8 @@ test_unfinished_is_refused (void **state)
     catalogue_destroy (&catalogue);
 }
 
-//  Guards: whoever cuts a pack's files short, overwrites or removes them under a server costs it samples at
-//  most, and what was read at its start stays as it was.
+//  Guards: if a pack's files are cut short, overwritten or removed under a server, the server loses samples
+//  at most, and what it read at its start stays as it was.
 static void
 test_files_that_are_cut_in_place (void **state)
 {

@@ -194,7 +194,7 @@ test_sample_beyond_memory (void **state)
     play_assert_refused (&job, -EFBIG, "sample 7 has 3000000 bytes", "at least 6000000");
     job.options.resume = true;
     job.options.memory_bytes = 6000000;
-    play_run_until (&job, 22);                   //  in pass 2, before the first sample
+    play_run_until (&job, 22);                  //  in pass 2, before the first sample
     job.options.memory_bytes = PACKING_MEMORY_BYTES_MIN;
     play_assert_refused (&job, -EFBIG, "sample 7 has 3000048 bytes", "give --memory");
     job.options.memory_bytes = 6000096;
@@ -229,7 +229,7 @@ test_damage_is_told (void **state)
             play_job_t job;
             play_prepare (*state, &job, &source, play_in (*state, "pack"));
             job.options.buckets = 1;
-            play_run_until (&job, 123);          //  in pass 2, before the first sample
+            play_run_until (&job, 123);         //  in pass 2, before the first sample
             if (cut)
                 assert_int_equal (truncate (play_in (*state, cases [index].name), 20), 0);
             else

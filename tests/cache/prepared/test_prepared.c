@@ -1,4 +1,4 @@
-//  The prepared cache beside a dumb model, and event by event.
+//  The prepared cache beside a simple model, and event by event.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@ s_new (size_t budget_bytes, size_t limit_bytes, uint64_t *random)
     return prepared_new (&options);
 }
 
-//  Guards: the lowest count goes first, whoever came first or last.
+//  Guards: the version with the lowest count goes first, whatever the order in which versions came.
 static void
 test_lowest_count_is_evicted_first (void **state)
 {
@@ -37,7 +37,7 @@ test_lowest_count_is_evicted_first (void **state)
     prepared_unpin (prepared, prepared_insert (prepared, 0, 0, 3, 0, 10, 2));
     assert_null (prepared_find (prepared, 0, 1));
     assert_non_null (prepared_find (prepared, 0, 3));
-    prepared_unpin (prepared, prepared_insert (prepared, 0, 0, 4, 0, 10, 1));      //  itself the lowest
+    prepared_unpin (prepared, prepared_insert (prepared, 0, 0, 4, 0, 10, 1));       //  itself the lowest
     assert_null (prepared_find (prepared, 0, 4));
     prepared_count (prepared, prepared_find (prepared, 0, 2), -1);
     prepared_count (prepared, prepared_find (prepared, 0, 2), -1);
@@ -141,7 +141,7 @@ test_each_account_has_its_part_by_weight (void **state)
     s_fill (prepared, 1, 1000, 300, 0);
     assert_int_equal (prepared_account_bytes (prepared, 0), 40);
     assert_int_equal (prepared_account_bytes (prepared, 1), 80);
-    s_fill (prepared, 2, 2000, 10, 0);                      //  less than its part: nobody else's business
+    s_fill (prepared, 2, 2000, 10, 0);                      //  less than its part: no other account takes it
     assert_int_equal (prepared_account_bytes (prepared, 2), 10);
     s_fill (prepared, 0, 3000, 1000, 9);
     s_fill (prepared, 1, 5000, 1000, 9);
@@ -151,9 +151,10 @@ test_each_account_has_its_part_by_weight (void **state)
     prepared_destroy (&prepared);
 }
 
-//  Guards: nobody's go before anybody's, and what is put on another account is that account's.
+//  Guards: versions on no account go before those of any account, and what is put on another account is that
+//  account's.
 static void
-test_nobodys_go_first (void **state)
+test_versions_on_no_account_go_first (void **state)
 {
     (void) state;
     uint64_t random = test_seed ();
@@ -276,7 +277,7 @@ typedef struct {
     uint64_t evictions [ACCOUNTS];
 } model_t;
 
-//  The last of the model's accounts is nobody's.
+//  The last of the model's accounts stands for "no account".
 static uint32_t
 s_number (uint32_t account)
 {
@@ -305,15 +306,15 @@ static bool
 s_is_due (const model_t *model, uint32_t account)
 {
     size_t bytes = 0;
-    bool nobodys = account == ACCOUNTS - 1, most = true;
+    bool is_on_no_account = account == ACCOUNTS - 1, most = true;
     for (uint32_t other = 0; other < ACCOUNTS; other++)
         bytes += s_bytes (model, other);
-    for (uint32_t other = 0; other < ACCOUNTS - 1 && !nobodys; other++)
+    for (uint32_t other = 0; other < ACCOUNTS - 1 && !is_on_no_account; other++)
         most = most && (s_bytes (model, other) == 0
             || s_for_its_weight (model, account) >= s_for_its_weight (model, other) - 1e-9);
-    if (!nobodys && s_bytes (model, account) > model->bytes_max [account])
+    if (!is_on_no_account && s_bytes (model, account) > model->bytes_max [account])
         return true;
-    return bytes > model->limit_bytes && (nobodys || (most && s_bytes (model, ACCOUNTS - 1) == 0));
+    return bytes > model->limit_bytes && (is_on_no_account || (most && s_bytes (model, ACCOUNTS - 1) == 0));
 }
 
 //  Whether another account has use for it, room, and less, though it had it too.
@@ -349,8 +350,9 @@ s_follow_heirs (model_t *model)
     }
 }
 
-//  Who leaves, in this order: of the account from which something must go, one that it has no use for, if it
-//  has such, and of these one of the lowest count; and only if nobody takes it.
+//  The version that leaves must be, in this order: on the account that must lose one; one that the account
+//  has no use for, if there is such; among these, one of the lowest count.  It leaves only if no other
+//  account takes it.
 static void
 s_left (void *context, version_t *version, bool evicted)
 {
@@ -567,7 +569,7 @@ main (void)
         cmocka_unit_test (test_a_pinned_version_outlives_its_eviction),
         cmocka_unit_test (test_versions_of_one_sample_are_found),
         cmocka_unit_test (test_each_account_has_its_part_by_weight),
-        cmocka_unit_test (test_nobodys_go_first),
+        cmocka_unit_test (test_versions_on_no_account_go_first),
         cmocka_unit_test (test_what_others_need_goes_over_to_them),
         cmocka_unit_test (test_an_account_may_have_a_limit),
         cmocka_unit_test (test_ties_of_accounts_are_broken_evenly),

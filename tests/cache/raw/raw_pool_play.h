@@ -1,5 +1,5 @@
-/*  raw_pool_play -- a raw pool with made-up samples and jobs, for its tests: who needs what is arrays of
- *  flags.  */
+/*  raw_pool_play -- a raw pool with made-up samples and jobs, for its tests: arrays of flags say what each
+ *  job needs. */
 #ifndef RAW_POOL_PLAY_H
 #define RAW_POOL_PLAY_H
 #include <assert.h>

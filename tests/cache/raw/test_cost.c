@@ -430,7 +430,7 @@ test_depth_is_one_more_than_is_enough (void **state)
     }
 }
 
-//  Guards: what the model says of the five kinds is what anyone would do with them.
+//  Guards: the model reads the five kinds of disk as a careful user would.
 static void
 test_the_five_kinds_are_read_sensibly (void **state)
 {

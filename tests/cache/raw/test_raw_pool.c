@@ -1,5 +1,5 @@
-//  The raw pool beside a dumb model of who is resident; its passes, its memory, its costs; and that no sample
-//  is favoured.
+//  The raw pool beside a simple model of the resident samples; its passes, its memory, its costs; and that no
+//  sample is favoured.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -289,7 +289,7 @@ test_memory_is_filled_gently (void **state)
     s_end (&play, &model);
 }
 
-//  Guards: where nobody needs anything new, a draw costs one look-up, not a pass; and a need that grows is
+//  Guards: if no job needs anything new, a draw costs one look-up, not a pass; and a need that grows is
 //  found.
 static void
 test_nothing_to_find_costs_nothing (void **state)
@@ -420,7 +420,7 @@ test_a_pass_reads_each_piece_once (void **state)
 
 //  Guards: what was to stay for a next epoch that will not be does not stay for ever.
 static void
-test_nothing_stays_for_nobody (void **state)
+test_nothing_stays_that_no_job_needs (void **state)
 {
     (void) state;
     play_t play;
@@ -586,7 +586,7 @@ test_pieces_change (void **state)
     }
     raw_pool_figures_t figures = raw_pool_figures (play.pool);
     assert_int_equal (figures.misses, 0);
-    assert_in_range (figures.passes, passes + 1, passes + 2);     //  the last finds nothing
+    assert_in_range (figures.passes, passes + 1, passes + 2);       //  the last finds nothing
     //  What the smaller limit had no room for was read again.
     assert_int_equal (model.kept, 400 + left);
     assert_true (left > 20);
@@ -660,7 +660,7 @@ main (void)
         cmocka_unit_test (test_a_draw_looks_at_few_pieces),
         cmocka_unit_test (test_few_neighbours_are_mixed),
         cmocka_unit_test (test_a_pass_reads_each_piece_once),
-        cmocka_unit_test (test_nothing_stays_for_nobody),
+        cmocka_unit_test (test_nothing_stays_that_no_job_needs),
         cmocka_unit_test (test_what_versions_served_stays_once),
         cmocka_unit_test (test_what_a_smaller_limit_drops_is_read_again),
         cmocka_unit_test (test_all_that_fits_is_held),

@@ -1,4 +1,4 @@
-//  The raw store beside a dumb model: holds, requests in line, memory within its budget.
+//  The raw store beside a simple model: holds, requests in line, memory within its budget.
 
 #include <errno.h>
 #include <setjmp.h>
@@ -92,7 +92,7 @@ test_requests_wait_in_line_for_memory (void **state)
 //  Guards: requests of a source that is held back are passed, in every lane, and those of the others come; it
 //  gets its turn again, in the old order.
 static void
-test_a_source_that_is_held_back_holds_up_nobody (void **state)
+test_a_source_that_is_held_back_delays_no_other (void **state)
 {
     (void) state;
     raw_store_t *store = s_store (1000);
@@ -132,9 +132,10 @@ test_a_source_that_is_held_back_holds_up_nobody (void **state)
     raw_store_destroy (&store);
 }
 
-//  Guards: what nobody holds any more leaves its request, whose range shrinks; an empty one is passed over.
+//  Guards: a sample that is not held any more leaves its request, and the request's range shrinks; an empty
+//  request is passed over.
 static void
-test_what_nobody_wants_is_not_read (void **state)
+test_what_is_not_wanted_is_not_read (void **state)
 {
     (void) state;
     raw_store_t *store = s_store (1000);
@@ -200,8 +201,8 @@ test_damage_costs_what_it_hits (void **state)
     raw_store_destroy (&store);
 }
 
-//  Guards: what is at rest has no memory and is in nobody's way; back in line it is the first, without what
-//  nobody wants any more.
+//  Guards: a read at rest has no memory and does not block other reads.  Back in line it is the first,
+//  without samples that are not wanted any more.
 static void
 test_reads_at_rest (void **state)
 {
@@ -288,8 +289,7 @@ s_finish_one (raw_store_t *store, model_t *model, uint64_t *random)
 }
 
 //  Property: holds are the model's, in any order of holding, dropping, reading and failing; memory stays
-//  within the budget;
-//  in the end all is free.  Replay: TEST_SEED.
+//  within the budget; in the end all is free.  Replay: TEST_SEED.
 static void
 test_random_use_keeps_the_invariants (void **state)
 {
@@ -332,10 +332,11 @@ test_random_use_keeps_the_invariants (void **state)
     }
 }
 
-//  Must hold: who has asked for much in one lane holds up no other: that one's part is kept for it; and what
-//  it wants that stands far behind in the first lane comes by its own.
+//  Must hold: a tenant that has asked for much in one lane does not block another: the other's part is kept
+//  for it.  A sample that stands far behind in the first lane, and that the other tenant wants too, comes by
+//  the other's lane.
 static void
-test_lanes_hold_up_nobody (void **state)
+test_lanes_do_not_block_each_other (void **state)
 {
     (void) state;
     raw_store_t *store = s_store (1000);
@@ -455,7 +456,7 @@ test_lane_0_takes_nothing_that_is_kept (void **state)
         samples [id] = s_ask_alone (store, 0, id);
         raw_store_count (store, samples [id], 1);
     }
-    for (uint32_t id = 0; id < 6; id++)                     //  400 of its own, 200 that are nobody's
+    for (uint32_t id = 0; id < 6; id++)                     //  400 of its own, 200 kept for no lane
         s_expect_next (store, id, 1);
     assert_null (raw_store_next (store));
     raw_sample_t *modest = s_ask_alone (store, 2, 30);
@@ -468,8 +469,7 @@ test_lane_0_takes_nothing_that_is_kept (void **state)
 }
 
 //  Must hold: what another lane has taken out of the middle of one keeps its place there, should it have to
-//  be read again;
-//  what has no place is first.
+//  be read again; what has no place is first.
 static void
 test_what_is_read_again_keeps_its_place (void **state)
 {
@@ -580,8 +580,8 @@ s_come_to_an_end (raw_store_t *store, model_t *model, uint64_t *random)
     }
 }
 
-//  Property: whoever asks in whichever lane, whatever is counted elsewhere, dropped, failed or read again:
-//  the invariants hold, no read is handed out without memory, and at last all that is held is read.  Replay:
+//  Property: whatever is asked for in any lane, counted elsewhere, dropped, failed or read again, the
+//  invariants hold, no read is handed out without memory, and at last all that is held is read.  Replay:
 //  TEST_SEED.
 static void
 test_random_lanes_come_to_an_end (void **state)
@@ -614,11 +614,11 @@ main (void)
     printf ("TEST_SEED=%llu\n", (unsigned long long) test_seed ());
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_requests_wait_in_line_for_memory),
-        cmocka_unit_test (test_a_source_that_is_held_back_holds_up_nobody),
-        cmocka_unit_test (test_what_nobody_wants_is_not_read),
+        cmocka_unit_test (test_a_source_that_is_held_back_delays_no_other),
+        cmocka_unit_test (test_what_is_not_wanted_is_not_read),
         cmocka_unit_test (test_damage_costs_what_it_hits),
         cmocka_unit_test (test_reads_at_rest),
-        cmocka_unit_test (test_lanes_hold_up_nobody),
+        cmocka_unit_test (test_lanes_do_not_block_each_other),
         cmocka_unit_test (test_pieces_are_read_together_if_they_fit),
         cmocka_unit_test (test_lane_0_takes_nothing_that_is_kept),
         cmocka_unit_test (test_what_is_read_again_keeps_its_place),

@@ -131,8 +131,8 @@ s_spoil_descriptor (reader_t *reader, uint32_t file, const char *path)
     close (other);
 }
 
-//  Guards: what is read afresh is opened anew by its path, for all who read it from then on; unless another
-//  file has the path by then.
+//  Guards: a file that is read afresh is opened anew by its path, for all later reads of it too; unless
+//  another file has the path by then.
 static void
 test_afresh_is_opened_anew (void **state)
 {

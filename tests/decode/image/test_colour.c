@@ -27,7 +27,8 @@ s_picture_new (uint32_t height, uint32_t width)
     return picture;
 }
 
-//  Noise: of all values, of 0 and 255, nearly grey, or of 16 values, whose hues often lie on whole numbers.
+//  Noise: of all values, of 0 and 255, nearly grey, or of 16 values with hues that often lie on whole
+//  numbers.
 static picture_t
 s_picture (uint32_t height, uint32_t width, uint64_t seed)
 {

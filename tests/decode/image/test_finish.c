@@ -22,8 +22,8 @@ s_up_to (uint64_t *random, uint32_t bound)
     return (uint32_t) test_below (random, bound);
 }
 
-//  Memory of exactly some bytes between two pages that nobody may touch: at_end, the second one begins right
-//  behind it, else the first one ends right before it.
+//  Memory of exactly some bytes between two guard pages without access: with at_end, the second one begins
+//  right behind it, else the first one ends right before it.
 typedef struct {
     uint8_t *data;
     size_t bytes;
@@ -208,7 +208,8 @@ s_words (const case_t *self)
     return words;
 }
 
-//  Runs the case at each level into memory whose begin (or, at_end, end) is the target's, FILLER in it.
+//  Runs the case at each level, into memory filled with FILLER that begins (or, with at_end, ends) where the
+//  target does.
 static void
 s_check (const case_t *self, size_t head, bool at_end)
 {

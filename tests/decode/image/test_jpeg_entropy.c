@@ -66,7 +66,7 @@ test_kinds (void **state)
     jpeg_reader_destroy (&plain);
 }
 
-//  Files whose markers are in the wrong order, or that do not end with their scan, are libjpeg's.
+//  Files with markers in the wrong order, or that do not end with their scan, are left to libjpeg.
 static void
 test_other_markers (void **state)
 {
@@ -228,7 +228,7 @@ test_rows_are_learned (void **state)
             known.size = size;
             memcpy (known.bytes, learned, size);
         }
-        assert_true (known.size == all.size || all.size <= 3);       //  one point only
+        assert_true (known.size == all.size || all.size <= 3);      //  one point only
         free (file.bytes);
         free (all.bytes);
         free (known.bytes);

@@ -1,4 +1,4 @@
-/*  test_jpeg_lookup -- tables of random Huffman codes beside a dumb model that reads bit by bit.  */
+/*  test_jpeg_lookup -- tables of random Huffman codes beside a simple model that reads bit by bit.  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/*  test_jpeg_reader -- boxes of JPEGs beside a dumb model, which decodes all of the image.  */
+/*  test_jpeg_reader -- boxes of JPEGs beside a simple model, which decodes all of the image.  */
 #include <errno.h>
 #include <malloc.h>
 #include <setjmp.h>

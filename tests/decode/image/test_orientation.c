@@ -1,4 +1,4 @@
-/*  test_orientation -- EXIF blocks and turning: golden results of Pillow, dumb models, hostile bytes.  */
+/*  test_orientation -- EXIF blocks and turning: golden results of Pillow, simple models, hostile bytes.  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

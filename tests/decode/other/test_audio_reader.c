@@ -288,7 +288,8 @@ test_other_than_declared (void **state)
     }
 }
 
-//  What libsndfile would read too, and what nobody reads; what another pipeline reads is as good as any.
+//  Formats that libsndfile would read too, and formats that no pipeline reads.  A format that another
+//  pipeline reads counts as readable.
 static void
 test_other_formats (void **state)
 {

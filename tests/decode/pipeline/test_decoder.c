@@ -1,6 +1,5 @@
-/*  test_decoder -- whole samples, of one file and of several: golden files, damage and who is named for it,
- *  bombs, keys, and samples that are no images.
- */
+/*  test_decoder -- whole samples, of one file and of several: golden files, damage and the file that is named
+ *  for it, bombs, keys, and samples that are no images. */
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -498,15 +497,15 @@ test_audio (void **state)
 }
 
 //  ---------------------------------------------------------------------------------------------------------
-//  Who is at fault
+//  Whether the file or the pipeline is at fault
 
 #define AUDIO(more) "[{'op':'decode','as':'audio','dtype':'int16'" more "},{'op':'excerpt','length':4}]"
 #define ARRAY(more) "[{'op':'decode','as':'array'," more "}]"
 
-//  A file that one pipeline reads is never bad: any other either reads it too or does not suit it.  What no
-//  pipeline reads is bad for all, but for those that take bytes as they are.
+//  A file that one pipeline reads is never bad: any other either reads it too or does not suit it.  A file
+//  that no pipeline reads is bad for all, except for those that take bytes as they are.
 static void
-test_whose_fault_it_is (void **state)
+test_bad_file_or_unsuitable_pipeline (void **state)
 {
     (void) state;
     enum { JPEG, PNG, NPY, WAV, GIF, TEXT, EMPTY, FILES };
@@ -668,7 +667,7 @@ main (void)
         cmocka_unit_test (test_too_small),
         cmocka_unit_test (test_tensors),
         cmocka_unit_test (test_audio),
-        cmocka_unit_test (test_whose_fault_it_is),
+        cmocka_unit_test (test_bad_file_or_unsuitable_pipeline),
         cmocka_unit_test (test_formats),
         cmocka_unit_test (test_key_decides),
         cmocka_unit_test (test_views_differ),

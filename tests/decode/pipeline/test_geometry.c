@@ -2,10 +2,9 @@
  *  and whether what is drawn has torchvision's distributions.
  *
  *  Boxes of random_resized_crop are compared with a second model that has its own generator, by two-sample
- *  chi-square;
- *  all else, by chi-square, with what torchvision's code says.  A run makes fewer than 40 such tests of up to
- *  BINS - 1 = 29 degrees of freedom; each stays under LIMIT = 83 but for 1e-6 of all seeds: with the z-tests
- *  below (5.5, 4e-8 each) a false alarm in fewer than 1e-4 of runs.
+ *  chi-square; all else, by chi-square, with what torchvision's code says.  A run makes fewer than 40 such
+ *  tests of up to BINS - 1 = 29 degrees of freedom; each stays under LIMIT = 83 but for 1e-6 of all seeds:
+ *  with the z-tests below (5.5, 4e-8 each) a false alarm in fewer than 1e-4 of runs.
  */
 #include <math.h>
 #include <string.h>

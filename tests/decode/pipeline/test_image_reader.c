@@ -1,5 +1,5 @@
-/*  test_image_reader -- what the bytes are, who reads them, and turned images: boxes of them beside a dumb
- *  model.  */
+/*  test_image_reader -- what the bytes are, which reader takes them, and turned images: boxes of them beside
+ *  a simple model. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -21,7 +21,7 @@ test_known_numbers (void **state)
         numbers [index] = keyed_random_next (&random);
     assert_true (numbers [0] == 0x21ebbe95b4b4d8dfu);
     assert_true (numbers [7] == 0xbdaec85aeaa031f1u);
-    assert_true (numbers [8] == 0x1b55f568a90d5aa5u);     //  the first of the second block
+    assert_true (numbers [8] == 0x1b55f568a90d5aa5u);       //  the first of the second block
 }
 
 //  Each field alone changes the stream, the upper halves included; so do view and place.

@@ -275,13 +275,13 @@ static const struct { const char *list, *present; size_t shared_count; bool is_r
     { "[" CROP ",{'op':'views','count':2},{'op':'flip','share':true}]", NULL, 4, true },
     { "[" BOUNDED "," CROP "]", "[" BOUNDED "]", 1, false },
     { "[" BOUNDED "," CROP "]", "[" DECODE "]", 2, false },
-    { "[" INEXACT "," CROP "]", "[" INEXACT "]", 2, false },     //  not for others to say: pixels depend on
+    { "[" INEXACT "," CROP "]", "[" INEXACT "]", 2, false },    //  not for others to say: pixels depend on
                                                                  //  it
     { "[" INEXACT "," CROP "," SHARE ",{'op':'flip','p':1}]", NULL, 2, false },
     { "[" BOUNDED ",{'op':'random_resized_crop','size':4}]", NULL, 1, false },
     { "[" BOUNDED ",{'op':'resize','size':8}," CROP "]", "[" BOUNDED "]", 3, false },  //  may not be private
     { "[{'op':'resize','size':8,'max_size':9},{'op':'flip'}," CROP "]", NULL, 2, false },
-    { "[{'op':'color_jitter','brightness':[0.5,0.5]}," CROP "]", NULL, 3, false },        //  always the same
+    { "[{'op':'color_jitter','brightness':[0.5,0.5]}," CROP "]", NULL, 3, false },  //  always the same
     { "[" CROP ",{'op':'color_jitter','brightness':[0.5,0.5],'contrast':[2,2]}]", NULL, 2, false },
     { "[" CROP ",{'op':'grayscale','p':0.5}]", NULL, 2, false },
     { "[{'op':'decode','as':'audio'},{'op':'excerpt','length':4}]",
@@ -687,7 +687,7 @@ test_dtypes (void **state)
     }
 }
 
-//  Threads that hold and let go at once: the last one frees, nobody earlier (the sanitizers watch).
+//  Threads that hold and release at once: the last one frees, and none before it (the sanitizers watch).
 static void *
 s_hold_and_destroy (void *argument)
 {

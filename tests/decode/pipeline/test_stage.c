@@ -1,4 +1,4 @@
-/*  test_stage -- random pipelines, on random images with masks and views, beside a dumb model
+/*  test_stage -- random pipelines, on random images with masks and views, beside a simple model
  *  (stage_model.h); where the share point is makes no difference; what is decoded and computed is no more
  *  than what is needed.
  */
@@ -625,7 +625,7 @@ test_scale_that_is_asked_for (void **state)
     assert_int_equal (request.least_height, need.box.height / 2);
 }
 
-//  A resize whose passes would hold too much between them is made in pieces, and nobody can tell.
+//  A resize that would hold too much between its passes is made in pieces, with the same result.
 static void
 test_resize_in_pieces (void **state)
 {

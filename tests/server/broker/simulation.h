@@ -41,7 +41,7 @@ typedef struct {
     size_t tenant_count;
     int64_t fetch_us;                                   //  of reading a plain file before it, all at once
     int64_t (*fetch_cost_us) (void *context, const version_t *version);         //  instead
-    int64_t side_task_us;                                  //  with copying_us: what simulation_side_task's
+    int64_t side_task_us;                               //  with copying_us: what simulation_side_task's
                                                            //  take
     int64_t copy_us;                                    //  0: 5
     bool (*readable) (void *context, uint32_t id);      //  NULL: all are
@@ -141,8 +141,7 @@ int64_t simulation_now_us (const simulation_t *self);
 uint64_t simulation_figure (simulation_t *self, const char *key);
 
 //  A client joins now; its number, or -1 when the broker refused (the reason is in simulation_refusal).  Of
-//  several ranks:
-//  that of rank 0, the others follow.
+//  several ranks: that of rank 0, the others follow.
 int simulation_join (simulation_t *self, const simulated_job_t *job);
 //  The same; a refusal fails the test.
 int simulation_must_join (simulation_t *self, const simulated_job_t *job);
@@ -173,7 +172,7 @@ job_t *simulation_job (const simulation_t *self, int client);
 void simulation_stop (simulation_t *self, int client);
 void simulation_continue (simulation_t *self, int client);
 
-//  A rank comes back: as a new client, whose number is in *client_p if it is taken.
+//  A rank comes back as a new client.  If it is accepted, *client_p is the new client's number.
 typedef struct {
     size_t records;             //  it has got so many
     const char *instance;       //  NULL: that of the rank's last client
@@ -188,7 +187,7 @@ broker_return_t simulation_return (simulation_t *self, int client, const simulat
 size_t simulation_records (const simulation_t *self, int client);
 size_t simulation_records_sent (const simulation_t *self, int client);
 const broker_record_t *simulation_record (const simulation_t *self, int client, size_t record);
-//  The newest client of a rank, whose job is the client's.
+//  The newest client of a rank of the client's job.
 int simulation_rank (const simulation_t *self, int client, uint32_t rank);
 bool simulation_is_there (const simulation_t *self, int client);
 const char *simulation_instance (const simulation_t *self, int client);

@@ -1,6 +1,6 @@
 /*  simulation_parts -- the simulation's structures, for the files that make it up: simulation.c (time,
  *  workers, disks), simulation_clients.c (what clients see and do), simulation_ranks.c (jobs of several
- *  ranks).  Nobody else includes this.
+ *  ranks).  No other file includes this.
  */
 #ifndef SIMULATION_PARTS_H
 #define SIMULATION_PARTS_H
@@ -43,8 +43,7 @@ typedef struct {
     uint64_t next_sequence, next_epoch, next_index;
     uint64_t slots_used;        //  bits
     uint32_t *written;          //  each row of each slot, and of what is in none: the id that a worker wrote,
-                                //  plus one; 0:
-                                //  nothing since it was sent
+                                //  plus one; 0: nothing since it was sent
     wire_progress_t progress;
     seen_epoch_t *epochs;       //  of a rank: what all ranks got, from the steps
     size_t epoch_count;
@@ -87,7 +86,7 @@ struct simulation {
     size_t heap_count;
     uint64_t orders;
     int64_t *worker_free_us;
-    bool side_tasks_go_on;         //  who has had one wants another
+    bool side_tasks_go_on;      //  a tenant that has had one wants another
     client_t clients [CLIENTS_MAX];
     int client_count;
     group_t groups [GROUPS_MAX];
@@ -137,7 +136,7 @@ size_t clients_places (const simulation_t *self, const simulated_job_t *job, uin
 
 //  ---- simulation_ranks.c
 int ranks_join (simulation_t *self, const simulated_job_t *job);
-//  A batch for a rank, whose own rows hold these ids: they must be its part of the step.
+//  A batch for a rank.  Its rows hold these ids, which must be the rank's part of the step.
 void ranks_receive (simulation_t *self, client_t *client, const action_t *action, const uint64_t *ids,
     uint32_t count);
 void ranks_receive_end (simulation_t *self, client_t *client, const wire_epoch_end_t *end);

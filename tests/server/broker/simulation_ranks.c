@@ -107,7 +107,7 @@ s_whole (const simulation_t *self, const simulated_job_t *job)
     return job->list? job->list_count: job->to? job->to - job->from: self->options.samples;
 }
 
-//  A group whose records are those that its ranks have got already.
+//  A group that begins with the records that its ranks have received already.
 static group_t *
 s_new_group (simulation_t *self, const simulated_job_t *job, const simulated_state_t *from,
     const group_t *before, size_t records)
@@ -152,7 +152,7 @@ s_add_rank (simulation_t *self, group_t *group, const simulated_job_t *job, simu
     return client;
 }
 
-//  What a rank's client is called that nobody named.
+//  The instance of a rank's client that was given none.
 static void
 s_name (const simulation_t *self, uint32_t rank, char instance [WIRE_RUN_BYTES + 1])
 {

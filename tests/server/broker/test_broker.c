@@ -147,7 +147,7 @@ test_deterministic_versions_are_used_again (void **state)
 
 //  Must hold: a client that stops holds back its own ring only.
 static void
-test_a_stopped_client_slows_nobody (void **state)
+test_a_stopped_client_slows_no_other (void **state)
 {
     simulation_options_t options = { .policy = s_policy (state), .seed = test_seed (), .samples = 500,
         .cache_versions = 20, .workers = 2, .check = true };
@@ -181,7 +181,7 @@ s_five_milliseconds (void *context, uint32_t id)
 //  Guards: a joiner with a large window does not stand before all others: a job that needs a third of the
 //  workers goes on at nine tenths of its pace at least.
 static void
-test_a_large_window_holds_up_nobody (void **state)
+test_a_large_window_delays_no_other_job (void **state)
 {
     (void) state;
     size_t seen [2];
@@ -333,7 +333,7 @@ test_drop_last_fills_holes_from_the_end (void **state)
     }
 }
 
-//  Guards: a job whose last epoch was sent stays, whatever another job finds out about the data.
+//  Guards: a job that was sent its last epoch stays, whatever another job finds out about the data.
 static void
 test_a_finished_job_is_left_alone (void **state)
 {
@@ -362,7 +362,7 @@ s_all_are_bad (void *context, uint32_t id)
     return false;
 }
 
-//  Guards: a job whose data cannot be read at all is ended with the reason, and the server goes on.
+//  Guards: a job without any readable sample is ended with the reason, and the server goes on.
 static void
 test_a_job_without_readable_samples_ends (void **state)
 {
@@ -375,7 +375,7 @@ test_a_job_without_readable_samples_ends (void **state)
     assert_true (simulation_run (simulation, 100 * SECOND_US));
     assert_true (simulation_ended (simulation, 0));
     assert_true (simulation_ended (simulation, 1));
-    assert_int_equal (simulation_join (simulation, &job), -1);      //  and nobody else need try
+    assert_int_equal (simulation_join (simulation, &job), -1);      //  the next one is refused at once
     assert_string_equal (simulation_refusal (simulation)->code, "bad_request");
     simulation_destroy (&simulation);
 }
@@ -416,8 +416,8 @@ s_random_join (simulation_t *simulation, schedule_t *schedule, uint32_t samples,
         schedule->jobs [schedule->clients++] = job;
 }
 
-//  Where a copy's random numbers come from: a seeded job's from its seed, the epoch and the id alone,
-//  everybody else's versions never from such a seed.
+//  Where a copy's random numbers come from: a seeded job's from its seed, the epoch and the id alone, other
+//  jobs' versions never from such a seed.
 static void
 s_check_keys (void *context, broker_t *broker, int client, const batch_row_t *row)
 {
@@ -434,8 +434,8 @@ s_check_keys (void *context, broker_t *broker, int client, const batch_row_t *ro
     assert_int_equal (version.seed == job->seed, is_apart);
 }
 
-//  Property: whoever joins, leaves, dies, stops or goes on, whenever: every finished epoch is a permutation,
-//  nothing comes twice, and all invariants hold after every event.  Replay: TEST_SEED.
+//  Property: whichever jobs join, leave, die, stop or go on, and whenever: every finished epoch is a
+//  permutation, nothing comes twice, and all invariants hold after every event.  Replay: TEST_SEED.
 static void
 test_random_schedules_keep_epochs_whole (void **state)
 {
@@ -485,9 +485,9 @@ s_one_in_nine_is_bad (void *context, uint32_t id)
     return id % 9 != 4;
 }
 
-//  Property: the same comings and goings with unreadable samples and drop_last: no sample twice, none that is
-//  unreadable, and in the end all invariants hold.  How many must come is counted where nobody else is about
-//  (above).
+//  Property: the same comings and goings with unreadable samples and drop_last: no sample comes twice, no
+//  unreadable one comes, and in the end all invariants hold.  How many must come is counted in the test of a
+//  job alone (above).
 static void
 test_random_schedules_with_unreadable_samples (void **state)
 {
@@ -562,8 +562,8 @@ s_some_are_slow (void *context, uint32_t id)
     return id % 5? 100: 3000;
 }
 
-//  Runs the job by itself, or (crowded) on another server, beside a twin of the same seed and others who come
-//  and go.
+//  Runs the job by itself, or (crowded) on another server, beside a twin of the same seed and other jobs that
+//  come and go.
 static void
 s_run_seeded (record_t *record, sampler_policy_t policy, const simulated_job_t *seeded, bool crowded)
 {
@@ -714,10 +714,10 @@ main (void)
         UNDER_BOTH_POLICIES (test_lists_keep_their_order),
         UNDER_BOTH_POLICIES (test_equal_jobs_out_of_phase_share),
         UNDER_BOTH_POLICIES (test_deterministic_versions_are_used_again),
-        UNDER_BOTH_POLICIES (test_a_stopped_client_slows_nobody),
+        UNDER_BOTH_POLICIES (test_a_stopped_client_slows_no_other),
         UNDER_BOTH_POLICIES (test_the_least_budget_works),
         UNDER_BOTH_POLICIES (test_unreadable_samples_are_left_out),
-        cmocka_unit_test (test_a_large_window_holds_up_nobody),
+        cmocka_unit_test (test_a_large_window_delays_no_other_job),
         cmocka_unit_test (test_a_large_class_gives_its_room_back),
         UNDER_BOTH_POLICIES (test_drop_last_fills_holes_from_the_end),
         UNDER_BOTH_POLICIES (test_a_finished_job_is_left_alone),

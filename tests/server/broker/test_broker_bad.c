@@ -1,5 +1,5 @@
-//  Samples that cannot be read: who ends where they are fatal (on_bad = fail), who goes on, who is refused,
-//  who is told.
+//  Samples that cannot be read: which jobs end if bad samples are fatal (on_bad = fail), which go on, which
+//  are refused and which are told.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -61,10 +61,10 @@ s_assert_refused (simulation_t *simulation, const simulated_job_t *job, const ch
         fail_msg ("'%s' is not in: %s", fragment, refusal->message);
 }
 
-//  Guards: a bad sample ends every job whose data hold it and no other, each told which sample and why; who
-//  comes later with it is refused in the same words.
+//  Guards: a bad sample ends every job that has it in its data and no other, and each is told which sample
+//  and why.  A job that comes later with this sample is refused in the same words.
 static void
-test_a_bad_sample_ends_those_who_hold_it (void **state)
+test_a_bad_sample_ends_jobs_that_have_it (void **state)
 {
     for (uint64_t seed = test_seed (), last = seed + 8; seed < last; seed++) {
         simulation_t *simulation = s_simulation (state, seed, 100, s_twenty_is_bad, NULL);
@@ -111,7 +111,7 @@ s_as_context_says (void *context, uint32_t id)
     return *(bool *) context;
 }
 
-//  Guards: who has drawn all it will get is left alone, whatever another job finds out about the data.
+//  Guards: a job that has drawn all it will get is left alone, whatever another job finds out about the data.
 static void
 test_a_finished_job_is_left_alone (void **state)
 {
@@ -189,8 +189,8 @@ s_by_table (void *context, uint32_t id)
     return !((const bool *) context) [id];
 }
 
-//  Property: whoever comes and goes, in the end each job has either finished whole epochs and its data hold
-//  nothing bad, or it ended, or it left; all invariants hold after every event.  Replay: TEST_SEED.
+//  Property: whichever jobs come and go, in the end each job has either finished whole epochs and has nothing
+//  bad in its data, or it ended, or it left; all invariants hold after every event.  Replay: TEST_SEED.
 static void
 test_random_schedules_with_fatal_samples (void **state)
 {
@@ -370,8 +370,8 @@ test_a_long_epoch_is_told_in_the_midst (void **state)
     simulation_destroy (&simulation);
 }
 
-//  Guards: a job whose samples are not among the first hundred bad ones of its data set has their names all
-//  the same.
+//  Guards: a job is told the names of its bad samples even if they are not among the first hundred of its
+//  data set.
 static void
 test_each_job_has_names (void **state)
 {
@@ -404,7 +404,7 @@ main (void)
 {
     printf ("TEST_SEED=%llu\n", (unsigned long long) test_seed ());
     const struct CMUnitTest tests [] = {
-        UNDER_BOTH_POLICIES (test_a_bad_sample_ends_those_who_hold_it),
+        UNDER_BOTH_POLICIES (test_a_bad_sample_ends_jobs_that_have_it),
         UNDER_BOTH_POLICIES (test_a_finished_job_is_left_alone),
         UNDER_BOTH_POLICIES (test_every_bad_sample_is_remembered),
         UNDER_BOTH_POLICIES (test_random_schedules_with_fatal_samples),

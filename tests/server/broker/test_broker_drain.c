@@ -82,7 +82,7 @@ test_the_running_epoch_is_the_last (void **state)
     }
 }
 
-//  Must hold: who has got nothing of an epoch waits for nothing; neither does who comes later.
+//  Must hold: a job that has got nothing of an epoch waits for nothing, nor does a job that comes later.
 static void
 test_nothing_is_begun (void **state)
 {
@@ -323,7 +323,7 @@ s_play (play_t *play, uint64_t seed)
     simulation_destroy (&play->simulation);
 }
 
-//  Property: plain jobs and jobs of ranks, whose ranks are lost and come back, drained at a random moment.
+//  Property: plain jobs, and jobs of ranks that are lost and come back, drained at a random moment.
 static void
 test_random_play (void **state)
 {

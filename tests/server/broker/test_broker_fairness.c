@@ -265,7 +265,7 @@ test_side_tasks_have_their_turn (void **state)
         if (charged [0] < 0.95 * (charged [0] + charged [1]) / 2 || charged [1] <= 0)
             fail_msg ("errands of %" PRId64 " us: %.3f s of workers' time beside %.3f", side_task_us,
                 charged [0], charged [1]);
-        simulation_destroy (&world.simulation);       //  s_end knows of no side tasks
+        simulation_destroy (&world.simulation);         //  s_end knows of no side tasks
     }
 }
 
@@ -301,10 +301,9 @@ test_invariants_hold_under_load (void **state)
 }
 
 //  Must hold: a tenant that comes gets its share at once, neither more because it was idle nor less because
-//  others had all before;
-//  when one leaves, the others have its share by their weights.
+//  others had all before; when one leaves, the others have its share by their weights.
 static void
-test_shares_follow_who_comes_and_goes (void **state)
+test_shares_follow_jobs_that_come_and_go (void **state)
 {
     (void) state;
     static const uint32_t weights [] = { 1, 3, 2 };
@@ -346,7 +345,7 @@ test_shares_follow_who_comes_and_goes (void **state)
 //  Must hold: a tenant that comes has its first sample when what was in flight is done, once before it is
 //  prepared and once before it is copied, however much others have lined up.
 static void
-test_who_comes_waits_for_what_is_in_flight (void **state)
+test_a_newcomer_waits_for_what_is_in_flight (void **state)
 {
     (void) state;
     static const uint32_t weights [] = { 10, 1 };
@@ -368,9 +367,9 @@ test_who_comes_waits_for_what_is_in_flight (void **state)
     s_end (&world);
 }
 
-//  Must hold: one that wants little gets all of it, and the rest goes to who can use it.
+//  Must hold: a tenant that wants little gets all of it, and the rest goes to tenants that can use it.
 static void
-test_nobody_waits_for_who_wants_little (void **state)
+test_no_tenant_waits_for_one_that_wants_little (void **state)
 {
     (void) state;
     static const uint32_t weights [] = { 1, 1 };
@@ -449,10 +448,10 @@ test_what_serves_two_is_split (void **state)
 
 static const char s_large [] = "[{\"op\":\"random_resized_crop\",\"size\":[40,40]},{\"share\":true}]";
 
-//  Must hold: one whose versions fill the memory that it may have, and wait for their copies, holds up nobody
-//  else; and it gets what it can use.
+//  Must hold: a tenant may fill the memory that it may have with versions that wait for their copies.  It
+//  blocks no other tenant then, and gets what it can use.
 static void
-test_large_versions_hold_up_nobody (void **state)
+test_large_versions_delay_no_other_tenant (void **state)
 {
     (void) state;
     static const uint32_t weights [] = { 1, 1 };
@@ -481,8 +480,8 @@ test_large_versions_hold_up_nobody (void **state)
         fail_msg ("%zu samples alone, %zu beside large versions", got [0], got [1]);
 }
 
-//  Must hold: a job whose next version finds no memory keeps its turn before another job of its tenant, so
-//  that small versions do not take what is given back each time: both get as many samples.
+//  Must hold: a job that finds no memory for its next version keeps its turn before another job of its
+//  tenant, so that small versions do not take what is given back each time: both get as many samples.
 static void
 test_a_turn_is_kept_without_memory (void **state)
 {
@@ -509,7 +508,7 @@ test_a_turn_is_kept_without_memory (void **state)
 //  Must hold: memory that a tenant has not taken is kept for it (broker_check looks), where another takes all
 //  that it may have, for long, and one that wants little gets it.
 static void
-test_memory_is_kept_for_everybody (void **state)
+test_memory_is_kept_for_every_tenant (void **state)
 {
     (void) state;
     static const uint32_t weights [] = { 1, 1 };
@@ -534,7 +533,7 @@ test_memory_is_kept_for_everybody (void **state)
 
 //  Must hold: files that come slowly slow down only their own tenant.
 static void
-test_slow_files_hold_up_nobody (void **state)
+test_slow_files_delay_no_other_tenant (void **state)
 {
     (void) state;
     static const uint32_t weights [] = { 1, 1 };
@@ -558,7 +557,7 @@ test_slow_files_hold_up_nobody (void **state)
 //  Must hold: neither do they one that wants samples only now and then, so that the slow files have the time
 //  between to themselves.
 static void
-test_slow_files_do_not_hold_up_who_rests (void **state)
+test_slow_files_do_not_delay_a_tenant_that_rests (void **state)
 {
     (void) state;
     static const uint32_t weights [] = { 1, 1 };
@@ -596,7 +595,7 @@ s_quick_read (void *context, const raw_request_t *request)
 //  compressed samples, does not matter to one that draws in another way; nor whether that one wants samples
 //  that the other waits for too.
 static void
-test_deep_windows_on_packs_hold_up_nobody (void **state)
+test_deep_windows_on_packs_delay_no_tenant (void **state)
 {
     (void) state;
     static const uint32_t weights [] = { 1, 1 };
@@ -636,17 +635,17 @@ main (void)
         cmocka_unit_test (test_many_jobs_are_worth_one),
         cmocka_unit_test (test_side_tasks_have_their_turn),
         cmocka_unit_test (test_invariants_hold_under_load),
-        cmocka_unit_test (test_shares_follow_who_comes_and_goes),
-        cmocka_unit_test (test_who_comes_waits_for_what_is_in_flight),
-        cmocka_unit_test (test_nobody_waits_for_who_wants_little),
+        cmocka_unit_test (test_shares_follow_jobs_that_come_and_go),
+        cmocka_unit_test (test_a_newcomer_waits_for_what_is_in_flight),
+        cmocka_unit_test (test_no_tenant_waits_for_one_that_wants_little),
         cmocka_unit_test (test_both_kinds_of_tasks_count),
         cmocka_unit_test (test_what_serves_two_is_split),
-        cmocka_unit_test (test_large_versions_hold_up_nobody),
+        cmocka_unit_test (test_large_versions_delay_no_other_tenant),
         cmocka_unit_test (test_a_turn_is_kept_without_memory),
-        cmocka_unit_test (test_memory_is_kept_for_everybody),
-        cmocka_unit_test (test_slow_files_hold_up_nobody),
-        cmocka_unit_test (test_slow_files_do_not_hold_up_who_rests),
-        cmocka_unit_test (test_deep_windows_on_packs_hold_up_nobody),
+        cmocka_unit_test (test_memory_is_kept_for_every_tenant),
+        cmocka_unit_test (test_slow_files_delay_no_other_tenant),
+        cmocka_unit_test (test_slow_files_do_not_delay_a_tenant_that_rests),
+        cmocka_unit_test (test_deep_windows_on_packs_delay_no_tenant),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

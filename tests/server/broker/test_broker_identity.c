@@ -9,7 +9,7 @@
 #include "seed.h"
 #include "simulation.h"
 
-enum { SECOND_US = 1000000, SAMPLES = 60, NOBODY = -1 };
+enum { SECOND_US = 1000000, SAMPLES = 60, REFUSED = -1 };
 
 static const char s_run [] = "4b7c1d2e3f405162738495a6b7c8d9ea",
     s_one [] = "00112233445566778899aabbccddeeff", s_other [] = "ffeeddccbbaa99887766554433221100";
@@ -23,27 +23,27 @@ s_options (void)
 
 static const simulated_job_t s_plain = { .batch_size = 4, .slots = 3, .epochs = 2, .sample_us = 1000 };
 
-//  Who a join says it is; NULL: nothing said.
+//  The identity that a join gives; NULL: nothing said.
 typedef struct {
     const char *run, *instance, *job_name;
     uid_t uid;
-} who_t;
+} identity_t;
 
 static simulated_job_t
-s_job (who_t who)
+s_job (identity_t identity)
 {
     simulated_job_t job = s_plain;
-    job.run = who.run;
-    job.instance = who.instance;
-    job.job_name = who.job_name;
-    job.uid = who.uid;
+    job.run = identity.run;
+    job.instance = identity.instance;
+    job.job_name = identity.job_name;
+    job.uid = identity.uid;
     return job;
 }
 
 static int
-s_join (simulation_t *simulation, who_t who)
+s_join (simulation_t *simulation, identity_t identity)
 {
-    simulated_job_t job = s_job (who);
+    simulated_job_t job = s_job (identity);
     return simulation_join (simulation, &job);
 }
 
@@ -59,7 +59,7 @@ typedef enum { KEEPS_RUN, FENCES, FORKS, IS_TAKEN } outcome_is_t;
 
 static const struct {
     const char *row;
-    who_t there, comes;
+    identity_t there, comes;
     outcome_is_t outcome;
 } s_rows [] = {
     { "the same instance", { s_run, s_one, NULL, 7 }, { s_run, s_one, NULL, 7 }, FENCES },
@@ -92,11 +92,11 @@ static const struct {
 static void
 s_try_row (size_t row)
 {
-    const who_t *there = &s_rows [row].there, *comes = &s_rows [row].comes;
+    const identity_t *there = &s_rows [row].there, *comes = &s_rows [row].comes;
     simulation_options_t options = s_options ();
     simulation_t *simulation = simulation_new (&options);
     int first = s_join (simulation, *there);
-    assert_string_equal (job_run (simulation_job (simulation, first)), s_run);      //  nobody had it
+    assert_string_equal (job_run (simulation_job (simulation, first)), s_run);      //  no job had it
     assert_false (job_is_forked (simulation_job (simulation, first)));
     simulation_run (simulation, 10000);
     outcome_is_t outcome = s_rows [row].outcome;
@@ -130,9 +130,10 @@ s_try_row (size_t row)
     simulation_destroy (&simulation);
 }
 
-//  Must hold: each row of the protocol's table, and whose name is taken; who is not fenced notices nothing.
+//  Must hold: each row of the protocol's table, and which job's name is taken; a job that is not fenced
+//  notices nothing.
 static void
-test_who_is_who (void **state)
+test_identities (void **state)
 {
     (void) state;
     for (size_t row = 0; row < sizeof s_rows / sizeof *s_rows; row++) {
@@ -148,23 +149,23 @@ test_a_taken_name_is_told_to_its_user_only (void **state)
     (void) state;
     simulation_options_t options = s_options ();
     simulation_t *simulation = simulation_new (&options);
-    simulated_job_t job = s_job ((who_t) { NULL, s_one, "sweep", 7 });
+    simulated_job_t job = s_job ((identity_t) { NULL, s_one, "sweep", 7 });
     job.sample_us = 1000 * SECOND_US;           //  takes one batch and is silent
     int first = simulation_join (simulation, &job);
     simulation_run (simulation, 120 * SECOND_US);
-    assert_int_equal (s_join (simulation, (who_t) { NULL, s_other, "sweep", 7 }), NOBODY);
+    assert_int_equal (s_join (simulation, (identity_t) { NULL, s_other, "sweep", 7 }), REFUSED);
     char since [100];
     snprintf (since, sizeof since,
         "job %llu on data set 'data', which joined 120 seconds ago and was last heard of 1",
         (unsigned long long) simulation_job_id (simulation, first));
     s_assert_refused (simulation, "job_taken", since);
-    assert_int_equal (s_join (simulation, (who_t) { NULL, s_other, "sweep", 8 }), NOBODY);
+    assert_int_equal (s_join (simulation, (identity_t) { NULL, s_other, "sweep", 8 }), REFUSED);
     s_assert_refused (simulation, "job_taken",
         "the job name 'sweep' is another user's at present: take another");
     assert_null (strstr (simulation_refusal (simulation)->message, "data"));
     simulation_gone (simulation, first);
     //  over, and not yet reclaimed
-    assert_true (s_join (simulation, (who_t) { NULL, s_other, "sweep", 8 }) >= 0);
+    assert_true (s_join (simulation, (identity_t) { NULL, s_other, "sweep", 8 }) >= 0);
     simulation_destroy (&simulation);
 }
 
@@ -175,7 +176,7 @@ test_a_job_that_is_over_holds_nothing (void **state)
     (void) state;
     simulation_options_t options = s_options ();
     simulation_t *simulation = simulation_new (&options);
-    const who_t one = { s_run, s_one, "sweep", 7 }, other = { s_run, s_other, "sweep", 8 };
+    const identity_t one = { s_run, s_one, "sweep", 7 }, other = { s_run, s_other, "sweep", 8 };
     int first = s_join (simulation, one);
     for (int64_t now_us = 0; !simulation_consumed (simulation, first); now_us += 3)
         simulation_run (simulation, now_us);
@@ -208,40 +209,40 @@ static void
 test_only_a_join_that_is_taken_ends_the_ghost (void **state)
 {
     (void) state;
-    const who_t who = { s_run, s_one, "sweep", 7 }, stranger = { NULL, s_other, NULL, 7 };
-    simulated_job_t job = s_job (who);
+    const identity_t identity = { s_run, s_one, "sweep", 7 }, stranger = { NULL, s_other, NULL, 7 };
+    simulated_job_t job = s_job (identity);
     simulation_options_t options = s_options ();
     options.jobs_bytes = s_bytes_of (&job);
     simulation_t *simulation = simulation_new (&options);
     int first = simulation_join (simulation, &job);
     assert_true (first >= 0);
-    assert_int_equal (s_join (simulation, stranger), NOBODY);           //  the budget has room for one
+    assert_int_equal (s_join (simulation, stranger), REFUSED);          //  the budget has room for one
     s_assert_refused (simulation, "budget", "0 of ");
     simulated_job_t refused = job;
     refused.batch_size = 50;
     refused.drop_last = true;
-    assert_int_equal (simulation_join (simulation, &refused), NOBODY);  //  too much without the ghost, too
+    assert_int_equal (simulation_join (simulation, &refused), REFUSED); //  too much without the ghost, too
     s_assert_refused (simulation, "budget", "batches");
     refused = job;
     refused.pipeline = "[{\"op\":\"center_crop\",\"size\":[100,100]}]";
-    assert_int_equal (simulation_join (simulation, &refused), NOBODY);
+    assert_int_equal (simulation_join (simulation, &refused), REFUSED);
     s_assert_refused (simulation, "budget", "--cache");
     simulated_state_t stood = { .epoch = 2 };
     refused = job;
     refused.state = &stood;
-    assert_int_equal (simulation_join (simulation, &refused), NOBODY);
+    assert_int_equal (simulation_join (simulation, &refused), REFUSED);
     s_assert_refused (simulation, "bad_state", "nothing is left");
     refused = job;
     refused.from = 0;
     refused.to = 3;
     refused.drop_last = true;
-    assert_int_equal (simulation_join (simulation, &refused), NOBODY);
+    assert_int_equal (simulation_join (simulation, &refused), REFUSED);
     s_assert_refused (simulation, "bad_request", "drop_last with 3 samples");
     refused = job;
     refused.batch_size = 1;
     refused.pool = 16;
     refused.order = SAMPLER_ORDER_SEEDED;
-    assert_int_equal (simulation_join (simulation, &refused), NOBODY);
+    assert_int_equal (simulation_join (simulation, &refused), REFUSED);
     s_assert_refused (simulation, "bad_request", "is no pack");
     simulation_run (simulation, SECOND_US / 100);
     assert_false (simulation_ended (simulation, first));
@@ -264,17 +265,17 @@ test_a_ghost_gives_its_raw_memory (void **state)
 {
     (void) state;
     for (int pooled = 0; pooled < 2; pooled++) {
-        const who_t who = { s_run, s_one, NULL, 7 }, stranger = { NULL, s_other, NULL, 7 };
+        const identity_t identity = { s_run, s_one, NULL, 7 }, stranger = { NULL, s_other, NULL, 7 };
         simulation_options_t options = s_options ();
         options.raw_bytes = pooled? 100000: 60000;
         options.tier = pooled? RAW_STREAM: RAW_REDOX;
         simulation_t *simulation = simulation_new (&options);
-        simulated_job_t job = s_job (who), another = s_job (stranger);
+        simulated_job_t job = s_job (identity), another = s_job (stranger);
         job.order = another.order = pooled? SAMPLER_ORDER_SEEDED: SAMPLER_ORDER_PRIVATE;
         job.pool = another.pool = pooled? 60: 0;
         int first = simulation_must_join (simulation, &job);
         simulation_run (simulation, SECOND_US / 100);
-        assert_int_equal (simulation_join (simulation, &another), NOBODY);
+        assert_int_equal (simulation_join (simulation, &another), REFUSED);
         s_assert_refused (simulation, "budget", "--raw");
         int second = simulation_must_join (simulation, &job);
         assert_true (simulation_run (simulation, 100 * SECOND_US));
@@ -288,7 +289,7 @@ main (void)
 {
     printf ("TEST_SEED=%llu\n", (unsigned long long) test_seed ());
     const struct CMUnitTest tests [] = {
-        cmocka_unit_test (test_who_is_who),
+        cmocka_unit_test (test_identities),
         cmocka_unit_test (test_a_taken_name_is_told_to_its_user_only),
         cmocka_unit_test (test_a_job_that_is_over_holds_nothing),
         cmocka_unit_test (test_only_a_join_that_is_taken_ends_the_ghost),

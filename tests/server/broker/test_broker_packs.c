@@ -260,7 +260,7 @@ test_jobs_that_draw_apart (void **state)
     simulation_destroy (&simulation);
 }
 
-//  ---- who stands still
+//  ---- jobs that stand still
 
 typedef struct {
     uint64_t singles, delivered;
@@ -296,7 +296,7 @@ s_singles_between (share_t before, share_t after)
 //  epochs of theirs it does not come to more and more single reads.  Without the rule (turns.h) they have
 //  nothing else on other data.
 static void
-test_who_stops_does_not_fill_memory (void **state)
+test_a_stopped_job_does_not_fill_memory (void **state)
 {
     for (int own = 0; own < 2; own++) {
         simulation_options_t options = s_options (state, 1200, 120000);
@@ -337,7 +337,7 @@ test_who_stops_does_not_fill_memory (void **state)
     }
 }
 
-//  ---- whoever comes and goes
+//  ---- jobs that come and go
 
 enum { SCHEDULE_CLIENTS_MAX = 24, LIST_MAX = 60 };
 
@@ -381,9 +381,9 @@ s_read_us (void *context, const raw_request_t *request)
     return 50 + request->first * 2654435761u % 4000;        //  whatever finishes first
 }
 
-//  Property: whoever joins, leaves, stops or goes on, in whatever order reads finish: every finished epoch is
-//  a permutation, bytes are the sample's, memory is in its budget, and all invariants hold after every event.
-//  Replay: TEST_SEED.
+//  Property: whichever jobs join, leave, stop or go on, in whatever order reads finish: every finished epoch
+//  is a permutation, bytes are the sample's, memory is in its budget, and all invariants hold after every
+//  event.  Replay: TEST_SEED.
 static void
 test_random_schedules_keep_epochs_whole (void **state)
 {
@@ -423,7 +423,7 @@ test_random_schedules_keep_epochs_whole (void **state)
         assert_true (simulation_run (simulation, simulation_now_us (simulation) + 1000 * SECOND_US));
         for (int client = 0; client < schedule.clients; client++) {
             simulation_assert_epochs (simulation, client, &schedule.jobs [client]);
-            //  nobody waits for ever
+            //  no job waits for ever
             assert_true (schedule.gone [client] || simulation_finished (simulation, client));
         }
         assert_true (simulation_raw_peak (simulation) <= options.raw_bytes);
@@ -444,7 +444,7 @@ main (void)
         UNDER_ALL (test_too_many_tiers_are_refused),
         UNDER_ALL (test_the_last_tier_is_told),
         UNDER_ALL (test_jobs_that_draw_apart),
-        UNDER_ALL (test_who_stops_does_not_fill_memory),
+        UNDER_ALL (test_a_stopped_job_does_not_fill_memory),
         UNDER_ALL (test_random_schedules_keep_epochs_whole)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);

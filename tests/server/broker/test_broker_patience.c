@@ -96,8 +96,8 @@ s_assert_whole (const simulation_t *simulation, int client, size_t epochs, const
     }
 }
 
-//  Property: however often and long storage fails, whoever stays has every sample of every epoch once, and
-//  none is marked; others come and go meanwhile.
+//  Property: however often and long storage fails, a job that stays has every sample of every epoch once, and
+//  no sample is marked; others come and go meanwhile.
 static void
 test_outages_lose_nothing (void **state)
 {
@@ -156,8 +156,8 @@ test_what_lasts_is_that_samples (void **state)
         }
 }
 
-//  Guards: a disk that is away ends the jobs that wait for it when patience ends, and marks nothing; those
-//  that need nothing of it go on; and who joins when it is back gets everything.
+//  Guards: a disk that is away ends the jobs that wait for it when patience ends, and marks nothing.  Jobs
+//  that need nothing of it go on, and a job that joins when it is back gets everything.
 static void
 test_a_disk_that_stays_away (void **state)
 {

@@ -1,6 +1,6 @@
 //  Guards: jobs of order `seeded` with a pool, over packs, under made-up clients, workers, disks and time:
-//  the order is a function of what it says and nothing else, every piece is read once an epoch, memory stays
-//  below its budget, and nobody waits for ever.
+//  the order is a function of the request and of nothing else, every piece is read once an epoch, memory
+//  stays below its budget, and no job waits for ever.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -204,7 +204,7 @@ test_what_does_not_fit_is_read_alone (void **state)
 
 //  Guards: what a refusal says.
 static void
-test_rejection_log_name_the_remedy (void **state)
+test_refusals_name_the_remedy (void **state)
 {
     (void) state;
     simulation_options_t options = s_options (2000, 0);
@@ -298,7 +298,7 @@ test_damaged_samples_leave_holes (void **state)
     }
 }
 
-//  ---- whoever comes and goes
+//  ---- jobs that come and go
 
 enum { CLIENTS_MAX = 24 };
 
@@ -363,10 +363,9 @@ s_step (simulation_t *simulation, schedule_t *schedule, uint32_t samples, uint64
     simulation_run (simulation, simulation_now_us (simulation) + (int64_t) test_below (random, 20000));
 }
 
-//  Property: whoever joins, leaves, stops or goes on, in whatever order reads finish, whatever is damaged:
-//  orders are theirs, memory is in its budget, everyone comes to the end, and all invariants hold after every
-//  event.  Replay:
-//  TEST_SEED.
+//  Property: whichever jobs join, leave, stop or go on, in whatever order reads finish, and whatever is
+//  damaged: each job has its order, memory is in its budget, every job comes to its end, and all invariants
+//  hold after every event.  Replay: TEST_SEED.
 static void
 test_random_schedules_keep_orders (void **state)
 {
@@ -409,7 +408,7 @@ main (void)
         cmocka_unit_test (test_nothing_else_moves_the_order),
         cmocka_unit_test (test_what_is_prepared_is_not_read),
         cmocka_unit_test (test_what_does_not_fit_is_read_alone),
-        cmocka_unit_test (test_rejection_log_name_the_remedy),
+        cmocka_unit_test (test_refusals_name_the_remedy),
         cmocka_unit_test (test_memory_of_a_pool_is_given_back),
         cmocka_unit_test (test_damaged_samples_leave_holes),
         cmocka_unit_test (test_random_schedules_keep_orders)

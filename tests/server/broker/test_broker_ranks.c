@@ -56,8 +56,8 @@ s_run_whole (simulation_t *simulation)
 
 //  ---- dealing
 
-//  What rank must have got of a job that nobody disturbed.  That each step has the form that the protocol
-//  says, and each rank its part of it, the simulation has checked.
+//  What the rank must have got of an undisturbed job.  The simulation has checked that each step has the form
+//  that the protocol says, and that each rank got its part of it.
 static void
 s_assert_dealt (const simulation_t *simulation, int client, uint32_t rank, const simulated_job_t *job,
     uint32_t samples)
@@ -122,8 +122,8 @@ test_steps_are_dealt_evenly (void **state)
                 }
 }
 
-//  Must hold: the order of a seeded or a listed job is that of a plain one, of whose batches b belongs to
-//  rank b mod world size.
+//  Must hold: the order of a seeded or a listed job is that of a plain job, of which batch b goes to rank b
+//  mod world size.
 static void
 test_an_order_is_the_same_for_all_world_sizes (void **state)
 {
@@ -264,8 +264,8 @@ s_assert_holes (const simulation_t *simulation, const uint64_t *bad, uint32_t sa
         assert_int_equal (simulation_paddings (simulation, (int) rank), paddings [rank]);
 }
 
-//  Must hold: a rank whose samples all turn out unreadable, in mid-epoch too, gets padding; a step of which
-//  none can be read does not come, on any rank.
+//  Must hold: a rank gets padding if all its samples turn out unreadable, in mid-epoch too.  A step without
+//  any readable sample does not come, on any rank.
 static void
 test_unreadable_samples_make_padding (void **state)
 {
@@ -297,8 +297,7 @@ test_unreadable_samples_make_padding (void **state)
 }
 
 //  Must hold: all ranks are told of what is missing, once and before the epoch's end; one that comes back is
-//  told when it comes;
-//  ranks that want different things of such samples are refused.
+//  told when it comes; ranks that want different things of such samples are refused.
 static void
 test_all_ranks_are_told_of_unreadable_samples (void **state)
 {
@@ -533,7 +532,7 @@ test_explain (void **state)
     simulation_destroy (&simulation);
 }
 
-//  Must hold: two jobs of ranks share as two plain ones do whose batches are their steps.
+//  Must hold: two jobs of ranks share as two plain jobs do that have their steps as batches.
 static void
 test_jobs_of_ranks_share (void **state)
 {

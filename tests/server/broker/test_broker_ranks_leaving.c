@@ -40,7 +40,7 @@ test_a_rank_leaves (void **state)
         if (had_all) {
             for (int rank = 0; rank < WORLD; rank++)
                 assert_true (simulation_finished (simulation, rank));
-            //  Who has left by itself does not come back.
+            //  A rank that has left by itself does not come back.
             int back = -1;
             simulated_return_t how = { .records = all - 1, .run = ranks_scene_run };
             broker_return_t expected = sent % 2? BROKER_RETURN_READY: BROKER_RETURN_NONE;
@@ -77,8 +77,8 @@ test_a_rank_leaves_at_any_time (void **state)
     assert_true (before > 3);
 }
 
-//  Must hold: who was sent all may be gone and come back for what it did not receive; if it is lost then, it
-//  is waited for.
+//  Must hold: a rank that was sent everything may be gone, and come back for what it did not receive.  If it
+//  is lost then, the job waits for it.
 static void
 test_a_rank_comes_back_at_the_end (void **state)
 {
@@ -166,8 +166,8 @@ test_the_last_rank_comes_back (void **state)
         }
 }
 
-//  Must hold: so one that is lost once more while it is given what it lacks, and nobody else is there any
-//  more.
+//  Must hold: so too for a rank that is lost once more while it is given what it lacks, and no other rank is
+//  there any more.
 static void
 test_the_last_rank_is_lost_again (void **state)
 {

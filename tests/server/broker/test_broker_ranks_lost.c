@@ -35,8 +35,7 @@ s_steps_behind (const simulation_t *simulation, int client, size_t records)
 //  ---- waiting for one
 
 //  Must hold: the others are told once each, nothing more is drawn, and when the time is over the job ends
-//  for them, by name;
-//  with no time it ends at once.
+//  for them, by name; with no time it ends at once.
 static void
 test_a_rank_is_waited_for (void **state)
 {
@@ -319,7 +318,7 @@ test_a_rank_is_lost_before_it_takes_its_ring (void **state)
     }
 }
 
-//  Must hold: where all are lost nobody is waited for, and nothing is left.
+//  Must hold: if all ranks are lost, the job waits for none of them, and nothing is left.
 static void
 test_all_are_lost (void **state)
 {
@@ -361,7 +360,7 @@ test_a_silent_rank_is_lost (void **state)
     simulation_destroy (&simulation);
 }
 
-//  ---- who comes back
+//  ---- clients that come back
 
 typedef enum { READY, NONE, DIFFERS, TAKEN } comes_t;
 
@@ -426,9 +425,9 @@ s_try_row (size_t row)
     simulation_destroy (&simulation);
 }
 
-//  Must hold: who may come back as a rank, and who may not; a refusal costs the job nothing.
+//  Must hold: which clients may come back as a rank, and which may not; a refusal costs the job nothing.
 static void
-test_who_comes_back (void **state)
+test_clients_that_come_back (void **state)
 {
     (void) state;
     for (size_t row = 0; row < sizeof s_rows / sizeof *s_rows; row++) {
@@ -617,8 +616,8 @@ test_the_sample_of_a_padding_is_lost (void **state)
     }
 }
 
-//  Must hold: a job that ends because a step can't be read any more, for several of its ranks at once, leaves
-//  alone who else waits for that sample.
+//  Must hold: a job that ends because a step can't be read any more, for several of its ranks at once, does
+//  not disturb other jobs that wait for that sample.
 static void
 test_others_wait_for_the_sample_that_ends_a_job (void **state)
 {
@@ -669,7 +668,7 @@ main (void)
         cmocka_unit_test (test_a_rank_is_lost_before_it_takes_its_ring),
         cmocka_unit_test (test_all_are_lost),
         cmocka_unit_test (test_a_silent_rank_is_lost),
-        cmocka_unit_test (test_who_comes_back),
+        cmocka_unit_test (test_clients_that_come_back),
         cmocka_unit_test (test_a_new_join_of_the_run_fences_the_old_job),
         cmocka_unit_test (test_what_a_rank_lacks_has_become_unreadable),
         cmocka_unit_test (test_an_epoch_ends_while_a_rank_is_missing),

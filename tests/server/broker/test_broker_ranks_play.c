@@ -299,8 +299,8 @@ s_play (play_t *play, uint64_t seed)
         simulation_run (play->simulation, simulation_now_us (play->simulation) + s_below (play, 3000));
     }
     bool idle = false;
-    for (int again = 0; again < 3; again++) {       //  who dies when it is sent something comes back once
-                                                    //  more
+    for (int again = 0; again < 3; again++) {       //  a client that dies when it is sent something comes
+                                                    //  back once more
         s_finish (play);
         idle = simulation_run (play->simulation, simulation_now_us (play->simulation) + 2 * SECOND_US);
     }
@@ -312,7 +312,7 @@ s_play (play_t *play, uint64_t seed)
         assert_true (s_is_over (play, crew));
         s_end (play, crew);
     }
-    //  Who was lost at its end may come back for what it had not taken.
+    //  A rank that was lost at its end may come back for what it had not taken.
     simulation_run (play->simulation, simulation_now_us (play->simulation) + 12 * SECOND_US);
     assert_int_equal (simulation_figure (play->simulation, "jobs_bytes"), 0);
     assert_int_equal (simulation_figure (play->simulation, "ring_bytes"), 0);

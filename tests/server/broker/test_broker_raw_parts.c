@@ -1,5 +1,5 @@
 //  Memory for compressed samples that is smaller than what tenants draw ahead: each has its part of it all
-//  the same, and nobody waits for ever.
+//  the same, and no tenant waits for ever.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -122,11 +122,10 @@ s_consumed (world_t *world, int client, double seconds)
 
 //  ---- one tenant's window is larger than all the memory
 
-//  Must hold: who draws from the same pack gets, of the samples that half of the workers could prepare for
-//  it, nine in ten;
-//  what it is prepared in common with the other comes on top.  The tenth is for the smallest memory, of a
-//  hundred samples for 48 tasks in flight.  (Before a sample was asked for in the lane of each who waits for
-//  it, it had 1 to 8 in a hundred of the workers' time.)
+//  Must hold: a modest tenant beside a greedy one on the same pack gets nine in ten of the samples that half
+//  of the workers could prepare for it.  What is prepared for both in common comes on top.  The tenth is for
+//  the smallest memory, of a hundred samples for 48 tasks in flight.  (Before a sample was asked for in the
+//  lane of each tenant that waits for it, the modest tenant had 1 to 8 in a hundred of the workers' time.)
 static void
 test_modest_has_its_half_of_a_pack (void **state)
 {
@@ -191,7 +190,7 @@ test_what_another_needs_later_is_not_at_ones_expense (void **state)
     }
 }
 
-//  ---- who is alone
+//  ---- a tenant that is alone
 
 //  Samples read for each that was prepared.
 static double
@@ -214,7 +213,7 @@ s_amplification (size_t tenants, double *prepared_p)
 //  Must hold: of several tenants one alone has all memory, and reads no more than where there is one tenant
 //  only.
 static void
-test_who_is_alone_has_all (void **state)
+test_a_tenant_alone_has_all (void **state)
 {
     (void) state;
     double one, alone;
@@ -224,7 +223,7 @@ test_who_is_alone_has_all (void **state)
             read_alone);
 }
 
-//  ---- whoever comes and goes
+//  ---- jobs that come and go
 
 typedef struct {
     world_t world;
@@ -316,8 +315,8 @@ s_is_hungry (const schedule_t *schedule, int client)
         && !simulation_finished (schedule->world.simulation, client);
 }
 
-//  While nobody comes or goes, each that takes what it gets gets something: in the time in which all windows
-//  there are could be read one by one, prepared and copied, three times over for whom weights favour ten to
+//  While no job comes or goes, each job that takes what it gets gets something, in three times the time in
+//  which all windows could be read one by one, prepared and copied: weights may favour another tenant ten to
 //  one.
 static void
 s_expect_progress (schedule_t *schedule, uint64_t seed)
@@ -355,12 +354,11 @@ s_expect_end (schedule_t *schedule, uint64_t seed)
     assert_true (simulation_raw_peak (simulation) <= schedule->world.options.raw_bytes);
 }
 
-//  Property: whoever joins, leaves, stops or goes on, with whatever weights, orders, pipelines, paces,
-//  windows, costs and memory: everybody goes on, and in the end all have had all, once; and the invariants
-//  hold after every event.  Replay:
-//  TEST_SEED.
+//  Property: whichever jobs join, leave, stop or go on, with whatever weights, orders, pipelines, paces,
+//  windows, costs and memory: every job goes on, and in the end all have had all, once; and the invariants
+//  hold after every event.  Replay: TEST_SEED.
 static void
-test_nobody_waits_for_ever (void **state)
+test_no_job_waits_for_ever (void **state)
 {
     (void) state;
     for (uint64_t seed = test_seed (), last = seed + 2 + EFFORT (28); seed < last; seed++) {
@@ -386,8 +384,8 @@ main (void)
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_modest_has_its_half_of_a_pack),
         cmocka_unit_test (test_what_another_needs_later_is_not_at_ones_expense),
-        cmocka_unit_test (test_who_is_alone_has_all),
-        cmocka_unit_test (test_nobody_waits_for_ever)
+        cmocka_unit_test (test_a_tenant_alone_has_all),
+        cmocka_unit_test (test_no_job_waits_for_ever)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -81,7 +81,7 @@ s_live (simulation_t *simulation, const simulated_job_t *job, uint64_t batches, 
     return reached;
 }
 
-//  What a job gets that nobody disturbs.
+//  What an undisturbed job gets.
 static void
 s_whole (void **state, int kind, uint32_t orders [EPOCHS] [LIST])
 {
@@ -222,7 +222,7 @@ test_an_epoch_that_is_taken_whole_ends_at_once (void **state)
             uint32_t whole = kind == GIVEN? LIST: SAMPLES;
             simulated_state_t made_up = s_made_up (kind, epoch, whole);
             simulated_job_t other = s_job (SHARED), job = s_job (kind);
-            simulation_join (simulation, &other);           //  somebody who draws meanwhile
+            simulation_join (simulation, &other);           //  a job that draws meanwhile
             job.state = &made_up;
             job.detached = true;
             job.drop_last = kind % 2;
@@ -434,8 +434,8 @@ s_assert_chain (const simulation_t *simulation, const chain_t *chain,
     assert_int_equal (epoch->before_count + epoch->count, s_readable (chain, readable));
 }
 
-//  Ends the chain's life, or leaves that to the next one, whose ghost it will be; and begins that.  True: it
-//  goes on within an epoch.
+//  Ends the chain's life, or leaves it as a ghost for the next one to end; and begins the next one.  True: it
+//  continues within an epoch.
 static bool
 s_live_on (simulation_t *simulation, chain_t *chain, uint64_t *random)
 {
@@ -507,9 +507,9 @@ s_run_lives (void **state, uint64_t seed, bool (*readable) (void *context, uint3
     return within;
 }
 
-//  Property: whoever dies, or loses its connection, whenever, and goes on with its state in other batches,
-//  beside others that do the same: each sample once an epoch over all lives, all invariants after every
-//  event, and nothing is left in the end.
+//  Property: whichever jobs die, or lose their connection, and whenever, and continue with their states in
+//  other batches, beside others that do the same: each sample comes once an epoch over all lives, all
+//  invariants hold after every event, and nothing is left in the end.
 static void
 test_random_lives_get_each_sample_once (void **state)
 {

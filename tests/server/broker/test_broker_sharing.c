@@ -79,8 +79,8 @@ s_is_told (simulation_t *simulation, sampler_order_t order, const char *pipeline
     return found;
 }
 
-//  Guards: the stages told are those of the jobs there are, and that the asker could share: a seeded job
-//  shares nothing random, and what is random of one is nobody else's.
+//  Guards: the stages told are those of the present jobs that the asking job could share.  A seeded job
+//  shares nothing random, and what is random in one seeded job is shared by no other.
 static void
 test_the_stages_told_are_those_to_be_shared (void **state)
 {

@@ -240,7 +240,7 @@ s_end (scene_t *self)
 //  The quick one's jobs come through whole epochs while enough is asked of the slow one to fill every queue
 //  there is; and the slow one's do when it comes.
 static void
-s_hold_up_nobody (int kind, size_t cache_bytes, uint32_t slots)
+s_block_no_tenant (int kind, size_t cache_bytes, uint32_t slots)
 {
     const sampler_order_t orders [] = { SAMPLER_ORDER_SHARED, SAMPLER_ORDER_SEEDED };
     scene_t *scene = calloc (1, sizeof *scene);
@@ -266,18 +266,18 @@ s_hold_up_nobody (int kind, size_t cache_bytes, uint32_t slots)
 //  Guards: whatever the two are, and however their jobs draw, in much memory and in little, which the quick
 //  one's samples go through again and again, with windows of any size.
 static void
-test_a_slow_disk_holds_up_nobody_else (void **state)
+test_a_slow_disk_delays_no_other_job (void **state)
 {
     (void) state;
     const size_t versions [] = { CACHE_BYTES / VERSION_BYTES, 400, 100, 24, WORKERS + 1 };
     for (int kind = 0; kind < 8; kind++)
         for (size_t size = 0; size < sizeof versions / sizeof *versions; size++)
             if (size == 0 || kind == 0 || (int) size == kind % 5)
-                s_hold_up_nobody (kind, versions [size] * VERSION_BYTES, size == 0? SLOTS: FEW_SLOTS);
+                s_block_no_tenant (kind, versions [size] * VERSION_BYTES, size == 0? SLOTS: FEW_SLOTS);
 }
 
 //  Guards: a folder of which more is worth reading at once has that much under way, and the others what they
-//  had; with a second tenant nobody has more than keeps the workers busy.
+//  had.  With a second tenant, none has more than keeps the workers busy.
 static void
 test_a_deep_queue_is_filled (void **state)
 {
@@ -326,7 +326,7 @@ s_reads_at_rest (scene_t *self)
 //  Guards: a data set that stands still has nothing under way but what tries it, so that all that was asked
 //  of its disk can be under way again when that is back; and the quick one goes on meanwhile.
 static void
-test_a_disk_that_fails_holds_up_nobody_else (void **state)
+test_a_disk_that_fails_delays_no_other_job (void **state)
 {
     (void) state;
     const sampler_order_t orders [] = { SAMPLER_ORDER_SHARED, SAMPLER_ORDER_SEEDED };
@@ -364,9 +364,9 @@ int
 main (void)
 {
     const struct CMUnitTest tests [] = {
-        cmocka_unit_test (test_a_slow_disk_holds_up_nobody_else),
+        cmocka_unit_test (test_a_slow_disk_delays_no_other_job),
         cmocka_unit_test (test_a_deep_queue_is_filled),
-        cmocka_unit_test (test_a_disk_that_fails_holds_up_nobody_else)
+        cmocka_unit_test (test_a_disk_that_fails_delays_no_other_job)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 //  Several tenants on one broker: what each may have, that nothing of one is told to another, and what status
-//  says to whom.
+//  shows each of them.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 #include "seed.h"
 #include "simulation.h"
 
-enum { SECOND_US = 1000000, SAMPLES = 60, NOBODY = -1, LIST = 24, ROUNDS = 2000 };
+enum { SECOND_US = 1000000, SAMPLES = 60, REFUSED = -1, LIST = 24, ROUNDS = 2000 };
 
 static const char s_run [] = "4b7c1d2e3f405162738495a6b7c8d9ea",
     s_one [] = "00112233445566778899aabbccddeeff", s_crop [] = "[{\"op\":\"center_crop\",\"size\":[1,1]}]";
@@ -51,8 +51,8 @@ s_assert_refused (const simulation_t *simulation, const char *code, const char *
 
 //  ---- shares
 
-//  Property: whatever the weights, everybody has something, all together have no more than there is, and who
-//  weighs more has no less.  Replay: TEST_SEED.
+//  Property: whatever the weights, each tenant has something, all together have no more than there is, and a
+//  tenant of more weight has no less.  Replay: TEST_SEED.
 static void
 shares_add_up (void **state)
 {
@@ -87,7 +87,7 @@ shares_add_up (void **state)
 
 typedef struct {
     const char *what;
-    const char *code, *told;        //  to who has too much
+    const char *code, *told;        //  to a tenant that has too much
     broker_tenant_t tenants [2];
     simulation_options_t options;   //  what is other than s_options
     simulated_job_t job;
@@ -170,10 +170,9 @@ s_begin (const limit_t *limit)
     return simulation_new (&options);
 }
 
-//  Must hold: each limit refuses with its code, the tenant's own figures and the setting; who is at it leaves
-//  the others theirs;
-//  and what is told, and how many fit, is byte for byte the same whether another tenant has all it may have
-//  or nothing.
+//  Must hold: each limit refuses with its code, the tenant's own figures and the setting.  A tenant at its
+//  limit leaves the others theirs.  What it is told, and how many jobs fit, is byte for byte the same whether
+//  another tenant has all it may have or nothing.
 static void
 each_tenant_has_its_limits (void **state)
 {
@@ -217,11 +216,11 @@ what_is_outside_counts (void **state)
     broker_t *broker = simulation_broker (simulation);
     simulated_job_t job = s_job ("audio"), other = s_job ("vision");
     broker_outside (broker, broker_tenant (broker, "audio"), 85, 0);
-    assert_int_equal (s_join (simulation, &job), NOBODY);
+    assert_int_equal (s_join (simulation, &job), REFUSED);
     s_assert_refused (simulation, "busy",
         "tenant 'audio' has 85 jobs (those that wait for ranks included), at most 85 may be");
     broker_outside (broker, broker_tenant (broker, "audio"), 0, 1000000);
-    assert_int_equal (s_join (simulation, &job), NOBODY);
+    assert_int_equal (s_join (simulation, &job), REFUSED);
     s_assert_refused (simulation, "budget", "; 0 of 1000000 are left for tenant 'audio'");
     assert_int_equal (simulation_figure (simulation, "outgoing_bytes"), 1000000);
     assert_true (s_join (simulation, &other) >= 0);
@@ -231,8 +230,8 @@ what_is_outside_counts (void **state)
     simulation_destroy (&simulation);
 }
 
-//  Must hold: where settings promise more than there is, who comes late is told that and no figure of the
-//  others'.
+//  Must hold: if settings promise more than there is, a late tenant is told that, and no figure of the
+//  others.
 static void
 promises_beyond_what_there_is (void **state)
 {
@@ -246,7 +245,7 @@ promises_beyond_what_there_is (void **state)
     job.slot_bytes = 20000000;
     assert_true (s_join (simulation, &job) >= 0);
     job.tenant = "audio";
-    assert_int_equal (s_join (simulation, &job), NOBODY);
+    assert_int_equal (s_join (simulation, &job), REFUSED);
     s_assert_refused (simulation, "budget",
         "the server has less at present, for its settings (tenant-batches) promise more than it has");
     simulation_destroy (&simulation);
@@ -270,7 +269,7 @@ one_tenant_has_what_there_is (void **state)
         assert_true (client >= 0);
         assert_int_equal (simulation_job_id (simulation, client), number);
     }
-    assert_int_equal (s_join (simulation, &job), NOBODY);
+    assert_int_equal (s_join (simulation, &job), REFUSED);
     s_assert_refused (simulation, "budget",
         "there are jobs of 40 processes, at most 40 may be, since each takes 3 file descriptors");
     simulation_destroy (&simulation);
@@ -278,7 +277,7 @@ one_tenant_has_what_there_is (void **state)
     simulation = simulation_new (&options);
     for (int number = 0; number < SAMPLER_JOBS_MAX; number++)
         assert_true (s_join (simulation, &job) >= 0);
-    assert_int_equal (s_join (simulation, &job), NOBODY);
+    assert_int_equal (s_join (simulation, &job), REFUSED);
     s_assert_refused (simulation, "busy", "data set 'data' has 256 jobs already: wait until one ends");
     json_t *status = broker_status (simulation_broker (simulation),
         broker_tenant (simulation_broker (simulation), NULL), 0);
@@ -292,16 +291,16 @@ one_tenant_has_what_there_is (void **state)
 
 typedef struct {
     const char *run, *instance, *job_name;
-} who_t;
+} identity_t;
 
 //  Must hold: a job of another tenant that has the same run, instance, name and user, in whatever
-//  combination, is as if it were not there: nobody is fenced, nothing is taken, and the run stays the
+//  combination, is as if it were not there: no job is fenced, nothing is taken, and the run stays the
 //  joiner's, though it is another's state.
 static void
 names_are_a_tenants_own (void **state)
 {
     (void) state;
-    const who_t rows [] = { { s_run, s_one, "sweep" }, { s_run, s_one, NULL }, { s_run, NULL, "sweep" },
+    const identity_t rows [] = { { s_run, s_one, "sweep" }, { s_run, s_one, NULL }, { s_run, NULL, "sweep" },
         { s_run, NULL, NULL },
         { NULL, s_one, "sweep" }, { NULL, NULL, "sweep" } };
     for (size_t there = 0; there < sizeof rows / sizeof *rows; there++)
@@ -421,7 +420,7 @@ foreign_data_sets_are_unknown (void **state)
 //  Must hold: of one's own jobs all, of others' nothing, and no figure that they move; to the operator
 //  everything.
 static void
-status_tells_whose_it_is (void **state)
+status_tells_the_tenant (void **state)
 {
     (void) state;
     simulation_options_t options = s_options ();
@@ -575,8 +574,8 @@ share_points_are_a_tenants_own (void **state)
     simulation_destroy (&simulation);
 }
 
-//  Must hold: classes whose jobs have left wait for the next ones, but not any number of them; and one
-//  tenant's give way to its own only.
+//  Must hold: classes that no job uses any more wait for the next jobs, but only a bounded number of them;
+//  and one tenant's idle classes give way to its own only.
 static void
 idle_classes_are_bounded (void **state)
 {
@@ -628,7 +627,7 @@ main (void)
         cmocka_unit_test (ranks_return_to_their_own),
         cmocka_unit_test (numbers_count_a_tenants_own),
         cmocka_unit_test (foreign_data_sets_are_unknown),
-        cmocka_unit_test (status_tells_whose_it_is),
+        cmocka_unit_test (status_tells_the_tenant),
         cmocka_unit_test (sharing_is_told_of_own_jobs),
         cmocka_unit_test (share_points_are_a_tenants_own),
         cmocka_unit_test (idle_classes_are_bounded)

@@ -1,7 +1,6 @@
-//  Several tenants, random comings and goings, from one seed each: all invariants at every step, exactly once
-//  for everybody, every request answered; and what one is told is the same whether the others are there or
-//  not.
-//  Replay: TEST_SEED.  More of them: TEST_RUNS.
+//  Several tenants, random comings and goings, from one seed each: all invariants at every step, each sample
+//  exactly once for every job, every request answered; and what a tenant is told is the same whether the
+//  others are there or not.  Replay: TEST_SEED.  More of them: TEST_RUNS.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -41,7 +40,7 @@ static const char *const s_pipelines [] = { NULL, "[{\"op\":\"center_crop\",\"si
 
 #define ANY_OF(random, list) (list [test_below (random, sizeof list / sizeof *list)])
 
-//  ---- what anybody may ask for
+//  ---- what any tenant may ask for
 
 typedef struct {
     uint32_t lists [CLIENTS] [LIST];
@@ -82,7 +81,7 @@ s_any_job (uint64_t *random, const char *tenant, const simulation_options_t *opt
     return job;
 }
 
-//  A refusal has a code and says something, and not who else is there.
+//  A refusal has a code and says something, and does not say which other tenants are there.
 static void
 s_check_refusal (const simulation_t *simulation, const char *tenant)
 {
@@ -171,7 +170,7 @@ s_play_step (simulation_t *simulation, asked_t *asked, const simulation_options_
     }
 }
 
-//  Everybody is gone: nothing is anybody's any more.
+//  All have left: nothing is held for any of them.
 static void
 s_check_empty (simulation_t *simulation)
 {
@@ -248,9 +247,9 @@ s_play (uint64_t seed)
     simulation_destroy (&simulation);
 }
 
-//  Property: whoever joins, leaves, dies, stops, comes back, and whatever limits there are: budgets and all
-//  other invariants hold after every event, each epoch that ends is whole and has nothing twice, who is
-//  refused is told why in his own figures, and in the end nothing is left of anybody.
+//  Property: whichever jobs join, leave, die, stop or come back, and whatever limits there are: budgets and
+//  all other invariants hold after every event, each epoch that ends is whole and has nothing twice, a tenant
+//  that is refused is told why in its own figures, and in the end nothing is left of any of them.
 static void
 all_hold_their_own (void **state)
 {
@@ -441,8 +440,8 @@ s_live (uint64_t seed, bool others, told_t *told)
     simulation_destroy (&simulation);
 }
 
-//  Property: for all that a tenant can ask (joins by run, instance and name, ranks that return, status), it
-//  is told byte for byte the same whether others do the same under the same names or nobody is there.
+//  Property: for all that a tenant can ask (joins by run, instance and name, ranks that return, status), the
+//  answers are byte for byte the same whether others do the same under the same names or are not there.
 static void
 nothing_is_told_of_others (void **state)
 {

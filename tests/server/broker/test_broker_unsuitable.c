@@ -1,4 +1,5 @@
-//  Samples that are whole, but not what a job's shared stage asks for: who ends, and who notices nothing.
+//  Samples that are whole, but not what a job's shared stage asks for: which jobs end, and which notice
+//  nothing.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -108,9 +109,9 @@ s_status (simulation_t *simulation, const char *key)
     return value;
 }
 
-//  Guards: an unsuitable sample ends every job of the stage it does not suit whose data hold it, in whatever
-//  order that draws, and no other, whatever on_bad says; who leaves it out goes on; nothing is bad, and
-//  nobody is refused.
+//  Guards: an unsuitable sample ends every job that has it in its data and a stage that it does not suit, in
+//  whatever order the job draws, and no other job, whatever on_bad says.  A job that leaves the sample out
+//  goes on; nothing is bad, and no job is refused.
 static void
 test_it_ends_its_class_and_no_other (void **state)
 {
@@ -155,9 +156,9 @@ test_it_ends_its_class_and_no_other (void **state)
     }
 }
 
-//  Guards: a seeded job with random pixels has a class of its own.  What does not suit there concerns nobody
-//  with the same list of operations, seeded or not; and the other way round it ends when its own version
-//  fails.
+//  Guards: a seeded job with random pixels has a class of its own.  A sample that does not suit there does
+//  not affect other jobs with the same list of operations, seeded or not.  The seeded job itself ends when
+//  its own version fails.
 static void
 test_a_seeded_job_is_apart (void **state)
 {
@@ -219,7 +220,7 @@ test_the_version_goes (void **state)
 
 //  Guards: a job ends as soon as it is known that it will, not only when it comes to the sample.
 static void
-test_it_ends_who_has_not_come_to_it (void **state)
+test_it_ends_a_job_that_has_not_reached_it (void **state)
 {
     world_t world = { .unsuitable = { [1] = { [ODD] = true } } };
     simulation_t *simulation = s_simulation (state, test_seed (), 40, BROKER_BAD_FAIL, &world);
@@ -248,7 +249,7 @@ test_it_ends_who_has_not_come_to_it (void **state)
     simulation_destroy (&simulation);
 }
 
-//  Guards: who has drawn all it will get, and got it, is left alone.
+//  Guards: a job that has drawn all it will get, and got it, is left alone.
 static void
 test_a_finished_job_is_left_alone (void **state)
 {
@@ -345,8 +346,8 @@ s_judge (const simulation_t *simulation, int client, const simulated_job_t *job,
     }
 }
 
-//  Property: whoever comes and goes, a job ends for a sample that does not suit it exactly if its own data
-//  and its own stage say so, and gets all its epochs otherwise; all invariants hold after every event.
+//  Property: whichever jobs come and go, a job ends for a sample that does not suit it exactly if its own
+//  data and its own stage say so, and gets all its epochs otherwise; all invariants hold after every event.
 //  Replay: TEST_SEED.
 static void
 test_random_schedules (void **state)
@@ -403,7 +404,7 @@ main (void)
         UNDER_BOTH_POLICIES (test_it_ends_its_class_and_no_other),
         UNDER_BOTH_POLICIES (test_a_seeded_job_is_apart),
         UNDER_BOTH_POLICIES (test_the_version_goes),
-        UNDER_BOTH_POLICIES (test_it_ends_who_has_not_come_to_it),
+        UNDER_BOTH_POLICIES (test_it_ends_a_job_that_has_not_reached_it),
         UNDER_BOTH_POLICIES (test_a_finished_job_is_left_alone),
         UNDER_BOTH_POLICIES (test_bad_comes_before_unsuitable),
         UNDER_BOTH_POLICIES (test_random_schedules)

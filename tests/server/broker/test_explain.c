@@ -98,7 +98,7 @@ test_answers (void **state)
 
 //  --- What the broker knows --------------------------------------------------------------------------------
 
-//  What was copied for a client, of each epoch and sample; and who has had each version.
+//  What was copied for a client, of each epoch and sample; and which jobs have had each version.
 typedef struct {
     struct { bool known; pipeline_key_t shared, private; uint32_t draw; } copies [JOBS] [EPOCHS] [SAMPLES];
     bool served [JOBS] [VERSIONS_MAX];      //  by id and draw number: 4 of each

@@ -1,5 +1,5 @@
-//  How much of what jobs get is shared, and who is told that it is little, and why: each reason, and silence
-//  where all is well.
+//  How much of what jobs get is shared, which jobs are told that it is little, and why: each reason, and no
+//  notice if all is well.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -93,8 +93,8 @@ s_assert_notices (const case_t *plan, const char *const *words)
 
 //  ---- figures
 
-//  Guards: two jobs in step share everything, each is credited once; one alone shares nothing; whoever comes
-//  to a data set's only versions shares them with who made them.
+//  Guards: two jobs in step share everything, and each is credited once; a job alone shares nothing; a job
+//  that comes to a data set's only versions shares them with the job that made them.
 static void
 test_figures (void **state)
 {
@@ -105,7 +105,7 @@ test_figures (void **state)
         told_t told = s_told (simulation, client);
         assert_true (told.places > SAMPLES);
         assert_true (told.shared * 100 > told.places * 98);
-        assert_true (told.alone + told.shared == told.places);          //  random: nobody uses its own twice
+        assert_true (told.alone + told.shared == told.places);          //  random: no job uses its own twice
     }
     simulation_destroy (&simulation);
     plan.count = 1;
@@ -153,14 +153,14 @@ test_other_stages (void **state)
     plan.samples = 4000;
     plan.seconds = 1;
     s_assert_notices (&plan, none);
-    //  Who shares with others is not told of a third that does not.
+    //  A job that shares with others is not told of a third that does not.
     plan = (case_t) { .policy = SAMPLER_POLICY_FOLLOW, .count = 3, .seconds = 10,
         .jobs = { { .pipeline = NULL }, { .pipeline = NULL }, { .pipeline = "[" OTHER_CROP "," MARK "]" } } };
     const char *const third [] = { NULL, NULL, "nothing is prepared for both this job and job" };
     s_assert_notices (&plan, third);
 }
 
-//  Guards: data that overlap little are named with the figure; disjoint ones are nobody's business.
+//  Guards: data that overlap little are named with the figure; disjoint data are not mentioned.
 static void
 test_little_overlap (void **state)
 {
@@ -228,8 +228,8 @@ test_drawing_apart (void **state)
     simulation_destroy (&simulation);
 }
 
-//  Guards: who asks for an order of its own is told nothing, nor are its neighbours; who has it only because
-//  it gave a seed is.
+//  Guards: a job that asks for an order of its own is told nothing, nor are its neighbours; a job that has
+//  such an order only because it gave a seed is told.
 static void
 test_orders_of_their_own (void **state)
 {
@@ -271,10 +271,10 @@ test_healthy_jobs (void **state)
     }
 }
 
-//  Must hold: a job whose ranks are all away for a moment (the last one that was there joins anew, and what
-//  it was is still to be put away) is told later.
+//  Must hold: a job is told later if all its ranks are away for a moment (the last one that was there joins
+//  again, and its old connection is not yet cleared).
 static void
-test_nobody_is_there_to_be_told (void **state)
+test_no_rank_is_there_to_be_told (void **state)
 {
     (void) state;
     for (int64_t at_us = 500 * MS; at_us <= 4 * SECOND_US; at_us += 250 * MS) {
@@ -322,7 +322,7 @@ main (void)
         cmocka_unit_test (test_drawing_apart),
         cmocka_unit_test (test_orders_of_their_own),
         cmocka_unit_test (test_healthy_jobs),
-        cmocka_unit_test (test_nobody_is_there_to_be_told)
+        cmocka_unit_test (test_no_rank_is_there_to_be_told)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -200,7 +200,7 @@ test_copies_stand_in_line (void **state)
     simulation_destroy (&simulation);
 }
 
-//  Guards: who keeps all its batches waits for itself, however long.
+//  Guards: a client that keeps all its batches waits for itself, however long.
 static void
 test_a_client_that_stands_still (void **state)
 {

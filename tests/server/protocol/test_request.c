@@ -305,7 +305,7 @@ head_that_is_not_ours_is_ignored (void **state)
 }
 
 static void
-head_rejection_log (void **state)
+head_refusals (void **state)
 {
     (void) state;
     wire_head_t sent = s_good_head, head;
@@ -396,7 +396,7 @@ progress_of_a_wrong_size (void **state)
 }
 
 static void
-rejection_log_are_cut_at_a_character (void **state)
+refusals_are_cut_at_a_character (void **state)
 {
     (void) state;
     for (size_t shift = 0; shift < 3; shift++) {
@@ -464,11 +464,11 @@ main (void)
         cmocka_unit_test (golden_join_that_goes_on),
         cmocka_unit_test (golden_join_of_a_rank),
         cmocka_unit_test (head_that_is_not_ours_is_ignored),
-        cmocka_unit_test (head_rejection_log),
+        cmocka_unit_test (head_refusals),
         cmocka_unit_test (heads_of_other_versions),
         cmocka_unit_test (wrong_number_of_frames),
         cmocka_unit_test (progress_of_a_wrong_size),
-        cmocka_unit_test (rejection_log_are_cut_at_a_character),
+        cmocka_unit_test (refusals_are_cut_at_a_character),
         cmocka_unit_test (random_bytes),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);

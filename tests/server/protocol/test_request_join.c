@@ -206,7 +206,7 @@ json_with_a_zero_byte (void **state)
     assert_refusal (&refusal, "malformed", "no JSON");
 }
 
-//  A JOIN whose pipeline nests, so that the object is level 1.
+//  A JOIN with a nested pipeline; the object is level 1.
 static char *
 s_nested (size_t levels)
 {

@@ -15,7 +15,7 @@
 
 enum { PLAY_SAMPLES = 48, PLAY_SENT_MAX = 4096, PLAY_TEXT_BYTES = 1600 };
 
-//  Users: of the operator, of a (two), of b, of nobody.  With keys: a's user K1, revoked by play_revoke.
+//  Users: of the operator, of a (two), of b, of no tenant.  With keys: a's user K1, revoked by play_revoke.
 enum { PLAY_ROOT = 0, PLAY_A1 = 1, PLAY_A2 = 2, PLAY_B = 3, PLAY_STRANGER = 9, PLAY_KEY = 100 };
 
 typedef struct {

@@ -1,4 +1,4 @@
-//  When a server that is to end once nobody needs it does, on made-up time.
+//  When a server ends that is to end once it is not needed any more, on made-up time.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,7 +36,7 @@ test_it_ends_after_the_last_job (void **state)
 
 //  Guards: a job that came and went between two looks was one.
 static void
-test_a_job_that_nobody_saw (void **state)
+test_a_job_that_was_never_seen (void **state)
 {
     (void) state;
     idle_t idle;
@@ -74,7 +74,7 @@ main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_it_ends_after_the_last_job),
-        cmocka_unit_test (test_a_job_that_nobody_saw),
+        cmocka_unit_test (test_a_job_that_was_never_seen),
         cmocka_unit_test (test_without_a_limit_and_status)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);

@@ -56,8 +56,7 @@ s_assert_error (const play_t *play, uint32_t peer, const char *code, const char 
 }
 
 //  Must hold: while it is read nothing of its tenant overtakes it, other tenants are served, and its own
-//  heartbeats are no errors;
-//  then there is a job, which gets all of it.
+//  heartbeats are no errors; then there is a job, which gets all of it.
 static void
 its_line_waits_and_no_other (void **state)
 {
@@ -159,7 +158,7 @@ its_client_may_go (void **state)
     play_destroy (&play);
 }
 
-//  Must hold: the end answers it, and who stood behind it.
+//  Must hold: when the service ends, it answers this request and those behind it.
 static void
 the_end_may_come (void **state)
 {
@@ -194,8 +193,8 @@ the_server_may_drain (void **state)
     play_destroy (&play);
 }
 
-//  Where there is one tenant alone, whoever finds its line full behind such a join waits, and all others at
-//  the socket.
+//  If there is one tenant alone, a client that finds its line full behind such a join waits, and all others
+//  wait at the socket.
 static void
 a_full_line_behind_it_waits (void **state)
 {
@@ -221,7 +220,7 @@ a_full_line_behind_it_waits (void **state)
 
 //  The same when the end comes instead.
 static void
-the_end_answers_who_found_it_full (void **state)
+the_end_answers_requests_that_found_it_full (void **state)
 {
     (void) state;
     play_t *play = play_new (false);
@@ -249,7 +248,7 @@ main (void)
         cmocka_unit_test (the_end_may_come),
         cmocka_unit_test (the_server_may_drain),
         cmocka_unit_test (a_full_line_behind_it_waits),
-        cmocka_unit_test (the_end_answers_who_found_it_full),
+        cmocka_unit_test (the_end_answers_requests_that_found_it_full),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -70,7 +70,7 @@ s_wait (scene_t *scene)
     assert_int_equal (zmq_poll (&item, 1, PATIENCE_MS), 1);
 }
 
-//  What was sent to anybody, by tag; NULL: nothing.
+//  What was sent to any client, by tag; NULL: nothing.
 static const play_sent_t *
 s_answer (const scene_t *scene, uint64_t tag)
 {
@@ -96,7 +96,7 @@ messages_are_told_apart (void **state)
     assert_int_equal (s_answer (scene, 2)->kind, WIRE_STATUS_REPLY);
     assert_int_equal (s_answer (scene, 3)->kind, WIRE_ERROR);
     assert_int_equal (s_answer (scene, 4)->kind, WIRE_STATUS_REPLY);
-    assert_int_equal (s_answer (scene, 4)->peer.size, 5);          //  as ROUTER makes them: a zero, a number
+    assert_int_equal (s_answer (scene, 4)->peer.size, 5);           //  as ROUTER makes them: a zero, a number
     assert_int_equal (s_answer (scene, 4)->peer.bytes [0], 0);
     assert_memory_equal (&s_answer (scene, 4)->peer, &s_answer (scene, 1)->peer, sizeof (peer_t));
 }
@@ -140,7 +140,7 @@ too_many_frames (void **state)
     assert_int_not_equal (s_answer (scene, 1)->kind, WIRE_STATUS_REPLY);
 }
 
-//  Must hold: on a local socket the user is the one whom the kernel names.
+//  Must hold: on a local socket the user is the one that the kernel names.
 static void
 the_user_is_the_kernels (void **state)
 {

@@ -193,7 +193,7 @@ catalogue_fingerprint (const catalogue_t *self)
     return "print";
 }
 
-//  ---- a rendezvous, and who comes to it
+//  ---- a rendezvous, and the ranks that come to it
 
 gathered_t meeting_gathered;
 refusal_t meeting_refusal;

@@ -43,7 +43,7 @@ typedef struct {
 //  All tenants have the same share.
 typedef struct {
     char one, other;                //  stand for them
-    tenant_t *present;              //  whose are the requests that are made now
+    tenant_t *present;              //  the tenant of the requests that are made now
     uint64_t count;
 } meeting_tenants_t;
 
@@ -53,7 +53,7 @@ extern const char *meeting_shared_text;         //  of a job that is there
 
 tenant_t *meeting_tenant (char *which);
 
-//  ---- a rendezvous, and who comes to it
+//  ---- a rendezvous, and the ranks that come to it
 
 extern gathered_t meeting_gathered;
 extern refusal_t meeting_refusal;
@@ -61,7 +61,7 @@ extern refusal_t meeting_refusal;
 rendezvous_t *meeting_begin (void);
 void meeting_end (rendezvous_t *rendezvous);
 
-//  A list whose ids are no small block of memory, as a real one's are none.
+//  A list with ids in no small block of memory, as a real one has.
 #define LISTED_8 9, 5, 5, 900, 0, 9, 1, 2
 #define LISTED_64 LISTED_8, LISTED_8, LISTED_8, LISTED_8, LISTED_8, LISTED_8, LISTED_8, LISTED_8
 #define LISTED LISTED_64, LISTED_64, LISTED_64, LISTED_64, LISTED_64, LISTED_64, LISTED_64, LISTED_64

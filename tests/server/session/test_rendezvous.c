@@ -1,5 +1,5 @@
-/*  Ranks that wait for each other, and those who come twice or are gone.  (Who does not fit, and several
- *  tenants: test_rendezvous_refusals.c.)
+/*  Ranks that wait for each other, ranks that come twice, ranks that are gone.  (Ranks that do not fit, and
+ *  several tenants: test_rendezvous_refusals.c.)
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -52,7 +52,7 @@ two_ranks_in_either_order (void **state)
     }
 }
 
-//  The furthest state is the job's, whoever has it; the seed is the one that somebody says.
+//  The furthest state of any rank is the job's; the seed is the one that a rank gives.
 static void
 furthest_leads (void **state)
 {
@@ -90,7 +90,7 @@ furthest_leads (void **state)
     meeting_end (rendezvous);
 }
 
-//  The job's ids are held once, and are there in the end whoever came, went and leads.
+//  The job's ids are held once, and are there in the end whichever ranks came and went, and whichever leads.
 static void
 data_are_held_once (void **state)
 {
@@ -136,8 +136,9 @@ s_assert_listed (const broker_join_t *join)
 
 #define LIST_RANK(number) RANK (number) ",\"order\":\"list\",\"frames\":[\"list\"]"
 
-//  The same of lists, which are held by reference: one that dies leaves its own to who comes after it, and in
-//  the end it goes to who leads.  A made list that is lost, or let go by both, is found in s_assert_listed.
+//  The same of lists, which are held by reference: a rank that dies leaves its list to the next rank, and in
+//  the end the list goes to the rank that leads.  s_assert_listed finds a made list that is lost, or released
+//  by both.
 static void
 lists_are_held_once (void **state)
 {
@@ -217,7 +218,7 @@ notices_come_each_second (void **state)
 }
 
 static void
-lists_of_who_is_missing (void **state)
+lists_of_missing_ranks (void **state)
 {
     (void) state;
     rendezvous_t *rendezvous = meeting_begin ();
@@ -239,7 +240,7 @@ lists_of_who_is_missing (void **state)
     meeting_end (rendezvous);
 }
 
-//  Whoever has waited for as long as it wants to ends the waiting of all.
+//  The first rank to reach the end of its patience ends the waiting of all.
 static void
 too_late (void **state)
 {
@@ -280,7 +281,7 @@ stopping (void **state)
     meeting_end (rendezvous);
 }
 
-//  ---- who comes twice, and who is gone
+//  ---- ranks that come twice, and ranks that are gone
 
 static void
 same_client_takes_its_place (void **state)
@@ -358,7 +359,7 @@ gone_while_waiting (void **state)
 enum { JOBS = 3, WORLD = 4, STEPS = 60, ROUNDS = 300 };
 
 typedef struct {
-    uint8_t peer;               //  0: nobody
+    uint8_t peer;               //  0: none
     unsigned instance;
     int64_t end_ms;
 } seat_t;
@@ -376,7 +377,7 @@ s_seated (const table_t *table, unsigned job)
     return count;
 }
 
-//  Those who are dead leave as soon as they are sent something.
+//  Dead ranks leave as soon as they are sent something.
 static void
 s_reclaim_dead (table_t *table, unsigned job)
 {
@@ -420,7 +421,7 @@ s_random_coming (rendezvous_t *rendezvous, table_t *table, uint64_t *random, int
     return is_taken;
 }
 
-//  Time passes: who is late, or dead, is there no more.
+//  Time passes: a rank that is late, or dead, is there no more.
 static void
 s_random_beat (rendezvous_t *rendezvous, table_t *table, int64_t now_ms)
 {
@@ -481,7 +482,7 @@ main (void)
         cmocka_unit_test (lists_are_held_once),
         cmocka_unit_test (ranks_have_one_share_point),
         cmocka_unit_test (notices_come_each_second),
-        cmocka_unit_test (lists_of_who_is_missing),
+        cmocka_unit_test (lists_of_missing_ranks),
         cmocka_unit_test (too_late),
         cmocka_unit_test (stopping),
         cmocka_unit_test (same_client_takes_its_place),

@@ -1,6 +1,5 @@
-/*  Who does not fit to the ranks that wait: other settings, other users, too many; and tenants, who do not
- *  meet.
- */
+/*  Ranks that do not fit the ranks that wait: other settings, other users, too many; and tenants, which do
+ *  not meet. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +9,7 @@
 #include "frames.h"
 #include "meeting.h"
 
-//  ---- who does not fit
+//  ---- ranks that do not fit
 
 static void
 ranks_that_differ (void **state)
@@ -37,7 +36,7 @@ ranks_that_differ (void **state)
     meeting_end (rendezvous);
 }
 
-//  What only some of them say is compared with each that says it, whoever came first.
+//  A setting that only some ranks give is compared among those that give it, whichever rank came first.
 static void
 ranks_of_two_runs (void **state)
 {
@@ -59,7 +58,7 @@ ranks_of_two_runs (void **state)
 
 //  A run that was killed while it waited, and is started anew with other settings, is not held up by itself.
 static void
-dead_ranks_differ_from_nobody (void **state)
+dead_ranks_differ_from_none (void **state)
 {
     (void) state;
     rendezvous_t *rendezvous = meeting_begin ();
@@ -174,7 +173,7 @@ tenants_do_not_meet (void **state)
     assert_null (rendezvous_pipeline (rendezvous, other, "j"));
     assert_true (rendezvous_leaves_name (rendezvous, plain, NOW, &meeting_refusal));
     join_request_destroy (&plain);
-    //  Another batch size, and the rank that the first one has: no refusal, and nobody is told.
+    //  Another batch size, and the rank that the first one has: no refusal, and no rank is told.
     assert_int_equal (meeting_add_of (rendezvous, NOW, 2, UID + 1, RANK (0) ",\"batch_size\":16"),
         RENDEZVOUS_WAITS);
     assert_true (rendezvous_count (rendezvous, one) == 1 && rendezvous_count (rendezvous, other) == 1);
@@ -187,7 +186,7 @@ tenants_do_not_meet (void **state)
         RENDEZVOUS_COMPLETE);
     assert_true (meeting_gathered.join.batch_size == 16 && meeting_gathered.join.tenant == other);
     gathered_clear (&meeting_gathered);
-    assert_int_equal (meeting_outbox.count, 2);         //  one notice to each of those who began
+    assert_int_equal (meeting_outbox.count, 2);         //  one notice to each rank that began
     assert_true (rendezvous_count (rendezvous, one) == 1 && rendezvous_count (rendezvous, other) == 0);
     meeting_tenants.present = one;
     assert_int_equal (meeting_add (rendezvous, NOW, 4, RANK (1)), RENDEZVOUS_COMPLETE);
@@ -234,7 +233,7 @@ main (void)
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (ranks_that_differ),
         cmocka_unit_test (ranks_of_two_runs),
-        cmocka_unit_test (dead_ranks_differ_from_nobody),
+        cmocka_unit_test (dead_ranks_differ_from_none),
         cmocka_unit_test (other_users_and_plain_jobs),
         cmocka_unit_test (broker_is_asked_at_first),
         cmocka_unit_test (bounds),

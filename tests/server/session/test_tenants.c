@@ -1,4 +1,4 @@
-/*  Tenants: whose a message is, and what that caller may do; nobody's is nobody's.  */
+/*  Tenants: which tenant a message belongs to, and what that caller may do; some callers have no tenant.  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -77,7 +77,7 @@ stop (fixture_t *self)
 }
 
 static void
-assert_nobody (const fixture_t *self, uid_t uid, const char *key)
+assert_no_tenant (const fixture_t *self, uid_t uid, const char *key)
 {
     caller_t caller;
     if (tenants_caller (self->tenants, uid, key, &caller))
@@ -89,7 +89,7 @@ assert_caller (const fixture_t *self, uid_t uid, const char *key, const char *te
 {
     caller_t caller;
     if (!tenants_caller (self->tenants, uid, key, &caller))
-        fail_msg ("user %u, key %s: is nobody", uid, key? key: "none");
+        fail_msg ("user %u, key %s: no tenant", uid, key? key: "none");
     assert_string_equal (tenant_name (caller.tenant), tenant);
     assert_int_equal (caller.is_operator, is_operator);
     assert_int_equal (caller.uid, uid);
@@ -107,13 +107,13 @@ test_without_tenants (void **state)
     caller_t caller = assert_caller (&self, geteuid (), NULL, "operator", true);
     assert_int_equal (caller.user, geteuid ());
     assert_caller (&self, 0, NULL, "operator", true);
-    assert_nobody (&self, MALLORY, NULL);
-    assert_nobody (&self, REMOTE, NULL);
-    assert_nobody (&self, REMOTE, "vision's");
+    assert_no_tenant (&self, MALLORY, NULL);
+    assert_no_tenant (&self, REMOTE, NULL);
+    assert_no_tenant (&self, REMOTE, "vision's");
     stop (&self);
 }
 
-//  Whoever can connect, and a key proves nothing that anybody asked for.
+//  Every user that can connect is served, and a key changes nothing.
 static void
 test_open (void **state)
 {
@@ -142,10 +142,10 @@ test_users (void **state)
     assert_false (caller_is (&alice, &anne));
     assert_false (caller_is (&alice, &bob));
     assert_true (caller_is (&alice, &alice));
-    assert_nobody (&self, MALLORY, NULL);
-    assert_nobody (&self, MALLORY, "vision's");
-    assert_nobody (&self, REMOTE, NULL);
-    assert_nobody (&self, REMOTE, "vision's");
+    assert_no_tenant (&self, MALLORY, NULL);
+    assert_no_tenant (&self, MALLORY, "vision's");
+    assert_no_tenant (&self, REMOTE, NULL);
+    assert_no_tenant (&self, REMOTE, "vision's");
     static const struct { const char *dataset; bool vision, text; } rights [] = {
         { "one", true, true }, { "two", false, true }, { "three", true, true } };
     for (size_t index = 0; index < 3; index++) {
@@ -185,12 +185,12 @@ test_keys (void **state)
     assert_caller (&self, REMOTE, "operator's", "operator", true);
     assert_caller (&self, REMOTE, "lead's", "text", true);
     //  Of a tenant that this server has not; unknown; none.
-    assert_nobody (&self, REMOTE, "nowhere's");
-    assert_nobody (&self, REMOTE, "a stranger's");
-    assert_nobody (&self, REMOTE, NULL);
+    assert_no_tenant (&self, REMOTE, "nowhere's");
+    assert_no_tenant (&self, REMOTE, "a stranger's");
+    assert_no_tenant (&self, REMOTE, NULL);
     //  On tcp what looks like a user of this machine is the peer's word.
-    assert_nobody (&self, 0, NULL);
-    assert_nobody (&self, geteuid (), "a stranger's");
+    assert_no_tenant (&self, 0, NULL);
+    assert_no_tenant (&self, geteuid (), "a stranger's");
     caller_t caller;
     assert_true (tenants_caller (self.tenants, 0, "vision's", &caller));
     assert_false (caller.is_operator);

@@ -1,4 +1,4 @@
-/*  Settings: from the command line and from a file.  (Who is served: test_options_tenants.c.)  */
+/*  Settings: from the command line and from a file.  (Tenants and access: test_options_tenants.c.)  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/*  Settings of who is served: tenants, their users and limits, the group, keys, open.  */
+/*  Settings of access: tenants, their users and limits, the group, keys, open.  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -77,7 +77,7 @@ s_tenant_of (const options_t *options, uid_t uid)
 //  --- What is taken ----------------------------------------------------------------------------------------
 
 static void
-nobody_beside_the_operator (void **state)
+no_tenant_beside_the_operator (void **state)
 {
     (void) state;
     options_t options = s_parsed ("", NULL);
@@ -234,7 +234,8 @@ arguments_refused (void **state)
         { "--tenant =1000", "tenant: a name has 1 to 64 letters, digits, '.', '_' or '-', got ''" },
         { "--tenant a/b=1000", "got 'a/b'" },
         { "--tenant operator=1000", "tenant: 'operator' is there without being named" },
-        { "--tenant a=nobody-has-this-name", "tenant a: this machine has no user 'nobody-has-this-name'" },
+        { "--tenant a=no-user-has-this-name",
+            "tenant a: this machine has no user 'no-user-has-this-name'" },
         { "--tenant a=1000,,1001", "a user is missing between commas" },
         { "--tenant a=1000,", "a user is missing" },
         { "--tenant a=1000,-", "no user '-'" },
@@ -286,7 +287,7 @@ files_refused (void **state)
 {
     (void) state;
     static const struct { const char *text; int line; const char *fragment; } cases [] = {
-        { "tenant\n    a = 1\n    b = 2,nobody-has-this-name\n", 3, "no user 'nobody-has-this-name'" },
+        { "tenant\n    a = 1\n    b = 2,no-user-has-this-name\n", 3, "no user 'no-user-has-this-name'" },
         { "tenant\n    a = 1\n\n    #   and\n    b = 1\n", 5, "is one of tenant 'a' already" },
         { "tenant = a\n", 1, "tenant: expected no value here, but lines '    NAME = USER,USER' below it" },
         { "tenant\n    a = 1\ntenant-datasets\n    a = train\n    b = train\n", 5,
@@ -307,7 +308,7 @@ files_refused (void **state)
         s_refused ("", cases [index].text, place);
         s_refused ("", cases [index].text, cases [index].fragment);
     }
-    //  Nobody has the last word of what the command line has said already: it is checked all the same.
+    //  The file does not override what the command line has said already, but it is checked all the same.
     s_refused ("--tenant a=1 --tenant-weight a=2", "tenant-weight\n    a = many\n", "got 'many'");
     s_refused ("--tenant a=1 --group 5", "group = no-such-group-here\n", "got 'no-such-group-here'");
 }
@@ -322,7 +323,7 @@ users_in_any_order (void **state)
     uint64_t seed = test_seed (), random = seed;
     for (int round = 0; round < 300; round++) {
         enum { UIDS = 12, TENANTS = 3 };
-        int of [UIDS];                  //  -1: nobody's
+        int of [UIDS];                  //  -1: no tenant's
         size_t count = 0;
         char arguments [2048] = "", conflict [2100];
         for (int uid = 0; uid < UIDS; uid++)
@@ -386,7 +387,7 @@ int
 main (void)
 {
     const struct CMUnitTest tests [] = {
-        cmocka_unit_test (nobody_beside_the_operator),
+        cmocka_unit_test (no_tenant_beside_the_operator),
         cmocka_unit_test (everything),
         cmocka_unit_test (both_places),
         cmocka_unit_test (open_and_keys),

@@ -1,5 +1,5 @@
 //  A supervisor over small shell scripts that stand in for a server: what ends and what is begun again,
-//  signals passed on, nobody left over.
+//  signals passed on, no process left over.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -213,7 +213,7 @@ test_signals_are_passed_on (void **state)
     assert_int_equal (s_count (world->log, "while it was ending"), 1);
 }
 
-//  Guards: nobody waits for the end of a pause to be rid of it.
+//  Guards: a signal in a pause ends the supervisor at once.
 static void
 test_a_signal_in_a_pause (void **state)
 {
@@ -264,7 +264,7 @@ test_a_hangup_that_is_ignored (void **state)
     assert_int_equal (s_count (world->log, "restart "), 1);
 }
 
-//  Guards: started by somebody who ignores his children, it still hears of its own.
+//  Guards: if its parent ignores its children, the supervisor still hears of its own.
 static void
 test_children_that_are_ignored (void **state)
 {
@@ -278,9 +278,9 @@ test_children_that_are_ignored (void **state)
     assert_int_equal (s_count (world->seen, "here"), 2);
 }
 
-//  Guards: who is not a supervisor's child does not take himself for one, whatever was inherited.
+//  Guards: a process that is not a supervisor's child does not take itself for one, whatever it inherited.
 static void
-test_who_is_a_child (void **state)
+test_a_supervised_child (void **state)
 {
     (void) state;
     uint64_t restarts = 5;
@@ -315,7 +315,7 @@ main (void)
         cmocka_unit_test_setup_teardown (test_its_own_death, begin, end),
         cmocka_unit_test_setup_teardown (test_a_hangup_that_is_ignored, begin, end),
         cmocka_unit_test_setup_teardown (test_children_that_are_ignored, begin, end),
-        cmocka_unit_test (test_who_is_a_child)
+        cmocka_unit_test (test_a_supervised_child)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-const endpoint_access_t claims_everybody = { .open = true }, claims_keys = { .keys = true },
+const endpoint_access_t claims_all_users = { .open = true }, claims_keys = { .keys = true },
     claims_group = { .users = true, .group = "others", .group_id = OTHERS };
 
 int

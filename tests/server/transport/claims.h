@@ -17,7 +17,7 @@ typedef struct {
     char text [120];                //  the endpoint of that path
 } claims_t;
 
-extern const endpoint_access_t claims_everybody, claims_keys, claims_group;
+extern const endpoint_access_t claims_all_users, claims_keys, claims_group;
 
 int claims_begin (void **state);
 int claims_end (void **state);
@@ -27,7 +27,7 @@ const char *claims_in (const claims_t *self, const char *name);
 void claims_make_file (const char *path, const char *text);
 //  A socket at path; -1 or the descriptor that listens.  Not listening: as a dead server leaves it.
 int claims_make_socket (const char *path, bool live);
-//  A folder that everybody may enter, in which ours is.
+//  Opens the folder in which ours is to every user.
 void claims_open_the_way (const claims_t *self);
 
 endpoint_t *claims_claim_for (const char *text, const endpoint_access_t *access);

@@ -35,7 +35,7 @@ __wrap_openat (int folder, const char *path, int flags, ...)
     return fault_strikes ()? -1: __real_openat (folder, path, flags, mode);
 }
 
-//  Whatever the umask, nobody else can have opened it before it is made its owner's.
+//  Whatever the umask, no other user can have opened the file before its mode is set.
 int __real_fchmod (int fd, mode_t mode);
 int __wrap_fchmod (int fd, mode_t mode);
 int

@@ -35,7 +35,7 @@ void ring_play_assert_quiet (ring_play_t *self, int64_t now_ms);
 void ring_play_expect (ring_play_t *self, uint64_t job, char token [RING_SERVER_TOKEN_BYTES + 1]);
 //  A client that is in.
 int ring_play_attach (ring_play_t *self, uint64_t job);
-//  Nobody is let in with this, nothing is told, and the client finds itself closed.
+//  This admits no client, nothing is told, and the client finds its connection closed.
 void ring_play_assert_shut_out (ring_play_t *self, int fd, int64_t now_ms);
 
 #endif

@@ -14,7 +14,7 @@
 #include <sys/un.h>
 #include <zmq.h>
 
-enum { CONNECTION_LIMIT = 40, PATIENCE_MS = 60000 };
+enum { CONNECTIONS = 40, PATIENCE_MS = 60000 };
 
 //  Without the module libzmq ends the process here: it can be left out to see that.
 static void
@@ -28,27 +28,27 @@ test_out_of_descriptors (void **state)
     snprintf (text, sizeof text, "ipc://%s", path);
     void *context = zmq_ctx_new (), *router = zmq_socket (context, ZMQ_ROUTER);
     assert_int_equal (zmq_bind (router, text), 0);
-    int connection_limit [CONNECTION_LIMIT];
+    int connections [CONNECTIONS];
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     strcpy (address.sun_path, path);
-    for (int index = 0; index < CONNECTION_LIMIT; index++)
-        assert_true ((connection_limit [index] = socket (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) >= 0);
+    for (int index = 0; index < CONNECTIONS; index++)
+        assert_true ((connections [index] = socket (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) >= 0);
     struct rlimit limit, few;
     assert_int_equal (getrlimit (RLIMIT_NOFILE, &limit), 0);
     few = limit;
-    few.rlim_cur = (rlim_t) connection_limit [CONNECTION_LIMIT - 1] + 6;
+    few.rlim_cur = (rlim_t) connections [CONNECTIONS - 1] + 6;
     assert_int_equal (setrlimit (RLIMIT_NOFILE, &few), 0);
-    for (int index = 0; index < CONNECTION_LIMIT; index++)
-        assert_int_equal (connect (connection_limit [index], (struct sockaddr *) &address, sizeof address),
+    for (int index = 0; index < CONNECTIONS; index++)
+        assert_int_equal (connect (connections [index], (struct sockaddr *) &address, sizeof address),
             0);
-    //  All descriptors are in use; then others come, and nobody is accepted.
+    //  All descriptors are in use; then others come, and none is accepted.
     size_t full = scratch_descriptors ();
     for (int waited = 0; waited < 200 && scratch_descriptors () > 0; waited++)
         poll (NULL, 0, 1);
     assert_true (full == 0 || scratch_descriptors () <= few.rlim_cur + 3);
     assert_int_equal (setrlimit (RLIMIT_NOFILE, &limit), 0);
-    for (int index = 0; index < CONNECTION_LIMIT; index++)
-        close (connection_limit [index]);
+    for (int index = 0; index < CONNECTIONS; index++)
+        close (connections [index]);
     void *dealer = zmq_socket (context, ZMQ_DEALER);
     int none = 0;
     zmq_setsockopt (dealer, ZMQ_LINGER, &none, sizeof none);

@@ -1,5 +1,5 @@
-//  Certificates: nothing but a whole one is taken, as czmq writes them, and secrets are nobody else's from
-//  their first moment.
+//  Certificates: nothing but a whole one is taken, as czmq writes them, and other users cannot read a secret
+//  from its first moment on.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -127,7 +127,7 @@ test_damaged_certificates (void **state)
     assert_string_equal (certificate_parse (&parsed, large, sizeof large), "is too long for a certificate");
 }
 
-//  What anybody knows the secret of, what has another length, other letters, or numbers beyond 32 bits.
+//  Keys with a known secret, of another length, with other letters, or with numbers beyond 32 bits.
 static void
 test_keys_that_are_none (void **state)
 {

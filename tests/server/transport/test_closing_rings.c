@@ -1,4 +1,4 @@
-//  Rings of ended jobs, beside a list: whose is emptied when there are too many.
+//  Rings of ended jobs, beside a list: which ring is emptied when there are too many.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 
 enum { TENANTS = 3, STEPS = 3000, SLOT_BYTES = 4096 };
 
-//  ---- the door
+//  ---- the ring server
 
 static struct {
     uint64_t keys [2];
@@ -68,8 +68,8 @@ s_keep (closing_rings_t *closing_rings, table_t *table, uint64_t key, uint32_t t
     table->rings [table->count++].bytes = bytes;
 }
 
-//  Property: a tenant that has as many as it may have loses its own oldest, nobody else's; bytes are each
-//  one's own.
+//  Property: a tenant with as many rings as it may have loses its own oldest ring and no other tenant's;
+//  bytes count for their own tenant.
 static void
 each_loses_its_own (void **state)
 {

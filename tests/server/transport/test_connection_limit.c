@@ -1,5 +1,5 @@
-/*  The connection limit: who has too many connections loses the youngest, nobody else loses anything, and no
- *  other descriptor is touched.  */
+/*  The connection limit: a user with too many connections loses the youngest, no other user loses any, and no
+ *  other descriptor is touched. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -117,7 +117,7 @@ come (int listener, const char *path, uid_t uid)
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     strcpy (address.sun_path, path);
     pair_t pair = { .client = socket (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0) };
-    //  The kernel tells the effective user of who connects.
+    //  The kernel tells the effective user of the peer.
     assert_int_equal (seteuid (uid), 0);
     assert_int_equal (connect (pair.client, (struct sockaddr *) &address, sizeof address), 0);
     assert_int_equal (seteuid (0), 0);
@@ -167,7 +167,7 @@ in_use (void)
 
 //  -- cases
 
-//  The youngest go, whatever their descriptors' numbers, once; and who is below the limit stays.
+//  The youngest go, whatever their descriptors' numbers, once; a user below the limit keeps all.
 static void
 test_the_youngest_go (void **state)
 {
@@ -351,7 +351,7 @@ test_when_it_looks (void **state)
         self->now_ms + CONNECTION_LIMIT_SOON_MS);
 }
 
-//  Without a path descriptors are counted, and nobody is told apart.
+//  Without a path descriptors are counted, and users are not told apart.
 static void
 test_without_a_path (void **state)
 {

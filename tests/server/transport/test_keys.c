@@ -1,6 +1,5 @@
-/*  The folder of keys: nothing but a certificate in a guarded place lets anybody in, what is taken away is
- *  gone at the next look, and a machine without descriptors throws nobody out.
- */
+/*  The folder of keys: nothing but a certificate in a guarded place admits a client, a key that is taken away
+ *  is gone at the next look, and a lack of descriptors removes no key. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -125,16 +124,16 @@ test_opening_that_fails (void **state)
     }
 }
 
-//  -- who is let in
+//  -- the clients that are admitted
 
 static void
 test_allowed_and_revoked (void **state)
 {
     fixture_t *self = *state;
-    certificate_t alice, bob, nobody;
+    certificate_t alice, bob, mallory;
     certificate_make (&alice);
     certificate_make (&bob);
-    certificate_make (&nobody);
+    certificate_make (&mallory);
     keys_t *keys = open_keys (self);
     allow (self, &alice, "alice", "vision", false);
     assert_null (keys_find (keys, alice.public_text));
@@ -148,7 +147,7 @@ test_allowed_and_revoked (void **state)
     uint64_t user = grant->user;
     assert_true (user >= KEYS_USER_FIRST);
     assert_said (self, "the key 'alice' is let in: tenant 'vision'");
-    assert_null (keys_find (keys, nobody.public_text));
+    assert_null (keys_find (keys, mallory.public_text));
     assert_null (keys_find (keys, ""));
     assert_null (keys_find (keys, "alice"));
 
@@ -214,7 +213,8 @@ write_grant (fixture_t *self, const char *name, const certificate_t *key, const 
     put (in (self, path), text, 0600);
 }
 
-//  Edited in place: to another tenant the key is another user's, and who had jobs by it has not any more.
+//  Edited in place: if a key moves to another tenant it becomes another user's, and the jobs of its old user
+//  lose it.
 static void
 test_moved_to_another_tenant (void **state)
 {
@@ -237,7 +237,7 @@ test_moved_to_another_tenant (void **state)
 }
 
 static void
-test_files_that_let_nobody_in (void **state)
+test_files_that_admit_no_client (void **state)
 {
     fixture_t *self = *state;
     certificate_t alice;
@@ -313,10 +313,9 @@ test_a_tenant_that_there_is_not (void **state)
     keys_destroy (&keys);
 }
 
-//  For want of descriptors everybody stays; and who was revoked in the meantime goes as soon as there are
-//  some.
+//  Without descriptors all keys stay; a key that was revoked meanwhile goes as soon as there are some.
 static void
-test_nobody_goes_for_want_of_descriptors (void **state)
+test_no_key_goes_for_want_of_descriptors (void **state)
 {
     fixture_t *self = *state;
     certificate_t alice, bob;
@@ -352,7 +351,7 @@ test_nobody_goes_for_want_of_descriptors (void **state)
     assert_int_equal (chmod (in (self, "allowed"), 0700), 0);
     assert_true (keys_look (keys));
     assert_said (self, "can be looked at again");
-    //  No folder: nobody.
+    //  No folder: no key.
     allow (self, &alice, "alice", "vision", false);
     keys_look (keys);
     unlink (in (self, "allowed/alice"));
@@ -362,8 +361,8 @@ test_nobody_goes_for_want_of_descriptors (void **state)
     keys_destroy (&keys);
 }
 
-//  Who has the folder above puts one of his own in its place; root, who may read it, does not take it for the
-//  server's.
+//  The owner of the parent folder puts a folder of its own in its place.  Root may read it, and does not take
+//  it for the server's.
 static void
 test_another_users_folder_in_its_place (void **state)
 {
@@ -397,7 +396,7 @@ test_another_users_folder_in_its_place (void **state)
     keys_destroy (&keys);
 }
 
-//  Whoever takes all descriptors keeps nobody in by it.
+//  A client that takes all descriptors does not keep a revoked key alive.
 static void
 test_revoked_without_a_descriptor (void **state)
 {
@@ -494,7 +493,7 @@ typedef struct {
 
 static const char *const tenants [] = { "vision", "speech" };
 
-//  The label that decides of a key; -1: it is nobody's.
+//  The label that decides on a key; -1: none does.
 static int
 model_find (const label_t labels [MODEL_LABELS], int key)
 {
@@ -532,8 +531,8 @@ model_change (fixture_t *self, label_t *label, int index, const certificate_t ke
     }
 }
 
-//  Property: after every look exactly those are let in who are in the folder, with a number that was nobody
-//  else's.
+//  Property: after every look exactly the keys in the folder are admitted, each with a user number that no
+//  other key ever had.
 static void
 test_beside_a_model (void **state)
 {
@@ -565,7 +564,7 @@ test_beside_a_model (void **state)
                 if (grant && (grant->is_operator != labels [label].is_operator
                 || strcmp (grant->tenant, tenants [labels [label].tenant])
                 || (stays? grant->user != users [key]: grant->user <= last)))
-                    fail_msg ("seed %" PRIu64 ", step %d: key %d is somebody else's", seed, step, key);
+                    fail_msg ("seed %" PRIu64 ", step %d: key %d is another user's", seed, step, key);
                 if (!stays && users [key])
                     assert_false (keys_has_user (keys, users [key]));
                 users [key] = grant? grant->user: 0;
@@ -575,7 +574,7 @@ test_beside_a_model (void **state)
             }
             if (gone != should)
                 fail_msg ("seed %" PRIu64 ", step %d: %s", seed, step,
-                    gone? "nobody went": "somebody went unsaid");
+                    gone? "no key went": "a key went unsaid");
             said (self);
         }
         keys_destroy (&keys);
@@ -597,9 +596,9 @@ main (void)
         cmocka_unit_test_setup_teardown (test_allowed_and_revoked, begin, end),
         cmocka_unit_test_setup_teardown (test_revoked_in_the_second_in_which_another_is_allowed, begin, end),
         cmocka_unit_test_setup_teardown (test_moved_to_another_tenant, begin, end),
-        cmocka_unit_test_setup_teardown (test_files_that_let_nobody_in, begin, end),
+        cmocka_unit_test_setup_teardown (test_files_that_admit_no_client, begin, end),
         cmocka_unit_test_setup_teardown (test_a_tenant_that_there_is_not, begin, end),
-        cmocka_unit_test_setup_teardown (test_nobody_goes_for_want_of_descriptors, begin, end),
+        cmocka_unit_test_setup_teardown (test_no_key_goes_for_want_of_descriptors, begin, end),
         cmocka_unit_test_setup_teardown (test_another_users_folder_in_its_place, begin, end),
         cmocka_unit_test_setup_teardown (test_revoked_without_a_descriptor, begin, end),
         cmocka_unit_test_setup_teardown (test_nothing_is_read_twice_for_nothing, begin, end),

@@ -1,5 +1,5 @@
-/*  The receive quota beside ZeroMQ itself: every byte that was received is taken again, and who sends without
- *  an end is cut off.  */
+/*  The receive quota beside ZeroMQ itself: every byte that was received is taken again, and a client that
+ *  sends without an end is cut off. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,8 +39,8 @@ s_begin (scene_t *self, bool is_tcp, bool is_curve)
     snprintf (self->text, sizeof self->text, "ipc://%s", self->path);
     self->context = zmq_ctx_new ();
     self->router = zmq_socket (self->context, ZMQ_ROUTER);
-    zmq_setsockopt (self->router, ZMQ_RCVHWM, &unlimited, sizeof unlimited);       //  ZeroMQ is not the one
-                                                                                   //  who stops a flood
+    //  ZeroMQ must not be the one to stop a flood.
+    zmq_setsockopt (self->router, ZMQ_RCVHWM, &unlimited, sizeof unlimited);
     if (is_curve) {
         zmq_curve_keypair (self->server_public, self->server_secret);
         zmq_curve_keypair (self->public, self->secret);
@@ -58,7 +58,7 @@ s_end (scene_t *self)
 {
     zmq_close (self->router);
     zmq_ctx_term (self->context);
-    assert_int_equal (receive_quota_bytes (), 0);              //  all are closed
+    assert_int_equal (receive_quota_bytes (), 0);               //  all are closed
     assert_true (scratch_end (&self->scratch));
     receive_quota_set_limits (RECEIVE_QUOTA_CONNECTION_MAX, RECEIVE_QUOTA_USER_LEAST);
 }
@@ -166,7 +166,7 @@ encrypted_messages_come_out_even (void **state)
     s_comes_out_even (true, true);
 }
 
-//  Takes the other end's greeting and READY: whoever sends more before that is sometimes too quick for
+//  Takes the other end's greeting and READY: a client that sends more before that is sometimes too quick for
 //  libzmq, which closes.
 static bool
 s_is_ready (int fd)
@@ -248,7 +248,7 @@ empty_frames_are_not_for_nothing (void **state)
     static uint8_t ended [2 * 60] = { 0 }, endless [2 * 4096];
     for (size_t at = 0; at < sizeof endless; at += 2)
         endless [at] = 1;
-    //  More comes while nobody looks than the socket between them holds.
+    //  While the server does not look, more comes than the socket between them holds.
     assert_in_range (s_send_without_end (scene.path, endless, sizeof endless, (size_t) 100 * MIB),
         2 * RECEIVE_QUOTA_FRAMES_MAX, MIB);
     receive_quota_set_limits (MIB, 100 * MIB);
@@ -266,8 +266,8 @@ empty_frames_are_not_for_nothing (void **state)
     s_end (&scene);
 }
 
-//  Must hold: what a connection leaves behind, whole, counts until it is taken; and who took all may say that
-//  nothing is left.
+//  Must hold: whole messages that a connection leaves behind count until they are taken; a reader that has
+//  taken all may say that nothing is left.
 static void
 the_closed_leave_whole_messages (void **state)
 {
@@ -294,7 +294,7 @@ the_closed_leave_whole_messages (void **state)
     }
 }
 
-//  Heartbeats are nobody's message.
+//  Heartbeats are no messages.
 static void
 heartbeats_are_not_held (void **state)
 {
@@ -308,8 +308,9 @@ heartbeats_are_not_held (void **state)
     s_end (&scene);
 }
 
-//  By hand: the bound of a user over all connections, and who is not cut off for others' sake.
-//  The greeting of who encrypts nothing, then one frame that a size says; it ends its message, or does not.
+//  By hand: the bound of a user over all connections, and users that are not cut off because of others.  The
+//  greeting of a client that encrypts nothing, then one frame of the size given; it ends its message, or does
+//  not.
 static void
 s_pass (int fd, size_t size, bool more)
 {
@@ -339,16 +340,16 @@ a_user_has_a_bound_of_all (void **state)
     assert_int_equal (receive_quota_bytes (), 30 * ONE);
     assert_false (receive_quota_may_receive (500));
     assert_false (receive_quota_may_receive (503));
-    assert_true (receive_quota_may_receive (504));             //  another user
+    assert_true (receive_quota_may_receive (504));              //  another user
     receive_quota_taken (7, 502, 1, FRAME);
     assert_true (receive_quota_may_receive (503));
     s_pass (503, FRAME, false);
-    receive_quota_taken (7, 503, 4, 4 * FRAME);                //  it has nothing, and is not cut off for what
+    receive_quota_taken (7, 503, 4, 4 * FRAME);     //  it has nothing, and is not cut off for what
                                                                //  the others have
     s_pass (501, FRAME, true);
     s_pass (502, FRAME, true);
     s_pass (502, FRAME, true);
-    assert_false (receive_quota_may_receive (501));            //  its own bound
+    assert_false (receive_quota_may_receive (501));             //  its own bound
     s_pass (500, FRAME, false);
     assert_int_equal (receive_quota_bytes (), 30 * ONE);
     assert_false (receive_quota_may_receive (500));
@@ -384,7 +385,7 @@ a_user_has_a_bound_of_all (void **state)
     assert_int_equal (receive_quota_bytes (), 18 * ONE);
     receive_quota_settled ();
     assert_int_equal (receive_quota_bytes (), 0);
-    assert_true (receive_quota_may_receive (500));             //  nobody's
+    assert_true (receive_quota_may_receive (500));              //  no user's
     s_pass (500, FRAME, false);
     receive_quota_taken (9, 500, 1, 1);
     assert_int_equal (receive_quota_bytes (), 0);

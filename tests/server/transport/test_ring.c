@@ -1,5 +1,5 @@
-/*  The ring: memory that is reserved when made, that nobody can resize, and that a dead client cannot
- *  keep.  */
+/*  The ring: memory that is reserved when made, that cannot be resized, and that a dead client cannot
+ *  keep. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,5 @@
-/*  The door: one token lets one client in, once, in time; its end is told once; nobody else gets a word.
- *  (How many strangers may stand there: test_ring_server_strangers.c.)
- */
+/*  The ring server: one token admits one client, once, in time; its end is told once; other clients get no
+ *  answer.  (How many strangers may be connected: test_ring_server_strangers.c.) */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -197,7 +196,7 @@ test_wrong_user (void **state)
     ring_play_assert_event (self, NOW, RING_SERVER_CLOSED, 7);
 }
 
-//  The server's own user may attach for another (as root may, whom this is when it runs as root).
+//  The server's own user may attach for another (root too, and this user is root when the test runs as root).
 static void
 test_own_user_for_another (void **state)
 {
@@ -368,7 +367,7 @@ test_part_waits_for_the_client (void **state)
     ring_play_assert_event (self, NOW, RING_SERVER_CLOSED, 7);
     assert_false (ring_server_part (self->ring_server, 7));
     close (ring_play_attach (self, 8));
-    assert_true (ring_server_part (self->ring_server, 8));        //  the client closed, and nobody has looked
+    assert_true (ring_server_part (self->ring_server, 8));  //  the client closed, which is not seen yet
     ring_play_assert_event (self, NOW, RING_SERVER_CLOSED, 8);
     ring_play_expect (self, 9, token);
     fd = ring_play_knock_with (self, token);
@@ -420,7 +419,7 @@ test_what_is_at_the_path (void **state)
     assert_int_equal (bind (fd, (struct sockaddr *) &address, sizeof address), 0);
     close (fd);
     assert_int_equal (ring_server_new (&ring_server, path), 0);
-    //  Somebody has replaced the socket: what is there now is not ours to remove.
+    //  Another program has replaced the socket: what is there now is not ours to remove.
     assert_int_equal (unlink (path), 0);
     fd = open (path, O_WRONLY | O_CREAT, 0600);
     close (fd);
@@ -469,8 +468,8 @@ test_new_with_faults (void **state)
     assert_int_equal (nth, 7);          //  calloc, fchmod, bind, listen, epoll_create1, epoll_ctl were hit
 }
 
-//  Each call fails in turn while a client attaches: it is in or it is out, and the door works for the next
-//  one.
+//  Each call fails in turn while a client attaches: it is attached or not, and the ring server works for the
+//  next one.
 static void
 test_attach_with_faults (void **state)
 {
@@ -570,7 +569,8 @@ model_step (ring_play_t *self, model_job_t *job, uint64_t id, uint64_t *random, 
     }
 }
 
-//  Property: whatever order things happen in, the door tells what a table of jobs says it must, and no more.
+//  Property: whatever order things happen in, the ring server tells what a table of jobs says it must, and no
+//  more.
 static void
 test_events_are_the_models (void **state)
 {

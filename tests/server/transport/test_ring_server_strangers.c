@@ -1,6 +1,5 @@
-/*  The ring server and strangers: who may stand there with no token yet, how many, for how long; and what a
- *  token is worth to another user.
- */
+/*  The ring server and strangers: which clients may connect without a token yet, how many, for how long; and
+ *  what a token is worth to another user. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,26 +42,26 @@ test_attached_client_stays (void **state)
     ring_play_assert_event (self, NOW, RING_SERVER_CLOSED, 7);
 }
 
-//  A crowd of idle connections costs a bounded number of descriptors and does not keep a client out.
+//  Many idle connections cost a bounded number of descriptors and do not keep a client out.
 static void
-test_connection_limit_of_strangers (void **state)
+test_connections_of_strangers (void **state)
 {
     ring_play_t *self = *state;
-    enum { CONNECTION_LIMIT = 100 };
-    int connection_limit [CONNECTION_LIMIT];
+    enum { CONNECTIONS = 100 };
+    int connections [CONNECTIONS];
     int attached = ring_play_attach (self, 7);
     size_t before = scratch_descriptors ();
-    for (int index = 0; index < CONNECTION_LIMIT; index++) {
-        connection_limit [index] = ring_play_knock (self);
+    for (int index = 0; index < CONNECTIONS; index++) {
+        connections [index] = ring_play_knock (self);
         ring_play_assert_quiet (self, NOW);
     }
-    assert_int_equal (scratch_descriptors () - before, CONNECTION_LIMIT + RING_SERVER_STRANGERS_MAX);
+    assert_int_equal (scratch_descriptors () - before, CONNECTIONS + RING_SERVER_STRANGERS_MAX);
     int fd = ring_play_attach (self, 8);
     assert_int_equal (ring_play_hear (attached), -2);
-    for (int index = 0; index < CONNECTION_LIMIT; index++) {
-        assert_int_equal (ring_play_hear (connection_limit [index]),
-            index <= CONNECTION_LIMIT - RING_SERVER_STRANGERS_MAX? -1: -2);
-        close (connection_limit [index]);
+    for (int index = 0; index < CONNECTIONS; index++) {
+        assert_int_equal (ring_play_hear (connections [index]),
+            index <= CONNECTIONS - RING_SERVER_STRANGERS_MAX? -1: -2);
+        close (connections [index]);
     }
     ring_play_assert_quiet (self, NOW);
     close (attached);
@@ -71,7 +70,7 @@ test_connection_limit_of_strangers (void **state)
     ring_play_assert_event (self, NOW, RING_SERVER_CLOSED, 8);
 }
 
-//  As another user: effective, which is what the kernel tells of who connects.
+//  As another user: the effective one, which the kernel tells of the peer.
 static int
 knock_as (const ring_play_t *self, uid_t uid)
 {
@@ -81,7 +80,7 @@ knock_as (const ring_play_t *self, uid_t uid)
     return fd;
 }
 
-//  Everybody may come to the socket.
+//  Opens the socket to every user.
 static void
 open_the_way (const ring_play_t *self)
 {
@@ -97,9 +96,9 @@ expect_of (const ring_play_t *self, uint64_t key, uid_t uid, char token [RING_SE
     assert_int_equal (ring_server_expect (self->ring_server, key, uid, self->descriptor, NOW, token), 0);
 }
 
-//  Whom nobody expects is sent away at once, and holds no place at the door.
+//  A user that is not expected is sent away at once, and takes no place.
 static void
-test_user_who_is_not_expected (void **state)
+test_user_that_is_not_expected (void **state)
 {
     ring_play_t *self = *state;
     if (getuid () != 0)
@@ -123,14 +122,14 @@ test_user_who_is_not_expected (void **state)
     ring_play_assert_event (self, NOW, RING_SERVER_CLOSED, 7);
 }
 
-//  A user who comes again and again pushes out nobody but himself, however fast he is.
+//  A user that connects again and again pushes out only itself, however fast it is.
 static void
-test_connection_limit_of_one_user (void **state)
+test_connections_of_one_user (void **state)
 {
     ring_play_t *self = *state;
     if (getuid () != 0)
         skip ();                    //  takes root to become another user
-    enum { CONNECTION_LIMIT = 200 };
+    enum { CONNECTIONS = 200 };
     open_the_way (self);
     char tokens [3] [RING_SERVER_TOKEN_BYTES + 1];
     static const uid_t users [] = { ALICE, BOB, CAROL };
@@ -138,31 +137,31 @@ test_connection_limit_of_one_user (void **state)
         expect_of (self, key, users [key], tokens [key]);
     //  Bob and Carol stand there with half a token each, Alice comes; and some of her early ones are before
     //  them.
-    int early = knock_as (self, ALICE), bob = knock_as (self, BOB), connection_limit [CONNECTION_LIMIT];
+    int early = knock_as (self, ALICE), bob = knock_as (self, BOB), connections [CONNECTIONS];
     ring_play_say (bob, tokens [1], 10);
-    for (int index = 0; index < CONNECTION_LIMIT / 2; index++) {
-        connection_limit [index] = knock_as (self, ALICE);
+    for (int index = 0; index < CONNECTIONS / 2; index++) {
+        connections [index] = knock_as (self, ALICE);
         ring_play_assert_quiet (self, NOW);
     }
     int carol = knock_as (self, CAROL);
     ring_play_say (carol, tokens [2], 10);
-    for (int index = CONNECTION_LIMIT / 2; index < CONNECTION_LIMIT; index++) {
-        connection_limit [index] = knock_as (self, ALICE);
+    for (int index = CONNECTIONS / 2; index < CONNECTIONS; index++) {
+        connections [index] = knock_as (self, ALICE);
         ring_play_assert_quiet (self, NOW);
     }
     assert_int_equal (ring_play_hear (early), -1);
-    for (int index = 0; index < CONNECTION_LIMIT; index++)
-        assert_int_equal (ring_play_hear (connection_limit [index]),
-            index < CONNECTION_LIMIT - RING_SERVER_STRANGERS_MAX + 2? -1: -2);
+    for (int index = 0; index < CONNECTIONS; index++)
+        assert_int_equal (ring_play_hear (connections [index]),
+            index < CONNECTIONS - RING_SERVER_STRANGERS_MAX + 2? -1: -2);
     ring_play_say (bob, tokens [1] + 10, RING_SERVER_TOKEN_BYTES - 10);
     ring_play_assert_event (self, NOW, RING_SERVER_ATTACHED, 1);
     ring_play_say (carol, tokens [2] + 10, RING_SERVER_TOKEN_BYTES - 10);
     ring_play_assert_event (self, NOW, RING_SERVER_ATTACHED, 2);
     //  Hers is good still.
-    ring_play_say (connection_limit [CONNECTION_LIMIT - 1], tokens [0], RING_SERVER_TOKEN_BYTES);
+    ring_play_say (connections [CONNECTIONS - 1], tokens [0], RING_SERVER_TOKEN_BYTES);
     ring_play_assert_event (self, NOW, RING_SERVER_ATTACHED, 0);
-    for (int index = 0; index < CONNECTION_LIMIT; index++)
-        close (connection_limit [index]);
+    for (int index = 0; index < CONNECTIONS; index++)
+        close (connections [index]);
     close (early);
     close (bob);
     close (carol);
@@ -172,25 +171,25 @@ test_connection_limit_of_one_user (void **state)
     ring_play_assert_quiet (self, NOW);
 }
 
-//  Two who share the door as equals: neither has more than half of it when both want it.
+//  Two users share the places as equals: neither has more than half of them when both want them.
 static void
-test_connection_limit_of_two_users (void **state)
+test_connections_of_two_users (void **state)
 {
     ring_play_t *self = *state;
     if (getuid () != 0)
         skip ();                    //  takes root to become another user
-    enum { CONNECTION_LIMIT = 100 };
+    enum { CONNECTIONS = 100 };
     open_the_way (self);
     char token [RING_SERVER_TOKEN_BYTES + 1];
     expect_of (self, 1, ALICE, token);
     expect_of (self, 2, BOB, token);
-    int fds [2] [CONNECTION_LIMIT], held [2] = { 0 };
-    for (int index = 0; index < CONNECTION_LIMIT; index++)
+    int fds [2] [CONNECTIONS], held [2] = { 0 };
+    for (int index = 0; index < CONNECTIONS; index++)
         for (int which = 0; which < 2; which++) {
             fds [which] [index] = knock_as (self, which? BOB: ALICE);
             ring_play_assert_quiet (self, NOW);
         }
-    for (int index = 0; index < CONNECTION_LIMIT; index++)
+    for (int index = 0; index < CONNECTIONS; index++)
         for (int which = 0; which < 2; which++) {
             held [which] += ring_play_hear (fds [which] [index]) == -2;
             close (fds [which] [index]);
@@ -224,7 +223,7 @@ test_connection_limit_at_the_balance (void **state)
     ring_play_assert_quiet (self, NOW);
 }
 
-//  A token is its user's, whoever has come by it; and the thief does not use it up.
+//  A token is its user's, however another user has got it; and the thief does not use it up.
 static void
 test_stolen_token (void **state)
 {
@@ -236,7 +235,7 @@ test_stolen_token (void **state)
     expect_of (self, 7, ALICE, alices);
     expect_of (self, 8, BOB, bobs);
     for (int times = 0; times < 3; times++) {
-        int thief = knock_as (self, BOB);       //  who is expected, with his own
+        int thief = knock_as (self, BOB);       //  an expected user, with a token of its own
         ring_play_say (thief, alices, RING_SERVER_TOKEN_BYTES);
         ring_play_assert_quiet (self, NOW);
         assert_int_equal (ring_play_hear (thief), -1);
@@ -254,7 +253,7 @@ test_stolen_token (void **state)
     close (bob);
 }
 
-//  No descriptor for a newcomer: the door rests instead of spinning, and opens again with the tick.
+//  No descriptor for a newcomer: the ring server pauses instead of spinning, and accepts again with the tick.
 static void
 test_out_of_descriptors (void **state)
 {
@@ -275,7 +274,7 @@ test_out_of_descriptors (void **state)
     assert_int_equal (setrlimit (RLIMIT_NOFILE, &limit), 0);
     ring_play_assert_event (self, NOW, RING_SERVER_ATTACHED, 8);
     ring_play_assert_handed (self, fd);
-    //  Those within go on being heard while the door rests.
+    //  Attached clients are heard while the ring server pauses.
     assert_int_equal (setrlimit (RLIMIT_NOFILE, &none), 0);
     close (attached);
     ring_play_assert_event (self, NOW, RING_SERVER_CLOSED, 7);
@@ -290,10 +289,10 @@ main (void)
     const struct CMUnitTest tests [] = {
         cmocka_unit_test_setup_teardown (test_half_token_hangs, ring_play_begin, ring_play_end),
         cmocka_unit_test_setup_teardown (test_attached_client_stays, ring_play_begin, ring_play_end),
-        cmocka_unit_test_setup_teardown (test_connection_limit_of_strangers, ring_play_begin, ring_play_end),
-        cmocka_unit_test_setup_teardown (test_user_who_is_not_expected, ring_play_begin, ring_play_end),
-        cmocka_unit_test_setup_teardown (test_connection_limit_of_one_user, ring_play_begin, ring_play_end),
-        cmocka_unit_test_setup_teardown (test_connection_limit_of_two_users, ring_play_begin, ring_play_end),
+        cmocka_unit_test_setup_teardown (test_connections_of_strangers, ring_play_begin, ring_play_end),
+        cmocka_unit_test_setup_teardown (test_user_that_is_not_expected, ring_play_begin, ring_play_end),
+        cmocka_unit_test_setup_teardown (test_connections_of_one_user, ring_play_begin, ring_play_end),
+        cmocka_unit_test_setup_teardown (test_connections_of_two_users, ring_play_begin, ring_play_end),
         cmocka_unit_test_setup_teardown (test_connection_limit_at_the_balance, ring_play_begin,
             ring_play_end),
         cmocka_unit_test_setup_teardown (test_stolen_token, ring_play_begin, ring_play_end),

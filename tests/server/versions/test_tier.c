@@ -36,12 +36,12 @@ typedef struct {
     raw_policy_t raw;
     sampler_t *sampler;
     version_index_t *version_index;
-    version_set_t *kinds [2];                //  random, deterministic
+    version_set_t *kinds [2];               //  random, deterministic
     tier_t *tier;
     guest_t guests [GUESTS];
     uint32_t order [SAMPLES];
     uint8_t dropped [SAMPLES];
-    int held [SAMPLES];                     //  for the pool, as supply.c does it
+    int held [SAMPLES];                     //  for the pool, as raw_prefetch.c does it
     uint32_t taking;                        //  the sample that a draw takes; SAMPLES: none
     uint32_t let_go;                        //  how often that left by itself
     uint64_t merges;                        //  the sampler's, of which the tier knows
@@ -64,7 +64,7 @@ s_bytes (void *context, uint32_t id)
 }
 
 //  The tier was just asked for something, and up to new_max samples are resident since.  The residents of
-//  before a merge would tell whose data a sample was in.  Redox reads a whole chunk when it picks.
+//  before a merge would tell which job's data a sample was in.  Redox reads a whole chunk when it picks.
 static void
 s_see_merges (world_t *self, uint32_t residents_before, uint32_t new_max)
 {
@@ -491,7 +491,7 @@ typedef struct {
     const char *name;
     tier_plan_job_t jobs [CASE_JOBS_MAX];
     size_t job_count;
-    bool is_shared_stream;          //  judged only where several jobs share a stream: elsewhere nobody is
+    bool is_shared_stream;          //  judged only where several jobs share a stream: elsewhere no job is
                                     //  ever throttled
 } case_t;
 
@@ -695,7 +695,7 @@ test_equal_jobs_read_once (void **state)
     s_read_once (equal, 3, TIER_DSA, 1.005);
 }
 
-//  ---- who stands still
+//  ---- jobs that stand still
 
 typedef struct {
     const char *name;

@@ -123,7 +123,7 @@ test_two_sides (void **state)
     s_enter (&scene, SAMPLER_ORDER_PRIVATE);
     s_take (&scene, other, 0);
     assert_int_equal (s_find (&scene, 0)->count, 1);    //  the third's claim, not the follower's
-    s_take (&scene, follower, 2);                       //  two others want it, who do not follow
+    s_take (&scene, follower, 2);                       //  two others want it that do not follow
     assert_null (s_find (&scene, 2));
     assert_int_equal (s_take_together (&scene, &follower, 1, 0), 1);    //  no room: one of its own, which
                                                                         //  goes at once
@@ -174,7 +174,7 @@ test_what_was_taken_is_not_used_again (void **state)
     s_clear (&scene);
 }
 
-//  Guards: one version serves all who draw together, even if it is evicted as soon as it is entered.
+//  Guards: one version serves all jobs that draw together, even if it is evicted as soon as it is entered.
 static void
 test_what_a_draw_schedules_serves_all_of_it (void **state)
 {
@@ -195,10 +195,10 @@ test_what_a_draw_schedules_serves_all_of_it (void **state)
     s_clear (&scene);
 }
 
-//  Guards: another version counts as prepared again for who might have used one that was evicted in this
-//  epoch, once; and for nobody else.
+//  Guards: if a version was evicted in this epoch, another version of its sample counts as prepared again for
+//  each job that might have used the first, once; and for no other job.
 static void
-test_a_random_version_is_lost_to_who_still_needs_it (void **state)
+test_a_random_version_is_lost_to_jobs_that_need_it (void **state)
 {
     (void) state;
     scene_t scene;
@@ -319,7 +319,7 @@ main (void)
         cmocka_unit_test (test_two_sides),
         cmocka_unit_test (test_what_was_taken_is_not_used_again),
         cmocka_unit_test (test_what_a_draw_schedules_serves_all_of_it),
-        cmocka_unit_test (test_a_random_version_is_lost_to_who_still_needs_it),
+        cmocka_unit_test (test_a_random_version_is_lost_to_jobs_that_need_it),
         cmocka_unit_test (test_the_same_pixels_are_prepared_again),
         cmocka_unit_test (test_what_the_last_one_leaves_is_dropped),
         { "dsa_does_not_pile_up", test_versions_of_a_sample_do_not_pile_up, NULL, NULL, &s_dsa },

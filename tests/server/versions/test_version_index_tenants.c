@@ -181,25 +181,25 @@ test_a_greedy_tenant_has_its_part (void **state)
     }
 }
 
-//  Guards: a crowd of jobs with the pipeline of a tenant's one job, which all want what that prepares, does
-//  not cost the tenant what it keeps for itself, though that counts less; and of what they prepare it pays
-//  for nothing that it has no use for.
+//  Guards: many jobs with the pipeline of a tenant's one job all want what that job prepares.  They do not
+//  cost the tenant what it keeps for itself, though that counts less; and it pays for nothing of theirs that
+//  it has no use for.
 static void
-test_a_connection_limit_in_ones_own_kind (void **state)
+test_many_jobs_in_ones_own_kind (void **state)
 {
     (void) state;
     scene_t scene;
     s_set (&scene, 300, 100, test_seed ());
     version_index_tenant (scene.version_index, 1, 1, SIZE_MAX);
     consumer_t *validates = s_enter (&scene, 0, 1, 45), *trains = s_enter (&scene, 0, 0, 300),
-        *connection_limit [5];
+        *many [5];
     for (int job = 0; job < 5; job++)
-        connection_limit [job] = s_enter (&scene, 1, 0, 300);
+        many [job] = s_enter (&scene, 1, 0, 300);
     s_draw_many (&scene, validates, 45);
     for (int draw = 0; draw < 900; draw++) {
         s_draw (&scene, trains, UINT32_MAX);
         for (int job = 0; job < 5; job++)
-            s_draw (&scene, connection_limit [job], UINT32_MAX);
+            s_draw (&scene, many [job], UINT32_MAX);
     }
     version_index_check (scene.version_index);
     assert_in_range (s_bytes (&scene, 0), 45, 51);
@@ -209,10 +209,10 @@ test_a_connection_limit_in_ones_own_kind (void **state)
     s_clear (&scene);
 }
 
-//  Guards: versions that wait for a next job are nobody's and go before anybody's, and are the next one's who
-//  uses them; but a tenant that is alone on the server keeps them.
+//  Guards: versions that wait for a next job are on no account, and go before those on any account.  They go
+//  to the account of the next job that uses them.  But a tenant that is alone on the server keeps them.
 static void
-test_what_waits_is_nobodys (void **state)
+test_what_waits_is_on_no_account (void **state)
 {
     (void) state;
     scene_t scene;
@@ -233,8 +233,8 @@ test_what_waits_is_nobodys (void **state)
     assert_int_equal (s_bytes (&scene, 1), 20);
     assert_int_equal (version_index_misses (scene.version_index), 60);
     s_enter (&scene, 1, 0, 400);
-    s_draw_many (&scene, s_enter (&scene, 1, 0, 400), 400); //  100 of them are kept: nobody's 40 go, then its
-                                                            //  own
+    //  100 of them are kept: the 40 on no account go, then its own.
+    s_draw_many (&scene, s_enter (&scene, 1, 0, 400), 400);
     assert_int_equal (s_bytes (&scene, 1), 100);
     s_clear (&scene);
 }
@@ -253,8 +253,8 @@ test_a_tenant_may_have_a_limit (void **state)
     assert_int_equal (s_bytes (&scene, 1), 30);
     assert_int_equal (prepared_versions (version_index_prepared (scene.version_index)), 30);
     consumer_t *other = s_enter (&scene, 0, 1, 400);
-    s_draw_many (&scene, other, 60);                        //  of its versions it may use all; they stay who
-                                                            //  pays'
+    //  It may use all of the other's versions; they stay on the account of the tenant that pays for them.
+    s_draw_many (&scene, other, 60);
     size_t there = prepared_versions (version_index_prepared (scene.version_index));
     assert_int_equal (s_bytes (&scene, 0) + s_bytes (&scene, 1), there);
     version_index_tenant (scene.version_index, 1, 1, 5);
@@ -269,8 +269,8 @@ test_a_tenant_may_have_a_limit (void **state)
     s_clear (&scene);
 }
 
-//  Guards: what a follower fetches from the other side is its tenant's alone: whom it had served says whose
-//  data it is in.
+//  Guards: a version that a follower fetches from the other side counts for its tenant alone: the jobs that
+//  the version had served would tell which job has the sample in its data.
 static void
 test_what_is_fetched_is_the_fetchers (void **state)
 {
@@ -308,8 +308,8 @@ test_what_is_fetched_is_the_fetchers (void **state)
     s_clear (&scene);
 }
 
-//  Guards: a tenant with large versions, for whose sake memory outside of the index is kept, has so much less
-//  of the index; K4.
+//  Guards: a tenant with large versions, for which memory outside of the index is kept, has so much less of
+//  the index; K4.
 static void
 test_the_reserve_counts (void **state)
 {
@@ -328,8 +328,7 @@ test_the_reserve_counts (void **state)
     assert_int_equal (prepared_account_outside_bytes (version_index_prepared (scene.version_index), 0), 8);
     assert_int_equal (prepared_account_outside_bytes (version_index_prepared (scene.version_index), 1), 40);
     assert_in_range (s_bytes (&scene, 1) + 40, 95, 105);    //  half of all 200
-    s_leave (&scene, small);                                //  its versions wait for a next job, which may be
-                                                            //  anybody's
+    s_leave (&scene, small);                                //  its versions wait for any next job
     assert_int_equal (prepared_account_outside_bytes (version_index_prepared (scene.version_index), 0), 0);
     s_draw_many (&scene, large, 200);
     assert_int_equal (prepared_account_outside_bytes (version_index_prepared (scene.version_index), 1), 40);
@@ -492,8 +491,8 @@ main (void)
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_what_serves_several_is_split),
         cmocka_unit_test (test_a_greedy_tenant_has_its_part),
-        cmocka_unit_test (test_a_connection_limit_in_ones_own_kind),
-        cmocka_unit_test (test_what_waits_is_nobodys),
+        cmocka_unit_test (test_many_jobs_in_ones_own_kind),
+        cmocka_unit_test (test_what_waits_is_on_no_account),
         cmocka_unit_test (test_a_tenant_may_have_a_limit),
         cmocka_unit_test (test_what_is_fetched_is_the_fetchers),
         cmocka_unit_test (test_the_reserve_counts),

@@ -1,5 +1,5 @@
-/*  test_learned_rows -- what is kept and lent, beside a dumb model; that the budget holds; and that an entry
- *  lives as long as it is lent.
+/*  test_learned_rows -- what is kept and lent, beside a simple model; that the budget holds; and that an
+ *  entry lives as long as it is lent.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -29,8 +29,8 @@ enum {
 
 //  ---- system calls
 
-//  Reads without a ring: how many at once; until so many are together none goes on, for as long as anybody
-//  would wait.
+//  Reads without a ring: how many at once; until so many are together, none continues, for at most
+//  PATIENCE_MS.
 static struct {
     atomic_int now, most, together;
 } s_reads;
@@ -125,7 +125,7 @@ typedef struct {
     catalogue_buffer_t buffer;
     bool out, right;
     unsigned int finishes;
-    unsigned int finish_row;          //  so many had finished before it
+    unsigned int finish_row;            //  so many had finished before it
 } item_t;
 
 //  In the threads: the bytes are looked at while they are there, twice, as others may write over them.

@@ -49,7 +49,7 @@ test_each_device_learns_by_itself (void **state)
 {
     (void) state;
     tasks_scene_t scene;
-    tasks_scene_slower = 100000;              //  images take a microsecond, masks 100 ms
+    tasks_scene_slower = 100000;                //  images take a microsecond, masks 100 ms
     tasks_scene_begin (&scene);
     assert_int_equal (device_depth (scene.devices [0]), device_depth (scene.devices [1]));
     tasks_scene_run (&scene);
@@ -117,7 +117,7 @@ test_workers_time_is_told (void **state)
     (void) state;
     tasks_scene_t scene;
     tasks_scene_begin (&scene);
-    atomic_store (&tasks_scene_plan.poor_copies, 20);                 //  20 ms of waiting each
+    atomic_store (&tasks_scene_plan.poor_copies, 20);                   //  20 ms of waiting each
     tasks_scene_run (&scene);
     assert_int_equal (scene.delivered, SAMPLES);
     uint64_t worker_ns = broker_worker_ns (scene.broker, broker_tenant (scene.broker, NULL));
@@ -165,7 +165,7 @@ test_a_failing_volume_is_told (void **state)
 //  ---- side tasks
 
 typedef struct {
-    side_task_t side_task;                //  first
+    side_task_t side_task;          //  first
     atomic_int *gate;               //  it waits until this is not 0
     atomic_int *begun;
     bool done;
@@ -199,7 +199,7 @@ s_take_back (tasks_scene_t *scene, size_t *undone_p)
     side_task_t *side_task;
     while ((side_task = tasks_side_task_done (scene->tasks))) {
         *undone_p += !((walk_t *) side_task)->done;
-        side_task->work = NULL;        //  twice would be seen
+        side_task->work = NULL;         //  twice would be seen
         count++;
     }
     return count;
@@ -236,7 +236,7 @@ test_side_tasks_come_back (void **state)
         walks [index] = (walk_t) { .side_task = { .work = s_walk }, .gate = &shut, .begun = &begun };
         tasks_run (scene.tasks, &walks [index].side_task);
     }
-    while (atomic_load (&begun) < TASKS_SIDE_TASKS_MAX + 3)        //  the three workers stand at the gate
+    while (atomic_load (&begun) < TASKS_SIDE_TASKS_MAX + 3)         //  the three workers stand at the gate
         sched_yield ();
     broker_gone (scene.broker, scene.job);
     scene.job = NULL;

@@ -47,7 +47,7 @@ test_shortages_that_last (void **state)
     }
 }
 
-//  A shortage without an end holds nobody up who wants to end.
+//  A shortage without an end does not delay a caller that wants to end.
 static void
 test_an_end_in_a_shortage (void **state)
 {

@@ -55,7 +55,7 @@ s_add (audit_t *audit, planted_t *self, const char *name)
     }
 }
 
-//  Audits the job, whose ids are used up.
+//  Audits the job; its ids are used up.
 static audit_t *
 s_audit (planted_t *self, uint64_t samples)
 {
@@ -235,7 +235,7 @@ test_drop_last_is_a_note (void **state)
     audit_t *audit = s_audit (&job, 0);
     assert_int_equal (audit_job (audit, 0)->once, AUDIT_AT_MOST_ONCE);
     s_assert_only (audit, AUDIT_DROP_LAST, 0, 0, "lacks 32 of 4000 samples");
-    //  Who gives the number says that all must come.
+    //  A caller that gives the number says that all must come.
     job = s_plant (SAMPLES, EPOCHS);
     for (unsigned epoch = 0; epoch < EPOCHS; epoch++)
         job.counts [epoch] = SAMPLES - 32;

@@ -278,7 +278,7 @@ test_true_shuffles_raise_no_alarm (void **state)
     printf ("%" PRIu64 " runs, %" PRIu64 " tests\n", runs, tests);
 }
 
-//  Groups of tests whose p-values are tallied.
+//  Groups of tests with tallied p-values.
 typedef enum { GROUP_PHI2, GROUP_HEADS, GROUP_PAIRS, GROUP_IDS, GROUP_PLACES, GROUPS } group_t;
 
 static group_t
