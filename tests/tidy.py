@@ -1,7 +1,7 @@
 """Checks of the tree that need no build; tests/tidy starts this and says how.
 
-Each check yields findings: (rule, place, text).  A finding whose "rule place" stands in tests/tidy.known is
-an exception; an exception that no longer occurs is a finding itself, so the file can only get shorter.
+Each check yields findings: (rule, place, text).  A finding is an exception if its "rule place" stands in
+tests/tidy.known; an exception that no longer occurs is a finding itself, so the file can only get shorter.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ OLD_NAMES = {
     "recall": "replay",
 }
 BANNED_CALLS = ("sprintf", "vsprintf", "gets", "strtok")
+#  Words that leave the actor unnamed.  A comment names it: client, job, rank, user, tenant, peer, worker ...
+UNNAMED = re.compile(r"\b(who|whom|whose|whoever|nobody|somebody|anybody|everybody)\b", re.I)
 LATER = re.compile(r"\b(TODO|FIXME|XXX)\b")
 
 
@@ -109,6 +111,19 @@ def without_comments(text: str) -> str:
     return re.sub(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])+'", blank, text, flags=re.S)
 
 
+def comments(name: str, text: str) -> str:
+    """The comments of a source; of Python also all strings in three quotes.  Lines are not kept."""
+    if name.endswith((".c", ".h")):
+        found = re.finditer(r"(//[^\n]*|/\*.*?\*/)|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])+'", text, re.S)
+    elif name.endswith(".py"):
+        found = re.finditer(
+            r"(\"{3}.*?\"{3}|#[^\n]*)|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", text, re.S
+        )
+    else:
+        found = re.finditer(r"^\s*(#[^\n]*)", text, re.M)
+    return "\n".join(match.group(1) for match in found if match.group(1))
+
+
 #  ---- includes
 
 
@@ -153,7 +168,7 @@ class Targets:
                 self.uses[words[0]].update(word for word in words[1:] if word.startswith("tureen_"))
 
     def visible(self, folder: str) -> Set[str]:
-        """The folders whose headers the targets made in this folder see."""
+        """The folders with headers that the targets made in this folder see."""
         seen: Set[str] = set()
         waiting = list(self.made_in.get(folder, ()))
         while waiting:
@@ -303,6 +318,12 @@ def check_names(tree: Tree) -> Iterator[Finding]:
             yield Finding("later", name, "finish it, or make it an issue")
 
 
+def check_comments(tree: Tree) -> Iterator[Finding]:
+    for name, text in tree.with_ending(".c", ".h", ".py", ".sh", ".cmake", "CMakeLists.txt", "tests/tidy"):
+        for word in sorted(set(found.lower() for found in UNNAMED.findall(comments(name, text)))):
+            yield Finding("unnamed", f"{name} {word}", f"'{word}' in a comment: name the actor")
+
+
 def check_states(tree: Tree) -> Iterator[Finding]:
     for pattern, mover in MOVED_STATES.items():
         for name, text in tree.with_ending(".c", ".h"):
@@ -342,6 +363,7 @@ CHECKS = (
     check_columns,
     check_lengths,
     check_names,
+    check_comments,
     check_states,
     check_documents,
 )

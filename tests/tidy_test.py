@@ -59,6 +59,7 @@ class Tidy(unittest.TestCase):
             "later": replaced("server/loop.h", "int", "//  TO" + "DO\nint"),
             "state": replaced("server/loop.c", "return", "job->state = 1;\n    return"),
             "link": replaced("README.md", "server/loop.c", "server/lop.c"),
+            "unnamed": replaced("server/loop.c", "return", "//  for who" + "ever calls\n    return"),
             "header": {"server/clock.h": "int clock_other (void);\n"},
         }
         for rule, files in faults.items():
@@ -72,6 +73,25 @@ class Tidy(unittest.TestCase):
             replaced("server/loop.c", "return", '//  a crowd\n    return "crowd" [0] +')
         )
         self.assertEqual((status, said), (0, ""))
+
+    def test_unnamed_actors_are_found_in_comments_alone(self) -> None:
+        comments = {
+            "server/loop.c": '/*  Who' + 'se turn it is.\n */\nconst char loop [] = "a";\n',
+            "server/loop.py": 'WORD = "a"       # for some' + 'body\n',
+            "server/said.py": 'def said():\n    """No' + 'body calls this."""\n',
+            "server/loop.sh": "#  who" + " runs this\n",
+        }
+        for name, text in comments.items():
+            with self.subTest(name):
+                status, said = self.run_on({name: text})
+                self.assertEqual((status, said.count("[unnamed]")), (1, 1), said)
+        for name, text in {
+            "server/loop.c": 'const char *who = "nobody / # somebody";\n',
+            "server/loop.py": "who = 'whose # whoever'\n",
+            "server/loop.sh": "echo nobody\n",
+        }.items():
+            with self.subTest(name):
+                self.assertEqual(self.run_on({name: text}), (0, ""))
 
     def test_exceptions_may_only_go(self) -> None:
         fault = replaced("README.md", "server/loop.c", "server/lop.c")
