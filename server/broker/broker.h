@@ -204,7 +204,7 @@ typedef struct {
                                     //  copied
     bool order_is_of_seed;          //  SEEDED only because the client gave a seed and no order
     uint64_t seed;
-    bool seed_given;            //  by the client
+    bool seed_given;                //  by the client
     uint32_t pool;                  //  SEEDED over a pack only: stream_order's; 0: none
     const char *name;
     size_t slot_bytes;              //  of one rank; for the budget of jobs

@@ -424,7 +424,7 @@ class Together(unittest.TestCase):
         given: List[int] = []
         with loader(0, 2, **options) as train:
             with self.assertRaisesRegex(tureen.JobEnded,
-                                        "rank 1 of job 'together.* is gone .*start all ranks") as caught:
+                                        "rank 1 of job 'together.* has been gone .*all ranks") as caught:
                 for batch in train:
                     given += batch[-1].tolist()
             state = train.state_dict()

@@ -305,8 +305,8 @@ s_notice_loss (broker_t *self, rank_t *rank)
     free (rank->notice);                //  the old notice has been sent: the rank was reclaimed after it
     rank->notice = needed_text (
         "rank %u of %s is gone (its client died or was silent): the job stands still, and goes "
-        "on when the rank is back; it is waited for %u second%s", rank->number, ranks_job_text (job, name),
-        job->rank_wait_seconds, job->rank_wait_seconds == 1? "": "s");
+        "on when the rank is back; it waits %u second%s for the rank", rank->number,
+        ranks_job_text (job, name), job->rank_wait_seconds, job->rank_wait_seconds == 1? "": "s");
     for (uint32_t number = 0; number < job->world_size; number++)
         if (s_is_there (&job->ranks [number])) {
             action_t *action = broker_act_rank (self, ACTION_SEND_NOTICE, &job->ranks [number]);
@@ -334,9 +334,9 @@ s_end_lost (const rank_t *rank, int64_t now_ms)
 {
     char name [RANKS_NAME_BYTES];
     job_end (rank->job, "rank_lost",
-        "rank %u of %s is gone since %lld seconds (its client died or was silent), and has "
-        "not come back: start all ranks anew, with a state to go on where they were; a greater rank_wait "
-        "waits longer", rank->number,
+        "rank %u of %s has been gone for %lld seconds (its client died or was silent), and has "
+        "not come back: start all ranks anew, with a state to go on where they were; a larger rank_wait "
+        "allows more time", rank->number,
         ranks_job_text (rank->job, name), (long long) (now_ms - rank->lost_ms) / 1000);
 }
 

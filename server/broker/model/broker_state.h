@@ -250,7 +250,7 @@ struct job {
     uint64_t consumed_samples;
     uint64_t consumed_epoch, consumed_epoch_samples;    //  the newest epoch with samples in a user's loop;
                                                         //  counted as epoch_samples
-    uint64_t single_reads, single_bytes;    //  of a pack's samples, each by itself
+    uint64_t single_reads, single_bytes;                //  of a pack's samples, each by itself
     rate_mark_t marks [RATE_MARKS];
     uint32_t mark_count;
     waits_t waits;
@@ -333,7 +333,7 @@ typedef struct {
     size_t outside_jobs, outside_bytes;     //  broker_outside
     size_t tiers, tier_least;               //  raw_prefetch.c: how many serve its jobs; bytes that one tier
                                             //  needs at least
-    size_t lookahead_reserved;                  //  bytes for its jobs with a pool, closed to tiers
+    size_t lookahead_reserved;              //  bytes for its jobs with a pool, closed to tiers
 } held_t;
 
 struct tenant {
@@ -361,7 +361,7 @@ struct dataset {
     sampler_t *sampler;
     job_t *jobs [SAMPLER_JOBS_MAX];         //  by number in the sampler
     bad_sample_t *bad;                      //  in the order in which they were found
-    size_t bad_named, bad_room, bad_told;       //  told: broker_next_bad
+    size_t bad_named, bad_room, bad_told;   //  told: broker_next_bad
     patience_t patience;
 };
 
@@ -401,7 +401,7 @@ struct broker {
     int64_t shared_ms;                      //  when sharing was judged last
     raw_store_t *raw;                       //  NULL: no data set is a pack
     size_t tier_count, tier_least;          //  bytes that a tier needs at least
-    size_t lookahead_reserved;                  //  bytes for jobs with a pool, closed to tiers
+    size_t lookahead_reserved;              //  bytes for jobs with a pool, closed to tiers
     job_t *ending, *last_ending;            //  marked: job_end, job_go
     job_t *deliveries, *last_delivery;      //  marked: job_mark_delivery
     action_t *actions;                      //  a ring

@@ -101,7 +101,7 @@ test_answers (void **state)
 //  What was copied for a client, of each epoch and sample; and which jobs have had each version.
 typedef struct {
     struct { bool known; pipeline_key_t shared, private; uint32_t draw; } copies [JOBS] [EPOCHS] [SAMPLES];
-    bool served [JOBS] [VERSIONS_MAX];      //  by id and draw number: 4 of each
+    bool served [JOBS] [VERSIONS_MAX];              //  by id and draw number: 4 of each
     size_t places [JOBS] [EPOCHS] [SAMPLES];        //  where it was told to lie in its epoch, less one; 0: it
                                                     //  was not
 } book_t;
