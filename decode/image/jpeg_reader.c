@@ -535,10 +535,13 @@ jpeg_reader_read (jpeg_reader_t *self, const image_request_t *request, image_pix
 //  ---------------------------------------------------------------------------------------------------------
 //  Where rows begin
 
-//  Of the opened image, all of them.  0 bytes: not known.
+//  Of the opened image, all of them.  0 bytes: not known.  Of several scans libjpeg would decode the whole
+//  image, and hold its coefficients, before jpeg_entropy refuses them.
 static size_t
 s_find_rows (jpeg_reader_t *self, const uint8_t **rows_p)
 {
+    if (jpeg_has_multiple_scans (&self->info))
+        return 0;
     jpeg_start_decompress (&self->info);
     int attached = jpeg_entropy_attach (self->entropy, &self->info, true, NULL, 0);
     if (attached < 0)
