@@ -311,11 +311,12 @@ s_begin (jpeg_entropy_t *self)
     self->loops = s_loops ();
     self->is_tail = self->points && self->told == 1;
     s_await_point (self);
-    size_t first = self->first_column / self->shape.step;
-    if (self->points && self->told > 1)
-        s_begin_at (self, first < self->told? first: self->told - 1);
-    else
+    if (!self->points || self->told == 1) {
         s_begin_segment (self, 0);
+        return;
+    }
+    size_t first = self->first_column / self->shape.step;
+    s_begin_at (self, first < self->told? first: self->told - 1);
 }
 
 int
