@@ -702,7 +702,9 @@ tasks_wakeup (const tasks_t *self)
 {
     int64_t task_ms = self->first_task? self->first_task->due_ms: INT64_MAX;
     int64_t range_ms = self->first_range? self->first_range->due_ms: INT64_MAX;
-    return task_ms < range_ms? task_ms: range_ms;
+    int64_t done_ms = pool_is_quiet (self->workers)? self->now_ms + POOL_QUIET_MS: INT64_MAX;
+    int64_t rest_ms = task_ms < range_ms? task_ms: range_ms;
+    return rest_ms < done_ms? rest_ms: done_ms;
 }
 
 void
