@@ -179,8 +179,8 @@ s_check_names (const catalogue_t *catalogue, char *error)
     for (size_t label = 0; label < catalogue_labels (catalogue); label++)
         is_taken = is_taken || strcmp (catalogue_label (catalogue, label)->name, PACK_ROWS_NAME) == 0;
     if (is_taken)
-        snprintf (error, PACK_SOURCE_ERROR_BYTES, "a field or label cannot have the name '%s' in a pack, which "
-            "keeps there where the rows of JPEGs begin: give it another name", PACK_ROWS_NAME);
+        snprintf (error, PACK_SOURCE_ERROR_BYTES, "a field or label cannot have the name '%s' in a pack, "
+            "which keeps there where the rows of JPEGs begin: give it another name", PACK_ROWS_NAME);
     return is_taken? -EINVAL: 0;
 }
 

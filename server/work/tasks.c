@@ -37,6 +37,7 @@ typedef struct task {
                                     //  read to buffers
     learned_rows_entry_t *told;     //  of plain files: what is known of the first one's rows, lent
     learned_rows_entry_t *learned;  //  what the worker has found out of them
+    bool has_room;                  //  for more of them
     outcome_t outcome;
     char reason [REASON_BYTES];     //  unless it is ready
     reader_request_t requests [PIPELINE_FIELDS_MAX];    //  of plain files
@@ -160,8 +161,9 @@ s_prepare (decoder_t *decoder, task_t *task)
             (decoder_file_t) { .bytes = task->buffers [file].bytes, .size = task->buffers [file].size };
     decoder_sample_t sample = { .files = files, .warnings_max = task->source->jpeg_warnings_max };
     //  Only of the first file: the rows of others are not learned.
-    bool learns = task->source->rows && pipeline_file (task->pipeline, 0) == 0;
+    bool learns = (task->told || task->has_room) && pipeline_file (task->pipeline, 0) == 0;
     uint64_t checksum = learns? learned_rows_tell (task->told, &files [0]): 0;
+    learns = learns && (task->has_room || files [0].rows_bytes == 0);
     char what [WHAT_BYTES];
     size_t at_fault = 0;
     decoder_status_t status = decoder_shared (decoder, task->pipeline, &task->key, &sample, task->memory,
@@ -354,7 +356,7 @@ s_take (tasks_t *self, task_kind_t kind, const pipeline_t *pipeline, pipeline_ke
     task->source = source_of (dataset);
     task->outcome = OUTCOME_READY;
     task->told = task->learned = NULL;
-    task->is_unread = task->is_starved = false;
+    task->has_room = task->is_unread = task->is_starved = false;
     task->worker_ns = 0;
     return task;
 }
@@ -426,8 +428,11 @@ tasks_prepare (tasks_t *self, version_t *version)
     const raw_sample_t *raw = version_raw (version);
     if (raw)
         s_use_packed (self, task, raw);
-    else
+    else {
+        task->has_room = learned_rows_has_room (task->source->rows);
+        task->told = learned_rows_lend (task->source->rows, s_id (task));
         s_read_files (task);
+    }
 }
 
 void
@@ -636,8 +641,6 @@ s_files_done (tasks_t *self, task_t *task)
         s_unread (self, task, failed, rc);
     else {
         s_tell_fetches (self, task);
-        if (task->source->rows && !task->told)
-            task->told = learned_rows_lend (task->source->rows, s_id (task));
         broker_fetched (self->broker, task->version);
         pool_submit (self->workers, task);
     }

@@ -367,6 +367,7 @@ uint64_t
 pack_checksum (const void *bytes, size_t size)
 {
     (void) bytes;
+    atomic_fetch_add (&tasks_scene_plan.checksums, 1);
     return size;
 }
 
@@ -425,6 +426,7 @@ tasks_scene_begin_over (tasks_scene_t *self, bool packed)
     atomic_store (&plan->large_buffers, 0);
     atomic_store (&plan->stalls, 0);
     atomic_store (&plan->stalled, 0);
+    atomic_store (&plan->checksums, 0);
     *self = (tasks_scene_t) { .source = { .jpeg_warnings_max = 17 },
         .devices = { device_new (7, 0), device_new (8, 0) } };
     self->source.volumes = &self->volume;

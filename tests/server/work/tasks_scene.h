@@ -31,6 +31,7 @@ typedef struct {
     int damaged;                    //  in the pack
     bool volumes_fail;              //  every read of it
     bool is_packed;
+    atomic_int checksums;           //  of files
 } tasks_scene_plan_t;
 
 extern tasks_scene_plan_t tasks_scene_plan;

@@ -44,6 +44,29 @@ test_all_fields_come_to_their_rows (void **state)
     tasks_scene_end (&scene);
 }
 
+//  Files get a checksum only where rows are known, or can be learned.
+static void
+test_what_is_learned_of_rows (void **state)
+{
+    (void) state;
+    static const uint8_t bytes [10];
+    for (int is_full = 0; is_full < 2; is_full++) {
+        tasks_scene_t scene;
+        tasks_scene_begin (&scene);
+        learned_rows_budget_t budget = { .bytes_max = 1000 };
+        scene.source.rows = learned_rows_new (SAMPLES, &budget);
+        assert_non_null (scene.source.rows);
+        learned_rows_keep (scene.source.rows, 5, learned_rows_entry (0, bytes, sizeof bytes));
+        budget.is_full = is_full;
+        tasks_scene_run (&scene);
+        assert_int_equal (scene.delivered, SAMPLES);
+        assert_int_equal (atomic_load (&tasks_scene_plan.checksums), is_full? 1: SAMPLES);
+        learned_rows_t *rows = scene.source.rows;
+        tasks_scene_end (&scene);
+        learned_rows_destroy (&rows);
+    }
+}
+
 //  Each device has the reads of what lies on it, learns from those alone, and has its own depth.
 static void
 test_each_device_learns_by_itself (void **state)
@@ -310,6 +333,7 @@ main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_all_fields_come_to_their_rows),
+        cmocka_unit_test (test_what_is_learned_of_rows),
         cmocka_unit_test (test_each_device_learns_by_itself),
         cmocka_unit_test (test_the_file_at_fault_is_named),
         cmocka_unit_test (test_what_does_not_suit_is_not_bad),
