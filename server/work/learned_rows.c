@@ -104,23 +104,25 @@ learned_rows_entry (uint64_t checksum, const uint8_t *bytes, size_t size)
     return entry;
 }
 
-uint64_t
+bool
 learned_rows_tell (const learned_rows_entry_t *entry, decoder_file_t *file)
 {
-    uint64_t checksum = pack_checksum (file->bytes, file->size);
-    if (entry && entry->checksum == checksum) {
-        file->rows = entry->bytes;
-        file->rows_bytes = entry->size;
-    }
-    return checksum;
+    if (!entry || entry->checksum != pack_checksum (file->bytes, file->size))
+        return false;
+    file->rows = entry->bytes;
+    file->rows_bytes = entry->size;
+    return true;
 }
 
+//  Of many files nothing is found, ever: these need no checksum.
 learned_rows_entry_t *
-learned_rows_found (decoder_t *decoder, uint64_t checksum)
+learned_rows_found (decoder_t *decoder, const decoder_file_t *file, const learned_rows_entry_t *told)
 {
     const uint8_t *rows;
     size_t size = decoder_learned (decoder, &rows);
-    return size > 0? learned_rows_entry (checksum, rows, size): NULL;
+    if (size == 0)
+        return NULL;
+    return learned_rows_entry (told? told->checksum: pack_checksum (file->bytes, file->size), rows, size);
 }
 
 void

@@ -49,11 +49,12 @@ void learned_rows_release (learned_rows_entry_t *entry);
 //  A copy of the bytes, for learned_rows_keep.  NULL: no memory.  Any thread.
 learned_rows_entry_t *learned_rows_entry (uint64_t checksum, const uint8_t *bytes, size_t size);
 //  Before a worker decodes the file: adds the entry's bytes to it, if they are of this file (NULL: none are).
-//  Returns the file's checksum.
-uint64_t learned_rows_tell (const learned_rows_entry_t *entry, decoder_file_t *file);
-//  Afterwards, if all went well: what the decoder has found out beyond that, for learned_rows_keep; NULL:
-//  nothing, or no memory.
-learned_rows_entry_t *learned_rows_found (decoder_t *decoder, uint64_t checksum);
+//  Whether they are.
+bool learned_rows_tell (const learned_rows_entry_t *entry, decoder_file_t *file);
+//  Afterwards, if all went well: what the decoder has found out beyond the file's rows, for
+//  learned_rows_keep; NULL: nothing, or no memory.  told: the entry of this file; NULL: there is none.
+learned_rows_entry_t *learned_rows_found (decoder_t *decoder, const decoder_file_t *file,
+    const learned_rows_entry_t *told);
 //  Keeps the entry in place of what was known of that sample; or frees it, if there is no room, or as much
 //  was known of the same file.  What was known of another file is given up in any case.
 void learned_rows_keep (learned_rows_t *self, uint32_t id, learned_rows_entry_t *entry);

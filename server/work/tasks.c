@@ -161,16 +161,16 @@ s_prepare (decoder_t *decoder, task_t *task)
             (decoder_file_t) { .bytes = task->buffers [file].bytes, .size = task->buffers [file].size };
     decoder_sample_t sample = { .files = files, .warnings_max = task->source->jpeg_warnings_max };
     //  Only of the first file: the rows of others are not learned.
-    bool learns = (task->told || task->has_room) && pipeline_file (task->pipeline, 0) == 0;
-    uint64_t checksum = learns? learned_rows_tell (task->told, &files [0]): 0;
-    learns = learns && (task->has_room || files [0].rows_bytes == 0);
+    bool is_first = pipeline_file (task->pipeline, 0) == 0;
+    bool is_told = is_first && learned_rows_tell (task->told, &files [0]);
+    bool learns = is_first && (task->has_room || (task->told && !is_told));
     char what [WHAT_BYTES];
     size_t at_fault = 0;
     decoder_status_t status = decoder_shared (decoder, task->pipeline, &task->key, &sample, task->memory,
         &at_fault, what, sizeof what);
     task->is_starved = status == DECODER_NO_MEMORY;
     if (learns && status == DECODER_OK)
-        task->learned = learned_rows_found (decoder, checksum);
+        task->learned = learned_rows_found (decoder, &files [0], is_told? task->told: NULL);
     if (status != DECODER_OK && !task->is_starved)
         s_blame (task, status == DECODER_UNSUITABLE? OUTCOME_UNSUITABLE: OUTCOME_BAD, at_fault, what);
 }

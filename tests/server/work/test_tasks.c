@@ -44,24 +44,29 @@ test_all_fields_come_to_their_rows (void **state)
     tasks_scene_end (&scene);
 }
 
-//  Files get a checksum only where rows are known, or can be learned.
+//  Of one file rows are known.  The others get a checksum only where rows are found, and there is room.
 static void
 test_what_is_learned_of_rows (void **state)
 {
     (void) state;
-    static const uint8_t bytes [10];
-    for (int is_full = 0; is_full < 2; is_full++) {
+    static const uint8_t bytes [ROWS_BYTES];
+    enum { KNOWN = 5, KNOWN_CHECKSUM = 100, FULL = 1, LEARNS = 2, CASES = 4 };
+    for (int flags = 0; flags < CASES; flags++) {
         tasks_scene_t scene;
         tasks_scene_begin (&scene);
-        learned_rows_budget_t budget = { .bytes_max = 1000 };
-        scene.source.rows = learned_rows_new (SAMPLES, &budget);
-        assert_non_null (scene.source.rows);
-        learned_rows_keep (scene.source.rows, 5, learned_rows_entry (0, bytes, sizeof bytes));
-        budget.is_full = is_full;
+        learned_rows_budget_t budget = { .bytes_max = 1 << 20 };
+        learned_rows_t *rows = learned_rows_new (SAMPLES, &budget);
+        assert_non_null (rows);
+        learned_rows_keep (rows, KNOWN, learned_rows_entry (KNOWN_CHECKSUM, bytes, sizeof bytes));
+        budget.is_full = flags & FULL;
+        tasks_scene_plan.known = KNOWN;
+        tasks_scene_plan.learns = flags & LEARNS;
+        scene.source.rows = rows;
         tasks_scene_run (&scene);
         assert_int_equal (scene.delivered, SAMPLES);
-        assert_int_equal (atomic_load (&tasks_scene_plan.checksums), is_full? 1: SAMPLES);
-        learned_rows_t *rows = scene.source.rows;
+        uint32_t expected = flags == LEARNS? SAMPLES: 1;
+        assert_int_equal (atomic_load (&tasks_scene_plan.checksums), expected);
+        assert_int_equal (learned_rows_samples (rows), expected);
         tasks_scene_end (&scene);
         learned_rows_destroy (&rows);
     }
