@@ -3,9 +3,9 @@
     build/peers/bin/python bench/peers/gpu.py --data DIR [--jobs 1,4] [--rounds 3] [--steps 300]
                                               [--compute-ms 4] [--device cuda] [--json FILE]
 
-(`sh bench/peers/run.sh` makes build/peers.)  DIR is an ImageFolder of JPEGs, copied to /dev/shm.  All pictures
-are resized alike each epoch and stay in the server's cache, so that what is measured is their way to the
-device.  Four ways take turns, each with 1 and with 4 jobs on one device:
+(`sh bench/peers/run.sh` makes build/peers.)  DIR is an ImageFolder of JPEGs, copied to /dev/shm.  All
+pictures are resized alike each epoch and stay in the server's cache, so that what is measured is their way
+to the device.  Four ways take turns, each with 1 and with 4 jobs on one device:
 
     ring        tureen.torch.DataLoader (device="cuda"): copied straight from the pinned ring
     pinned      Tureen's batches through tensor.pin_memory ().to ("cuda", non_blocking=True)
@@ -162,9 +162,9 @@ def main() -> int:
     print(f"{where}, {processors} processors:\n")
     print("\n".join(table(figures, options.jobs)))
     if options.json:
-        options.json.write_text(json.dumps([{"way": name, "jobs": jobs, "computes": computes, "rounds": values}
-                                            for (name, jobs, computes), values in figures.items()],
-                                           indent=1) + "\n")
+        rows = [{"way": name, "jobs": jobs, "computes": computes, "rounds": values}
+                for (name, jobs, computes), values in figures.items()]
+        options.json.write_text(json.dumps(rows, indent=1) + "\n")
     return 0
 
 

@@ -15,7 +15,7 @@
 enum { SAMPLES = 40 };
 
 //  What fails how often; taken by several threads.
-enum { ROWS_BYTES = 9 };         //  of a sample whose rows are known
+enum { ROWS_BYTES = 9 };         //  of a sample with known rows
 
 typedef struct {
     atomic_int shortages;           //  reads that find no descriptor
@@ -33,7 +33,7 @@ typedef struct {
     int damaged;                    //  in the pack
     bool volumes_fail;              //  every read of it
     bool is_packed;
-    int known;                      //  plain files: the sample whose rows are told
+    int known;                      //  plain files: the sample of which the rows are told
     bool learns;                    //  the decoder finds rows in every file
     atomic_int checksums;           //  of files
 } tasks_scene_plan_t;

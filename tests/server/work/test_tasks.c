@@ -293,7 +293,7 @@ s_sleep (tasks_scene_t *scene, int64_t limit_ms)
 }
 
 //  What is done does not wait for what the workers do next, however long that takes: the first side tasks,
-//  one for each worker, end when enough others wait that nobody is told of it.
+//  one for each worker, end when so many others wait that the broker is told of none.
 static void
 test_done_does_not_wait_for_others (void **state)
 {
