@@ -344,6 +344,13 @@ errors_are_rationed_by_user (void **state)
         3000 - ERROR_RATE_LIMIT_BURST);
     assert_int_equal (json_integer_value (json_object_get (json_object_get (status, "refusals"),
         "unknown_job")), 3002);
+    size_t index;
+    json_t *tenant;
+    json_array_foreach (json_object_get (status, "tenants"), index, tenant)
+        assert_int_equal (json_integer_value (json_object_get (tenant, "unanswered")),
+            strcmp (json_string_value (json_object_get (tenant, "name")), "a") == 0?
+            3000 - ERROR_RATE_LIMIT_BURST: 0);
+    assert_int_equal (index, 3);
     json_decref (status);
     //  The log has a line of them a second, with their number.
     play_turn (play, 2000);
