@@ -1,4 +1,4 @@
-/*  Which peers the gate lets in, as ZeroMQ asks it (ZAP, RFC 27) and as it answers, and what the log says.  */
+/*  Which peers the gate lets in, as ZeroMQ asks it (ZAP, RFC 27) and as the gate answers; and the log.  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
