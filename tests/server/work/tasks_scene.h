@@ -30,6 +30,9 @@ typedef struct {
     int changed;
     int damaged;                    //  in the pack
     bool volumes_fail;              //  every read of it
+    learned_rows_t *rows;           //  of images in files; NULL: they are not learned
+    uint32_t edition;               //  of all files: another one, other bytes
+    atomic_int told_rows;           //  shared stages that had their image's rows
     bool is_packed;
 } tasks_scene_plan_t;
 

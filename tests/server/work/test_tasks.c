@@ -162,6 +162,70 @@ test_a_failing_volume_is_told (void **state)
     tasks_scene_end (&scene);
 }
 
+//  Must hold: what is found out of a file's rows is told when that file is prepared again, as long as it is
+//  the same; and nothing is lent any more when all is over.
+static void
+test_rows_are_learned (void **state)
+{
+    (void) state;
+    static const struct { uint32_t edition; int told; } runs [] = { { 1, 0 }, { 1, SAMPLES }, { 2, 0 },
+        { 2, SAMPLES } };
+    learned_rows_budget_t budget = { .bytes_max = 1 << 20 };
+    learned_rows_t *rows = learned_rows_new (SAMPLES, &budget);
+    assert_non_null (rows);
+    for (size_t run = 0; run < sizeof runs / sizeof *runs; run++) {
+        tasks_scene_t scene;
+        tasks_scene_plan.rows = rows;
+        tasks_scene_plan.edition = runs [run].edition;
+        tasks_scene_begin (&scene);
+        atomic_store (&tasks_scene_plan.poor_preparing, 5);     //  one that is tried again has the same rows
+        tasks_scene_run (&scene);
+        assert_int_equal (scene.delivered, SAMPLES);
+        assert_in_range (atomic_load (&tasks_scene_plan.told_rows), runs [run].told,
+            runs [run].told? SAMPLES + 5: 0);
+        tasks_scene_end (&scene);
+        assert_int_equal (learned_rows_samples (rows), SAMPLES);
+    }
+    tasks_scene_plan.rows = NULL;
+    learned_rows_destroy (&rows);
+    assert_int_equal (budget.bytes, 0);
+}
+
+//  What the broker is told to read at once.
+static const tasks_scene_t *s_scene;            //  NULL: it is not looked at
+static size_t s_told;
+
+void __real_broker_set_fetches (broker_t *self, dataset_t *dataset, size_t fetches);
+void __wrap_broker_set_fetches (broker_t *self, dataset_t *dataset, size_t fetches);
+void
+__wrap_broker_set_fetches (broker_t *self, dataset_t *dataset, size_t fetches)
+{
+    if (s_scene) {
+        //  Both files of a sample lie on one device.
+        size_t samples = (device_depth (s_scene->devices [0]) + 1) / 2;
+        assert_int_equal (fetches, samples + samples / 4);
+        s_told++;
+    }
+    __real_broker_set_fetches (self, dataset, fetches);
+}
+
+//  Must hold: samples of several files fill a device's queue when fewer of them are read at once.
+static void
+test_files_of_a_sample_share_a_queue (void **state)
+{
+    (void) state;
+    tasks_scene_t scene;
+    tasks_scene_begin (&scene);
+    scene.source.fields [1] = scene.devices [0];
+    s_scene = &scene;
+    tasks_scene_run (&scene);
+    s_scene = NULL;
+    assert_int_equal (s_told, SAMPLES);
+    assert_int_equal (scene.delivered, SAMPLES);
+    assert_int_equal (device_cost (scene.devices [0])->observed, 2 * SAMPLES);
+    tasks_scene_end (&scene);
+}
+
 //  ---- side tasks
 
 typedef struct {
@@ -260,6 +324,8 @@ main (void)
         cmocka_unit_test (test_workers_time_is_told),
         cmocka_unit_test (test_packed_samples_come_to_their_rows),
         cmocka_unit_test (test_a_failing_volume_is_told),
+        cmocka_unit_test (test_rows_are_learned),
+        cmocka_unit_test (test_files_of_a_sample_share_a_queue),
         cmocka_unit_test (test_side_tasks_come_back)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
