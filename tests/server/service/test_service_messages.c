@@ -428,6 +428,7 @@ a_rest_has_an_end (void **state)
     play_say_text (play, 3, PLAY_B, WIRE_STATUS, 0, 1, "{}");
     play_turn (play, 500);
     assert_null (play_last (play, 3, WIRE_STATUS_REPLY));
+    assert_in_range (service_wakeup (play_service (play)) - play_now_ms (play), 1, 500);
     play_turn (play, 600);
     assert_non_null (play_last (play, 3, WIRE_STATUS_REPLY));
     play_destroy (&play);

@@ -14,7 +14,8 @@
 #include "pool.h"
 #include "reading.h"
 
-enum { BATCH = 8, SLOTS = 4, KEPT_BYTES = 4 * 1024 * 1024, LARGE_BYTES = KEPT_BYTES + 1, PATIENCE_MS = 500 };
+enum { BATCH = 8, SLOTS = 4, KEPT_BYTES = 4 * 1024 * 1024, LARGE_BYTES = KEPT_BYTES + 1,
+    PACKED_BYTES = 300, PATIENCE_MS = 500 };
 
 //  ---- what fails how often
 
@@ -41,7 +42,7 @@ s_read_file (uint32_t id, size_t field, catalogue_buffer_t *buffer)
         return -ENOENT;
     if (field == 0 && (int) id == tasks_scene_plan.changed)
         return -CATALOGUE_CHANGED;
-    size_t size = id % 7 == 3? LARGE_BYTES: 100;
+    size_t size = catalogue_file_bytes (NULL, id, field);
     if (buffer->limit < size) {
         free (buffer->bytes);
         *buffer = (catalogue_buffer_t) { .bytes = malloc (size), .limit = size };
@@ -95,7 +96,7 @@ catalogue_file_bytes (const catalogue_t *self, uint32_t id, size_t field)
 {
     (void) self;
     (void) field;
-    return id % 7 == 3? LARGE_BYTES: 100;
+    return id % 7 != 3? 100: tasks_scene_plan.is_packed? PACKED_BYTES: LARGE_BYTES;
 }
 
 //  ---- a pack of one volume, in which samples lie as their ids, of each image, mask and the rows
@@ -198,6 +199,8 @@ s_read_range (const reading_t *reading, reader_request_t *request)
             request->memory [5 + at - request->offset] = (uint8_t) id;
             request->memory [6 + at - request->offset] = field;
         }
+    atomic_fetch_add (&tasks_scene_plan.joined_ranges,
+        request->bytes > 2 * PACKED_BYTES + ROWS_BYTES);
     request->rc = s_take (&tasks_scene_plan.poor_ranges)? -ENOMEM: tasks_scene_plan.volumes_fail? -EIO: 0;
     request->read_bytes = request->bytes;
     request->in_flight = 1;
@@ -359,7 +362,7 @@ decoder_shared (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_
     for (size_t file = 0; file < pipeline_files (pipeline); file++) {
         assert (sample->files [file].bytes [0] == (uint8_t) key->id
             && sample->files [file].bytes [1] == file);
-        assert (sample->files [file].size == (key->id % 7 == 3? LARGE_BYTES: 100));
+        assert (sample->files [file].size == catalogue_file_bytes (NULL, (uint32_t) key->id, file));
     }
     snprintf (error, error_bytes, "is spoilt");
     *file_p = 1;
@@ -425,7 +428,7 @@ s_make_pack (tasks_scene_t *self, dataset_t *dataset)
         self->order [id] = id;
     broker_pack_t pack = { .order = self->order, .breaks = breaks, .break_count = 1,
         .sample_bytes = s_sample_bytes,
-        .piece = s_piece, .policy = RAW_STREAM, .chunk = 8, .read_bytes_max = 3 * LARGE_BYTES };
+        .piece = s_piece, .policy = RAW_STREAM, .chunk = 8, .read_bytes_max = 3 * (2 * PACKED_BYTES + ROWS_BYTES) };
     size_t least;
     assert_true (broker_set_pack (self->broker, dataset, &pack, &least));
     self->source.pack = (const pack_t *) self->order;       //  never looked at
@@ -440,6 +443,7 @@ tasks_scene_begin_over (tasks_scene_t *self, bool packed)
     plan->is_packed = packed;
     atomic_store (&plan->large_buffers, 0);
     atomic_store (&plan->told_rows, 0);
+    atomic_store (&plan->joined_ranges, 0);
     atomic_store (&plan->stalls, 0);
     atomic_store (&plan->stalled, 0);
     *self = (tasks_scene_t) { .source = { .jpeg_warnings_max = 17, .rows = plan->rows },
@@ -450,7 +454,7 @@ tasks_scene_begin_over (tasks_scene_t *self, bool packed)
         assert_non_null (self->devices [field]);
         self->source.fields [field] = self->devices [field];
     }
-    broker_options_t options = { .raw_bytes = packed? 30 * (2 * LARGE_BYTES + ROWS_BYTES): 0,
+    broker_options_t options = { .raw_bytes = packed? 30 * (2 * PACKED_BYTES + ROWS_BYTES): 0,
         .cache_bytes = 1 << 20,
         .workers = 3,
         .jobs_bytes_max = 1 << 26, .seed = 5, .patience_ms = PATIENCE_MS };

@@ -137,6 +137,7 @@ test_packed_samples_come_to_their_rows (void **state)
     tasks_scene_plan.bad_mask = 6;
     tasks_scene_run (&scene);
     assert_int_equal (scene.delivered, SAMPLES - 2);
+    assert_true (atomic_load (&tasks_scene_plan.joined_ranges) > 0);
     s_assert_bad (&scene, 13, "i/13: its bytes in the pack are damaged (volume 0, chunk 1): `tureen verify` "
         "names all that are");
     s_assert_bad (&scene, 6, "mask: m/06: is spoilt");
