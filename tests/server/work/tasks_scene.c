@@ -428,7 +428,8 @@ s_make_pack (tasks_scene_t *self, dataset_t *dataset)
         self->order [id] = id;
     broker_pack_t pack = { .order = self->order, .breaks = breaks, .break_count = 1,
         .sample_bytes = s_sample_bytes,
-        .piece = s_piece, .policy = RAW_STREAM, .chunk = 8, .read_bytes_max = 3 * (2 * PACKED_BYTES + ROWS_BYTES) };
+        .piece = s_piece, .policy = RAW_STREAM, .chunk = 8,
+        .read_bytes_max = 3 * (2 * PACKED_BYTES + ROWS_BYTES) };
     size_t least;
     assert_true (broker_set_pack (self->broker, dataset, &pack, &least));
     self->source.pack = (const pack_t *) self->order;       //  never looked at
