@@ -223,6 +223,33 @@ rows_move_together (void **state)
     play_destroy (&play);
 }
 
+//  Must hold: a sample that cannot be read ends the jobs that say so, by its number, and no other.
+static void
+a_job_may_want_all_samples (void **state)
+{
+    (void) state;
+    play_t *play = play_new (true);
+    static const char strict [] = "{\"dataset\":\"train\",\"batch_size\":4,\"epochs\":3,"
+        "\"pipeline\":\"eval\",\"transport\":\"inline\",\"on_bad\":\"fail\"}";
+    uint64_t job;
+    s_say (play, 1, PLAY_A1, strict);
+    s_say (play, 2, PLAY_B, JOIN_INLINE);
+    play_spoil (play, 5);
+    json_decref (s_joined (play, 2, &job));
+    assert_int_equal (s_take_all (play, 2, PLAY_B, job), 3 * PLAY_SAMPLES / BATCH);
+    json_decref (s_joined (play, 1, &job));
+    for (int turn = 0; turn < 2000 && broker_job (play_broker (play), job); turn++) {
+        uint64_t taken = play_count (play, 1, WIRE_BATCH);
+        wire_progress_t progress = { taken, taken, 0 };
+        play_say (play, 1, PLAY_A1, WIRE_PROGRESS, job, 5, &progress, sizeof progress);
+        play_turn (play, 5);
+    }
+    const play_sent_t *ended = play_last (play, 1, WIRE_ENDED);
+    assert_true (ended && strstr (ended->text, "\"bad_sample\"") && strstr (ended->text, "sample 5"));
+    assert_null (play_last (play, 2, WIRE_ENDED));
+    play_destroy (&play);
+}
+
 //  Must hold: a client that asks for INLINE gets bytes with each batch, and its token is worth nothing; one
 //  that has its ring does not get both.
 static void
@@ -365,6 +392,7 @@ main (void)
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (each_client_gets_its_own),
         cmocka_unit_test (rows_move_together),
+        cmocka_unit_test (a_job_may_want_all_samples),
         cmocka_unit_test (inline_replaces_it),
         cmocka_unit_test (a_failed_offer_leaves_nothing),
         cmocka_unit_test (a_client_may_be_gone),
