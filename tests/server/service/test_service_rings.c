@@ -1,5 +1,5 @@
-/*  Rings from JOIN until their clients close them: who may take one, what lies in it, what replaces it, and
- *  that its memory is given back.  */
+/*  Rings from JOIN until their clients close them: the user that may take one, what lies in it, what replaces
+ *  it, and that its memory is given back.  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
