@@ -3,9 +3,12 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
+#include <jansson.h>
 #include "explaining.h"
 #include "service_play.h"
 
@@ -78,11 +81,53 @@ questions_are_bounded (void **state)
     play_destroy (&play);
 }
 
+//  Makes the first sample an image of one pixel; the others stay what no decoder reads.
+static void
+s_make_image (void)
+{
+    static const uint8_t png [] = {
+        137, 80, 78, 71, 13, 10, 26, 10, 0, 0, 0, 13, 73, 72, 68, 82, 0, 0, 0, 1, 0, 0, 0, 1, 8, 6, 0,
+        0, 0, 31, 21, 196, 137, 0, 0, 0, 10, 73, 68, 65, 84, 120, 156, 99, 0, 1, 0, 0, 5, 0, 1, 13, 10,
+        45, 180, 0, 0, 0, 0, 73, 69, 78, 68, 174, 66, 96, 130 };
+    char path [400];
+    play_t *play = play_new (true);             //  which makes the files
+    json_t *status = play_status (play, PLAY_ROOT);
+    snprintf (path, sizeof path, "%s/class/train-000.jpg", json_string_value (json_object_get (
+        json_array_get (json_object_get (status, "datasets"), 0), "path")));
+    json_decref (status);
+    play_destroy (&play);
+    int file = open (path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+    assert_true (file >= 0);
+    assert_int_equal (write (file, png, sizeof png), sizeof png);
+    close (file);
+}
+
+//  Must hold: what can be told of a sample is the answer, and no error.
+static void
+a_sample_is_explained (void **state)
+{
+    (void) state;
+    s_make_image ();
+    play_t *play = play_new (true);
+    uint64_t job = s_join (play, 1, PLAY_A1, JOIN_SEEDED);
+    play_turn (play, 100);
+    s_explain (play, 1, PLAY_A1, job, 9);
+    for (int turn = 0; turn < 10; turn++)
+        play_turn (play, 0);
+    assert_null (play_last (play, 1, WIRE_ERROR));
+    const play_sent_t *reply = play_last (play, 1, WIRE_EXPLAIN_REPLY);
+    assert_true (reply && reply->tag == 9 && reply->job == job);
+    assert_non_null (strstr (reply->text, "{\"id\":\"0\",\"epoch\":\"0\""));
+    assert_non_null (strstr (reply->text, "class/train-000.jpg"));
+    play_destroy (&play);
+}
+
 int
 main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (questions_are_bounded),
+        cmocka_unit_test (a_sample_is_explained),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
