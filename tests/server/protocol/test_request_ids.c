@@ -74,6 +74,8 @@ words_refused (void **state)
         "bit 1 of word 1 is sample 65, the data set has 65 samples");
     s_refused_subset (2, (uint64_t []) { UINT64_C (1) << 63 }, 1, 63, "bad_request",
         "bit 63 of word 0 is sample 63");
+    s_refused_subset (2, (uint64_t []) { 0, UINT64_C (5) << 10 | 3 }, 2, 68, "bad_request",
+        "bit 10 of word 1 is sample 74, the data set has 68 samples");
     s_refused_subset (2, NULL, 0, 65, "bad_request", "subset: it is empty");
 }
 

@@ -1,5 +1,6 @@
 #include "service_play.h"
 #include <assert.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,13 +13,15 @@
 #include "source.h"
 #include "tasks.h"
 
-enum { TASKS_MAX = 4096, GONE_MAX = 256, UNREAD_MAX = 4096, LOG_BYTES = 1 << 18 };
+enum { TASKS_MAX = 4096, GONE_MAX = 256, UNREAD_MAX = 4096, LOG_BYTES = 1 << 18, RINGS_MAX = 256,
+    RING_EVENTS_MAX = 8 };
 
 //  Stand for what the service is given: there is one play at a time.
 struct tasks { version_t *prepare [TASKS_MAX]; size_t prepares; batch_row_t *copy [TASKS_MAX]; size_t copies;
     side_task_t *side_tasks [TASKS_SIDE_TASKS_MAX]; size_t side_task_count; bool at_rest, stopped;
         decoder_t *decoder; broker_t *broker; };
-struct ring_server { uint64_t expected; };
+struct ring_server { play_ring_t rings [RINGS_MAX]; size_t count, refused, allowed;
+    ring_server_event_t events [RING_EVENTS_MAX]; size_t event_count; };
 struct tenants { tenant_t *of [4]; bool has_key; };
 
 struct play {
@@ -38,7 +41,7 @@ struct play {
     size_t sent_count;
     peer_t gone [GONE_MAX];
     size_t gone_count;
-    bool reads_nothing;
+    bool reads_nothing, has_no_memory, is_spoiled [PLAY_SAMPLES];
     struct { atomic_size_t *account; size_t size; } unread [UNREAD_MAX];
     size_t send_backlog_count;
 };
@@ -115,7 +118,7 @@ uint8_t *
 outbox_slot_new (size_t slot_bytes, atomic_size_t *outgoing)
 {
     (void) outgoing;
-    return calloc (1, slot_bytes);
+    return s_play->has_no_memory? NULL: calloc (1, slot_bytes);
 }
 
 void
@@ -124,23 +127,47 @@ outbox_slot_free (uint8_t *slot)
     free (slot);
 }
 
+//  The text is the batch and its ids, as far as they fit.
 outbox_status_t
 outbox_send_batch (void *router, const peer_t *peer, uint64_t job, const outbox_batch_t *batch)
 {
+    uint8_t body [PLAY_TEXT_BYTES];
+    size_t ids = batch->batch->count * sizeof *batch->ids, room = sizeof body - 1 - sizeof *batch->batch;
+    ids = ids < room? ids: room;
+    memcpy (body, batch->batch, sizeof *batch->batch);
+    memcpy (body + sizeof *batch->batch, batch->ids, ids);
+    outbox_status_t status = outbox_send (router, peer, WIRE_BATCH, job, 0, body,
+        sizeof *batch->batch + ids);
+    if (status == OUTBOX_SENT)
+        s_play->sent [s_play->sent_count - 1].has_bytes = batch->inline_slot != NULL;
     free (batch->inline_slot);
-    return outbox_send (router, peer, WIRE_BATCH, job, 0, batch->batch, sizeof *batch->batch);
+    return status;
 }
 
 //  ---- the ring server
+
+static play_ring_t *
+s_ring (ring_server_t *self, uint64_t key)
+{
+    for (size_t index = 0; index < self->count; index++)
+        if (self->rings [index].key == key)
+            return &self->rings [index];
+    return NULL;
+}
 
 int
 ring_server_expect (ring_server_t *self, uint64_t key, uid_t uid, int descriptor, int64_t now_ms,
     char token [RING_SERVER_TOKEN_BYTES + 1])
 {
-    (void) uid;
-    (void) descriptor;
     (void) now_ms;
-    self->expected++;
+    assert (!s_ring (self, key));
+    token [0] = 0;
+    if (self->allowed == 0 || self->count == RINGS_MAX) {
+        self->refused++;
+        return -ENOMEM;
+    }
+    self->allowed--;
+    self->rings [self->count++] = (play_ring_t) { .key = key, .uid = uid, .descriptor = descriptor };
     snprintf (token, RING_SERVER_TOKEN_BYTES + 1, "%032llx", (unsigned long long) key);
     return 0;
 }
@@ -148,25 +175,32 @@ ring_server_expect (ring_server_t *self, uint64_t key, uid_t uid, int descriptor
 void
 ring_server_forget (ring_server_t *self, uint64_t key)
 {
-    (void) self;
-    (void) key;
+    play_ring_t *ring = s_ring (self, key);
+    if (ring)
+        *ring = self->rings [--self->count];
 }
 
 bool
 ring_server_part (ring_server_t *self, uint64_t key)
 {
-    (void) self;
-    (void) key;
-    return false;
+    play_ring_t *ring = s_ring (self, key);
+    bool is_attached = ring && ring->is_attached;
+    if (is_attached)
+        ring->is_parted = true;
+    else
+        ring_server_forget (self, key);
+    return is_attached;
 }
 
 bool
 ring_server_next (ring_server_t *self, int64_t now_ms, ring_server_event_t *event)
 {
-    (void) self;
     (void) now_ms;
-    (void) event;
-    return false;
+    if (self->event_count == 0)
+        return false;
+    *event = self->events [0];
+    memmove (self->events, &self->events [1], --self->event_count * sizeof *self->events);
+    return true;
 }
 
 //  ---- the workers
@@ -189,8 +223,12 @@ tasks_prepare (tasks_t *self, version_t *version)
 void
 tasks_copy (tasks_t *self, batch_row_t *row, const layout_t *layout, uint8_t *slot)
 {
-    (void) layout;
-    (void) slot;
+    //  The id stands in each field of the row, at both ends.
+    uint8_t id = (uint8_t) row_key (row).id;
+    for (size_t field = 0; field < layout->count; field++) {
+        uint8_t *at = layout_row (layout, field, slot, row_index (row));
+        at [0] = at [layout->fields [field].sample_bytes - 1] = id;
+    }
     assert (self->copies < TASKS_MAX);
     self->copy [self->copies++] = row;
 }
@@ -231,8 +269,10 @@ tasks_collect (tasks_t *self, int64_t now_ms)
     for (size_t index = 0; index < copies; index++)
         broker_copied (self->broker, copy [index]);
     for (size_t index = 0; index < prepares; index++) {
+        bool is_spoiled = s_play->is_spoiled [version_key (self->broker, prepare [index]).id];
         broker_fetched (self->broker, prepare [index]);
-        broker_prepared (self->broker, prepare [index], OUTCOME_READY, NULL);
+        broker_prepared (self->broker, prepare [index], is_spoiled? OUTCOME_BAD: OUTCOME_READY,
+            is_spoiled? "spoiled": NULL);
     }
 }
 
@@ -404,6 +444,7 @@ play_new_at (bool with_tenants, void *router)
     dataset_t *train = s_add_dataset (self, 0, "train"), *secret = s_add_dataset (self, 1, "secret");
     s_add_tenants (self, with_tenants, train, secret);
     self->tenants.has_key = true;
+    self->ring_server.allowed = SIZE_MAX;
     self->tasks.broker = self->broker;
     self->tasks.decoder = decoder_new ();
     assert (self->tasks.decoder);
@@ -495,6 +536,7 @@ void
 play_turn (play_t *self, int64_t milliseconds)
 {
     for (int64_t passed = 0; passed <= milliseconds; passed += 5) {
+        service_attend (self->service, self->now_ms);
         service_serve (self->service, self->now_ms);
         service_act (self->service, self->now_ms);
         if (passed % 500 == 0)
@@ -536,6 +578,56 @@ play_close (play_t *self, uint32_t peer)
 {
     assert (self->gone_count < GONE_MAX);
     self->gone [self->gone_count++] = play_peer (peer);
+}
+
+const play_ring_t *
+play_ring (play_t *self, uint64_t key)
+{
+    return s_ring (&self->ring_server, key);
+}
+
+size_t
+play_rings (const play_t *self)
+{
+    return self->ring_server.count;
+}
+
+void
+play_ring_event (play_t *self, ring_server_event_kind_t kind, uint64_t key)
+{
+    ring_server_t *server = &self->ring_server;
+    play_ring_t *ring = s_ring (server, key);
+    assert (ring && server->event_count < RING_EVENTS_MAX);
+    server->events [server->event_count++] = (ring_server_event_t) { .kind = kind, .key = key };
+    if (kind == RING_SERVER_ATTACHED)
+        ring->is_attached = true;
+    else
+        ring_server_forget (server, key);
+}
+
+void
+play_allow_rings (play_t *self, size_t count)
+{
+    self->ring_server.allowed = count;
+}
+
+size_t
+play_refused_rings (const play_t *self)
+{
+    return self->ring_server.refused;
+}
+
+void
+play_lack_memory (play_t *self, bool has_no_memory)
+{
+    self->has_no_memory = has_no_memory;
+}
+
+void
+play_spoil (play_t *self, uint32_t id)
+{
+    assert (id < PLAY_SAMPLES);
+    self->is_spoiled [id] = true;
 }
 
 void

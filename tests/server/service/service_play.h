@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "broker.h"
+#include "ring_server.h"
 #include "service.h"
 #include "wire.h"
 
@@ -23,8 +24,17 @@ typedef struct {
     wire_kind_t kind;
     uint64_t job, tag;
     size_t size;
-    char text [PLAY_TEXT_BYTES];            //  as far as it fits
+    bool has_bytes;                         //  a batch: its samples came with it
+    char text [PLAY_TEXT_BYTES];            //  as far as it fits; of a batch, the structure and its ids
 } play_sent_t;
+
+//  A ring that the ring server waits for a client of, or that a client has.
+typedef struct {
+    uint64_t key;                           //  JOINED's token is this number
+    uid_t uid;
+    int descriptor;                         //  lent
+    bool is_attached, is_parted;
+} play_ring_t;
 
 typedef struct play play_t;
 
@@ -56,6 +66,19 @@ void play_rest (play_t *self, bool at_rest);
 size_t play_revoke (play_t *self);
 //  Sending to this connection fails from now on.
 void play_close (play_t *self, uint32_t peer);
+//  The ring with this key; NULL: the ring server does not know it, or has forgotten it.  And how many it
+//  knows.
+const play_ring_t *play_ring (play_t *self, uint64_t key);
+size_t play_rings (const play_t *self);
+//  The client of a ring has taken it, or has closed its connection: the service hears of it in its next turn.
+void play_ring_event (play_t *self, ring_server_event_kind_t kind, uint64_t key);
+//  The ring server makes so many more tokens, and fails for all others.  And how often it has failed.
+void play_allow_rings (play_t *self, size_t count);
+size_t play_refused_rings (const play_t *self);
+//  There is no memory for batches that go through the socket.
+void play_lack_memory (play_t *self, bool has_no_memory);
+//  The sample cannot be read.
+void play_spoil (play_t *self, uint32_t id);
 //  Texts stay unread (counted) from now on, or are all read now.
 void play_stop_reading (play_t *self);
 void play_read_all (play_t *self);

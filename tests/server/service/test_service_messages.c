@@ -344,6 +344,13 @@ errors_are_limited_by_user (void **state)
         3000 - ERROR_RATE_LIMIT_BURST);
     assert_int_equal (json_integer_value (json_object_get (json_object_get (status, "refusals"),
         "unknown_job")), 3002);
+    size_t index;
+    json_t *tenant;
+    json_array_foreach (json_object_get (status, "tenants"), index, tenant)
+        assert_int_equal (json_integer_value (json_object_get (tenant, "unanswered")),
+            strcmp (json_string_value (json_object_get (tenant, "name")), "a") == 0?
+            3000 - ERROR_RATE_LIMIT_BURST: 0);
+    assert_int_equal (index, 3);
     json_decref (status);
     //  The log has a line of them a second, with their number.
     play_turn (play, 2000);
@@ -421,6 +428,7 @@ a_rest_has_an_end (void **state)
     play_say_text (play, 3, PLAY_B, WIRE_STATUS, 0, 1, "{}");
     play_turn (play, 500);
     assert_null (play_last (play, 3, WIRE_STATUS_REPLY));
+    assert_in_range (service_wakeup (play_service (play)) - play_now_ms (play), 1, 500);
     play_turn (play, 600);
     assert_non_null (play_last (play, 3, WIRE_STATUS_REPLY));
     play_destroy (&play);

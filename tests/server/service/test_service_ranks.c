@@ -19,8 +19,10 @@ enum { BATCH = 4, WORLD = 2, STEPS = PLAY_SAMPLES / (BATCH * WORLD) };
 
 //  Instances: each client object draws its own.
 #define INSTANCE(digit) "\"instance\":\"" digit "0000000000000000000000000000000\""
-#define RANK(rank, more) "{\"dataset\":\"train\",\"batch_size\":4,\"epochs\":1,\"pipeline\":\"eval\"," \
-    "\"transport\":\"inline\",\"job\":\"pair\",\"world_size\":2,\"rank\":" #rank "," more "}"
+#define RANK_OF(name, rank, more) "{\"dataset\":\"train\",\"batch_size\":4,\"epochs\":1," \
+    "\"pipeline\":\"eval\",\"transport\":\"inline\",\"job\":\"" name "\",\"world_size\":2," \
+    "\"rank\":" #rank "," more "}"
+#define RANK(rank, more) RANK_OF ("pair", rank, more)
 
 static void
 s_join (play_t *play, uint32_t peer, uint32_t user, const char *text)
@@ -256,6 +258,74 @@ its_key_may_be_revoked (void **state)
     play_destroy (&play);
 }
 
+//  Both ranks of a job, on connections first and first + 1.
+static uint64_t
+s_begin_at (play_t *play, uint32_t first, uint32_t user)
+{
+    s_join (play, first, user, RANK (0, INSTANCE ("a")));
+    s_join (play, first + 1, user, RANK (1, INSTANCE ("b")));
+    return s_joined (play, first);
+}
+
+//  Must hold: when a key is revoked, another tenant's rank that waits for its memory goes on waiting.
+static void
+others_wait_on (void **state)
+{
+    (void) state;
+    play_t *play = play_new (true);
+    enum { OF_KEY = 1, OF_B = 11 };
+    s_begin_at (play, OF_KEY, PLAY_KEY);
+    uint64_t job = s_begin_at (play, OF_B, PLAY_B);
+    for (int turn = 0; turn < 2; turn++)            //  versions are prepared, then copies begin
+        service_act (play_service (play), play_now_ms (play));
+    play_rest (play, true);
+    play_close (play, OF_KEY + 1);
+    s_join (play, OF_KEY + 2, PLAY_KEY, RANK (1, INSTANCE ("b")));
+    play_close (play, OF_B + 1);
+    s_join (play, OF_B + 2, PLAY_B, RANK (1, INSTANCE ("b")));
+    play_turn (play, 1000);
+    assert_null (play_last (play, OF_B + 2, 0));
+    play_revoke (play);
+    s_assert_error (play, OF_KEY + 2, "revoked");
+    play_turn (play, 1000);
+    assert_null (play_last (play, OF_B + 2, 0));
+    play_rest (play, false);
+    play_turn (play, 10);
+    assert_int_equal (s_joined (play, OF_B + 2), job);
+    assert_null (play_last (play, OF_KEY + 2, WIRE_JOINED));
+    play_destroy (&play);
+}
+
+//  Must hold: a tenant's ranks wait in its share of the places; there is one here.
+static void
+a_tenant_waits_in_its_share (void **state)
+{
+    (void) state;
+    play_t *play = play_new (true);
+    broker_t *broker = play_broker (play);
+    broker_limit (broker, broker_tenant (broker, "b"), &(broker_tenant_t) { .name = "b", .weight = 100 });
+    assert_int_equal (broker_share (broker, broker_tenant (broker, "a"), ARRIVALS_RETURNING_MAX), 1);
+    enum { MATE = 11 };
+    uint64_t job = s_begin (play, PLAY_A1);
+    s_join (play, MATE, PLAY_A2, RANK_OF ("other", 0, INSTANCE ("a")));
+    s_join (play, MATE + 1, PLAY_A2, RANK_OF ("other", 1, INSTANCE ("b")));
+    for (int turn = 0; turn < 2; turn++)            //  versions are prepared, then copies begin
+        service_act (play_service (play), play_now_ms (play));
+    play_rest (play, true);
+    play_close (play, ONE);
+    s_join (play, ONE_AGAIN, PLAY_A1, RANK (1, INSTANCE ("b")));
+    play_close (play, MATE + 1);
+    s_join (play, MATE + 2, PLAY_A2, RANK_OF ("other", 1, INSTANCE ("b")));
+    assert_null (play_last (play, ONE_AGAIN, 0));
+    s_assert_error (play, MATE + 2, "busy");
+    play_rest (play, false);
+    play_turn (play, 10);
+    assert_int_equal (s_joined (play, ONE_AGAIN), job);
+    s_join (play, MATE + 3, PLAY_A2, RANK_OF ("other", 1, INSTANCE ("b")));
+    assert_int_equal (s_joined (play, MATE + 3), s_joined (play, MATE));
+    play_destroy (&play);
+}
+
 //  A client of the same run, but of another instance, comes while its rank is still there: it gathers.
 //  Must hold: it has the rank as soon as that is lost, without having asked again.
 static void
@@ -328,6 +398,8 @@ main (void)
         cmocka_unit_test (it_does_not_wait_for_ever),
         cmocka_unit_test (the_end_answers_it),
         cmocka_unit_test (its_key_may_be_revoked),
+        cmocka_unit_test (others_wait_on),
+        cmocka_unit_test (a_tenant_waits_in_its_share),
         cmocka_unit_test (one_that_came_early_returns),
         cmocka_unit_test (a_stranger_is_refused),
         cmocka_unit_test (a_draining_server_takes_ranks_back),

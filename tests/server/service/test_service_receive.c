@@ -15,7 +15,8 @@
 #include "reply.h"
 #include "service_play.h"
 
-enum { PATIENCE_MS = 10000, MANY = 3 * SERVICE_MESSAGES_A_TURN, FRAMES = WIRE_FRAMES_MAX + 40 };
+enum { LISTED = 2000, PATIENCE_MS = 60000, MANY = 3 * SERVICE_MESSAGES_A_TURN,
+    FRAMES = WIRE_FRAMES_MAX + 40 };
 
 typedef struct {
     scratch_t scratch;
@@ -156,6 +157,42 @@ the_user_is_the_kernels (void **state)
         assert_int_not_equal (s_answer (scene, 1)->kind, WIRE_JOINED);
 }
 
+//  A JOIN with two frames of ids, of which the second is too large to be copied; the last id is given.
+static void
+s_join_list (scene_t *scene, uint64_t tag, uint64_t last)
+{
+    static const char json [] = "{\"dataset\":\"train\",\"batch_size\":4,\"epochs\":1,\"pipeline\":\"eval\","
+        "\"transport\":\"inline\",\"order\":\"list\",\"frames\":[\"list\",\"list\"]}";
+    wire_head_t head = reply_head (WIRE_JOIN, 0, tag);
+    uint64_t few [] = { WIRE_IDS_LIST, 5, 6, 7 }, many [1 + LISTED] = { WIRE_IDS_LIST };
+    for (uint64_t index = 0; index < LISTED; index++)
+        many [1 + index] = index % PLAY_SAMPLES;
+    many [LISTED] = last;
+    zmq_send (scene->dealer, &head, sizeof head, ZMQ_SNDMORE);
+    zmq_send (scene->dealer, json, sizeof json - 1, ZMQ_SNDMORE);
+    zmq_send (scene->dealer, few, sizeof few, ZMQ_SNDMORE);
+    zmq_send (scene->dealer, many, sizeof many, 0);
+}
+
+//  Must hold: frames are whole when their turn comes, those that are copied and those that are held.
+static void
+large_frames_are_held (void **state)
+{
+    scene_t *scene = *state;
+    if (getuid () != PLAY_ROOT)
+        skip ();                    //  the play knows root, and few others
+    s_join_list (scene, 1, PLAY_SAMPLES);
+    s_join_list (scene, 2, 9);
+    for (int taken = 0; taken < 2;) {
+        s_wait (scene);
+        taken += service_receive (play_service (scene->play), play_now_ms (scene->play));
+    }
+    assert_non_null (strstr (s_answer (scene, 1)->text,
+        "list frame 1: number 1999 is sample 48, the data set has 48 samples"));
+    assert_int_equal (s_answer (scene, 2)->kind, WIRE_JOINED);
+    assert_non_null (strstr (s_answer (scene, 2)->text, "\"samples\":\"2003\""));
+}
+
 #define case_of(test) cmocka_unit_test_setup_teardown (test, s_setup, s_teardown)
 
 int
@@ -166,6 +203,7 @@ main (void)
         case_of (a_turn_has_an_end),
         case_of (too_many_frames),
         case_of (the_user_is_the_kernels),
+        case_of (large_frames_are_held),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

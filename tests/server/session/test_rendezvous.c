@@ -59,11 +59,13 @@ furthest_leads (void **state)
     (void) state;
     rendezvous_t *rendezvous = meeting_begin ();
     assert_int_equal (meeting_add (rendezvous, NOW, 1,
-        meeting_with_data (RANK (0) ",\"order\":\"private\"" RESUME (2, 0))), RENDEZVOUS_WAITS);
+        meeting_with_data (RANK (0) ",\"order\":\"private\",\"name\":\"a\"" RESUME (2, 0))),
+        RENDEZVOUS_WAITS);
     assert_int_equal (meeting_add (rendezvous, NOW, 2,
-        meeting_with_data (RANK (1) ",\"order\":\"private\",\"seed\":\"5\"" RUN RESUME (2, 1)
+        meeting_with_data (RANK (1) ",\"order\":\"private\",\"seed\":\"5\",\"name\":\"b\"" RUN RESUME (2, 1)
         ",\"frames\":[\"taken\",\"recent\"]")), RENDEZVOUS_COMPLETE);
     const broker_join_t *join = &meeting_gathered.join;
+    assert_string_equal (join->name, "a");          //  rank 0's, whichever rank leads
     assert_true (join->epoch == 2 && join->epoch_batches == 1 && join->seed_given && join->seed == 5);
     assert_int_equal (roaring_bitmap_get_cardinality (join->taken), 5);
     assert_true (join->recent_count == 1 && join->recent [0].epoch == 2 && join->recent [0].samples == 3);

@@ -362,11 +362,15 @@ test_without_a_path (void **state)
     assert_int_equal (connection_limit_descriptors (connection_limit), in_use ());
     assert_int_equal (connection_limit_connections (connection_limit), 0);
     connection_limit_destroy (&connection_limit);
-    char path [200];
+    //  The longest path of a socket, and one byte more.
+    char path [sizeof ((struct sockaddr_un *) 0)->sun_path + 1];
     memset (path, 'x', sizeof path);
     path [sizeof path - 1] = 0;
     assert_int_equal (connection_limit_new (&connection_limit, path, s_most, self), -ENAMETOOLONG);
     assert_null (connection_limit);
+    path [sizeof path - 2] = 0;
+    assert_int_equal (connection_limit_new (&connection_limit, path, s_most, self), 0);
+    connection_limit_destroy (&connection_limit);
 }
 
 //  No memory: those that were counted are looked at, the others the next time.

@@ -392,6 +392,28 @@ a_user_has_a_bound_of_all (void **state)
     receive_quota_set_limits (RECEIVE_QUOTA_CONNECTION_MAX, RECEIVE_QUOTA_USER_LEAST);
 }
 
+//  Must hold: a message that is taken comes off its connection, and only what that does not hold off those
+//  that closed connections have left.
+static void
+a_message_is_taken_off_once (void **state)
+{
+    (void) state;
+    static const uint8_t greeting [64] = { 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0x7f, 3, 0, 'N', 'U', 'L', 'L' };
+    enum { FRAME = 1000000 - RECEIVE_QUOTA_FRAME_BYTES, ONE = 1000000 };
+    for (int fd = 500; fd < 502; fd++) {
+        receive_quota_accepted (fd, 7);
+        receive_quota_received (fd, greeting, sizeof greeting);
+        for (int frame = 0; frame < 3; frame++)
+            s_pass (fd, FRAME, false);
+    }
+    receive_quota_closed (500);
+    for (int left = 6; left-- > 0;) {
+        receive_quota_taken (7, 501, 1, FRAME);
+        assert_int_equal (receive_quota_bytes (), left * ONE);
+    }
+    receive_quota_closed (501);
+}
+
 //  Beside a model that reads the whole stream at once: however it is cut, whatever it says.
 static void
 frames_are_told_wherever_bytes_are_cut (void **state)
@@ -455,6 +477,7 @@ main (void)
         cmocka_unit_test (the_closed_leave_whole_messages),
         cmocka_unit_test (heartbeats_are_not_held),
         cmocka_unit_test (a_user_has_a_bound_of_all),
+        cmocka_unit_test (a_message_is_taken_off_once),
         cmocka_unit_test (frames_are_told_wherever_bytes_are_cut),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);

@@ -70,6 +70,17 @@ test_connections_of_strangers (void **state)
     ring_play_assert_event (self, NOW, RING_SERVER_CLOSED, 8);
 }
 
+//  The server's own user; 0: the real one.
+static uid_t s_own;
+
+uid_t __real_geteuid (void);
+uid_t __wrap_geteuid (void);
+uid_t
+__wrap_geteuid (void)
+{
+    return s_own? s_own: __real_geteuid ();
+}
+
 //  As another user: the effective one, which the kernel tells of the peer.
 static int
 knock_as (const ring_play_t *self, uid_t uid)
@@ -253,6 +264,31 @@ test_stolen_token (void **state)
     close (bob);
 }
 
+//  Must hold: the server's own user may bring any user's token, and comes to the socket without one; also
+//  where it is not root, as which this test runs.
+static void
+test_the_servers_own_user (void **state)
+{
+    ring_play_t *self = *state;
+    if (getuid () != 0)
+        skip ();                    //  takes root to become another user
+    open_the_way (self);
+    s_own = CAROL;
+    char token [RING_SERVER_TOKEN_BYTES + 1];
+    int early = knock_as (self, CAROL), bob = knock_as (self, BOB);
+    ring_play_assert_quiet (self, NOW);
+    assert_int_equal (ring_play_hear (early), -2);
+    assert_int_equal (ring_play_hear (bob), -1);
+    expect_of (self, 7, ALICE, token);
+    ring_play_say (early, token, RING_SERVER_TOKEN_BYTES);
+    ring_play_assert_event (self, NOW, RING_SERVER_ATTACHED, 7);
+    ring_play_assert_handed (self, early);
+    s_own = 0;
+    close (bob);
+    close (early);
+    ring_play_assert_event (self, NOW, RING_SERVER_CLOSED, 7);
+}
+
 //  No descriptor for a newcomer: the ring server pauses instead of spinning, and accepts again with the tick.
 static void
 test_out_of_descriptors (void **state)
@@ -296,6 +332,7 @@ main (void)
         cmocka_unit_test_setup_teardown (test_connection_limit_at_the_balance, ring_play_begin,
             ring_play_end),
         cmocka_unit_test_setup_teardown (test_stolen_token, ring_play_begin, ring_play_end),
+        cmocka_unit_test_setup_teardown (test_the_servers_own_user, ring_play_begin, ring_play_end),
         cmocka_unit_test_setup_teardown (test_out_of_descriptors, ring_play_begin, ring_play_end),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);

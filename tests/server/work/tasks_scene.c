@@ -14,7 +14,8 @@
 #include "pool.h"
 #include "reading.h"
 
-enum { BATCH = 8, SLOTS = 4, KEPT_BYTES = 4 * 1024 * 1024, LARGE_BYTES = KEPT_BYTES + 1, PATIENCE_MS = 500 };
+enum { BATCH = 8, SLOTS = 4, KEPT_BYTES = 4 * 1024 * 1024, LARGE_BYTES = KEPT_BYTES + 1,
+    PACKED_BYTES = 300, PATIENCE_MS = 500 };
 
 //  ---- what fails how often
 
@@ -41,7 +42,7 @@ s_read_file (uint32_t id, size_t field, catalogue_buffer_t *buffer)
         return -ENOENT;
     if (field == 0 && (int) id == tasks_scene_plan.changed)
         return -CATALOGUE_CHANGED;
-    size_t size = id % 7 == 3? LARGE_BYTES: 100;
+    size_t size = catalogue_file_bytes (NULL, id, field);
     if (buffer->limit < size) {
         free (buffer->bytes);
         *buffer = (catalogue_buffer_t) { .bytes = malloc (size), .limit = size };
@@ -95,12 +96,12 @@ catalogue_file_bytes (const catalogue_t *self, uint32_t id, size_t field)
 {
     (void) self;
     (void) field;
-    return id % 7 == 3? LARGE_BYTES: 100;
+    return id % 7 != 3? 100: tasks_scene_plan.is_packed? PACKED_BYTES: LARGE_BYTES;
 }
 
 //  ---- a pack of one volume, in which samples lie as their ids, of each image, mask and the rows
 
-enum { HEADER_BYTES = 11 };
+enum { HEADER_BYTES = 11, ROWS_BYTES = 9 };
 
 size_t
 pack_rows_bytes (const pack_t *self, uint32_t id)
@@ -198,6 +199,8 @@ s_read_range (const reading_t *reading, reader_request_t *request)
             request->memory [5 + at - request->offset] = (uint8_t) id;
             request->memory [6 + at - request->offset] = field;
         }
+    atomic_fetch_add (&tasks_scene_plan.joined_ranges,
+        request->bytes > 2 * PACKED_BYTES + ROWS_BYTES);
     request->rc = s_take (&tasks_scene_plan.poor_ranges)? -ENOMEM: tasks_scene_plan.volumes_fail? -EIO: 0;
     request->read_bytes = request->bytes;
     request->in_flight = 1;
@@ -311,12 +314,19 @@ reading_is_direct (const reading_t *self, uint32_t file)
     return false;
 }
 
-//  ---- a decoder: a version is its sample's id
+//  ---- a decoder: a version is its sample's id, and the rows of an image are that and a mark
+
+struct decoder {
+    uint8_t rows [2];
+    bool has_learned;               //  of the last sample
+};
+
+enum { ROWS_MARK = 0xa7 };
 
 decoder_t *
 decoder_new (void)
 {
-    return calloc (1, 1);
+    return calloc (1, sizeof (decoder_t));
 }
 
 void
@@ -326,23 +336,33 @@ decoder_destroy (decoder_t **self_p)
     *self_p = NULL;
 }
 
+//  They lie in a pack, or the task was told them of a plain file, or they are found out now.
+static void
+s_look_at_rows (decoder_t *self, const pipeline_key_t *key, const decoder_sample_t *sample)
+{
+    bool is_packed = tasks_scene_plan.is_packed;
+    const uint8_t *rows = sample->files [0].rows;
+    size_t size = sample->files [0].rows_bytes;
+    assert (sample->files [1].rows_bytes == 0);
+    assert (is_packed? size == ROWS_BYTES: size == 0 || size == sizeof self->rows);
+    assert (size == 0 || (rows [0] == (uint8_t) key->id && rows [1] == (is_packed? 2: ROWS_MARK)));
+    atomic_fetch_add (&tasks_scene_plan.told_rows, size > 0);
+    self->has_learned = size == 0;
+    self->rows [0] = (uint8_t) key->id;
+    self->rows [1] = ROWS_MARK;
+}
+
 decoder_status_t
 decoder_shared (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_t *key,
     const decoder_sample_t *sample, uint8_t *version, size_t *file_p, char *error, size_t error_bytes)
 {
-    (void) self;
     assert ((uintptr_t) version % 64 == 0);
     assert (sample->warnings_max == 17);
+    s_look_at_rows (self, key, sample);
     for (size_t file = 0; file < pipeline_files (pipeline); file++) {
         assert (sample->files [file].bytes [0] == (uint8_t) key->id
             && sample->files [file].bytes [1] == file);
-        assert (sample->files [file].size == (key->id % 7 == 3? LARGE_BYTES: 100));
-        bool is_packed = tasks_scene_plan.is_packed;
-        bool is_known = is_packed || tasks_scene_plan.known == (int) key->id;
-        size_t rows_bytes = file == 0 && is_known? ROWS_BYTES: 0;
-        assert (sample->files [file].rows_bytes == rows_bytes);
-        const uint8_t *rows = sample->files [file].rows;
-        assert (rows_bytes == 0 || !is_packed || (rows [0] == (uint8_t) key->id && rows [1] == 2));
+        assert (sample->files [file].size == catalogue_file_bytes (NULL, (uint32_t) key->id, file));
     }
     snprintf (error, error_bytes, "is spoilt");
     *file_p = 1;
@@ -356,21 +376,18 @@ decoder_shared (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_
     return DECODER_OK;
 }
 
-//  What rows are good for: test_system_pipelines.
 size_t
 decoder_learned (decoder_t *self, const uint8_t **rows_p)
 {
-    (void) self;
-    *rows_p = (const uint8_t *) "learned rows";
-    return tasks_scene_plan.learns? 12: 0;
+    *rows_p = self->rows;
+    return self->has_learned && !tasks_scene_plan.finds_nothing? sizeof self->rows: 0;
 }
 
 uint64_t
 pack_checksum (const void *bytes, size_t size)
 {
-    (void) bytes;
     atomic_fetch_add (&tasks_scene_plan.checksums, 1);
-    return size;
+    return size + *(const uint8_t *) bytes + ((uint64_t) tasks_scene_plan.edition << 32);
 }
 
 bool
@@ -412,7 +429,8 @@ s_make_pack (tasks_scene_t *self, dataset_t *dataset)
         self->order [id] = id;
     broker_pack_t pack = { .order = self->order, .breaks = breaks, .break_count = 1,
         .sample_bytes = s_sample_bytes,
-        .piece = s_piece, .policy = RAW_STREAM, .chunk = 8, .read_bytes_max = 3 * LARGE_BYTES };
+        .piece = s_piece, .policy = RAW_STREAM, .chunk = 8,
+        .read_bytes_max = 3 * (2 * PACKED_BYTES + ROWS_BYTES) };
     size_t least;
     assert_true (broker_set_pack (self->broker, dataset, &pack, &least));
     self->source.pack = (const pack_t *) self->order;       //  never looked at
@@ -423,15 +441,16 @@ tasks_scene_begin_over (tasks_scene_t *self, bool packed)
 {
     tasks_scene_plan_t *plan = &tasks_scene_plan;
     plan->missing_mask = plan->bad_mask = plan->other_mask = plan->changed = plan->damaged = -1;
-    plan->known = -1;
     plan->volumes_fail = false;
     plan->is_packed = packed;
-    plan->learns = false;
+    plan->finds_nothing = false;
+    atomic_store (&plan->checksums, 0);
     atomic_store (&plan->large_buffers, 0);
+    atomic_store (&plan->told_rows, 0);
+    atomic_store (&plan->joined_ranges, 0);
     atomic_store (&plan->stalls, 0);
     atomic_store (&plan->stalled, 0);
-    atomic_store (&plan->checksums, 0);
-    *self = (tasks_scene_t) { .source = { .jpeg_warnings_max = 17 },
+    *self = (tasks_scene_t) { .source = { .jpeg_warnings_max = 17, .rows = plan->rows },
         .devices = { device_new (7, 0), device_new (8, 0) } };
     self->source.volumes = &self->volume;
     self->volume.device = self->devices [0];
@@ -439,7 +458,7 @@ tasks_scene_begin_over (tasks_scene_t *self, bool packed)
         assert_non_null (self->devices [field]);
         self->source.fields [field] = self->devices [field];
     }
-    broker_options_t options = { .raw_bytes = packed? 30 * (2 * LARGE_BYTES + ROWS_BYTES): 0,
+    broker_options_t options = { .raw_bytes = packed? 30 * (2 * PACKED_BYTES + ROWS_BYTES): 0,
         .cache_bytes = 1 << 20,
         .workers = 3,
         .jobs_bytes_max = 1 << 26, .seed = 5, .patience_ms = PATIENCE_MS };

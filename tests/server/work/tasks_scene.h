@@ -15,8 +15,6 @@
 enum { SAMPLES = 40 };
 
 //  What fails how often; taken by several threads.
-enum { ROWS_BYTES = 9 };         //  of a sample with known rows
-
 typedef struct {
     atomic_int shortages;           //  reads that find no descriptor
     atomic_int poor_ranges;         //  reads of a pack that find no memory
@@ -32,9 +30,12 @@ typedef struct {
     int changed;
     int damaged;                    //  in the pack
     bool volumes_fail;              //  every read of it
+    learned_rows_t *rows;           //  of images in files; NULL: they are not learned
+    uint32_t edition;               //  of all files: another one, other bytes
+    atomic_int joined_ranges;       //  of a pack, with several samples
+    atomic_int told_rows;           //  shared stages that had their image's rows
     bool is_packed;
-    int known;                      //  plain files: the sample of which the rows are told
-    bool learns;                    //  the decoder finds rows in every file
+    bool finds_nothing;             //  the decoder finds no rows
     atomic_int checksums;           //  of files
 } tasks_scene_plan_t;
 

@@ -44,41 +44,13 @@ test_all_fields_come_to_their_rows (void **state)
     tasks_scene_end (&scene);
 }
 
-//  Of one file rows are known.  The others get a checksum only where rows are found, and there is room.
-static void
-test_what_is_learned_of_rows (void **state)
-{
-    (void) state;
-    static const uint8_t bytes [ROWS_BYTES];
-    enum { KNOWN = 5, KNOWN_CHECKSUM = 100, FULL = 1, LEARNS = 2, CASES = 4 };
-    for (int flags = 0; flags < CASES; flags++) {
-        tasks_scene_t scene;
-        tasks_scene_begin (&scene);
-        learned_rows_budget_t budget = { .bytes_max = 1 << 20 };
-        learned_rows_t *rows = learned_rows_new (SAMPLES, &budget);
-        assert_non_null (rows);
-        learned_rows_keep (rows, KNOWN, learned_rows_entry (KNOWN_CHECKSUM, bytes, sizeof bytes));
-        budget.is_full = flags & FULL;
-        tasks_scene_plan.known = KNOWN;
-        tasks_scene_plan.learns = flags & LEARNS;
-        scene.source.rows = rows;
-        tasks_scene_run (&scene);
-        assert_int_equal (scene.delivered, SAMPLES);
-        uint32_t expected = flags == LEARNS? SAMPLES: 1;
-        assert_int_equal (atomic_load (&tasks_scene_plan.checksums), expected);
-        assert_int_equal (learned_rows_samples (rows), expected);
-        tasks_scene_end (&scene);
-        learned_rows_destroy (&rows);
-    }
-}
-
 //  Each device has the reads of what lies on it, learns from those alone, and has its own depth.
 static void
 test_each_device_learns_by_itself (void **state)
 {
     (void) state;
     tasks_scene_t scene;
-    tasks_scene_slower = 100000;                //  images take a microsecond, masks 100 ms
+    tasks_scene_slower = 100000;              //  images take a microsecond, masks 100 ms
     tasks_scene_begin (&scene);
     assert_int_equal (device_depth (scene.devices [0]), device_depth (scene.devices [1]));
     tasks_scene_run (&scene);
@@ -146,7 +118,7 @@ test_workers_time_is_told (void **state)
     (void) state;
     tasks_scene_t scene;
     tasks_scene_begin (&scene);
-    atomic_store (&tasks_scene_plan.poor_copies, 20);                   //  20 ms of waiting each
+    atomic_store (&tasks_scene_plan.poor_copies, 20);                 //  20 ms of waiting each
     tasks_scene_run (&scene);
     assert_int_equal (scene.delivered, SAMPLES);
     uint64_t worker_ns = broker_worker_ns (scene.broker, broker_tenant (scene.broker, NULL));
@@ -166,6 +138,7 @@ test_packed_samples_come_to_their_rows (void **state)
     tasks_scene_plan.bad_mask = 6;
     tasks_scene_run (&scene);
     assert_int_equal (scene.delivered, SAMPLES - 2);
+    assert_true (atomic_load (&tasks_scene_plan.joined_ranges) > 0);
     s_assert_bad (&scene, 13, "i/13: its bytes in the pack are damaged (volume 0, chunk 1): `tureen verify` "
         "names all that are");
     s_assert_bad (&scene, 6, "mask: m/06: is spoilt");
@@ -191,10 +164,104 @@ test_a_failing_volume_is_told (void **state)
     tasks_scene_end (&scene);
 }
 
+//  Must hold: what is found out of a file's rows is told when that file is prepared again, as long as it is
+//  the same; and nothing is lent any more when all is over.
+static void
+test_rows_are_learned (void **state)
+{
+    (void) state;
+    static const struct { uint32_t edition; int told; } runs [] = { { 1, 0 }, { 1, SAMPLES }, { 2, 0 },
+        { 2, SAMPLES } };
+    learned_rows_budget_t budget = { .bytes_max = 1 << 20 };
+    learned_rows_t *rows = learned_rows_new (SAMPLES, &budget);
+    assert_non_null (rows);
+    for (size_t run = 0; run < sizeof runs / sizeof *runs; run++) {
+        tasks_scene_t scene;
+        tasks_scene_plan.rows = rows;
+        tasks_scene_plan.edition = runs [run].edition;
+        tasks_scene_begin (&scene);
+        atomic_store (&tasks_scene_plan.poor_preparing, 5);     //  one that is tried again has the same rows
+        tasks_scene_run (&scene);
+        assert_int_equal (scene.delivered, SAMPLES);
+        assert_in_range (atomic_load (&tasks_scene_plan.told_rows), runs [run].told,
+            runs [run].told? SAMPLES + 5: 0);
+        tasks_scene_end (&scene);
+        assert_int_equal (learned_rows_samples (rows), SAMPLES);
+    }
+    tasks_scene_plan.rows = NULL;
+    learned_rows_destroy (&rows);
+    assert_int_equal (budget.bytes, 0);
+}
+
+//  Must hold: of one file rows are known; the others get a checksum only where rows are found, and there is
+//  room to keep them.
+static void
+test_what_is_learned_of_rows (void **state)
+{
+    (void) state;
+    static const uint8_t bytes [2] = { 5, 0xa7 };
+    enum { KNOWN = 5, KNOWN_CHECKSUM = 100 + KNOWN, FULL = 1, FINDS = 2, CASES = 4 };
+    for (int flags = 0; flags < CASES; flags++) {
+        learned_rows_budget_t budget = { .bytes_max = 1 << 20 };
+        learned_rows_t *rows = learned_rows_new (SAMPLES, &budget);
+        assert_non_null (rows);
+        learned_rows_keep (rows, KNOWN, learned_rows_entry (KNOWN_CHECKSUM, bytes, sizeof bytes));
+        budget.is_full = flags & FULL;
+        tasks_scene_t scene;
+        tasks_scene_plan.rows = rows;
+        tasks_scene_plan.edition = 0;
+        tasks_scene_begin (&scene);
+        tasks_scene_plan.finds_nothing = !(flags & FINDS);
+        tasks_scene_run (&scene);
+        assert_int_equal (scene.delivered, SAMPLES);
+        uint32_t expected = flags == FINDS? SAMPLES: 1;
+        assert_int_equal (atomic_load (&tasks_scene_plan.checksums), expected);
+        assert_int_equal (learned_rows_samples (rows), expected);
+        tasks_scene_end (&scene);
+        learned_rows_destroy (&rows);
+    }
+    tasks_scene_plan.rows = NULL;
+}
+
+//  What the broker is told to read at once.
+static const tasks_scene_t *s_scene;            //  NULL: it is not looked at
+static size_t s_told;
+
+void __real_broker_set_fetches (broker_t *self, dataset_t *dataset, size_t fetches);
+void __wrap_broker_set_fetches (broker_t *self, dataset_t *dataset, size_t fetches);
+void
+__wrap_broker_set_fetches (broker_t *self, dataset_t *dataset, size_t fetches)
+{
+    if (s_scene) {
+        //  Both files of a sample lie on one device.
+        size_t samples = (device_depth (s_scene->devices [0]) + 1) / 2;
+        assert_int_equal (fetches, samples + samples / 4);
+        s_told++;
+    }
+    __real_broker_set_fetches (self, dataset, fetches);
+}
+
+//  Must hold: samples of several files fill a device's queue when fewer of them are read at once.
+static void
+test_files_of_a_sample_share_a_queue (void **state)
+{
+    (void) state;
+    tasks_scene_t scene;
+    tasks_scene_begin (&scene);
+    scene.source.fields [1] = scene.devices [0];
+    s_scene = &scene;
+    tasks_scene_run (&scene);
+    s_scene = NULL;
+    assert_int_equal (s_told, SAMPLES);
+    assert_int_equal (scene.delivered, SAMPLES);
+    assert_int_equal (device_cost (scene.devices [0])->observed, 2 * SAMPLES);
+    tasks_scene_end (&scene);
+}
+
 //  ---- side tasks
 
 typedef struct {
-    side_task_t side_task;          //  first
+    side_task_t side_task;                //  first
     atomic_int *gate;               //  it waits until this is not 0
     atomic_int *begun;
     bool done;
@@ -228,7 +295,7 @@ s_take_back (tasks_scene_t *scene, size_t *undone_p)
     side_task_t *side_task;
     while ((side_task = tasks_side_task_done (scene->tasks))) {
         *undone_p += !((walk_t *) side_task)->done;
-        side_task->work = NULL;         //  twice would be seen
+        side_task->work = NULL;        //  twice would be seen
         count++;
     }
     return count;
@@ -265,7 +332,7 @@ test_side_tasks_come_back (void **state)
         walks [index] = (walk_t) { .side_task = { .work = s_walk }, .gate = &shut, .begun = &begun };
         tasks_run (scene.tasks, &walks [index].side_task);
     }
-    while (atomic_load (&begun) < TASKS_SIDE_TASKS_MAX + 3)         //  the three workers stand at the gate
+    while (atomic_load (&begun) < TASKS_SIDE_TASKS_MAX + 3)        //  the three workers stand at the gate
         sched_yield ();
     broker_gone (scene.broker, scene.job);
     scene.job = NULL;
@@ -338,13 +405,15 @@ main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_all_fields_come_to_their_rows),
-        cmocka_unit_test (test_what_is_learned_of_rows),
         cmocka_unit_test (test_each_device_learns_by_itself),
         cmocka_unit_test (test_the_file_at_fault_is_named),
         cmocka_unit_test (test_what_does_not_suit_is_not_bad),
         cmocka_unit_test (test_workers_time_is_told),
         cmocka_unit_test (test_packed_samples_come_to_their_rows),
         cmocka_unit_test (test_a_failing_volume_is_told),
+        cmocka_unit_test (test_rows_are_learned),
+        cmocka_unit_test (test_what_is_learned_of_rows),
+        cmocka_unit_test (test_files_of_a_sample_share_a_queue),
         cmocka_unit_test (test_side_tasks_come_back),
         cmocka_unit_test (test_done_does_not_wait_for_others)
     };

@@ -1,0 +1,138 @@
+/*  Jobs that go on where another stopped, as the service takes their states: of the same data only, and from
+ *  the sample on that was not taken.  */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include <jansson.h>
+#include "reply.h"
+#include "service_play.h"
+
+enum { BATCH = 4, LISTED = 24, TAKEN = 2 * BATCH };
+
+#define JOIN(more) "{\"dataset\":\"train\",\"batch_size\":4,\"epochs\":1,\"pipeline\":\"eval\"," \
+    "\"transport\":\"inline\"," more "}"
+#define STATE "\"resume\":{\"fingerprint\":\"%s\",\"data\":\"%s\",\"epoch\":\"0\",\"batches\":\"2\"%s}"
+
+//  A JOIN with a list of LISTED ids, in an order that is neither ascending nor descending.
+static void
+s_join_list (play_t *play, uint32_t peer, const char *text)
+{
+    wire_head_t head = reply_head (WIRE_JOIN, 0, 77);
+    uint64_t numbers [1 + LISTED] = { WIRE_IDS_LIST };
+    for (uint64_t index = 0; index < LISTED; index++)
+        numbers [1 + index] = index * 7 % PLAY_SAMPLES;
+    frame_t frames [3] = { { (const uint8_t *) &head, sizeof head },
+        { (const uint8_t *) text, strlen (text) }, { (const uint8_t *) numbers, sizeof numbers } };
+    play_say_frames (play, peer, PLAY_A1, frames, 3);
+    service_serve (play_service (play), play_now_ms (play));
+}
+
+//  A text of JOINED; valid until the next call with this place.
+static const char *
+s_told (const play_t *play, uint32_t peer, const char *key, char text [80])
+{
+    const play_sent_t *sent = play_last (play, peer, WIRE_JOINED);
+    if (!sent)
+        fail_msg ("no JOINED: %s", play_last (play, peer, 0)? play_last (play, peer, 0)->text: "nothing");
+    json_t *joined = json_loads (sent->text, 0, NULL);
+    assert_non_null (joined);
+    snprintf (text, 80, "%s", json_string_value (json_object_get (joined, key)));
+    json_decref (joined);
+    return text;
+}
+
+static void
+s_assert_error (const play_t *play, uint32_t peer, const char *code, const char *fragment)
+{
+    const play_sent_t *sent = play_last (play, peer, WIRE_ERROR);
+    char wanted [80];
+    snprintf (wanted, sizeof wanted, "{\"error\":\"%s\"", code);
+    if (!sent || strncmp (sent->text, wanted, strlen (wanted)) != 0 || !strstr (sent->text, fragment))
+        fail_msg ("to %u: expected %s with '%s', it was: %s", peer, code, fragment,
+            sent? sent->text: "nothing");
+}
+
+//  Takes the epoch, and asserts that its batches are those of the list from this one on.
+static void
+s_assert_rest (play_t *play, uint32_t peer, uint64_t first)
+{
+    uint64_t job = play_last (play, peer, WIRE_JOINED)->job;
+    wire_batch_t batch = { .index = 0 };
+    for (int turn = 0; turn < 2000 && !play_last (play, peer, WIRE_EPOCH_END); turn++) {
+        play_turn (play, 0);
+        uint64_t ids [BATCH], count = play_count (play, peer, WIRE_BATCH);
+        const play_sent_t *sent = play_last (play, peer, WIRE_BATCH);
+        if (sent) {
+            memcpy (&batch, sent->text, sizeof batch);
+            memcpy (ids, sent->text + sizeof batch, sizeof ids);
+            assert_int_equal (batch.index, first + count - 1);
+            for (uint64_t row = 0; row < BATCH; row++)
+                assert_int_equal (ids [row], (batch.index * BATCH + row) * 7 % PLAY_SAMPLES);
+        }
+        wire_progress_t progress = { count, count, 0 };
+        play_say (play, peer, PLAY_A1, WIRE_PROGRESS, job, 5, &progress, sizeof progress);
+    }
+    assert_non_null (play_last (play, peer, WIRE_EPOCH_END));
+    assert_int_equal (batch.index, LISTED / BATCH - 1);
+}
+
+//  Must hold: a job with a list goes on behind the places that its state counts.
+static void
+a_list_goes_on_behind_its_places (void **state)
+{
+    (void) state;
+    play_t *play = play_new (true);
+    char fingerprint [80], data [80], text [600];
+    s_join_list (play, 1, JOIN ("\"slots\":3,\"order\":\"list\",\"frames\":[\"list\"]"));
+    snprintf (text, sizeof text, JOIN ("\"slots\":3,\"order\":\"list\",\"frames\":[\"list\"]," STATE),
+        s_told (play, 1, "fingerprint", fingerprint), s_told (play, 1, "data", data), ",\"places\":\"8\"");
+    s_join_list (play, 2, text);
+    assert_non_null (play_last (play, 2, WIRE_JOINED));
+    s_assert_rest (play, 2, TAKEN / BATCH);
+    play_destroy (&play);
+}
+
+//  Must hold: a state of other data, or of other samples of them, is refused, whichever of two sorts first.
+static void
+other_states_are_refused (void **state)
+{
+    (void) state;
+    play_t *play = play_new (true);
+    char fingerprint [80], data [80], text [600];
+    play_say_text (play, 1, PLAY_A1, WIRE_JOIN, 0, 1, JOIN ("\"seed\":\"5\""));
+    play_turn (play, 0);
+    s_told (play, 1, "fingerprint", fingerprint);
+    s_told (play, 1, "data", data);
+    static const char *const others [] = { "!", "~" },
+        *const digests [] = { "0000000000000000", "ffffffffffffffff" };
+    for (int index = 0; index < 4; index++) {
+        bool is_other = index < 2;
+        snprintf (text, sizeof text, JOIN ("\"seed\":\"5\"," STATE), is_other? others [index]: fingerprint,
+            is_other? data: digests [index - 2], "");
+        play_say_text (play, 2, PLAY_A1, WIRE_JOIN, 0, 1, text);
+        play_turn (play, 0);
+        s_assert_error (play, 2, "bad_state", is_other? "the state is of other data":
+            "the state is of other samples of data set 'train'");
+        play_forget_sent (play);
+    }
+    snprintf (text, sizeof text, JOIN ("\"seed\":\"5\"," STATE), fingerprint, data, "");
+    play_say_text (play, 2, PLAY_A1, WIRE_JOIN, 0, 1, text);
+    play_turn (play, 0);
+    assert_non_null (play_last (play, 2, WIRE_JOINED));
+    play_destroy (&play);
+}
+
+int
+main (void)
+{
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test (a_list_goes_on_behind_its_places),
+        cmocka_unit_test (other_states_are_refused),
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}

@@ -1,0 +1,320 @@
+/*  A client's memory: slots in a ring or on their own, what happens where one of them cannot be had, and what
+ *  `status` says of the devices behind its data.  */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "connection.h"
+#include "source.h"
+
+enum { SLOTS = 3, SLOT_BYTES = 4096 };
+
+//  ---- rings, and memory beside them
+
+struct ring { uint8_t slots [SLOTS] [SLOT_BYTES]; };
+
+static int s_ring_rc;                           //  of the next ring
+static size_t s_rings, s_blocks;                //  that exist
+
+int
+ring_new (ring_t **self_p, uint32_t slots, size_t slot_bytes)
+{
+    assert_int_equal (slots, SLOTS);
+    assert_int_equal (slot_bytes, SLOT_BYTES);
+    *self_p = s_ring_rc? NULL: calloc (1, sizeof **self_p);
+    s_rings += *self_p != NULL;
+    return s_ring_rc;
+}
+
+void
+ring_destroy (ring_t **self_p)
+{
+    s_rings -= *self_p != NULL;
+    free (*self_p);
+    *self_p = NULL;
+}
+
+uint8_t *
+ring_slot (ring_t *self, uint32_t slot)
+{
+    assert_in_range (slot, 0, SLOTS - 1);
+    return self->slots [slot];
+}
+
+uint8_t *
+outbox_slot_new (size_t slot_bytes, atomic_size_t *outgoing)
+{
+    assert_int_equal (slot_bytes, SLOT_BYTES);
+    assert_non_null (outgoing);
+    s_blocks++;
+    return calloc (1, slot_bytes);
+}
+
+void
+outbox_slot_free (uint8_t *slot)
+{
+    s_blocks -= slot != NULL;
+    free (slot);
+}
+
+static const peer_t s_peer = { .size = 5, .bytes = { 0, 1, 2, 3, 4 } };
+static char s_tenant, s_other_tenant;
+
+static caller_t
+s_caller (void *tenant, uint64_t user)
+{
+    return (caller_t) { .tenant = tenant, .user = user };
+}
+
+static int
+s_connect (connection_t **self_p, bool wants_ring)
+{
+    static atomic_size_t outgoing;
+    layout_t layout = { .slot_bytes = SLOT_BYTES };
+    caller_t caller = s_caller (&s_tenant, 7);
+    return connection_new (self_p, &s_peer, &caller, 9, &layout, SLOTS, wants_ring, &outgoing);
+}
+
+static void
+a_ring_holds_all_slots_but_one (void **state)
+{
+    (void) state;
+    connection_t *self;
+    s_ring_rc = 0;
+    assert_int_equal (s_connect (&self, true), 0);
+    assert_int_equal (s_rings, 1);
+    assert_ptr_equal (connection_slot (self, 2), self->ring->slots [2]);
+    assert_null (connection_take_inline (self, 2));
+    //  A batch in no slot goes through the socket.
+    uint8_t *loose = connection_slot (self, WIRE_SLOT_NONE);
+    assert_int_equal (s_blocks, 1);
+    assert_ptr_equal (connection_slot (self, WIRE_SLOT_NONE), loose);
+    connection_destroy (&self);
+    assert_null (self);
+    assert_int_equal (s_rings + s_blocks, 0);
+}
+
+//  Must hold: a slot has one block until that is taken, and then another; what was not taken is freed.
+static void
+blocks_are_given_away_once (void **state)
+{
+    (void) state;
+    connection_t *self;
+    assert_int_equal (s_connect (&self, false), 0);
+    assert_null (self->ring);
+    assert_null (connection_take_inline (self, 1));
+    uint8_t *first = connection_slot (self, 1), *other = connection_slot (self, 2);
+    assert_ptr_not_equal (first, other);
+    assert_ptr_equal (connection_slot (self, 1), first);
+    assert_ptr_equal (connection_take_inline (self, 1), first);
+    assert_null (connection_take_inline (self, 1));
+    assert_ptr_not_equal (connection_slot (self, 1), first);
+    connection_slot (self, WIRE_SLOT_NONE);
+    outbox_slot_free (first);
+    assert_int_equal (s_blocks, 3);
+    connection_destroy (&self);
+    assert_int_equal (s_blocks, 0);
+}
+
+//  Must hold: lack of memory refuses a job, because a job without a ring needs as much; anything else costs
+//  it the ring only.
+static void
+without_a_ring (void **state)
+{
+    (void) state;
+    static const int reasons [] = { -EMFILE, -EFBIG, -ENOMEM, -ENOSPC };
+    for (size_t index = 0; index < 4; index++) {
+        connection_t *self;
+        s_ring_rc = reasons [index];
+        assert_int_equal (s_connect (&self, true), index < 2? 0: -ENOMEM);
+        assert_int_equal (self != NULL, index < 2);
+        assert_true (!self || (!self->ring && self->ring_rc == reasons [index] && self->inline_slots));
+        connection_destroy (&self);
+    }
+    assert_int_equal (s_rings, 0);
+}
+
+//  Must hold: the ring's memory is given back at once, and the slots are blocks from then on.
+static void
+inline_after_all (void **state)
+{
+    (void) state;
+    connection_t *self;
+    s_ring_rc = 0;
+    assert_int_equal (s_connect (&self, true), 0);
+    assert_true (connection_go_inline (self));
+    assert_int_equal (s_rings, 0);
+    assert_null (self->ring);
+    uint8_t *block = connection_slot (self, 0);
+    assert_int_equal (s_blocks, 1);
+    assert_ptr_equal (connection_take_inline (self, 0), block);
+    outbox_slot_free (block);
+    connection_destroy (&self);
+}
+
+static void
+it_is_one_peers_and_one_callers (void **state)
+{
+    (void) state;
+    connection_t *self;
+    assert_int_equal (s_connect (&self, false), 0);
+    caller_t own = s_caller (&s_tenant, 7), other_user = s_caller (&s_tenant, 8),
+        other_tenant = s_caller (&s_other_tenant, 7);
+    peer_t shorter = { .size = 4, .bytes = { 0, 1, 2, 3, 4 } },
+        other = { .size = 5, .bytes = { 0, 1, 2, 3, 5 } };
+    assert_true (connection_is_of (self, &s_peer, &own));
+    assert_false (connection_is_of (self, &s_peer, &other_user));
+    assert_false (connection_is_of (self, &s_peer, &other_tenant));
+    assert_false (connection_is_of (self, &shorter, &own));
+    assert_false (connection_is_of (self, &other, &own));
+    connection_destroy (&self);
+}
+
+//  ---- what status says
+
+struct device { const char *name; };
+
+const char *
+device_name (const device_t *self, char name [DEVICE_NAME_BYTES])
+{
+    return strcpy (name, self->name);
+}
+
+size_t
+catalogue_fields (const catalogue_t *self)
+{
+    (void) self;
+    return 4;
+}
+
+const char *
+catalogue_field_name (const catalogue_t *self, size_t field)
+{
+    (void) self;
+    static const char *const names [] = { "image", "mask", "depth", "sound" };
+    return names [field];
+}
+
+size_t
+catalogue_labels (const catalogue_t *self)
+{
+    (void) self;
+    return 0;
+}
+
+const catalogue_label_t *
+catalogue_label (const catalogue_t *self, size_t label)
+{
+    (void) self;
+    (void) label;
+    return NULL;
+}
+
+const char *
+catalogue_root (const catalogue_t *self)
+{
+    (void) self;
+    return "/data\xff";
+}
+
+uint32_t
+catalogue_classes (const catalogue_t *self)
+{
+    (void) self;
+    return 3;
+}
+
+uint64_t
+catalogue_bytes (const catalogue_t *self)
+{
+    (void) self;
+    return UINT64_C (1) << 40;
+}
+
+uint32_t
+pack_volumes (const pack_t *self)
+{
+    (void) self;
+    return 0;
+}
+
+uint32_t
+learned_rows_samples (const learned_rows_t *self)
+{
+    (void) self;
+    return 0;
+}
+
+void
+broker_each_rank (broker_t *self, void (*visit) (void *context, rank_t *rank), void *context)
+{
+    (void) self;
+    (void) visit;
+    (void) context;
+}
+
+void *
+rank_user (const rank_t *self)
+{
+    (void) self;
+    return NULL;
+}
+
+static source_t s_source;
+
+dataset_t *
+broker_dataset (broker_t *self, const tenant_t *tenant, const char *name)
+{
+    (void) self;
+    assert_null (tenant);
+    assert_string_equal (name, "train");
+    return (dataset_t *) (void *) &s_source;
+}
+
+void *
+dataset_user (const dataset_t *self)
+{
+    (void) self;
+    return &s_source;
+}
+
+//  Must hold: each device is named once, and to operators only.
+static void
+devices_are_named_once (void **state)
+{
+    (void) state;
+    device_t one = { "8:1" }, other = { "8:17" };
+    s_source = (source_t) { .fields = { &one, &other, &one, &other }, .jpeg_warnings_max = 5 };
+    for (int sees_all = 0; sees_all < 2; sees_all++) {
+        json_t *status = json_pack ("{s:[{s:s}]}", "datasets", "name", "train"), *wanted;
+        connection_describe_datasets (NULL, status, sees_all);
+        json_t *object = json_array_get (json_object_get (status, "datasets"), 0);
+        wanted = json_pack ("{s:s, s:s, s:i, s:I, s:[s, s, s, s], s:[], s:i}", "name", "train", "path",
+            "(not UTF-8)", "classes", 3, "bytes", (json_int_t) 1 << 40, "fields", "image", "mask", "depth",
+            "sound", "labels", "jpeg_warnings", 5);
+        if (sees_all)
+            json_object_set_new (wanted, "devices", json_pack ("[s, s]", "8:1", "8:17"));
+        assert_true (json_equal (object, wanted));
+        json_decref (wanted);
+        json_decref (status);
+    }
+}
+
+int
+main (void)
+{
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test (a_ring_holds_all_slots_but_one),
+        cmocka_unit_test (blocks_are_given_away_once),
+        cmocka_unit_test (without_a_ring),
+        cmocka_unit_test (inline_after_all),
+        cmocka_unit_test (it_is_one_peers_and_one_callers),
+        cmocka_unit_test (devices_are_named_once),
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}

@@ -1,0 +1,311 @@
+/*  A device: how it opens its reading thread, and what it learns from reads, beside made-up reading.  */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+#include <cmocka.h>
+
+#include "device.h"
+
+enum { READS_A_LOOK = 32, DEPTH_FIRST = 16, FOLDERS_LEAST = 8 };
+
+//  ---- reading
+
+struct reading { int any; };
+
+static struct {
+    reading_t reading;
+    reading_options_t options;          //  that it was opened with; paths are lent until reading_new returns
+    char paths [64];                    //  of its files, one after the other
+    int rc;
+    bool is_open;
+    uint32_t depth, depths_set;         //  the last one that was set, and how often one was
+    reader_request_t *done;             //  comes back next
+    bool is_direct [4];
+    size_t probes;
+} s_made_up;
+
+int
+reading_new (reading_t **self_p, const reading_options_t *options, const char **path_p)
+{
+    s_made_up.options = *options;
+    s_made_up.paths [0] = 0;
+    for (size_t index = 0; index < options->path_count; index++)
+        strcat (strcat (s_made_up.paths, options->paths [index]), " ");
+    *path_p = s_made_up.rc? options->paths [0]: NULL;
+    *self_p = s_made_up.rc? NULL: &s_made_up.reading;
+    s_made_up.is_open = s_made_up.rc == 0;
+    s_made_up.depth = options->depth;
+    return s_made_up.rc;
+}
+
+void
+reading_destroy (reading_t **self_p)
+{
+    s_made_up.is_open = s_made_up.is_open && !*self_p;
+    *self_p = NULL;
+}
+
+void
+reading_submit (reading_t *self, reader_request_t *request)
+{
+    assert_ptr_equal (self, &s_made_up.reading);
+    s_made_up.done = request;
+}
+
+reader_request_t *
+reading_done (reading_t *self)
+{
+    assert_ptr_equal (self, &s_made_up.reading);
+    reader_request_t *request = s_made_up.done;
+    s_made_up.done = NULL;
+    return request;
+}
+
+int
+reading_descriptor (const reading_t *self)
+{
+    assert_ptr_equal (self, &s_made_up.reading);
+    return 77;
+}
+
+void
+reading_set_depth (reading_t *self, uint32_t depth)
+{
+    assert_ptr_equal (self, &s_made_up.reading);
+    s_made_up.depth = depth;
+    s_made_up.depths_set++;
+}
+
+uint32_t
+reading_depth (const reading_t *self)
+{
+    assert_ptr_equal (self, &s_made_up.reading);
+    return s_made_up.depth;
+}
+
+void
+reading_stop (reading_t *self)
+{
+    assert_ptr_equal (self, &s_made_up.reading);
+}
+
+const char *
+reading_mode (const reading_t *self)
+{
+    assert_ptr_equal (self, &s_made_up.reading);
+    return "made up";
+}
+
+bool
+reading_is_direct (const reading_t *self, uint32_t file)
+{
+    assert_ptr_equal (self, &s_made_up.reading);
+    return s_made_up.is_direct [file];
+}
+
+int
+cost_probe (cost_t *self, const char *path, uint32_t limit_ms)
+{
+    (void) self;
+    assert_string_equal (path, "first");
+    assert_true (limit_ms > 0);
+    s_made_up.probes++;
+    return 0;
+}
+
+//  ---- a device
+
+static int
+s_setup (void **state)
+{
+    (void) state;
+    memset (&s_made_up, 0, sizeof s_made_up);
+    return 0;
+}
+
+static device_t *
+s_open (uint32_t depth, bool has_folder)
+{
+    device_t *self = device_new (makedev (8, 17), depth);
+    device_options_t options = { .buffer_bytes = 4096, .requests_max = 10 };
+    const char *path;
+    assert_non_null (self);
+    if (has_folder)
+        device_add_folder (self);
+    assert_int_equal (device_open (self, &options, &path), 0);
+    return self;
+}
+
+//  So many reads come back, each with this result, bytes and time.
+static void
+s_read (device_t *self, int count, int rc, size_t bytes, uint64_t nanoseconds)
+{
+    for (int index = 0; index < count; index++) {
+        reader_request_t request = { .rc = rc, .read_bytes = bytes, .wait_ns = nanoseconds, .in_flight = 1 };
+        device_submit (self, &request);
+        assert_ptr_equal (device_done (self), &request);
+    }
+    assert_null (device_done (self));
+}
+
+//  ---- cases
+
+//  Must hold: files are numbered in their order, and the largest range of any of them fits.
+static void
+its_files_and_memory (void **state)
+{
+    (void) state;
+    static const struct { size_t spans [3], buffer_bytes, wanted; } sizes [] = {
+        { { 10, 9000, 20 }, 4096, 9000 }, { { 9000, 10, 20 }, 4096, 9000 }, { { 10, 20, 30 }, 4096, 4096 } };
+    static const char *const names [] = { "first", "second", "third" };
+    for (size_t index = 0; index < 3; index++) {
+        device_t *self = device_new (makedev (8, 17), 0);
+        device_options_t options = { .buffer_bytes = sizes [index].buffer_bytes, .requests_max = 10,
+            .no_ring = index == 1 };
+        const char *path;
+        uint32_t file;
+        assert_int_equal (device_number (self), makedev (8, 17));
+        for (uint32_t volume = 0; volume < 3; volume++) {
+            assert_true (device_add_volume (self, names [volume], sizes [index].spans [volume], &file));
+            assert_int_equal (file, volume);
+        }
+        assert_int_equal (device_volumes (self), 3);
+        assert_int_equal (device_open (self, &options, &path), 0);
+        assert_string_equal (s_made_up.paths, "first second third ");
+        assert_int_equal (s_made_up.options.buffer_bytes, sizes [index].wanted);
+        assert_int_equal (s_made_up.options.requests_max, 10);
+        assert_int_equal (s_made_up.options.no_ring, index == 1);
+        assert_int_equal (device_descriptor (self), 77);
+        device_destroy (&self);
+        assert_false (s_made_up.is_open);
+    }
+}
+
+//  Must hold: one that cannot be opened gives nothing back and can be destroyed.
+static void
+a_file_cannot_be_opened (void **state)
+{
+    (void) state;
+    device_t *self = device_new (makedev (8, 17), 0);
+    device_options_t options = { .buffer_bytes = 4096, .requests_max = 10 };
+    const char *path;
+    uint32_t file;
+    assert_true (device_add_volume (self, "first", 10, &file));
+    s_made_up.rc = -EACCES;
+    assert_int_equal (device_open (self, &options, &path), -EACCES);
+    assert_string_equal (path, "first");
+    assert_null (device_done (self));
+    device_stop (self);
+    device_destroy (&self);
+    assert_null (self);
+}
+
+//  Must hold: only files of ranges are measured, and only once.
+static void
+it_is_probed_once (void **state)
+{
+    (void) state;
+    device_t *self = device_new (makedev (8, 17), 0);
+    uint32_t file;
+    device_probe (self);
+    assert_int_equal (s_made_up.probes, 0);
+    assert_true (device_add_volume (self, "first", 10, &file));
+    device_probe (self);
+    device_probe (self);
+    assert_int_equal (s_made_up.probes, 1);
+    device_destroy (&self);
+}
+
+//  Must hold: the depth follows the model after each 32 good reads, and what failed teaches nothing.
+static void
+the_depth_follows_reads (void **state)
+{
+    (void) state;
+    device_t *self = s_open (0, false);
+    assert_int_equal (device_depth (self), DEPTH_FIRST);
+    s_read (self, 3 * READS_A_LOOK, -EIO, 65536, 100000000);
+    assert_int_equal (s_made_up.depths_set, 0);
+    assert_int_equal (device_cost (self)->observed, 0);
+    s_read (self, READS_A_LOOK - 1, 0, 65536, 2000000);
+    assert_int_equal (s_made_up.depths_set, 0);
+    s_read (self, 1, 0, 65536, 2000000);
+    assert_int_equal (s_made_up.depths_set, 1);
+    assert_int_equal (device_cost (self)->observed, READS_A_LOOK);
+    s_read (self, 9 * READS_A_LOOK, 0, 65536, 2000000);
+    assert_int_equal (s_made_up.depths_set, 10);
+    device_destroy (&self);
+}
+
+//  Small and slow reads that come from the page cache ask for little depth: files of folders get some anyway.
+//  Must hold: a depth that the user has set stays.
+static void
+folders_have_a_least_depth (void **state)
+{
+    (void) state;
+    for (uint32_t depth = 0; depth <= 3; depth += 3)
+        for (int has_folder = 0; has_folder < 2; has_folder++) {
+            device_t *self = s_open (depth, has_folder);
+            assert_int_equal (device_depth (self), depth? depth: DEPTH_FIRST);
+            //  Nothing overlaps: bytes alone take all the time.
+            for (int look = 0; look < 20; look++)
+                s_read (self, READS_A_LOOK, 0, 8 << 20, 8 << 20);
+            if (depth)
+                assert_int_equal (s_made_up.depth, depth);
+            else
+            if (has_folder)
+                assert_int_equal (s_made_up.depth, FOLDERS_LEAST);
+            else
+                assert_in_range (s_made_up.depth, 1, FOLDERS_LEAST - 1);
+            device_destroy (&self);
+        }
+}
+
+//  Must hold: reads are past the page cache only if those of all files are.
+static void
+what_status_says (void **state)
+{
+    (void) state;
+    device_t *self = device_new (makedev (8, 17), 0);
+    device_options_t options = { .buffer_bytes = 4096, .requests_max = 10 };
+    const char *path;
+    char name [DEVICE_NAME_BYTES];
+    uint32_t file;
+    for (int volume = 0; volume < 2; volume++)
+        assert_true (device_add_volume (self, "first", 10, &file));
+    assert_int_equal (device_open (self, &options, &path), 0);
+    assert_string_equal (device_name (self, name), "8:17");
+    for (int direct = 0; direct < 4; direct++) {
+        s_made_up.is_direct [0] = direct & 1;
+        s_made_up.is_direct [1] = direct & 2;
+        assert_int_equal (device_is_direct (self), direct == 3);
+    }
+    for (int reads = 0; reads < 2; reads++) {
+        json_t *status = device_status (self);
+        assert_string_equal (json_string_value (json_object_get (status, "device")), "8:17");
+        assert_string_equal (json_string_value (json_object_get (status, "reading")), "made up");
+        assert_int_equal (json_integer_value (json_object_get (status, "reads_max")), DEPTH_FIRST);
+        assert_int_equal (json_is_true (json_object_get (status, "measured")), reads > 0);
+        assert_int_equal (json_integer_value (json_object_get (status, "observed_reads")), reads);
+        json_decref (status);
+        s_read (self, 1, 0, 65536, 2000000);
+    }
+    device_destroy (&self);
+}
+
+int
+main (void)
+{
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test_setup (its_files_and_memory, s_setup),
+        cmocka_unit_test_setup (a_file_cannot_be_opened, s_setup),
+        cmocka_unit_test_setup (it_is_probed_once, s_setup),
+        cmocka_unit_test_setup (the_depth_follows_reads, s_setup),
+        cmocka_unit_test_setup (folders_have_a_least_depth, s_setup),
+        cmocka_unit_test_setup (what_status_says, s_setup),
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}
