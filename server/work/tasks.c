@@ -128,7 +128,13 @@ s_spread (void *context, reader_request_t *request)
         if (where.bytes > 0)
             memcpy (sample->memory, request->memory + request->skip + (where.offset - request->offset),
                 where.bytes);
-        if (!pack_check (pack, sample->id, sample->memory, &field))
+        if (pack_check (pack, sample->id, sample->memory, &field))
+            continue;
+        //  If, read twice, only the rows of its JPEG are damaged, it is decoded without them.
+        size_t rows_bytes = pack_rows_bytes (pack, sample->id);
+        if (request->is_afresh && field == catalogue_fields (range->source->catalogue))
+            memset (sample->memory + where.bytes - rows_bytes, 0, rows_bytes);
+        else
             raw->damaged |= UINT64_C (1) << index;
     }
 }

@@ -449,6 +449,20 @@ class Damage(PackTest):
             self.assertRegex(server.status_text(), r"unreadable: id 200, .*00200\.jpg: its bytes in the pack "
                              r"are damaged")
 
+    def test_rows_that_change_cost_nothing(self):
+        """The points in a JPEG's rows lie behind it; it is decoded without them, to the same pixels."""
+        folder = self.copy_of_pack()
+        job = {"seed": 3, "order": "seeded", "epochs": 1}
+        with self.serve(folder=folder) as server:
+            expected = take(server, "train", **job)
+        with self.serve(folder=folder) as server:
+            self.flip(folder, *[at + length for at, length in self.places()[:300]])
+            self.assertEqual(take(server, "train", **job), expected)
+            self.assertEqual(server.status()["bad_samples"], 0)
+        verified = harness.run("verify", folder)
+        self.assertEqual(verified.returncode, 1)
+        self.assertEqual(verified.stdout.count("where its rows begin does not match its checksum"), 300)
+
     def test_bytes_that_change_end_jobs_where_that_is_asked(self):
         folder, places = self.copy_of_pack(), self.places()
         with self.serve("--on-bad", "train=fail", folder=folder) as server:
