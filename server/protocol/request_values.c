@@ -129,8 +129,9 @@ request_word (const json_t *value, const char *const *words, int count)
     return -1;
 }
 
-bool
-request_decimal (const char *text, uint64_t *number_p)
+//  Digits only, so that no sign, blank or base slips in, and below 2^64.
+static bool
+s_decimal (const char *text, uint64_t *number_p)
 {
     uint64_t number = 0;
     if (!*text)
@@ -148,7 +149,7 @@ request_decimal (const char *text, uint64_t *number_p)
 bool
 request_count (const json_t *value, uint64_t max, uint64_t *number_p)
 {
-    return json_is_string (value)? request_decimal (json_string_value (value), number_p) && *number_p <= max
+    return json_is_string (value)? s_decimal (json_string_value (value), number_p) && *number_p <= max
         : request_integer (value, 0, max < INT64_MAX? max: INT64_MAX, number_p);
 }
 

@@ -27,8 +27,6 @@ bool request_take_integer (const char *key, const json_t *value, uint32_t min, u
 bool request_text (const json_t *value, size_t bytes_min, char text [REQUEST_NAME_BYTES_MAX + 1]);
 //  The index of the word, or -1.
 int request_word (const json_t *value, const char *const *words, int count);
-//  Digits only, so that no sign, blank or base slips in, and below 2^64.
-bool request_decimal (const char *text, uint64_t *number_p);
 //  0 to max, as such digits or as a JSON integer.
 bool request_count (const json_t *value, uint64_t max, uint64_t *number_p);
 //  So many lower-case hexadecimal digits, and a final zero.
@@ -55,9 +53,8 @@ bool request_check_ranks (const request_join_t *join, refusal_t *refusal);
 
 //  Checks size and head; what: names the frame in messages.  The caller checks the form.
 bool request_ids_check (const frame_t *frame, const char *what, refusal_t *refusal);
-//  For a checked frame: how many numbers it has, and one of them.
+//  For a checked frame: how many numbers it has.
 size_t request_ids_count (const frame_t *frame);
-uint64_t request_ids_number (const frame_t *frame, size_t index);
 enum { REQUEST_IDS_HEAD_BYTES = 8 };    //  before them
 
 #endif

@@ -24,6 +24,8 @@
 #include "schedule.h"
 #include "states.h"
 
+enum { WHO_BYTES = REQUEST_NAME_BYTES_MAX + 32 };
+
 //  ---- life
 
 size_t
@@ -286,13 +288,14 @@ s_part (broker_t *self, rank_t *rank, rank_state_t state)
     s_let_go (rank);
 }
 
-const char *
-ranks_job_text (const job_t *job, char text [RANKS_WHO_BYTES])
+//  "job 'name'", or "job 3".
+static const char *
+s_job_text (const job_t *job, char text [WHO_BYTES])
 {
     if (*job->job_name)
-        snprintf (text, RANKS_WHO_BYTES, "job '%s'", job->job_name);
+        snprintf (text, WHO_BYTES, "job '%s'", job->job_name);
     else
-        snprintf (text, RANKS_WHO_BYTES, "job %llu", (unsigned long long) job->id);
+        snprintf (text, WHO_BYTES, "job %llu", (unsigned long long) job->id);
     return text;
 }
 
@@ -301,11 +304,11 @@ static void
 s_notice_loss (broker_t *self, rank_t *rank)
 {
     job_t *job = rank->job;
-    char who [RANKS_WHO_BYTES];
+    char who [WHO_BYTES];
     free (rank->notice);                //  the old notice has been sent: the rank was reclaimed after it
     rank->notice = needed_text (
         "rank %u of %s is gone (its client died or was silent): the job stands still, and goes "
-        "on when the rank is back; it is waited for %u second%s", rank->number, ranks_job_text (job, who),
+        "on when the rank is back; it is waited for %u second%s", rank->number, s_job_text (job, who),
         job->rank_wait_seconds, job->rank_wait_seconds == 1? "": "s");
     for (uint32_t number = 0; number < job->world_size; number++)
         if (s_is_there (&job->ranks [number])) {
@@ -332,12 +335,12 @@ ranks_lose (broker_t *self, rank_t *rank, int64_t now_ms, int64_t wait_ms)
 static void
 s_end_lost (const rank_t *rank, int64_t now_ms)
 {
-    char who [RANKS_WHO_BYTES];
+    char who [WHO_BYTES];
     job_end (rank->job, "rank_lost",
         "rank %u of %s is gone since %lld seconds (its client died or was silent), and has "
         "not come back: start all ranks anew, with a state to go on where they were; a greater rank_wait "
         "waits longer", rank->number,
-        ranks_job_text (rank->job, who), (long long) (now_ms - rank->lost_ms) / 1000);
+        s_job_text (rank->job, who), (long long) (now_ms - rank->lost_ms) / 1000);
 }
 
 //  Until when ranks that are not there may come back, at the latest; INT64_MIN: none may.
@@ -416,11 +419,11 @@ ranks_left (broker_t *self, rank_t *rank)
     if (s_count_there (job) == 1)
         job_go (job);
     else {
-        char who [RANKS_WHO_BYTES];
+        char who [WHO_BYTES];
         rank_move (rank, RANK_LEFT);        //  the rank is not told
         job_end (job, "rank_left", "rank %u of %s has left at epoch %llu, step %llu, and there is no step "
             "without it: let all ranks take the same number of batches, and leave their loops at the same "
-            "step", rank->number, ranks_job_text (job, who),
+            "step", rank->number, s_job_text (job, who),
             (unsigned long long) job->replay.position.epoch,
             (unsigned long long) job->replay.position.batches);
     }
@@ -433,7 +436,7 @@ ranks_left (broker_t *self, rank_t *rank)
 static void
 s_end_unattached (broker_t *self, rank_t *rank, int64_t now_ms)
 {
-    char who [RANKS_WHO_BYTES];
+    char who [WHO_BYTES];
     if (rank->job->state != JOB_ATTACHING)
         ranks_lose (self, rank, now_ms, rank->due_ms > now_ms? rank->due_ms - now_ms: 0);
     else
@@ -442,7 +445,7 @@ s_end_unattached (broker_t *self, rank_t *rank, int64_t now_ms)
     else
         job_end (rank->job, "transport",
             "rank %u of %s has not taken its ring, nor asked for inline, in ten seconds",
-            rank->number, ranks_job_text (rank->job, who));
+            rank->number, s_job_text (rank->job, who));
 }
 
 static void
