@@ -103,13 +103,6 @@ s_settle (const admission_t *self, const join_request_t *join_request, rank_t *r
     *connection_p = NULL;
 }
 
-//  The tenant's name for the log; NULL: there is only one tenant.
-static const char *
-s_tenant_name (const admission_t *self, const job_t *job)
-{
-    return broker_tenants (self->broker) > 1? tenant_name (job_tenant (job)): NULL;
-}
-
 static void
 s_log (const admission_t *self, const join_request_t *join_request, job_t *job, const broker_join_t *join)
 {
@@ -122,12 +115,10 @@ s_log (const admission_t *self, const join_request_t *join_request, job_t *job, 
         snprintf (resumed, sizeof resumed, ", goes on in epoch %llu", (unsigned long long) join->epoch);
     if (world_size > 1)
         snprintf (ranks, sizeof ranks, "%u ranks, ", world_size);
-    char user [24] = "";
-    if (join_request->caller.user != BROKER_USER_UNKNOWN)
-        snprintf (user, sizeof user, "%llu", (unsigned long long) join_request->caller.user);
+    uint64_t user = join_request->caller.user;
     log_event (self->log, LOG_LEVEL_INFO, "joined",
-        LOG_FIELDS (LOG_TEXT ("tenant", s_tenant_name (self, job)),
-        LOG_NUMBER ("job", job_id (job)), LOG_TEXT ("user", *user? user: NULL),
+        LOG_FIELDS (LOG_TEXT ("tenant", broker_tenant_label (self->broker, job_tenant (job))),
+        LOG_NUMBER ("job", job_id (job)), LOG_NUMBER_IF (user != BROKER_USER_UNKNOWN, "user", user),
         LOG_TEXT ("dataset", request->dataset)),
         "job %llu joined: %s, %sbatches of %u, %s%s%s%s", (unsigned long long) job_id (job), request->dataset,
         ranks, request->batch_size, rings == world_size? "ring": rings? "some with a ring": "inline", resumed,
@@ -191,7 +182,7 @@ admission_return (const admission_t *self, job_t *job, join_request_t *join_requ
     if (rank) {
         s_settle (self, join_request, rank, &connection, token, text_p);
         log_event (self->log, LOG_LEVEL_INFO, "back",
-            LOG_FIELDS (LOG_TEXT ("tenant", s_tenant_name (self, job)),
+            LOG_FIELDS (LOG_TEXT ("tenant", broker_tenant_label (self->broker, job_tenant (job))),
             LOG_NUMBER ("job", job_id (job)), LOG_NUMBER ("rank", rank_number (rank))),
             "job %llu, rank %u is back: %s, at epoch %llu, step %llu", (unsigned long long) job_id (job),
             rank_number (rank), *token? "ring": "inline", (unsigned long long) join_request->join.epoch,

@@ -128,13 +128,6 @@ s_admit (arrivals_t *self, const broker_join_t *join, join_request_t *const *joi
     return true;
 }
 
-//  The tenant's name for the log; NULL: there is only one tenant.
-static const char *
-s_tenant_name (const arrivals_t *self, const tenant_t *tenant)
-{
-    return broker_tenants (self->options.broker) > 1? tenant_name (tenant): NULL;
-}
-
 static void
 s_send_error (arrivals_t *self, const join_request_t *join_request, const refusal_t *refusal)
 {
@@ -150,9 +143,9 @@ s_admit_gathered (arrivals_t *self, gathered_t *gathered)
     refusal_t refusal;
     if (!s_admit (self, &gathered->join, gathered->join_requests, &refusal)) {
         log_event (self->options.log, LOG_LEVEL_NOTICE, "gathering",
-            LOG_FIELDS (LOG_TEXT ("tenant", s_tenant_name (self,
-            gathered->join.tenant)), LOG_TEXT ("name", gathered->join.job_name),
-            LOG_TEXT ("state", "refused")),
+            LOG_FIELDS (LOG_TEXT ("tenant", broker_tenant_label (self->options.broker,
+                gathered->join.tenant)),
+            LOG_TEXT ("name", gathered->join.job_name), LOG_TEXT ("state", "refused")),
             "the ranks of job '%s' are refused: %s", gathered->join.job_name, refusal.message);
         for (uint32_t rank = 0; rank < gathered->count; rank++)
             s_send_error (self, gathered->join_requests [rank], &refusal);
@@ -200,9 +193,9 @@ s_ask (arrivals_t *self, rank_t *rank)
     if (outbox_send (self->options.router, &connection->peer, WIRE_HEARTBEAT, s_job_of (rank), 0, NULL, 0)
         == OUTBOX_GONE) {
         log_event (self->options.log, LOG_LEVEL_NOTICE, "lost",
-            LOG_FIELDS (LOG_TEXT ("tenant", s_tenant_name (self,
-            job_tenant (rank_job (rank)))), LOG_NUMBER ("job", s_job_of (rank)),
-            LOG_NUMBER ("rank", rank_number (rank))),
+            LOG_FIELDS (LOG_TEXT ("tenant", broker_tenant_label (self->options.broker,
+                job_tenant (rank_job (rank)))),
+            LOG_NUMBER ("job", s_job_of (rank)), LOG_NUMBER ("rank", rank_number (rank))),
             "job %llu, rank %u is gone: its connection is closed", (unsigned long long) s_job_of (rank),
             rank_number (rank));
         broker_lost (self->options.broker, rank, self->now_ms);
