@@ -67,9 +67,7 @@ s_is_free (const arrivals_t *self, const peer_t *peer, const caller_t *caller, r
     const char *name = rendezvous_of (self->rendezvous, peer, caller);
     for (size_t index = 0; index < self->returning_count; index++) {
         const join_request_t *join_request = self->returning [index].join_request;
-        if (join_request->peer.size == peer->size && memcmp (join_request->peer.bytes, peer->bytes,
-            peer->size) == 0
-        &&  caller_is (&join_request->caller, caller))
+        if (peer_is (&join_request->peer, peer) && caller_is (&join_request->caller, caller))
             name = join_request->request.job;
     }
     return !name || refuse (refusal, "already_joined",

@@ -195,9 +195,8 @@ rendezvous_of (const rendezvous_t *self, const peer_t *peer, const caller_t *cal
     for (const party_t *party = self->parties; party; party = party->next)
         for (uint32_t rank = 0; rank < party->world_size; rank++) {
             const join_request_t *join_request = party->waiters [rank].join_request;
-            if (join_request && join_request->peer.size == peer->size
-                && memcmp (join_request->peer.bytes, peer->bytes, peer->size) == 0
-            &&  (!caller || caller_is (&join_request->caller, caller)))
+            if (join_request && peer_is (&join_request->peer, peer)
+                && (!caller || caller_is (&join_request->caller, caller)))
                 return party->name;
         }
     return NULL;
