@@ -17,7 +17,7 @@ typedef struct {
 struct arrivals {
     arrivals_options_t options;
     int64_t now_ms;             //  of this turn
-    uint64_t keys;              //  keys given to connections so far
+    admission_t admission;
     rendezvous_t *rendezvous;
     returning_t returning [ARRIVALS_RETURNING_MAX];
     size_t returning_count;
@@ -30,6 +30,8 @@ arrivals_new (const arrivals_options_t *options)
     if (!self)
         return NULL;
     self->options = *options;
+    self->admission = (admission_t) { .broker = options->broker, .ring_server = options->ring_server,
+        .ring_path = options->ring_path, .log = options->log, .outgoing = options->outgoing };
     self->rendezvous = rendezvous_new (options->router, options->broker, options->log);
     if (!self->rendezvous)
         arrivals_destroy (&self);
@@ -75,17 +77,6 @@ s_is_free (const arrivals_t *self, const peer_t *peer, const caller_t *caller, r
         "up, or connect another", name);
 }
 
-static admission_t
-s_admission (arrivals_t *self)
-{
-    return (admission_t) {
-        .broker = self->options.broker, .ring_server = self->options.ring_server,
-        .ring_path = self->options.ring_path,
-        .log = self->options.log, .outgoing = self->options.outgoing, .keys = &self->keys,
-        .now_ms = self->now_ms
-    };
-}
-
 //  Sends JOINED to the rank.
 static void
 s_send_joined (arrivals_t *self, rank_t *rank, const join_request_t *join_request, char *text)
@@ -117,8 +108,7 @@ s_admit (arrivals_t *self, const broker_join_t *join, join_request_t *const *joi
     //  Ended jobs must give back memory before a new job takes some: otherwise clients that join and leave
     //  within one turn would exceed the budget.
     self->options.settle (self->options.context);
-    admission_t admission = s_admission (self);
-    job_t *job = admission_run (&admission, join, join_requests, texts, refusal);
+    job_t *job = admission_run (&self->admission, join, join_requests, self->now_ms, texts, refusal);
     if (!job)
         return false;
     for (uint32_t rank = 0; rank < join->world_size; rank++)
@@ -156,8 +146,7 @@ static bool
 s_return (arrivals_t *self, job_t *job, join_request_t *join_request, refusal_t *refusal)
 {
     char *text;
-    admission_t admission = s_admission (self);
-    rank_t *rank = admission_return (&admission, job, join_request, &text, refusal);
+    rank_t *rank = admission_return (&self->admission, job, join_request, self->now_ms, &text, refusal);
     if (rank)
         s_send_joined (self, rank, join_request, text);
     return rank != NULL;
