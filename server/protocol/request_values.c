@@ -81,6 +81,14 @@ request_refuse_value (refusal_t *refusal, const char *key, const char *expected,
 }
 
 bool
+request_refuse_key (refusal_t *refusal, const char *key, const char *known)
+{
+    char shown [REQUEST_SHOWN_BYTES];
+    utf8_visible (key, strlen (key), shown, sizeof shown);
+    return refuse (refusal, "bad_request", "unknown key '%s'; there are %s", shown, known);
+}
+
+bool
 request_integer (const json_t *value, uint64_t min, uint64_t max, uint64_t *number)
 {
     if (!json_is_integer (value) || json_integer_value (value) < 0)

@@ -17,6 +17,8 @@ enum { REQUEST_SHOWN_BYTES = 80 };      //  of a foreign value in a message
 json_t *request_object (const frame_t *frame, refusal_t *refusal);
 //  Refuses the value of a key, and says what was expected and what was found.  Returns false.
 bool request_refuse_value (refusal_t *refusal, const char *key, const char *expected, const json_t *value);
+//  Refuses a key that is none of the known ones.  Returns false.
+bool request_refuse_key (refusal_t *refusal, const char *key, const char *known);
 
 //  The value; false: it is of another type.
 bool request_integer (const json_t *value, uint64_t min, uint64_t max, uint64_t *number);
