@@ -188,7 +188,7 @@ s_here (broker_t *self, rank_t *rank, int64_t now_ms)
     job_t *job = rank->job;
     rank_move (rank, RANK_HERE);
     rank->alive_ms = now_ms;
-    bad_tell_rank (self, rank);
+    bad_tell_rank (rank);
     if (job->state != JOB_ATTACHING) {
         draw_revive (self, rank);
         replay_go_on (self, rank);
@@ -301,7 +301,7 @@ s_job_text (const job_t *job, char text [WHO_BYTES])
 
 //  Tells the other ranks.
 static void
-s_notice_loss (broker_t *self, rank_t *rank)
+s_notice_loss (rank_t *rank)
 {
     job_t *job = rank->job;
     char who [WHO_BYTES];
@@ -310,12 +310,7 @@ s_notice_loss (broker_t *self, rank_t *rank)
         "rank %u of %s is gone (its client died or was silent): the job stands still, and goes "
         "on when the rank is back; it is waited for %u second%s", rank->number, s_job_text (job, who),
         job->rank_wait_seconds, job->rank_wait_seconds == 1? "": "s");
-    for (uint32_t number = 0; number < job->world_size; number++)
-        if (s_is_there (&job->ranks [number])) {
-            action_t *action = broker_act_rank (self, ACTION_SEND_NOTICE, &job->ranks [number]);
-            action->reason = "rank_lost";
-            action->message = rank->notice;
-        }
+    broker_tell_ranks (job, ACTION_SEND_NOTICE, "rank_lost", rank->notice);
 }
 
 void
@@ -328,7 +323,7 @@ ranks_lose (broker_t *self, rank_t *rank, int64_t now_ms, int64_t wait_ms)
     rank->is_awaited = true;
     rank->due_ms = now_ms + wait_ms;
     broker_wake (self, rank->due_ms);
-    s_notice_loss (self, rank);
+    s_notice_loss (rank);
     s_reclaim_when_still (self, rank);
 }
 
