@@ -413,6 +413,6 @@ broker_reclaim (broker_t *self, job_t *job)
         link = &(*link)->next;
     *link = job->next;
     limits_reclaim (job);
-    dispatch_reclaim (self, job);
+    dispatch_reclaim (job);
     s_job_free (job);
 }

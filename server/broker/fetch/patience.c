@@ -568,9 +568,8 @@ s_check_list (const resting_list_t *list, bool is_held)
 }
 
 void
-patience_check (const broker_t *self, const dataset_t *dataset)
+patience_check (const dataset_t *dataset)
 {
-    (void) self;
     const patience_t *patience = &dataset->patience;
     size_t resting = s_check_list (&patience->failing, false) + s_check_list (&patience->held, true);
     assert (patience->is_trouble || (resting == 0 && !patience->is_still));

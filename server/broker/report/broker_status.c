@@ -400,7 +400,7 @@ broker_check (broker_t *self)
     dispatch_check (self);
     raw_prefetch_check (self);
     for (size_t index = 0; index < self->dataset_count; index++)
-        patience_check (self, self->datasets [index]);
+        patience_check (self->datasets [index]);
     identity_check (self);
     limits_check (self);
 }
