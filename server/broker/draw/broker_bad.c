@@ -155,6 +155,15 @@ bad_tell_due (broker_t *self, int64_t now_ms)
 }
 
 json_t *
+bad_describe (const bad_sample_t *bad)
+{
+    char *reason = utf8_repaired (bad->reason);         //  a path is bytes; JSON is not
+    json_t *sample = json_pack ("{s:I,s:s}", "id", (json_int_t) bad->id, "reason", reason);
+    free (reason);
+    return sample;
+}
+
+json_t *
 job_unreadable (const job_t *self)
 {
     const dataset_t *dataset = self->dataset;
@@ -163,10 +172,7 @@ job_unreadable (const job_t *self)
         const bad_sample_t *bad = &dataset->bad [index];
         if (!roaring_bitmap_contains (self->unreadable, bad->id))
             continue;
-        char *reason = utf8_repaired (bad->reason);         //  a path is bytes; JSON is not
-        json_t *sample = json_pack ("{s:I,s:s}", "id", (json_int_t) bad->id, "reason", reason);
-        json_array_append_new (samples, sample);
-        free (reason);
+        json_array_append_new (samples, bad_describe (bad));
         if (json_array_size (samples) == BAD_OF_JOB_MAX)
             break;
     }

@@ -19,6 +19,8 @@ void bad_tell_rank (rank_t *rank);
 void bad_tell (job_t *job);
 //  Once a turn: tells a job of its first unreadable samples, a second after the first was found.
 void bad_tell_due (broker_t *self, int64_t now_ms);
+//  {"id": 3, "reason": ".."}; a new reference.
+json_t *bad_describe (const bad_sample_t *bad);
 void bad_forget (dataset_t *dataset);
 
 #endif
