@@ -66,6 +66,13 @@ fairness_add (fairness_t *self, uint32_t weight)
     return self->count++;
 }
 
+void
+fairness_set_weight (fairness_t *self, uint32_t user, uint32_t weight)
+{
+    assert (weight > 0 && user < self->count);
+    self->users [user].weight = weight;
+}
+
 static void
 s_raise (fairness_t *self, user_t *user)
 {
@@ -170,6 +177,15 @@ fairness_done (fairness_t *self, uint64_t payers, uint64_t estimate_ns, uint64_t
     for (uint32_t user = 0; user < self->count; user++)
         if (payers & s_bit (user))
             self->users [user].charged_ns += part_ns;
+}
+
+void
+fairness_forgive (fairness_t *self, uint32_t number, uint64_t most_ns)
+{
+    assert (number < self->count);
+    user_t *user = &self->users [number];
+    double latest = self->pass + (double) most_ns / user->weight;
+    user->pass = user->pass < latest? user->pass: latest;
 }
 
 uint64_t

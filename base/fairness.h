@@ -39,6 +39,8 @@ void fairness_destroy (fairness_t **self_p);
 //  Adds a user of weight > 0; returns its number, from 0 on.  No user may be waiting.
 uint32_t fairness_add (fairness_t *self, uint32_t weight);
 
+void fairness_set_weight (fairness_t *self, uint32_t user, uint32_t weight);
+
 //  The user begins to wait, or waits no more.  Idempotent.
 void fairness_wait (fairness_t *self, uint32_t user);
 void fairness_rest (fairness_t *self, uint32_t user);
@@ -53,6 +55,10 @@ uint64_t fairness_serve (fairness_t *self, uint32_t user, uint64_t others, uint6
     uint64_t estimate_ns);
 //  The turn is over, and took so long.
 void fairness_done (fairness_t *self, uint64_t payers, uint64_t estimate_ns, uint64_t took_ns);
+
+//  Beyond the system's pass the user owes at most so much time.  For users that are charged for more than
+//  turns: F1 does not hold then.
+void fairness_forgive (fairness_t *self, uint32_t user, uint64_t most_ns);
 
 //  The time that the user was charged for finished turns.
 uint64_t fairness_charged_ns (const fairness_t *self, uint32_t user);

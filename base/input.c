@@ -62,6 +62,48 @@ input_stream (const char *path)
     return file;
 }
 
+//  A little more than the file has now, or what a pipe may bring.
+static size_t
+s_room (int fd, size_t bytes_max)
+{
+    enum { PIPE_ROOM = 4096 };
+    struct stat status;
+    if (fstat (fd, &status) || status.st_size <= 0)
+        return PIPE_ROOM;
+    return (size_t) status.st_size < bytes_max? (size_t) status.st_size + 2: bytes_max + 2;
+}
+
+int
+input_whole (const char *path, size_t bytes_max, char **bytes_p, size_t *size_p)
+{
+    *bytes_p = NULL;
+    *size_p = 0;
+    int fd = input_open (path), rc = fd < 0? fd: 0;
+    char *bytes = NULL;
+    size_t room = rc? 0: s_room (fd, bytes_max), size = 0;
+    for (ssize_t got = 1; rc == 0 && got != 0; room *= size + 1 == room? 2: 1) {
+        char *more = realloc (bytes, room);
+        bytes = more? more: bytes;
+        got = more? read (fd, bytes + size, room - 1 - size): -1;
+        size += got > 0? (size_t) got: 0;
+        if (got < 0 && errno != EINTR)
+            rc = -errno;
+        else
+        if (size > bytes_max)
+            rc = -EFBIG;
+    }
+    if (fd >= 0)
+        close (fd);
+    if (rc) {
+        free (bytes);
+        return rc;
+    }
+    bytes [size] = 0;
+    *bytes_p = bytes;
+    *size_p = size;
+    return 0;
+}
+
 const char *
 input_error (int error)
 {

@@ -11,6 +11,9 @@
 int input_open (const char *path);
 //  The same as a stream; NULL with errno.
 FILE *input_stream (const char *path);
+//  The whole file, malloc'ed, with a zero behind it that does not count.  0; or -errno, -EFBIG with more than
+//  bytes_max.
+int input_whole (const char *path, size_t bytes_max, char **bytes_p, size_t *size_p);
 //  What -errno or errno of these means: "is no regular file", or what the system says.
 const char *input_error (int error);
 

@@ -8,6 +8,9 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include "utf8.h"
+
+enum { SEQUENCE_BYTES_MAX = 4 };        //  of UTF-8
 
 _Static_assert (2 * LOG_LINE_BYTES_MAX <= PIPE_BUF, "a pipe that is writable takes a line whole");
 
@@ -96,21 +99,13 @@ s_shown (const uint8_t *text)
 {
     if (text [0] < 0x80)
         return text [0] >= 0x20 && text [0] != 0x7f;
-    size_t size = text [0] >= 0xc2 && text [0] < 0xe0? 2: text [0] >= 0xe0 && text [0] < 0xf0? 3
-        : text [0] >= 0xf0 && text [0] < 0xf5? 4: 0;
-    for (size_t at = 1; at < size; at++)
-        if ((text [at] & 0xc0) != 0x80)
-            return 0;
+    size_t size = utf8_sequence (text, SEQUENCE_BYTES_MAX);     //  ends at the text's end, which is in none
     bool is_control = text [0] == 0xc2 && text [1] < 0xa0;
     bool is_separator = text [0] == 0xe2 && text [1] == 0x80 && text [2] >= 0xa8 && text [2] <= 0xae;
     bool is_isolate = text [0] == 0xe2 && text [1] == 0x81 && text [2] >= 0xa6 && text [2] <= 0xa9;
     bool is_mark = (text [0] == 0xe2 && text [1] == 0x80 && text [2] >= 0x8e && text [2] <= 0x8f)
         || (text [0] == 0xd8 && text [1] == 0x9c);
-    //  Longer than needed (of which some readers make the short one: a line's end), a half of a pair, beyond
-    //  the last.
-    bool is_wrong = (text [0] == 0xe0 && text [1] < 0xa0) || (text [0] == 0xed && text [1] >= 0xa0)
-        || (text [0] == 0xf0 && text [1] < 0x90) || (text [0] == 0xf4 && text [1] >= 0x90);
-    return is_control || is_separator || is_isolate || is_mark || is_wrong? 0: size;
+    return is_control || is_separator || is_isolate || is_mark? 0: size;
 }
 
 static void

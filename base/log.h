@@ -39,6 +39,9 @@ typedef struct {
 
 #define LOG_TEXT(name, value) { .key = (name), .text = (value), .is_text = true }
 #define LOG_NUMBER(name, value) { .key = (name), .number = (value) }
+//  Left out unless it is known.
+#define LOG_NUMBER_IF(is_known, name, value) \
+    { .key = (name), .number = (value), .is_text = !(is_known) }
 //  LOG_FIELDS (LOG_NUMBER ("job", 5), LOG_TEXT ("tenant", name)): for log_event.
 #define LOG_FIELDS(...) ((const log_field_t []) { __VA_ARGS__, { .key = NULL } })
 

@@ -205,18 +205,6 @@ follow_leave (follow_t *self, uint32_t job)
 }
 
 void
-follow_cancel (follow_t *self, uint32_t job)
-{
-    assert (self->magic == FOLLOW_MAGIC);
-    if (!self->follows [job])
-        return;
-    size_t before = strata_count (self->strata);
-    self->follows [job] = false;
-    strata_cancel (self->strata, job);
-    s_strata_changed (self, before);
-}
-
-void
 follow_on_merge (follow_t *self, void (*merging) (void *context), void *context)
 {
     self->merging = merging;

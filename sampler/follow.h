@@ -46,8 +46,6 @@ void follow_destroy (follow_t **self_p);
 void follow_join (follow_t *self, uint32_t job, const roaring_bitmap_t *data, const roaring_bitmap_t *taken);
 //  It leaves; its demand is still there.
 void follow_leave (follow_t *self, uint32_t job);
-//  As if it had never joined: nothing has been drawn or told since.
-void follow_cancel (follow_t *self, uint32_t job);
 //  merging (context) is called when strata are about to become one, so that nothing of before is used for
 //  them.
 void follow_on_merge (follow_t *self, void (*merging) (void *context), void *context);

@@ -163,34 +163,19 @@ sampler_join (sampler_t *self, const sampler_join_t *join)
     return job;
 }
 
-static void
-s_forget (sampler_t *self, uint32_t job, bool has_been)
+void
+sampler_leave (sampler_t *self, uint32_t job)
 {
     demand_t *demand = s_demand (self, job);
     assert (self->round.state == ROUND_IDLE);
     if (self->dsa)
         dsa_leave (self->dsa, job);
     else
-    if (has_been)
         follow_leave (self->follow, job);
-    else
-        follow_cancel (self->follow, job);
     grouping_forget (self->grouping, job);
     demand_destroy (&demand);
     self->demands [job] = NULL;
     s_regroup (self);
-}
-
-void
-sampler_leave (sampler_t *self, uint32_t job)
-{
-    s_forget (self, job, true);
-}
-
-void
-sampler_cancel (sampler_t *self, uint32_t job)
-{
-    s_forget (self, job, false);
 }
 
 uint64_t

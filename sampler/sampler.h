@@ -94,9 +94,6 @@ uint32_t sampler_join (sampler_t *self, const sampler_join_t *join);
 //  versions that it was allowed must have been forbidden before (version_index_leave does).
 void sampler_leave (sampler_t *self, uint32_t job);
 
-//  Undoes the join of a job that no other part of the server knows yet.
-void sampler_cancel (sampler_t *self, uint32_t job);
-
 //  Samples the job has not drawn in its present epoch.
 uint64_t sampler_remaining (const sampler_t *self, uint32_t job);
 //  Samples of one whole epoch of this job, dropped ones left out (LIST: with repeats).

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 #include <jansson.h>
+#include "clock.h"
 #include "complain.h"
 #include "output.h"
 #include "plural.h"
@@ -69,20 +70,12 @@ typedef struct {
     double waited;
 } run_t;
 
-static double
-s_now (void)
-{
-    struct timespec time;
-    clock_gettime (CLOCK_MONOTONIC, &time);
-    return (double) time.tv_sec + (double) time.tv_nsec * 1e-9;
-}
-
 //  Returns at that time, or within READ_POLL_MS of a signal: one that comes between our look and the sleep
 //  does not interrupt it.
 static void
 s_sleep_until (double when)
 {
-    for (double now; !s_signal && (now = s_now ()) < when;) {
+    for (double now; !s_signal && (now = clock_seconds (CLOCK_MONOTONIC)) < when;) {
         double until = when - now < READ_POLL_MS * 1e-3? when: now + READ_POLL_MS * 1e-3;
         time_t whole = (time_t) until;
         struct timespec time = { .tv_sec = whole, .tv_nsec = (long) ((until - (double) whole) * 1e9) };
@@ -117,7 +110,7 @@ s_touch (run_t *self, const tureen_batch_t *batch)
 static bool
 s_take_batch (run_t *self, tureen_batch_t *batch)
 {
-    self->last = s_now ();
+    self->last = clock_seconds (CLOCK_MONOTONIC);
     if (self->batches++ == 0)
         self->first = self->last;
     self->padding += tureen_batch_padding (batch);
@@ -128,7 +121,7 @@ s_take_batch (run_t *self, tureen_batch_t *batch)
     double rate = self->options->rate;
     if (rate > 0) {
         s_sleep_until (self->first + (double) self->samples / rate);
-        self->last = s_now ();
+        self->last = clock_seconds (CLOCK_MONOTONIC);
     }
     tureen_batch_release (&batch);
     return written;
@@ -145,14 +138,14 @@ s_tell_notices (run_t *self)
 static tureen_event_t
 s_next (run_t *self, tureen_batch_t **batch_p)
 {
-    double begin = s_now ();
+    double begin = clock_seconds (CLOCK_MONOTONIC);
     tureen_event_t event = TUREEN_TIMEOUT;
     *batch_p = NULL;
     while (event == TUREEN_TIMEOUT && !s_signal) {
         event = tureen_loader_next_within (self->loader, batch_p, READ_POLL_MS);
         s_tell_notices (self);
     }
-    self->waited += s_now () - begin;
+    self->waited += clock_seconds (CLOCK_MONOTONIC) - begin;
     return event;
 }
 
@@ -302,7 +295,7 @@ s_begin (run_t *self)
         read_options_explain (self->options, error);
         return status;
     }
-    self->joined = s_now ();
+    self->joined = clock_seconds (CLOCK_MONOTONIC);
     //  Only now: until here a signal's usual effect is the right one.
     s_catch_signals ();
     if (tureen_loader_info (self->loader)->forked)

@@ -182,24 +182,9 @@ prepare_files_partner (const prepare_files_t *self, size_t index, const char *fo
 uint8_t *
 prepare_files_read (const char *path, size_t *size_p)
 {
-    FILE *file = input_stream (path);
-    struct stat status;
-    uint8_t *bytes = NULL;
-    if (file && fstat (fileno (file), &status) == 0) {
-        *size_p = (size_t) status.st_size;
-        if (status.st_size > CATALOGUE_SAMPLE_BYTES_MAX)
-            errno = EFBIG;
-        else
-            bytes = malloc (*size_p + 1);
-    }
-    if (bytes && fread (bytes, 1, *size_p, file) != *size_p) {
-        errno = ferror (file)? errno: ESTALE;
-        free (bytes);
-        bytes = NULL;
-    }
-    if (!bytes)
+    char *bytes;
+    errno = -input_whole (path, CATALOGUE_SAMPLE_BYTES_MAX, &bytes, size_p);
+    if (errno)
         s_complain (path);
-    if (file)
-        fclose (file);
-    return bytes;
+    return (uint8_t *) bytes;
 }

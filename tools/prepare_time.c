@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
+#include "clock.h"
 
 enum { ERROR_BYTES = 400, ALIGNMENT = 64 };
 
@@ -21,14 +21,6 @@ typedef struct {
     uint8_t *target;            //  all outputs, one behind the other
     prepare_time_t result;      //  the thread's own
 } worker_t;
-
-static double
-s_now (clockid_t clock)
-{
-    struct timespec now;
-    clock_gettime (clock, &now);
-    return (double) now.tv_sec + 1e-9 * (double) now.tv_nsec;
-}
 
 static size_t
 s_aligned (size_t bytes)
@@ -58,12 +50,12 @@ s_prepare (worker_t *self, const prepare_sample_t *sample, uint64_t round)
     char error [ERROR_BYTES];
     uint8_t *targets [PIPELINE_OUTPUTS_MAX];
     s_targets (self, targets);
-    double begin = s_now (CLOCK_THREAD_CPUTIME_ID);
+    double begin = clock_seconds (CLOCK_THREAD_CPUTIME_ID);
     bool good = decoder_shared (self->decoder, options->pipeline, &shared, &files, self->version, NULL, error,
         sizeof error) == DECODER_OK;
-    double middle = s_now (CLOCK_THREAD_CPUTIME_ID);
+    double middle = clock_seconds (CLOCK_THREAD_CPUTIME_ID);
     good = good && decoder_private (self->decoder, options->pipeline, &private, self->version, targets);
-    double end = s_now (CLOCK_THREAD_CPUTIME_ID);
+    double end = clock_seconds (CLOCK_THREAD_CPUTIME_ID);
     if (!good)
         return;
     self->result.prepared++;
@@ -107,7 +99,7 @@ prepare_time (const prepare_time_options_t *options, prepare_time_t *result)
     bool good = workers;
     for (uint32_t index = 0; good && index < options->threads; index++)
         good = s_equip (&workers [index], &work);
-    double begin = s_now (CLOCK_MONOTONIC);
+    double begin = clock_seconds (CLOCK_MONOTONIC);
     uint32_t running = 0;
     for (int rc = 0; good && running < options->threads; running += rc == 0) {
         rc = pthread_create (&workers [running].thread, NULL, s_run, &workers [running]);
@@ -116,7 +108,7 @@ prepare_time (const prepare_time_options_t *options, prepare_time_t *result)
     }
     for (uint32_t index = 0; index < running; index++)
         pthread_join (workers [index].thread, NULL);
-    result->seconds = s_now (CLOCK_MONOTONIC) - begin;
+    result->seconds = clock_seconds (CLOCK_MONOTONIC) - begin;
     for (uint32_t index = 0; workers && index < options->threads; index++) {
         worker_t *worker = &workers [index];
         result->prepared += worker->result.prepared;

@@ -51,34 +51,14 @@ s_fail_state (const read_record_t *self, int error)
 //  --------------------------------------------------------------------------
 //  The state
 
-//  The whole file as a text.  True, and NULL if there is none.
+//  True, and no state, if there is no file.
 static bool
 s_load_state (read_record_t *self)
 {
-    int fd = input_open (self->state_path);
-    if (fd == -ENOENT)
-        return true;
-    struct stat status;
-    if (fd < 0 || fstat (fd, &status) || status.st_size > READ_RECORD_STATE_BYTES_MAX) {
-        complain ("read", "--state %s: %s", self->state_path, input_error (fd < 0? fd: EFBIG));
-        if (fd >= 0)
-            close (fd);
-        return false;
-    }
-    size_t size = (size_t) status.st_size, got = 0;
-    self->state = malloc (size + 1);
-    ssize_t part = self->state? 1: -1;
-    while (got < size && part > 0) {
-        part = read (fd, self->state + got, size - got);
-        got += part > 0? (size_t) part: 0;
-    }
-    int error = self->state? errno: ENOMEM;
-    close (fd);
-    if (part < 0)
-        return complain ("read", "--state %s: %s%s", self->state_path, strerror (error),
-            rlimits_remedy (error));
-    self->state [got] = 0;
-    return true;
+    size_t size;
+    int rc = input_whole (self->state_path, READ_RECORD_STATE_BYTES_MAX, &self->state, &size);
+    return rc == 0 || rc == -ENOENT || complain ("read", "--state %s: %s%s", self->state_path,
+        input_error (rc), rc == -EFBIG? "": rlimits_remedy (-rc));
 }
 
 //  Writes text to the fresh file, down to the disk.  0, or -errno.

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "draw_window.h"
 #include "random.h"
 #include "sampler.h"
 #include "simulated_memory.h"
@@ -14,7 +15,7 @@ _Static_assert ((int) SIMULATED_JOBS_MAX <= (int) SAMPLER_JOBS_MAX, "all jobs ma
 
 //  How many ticks a worker takes for an ordinary sample, where preparing takes time; and the parts of a tick
 //  that are told apart.
-enum { PREPARE_TICKS = 8, TICK_PARTS = 1024, FIRST_BATCHES = 4, RELEASES_A_SAMPLE = 12 };
+enum { PREPARE_TICKS = 8, TICK_PARTS = 1024 };
 
 typedef enum { PLAYER_COMING, PLAYER_HERE, PLAYER_DRAWN, PLAYER_GONE } player_state_t;
 
@@ -261,16 +262,11 @@ s_after_draw (simulation_t *self, player_t *player)
     version_index_epoch_begin (self->version_index, &player->consumer);
 }
 
-//  A follower's window begins with a few batches and grows as it releases samples
-//  (server/broker/draw/draw.c).
 static uint32_t
 s_window (const simulation_t *self, const player_t *player)
 {
-    uint32_t window = self->plan->window, first = FIRST_BATCHES * self->plan->batch;
-    if (!player->consumer.follows || window <= first)
-        return window;
-    uint64_t grown = first + player->released / RELEASES_A_SAMPLE;
-    return grown < window? (uint32_t) grown: window;
+    return (uint32_t) draw_window (self->plan->window, player->consumer.follows, self->plan->batch,
+        player->released);
 }
 
 //  Below a whole batch nothing may ever be released, so a small window is filled up to that.

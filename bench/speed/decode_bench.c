@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 #include <jansson.h>
 #if defined (__SSE2__)
@@ -24,6 +23,7 @@
 #endif
 #include "option.h"
 #include "bare_jpeg.h"
+#include "clock.h"
 #include "decoder.h"
 #include "geometry.h"
 #include "image_reader.h"
@@ -72,14 +72,6 @@ typedef struct {
     uint8_t *target;
     uint64_t round;
 } thread_t;
-
-static double
-s_now (clockid_t clock)
-{
-    struct timespec now;
-    clock_gettime (clock, &now);
-    return (double) now.tv_sec + 1e-9 * (double) now.tv_nsec;
-}
 
 //  ---- what is measured: one image
 
@@ -416,7 +408,7 @@ s_run_all (const bench_t *bench, runner_t *runners, work_t *work, uint64_t round
 {
     atomic_size_t next;
     atomic_init (&next, 0);
-    double begin = s_now (CLOCK_MONOTONIC);
+    double begin = clock_seconds (CLOCK_MONOTONIC);
     for (uint32_t index = 0; index < bench->threads; index++) {
         runners [index].work = work;
         runners [index].next = &next;
@@ -426,7 +418,7 @@ s_run_all (const bench_t *bench, runner_t *runners, work_t *work, uint64_t round
     }
     for (uint32_t index = 0; index < bench->threads; index++)
         pthread_join (runners [index].id, NULL);
-    return s_now (CLOCK_MONOTONIC) - begin;
+    return clock_seconds (CLOCK_MONOTONIC) - begin;
 }
 
 //  ---- the measurement
@@ -448,10 +440,10 @@ s_measure (const bench_t *bench, times_t *times)
     for (uint32_t round = 0; round < bench->rounds; round++) {
         thread.round = round;
         for (method_t method = 0; method < METHODS; method++) {
-            double begin = s_now (CLOCK_PROCESS_CPUTIME_ID);
+            double begin = clock_seconds (CLOCK_PROCESS_CPUTIME_ID);
             for (size_t index = 0; index < bench->count; index++)
                 s_methods [method].work (&thread, index);
-            times->seconds [method] [round] = s_now (CLOCK_PROCESS_CPUTIME_ID) - begin;
+            times->seconds [method] [round] = clock_seconds (CLOCK_PROCESS_CPUTIME_ID) - begin;
         }
         fprintf (stderr, "\rround %u of %u", round + 1, bench->rounds);
     }

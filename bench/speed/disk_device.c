@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
+#include "clock.h"
 
 enum { DEPTH_MAX = 256 };
 
@@ -19,14 +19,6 @@ struct disk_device {
     bool is_direct, has_ring, ring_live;
     struct io_uring ring;
 };
-
-double
-disk_now (void)
-{
-    struct timespec now;
-    clock_gettime (CLOCK_MONOTONIC, &now);
-    return (double) now.tv_sec + 1e-9 * (double) now.tv_nsec;
-}
 
 uint64_t
 disk_random_below (uint64_t *state, uint64_t bound)
@@ -176,7 +168,7 @@ typedef struct {
 static const disk_range_t *
 s_next (work_t *self)
 {
-    if (atomic_load (&self->error) || disk_now () >= self->deadline)
+    if (atomic_load (&self->error) || clock_seconds (CLOCK_MONOTONIC) >= self->deadline)
         return NULL;
     size_t place = atomic_fetch_add (&self->next, 1);
     return place < self->ranges->count? &self->ranges->ranges [place]: NULL;
@@ -288,13 +280,14 @@ disk_device_read (disk_device_t *self, const disk_ranges_t *ranges, uint32_t dep
         return false;
     }
     memset (work.memory, 1, (size_t) ranges->bytes_max * depth);        //  there before the clock runs
-    double begin = disk_now ();
+    double begin = clock_seconds (CLOCK_MONOTONIC);
     work.deadline = begin + seconds;
     if (self->has_ring)
         s_read_by_ring (&work, depth);
     else
         s_read_by_threads (&work, depth);
-    *result = (disk_result_t) { .bytes = atomic_load (&work.bytes), .seconds = disk_now () - begin };
+    *result = (disk_result_t) { .bytes = atomic_load (&work.bytes),
+        .seconds = clock_seconds (CLOCK_MONOTONIC) - begin };
     int error = atomic_load (&work.error);
     if (error)
         disk_complain ("reading a volume: %s", strerror (-error));

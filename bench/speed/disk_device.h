@@ -41,8 +41,6 @@ disk_ranges_t disk_ranges_pieces (const disk_data_t *data, uint32_t piece, uint6
 bool disk_device_read (disk_device_t *self, const disk_ranges_t *ranges, uint32_t depth, double seconds,
     disk_result_t *result);
 
-//  Seconds on a clock that never jumps.
-double disk_now (void);
 //  splitmix64, a bound's tiny bias is no matter here.
 uint64_t disk_random_below (uint64_t *state, uint64_t bound);
 

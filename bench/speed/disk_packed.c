@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "clock.h"
 #include "raw_pool.h"
 #include "raw_store.h"
 #include "reading.h"
@@ -263,8 +264,8 @@ s_sleep (const run_t *self)
 static void
 s_read (run_t *self, double seconds, disk_result_t *result)
 {
-    double begin = disk_now (), deadline = begin + seconds;
-    while (self->delivered < self->samples && !self->failed && disk_now () < deadline) {
+    double begin = clock_seconds (CLOCK_MONOTONIC), deadline = begin + seconds;
+    while (self->delivered < self->samples && !self->failed && clock_seconds (CLOCK_MONOTONIC) < deadline) {
         while (self->drawn < self->samples && self->drawn - self->delivered < self->window_max)
             s_draw (self);
         s_submit (self);
@@ -272,7 +273,7 @@ s_read (run_t *self, double seconds, disk_result_t *result)
         if (!s_deliver (self) && !any)
             s_sleep (self);
     }
-    *result = (disk_result_t) { .bytes = self->bytes, .seconds = disk_now () - begin };
+    *result = (disk_result_t) { .bytes = self->bytes, .seconds = clock_seconds (CLOCK_MONOTONIC) - begin };
 }
 
 //  ---- opening and closing

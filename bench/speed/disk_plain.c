@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "clock.h"
 #include "disk_limit.h"
 #include "reading.h"
 
@@ -81,7 +82,7 @@ s_read (run_t *self, double deadline)
         }
         self->out--;
         s_deliver (self, request->user);
-        if (self->next < self->count && !self->failed && disk_now () < deadline)
+        if (self->next < self->count && !self->failed && clock_seconds (CLOCK_MONOTONIC) < deadline)
             s_submit (self, request->user);
     }
 }
@@ -120,9 +121,10 @@ disk_plain_read (const disk_data_t *data, const disk_options_t *options, uint64_
     self->count = *count_p;
     bool fine = s_open (self, options, order_seed, seed);
     if (fine) {
-        double begin = disk_now ();
+        double begin = clock_seconds (CLOCK_MONOTONIC);
         s_read (self, begin + options->seconds);
-        *result = (disk_result_t) { .bytes = self->bytes, .seconds = disk_now () - begin };
+        *result = (disk_result_t) { .bytes = self->bytes,
+            .seconds = clock_seconds (CLOCK_MONOTONIC) - begin };
         *count_p = self->next;
         fine = !self->failed;
         reading_stop (self->reading);

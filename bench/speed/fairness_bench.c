@@ -15,9 +15,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 #include "catalogue.h"
+#include "clock.h"
 #include "layout.h"
 #include "source.h"
 #include "tasks.h"
@@ -60,14 +60,6 @@ typedef struct {
     double first_ms [TENANTS];      //  that the slowest of its jobs waited for its first batch
     uint64_t runs;
 } bench_t;
-
-static int64_t
-s_now_us (void)
-{
-    struct timespec time;
-    clock_gettime (CLOCK_MONOTONIC, &time);
-    return (int64_t) time.tv_sec * 1000000 + time.tv_nsec / 1000;
-}
 
 static void
 s_fail (const char *text)
@@ -167,7 +159,7 @@ s_join (bench_t *self, size_t tenant)
     json_decref (list);
     client_t *client = &self->clients [self->client_count++];
     uint32_t batch = (uint32_t) self->options.batches [tenant];
-    *client = (client_t) { .tenant = tenant, .joined_us = s_now_us () };
+    *client = (client_t) { .tenant = tenant, .joined_us = (int64_t) (clock_now_ns () / 1000) };
     if (layout_of (&client->layout, pipeline, self->source.catalogue, batch))
         s_fail ("such batches are too large");
     client->ring = malloc (SLOTS * client->layout.slot_bytes);
@@ -177,19 +169,19 @@ s_join (bench_t *self, size_t tenant)
         .batch_size = batch, .slots = SLOTS, .order = SAMPLER_ORDER_SEEDED, .seed = self->runs,
         .slot_bytes = client->layout.slot_bytes, .fresh_run = run };
     refusal_t refusal;
-    client->job = broker_join (self->broker, &join, s_now_us () / 1000, &refusal);
+    client->job = broker_join (self->broker, &join, clock_now_ms (), &refusal);
     if (!client->job)
         s_fail (refusal.message);
     pipeline_destroy (&pipeline);
     rank_set_user (job_rank (client->job, 0), client, false);
-    broker_attached (self->broker, job_rank (client->job, 0), s_now_us () / 1000);
+    broker_attached (self->broker, job_rank (client->job, 0), clock_now_ms ());
 }
 
 static void
 s_receive (bench_t *self, rank_t *rank, const wire_batch_t *batch)
 {
     client_t *client = rank_user (rank);
-    int64_t now_us = s_now_us ();
+    int64_t now_us = (int64_t) (clock_now_ns () / 1000);
     wait_list_t *waits = &self->waits [client->tenant];
     self->samples [client->tenant] += batch->count;
     if (client->last_us && waits->count < WAITS_MAX)
@@ -227,14 +219,14 @@ s_turn (bench_t *self)
     action_t action;
     int descriptors [TASKS_DESCRIPTORS];
     struct pollfd items [TASKS_DESCRIPTORS];
-    tasks_collect (self->tasks, s_now_us () / 1000);
-    broker_advance (self->broker, s_now_us () / 1000);
+    tasks_collect (self->tasks, clock_now_ms ());
+    broker_advance (self->broker, clock_now_ms ());
     while (broker_next (self->broker, &action))
         s_carry_out (self, &action);
     tasks_descriptors (self->tasks, descriptors);
     for (size_t index = 0; index < TASKS_DESCRIPTORS; index++)
         items [index] = (struct pollfd) { .fd = descriptors [index], .events = POLLIN };
-    if (broker_wakeup (self->broker) > s_now_us () / 1000)
+    if (broker_wakeup (self->broker) > clock_now_ms ())
         poll (items, TASKS_DESCRIPTORS, POLL_MS);
 }
 
@@ -282,15 +274,15 @@ static measured_t
 s_measure (bench_t *self, double seconds)
 {
     measured_t measured;
-    int64_t start_us = s_now_us ();
+    double start = clock_seconds (CLOCK_MONOTONIC);
     for (size_t index = 0; index < TENANTS; index++) {
         measured.worker [index] = -(double) broker_worker_ns (self->broker, self->tenants [index]) / 1e9;
         measured.samples [index] = -(double) self->samples [index];
         self->waits [index].count = 0;
     }
-    while (s_now_us () - start_us < (int64_t) (seconds * 1e6))
+    while (clock_seconds (CLOCK_MONOTONIC) - start < seconds)
         s_turn (self);
-    measured.seconds = (double) (s_now_us () - start_us) / 1e6;
+    measured.seconds = clock_seconds (CLOCK_MONOTONIC) - start;
     for (size_t index = 0; index < TENANTS; index++) {
         measured.worker [index] += (double) broker_worker_ns (self->broker, self->tenants [index]) / 1e9;
         measured.samples [index] += (double) self->samples [index];

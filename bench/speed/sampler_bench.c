@@ -8,22 +8,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <jansson.h>
 
+#include "clock.h"
 #include "option.h"
 #include "random.h"
 #include "sampler.h"
 
 enum { JOBS_MAX = 128, VERSIONS_SHARE = 50 };
-
-static double
-s_seconds (void)
-{
-    struct timespec now;
-    clock_gettime (CLOCK_PROCESS_CPUTIME_ID, &now);
-    return (double) now.tv_sec + (double) now.tv_nsec * 1e-9;
-}
 
 static void *
 s_need (void *memory)
@@ -61,13 +53,13 @@ s_bare_rate (uint32_t samples)
     random_t random = random_from_seed (1);
     roaring_bitmap_t *set = roaring_bitmap_from_range (0, samples, 1);
     roaring_bitmap_remove_run_compression (set);
-    double begin = s_seconds ();
+    double begin = clock_seconds (CLOCK_PROCESS_CPUTIME_ID);
     for (uint32_t left = samples; left > 0; left--) {
         uint32_t id = 0;
         roaring_bitmap_select (set, (uint32_t) random_below (&random, left), &id);
         roaring_bitmap_remove (set, id);
     }
-    double seconds = s_seconds () - begin;
+    double seconds = clock_seconds (CLOCK_PROCESS_CPUTIME_ID) - begin;
     roaring_bitmap_free (set);
     return samples / seconds;
 }
@@ -95,10 +87,10 @@ s_measure_inserts (json_t *out, uint32_t samples)
     for (int set = 0; set < SETS; set++)
         sets [set] = s_random_set (&random, samples,
             samples / 2 + (uint32_t) random_below (&random, samples / 2));
-    double begin = s_seconds ();
+    double begin = clock_seconds (CLOCK_PROCESS_CPUTIME_ID);
     for (int turn = 0; turn < ANDS; turn++)
         roaring_bitmap_free (roaring_bitmap_and (sets [turn], sets [turn + 1]));
-    double and_seconds = (s_seconds () - begin) / ANDS;
+    double and_seconds = (clock_seconds (CLOCK_PROCESS_CPUTIME_ID) - begin) / ANDS;
     json_object_set_new (out, "samples", json_integer (samples));
     json_object_set_new (out, "sets", json_integer (SETS));
     json_object_set_new (out, "and_ms", json_real (and_seconds * 1e3));
@@ -108,12 +100,12 @@ s_measure_inserts (json_t *out, uint32_t samples)
         sampler_t *sampler = sampler_new (samples, policies [index].policy, 3);
         double total = 0, worst = 0, seconds = 0;
         for (int set = 0; set < SETS; set++) {
-            begin = s_seconds ();
+            begin = clock_seconds (CLOCK_PROCESS_CPUTIME_ID);
             sampler_join (sampler, &(sampler_join_t) { .data = sets [set] });
             //  What the first draws of all these jobs need belongs to the insertion, whenever it is done.
             for (size_t group = 0; group < sampler_group_count (sampler); group++)
                 s_draw_all (sampler, group);
-            seconds = s_seconds () - begin;
+            seconds = clock_seconds (CLOCK_PROCESS_CPUTIME_ID) - begin;
             total += seconds;
             worst = seconds > worst? seconds: worst;
         }
@@ -291,10 +283,10 @@ s_decide (const play_t *play, uint64_t *prepared_p)
     uint64_t rounds = (uint64_t) (play->epochs * size), draws = 0;
     random_t random = random_from_seed (6);
     store.prepared = 0;
-    double begin = s_seconds ();
+    double begin = clock_seconds (CLOCK_PROCESS_CPUTIME_ID);
     for (uint64_t round = 0; round < rounds; round++)
         draws += s_rounds (&store, play, &random, numbers);
-    double seconds = s_seconds () - begin;
+    double seconds = clock_seconds (CLOCK_PROCESS_CPUTIME_ID) - begin;
     *prepared_p = store.prepared;
     sampler_destroy (&store.sampler);
     free (store.items);

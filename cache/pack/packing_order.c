@@ -6,28 +6,32 @@
 
 #include <xxhash.h>
 
-packing_key_t
-packing_key (uint64_t seed, uint32_t id)
+typedef struct {
+    uint64_t high, low;
+} sample_key_t;
+
+static sample_key_t
+s_key (uint64_t seed, uint32_t id)
 {
     //  The seed twice: as a number that is hashed it cannot meet the id, as XXH3's seed it changes what is
     //  hashed with.
     uint64_t numbers [3] = { htole64 (seed), htole64 (id), htole64 (UINT64_C (0x6b63617065657275)) };
     XXH128_hash_t hash = XXH3_128bits_withSeed (numbers, sizeof numbers, seed);
-    return (packing_key_t) { hash.high64, hash.low64 };
+    return (sample_key_t) { hash.high64, hash.low64 };
 }
 
 uint32_t
 packing_bucket (uint64_t seed, uint32_t id, uint32_t buckets)
 {
     assert (buckets > 0);
-    return (uint32_t) ((unsigned __int128) packing_key (seed, id).high * buckets >> 64);
+    return (uint32_t) ((unsigned __int128) s_key (seed, id).high * buckets >> 64);
 }
 
 static int
 s_compare (const void *left, const void *right, void *seed_p)
 {
     uint32_t a = *(const uint32_t *) left, b = *(const uint32_t *) right;
-    packing_key_t x = packing_key (*(uint64_t *) seed_p, a), y = packing_key (*(uint64_t *) seed_p, b);
+    sample_key_t x = s_key (*(uint64_t *) seed_p, a), y = s_key (*(uint64_t *) seed_p, b);
     if (x.high != y.high)
         return x.high < y.high? -1: 1;
     if (x.low != y.low)

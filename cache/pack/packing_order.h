@@ -5,12 +5,6 @@
 #define PACKING_ORDER_H
 #include <stdint.h>
 
-typedef struct {
-    uint64_t high, low;
-} packing_key_t;
-
-packing_key_t packing_key (uint64_t seed, uint32_t id);
-
 //  Which of so many equal ranges of keys the sample's is in; ranges are in the order of keys.
 uint32_t packing_bucket (uint64_t seed, uint32_t id, uint32_t buckets);
 

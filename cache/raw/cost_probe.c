@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
+#include "clock.h"
 
 enum {
     BLOCK = 4096, MIB = 1024 * 1024, TOGETHER_MAX = 16, READS_MAX = 32,
@@ -57,14 +57,6 @@ typedef struct {
     uint64_t random;
 } prober_t;
 
-static uint64_t
-s_now (void)
-{
-    struct timespec now;
-    clock_gettime (CLOCK_MONOTONIC, &now);
-    return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
-}
-
 //  splitmix64: random enough for places to read.
 static uint64_t
 s_random_below (uint64_t *state, uint64_t bound)
@@ -101,10 +93,10 @@ s_sight (probe_t *self, prober_t *prober, uint32_t read)
     if (!self->direct)                  //  past the page cache, as far as possible
         posix_fadvise (self->fd, (off_t) offset, (off_t) bytes, POSIX_FADV_DONTNEED);
     uint32_t in_flight = atomic_fetch_add (&self->in_flight, 1) + 1;
-    uint64_t begin = s_now ();
+    uint64_t begin = clock_now_ns ();
     ssize_t got = s_read (self, prober->memory, bytes, offset);
-    self->sights [read] = (sight_t) { .bytes = got > 0? (uint64_t) got: 0, .nanoseconds = s_now () - begin,
-        .in_flight = in_flight };
+    self->sights [read] = (sight_t) { .bytes = got > 0? (uint64_t) got: 0,
+        .nanoseconds = clock_now_ns () - begin, .in_flight = in_flight };
     atomic_fetch_sub (&self->in_flight, 1);
     if (got < 0)
         atomic_store (&self->error, (int) got);
@@ -113,7 +105,7 @@ s_sight (probe_t *self, prober_t *prober, uint32_t read)
 static bool
 s_goes_on (const probe_t *self, uint32_t read)
 {
-    uint64_t now = s_now ();
+    uint64_t now = clock_now_ns ();
     return read < self->phase->reads_max && now < self->deadline && !atomic_load (&self->error)
         && (read < self->phase->reads_min || now < self->phase_end);
 }
@@ -136,7 +128,7 @@ s_phase (probe_t *self, const phase_t *phase, cost_t *cost)
     if (!memory)
         return -ENOMEM;
     self->phase = phase;
-    self->phase_end = s_now () + PHASE_NS;
+    self->phase_end = clock_now_ns () + PHASE_NS;
     atomic_init (&self->begun, 0);
     for (uint32_t read = 0; read < READS_MAX; read++)
         self->sights [read] = (sight_t) { 0 };
@@ -146,7 +138,7 @@ s_phase (probe_t *self, const phase_t *phase, cost_t *cost)
         prober_t *prober = &probers [index];
         *prober = (prober_t) { .probe = self, .memory = memory + index * phase->bytes };
         if (getrandom (&prober->random, sizeof prober->random, 0) != sizeof prober->random)
-            prober->random = s_now () + index;
+            prober->random = clock_now_ns () + index;
     }
     while (started < phase->threads
         && !pthread_create (&probers [started].thread, NULL, s_run, &probers [started]))
@@ -227,7 +219,7 @@ int
 cost_probe (cost_t *self, const char *path, uint32_t limit_ms)
 {
     assert (path);
-    probe_t probe = { .fd = -1, .deadline = s_now () + (uint64_t) limit_ms * 1000000u };
+    probe_t probe = { .fd = -1, .deadline = clock_now_ns () + (uint64_t) limit_ms * 1000000u };
     atomic_init (&probe.in_flight, 0);
     atomic_init (&probe.error, 0);
     cost_t cost = cost_assumed ();

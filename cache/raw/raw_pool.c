@@ -24,8 +24,8 @@ s_direct_destroy (void *policy)
 
 static const raw_policy_ops_t s_direct_ops = { .make = s_direct_make, .destroy = s_direct_destroy };
 
-size_t
-raw_pool_bytes (const raw_pool_t *self, uint32_t id)
+static size_t
+s_bytes (const raw_pool_t *self, uint32_t id)
 {
     return self->options.sample_bytes (self->options.context, id);
 }
@@ -57,7 +57,7 @@ s_measure (raw_pool_t *self)
 {
     double squares = 0;
     for (uint32_t id = 0; id < self->options.samples; id++) {
-        size_t bytes = raw_pool_bytes (self, id);
+        size_t bytes = s_bytes (self, id);
         self->all_bytes += bytes;
         squares += (double) bytes * (double) bytes;
         self->sample_bytes_max = bytes > self->sample_bytes_max? bytes: self->sample_bytes_max;
@@ -175,7 +175,7 @@ raw_pool_enter (raw_pool_t *self, uint32_t id)
     }
     self->places [id] = raw_pool_resident_count (self);
     self->residents [self->figures.resident++] = id;
-    self->figures.resident_bytes += raw_pool_bytes (self, id);
+    self->figures.resident_bytes += s_bytes (self, id);
     assert (self->figures.resident_bytes <= self->figures.limit_bytes);
 }
 
@@ -188,7 +188,7 @@ s_leave (raw_pool_t *self, uint32_t id)
     self->residents [place] = last;
     self->places [last] = place;
     self->places [id] = RAW_POOL_NOWHERE;
-    self->figures.resident_bytes -= raw_pool_bytes (self, id);
+    self->figures.resident_bytes -= s_bytes (self, id);
     if (self->ops->has_left)
         self->ops->has_left (self->policy, id);
 }
@@ -357,7 +357,7 @@ raw_pool_check (const raw_pool_t *self)
     assert (resident == self->figures.resident);
     for (uint32_t index = 0; index < resident; index++) {
         assert (self->places [self->residents [index]] == index);
-        bytes += raw_pool_bytes (self, self->residents [index]);
+        bytes += s_bytes (self, self->residents [index]);
     }
     assert (bytes == self->figures.resident_bytes);
     assert (bytes <= self->figures.limit_bytes);

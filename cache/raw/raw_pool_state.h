@@ -62,7 +62,6 @@ struct raw_pool {
 
 extern const raw_policy_ops_t raw_stream_ops, raw_redox_ops;
 
-size_t raw_pool_bytes (const raw_pool_t *self, uint32_t id);
 //  The present need of jobs for a sample.
 raw_need_t raw_pool_need (const raw_pool_t *self, uint32_t id);
 //  How many samples, chosen regardless of size, fit into so many bytes almost surely.  So decisions count

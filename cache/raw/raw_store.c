@@ -719,12 +719,6 @@ raw_store_bytes (const raw_store_t *self)
 }
 
 size_t
-raw_store_budget (const raw_store_t *self)
-{
-    return self->budget_bytes;
-}
-
-size_t
 raw_store_samples (const raw_store_t *self)
 {
     return self->sample_count;

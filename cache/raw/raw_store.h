@@ -173,7 +173,6 @@ void raw_store_on_position (raw_store_t *self,
     uint32_t (*position) (void *context, uint32_t source, uint32_t id), void *context);
 
 size_t raw_store_bytes (const raw_store_t *self);
-size_t raw_store_budget (const raw_store_t *self);
 size_t raw_store_samples (const raw_store_t *self);
 size_t raw_store_queued (const raw_store_t *self);      //  requests not handed out
 void raw_store_check (const raw_store_t *self);

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
+#include "clock.h"
 
 //  -- life
 
@@ -134,14 +134,6 @@ reader_span (uint64_t offset, size_t bytes)
 
 //  -- requests
 
-uint64_t
-reader_now_ns (void)
-{
-    struct timespec now;
-    clock_gettime (CLOCK_MONOTONIC, &now);
-    return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
-}
-
 void
 reader_append (reader_list_t *list, reader_request_t *request)
 {
@@ -203,7 +195,7 @@ reader_start (reader_t *self, reader_request_t *request)
 {
     self->in_flight++;
     request->in_flight = self->in_flight;
-    request->progress.began_ns = reader_now_ns ();
+    request->progress.began_ns = clock_now_ns ();
     if (reader_begin (self, request))
         return true;
     reader_finish (self, request);
@@ -215,7 +207,7 @@ reader_finish (reader_t *self, reader_request_t *request)
 {
     assert (self->in_flight > 0);
     self->in_flight--;
-    request->wait_ns = reader_now_ns () - request->progress.began_ns;
+    request->wait_ns = clock_now_ns () - request->progress.began_ns;
     reader_append (&self->done, request);
 }
 

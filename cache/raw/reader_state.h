@@ -73,7 +73,6 @@ reader_request_t *reader_first (reader_list_t *list);
 bool reader_start (reader_t *self, reader_request_t *request);
 //  The request in flight has its result.
 void reader_finish (reader_t *self, reader_request_t *request);
-uint64_t reader_now_ns (void);
 
 //  -- reader_step.c
 

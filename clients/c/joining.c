@@ -452,7 +452,8 @@ joining_describe (const joining_t *self, const tureen_info_t *info, state_t *sta
     assert (self && self->magic == JOINING_MAGIC && info);
     *state = (state_t) { .samples = info->dataset_samples, .order = self->order, .seed = info->seed,
         .pool = self->pool };
-    return s_copy_text (state->dataset, sizeof state->dataset, joining_dataset (self))
+    const char *dataset = json_string_value (json_object_get (self->root, "dataset"));
+    return s_copy_text (state->dataset, sizeof state->dataset, dataset)
         && s_copy_text (state->fingerprint, sizeof state->fingerprint, info->fingerprint)
         && s_copy_text (state->data, sizeof state->data, info->data) && *state->data && *info->run;
 }
@@ -544,13 +545,6 @@ joining_batch_size (const joining_t *self)
     return self->batch_size;
 }
 
-uint64_t
-joining_epochs (const joining_t *self)
-{
-    assert (self && self->magic == JOINING_MAGIC);
-    return self->epochs;
-}
-
 uint32_t
 joining_world_size (const joining_t *self)
 {
@@ -563,27 +557,6 @@ joining_rank (const joining_t *self)
 {
     assert (self && self->magic == JOINING_MAGIC);
     return self->rank;
-}
-
-const char *
-joining_dataset (const joining_t *self)
-{
-    assert (self && self->magic == JOINING_MAGIC);
-    return json_string_value (json_object_get (self->root, "dataset"));
-}
-
-tureen_order_t
-joining_order (const joining_t *self)
-{
-    assert (self && self->magic == JOINING_MAGIC);
-    return self->order;
-}
-
-uint32_t
-joining_pool (const joining_t *self)
-{
-    assert (self && self->magic == JOINING_MAGIC);
-    return self->pool;
 }
 
 const uint64_t *

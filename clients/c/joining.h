@@ -42,14 +42,9 @@ bool joining_describe (const joining_t *self, const tureen_info_t *info, state_t
 
 //  The requested batch size.
 uint32_t joining_batch_size (const joining_t *self);
-uint64_t joining_epochs (const joining_t *self);
 //  1: no ranks.
 uint32_t joining_world_size (const joining_t *self);
 uint32_t joining_rank (const joining_t *self);
-const char *joining_dataset (const joining_t *self);
-//  With the default written out.
-tureen_order_t joining_order (const joining_t *self);
-uint32_t joining_pool (const joining_t *self);
 //  options.ids; NULL: none.
 const uint64_t *joining_list (const joining_t *self, size_t *count_p);
 //  options.state, read; NULL: none.

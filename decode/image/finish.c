@@ -10,31 +10,10 @@
 //  wins: it saves reading what is overwritten.
 enum { STREAM_BYTES_MIN = 64 * 1024 };
 
-static const struct { const char *name; size_t bytes; } s_dtypes [FINISH_DTYPES] = {
-    [FINISH_UINT8] = { "uint8", 1 },
-    [FINISH_FLOAT16] = { "float16", 2 },
-    [FINISH_BFLOAT16] = { "bfloat16", 2 },
-    [FINISH_FLOAT32] = { "float32", 4 },
-};
-
-const char *
-finish_dtype_name (finish_dtype_t dtype)
-{
-    assert (dtype < FINISH_DTYPES);
-    return s_dtypes [dtype].name;
-}
-
-size_t
-finish_dtype_bytes (finish_dtype_t dtype)
-{
-    assert (dtype < FINISH_DTYPES);
-    return s_dtypes [dtype].bytes;
-}
-
 size_t
 finish_bytes (const finish_format_t *self, uint32_t height, uint32_t width)
 {
-    return image_bytes (height, width, self->channels) * finish_dtype_bytes (self->dtype);
+    return image_bytes (height, width, self->channels) * dtype_bytes (self->dtype);
 }
 
 //  ---------------------------------------------------------------------------------------------------------
@@ -83,17 +62,17 @@ s_bfloat16 (float value)
 
 //  The bits of value in the dtype.
 static uint32_t
-s_round (finish_dtype_t dtype, float value)
+s_round (dtype_t dtype, float value)
 {
-    return dtype == FINISH_FLOAT16? s_float16 (value): dtype == FINISH_BFLOAT16? s_bfloat16 (value):
+    return dtype == DTYPE_FLOAT16? s_float16 (value): dtype == DTYPE_BFLOAT16? s_bfloat16 (value):
         s_bits (value);
 }
 
 //  As vectors round what they compute by a line: for bfloat16 half way is up, which takes fewer instructions.
 static uint32_t
-s_round_line (finish_dtype_t dtype, float value)
+s_round_line (dtype_t dtype, float value)
 {
-    return dtype == FINISH_BFLOAT16? (s_bits (value) + 0x8000u) >> 16: s_round (dtype, value);
+    return dtype == DTYPE_BFLOAT16? (s_bits (value) + 0x8000u) >> 16: s_round (dtype, value);
 }
 
 static float
@@ -156,14 +135,14 @@ void
 finish_format (finish_format_t *self)
 {
     assert (self->channels == 1 || self->channels == IMAGE_COLOURS);
-    assert (!self->normalizes || self->dtype != FINISH_UINT8);
+    assert (!self->normalizes || self->dtype != DTYPE_UINT8);
     float scale [IMAGE_COLOURS] = { 0 }, offset [IMAGE_COLOURS] = { 0 };
     self->is_linear = true;
     for (uint32_t channel = 0; channel < self->channels; channel++) {
         assert (!self->normalizes || self->std [channel] > 0);
         for (size_t value = 0; value < COLOUR_VALUES; value++) {
             float number = s_number (self, channel, value);
-            if (self->dtype == FINISH_FLOAT32)
+            if (self->dtype == DTYPE_FLOAT32)
                 self->table.wide [channel] [value] = number;
             else
                 self->table.half [channel] [value] = (uint16_t) s_round (self->dtype, number);
@@ -214,16 +193,16 @@ s_row (const finish_way_t *way, const uint8_t *source, uint8_t *const targets [I
 {
     const finish_format_t *format = way->format;
     bool interleaves = finish_interleaves (format);
-    size_t bytes = finish_dtype_bytes (format->dtype);
+    size_t bytes = dtype_bytes (format->dtype);
     ptrdiff_t step = way->across? -(ptrdiff_t) way->channels: (ptrdiff_t) way->channels;
     const uint8_t *first = way->across? source + (size_t) (way->width - 1) * way->channels: source;
     for (uint32_t channel = 0; channel < format->channels; channel++) {
         span_t span = { .source = first + channel, .step = step, .count = way->width };
         span.target = interleaves? targets [0] + channel * bytes: targets [channel];
         span.stride = interleaves? bytes * format->channels: bytes;
-        if (format->dtype == FINISH_UINT8)
+        if (format->dtype == DTYPE_UINT8)
             s_copy_span (&span);
-        else if (format->dtype == FINISH_FLOAT32)
+        else if (format->dtype == DTYPE_FLOAT32)
             s_look_up_wide (&span, format->table.wide [channel]);
         else
             s_look_up_halves (&span, format->table.half [channel]);
@@ -322,7 +301,7 @@ finish_run (const finish_format_t *self, const image_t *source, finish_flips_t f
     assert (!colours || (row && source->channels == IMAGE_COLOURS));
     const finish_loops_t *loops = s_loops ();
     size_t plane_bytes = self->planar && self->channels > 1? source->height * target_stride: 0;
-    bool copies = self->dtype == FINISH_UINT8 && self->channels == source->channels && !flips.across
+    bool copies = self->dtype == DTYPE_UINT8 && self->channels == source->channels && !flips.across
         && !colours
         && (!self->planar || self->channels == 1);
     bool is_large = finish_bytes (self, source->height, source->width) >= STREAM_BYTES_MIN;

@@ -15,16 +15,15 @@
 #define FINISH_H
 #include <stdbool.h>
 #include "colour.h"
+#include "dtype.h"
 #include "image.h"
-
-typedef enum { FINISH_UINT8, FINISH_FLOAT16, FINISH_BFLOAT16, FINISH_FLOAT32, FINISH_DTYPES } finish_dtype_t;
 
 enum { FINISH_LANES = 8 };
 
 typedef struct {
-    finish_dtype_t dtype;
+    dtype_t dtype;              //  UINT8, FLOAT16, BFLOAT16 or FLOAT32
     bool planar;                //  channels, height, width; else height, width, channels
-    bool normalizes;            //  not with FINISH_UINT8
+    bool normalizes;            //  not with DTYPE_UINT8
     uint32_t channels;          //  written: the source's number, or 1 if the source's three are equal
     float mean [IMAGE_COLOURS];
     float std [IMAGE_COLOURS];  //  > 0
@@ -43,9 +42,6 @@ typedef struct {
 
 //  Computes the last fields from those before.
 void finish_format (finish_format_t *self);
-//  NumPy's name ("bfloat16" is not NumPy's own); static.
-const char *finish_dtype_name (finish_dtype_t dtype);
-size_t finish_dtype_bytes (finish_dtype_t dtype);
 //  Of one image.
 size_t finish_bytes (const finish_format_t *self, uint32_t height, uint32_t width);
 

@@ -304,15 +304,15 @@ s_to_bfloat16 (bool is_linear, __m256 lower, __m256 upper)
 }
 
 static inline __attribute__ ((always_inline)) void
-s_write_numbers (finish_dtype_t dtype, bool is_linear, __m256 lower, __m256 upper, uint8_t *target,
+s_write_numbers (dtype_t dtype, bool is_linear, __m256 lower, __m256 upper, uint8_t *target,
     bool streams)
 {
-    if (dtype == FINISH_FLOAT32) {
+    if (dtype == DTYPE_FLOAT32) {
         s_store (target, _mm256_castps_si256 (lower), streams);
         s_store (target + VECTOR, _mm256_castps_si256 (upper), streams);
     }
     else
-        s_store (target, dtype == FINISH_FLOAT16? s_to_float16 (lower, upper)
+        s_store (target, dtype == DTYPE_FLOAT16? s_to_float16 (lower, upper)
             : s_to_bfloat16 (is_linear, lower, upper), streams);
 }
 
@@ -321,11 +321,11 @@ s_write_numbers (finish_dtype_t dtype, bool is_linear, __m256 lower, __m256 uppe
 //  one and the next.  So a store fills 32 bytes with 16-bit numbers, too; streaming 16 bytes at a time took a
 //  third longer.
 static inline __attribute__ ((always_inline)) void
-s_step_numbers (finish_dtype_t dtype, bool is_linear, layout_t layout, row_t row,
+s_step_numbers (dtype_t dtype, bool is_linear, layout_t layout, row_t row,
     const constants_t *constants, const uint8_t *pixels, size_t column, bool streams)
 {
     bool interleaves = layout == LAYOUT_INTERLEAVED;
-    size_t bytes = dtype == FINISH_FLOAT32? 4: 2, group_bytes = LANES * s_source_pixel_bytes (layout);
+    size_t bytes = dtype == DTYPE_FLOAT32? 4: 2, group_bytes = LANES * s_source_pixel_bytes (layout);
     __m256i windows [2] [IMAGE_COLOURS];
     s_load_windows (layout, pixels + (row.across? group_bytes: 0), row.across, windows [0]);
     s_load_windows (layout, pixels + (row.across? 0: group_bytes), row.across, windows [1]);
@@ -346,7 +346,7 @@ s_step_numbers (finish_dtype_t dtype, bool is_linear, layout_t layout, row_t row
 }
 
 static inline __attribute__ ((always_inline)) void
-s_numbers_of (finish_dtype_t dtype, bool is_linear, layout_t layout, const finish_format_t *format, row_t row)
+s_numbers_of (dtype_t dtype, bool is_linear, layout_t layout, const finish_format_t *format, row_t row)
 {
     const constants_t constants = s_constants (layout, format, row.across);
     size_t last = row.width - STEP, column = 0, pixel_bytes = s_source_pixel_bytes (layout);
@@ -371,23 +371,23 @@ s_numbers_of (finish_dtype_t dtype, bool is_linear, layout_t layout, const finis
         } \
     }
 
-NUMBERS (s_float16, FINISH_FLOAT16, false)
-NUMBERS (s_linear_float16, FINISH_FLOAT16, true)
-NUMBERS (s_bfloat16, FINISH_BFLOAT16, false)
-NUMBERS (s_linear_bfloat16, FINISH_BFLOAT16, true)
-NUMBERS (s_float32, FINISH_FLOAT32, false)
-NUMBERS (s_linear_float32, FINISH_FLOAT32, true)
+NUMBERS (s_float16, DTYPE_FLOAT16, false)
+NUMBERS (s_linear_float16, DTYPE_FLOAT16, true)
+NUMBERS (s_bfloat16, DTYPE_BFLOAT16, false)
+NUMBERS (s_linear_bfloat16, DTYPE_BFLOAT16, true)
+NUMBERS (s_float32, DTYPE_FLOAT32, false)
+NUMBERS (s_linear_float32, DTYPE_FLOAT32, true)
 
 //  ---------------------------------------------------------------------------------------------------------
 //  Rows
 
 typedef void loop_f (layout_t layout, const finish_format_t *format, const row_t *row);
 
-static loop_f *const s_loops [FINISH_DTYPES] [2] = {
-    [FINISH_UINT8] = { s_bytes, s_bytes },
-    [FINISH_FLOAT16] = { s_float16, s_linear_float16 },
-    [FINISH_BFLOAT16] = { s_bfloat16, s_linear_bfloat16 },
-    [FINISH_FLOAT32] = { s_float32, s_linear_float32 },
+static loop_f *const s_loops [DTYPES] [2] = {
+    [DTYPE_UINT8] = { s_bytes, s_bytes },
+    [DTYPE_FLOAT16] = { s_float16, s_linear_float16 },
+    [DTYPE_BFLOAT16] = { s_bfloat16, s_linear_bfloat16 },
+    [DTYPE_FLOAT32] = { s_float32, s_linear_float32 },
 };
 
 //  A row of fewer pixels than a step has, in a buffer: what is behind them, or before them in a mirrored row,
@@ -398,7 +398,7 @@ s_few (loop_f *loop, layout_t layout, const finish_format_t *format, const row_t
     uint8_t pixels [VECTOR * IMAGE_COLOURS] = { 0 },
         numbers [IMAGE_COLOURS] [STEP * IMAGE_COLOURS * sizeof (float)];
     size_t source_bytes = s_source_pixel_bytes (layout);
-    size_t target_bytes = s_target_pixel_bytes (layout, finish_dtype_bytes (format->dtype));
+    size_t target_bytes = s_target_pixel_bytes (layout, dtype_bytes (format->dtype));
     memcpy (pixels + (row->across? step - row->width: 0) * source_bytes, row->source,
         row->width * source_bytes);
     row_t whole = { pixels, { numbers [0], numbers [1], numbers [2] }, step, row->across, false };
@@ -415,8 +415,8 @@ s_row (const finish_way_t *way, const uint8_t *source, uint8_t *const targets [I
         : format->planar? LAYOUT_PLANAR: LAYOUT_INTERLEAVED;
     row_t row = { source, { targets [0], targets [1], targets [2] }, way->width, way->across, way->streams };
     loop_f *loop = s_loops [format->dtype] [format->is_linear];
-    size_t step = format->dtype == FINISH_UINT8? VECTOR: STEP;
-    if (layout == LAYOUT_INTERLEAVED && format->dtype == FINISH_UINT8 && !way->across)
+    size_t step = format->dtype == DTYPE_UINT8? VECTOR: STEP;
+    if (layout == LAYOUT_INTERLEAVED && format->dtype == DTYPE_UINT8 && !way->across)
         memcpy (targets [0], source, way->width * IMAGE_COLOURS);
     else if (way->width < step)
         s_few (loop, layout, format, &row, step);

@@ -277,9 +277,10 @@ jpeg_reader_exif (const jpeg_reader_t *self, size_t *size_p)
 //  ---------------------------------------------------------------------------------------------------------
 //  What of the image: scale, window, and which shortcuts give the pixels of the whole
 
-//  Eighths.  Between these, libjpeg is slower than without scaling.
-unsigned
-jpeg_reader_scale (const image_request_t *request)
+//  At how many eighths of its size a request is read: 8, 4, 2 or 1.  Between these, libjpeg is slower than
+//  without scaling.
+static unsigned
+s_scale (const image_request_t *request)
 {
     unsigned scale = request->least_height? 1: SCALE_WHOLE;
     while (scale < SCALE_WHOLE
@@ -453,7 +454,7 @@ static void
 s_read (jpeg_reader_t *self, const image_request_t *request, image_pixels_t *pixels)
 {
     struct jpeg_decompress_struct *info = &self->info;
-    unsigned scale = jpeg_reader_scale (request);
+    unsigned scale = s_scale (request);
     info->scale_num = scale;
     info->scale_denom = SCALE_WHOLE;
     jpeg_start_decompress (info);

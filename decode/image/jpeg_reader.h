@@ -56,9 +56,6 @@ int jpeg_reader_rows (jpeg_reader_t *self, const uint8_t *bytes, size_t size, co
 //  nothing that its options did not say.
 size_t jpeg_reader_learned (jpeg_reader_t *self, const uint8_t **rows_p);
 
-//  At how many eighths of its size a request is read: 8, 4, 2 or 1.
-unsigned jpeg_reader_scale (const image_request_t *request);
-
 //  After open with the option orientation: the first EXIF block, inside the bytes that open got; NULL: there
 //  is none.
 const uint8_t *jpeg_reader_exif (const jpeg_reader_t *self, size_t *size_p);

@@ -21,8 +21,8 @@ typedef struct {
     operation_kind_t kind;
     unsigned may;
     const char *keys [9];       //  those beside "op"; decode checks its own
-    int (*parse) (operation_t *self, const operation_keys_t *keys, const pipeline_source_t *source);
-    void (*write) (const operation_t *self, const pipeline_source_t *source, operation_text_t *text);
+    int (*parse) (operation_t *self, const operation_keys_t *keys);
+    void (*write) (const operation_t *self, operation_text_t *text);
 } operation_row_t;
 
 static const char *const s_filter_words [] = { "nearest", "bilinear", "bicubic" };      //  as resize_filter_t
@@ -94,17 +94,15 @@ operation_refuse (const operation_t *self, const complaint_t *complaint, const c
 //  Views and sizes
 
 static int
-s_parse_views (operation_t *self, const operation_keys_t *keys, const pipeline_source_t *source)
+s_parse_views (operation_t *self, const operation_keys_t *keys)
 {
-    (void) source;
     return operation_keys_whole (keys, "count", OPERATION_KEY_REQUIRED, 2, PIPELINE_VIEWS_MAX,
         &self->views.count);
 }
 
 static void
-s_write_views (const operation_t *self, const pipeline_source_t *source, operation_text_t *text)
+s_write_views (const operation_t *self, operation_text_t *text)
 {
-    (void) source;
     operation_text_put (text, ",\"count\":%u", self->views.count);
 }
 
@@ -125,9 +123,8 @@ s_parse_filter (const operation_keys_t *keys, resize_filter_t *filter_p)
 }
 
 static int
-s_parse_resize (operation_t *self, const operation_keys_t *keys, const pipeline_source_t *source)
+s_parse_resize (operation_t *self, const operation_keys_t *keys)
 {
-    (void) source;
     uint32_t *side_max = &self->resize.side_max;
     int rc = operation_keys_size (keys, &self->height, &self->width, &self->resize.shorter_side);
     rc = rc? rc: operation_keys_whole (keys, "max_size", OPERATION_KEY_OPTIONAL, 1, PIPELINE_SIDE_MAX,
@@ -142,9 +139,8 @@ s_parse_resize (operation_t *self, const operation_keys_t *keys, const pipeline_
 }
 
 static void
-s_write_resize (const operation_t *self, const pipeline_source_t *source, operation_text_t *text)
+s_write_resize (const operation_t *self, operation_text_t *text)
 {
-    (void) source;
     if (self->resize.shorter_side)
         operation_text_put (text, ",\"size\":%u", self->height);
     else
@@ -155,23 +151,20 @@ s_write_resize (const operation_t *self, const pipeline_source_t *source, operat
 }
 
 static int
-s_parse_center_crop (operation_t *self, const operation_keys_t *keys, const pipeline_source_t *source)
+s_parse_center_crop (operation_t *self, const operation_keys_t *keys)
 {
-    (void) source;
     return operation_keys_size (keys, &self->height, &self->width, NULL);
 }
 
 static void
-s_write_center_crop (const operation_t *self, const pipeline_source_t *source, operation_text_t *text)
+s_write_center_crop (const operation_t *self, operation_text_t *text)
 {
-    (void) source;
     s_put_size (text, self);
 }
 
 static int
-s_parse_random_resized_crop (operation_t *self, const operation_keys_t *keys, const pipeline_source_t *source)
+s_parse_random_resized_crop (operation_t *self, const operation_keys_t *keys)
 {
-    (void) source;
     double *scale = self->random_resized_crop.scale, *ratio = self->random_resized_crop.ratio;
     scale [0] = 0.08;
     scale [1] = 1;
@@ -186,9 +179,8 @@ s_parse_random_resized_crop (operation_t *self, const operation_keys_t *keys, co
 }
 
 static void
-s_write_random_resized_crop (const operation_t *self, const pipeline_source_t *source, operation_text_t *text)
+s_write_random_resized_crop (const operation_t *self, operation_text_t *text)
 {
-    (void) source;
     s_put_size (text, self);
     operation_text_pair (text, "scale", self->random_resized_crop.scale);
     operation_text_pair (text, "ratio", self->random_resized_crop.ratio);
@@ -212,9 +204,8 @@ s_parse_border (operation_t *self, const operation_keys_t *keys, operation_key_n
 }
 
 static int
-s_parse_pad (operation_t *self, const operation_keys_t *keys, const pipeline_source_t *source)
+s_parse_pad (operation_t *self, const operation_keys_t *keys)
 {
-    (void) source;
     return s_parse_border (self, keys, OPERATION_KEY_REQUIRED);
 }
 
@@ -226,9 +217,8 @@ s_has_border (const operation_t *self)
 }
 
 static int
-s_parse_random_crop (operation_t *self, const operation_keys_t *keys, const pipeline_source_t *source)
+s_parse_random_crop (operation_t *self, const operation_keys_t *keys)
 {
-    (void) source;
     int rc = operation_keys_size (keys, &self->height, &self->width, NULL);
     rc = rc? rc: operation_keys_flag (keys, "pad_if_needed", &self->pad.if_needed);
     rc = rc? rc: s_parse_border (self, keys, OPERATION_KEY_OPTIONAL);
@@ -255,9 +245,8 @@ s_write_border (const operation_t *self, operation_text_t *text)
 }
 
 static void
-s_write_pad (const operation_t *self, const pipeline_source_t *source, operation_text_t *text)
+s_write_pad (const operation_t *self, operation_text_t *text)
 {
-    (void) source;
     if (self->kind == OPERATION_RANDOM_CROP)
         s_put_size (text, self);
     s_write_border (self, text);
@@ -267,25 +256,22 @@ s_write_pad (const operation_t *self, const pipeline_source_t *source, operation
 //  Flips and colours
 
 static int
-s_parse_flip (operation_t *self, const operation_keys_t *keys, const pipeline_source_t *source)
+s_parse_flip (operation_t *self, const operation_keys_t *keys)
 {
-    (void) source;
     self->chance.probability = 0.5;
     return operation_keys_number (keys, "p", 0, 1, &self->chance.probability);
 }
 
 static void
-s_write_flip (const operation_t *self, const pipeline_source_t *source, operation_text_t *text)
+s_write_flip (const operation_t *self, operation_text_t *text)
 {
-    (void) source;
     operation_text_put (text, ",\"p\":");
     operation_text_number (text, self->chance.probability, false);
 }
 
 static int
-s_parse_color_jitter (operation_t *self, const operation_keys_t *keys, const pipeline_source_t *source)
+s_parse_color_jitter (operation_t *self, const operation_keys_t *keys)
 {
-    (void) source;
     for (size_t kind = 0; kind < JITTER_KINDS; kind++) {
         double *least = &self->jitter.least [kind], *most = &self->jitter.most [kind];
         *least = *most = s_jitter_limits [kind].centre;
@@ -297,9 +283,8 @@ s_parse_color_jitter (operation_t *self, const operation_keys_t *keys, const pip
 }
 
 static void
-s_write_color_jitter (const operation_t *self, const pipeline_source_t *source, operation_text_t *text)
+s_write_color_jitter (const operation_t *self, operation_text_t *text)
 {
-    (void) source;
     for (size_t kind = 0; kind < JITTER_KINDS; kind++) {
         const double pair [2] = { self->jitter.least [kind], self->jitter.most [kind] };
         operation_text_pair (text, s_jitter_words [kind], pair);
@@ -307,9 +292,8 @@ s_write_color_jitter (const operation_t *self, const pipeline_source_t *source, 
 }
 
 static int
-s_parse_grayscale (operation_t *self, const operation_keys_t *keys, const pipeline_source_t *source)
+s_parse_grayscale (operation_t *self, const operation_keys_t *keys)
 {
-    (void) source;
     self->grayscale.probability = 1;
     int rc = operation_keys_number (keys, "p", 0, 1, &self->grayscale.probability);
     if (rc)
@@ -327,9 +311,8 @@ s_parse_grayscale (operation_t *self, const operation_keys_t *keys, const pipeli
 }
 
 static void
-s_write_grayscale (const operation_t *self, const pipeline_source_t *source, operation_text_t *text)
+s_write_grayscale (const operation_t *self, operation_text_t *text)
 {
-    (void) source;
     operation_text_put (text, ",\"p\":");
     operation_text_number (text, self->grayscale.probability, false);
     operation_text_put (text, ",\"channels\":%u", self->grayscale.channels);
@@ -339,9 +322,8 @@ s_write_grayscale (const operation_t *self, const pipeline_source_t *source, ope
 //  The end of the private stage
 
 static int
-s_parse_normalize (operation_t *self, const operation_keys_t *keys, const pipeline_source_t *source)
+s_parse_normalize (operation_t *self, const operation_keys_t *keys)
 {
-    (void) source;
     uint32_t mean_count = 1, std_count = 1;
     for (size_t channel = 0; channel < IMAGE_COLOURS; channel++)
         self->normalize.std [channel] = 1;
@@ -365,9 +347,8 @@ s_write_channels (operation_text_t *text, const char *key, const float *values, 
 }
 
 static void
-s_write_normalize (const operation_t *self, const pipeline_source_t *source, operation_text_t *text)
+s_write_normalize (const operation_t *self, operation_text_t *text)
 {
-    (void) source;
     s_write_channels (text, "mean", self->normalize.mean, self->normalize.count);
     s_write_channels (text, "std", self->normalize.std, self->normalize.count);
 }
@@ -376,9 +357,8 @@ static const dtype_t s_cast_dtypes [] = { DTYPE_UINT8, DTYPE_FLOAT16, DTYPE_BFLO
     DTYPE_FLOAT32 };
 
 static int
-s_parse_cast (operation_t *self, const operation_keys_t *keys, const pipeline_source_t *source)
+s_parse_cast (operation_t *self, const operation_keys_t *keys)
 {
-    (void) source;
     const char *words [COUNT (s_cast_dtypes)];
     unsigned word = 0;
     for (size_t index = 0; index < COUNT (words); index++)
@@ -389,16 +369,14 @@ s_parse_cast (operation_t *self, const operation_keys_t *keys, const pipeline_so
 }
 
 static void
-s_write_cast (const operation_t *self, const pipeline_source_t *source, operation_text_t *text)
+s_write_cast (const operation_t *self, operation_text_t *text)
 {
-    (void) source;
     operation_text_put (text, ",\"dtype\":\"%s\"", dtype_name (self->cast.dtype));
 }
 
 static int
-s_parse_layout (operation_t *self, const operation_keys_t *keys, const pipeline_source_t *source)
+s_parse_layout (operation_t *self, const operation_keys_t *keys)
 {
-    (void) source;
     unsigned word = 0;
     int rc = operation_keys_word (keys, "layout", OPERATION_KEY_REQUIRED, s_layout_words,
         COUNT (s_layout_words), &word);
@@ -407,9 +385,8 @@ s_parse_layout (operation_t *self, const operation_keys_t *keys, const pipeline_
 }
 
 static void
-s_write_layout (const operation_t *self, const pipeline_source_t *source, operation_text_t *text)
+s_write_layout (const operation_t *self, operation_text_t *text)
 {
-    (void) source;
     operation_text_put (text, ",\"layout\":\"%s\"", s_layout_words [self->layout.planar]);
 }
 
@@ -476,8 +453,7 @@ s_complain_unknown (const complaint_t *complaint, const char *name)
 }
 
 static int
-s_parse_row (operation_t *self, const operation_row_t *row, const operation_keys_t *keys,
-    const pipeline_source_t *source)
+s_parse_row (operation_t *self, const operation_row_t *row, const operation_keys_t *keys)
 {
     self->kind = row->kind;
     self->sent = keys->complaint->place;
@@ -485,7 +461,7 @@ s_parse_row (operation_t *self, const operation_row_t *row, const operation_keys
     int rc = row->kind == OPERATION_DECODE? 0: operation_keys_only (keys, row->keys);
     if (!rc && (row->may & DRAWS))
         rc = operation_keys_flag (keys, "share", &self->may_be_shared);
-    return rc? rc: row->parse (self, keys, source);
+    return rc? rc: row->parse (self, keys);
 }
 
 int
@@ -510,8 +486,8 @@ operation_parse (operation_t *self, const json_t *value, const pipeline_source_t
     if (!row)
         return s_complain_unknown (complaint, json_string_value (name));
     complaint->name = row->name;
-    const operation_keys_t keys = { value, complaint };
-    return s_parse_row (self, row, &keys, source);
+    const operation_keys_t keys = { value, complaint, source };
+    return s_parse_row (self, row, &keys);
 }
 
 int
@@ -522,8 +498,8 @@ operation_parse_default (operation_t *self, const pipeline_source_t *source, con
     complaint_t whole = *complaint;
     whole.place = OPERATION_NOT_SENT;
     //  Without an object every key is left out.
-    const operation_keys_t keys = { NULL, &whole };
-    return s_parse_row (self, &s_rows [OPERATION_DECODE], &keys, source);
+    const operation_keys_t keys = { NULL, &whole, source };
+    return s_parse_row (self, &s_rows [OPERATION_DECODE], &keys);
 }
 
 const char *
@@ -587,9 +563,9 @@ operation_write (const operation_t *self, const pipeline_source_t *source,
     char text [OPERATION_TEXT_BYTES_MAX])
 {
     const operation_row_t *row = s_row (self);
-    operation_text_t writer = { text, 0 };
+    operation_text_t writer = { text, 0, source };
     operation_text_put (&writer, "{\"op\":\"%s\"", row->name);
-    row->write (self, source, &writer);
+    row->write (self, &writer);
     operation_text_put (&writer, "}");
     return writer.length;
 }

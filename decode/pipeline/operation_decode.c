@@ -26,31 +26,32 @@ s_find_field (const pipeline_source_t *source, const char *name, uint8_t *field_
 }
 
 static int
-s_refuse_field (const operation_keys_t *keys, const pipeline_source_t *source, const char *name)
+s_refuse_field (const operation_keys_t *keys, const char *name)
 {
     char quoted [QUOTE_BYTES_MAX], expected [LIST_BYTES_MAX] = "";
-    for (size_t field = 0; field < source->count; field++)
-        operation_keys_append (expected, sizeof expected, source->fields [field].name, "\"");
+    for (size_t field = 0; field < keys->source->count; field++)
+        operation_keys_append (expected, sizeof expected, keys->source->fields [field].name, "\"");
     return operation_complain (keys->complaint, "the data have no field \"%s\"; expected %s",
         operation_printable (name, quoted, sizeof quoted), expected);
 }
 
 static int
-s_check_fields (const decode_request_t *self, const complaint_t *complaint, const pipeline_source_t *source)
+s_check_fields (const decode_request_t *self, const operation_keys_t *keys)
 {
+    const pipeline_field_t *fields = keys->source->fields;
     for (uint32_t index = 0; index < self->field_count; index++)
         for (uint32_t other = 0; other < index; other++)
             if (self->fields [index] == self->fields [other])
-                return operation_complain (complaint, "field \"%s\" comes twice; expected each once",
-                    source->fields [self->fields [index]].name);
-    if (source->fields [self->fields [0]].is_mask)
-        return operation_complain (complaint, "field \"%s\" is a mask; expected an image as the first field",
-            source->fields [self->fields [0]].name);
+                return operation_complain (keys->complaint, "field \"%s\" comes twice; expected each once",
+                    fields [self->fields [index]].name);
+    if (fields [self->fields [0]].is_mask)
+        return operation_complain (keys->complaint,
+            "field \"%s\" is a mask; expected an image as the first field", fields [self->fields [0]].name);
     return 0;
 }
 
 static int
-s_parse_fields (decode_request_t *self, const operation_keys_t *keys, const pipeline_source_t *source)
+s_parse_fields (decode_request_t *self, const operation_keys_t *keys)
 {
     const json_t *list = json_object_get (keys->object, "fields");
     size_t count = json_array_size (list);
@@ -62,17 +63,17 @@ s_parse_fields (decode_request_t *self, const operation_keys_t *keys, const pipe
         const char *name = json_string_value (json_array_get (list, index));
         if (!name)
             return operation_keys_refuse (keys, "fields", "names of fields, as strings");
-        if (!s_find_field (source, name, &self->fields [index]))
-            return s_refuse_field (keys, source, name);
+        if (!s_find_field (keys->source, name, &self->fields [index]))
+            return s_refuse_field (keys, name);
         self->field_count = (uint32_t) index + 1;
     }
     for (size_t index = 0; index < self->field_count; index++)
-        self->is_mask [index] = source->fields [self->fields [index]].is_mask;
-    return s_check_fields (self, keys->complaint, source);
+        self->is_mask [index] = keys->source->fields [self->fields [index]].is_mask;
+    return s_check_fields (self, keys);
 }
 
 static int
-s_parse_image (decode_request_t *self, const operation_keys_t *keys, const pipeline_source_t *source)
+s_parse_image (decode_request_t *self, const operation_keys_t *keys)
 {
     static const char *const names [] = { "as", "fields", "exact", "orientation", "max_pixels", NULL };
     uint32_t pixels_max = 0;
@@ -83,7 +84,7 @@ s_parse_image (decode_request_t *self, const operation_keys_t *keys, const pipel
     rc = rc? rc: operation_keys_whole (keys, "max_pixels", OPERATION_KEY_OPTIONAL, 1, DECODER_PIXELS_MAX,
         &pixels_max);
     self->pixels_max = pixels_max;
-    return rc? rc: s_parse_fields (self, keys, source);
+    return rc? rc: s_parse_fields (self, keys);
 }
 
 static int
@@ -135,7 +136,7 @@ s_parse_audio (decode_request_t *self, const operation_keys_t *keys)
 }
 
 int
-operation_decode_parse (operation_t *self, const operation_keys_t *keys, const pipeline_source_t *source)
+operation_decode_parse (operation_t *self, const operation_keys_t *keys)
 {
     unsigned as = DECODE_IMAGE;
     int rc = operation_keys_word (keys, "as", OPERATION_KEY_OPTIONAL, s_as_words, COUNT (s_as_words), &as);
@@ -146,16 +147,17 @@ operation_decode_parse (operation_t *self, const operation_keys_t *keys, const p
         case DECODE_BYTES: return s_parse_bytes (&self->decode, keys);
         case DECODE_ARRAY: return s_parse_array (&self->decode, keys);
         case DECODE_AUDIO: return s_parse_audio (&self->decode, keys);
-        case DECODE_IMAGE: default: return s_parse_image (&self->decode, keys, source);
+        case DECODE_IMAGE: default: return s_parse_image (&self->decode, keys);
     }
 }
 
 static void
-s_write_image (const decode_request_t *self, const pipeline_source_t *source, operation_text_t *text)
+s_write_image (const decode_request_t *self, operation_text_t *text)
 {
     operation_text_put (text, ",\"fields\":[");
     for (uint32_t index = 0; index < self->field_count; index++)
-        operation_text_put (text, "%s\"%s\"", index? ",": "", source->fields [self->fields [index]].name);
+        operation_text_put (text, "%s\"%s\"", index? ",": "",
+            text->source->fields [self->fields [index]].name);
     operation_text_put (text, "]");
     operation_text_flag (text, "exact", self->exact);
     operation_text_flag (text, "orientation", self->orientation);
@@ -164,12 +166,12 @@ s_write_image (const decode_request_t *self, const pipeline_source_t *source, op
 }
 
 void
-operation_decode_write (const operation_t *self, const pipeline_source_t *source, operation_text_t *text)
+operation_decode_write (const operation_t *self, operation_text_t *text)
 {
     const decode_request_t *decode = &self->decode;
     operation_text_put (text, ",\"as\":\"%s\"", s_as_words [decode->as]);
     if (decode->as == DECODE_IMAGE)
-        s_write_image (decode, source, text);
+        s_write_image (decode, text);
     if (decode->as == DECODE_BYTES)
         operation_text_put (text, ",\"length\":%u", decode->shape [0]);
     if (decode->as == DECODE_ARRAY || decode->as == DECODE_AUDIO)
@@ -186,9 +188,8 @@ operation_decode_write (const operation_t *self, const pipeline_source_t *source
 }
 
 int
-operation_excerpt_parse (operation_t *self, const operation_keys_t *keys, const pipeline_source_t *source)
+operation_excerpt_parse (operation_t *self, const operation_keys_t *keys)
 {
-    (void) source;
     unsigned word = 1;
     int rc = operation_keys_whole (keys, "length", OPERATION_KEY_REQUIRED, 1, PIPELINE_SAMPLE_BYTES_MAX,
         &self->excerpt.length);
@@ -202,9 +203,8 @@ operation_excerpt_parse (operation_t *self, const operation_keys_t *keys, const 
 }
 
 void
-operation_excerpt_write (const operation_t *self, const pipeline_source_t *source, operation_text_t *text)
+operation_excerpt_write (const operation_t *self, operation_text_t *text)
 {
-    (void) source;
     operation_text_put (text, ",\"length\":%u,\"place\":\"%s\"", self->excerpt.length,
         s_place_words [self->excerpt.random]);
 }

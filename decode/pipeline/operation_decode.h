@@ -9,12 +9,9 @@
 #include "operation_text.h"
 
 //  decode checks for unknown keys itself: which there are depends on "as".
-int operation_decode_parse (operation_t *self, const operation_keys_t *keys, const pipeline_source_t *source);
-void operation_decode_write (const operation_t *self, const pipeline_source_t *source,
-    operation_text_t *text);
-int operation_excerpt_parse (operation_t *self, const operation_keys_t *keys,
-    const pipeline_source_t *source);
-void operation_excerpt_write (const operation_t *self, const pipeline_source_t *source,
-    operation_text_t *text);
+int operation_decode_parse (operation_t *self, const operation_keys_t *keys);
+void operation_decode_write (const operation_t *self, operation_text_t *text);
+int operation_excerpt_parse (operation_t *self, const operation_keys_t *keys);
+void operation_excerpt_write (const operation_t *self, operation_text_t *text);
 
 #endif

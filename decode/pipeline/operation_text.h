@@ -6,10 +6,12 @@
 #define OPERATION_TEXT_H
 #include <stdbool.h>
 #include <stddef.h>
+#include "pipeline.h"
 
 typedef struct {
     char *text;
     size_t length;
+    const pipeline_source_t *source;    //  whose fields are named
 } operation_text_t;
 
 void operation_text_put (operation_text_t *self, const char *format, ...)

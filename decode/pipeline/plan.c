@@ -248,28 +248,11 @@ s_tensor_bytes (const plan_t *self)
     return bytes;
 }
 
-static const dtype_t s_dtypes [FINISH_DTYPES] = {
-    [FINISH_UINT8] = DTYPE_UINT8, [FINISH_FLOAT16] = DTYPE_FLOAT16,
-        [FINISH_BFLOAT16] = DTYPE_BFLOAT16,
-    [FINISH_FLOAT32] = DTYPE_FLOAT32
-};
-
-//  The dtype of a cast; its parser admits no other.
-static finish_dtype_t
-s_finish_dtype (dtype_t dtype)
-{
-    finish_dtype_t found = 0;
-    while (found < FINISH_DTYPES && s_dtypes [found] != dtype)
-        found++;
-    assert (found < FINISH_DTYPES);
-    return found;
-}
-
 //  What the last operations say of the batch.
 static finish_format_t
 s_format (const operation_t *operations, size_t count)
 {
-    finish_format_t format = { .dtype = FINISH_UINT8, .channels = IMAGE_COLOURS, .std = { 1, 1, 1 } };
+    finish_format_t format = { .dtype = DTYPE_UINT8, .channels = IMAGE_COLOURS, .std = { 1, 1, 1 } };
     bool is_cast = false;
     for (size_t index = 0; index < count; index++) {
         const operation_t *operation = &operations [index];
@@ -279,7 +262,7 @@ s_format (const operation_t *operations, size_t count)
             format.planar = operation->layout.planar;
         if (operation->kind == OPERATION_CAST) {
             is_cast = true;
-            format.dtype = s_finish_dtype (operation->cast.dtype);
+            format.dtype = operation->cast.dtype;
         }
         if (operation->kind == OPERATION_NORMALIZE) {
             format.normalizes = true;
@@ -288,7 +271,7 @@ s_format (const operation_t *operations, size_t count)
         }
     }
     if (format.normalizes && !is_cast)
-        format.dtype = FINISH_FLOAT32;
+        format.dtype = DTYPE_FLOAT32;
     return format;
 }
 
@@ -350,7 +333,7 @@ static pipeline_output_t
 s_describe_image (const plan_t *self, bool is_mask)
 {
     const finish_format_t *format = &self->format;
-    pipeline_output_t output = { .dtype = is_mask? DTYPE_UINT8: s_dtypes [format->dtype] };
+    pipeline_output_t output = { .dtype = is_mask? DTYPE_UINT8: format->dtype };
     if (!is_mask && format->planar)
         s_push_dimension (&output, format->channels);
     s_push_dimension (&output, self->output_size.height);

@@ -12,7 +12,7 @@ stage_init (stage_t *self)
     *self = (stage_t) { .resize = resize_new (), .between_max = DECODER_PIXELS_MAX };
     for (int is_mask = 0; is_mask < 2; is_mask++) {
         finish_format_t *plain = &self->plain [is_mask];
-        *plain = (finish_format_t) { .dtype = FINISH_UINT8, .channels = is_mask? 1: IMAGE_COLOURS };
+        *plain = (finish_format_t) { .dtype = DTYPE_UINT8, .channels = is_mask? 1: IMAGE_COLOURS };
         finish_format (plain);
     }
     return self->resize;
@@ -194,7 +194,7 @@ s_settle (passage_t *self)
 static bool
 s_format_is_plain (const finish_format_t *format, uint32_t channels)
 {
-    return format->dtype == FINISH_UINT8 && format->channels == channels
+    return format->dtype == DTYPE_UINT8 && format->channels == channels
         && (!format->planar || channels == 1);
 }
 
@@ -210,7 +210,7 @@ stage_draw (passage_t *self, const finish_format_t *format, uint8_t *target)
     stage_status_t status = picture->resizes? s_resize_now (self): STAGE_DONE;
     if (status)
         return status;
-    size_t pixel_bytes = finish_dtype_bytes (format->dtype) * (format->planar? 1: format->channels);
+    size_t pixel_bytes = dtype_bytes (format->dtype) * (format->planar? 1: format->channels);
     return s_write_finished (self, format, target, picture_width (picture) * pixel_bytes);
 }
 

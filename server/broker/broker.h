@@ -173,6 +173,8 @@ const char *tenant_name (const tenant_t *self);
 uint32_t tenant_number (const tenant_t *self);          //  in the order in which they were added, from 0, the
                                                         //  operator's
 size_t broker_tenants (const broker_t *self);           //  how many there are; 1: only the first
+//  The tenant's name for the log; NULL: there is only one.
+const char *broker_tenant_label (const broker_t *self, const tenant_t *tenant);
 tenant_t *broker_tenant_of (broker_t *self, uint32_t number);
 bool tenant_may_use (const tenant_t *self, const dataset_t *dataset);   //  tenant NULL: any
 //  The tenant's part of something that is divided by weight: at least 1; all tenants' together are no more

@@ -13,16 +13,16 @@ s_number (bool is_known, uint64_t number)
 }
 
 char *
-reply_explained (const reply_explained_t *explained, json_t *operations)
+reply_explained (const reply_explained_t *explained, const char *name, json_t *operations)
 {
-    char *name = utf8_repaired (explained->name);
+    char *shown = utf8_repaired (name);
     bool is_placed = explained->is_placed;
     json_t *object = json_object ();
     json_object_set_new (object, "id", s_number (true, explained->id));
     json_object_set_new (object, "epoch", s_number (true, explained->epoch));
     json_object_set_new (object, "index", s_number (is_placed, explained->index));
     json_object_set_new (object, "row", s_number (is_placed, explained->row));
-    json_object_set_new (object, "name", json_string (name));
+    json_object_set_new (object, "name", json_string (shown));
     json_object_set_new (object, "version", s_number (!explained->has_no_version, explained->version));
     json_object_set_new (object, "prepared_for",
         is_placed? json_integer (explained->prepared_for): json_null ());
@@ -30,6 +30,6 @@ reply_explained (const reply_explained_t *explained, json_t *operations)
     json_object_set_new (object, "operations", operations);
     char *text = needed_memory (json_dumps (object, JSON_COMPACT));
     json_decref (object);
-    free (name);
+    free (shown);
     return text;
 }

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 #include "request_values.h"
-#include "utf8.h"
 
 bool
 refuse (refusal_t *refusal, const char *code, const char *format, ...)
@@ -271,9 +270,7 @@ s_take (const char *key, const json_t *value, request_join_t *join, refusal_t *r
     for (size_t index = 0; index < sizeof s_keys / sizeof *s_keys; index++)
         if (strcmp (s_keys [index].name, key) == 0)
             return s_keys [index].take (key, value, join, refusal);
-    char shown [REQUEST_SHOWN_BYTES];
-    utf8_visible (key, strlen (key), shown, sizeof shown);
-    return refuse (refusal, "bad_request", "unknown key '%s'; there are " KNOWN_KEYS, shown);
+    return request_refuse_key (refusal, key, KNOWN_KEYS);
 }
 
 //  "pool" beside "order".

@@ -1,7 +1,6 @@
 #include "request_explain.h"
 #include <string.h>
 #include "request_values.h"
-#include "utf8.h"
 
 static bool
 s_take (const char *key, const json_t *value, request_explain_t *explain, refusal_t *refusal)
@@ -15,9 +14,7 @@ s_take (const char *key, const json_t *value, request_explain_t *explain, refusa
             || request_refuse_value (refusal, key, "an epoch, from 0 to 2^53, as a string of decimal digits",
                 value);
     }
-    char shown [REQUEST_SHOWN_BYTES];
-    utf8_visible (key, strlen (key), shown, sizeof shown);
-    return refuse (refusal, "bad_request", "unknown key '%s'; there are id, epoch", shown);
+    return request_refuse_key (refusal, key, "id, epoch");
 }
 
 static bool

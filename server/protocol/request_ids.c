@@ -21,8 +21,8 @@ request_ids_count (const frame_t *frame)
 }
 
 //  Frames may be unaligned.
-uint64_t
-request_ids_number (const frame_t *frame, size_t index)
+static uint64_t
+s_number (const frame_t *frame, size_t index)
 {
     uint64_t number;
     memcpy (&number, frame->data + REQUEST_IDS_HEAD_BYTES + index * NUMBER_BYTES, sizeof number);
@@ -145,7 +145,7 @@ s_take_ranges (gather_t *self, const frame_t *frame, refusal_t *refusal)
         return refuse (refusal, "malformed", "%s: ranges come as pairs, got %zu numbers",
             self->what, request_ids_count (frame));
     for (size_t index = 0; index < request_ids_count (frame); index += 2) {
-        uint64_t begin = request_ids_number (frame, index), end = request_ids_number (frame, index + 1);
+        uint64_t begin = s_number (frame, index), end = s_number (frame, index + 1);
         if (!s_check_range (self, index / 2, begin, end, refusal))
             return false;
         s_add_range (self, begin, end);
@@ -166,7 +166,7 @@ s_check_words (const gather_t *self, const frame_t *frame, refusal_t *refusal)
             self->what, self->sample_count, expected, words);
     uint32_t bits = self->sample_count % 64;    //  in the last word; 0: all of them
     bool has_last = bits && words == expected && request_ids_count (frame) > 0;
-    uint64_t beyond = has_last? request_ids_number (frame, request_ids_count (frame) - 1) >> bits: 0;
+    uint64_t beyond = has_last? s_number (frame, request_ids_count (frame) - 1) >> bits: 0;
     if (!beyond)
         return true;
     uint32_t above = (uint32_t) __builtin_ctzll (beyond);
@@ -182,7 +182,7 @@ s_take_words (gather_t *self, const frame_t *frame, refusal_t *refusal)
         return false;
     for (size_t index = 0; index < request_ids_count (frame); index++, self->word_count++) {
         s_enter_block (self, self->word_count / BLOCK_WORDS);
-        self->words [self->word_count % BLOCK_WORDS] = request_ids_number (frame, index);
+        self->words [self->word_count % BLOCK_WORDS] = s_number (frame, index);
     }
     return true;
 }
@@ -302,7 +302,7 @@ static bool
 s_take_list (const frame_t *frame, size_t position, uint32_t sample_count, uint32_t *ids, refusal_t *refusal)
 {
     for (size_t index = 0; index < request_ids_count (frame); index++) {
-        uint64_t id = request_ids_number (frame, index);
+        uint64_t id = s_number (frame, index);
         if (id >= sample_count)
             return refuse (refusal, "bad_request",
                 "list frame %zu: number %zu is sample %" PRIu64 ", the data set has %" PRIu32 " samples",

@@ -1,7 +1,6 @@
 #include "request_table.h"
 #include <string.h>
 #include "request_values.h"
-#include "utf8.h"
 
 static bool
 s_take (const char *key, const json_t *value, request_table_t *wanted, refusal_t *refusal)
@@ -21,9 +20,7 @@ s_take (const char *key, const json_t *value, request_table_t *wanted, refusal_t
         wanted->table = (request_table_kind_t) (REQUEST_TABLE_CLASSES + word);
         return word >= 0 || request_refuse_value (refusal, key, "\"classes\", \"names\" or \"label\"", value);
     }
-    char shown [REQUEST_SHOWN_BYTES];
-    utf8_visible (key, strlen (key), shown, sizeof shown);
-    return refuse (refusal, "bad_request", "unknown key '%s'; there are dataset, table, label, first", shown);
+    return request_refuse_key (refusal, key, "dataset, table, label, first");
 }
 
 static bool

@@ -81,6 +81,14 @@ request_refuse_value (refusal_t *refusal, const char *key, const char *expected,
 }
 
 bool
+request_refuse_key (refusal_t *refusal, const char *key, const char *known)
+{
+    char shown [REQUEST_SHOWN_BYTES];
+    utf8_visible (key, strlen (key), shown, sizeof shown);
+    return refuse (refusal, "bad_request", "unknown key '%s'; there are %s", shown, known);
+}
+
+bool
 request_integer (const json_t *value, uint64_t min, uint64_t max, uint64_t *number)
 {
     if (!json_is_integer (value) || json_integer_value (value) < 0)
@@ -129,8 +137,9 @@ request_word (const json_t *value, const char *const *words, int count)
     return -1;
 }
 
-bool
-request_decimal (const char *text, uint64_t *number_p)
+//  Digits only, so that no sign, blank or base slips in, and below 2^64.
+static bool
+s_decimal (const char *text, uint64_t *number_p)
 {
     uint64_t number = 0;
     if (!*text)
@@ -148,7 +157,7 @@ request_decimal (const char *text, uint64_t *number_p)
 bool
 request_count (const json_t *value, uint64_t max, uint64_t *number_p)
 {
-    return json_is_string (value)? request_decimal (json_string_value (value), number_p) && *number_p <= max
+    return json_is_string (value)? s_decimal (json_string_value (value), number_p) && *number_p <= max
         : request_integer (value, 0, max < INT64_MAX? max: INT64_MAX, number_p);
 }
 

@@ -16,6 +16,8 @@ enum { REQUEST_SHOWN_BYTES = 80 };      //  of a foreign value in a message
 json_t *request_object (const frame_t *frame, refusal_t *refusal);
 //  Refuses the value of a key, and says what was expected and what was found.  Returns false.
 bool request_refuse_value (refusal_t *refusal, const char *key, const char *expected, const json_t *value);
+//  Refuses a key that is none of the known ones.  Returns false.
+bool request_refuse_key (refusal_t *refusal, const char *key, const char *known);
 
 //  The value; false: it is of another type.
 bool request_integer (const json_t *value, uint64_t min, uint64_t max, uint64_t *number);
@@ -26,8 +28,6 @@ bool request_take_integer (const char *key, const json_t *value, uint32_t min, u
 bool request_text (const json_t *value, size_t bytes_min, char text [REQUEST_NAME_BYTES_MAX + 1]);
 //  The index of the word, or -1.
 int request_word (const json_t *value, const char *const *words, int count);
-//  Digits only, so that no sign, blank or base slips in, and below 2^64.
-bool request_decimal (const char *text, uint64_t *number_p);
 //  0 to max, as such digits or as a JSON integer.
 bool request_count (const json_t *value, uint64_t max, uint64_t *number_p);
 //  So many lower-case hexadecimal digits, and a final zero.
@@ -54,9 +54,8 @@ bool request_check_ranks (const request_join_t *join, refusal_t *refusal);
 
 //  Checks size and head; what: names the frame in messages.  The caller checks the form.
 bool request_ids_check (const frame_t *frame, const char *what, refusal_t *refusal);
-//  For a checked frame: how many numbers it has, and one of them.
+//  For a checked frame: how many numbers it has.
 size_t request_ids_count (const frame_t *frame);
-uint64_t request_ids_number (const frame_t *frame, size_t index);
 enum { REQUEST_IDS_HEAD_BYTES = 8 };    //  before them
 
 #endif

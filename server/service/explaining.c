@@ -8,7 +8,6 @@
 #include "describe.h"
 #include "explain.h"
 #include "reply.h"
-#include "reply_explained.h"
 #include "source.h"
 
 enum { WHAT_BYTES = 256, PATH_BYTES = 4096 };
@@ -38,6 +37,12 @@ struct explaining {
 
 //  ---- in a worker
 
+static uint32_t
+s_id (const question_t *self)
+{
+    return (uint32_t) self->explanation.reply.id;
+}
+
 static void
 s_fail (question_t *self, const char *format, ...) __attribute__ ((format (printf, 2, 3)));
 
@@ -45,7 +50,7 @@ static void
 s_fail (question_t *self, const char *format, ...)
 {
     char message [WHAT_BYTES + PATH_BYTES], path [PATH_BYTES];
-    catalogue_path (self->source->catalogue, self->explanation.id, 0, path, sizeof path);
+    catalogue_path (self->source->catalogue, s_id (self), 0, path, sizeof path);
     int used = snprintf (message, sizeof message, "%s: ", path);
     va_list arguments;
     va_start (arguments, format);
@@ -61,8 +66,7 @@ s_find_size (question_t *self, decoder_t *decoder, describe_sample_t *sample)
 {
     const pipeline_t *pipeline = self->explanation.pipeline;
     catalogue_buffer_t buffer = { .bytes = NULL };
-    int rc = catalogue_read (self->source->catalogue, self->explanation.id, pipeline_file (pipeline, 0),
-        &buffer);
+    int rc = catalogue_read (self->source->catalogue, s_id (self), pipeline_file (pipeline, 0), &buffer);
     if (rc)
         s_fail (self, "cannot be read: %s", strerror (-rc));
     decoder_file_t file = { .bytes = buffer.bytes, .size = buffer.size };
@@ -80,16 +84,9 @@ s_find_size (question_t *self, decoder_t *decoder, describe_sample_t *sample)
 static char *
 s_write (const question_t *self, json_t *operations)
 {
-    const explanation_t *what = &self->explanation;
     char path [PATH_BYTES];
-    catalogue_path (self->source->catalogue, what->id, 0, path, sizeof path);
-    reply_explained_t explained = {
-        .id = what->id, .epoch = what->epoch, .is_placed = what->is_placed, .index = what->index,
-        .row = what->row,
-        .name = path, .version = what->version, .has_no_version = !what->is_version_told,
-        .prepared_for = what->prepared_for, .is_reused = what->is_reused
-    };
-    return reply_explained (&explained, operations);
+    catalogue_path (self->source->catalogue, s_id (self), 0, path, sizeof path);
+    return reply_explained (&self->explanation.reply, path, operations);
 }
 
 static void

@@ -1,6 +1,5 @@
 #include "rejection_log.h"
 #include <assert.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,12 +60,10 @@ s_code (rejection_log_t *self, const char *code)
 static void
 s_tell (rejection_log_t *self, const rejection_log_one_t *one, uint64_t repeated)
 {
-    char user [24] = "";
-    if (one->user != BROKER_USER_UNKNOWN)
-        snprintf (user, sizeof user, "%" PRIu64, one->user);
     log_event (self->log, LOG_LEVEL_NOTICE, "refused",
         LOG_FIELDS (LOG_TEXT ("tenant", one->name), LOG_TEXT ("code", one->code),
-        LOG_TEXT ("user", *user? user: NULL), LOG_NUMBER ("times", repeated)), "%s", one->message);
+        LOG_NUMBER_IF (one->user != BROKER_USER_UNKNOWN, "user", one->user), LOG_NUMBER ("times", repeated)),
+        "%s", one->message);
 }
 
 static tally_t *

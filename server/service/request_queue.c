@@ -1,23 +1,23 @@
 #include "request_queue.h"
 #include <assert.h>
 #include <stdlib.h>
+#include "fairness.h"
 
-//  A pass counts in cost x STRIDE / weight: fine enough for the largest weight.
-enum { STRIDE = 1024, BUCKETS = 256 };
+enum { BUCKETS = 256 };
+
+_Static_assert ((int) WAITING_LINES_MAX <= (int) FAIRNESS_USERS_MAX, "each line takes turns");
 
 typedef struct {
     waiting_t *first, *last;
     waiting_t *held;            //  the line's first request, while it is held
     size_t count, small_bytes, large_bytes;
-    uint64_t pass;
-    uint32_t weight;
     //  Counts of requests by connection, in hash buckets that several connections may share; and of those
     //  with is_first.
     uint16_t of [BUCKETS], firsts [BUCKETS];
 } line_t;
 
 struct request_queue {
-    uint64_t pass;              //  pass of the line that was served last
+    fairness_t *turns;          //  of the lines; those wait that have requests and hold none
     size_t count, large_bytes;
     line_t lines [WAITING_LINES_MAX];
 };
@@ -25,14 +25,26 @@ struct request_queue {
 request_queue_t *
 request_queue_new (void)
 {
-    return calloc (1, sizeof (request_queue_t));
+    request_queue_t *self = calloc (1, sizeof *self);
+    if (!self)
+        return NULL;
+    self->turns = fairness_new (1);
+    for (size_t number = 0; self->turns && number < WAITING_LINES_MAX; number++)
+        fairness_add (self->turns, 1);
+    if (!self->turns)
+        request_queue_destroy (&self);
+    return self;
 }
 
 void
 request_queue_destroy (request_queue_t **self_p)
 {
-    assert (!*self_p || (*self_p)->count == 0);
-    free (*self_p);
+    request_queue_t *self = *self_p;
+    if (!self)
+        return;
+    assert (self->count == 0);
+    fairness_destroy (&self->turns);
+    free (self);
     *self_p = NULL;
 }
 
@@ -50,6 +62,12 @@ s_is_large (const waiting_t *request)
 
 //  ---- in and out of a line
 
+static bool
+s_waits (const line_t *line)
+{
+    return line->count > 0 && !line->held;
+}
+
 static void
 s_count (request_queue_t *self, line_t *line, const waiting_t *request, bool comes)
 {
@@ -61,6 +79,10 @@ s_count (request_queue_t *self, line_t *line, const waiting_t *request, bool com
     line->firsts [bucket] = (uint16_t) (line->firsts [bucket] + (request->is_first? one: 0));
     *(s_is_large (request)? &line->large_bytes: &line->small_bytes) += bytes;
     self->large_bytes += s_is_large (request)? bytes: 0;
+    if (s_waits (line))
+        fairness_wait (self->turns, request->line);
+    else
+        fairness_rest (self->turns, request->line);
 }
 
 static void
@@ -111,20 +133,6 @@ s_find_greedy (line_t *line, const waiting_t *request)
     return found;
 }
 
-static uint64_t
-s_stride (uint64_t cost, uint32_t weight)
-{
-    return (uint64_t) ((unsigned __int128) cost * STRIDE / weight);
-}
-
-//  An empty line begins at the pass of the others.
-static void
-s_begin (const request_queue_t *self, line_t *line)
-{
-    uint64_t latest = self->pass + s_stride (WAITING_DEBT_MAX, line->weight);
-    line->pass = line->pass < self->pass? self->pass: line->pass > latest? latest: line->pass;
-}
-
 waiting_t *
 request_queue_put (request_queue_t *self, uint32_t number, uint32_t weight, waiting_t *request)
 {
@@ -140,41 +148,30 @@ request_queue_put (request_queue_t *self, uint32_t number, uint32_t weight, wait
             return request;
         s_remove (self, gives_way);
     }
-    line->weight = weight;
+    fairness_set_weight (self->turns, number, weight);
     if (line->count == 0)
-        s_begin (self, line);
+        fairness_forgive (self->turns, number, WAITING_DEBT_MAX);
     s_append (self, line, request);
     return gives_way;
 }
 
 //  ---- requests that leave
 
-static const line_t *
-s_next_line (const request_queue_t *self)
-{
-    const line_t *next = NULL;
-    for (size_t number = 0; self->count > 0 && number < WAITING_LINES_MAX; number++) {
-        const line_t *line = &self->lines [number];
-        if (line->count > 0 && !line->held && (!next || line->pass < next->pass))
-            next = line;
-    }
-    return next;
-}
-
 bool
 request_queue_has_next (const request_queue_t *self)
 {
-    return s_next_line (self) != NULL;
+    return fairness_waiting (self->turns) != 0;
 }
 
 waiting_t *
 request_queue_take (request_queue_t *self)
 {
-    const line_t *next = s_next_line (self);
-    if (!next)
+    uint32_t number;
+    if (!fairness_next (self->turns, 0, &number))
         return NULL;
-    self->pass = next->pass;
-    return s_remove (self, next->first);
+    //  Charged when it is known how long it took.
+    fairness_serve (self->turns, number, 0, 0, 0);
+    return s_remove (self, self->lines [number].first);
 }
 
 void
@@ -189,7 +186,6 @@ request_queue_hold (request_queue_t *self, waiting_t *request)
     s_count (self, line, request, true);
 }
 
-//  The line saves up no time while its head was held.
 void
 request_queue_release (request_queue_t *self, waiting_t *request)
 {
@@ -197,7 +193,6 @@ request_queue_release (request_queue_t *self, waiting_t *request)
     assert (line->held == request && line->first == request);
     line->held = NULL;
     s_remove (self, request);
-    line->pass = line->pass < self->pass? self->pass: line->pass;
 }
 
 waiting_t *
@@ -215,7 +210,8 @@ void
 request_queue_charge (request_queue_t *self, uint32_t number, uint32_t weight, uint64_t cost)
 {
     assert (number < WAITING_LINES_MAX && weight > 0);
-    self->lines [number].pass += s_stride (cost, weight);
+    fairness_set_weight (self->turns, number, weight);
+    fairness_done (self->turns, UINT64_C (1) << number, 0, cost);
 }
 
 //  ---- queries
@@ -286,7 +282,7 @@ s_check_line (const request_queue_t *self, const line_t *line, uint32_t number)
         assert (of [bucket] <= WAITING_CONNECTION_MAX);
     }
     assert (!line->held || line->held == line->first);
-    assert (count == 0 || line->held || line->pass >= self->pass);
+    assert ((fairness_waiting (self->turns) >> number & 1) == s_waits (line));
 }
 
 void

@@ -1,13 +1,11 @@
 /*  request_queue -- requests that cost the broker's thread much wait here for their turn: by weight over
  *  tenants.
  *
- *  Each tenant has a line with its requests in the order of their arrival.  Stride scheduling (Waldspurger
- *  1995) over the thread's time decides which line is next: a line has a pass, which grows by the cost of its
- *  requests over its weight, and the line with the lowest pass is next (of equal ones the lowest number).  An
- *  empty line that gets a request begins at the pass of the others, or later by at most WAITING_DEBT_MAX /
- *  weight: a tenant saves up no time, and does not pay for long for time that no other tenant wanted.  While
- *  two lines both have requests, the time spent on them, over their weights, differs by no more than one
- *  request of each and that debt.
+ *  Each tenant has a line with its requests in the order of their arrival.  Lines take turns by the thread's
+ *  time (fairness.h).  What a line was charged while it had no requests it owes later, but at most
+ *  WAITING_DEBT_MAX: a tenant saves up no time, and does not pay for long for time that no other tenant
+ *  wanted.  While two lines both have requests, the time spent on them, over their weights, differs by no
+ *  more than one request of each and that debt.
  *
  *  Everything is bounded.  If a line is full of small requests, the connection with the most of them loses
  *  one to a new request of a connection with at least two fewer: so one user of a tenant, or one broken
@@ -19,7 +17,7 @@
  *        WAITING_LINE_LARGE_MAX unless there is one alone; the large requests of all lines WAITING_LARGE_MAX,
  *        unless there is one alone.
  *    W2  counts and bytes are those of the waiting requests.
- *    W3  no line with requests has a pass below the queue's, unless its head is held.
+ *    W3  the lines with requests take turns, except those with a held head.
  *  The queue knows no message, tenant or clock.  Owner: the broker's thread.
  */
 #ifndef REQUEST_QUEUE_H

@@ -40,7 +40,7 @@ s_count_refusal (void *context, const caller_t *caller, const refusal_t *refusal
 {
     service_t *self = context;
     rejection_log_one_t one = { .tenant = tenant_number (caller->tenant),
-        .name = service_tenant_name (self, caller->tenant),
+        .name = broker_tenant_label (self->options.broker, caller->tenant),
         .user = caller->user, .code = refusal->code, .message = refusal->message };
     rejection_log_add (self->rejection_log, &one, self->now_ms);
 }
@@ -96,32 +96,23 @@ service_destroy (service_t **self_p)
 
 //  ---- the log
 
-const char *
-service_tenant_name (const service_t *self, const tenant_t *tenant)
-{
-    return broker_tenants (self->options.broker) > 1? tenant_name (tenant): NULL;
-}
-
 void
-service_label (const service_t *self, rank_t *rank, service_label_t *label)
+service_label (const service_t *self, rank_t *rank, const char *reason, service_label_t *label)
 {
     job_t *job = rank_job (rank);
     const connection_t *connection = rank_user (rank);
-    bool has_ranks = job_world_size (job) > 1, has_user = connection
-        && connection->caller.user != BROKER_USER_UNKNOWN;
+    uint64_t user = connection? connection->caller.user: BROKER_USER_UNKNOWN;
+    bool has_ranks = job_world_size (job) > 1;
     int used = snprintf (label->text, sizeof label->text, "job %" PRIu64, job_id (job));
     if (has_ranks)
         snprintf (label->text + used, sizeof label->text - (size_t) used, ", rank %u", rank_number (rank));
-    if (has_user)
-        snprintf (label->user, sizeof label->user, "%" PRIu64, connection->caller.user);
-    size_t count = 0;
-    label->fields [count++] = (log_field_t) LOG_TEXT ("tenant", service_tenant_name (self, job_tenant (job)));
-    label->fields [count++] = (log_field_t) LOG_NUMBER ("job", job_id (job));
-    if (has_ranks)
-        label->fields [count++] = (log_field_t) LOG_NUMBER ("rank", rank_number (rank));
-    label->fields [count++] = (log_field_t) LOG_TEXT ("user", has_user? label->user: NULL);
-    label->fields [count++] = (log_field_t) LOG_TEXT ("reason", NULL);      //  for callers that have one
-    label->fields [count] = (log_field_t) { .key = NULL };
+    const log_field_t fields [SERVICE_LABEL_FIELDS] = {
+        LOG_TEXT ("tenant", broker_tenant_label (self->options.broker, job_tenant (job))),
+        LOG_NUMBER ("job", job_id (job)), LOG_NUMBER_IF (has_ranks, "rank", rank_number (rank)),
+        LOG_NUMBER_IF (user != BROKER_USER_UNKNOWN, "user", user), LOG_TEXT ("reason", reason),
+        { .key = NULL }
+    };
+    memcpy (label->fields, fields, sizeof fields);
 }
 
 //  A line about a rank; reason: NULL, or one of the server's own words.
@@ -130,10 +121,7 @@ s_log_rank (service_t *self, rank_t *rank, log_level_t level, const char *event,
     const char *what)
 {
     service_label_t label;
-    service_label (self, rank, &label);
-    for (log_field_t *field = label.fields; field->key; field++)
-        if (strcmp (field->key, "reason") == 0)
-            field->text = reason;
+    service_label (self, rank, reason, &label);
     log_event (self->options.log, level, event, label.fields, "%s%s", label.text, what);
 }
 

@@ -61,9 +61,8 @@ service_refuse (service_t *self, const inbound_message_t *inbound, const refusal
     const caller_t *caller = &inbound->caller;
     rejection_log_one_t one = { .tenant = caller->tenant? tenant_number (caller->tenant):
         REJECTION_LOG_NOBODY,
-        .name = caller->tenant? service_tenant_name (self, caller->tenant): NULL, .user = caller->user,
-        .code = refusal->code,
-        .message = refusal->message };
+        .name = caller->tenant? broker_tenant_label (self->options.broker, caller->tenant): NULL,
+        .user = caller->user, .code = refusal->code, .message = refusal->message };
     rejection_log_add (self->rejection_log, &one, self->now_ms);
     if (!error_rate_limit_take (&self->error_rate_limit, one.tenant, caller->user,
         self->now_ms > 0? self->now_ms: 1)) {
@@ -147,7 +146,7 @@ static void
 s_leave (service_t *self, const inbound_message_t *inbound, rank_t *rank)
 {
     service_label_t label;
-    service_label (self, rank, &label);
+    service_label (self, rank, NULL, &label);
     log_event (self->options.log, LOG_LEVEL_INFO, "left", label.fields, "%s left", label.text);
     outbox_send_text (self->options.router, &inbound->peer, WIRE_ENDED, job_id (rank_job (rank)),
         inbound->head.tag, reply_ended ("left", "the job has left"));

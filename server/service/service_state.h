@@ -47,14 +47,14 @@ struct service {
 };
 
 //  A rank in the log: fields, and "job 3", or "job 3, rank 1" if there are several.
+enum { SERVICE_LABEL_FIELDS = 6 };
 typedef struct {
-    char text [64], user [24];
-    log_field_t fields [6];
+    char text [64];
+    log_field_t fields [SERVICE_LABEL_FIELDS];
 } service_label_t;
 
-void service_label (const service_t *self, rank_t *rank, service_label_t *label);
-//  The tenant's name in the log; NULL: there is only one tenant.
-const char *service_tenant_name (const service_t *self, const tenant_t *tenant);
+//  reason: NULL, or one of the server's own words.
+void service_label (const service_t *self, rank_t *rank, const char *reason, service_label_t *label);
 
 void service_carry_out_all (service_t *self);
 //  Reports memory that counts in the budget of jobs and belongs to no job.

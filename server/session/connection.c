@@ -48,8 +48,7 @@ connection_destroy (connection_t **self_p)
 bool
 connection_is_of (const connection_t *self, const peer_t *peer, const caller_t *caller)
 {
-    return self->peer.size == peer->size && memcmp (self->peer.bytes, peer->bytes, peer->size) == 0
-        && caller_is (&self->caller, caller);
+    return peer_is (&self->peer, peer) && caller_is (&self->caller, caller);
 }
 
 typedef struct {

@@ -162,25 +162,18 @@ gate_open (gate_t **self_p, const gate_options_t *options, char *error, size_t e
 }
 
 void
-gate_close (gate_t *self)
-{
-    if (self->router)
-        zmq_close (self->router);
-    if (self->questions)
-        zmq_close (self->questions);
-    //  If a signal interrupts the call, the context has not ended.
-    while (self->context && zmq_ctx_term (self->context) && zmq_errno () == EINTR);
-    self->questions = self->router = self->context = NULL;
-}
-
-void
 gate_destroy (gate_t **self_p)
 {
     gate_t *self = *self_p;
     if (!self)
         return;
     assert (self->magic == GATE_MAGIC);
-    gate_close (self);
+    if (self->router)
+        zmq_close (self->router);
+    if (self->questions)
+        zmq_close (self->questions);
+    //  If a signal interrupts the call, the context has not ended.
+    while (self->context && zmq_ctx_term (self->context) && zmq_errno () == EINTR);
     self->magic = 0;
     free (self);
     *self_p = NULL;

@@ -37,7 +37,7 @@ typedef struct {
 //  Makes and binds the ROUTER.  options are copied; what they point to is lent.  0 and *self_p; or -errno,
 //  and a sentence in error.
 int gate_open (gate_t **self_p, const gate_options_t *options, char *error, size_t error_bytes);
-//  The ROUTER (with ROUTER_MANDATORY).  Lent until gate_close.
+//  The ROUTER (with ROUTER_MANDATORY).  Lent until gate_destroy.
 void *gate_router (const gate_t *self);
 //  Poll it for input, then call gate_answer; NULL: ZeroMQ asks nothing.
 void *gate_questions (const gate_t *self);
@@ -47,9 +47,7 @@ void gate_answer (gate_t *self, int64_t now_ms);
 //  reference.
 json_t *gate_status (const gate_t *self);
 //  Closes the sockets and ends the context, when pending messages are sent or LINGER is over (seconds).
-//  After that no thread of ZeroMQ runs.
-void gate_close (gate_t *self);
-//  gate_close, if it was not called, and frees.  *self_p may be NULL.
+//  After that no thread of ZeroMQ runs.  *self_p may be NULL.
 void gate_destroy (gate_t **self_p);
 
 #endif

@@ -70,17 +70,9 @@ typedef struct {
 } server_t;
 
 static bool
-s_complain (const char *what)
-{
-    fprintf (stderr, "tureen serve: %s\n", what);
-    return false;
-}
-
-static bool
 s_complain_errno (const char *what)
 {
-    fprintf (stderr, "tureen serve: %s: %s\n", what, strerror (errno));
-    return false;
+    return complain ("serve", "%s: %s", what, strerror (errno));
 }
 
 //  errno says what was short.
@@ -88,8 +80,7 @@ static bool
 s_complain_shortage (const char *what)
 {
     char text [MACHINE_SHORTAGE_BYTES];
-    fprintf (stderr, "tureen serve: %s: %s\n", what, machine_shortage (errno, text));
-    return false;
+    return complain ("serve", "%s: %s", what, machine_shortage (errno, text));
 }
 
 //  ---- starting
@@ -144,15 +135,13 @@ s_make_broker (server_t *self, size_t descriptors)
     int rc = pipeline_new (&recipe, name, NULL, NULL, 0, error, sizeof error);
     json_decref (name);
     if (rc)
-        return s_complain (error);
+        return complain ("serve", "%s", error);
     size_t least = broker_cache_least (self->options.workers, pipeline_version_bytes (recipe));
     pipeline_destroy (&recipe);
-    if (self->options.cache_bytes < least) {
-        fprintf (stderr, "tureen serve: a cache of %llu bytes is too small: with %u workers the standard "
-            "recipes need at least %zu; start with --cache %zu or fewer --workers\n",
+    if (self->options.cache_bytes < least)
+        return complain ("serve", "a cache of %llu bytes is too small: with %u workers the standard "
+            "recipes need at least %zu; start with --cache %zu or fewer --workers",
             (unsigned long long) self->options.cache_bytes, self->options.workers, least, least);
-        return false;
-    }
     broker_options_t options = {
         .cache_bytes = self->options.cache_bytes,
         .raw_bytes = self->options.raw_bytes - sources_buffer_part (&self->options),
@@ -180,7 +169,7 @@ s_open_keys (server_t *self)
     char error [ERROR_BYTES];
     return !self->options.keys || keys_open (&self->keys, self->options.keys, &self->log, error, sizeof error)
         == 0
-        || s_complain (error);
+        || complain ("serve", "%s", error);
 }
 
 static bool
@@ -195,7 +184,7 @@ s_open_gate (server_t *self)
     errno = -spare_threads_try ();          //  ZeroMQ aborts without them
     if (errno)
         return s_complain_shortage ("cannot start the threads of the sockets");
-    return gate_open (&self->gate, &options, error, sizeof error) == 0 || s_complain (error);
+    return gate_open (&self->gate, &options, error, sizeof error) == 0 || complain ("serve", "%s", error);
 }
 
 static bool
@@ -233,7 +222,7 @@ s_claim (server_t *self)
     int rc = endpoint_claim (&self->endpoint, options->listen, &access, error, sizeof error);
     if (rc == -EADDRINUSE)
         self->failure = STATUS_TAKEN;
-    return rc == 0 || s_complain (error);
+    return rc == 0 || complain ("serve", "%s", error);
 }
 
 static size_t
@@ -292,7 +281,7 @@ s_start (server_t *self)
         return false;
     //  The group can connect from here on.
     if (endpoint_share (self->endpoint, error, sizeof error))
-        return s_complain (error);
+        return complain ("serve", "%s", error);
     service_options_t options = { .broker = self->broker, .tenants = self->tenants, .tasks = self->tasks,
         .ring_server = self->ring_server,
         .router = gate_router (self->gate), .ring_path = endpoint_ring_path (self->endpoint),
@@ -573,7 +562,7 @@ command_serve (int argc, char **argv)
     }
     else
     if (parsed == OPTION_WRONG) {
-        fprintf (stderr, "tureen serve: %s\n", error);
+        complain ("serve", "%s", error);
         status = 2;
     }
     else

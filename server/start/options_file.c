@@ -6,11 +6,8 @@
 #include "input.h"
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <czmq.h>
 #include "nearest.h"
 #include "utf8.h"
@@ -25,23 +22,13 @@ enum {
 static char *
 s_read_file (settings_t *self)
 {
-    int descriptor = input_open (self->file);
-    if (descriptor < 0) {
-        options_fail (self, descriptor == -EINVAL? "%s": "cannot be read: %s", input_error (descriptor));
-        return NULL;
-    }
-    char *text = needed_memory (malloc (FILE_BYTES_MAX + 2));
-    size_t size = 0;
-    ssize_t got = 0;
-    while (size <= FILE_BYTES_MAX && (got = read (descriptor, text + size, FILE_BYTES_MAX + 1 - size)) > 0)
-        size += (size_t) got;
-    int reason = errno;
-    close (descriptor);
-    text [size] = 0;
-    if (got < 0)
-        options_fail (self, "cannot be read: %s", strerror (reason));
-    else if (size > FILE_BYTES_MAX)
+    char *text;
+    size_t size;
+    int rc = input_whole (self->file, FILE_BYTES_MAX, &text, &size);
+    if (rc == -EFBIG)
         options_fail (self, "has more than %d bytes", FILE_BYTES_MAX);
+    else if (rc)
+        options_fail (self, rc == -EINVAL? "%s": "cannot be read: %s", input_error (rc));
     else if (strlen (text) != size)
         options_fail (self, "holds a zero byte");
     else

@@ -6,8 +6,10 @@
 #ifndef OUTBOX_H
 #define OUTBOX_H
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include "wire.h"
 
 enum { OUTBOX_PEER_BYTES_MAX = 255 };
@@ -17,6 +19,12 @@ typedef struct {
     uint8_t bytes [OUTBOX_PEER_BYTES_MAX];
     uint8_t size;
 } peer_t;
+
+static inline bool
+peer_is (const peer_t *self, const peer_t *other)
+{
+    return self->size == other->size && memcmp (self->bytes, other->bytes, self->size) == 0;
+}
 
 typedef enum { OUTBOX_SENT, OUTBOX_GONE } outbox_status_t;
 

@@ -42,8 +42,7 @@ send_backlog_account (send_backlog_t *self, const peer_t *peer, uint32_t tenant,
         else {
             of_tenant += account->tenant == tenant? bytes: 0;
             connections += account->tenant == tenant;
-            if (account->peer.size == peer->size
-                && memcmp (account->peer.bytes, peer->bytes, peer->size) == 0)
+            if (peer_is (&account->peer, peer))
                 own = account;
         }
     }

@@ -22,9 +22,9 @@
 
 #include "version_index_state.h"
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "needed.h"
 
 enum { WORDS_MORE = 16 };
 
@@ -33,11 +33,7 @@ static void
 s_grow (version_index_lost_t *set, size_t word)
 {
     size_t room = word + word / 8 + WORDS_MORE;
-    set->words = realloc (set->words, room * sizeof *set->words);
-    if (!set->words) {
-        fprintf (stderr, "tureen: no memory for what the cache has lost\n");
-        abort ();
-    }
+    set->words = needed_memory (realloc (set->words, room * sizeof *set->words));
     memset (set->words + set->room, 0, (room - set->room) * sizeof *set->words);
     set->room = room;
 }

@@ -81,12 +81,57 @@ test_files_and_unnamed_pipes_are_read (void **state)
     assert_true (scratch_end (&scratch));
 }
 
+static void
+test_a_file_is_read_whole_up_to_a_limit (void **state)
+{
+    (void) state;
+    enum { SIZE = 20000 };
+    scratch_t scratch;
+    assert_true (scratch_begin (&scratch));
+    FILE *file = fopen (s_in (&scratch, "file"), "w");
+    assert_non_null (file);
+    for (int byte = 0; byte < SIZE; byte++)
+        putc (byte % 251, file);
+    assert_int_equal (fclose (file), 0);
+    char *bytes;
+    size_t size;
+    assert_int_equal (input_whole (s_path, SIZE, &bytes, &size), 0);
+    assert_int_equal (size, SIZE);
+    for (int byte = 0; byte < SIZE; byte++)
+        assert_int_equal ((uint8_t) bytes [byte], byte % 251);
+    assert_int_equal (bytes [SIZE], 0);
+    free (bytes);
+    assert_int_equal (input_whole (s_path, SIZE - 1, &bytes, &size), -EFBIG);
+    assert_null (bytes);
+    assert_int_equal (truncate (s_path, 0), 0);
+    assert_int_equal (input_whole (s_path, SIZE, &bytes, &size), 0);
+    assert_true (size == 0 && bytes [0] == 0);
+    free (bytes);
+    assert_int_equal (input_whole (scratch.path, SIZE, &bytes, &size), -EISDIR);
+    assert_int_equal (input_whole (s_in (&scratch, "missing"), SIZE, &bytes, &size), -ENOENT);
+    //  A pipe does not say how much it holds.
+    int fds [2];
+    assert_int_equal (pipe (fds), 0);
+    char many [SIZE];
+    memset (many, 'x', sizeof many);
+    assert_int_equal (write (fds [1], many, sizeof many), SIZE);
+    close (fds [1]);
+    snprintf (s_path, sizeof s_path, "/dev/fd/%d", fds [0]);
+    assert_int_equal (input_whole (s_path, SIZE, &bytes, &size), 0);
+    assert_int_equal (size, SIZE);
+    assert_memory_equal (bytes, many, SIZE);
+    free (bytes);
+    close (fds [0]);
+    assert_true (scratch_end (&scratch));
+}
+
 int
 main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_what_is_no_regular_file_is_told_at_once),
-        cmocka_unit_test (test_files_and_unnamed_pipes_are_read)
+        cmocka_unit_test (test_files_and_unnamed_pipes_are_read),
+        cmocka_unit_test (test_a_file_is_read_whole_up_to_a_limit)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

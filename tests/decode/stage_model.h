@@ -266,13 +266,13 @@ model_output (const model_t *self, const model_image_t *image, size_t *bytes_p)
 {
     finish_format_t format = self->plan->format;
     if (self->is_mask) {
-        format = (finish_format_t) { .dtype = FINISH_UINT8, .channels = 1 };
+        format = (finish_format_t) { .dtype = DTYPE_UINT8, .channels = 1 };
         finish_format (&format);
     }
     *bytes_p = finish_bytes (&format, image->height, image->width);
     uint8_t *output = malloc (*bytes_p);
     image_t view = model_view (image);
-    size_t stride = image->width * finish_dtype_bytes (format.dtype) * (format.planar? 1: format.channels);
+    size_t stride = image->width * dtype_bytes (format.dtype) * (format.planar? 1: format.channels);
     finish_run (&format, &view, (finish_flips_t) { false, false }, NULL, NULL, output, stride);
     return output;
 }

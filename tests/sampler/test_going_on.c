@@ -339,7 +339,7 @@ s_join_others (play_t *self)
     }
 }
 
-//  Joins where the model stands; once before, in vain.
+//  Joins where the model stands.
 static void
 s_join (play_t *self)
 {
@@ -356,8 +356,6 @@ s_join (play_t *self)
     else
     if (!roaring_bitmap_is_empty (taken) || test_below (self->random, 2))
         join.taken = taken;
-    sampler_cancel (self->sampler, sampler_join (self->sampler, &join));
-    sampler_check (self->sampler);
     self->job = sampler_join (self->sampler, &join);
     roaring_bitmap_free (taken);
     memset (self->held, 0, sizeof self->held);
@@ -439,52 +437,6 @@ test_interrupted_at_every_step (void **state)
                 }
             roaring_bitmap_free (subject.data);
         }
-}
-
-//  ------------------------------------------------------------------------------------------------
-//  Without a trace
-
-//  A job that is cancelled leaves no mark, and changes nothing that others draw.
-static void
-test_cancelled_without_a_trace (void **state)
-{
-    (void) state;
-    enum { CANCELLED = 400 };
-    for (int policy = SAMPLER_POLICY_DSA; policy <= SAMPLER_POLICY_RESIDENT; policy++) {
-        uint64_t random = test_seed ();
-        sampler_t *twins [2];
-        roaring_bitmap_t *data = roaring_bitmap_from_range (0, SAMPLES, 1);
-        for (int twin = 0; twin < 2; twin++) {
-            twins [twin] = sampler_new (SAMPLES, (sampler_policy_t) policy, random);
-            sampler_join (twins [twin], &(sampler_join_t) { .data = data });
-        }
-        for (int cancelled = 0; cancelled < CANCELLED; cancelled++) {
-            roaring_bitmap_t *taken = s_part (&random);
-            sampler_join_t join = { .data = data, .taken = taken, .epoch = 3 };
-            sampler_cancel (twins [0], sampler_join (twins [0], &join));
-            roaring_bitmap_free (taken);
-        }
-        sampler_check (twins [0]);
-        for (uint32_t draw = 0; draw < SAMPLES; draw++) {
-            uint32_t ids [2], job = 0;
-            for (int twin = 0; twin < 2; twin++) {
-                sampler_offer_t offer;
-                sampler_round_begin (twins [twin], &job, 1);
-                assert_true (sampler_offer (twins [twin], &offer));
-                ids [twin] = sampler_pick (twins [twin]);
-                sampler_commit (twins [twin], ids [twin]);
-                assert_false (sampler_offer (twins [twin], &offer));
-            }
-            assert_int_equal (ids [0], ids [1]);
-        }
-        roaring_bitmap_t *taken = s_part (&random);
-        uint32_t last = sampler_join (twins [0], &(sampler_join_t) { .data = data, .taken = taken });
-        assert_int_equal (sampler_follows (twins [0], last), policy != SAMPLER_POLICY_DSA);
-        roaring_bitmap_free (taken);
-        roaring_bitmap_free (data);
-        sampler_destroy (&twins [0]);
-        sampler_destroy (&twins [1]);
-    }
 }
 
 //  ------------------------------------------------------------------------------------------------
@@ -596,7 +548,6 @@ main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_interrupted_at_every_step),
-        cmocka_unit_test (test_cancelled_without_a_trace),
         cmocka_unit_test (test_beyond_the_strata),
         cmocka_unit_test (test_no_room_for_what_was_taken),
         cmocka_unit_test (test_killed_again_and_again),

@@ -151,8 +151,9 @@ s_reserve (audit_t *self, size_t count)
     return true;
 }
 
-void
-audit_sort_ids (audit_t *self, const epoch_t *epoch)
+//  Sorts the epoch's ids with their places: keys [i] is id << 32 | place, ascending.
+static void
+s_sort_ids (audit_t *self, const epoch_t *epoch)
 {
     for (size_t place = 0; place < epoch->count; place++)
         self->keys [place] = (uint64_t) epoch->ids [place] << 32 | place;
@@ -187,7 +188,7 @@ s_note_odd (odd_ids_t *odd, uint64_t id)
 static void
 s_clean_epoch (audit_t *self, epoch_t *epoch)
 {
-    audit_sort_ids (self, epoch);
+    s_sort_ids (self, epoch);
     size_t kept = 0;
     for (size_t index = 0, next; index < epoch->count; index = next) {
         uint32_t id = (uint32_t) (self->keys [index] >> 32);
@@ -264,7 +265,7 @@ s_rank_ids (audit_t *self, const job_t *job)
 {
     for (size_t index = 0; index < job->count; index++) {
         const epoch_t *epoch = &job->epochs [index];
-        audit_sort_ids (self, epoch);
+        s_sort_ids (self, epoch);
         uint32_t rank = 0;
         for (size_t next = 0; next < epoch->count; next++) {
             while (job->universe [rank] != self->keys [next] >> 32)

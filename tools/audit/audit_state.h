@@ -84,9 +84,6 @@ struct audit {
 
 //  Makes room for one more of size bytes in *items_p; false, and out_of_memory set, if there is none.
 bool audit_grow (audit_t *self, void *items_p, size_t count, size_t *room_p, size_t size);
-//  Sorts the epoch's ids with their places: keys [i] is id << 32 | place, ascending.
-void audit_sort_ids (audit_t *self, const epoch_t *epoch);
-
 //  audit_orders.c: makes all tests of a job, fills in its figures.
 void audit_orders (audit_t *self, size_t job);
 void audit_push_trial (audit_t *self, const trial_t *trial);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <jansson.h>
+#include "clock.h"
 #include "complain.h"
 #include "image_reader.h"
 #include "machine.h"
@@ -157,7 +158,7 @@ s_run (pack_options_t *options)
     s_raise_descriptors ();
     packing_result_t result;
     char error [PACK_SOURCE_ERROR_BYTES];
-    double began = pack_progress_now ();
+    double began = clock_seconds (CLOCK_MONOTONIC);
     int rc = packing_run (packing, &result, error);
     pack_progress_end (&run.progress);
     if (rc)
@@ -167,7 +168,7 @@ s_run (pack_options_t *options)
             "on with --resume");
     if (rc == -ECANCELED)
         return EXIT_SIGNAL + s_signal;
-    return rc == 0 && s_print (options, &result, pack_progress_now () - began)? 0: EXIT_FAILED;
+    return rc == 0 && s_print (options, &result, clock_seconds (CLOCK_MONOTONIC) - began)? 0: EXIT_FAILED;
 }
 
 int

@@ -3,20 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
+#include "clock.h"
 
 enum { BAR_COLUMNS = 20, LINE_BYTES = 256, DURATION_BYTES = 32 };
 
 static const double s_terminal_period = 0.2, s_plain_period = 10;
-
-double
-pack_progress_now (void)
-{
-    struct timespec now;
-    clock_gettime (CLOCK_MONOTONIC, &now);
-    return (double) now.tv_sec + (double) now.tv_nsec / 1e9;
-}
 
 pack_progress_t
 pack_progress_begin (void)
@@ -93,7 +85,7 @@ s_draw (char *line)
 void
 pack_progress_tell (pack_progress_t *self, const packing_progress_t *progress)
 {
-    double now = pack_progress_now ();
+    double now = clock_seconds (CLOCK_MONOTONIC);
     if (self->pass != progress->pass) {
         self->pass = progress->pass;
         self->pass_began = self->told = now;

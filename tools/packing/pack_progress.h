@@ -20,7 +20,4 @@ void pack_progress_tell (pack_progress_t *self, const packing_progress_t *progre
 //  Takes the line away.
 void pack_progress_end (pack_progress_t *self);
 
-//  Seconds of a clock that never goes back.
-double pack_progress_now (void);
-
 #endif

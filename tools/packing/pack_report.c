@@ -5,9 +5,9 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "location.h"
 #include "pack.h"
 #include "packing.h"
@@ -106,34 +106,26 @@ pack_report_tiled (FILE *stream, const catalogue_t *catalogue)
 
 //  ---- how far
 
-static double
-s_now (void)
-{
-    struct timespec time;
-    clock_gettime (CLOCK_MONOTONIC, &time);
-    return (double) time.tv_sec + (double) time.tv_nsec / 1e9;
-}
-
 pack_meter_t
 pack_meter_begin (uint64_t bytes_total)
 {
-    return (pack_meter_t) { .is_shown = isatty (2), .began = s_now (), .last = s_now (),
-        .bytes_total = bytes_total };
+    double now = clock_seconds (CLOCK_MONOTONIC);
+    return (pack_meter_t) { .is_shown = isatty (2), .began = now, .last = now, .bytes_total = bytes_total };
 }
 
 double
 pack_meter_seconds (const pack_meter_t *self)
 {
-    return s_now () - self->began;
+    return clock_seconds (CLOCK_MONOTONIC) - self->began;
 }
 
 void
 pack_meter_add (pack_meter_t *self, uint64_t bytes)
 {
     self->bytes += bytes;
-    if (!self->is_shown || s_now () - self->last < 0.2)
+    if (!self->is_shown || clock_seconds (CLOCK_MONOTONIC) - self->last < 0.2)
         return;
-    self->last = s_now ();
+    self->last = clock_seconds (CLOCK_MONOTONIC);
     double seconds = self->last - self->began, rate = (double) self->bytes / seconds;
     double left = rate > 0? (double) (self->bytes_total - self->bytes) / rate: 0;
     fprintf (stderr, "\r\033[K%5.1f %%  %.1f of %.1f GB  %.0f MB/s  %.0f s left",

@@ -16,13 +16,6 @@
 #include "job.h"
 #include "states.h"
 
-//  The epoch of the next batch to be sent.
-static uint64_t
-s_sending (const job_t *job)
-{
-    return job->order_count? job->batches [job->order_of [job->order_first]].epoch: job->epoch;
-}
-
 void
 broker_drain (broker_t *self)
 {
@@ -32,7 +25,7 @@ broker_drain (broker_t *self)
     self->draining = true;
     //  A job that has begun to draw the next epoch may stop there.
     for (job_t *job = self->jobs; job; job = job->next)
-        if (job->state == JOB_RUNNING && s_sending (job) != job->epoch)
+        if (job->state == JOB_RUNNING && job_sending_epoch (job) != job->epoch)
             job_move (job, JOB_DRAWN);
 }
 

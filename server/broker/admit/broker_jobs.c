@@ -357,24 +357,13 @@ broker_reclaim_when_still (broker_t *self, job_t *job)
 }
 
 static void
-s_tell_end (broker_t *self, job_t *job)
-{
-    limits_count (job->tenant->ends, job->end_reason);
-    for (uint32_t number = 0; number < job->world_size; number++) {
-        if (!rank_is_there (&job->ranks [number]))
-            continue;
-        action_t *action = broker_act_rank (self, ACTION_SEND_ENDED, &job->ranks [number]);
-        action->reason = job->end_reason;
-        action->message = job->end_message;
-    }
-}
-
-static void
 s_sweep (broker_t *self, job_t *job)
 {
     assert (job->magic == JOB_MAGIC);
-    if (job->end_reason)
-        s_tell_end (self, job);
+    if (job->end_reason) {
+        limits_count (job->tenant->ends, job->end_reason);
+        broker_tell_ranks (job, ACTION_SEND_ENDED, job->end_reason, job->end_message);
+    }
     raw_prefetch_leave (self, job);
     version_index_leave (self->version_index, &job->consumer);
     sampler_leave (job->dataset->sampler, job->consumer.sampler_job);
@@ -424,6 +413,6 @@ broker_reclaim (broker_t *self, job_t *job)
         link = &(*link)->next;
     *link = job->next;
     limits_reclaim (job);
-    dispatch_reclaim (self, job);
+    dispatch_reclaim (job);
     s_job_free (job);
 }

@@ -24,6 +24,8 @@
 #include "schedule.h"
 #include "states.h"
 
+enum { JOB_TEXT_BYTES = REQUEST_NAME_BYTES_MAX + 32 };
+
 //  ---- life
 
 size_t
@@ -186,7 +188,7 @@ s_here (broker_t *self, rank_t *rank, int64_t now_ms)
     job_t *job = rank->job;
     rank_move (rank, RANK_HERE);
     rank->alive_ms = now_ms;
-    bad_tell_rank (self, rank);
+    bad_tell_rank (rank);
     if (job->state != JOB_ATTACHING) {
         draw_revive (self, rank);
         replay_go_on (self, rank);
@@ -286,33 +288,29 @@ s_part (broker_t *self, rank_t *rank, rank_state_t state)
     s_let_go (rank);
 }
 
-const char *
-ranks_job_text (const job_t *job, char text [RANKS_NAME_BYTES])
+//  "job 'name'", or "job 3".
+static const char *
+s_job_text (const job_t *job, char text [JOB_TEXT_BYTES])
 {
     if (*job->job_name)
-        snprintf (text, RANKS_NAME_BYTES, "job '%s'", job->job_name);
+        snprintf (text, JOB_TEXT_BYTES, "job '%s'", job->job_name);
     else
-        snprintf (text, RANKS_NAME_BYTES, "job %llu", (unsigned long long) job->id);
+        snprintf (text, JOB_TEXT_BYTES, "job %llu", (unsigned long long) job->id);
     return text;
 }
 
 //  Tells the other ranks.
 static void
-s_notice_loss (broker_t *self, rank_t *rank)
+s_notice_loss (rank_t *rank)
 {
     job_t *job = rank->job;
-    char name [RANKS_NAME_BYTES];
+    char name [JOB_TEXT_BYTES];
     free (rank->notice);                //  the old notice has been sent: the rank was reclaimed after it
     rank->notice = needed_text (
         "rank %u of %s is gone (its client died or was silent): the job stands still, and goes "
         "on when the rank is back; it waits %u second%s for the rank", rank->number,
-        ranks_job_text (job, name), job->rank_wait_seconds, job->rank_wait_seconds == 1? "": "s");
-    for (uint32_t number = 0; number < job->world_size; number++)
-        if (s_is_there (&job->ranks [number])) {
-            action_t *action = broker_act_rank (self, ACTION_SEND_NOTICE, &job->ranks [number]);
-            action->reason = "rank_lost";
-            action->message = rank->notice;
-        }
+        s_job_text (job, name), job->rank_wait_seconds, job->rank_wait_seconds == 1? "": "s");
+    broker_tell_ranks (job, ACTION_SEND_NOTICE, "rank_lost", rank->notice);
 }
 
 void
@@ -325,19 +323,19 @@ ranks_lose (broker_t *self, rank_t *rank, int64_t now_ms, int64_t wait_ms)
     rank->is_awaited = true;
     rank->due_ms = now_ms + wait_ms;
     broker_wake (self, rank->due_ms);
-    s_notice_loss (self, rank);
+    s_notice_loss (rank);
     s_reclaim_when_still (self, rank);
 }
 
 static void
 s_end_lost (const rank_t *rank, int64_t now_ms)
 {
-    char name [RANKS_NAME_BYTES];
+    char name [JOB_TEXT_BYTES];
     job_end (rank->job, "rank_lost",
         "rank %u of %s has been gone for %lld seconds (its client died or was silent), and has "
         "not come back: start all ranks anew, with a state to go on where they were; a larger rank_wait "
         "allows more time", rank->number,
-        ranks_job_text (rank->job, name), (long long) (now_ms - rank->lost_ms) / 1000);
+        s_job_text (rank->job, name), (long long) (now_ms - rank->lost_ms) / 1000);
 }
 
 //  Until when ranks that are not there may come back, at the latest; INT64_MIN: none may.
@@ -416,11 +414,11 @@ ranks_left (broker_t *self, rank_t *rank)
     if (s_count_there (job) == 1)
         job_go (job);
     else {
-        char name [RANKS_NAME_BYTES];
+        char name [JOB_TEXT_BYTES];
         rank_move (rank, RANK_LEFT);        //  the rank is not told
         job_end (job, "rank_left", "rank %u of %s has left at epoch %llu, step %llu, and there is no step "
             "without it: let all ranks take the same number of batches, and leave their loops at the same "
-            "step", rank->number, ranks_job_text (job, name),
+            "step", rank->number, s_job_text (job, name),
             (unsigned long long) job->replay.position.epoch,
             (unsigned long long) job->replay.position.batches);
     }
@@ -433,7 +431,7 @@ ranks_left (broker_t *self, rank_t *rank)
 static void
 s_end_unattached (broker_t *self, rank_t *rank, int64_t now_ms)
 {
-    char name [RANKS_NAME_BYTES];
+    char name [JOB_TEXT_BYTES];
     if (rank->job->state != JOB_ATTACHING)
         ranks_lose (self, rank, now_ms, rank->due_ms > now_ms? rank->due_ms - now_ms: 0);
     else
@@ -442,7 +440,7 @@ s_end_unattached (broker_t *self, rank_t *rank, int64_t now_ms)
     else
         job_end (rank->job, "transport",
             "rank %u of %s has not taken its ring, nor asked for inline, in ten seconds",
-            rank->number, ranks_job_text (rank->job, name));
+            rank->number, s_job_text (rank->job, name));
 }
 
 static void

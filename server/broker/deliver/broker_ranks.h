@@ -28,9 +28,6 @@ void ranks_copied_late (broker_t *self, batch_row_t *row);
 void ranks_end_overdue (broker_t *self, job_t *job, int64_t now_ms);
 //  For a job that is over: cancels the rows of its ranks that are in no step.
 void ranks_cancel (broker_t *self, job_t *job);
-//  "job 'name'", or "job 3".
-enum { RANKS_NAME_BYTES = REQUEST_NAME_BYTES_MAX + 32 };
-const char *ranks_job_text (const job_t *job, char text [RANKS_NAME_BYTES]);
 void ranks_check (const job_t *job);
 
 #endif

@@ -199,7 +199,7 @@ s_send_epoch_end (broker_t *self, job_t *job, uint64_t epoch)
     };
     if (job->world_size > 1)
         replay_enter_end (job, &end);
-    bad_tell (self, job);                   //  all its missing samples are told before its end
+    bad_tell (job);                         //  all its missing samples are told before its end
     for (uint32_t number = 0; number < job->world_size; number++)
         broker_act_rank (self, ACTION_SEND_EPOCH_END, &job->ranks [number])->epoch_end = end;
     job->epoch_samples = job->epoch_index = 0;

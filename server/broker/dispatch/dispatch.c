@@ -97,9 +97,8 @@ dispatch_leave (broker_t *self, job_t *job)
 }
 
 void
-dispatch_reclaim (broker_t *self, job_t *job)
+dispatch_reclaim (job_t *job)
 {
-    (void) self;
     wants_t *wants = &job->tenant->wants;
     job_t **link = &wants->jobs;
     while (*link != job)
@@ -115,9 +114,8 @@ dispatch_reclaim (broker_t *self, job_t *job)
 
 //  Versions in the index count there.
 void
-dispatch_hold (broker_t *self, version_t *version, tenant_t *tenant)
+dispatch_hold (version_t *version, tenant_t *tenant)
 {
-    (void) self;
     if (version->holder)
         return;
     version->holder = tenant->number + 1;
@@ -186,7 +184,7 @@ s_reserve (broker_t *self, version_t *version, tenant_t *tenant)
         return false;
     if (!prepared_reserve (self->prepared, version))
         return false;
-    dispatch_hold (self, version, tenant);
+    dispatch_hold (version, tenant);
     return true;
 }
 

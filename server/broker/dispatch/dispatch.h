@@ -6,9 +6,9 @@
 //  The job joins its tenant's list, is over, or is freed.
 void dispatch_join (broker_t *self, job_t *job);
 void dispatch_leave (broker_t *self, job_t *job);
-void dispatch_reclaim (broker_t *self, job_t *job);
+void dispatch_reclaim (job_t *job);
 //  The tenant holds the version, which has memory.
-void dispatch_hold (broker_t *self, version_t *version, tenant_t *tenant);
+void dispatch_hold (version_t *version, tenant_t *tenant);
 //  For version_index_on_leave; context is the broker.
 void dispatch_left (void *context, version_t *version);
 void dispatch_unpin (broker_t *self, version_t *version);

@@ -157,7 +157,7 @@ schedule_await (batch_row_t *row, version_t *version)
     row->version = version;
     if (version->state == VERSION_READY) {
         row_move (row, ROW_READY);
-        dispatch_hold (row->job->broker, version, row->job->tenant);
+        dispatch_hold (version, row->job->tenant);
         row_queue_append (&row->job->ready, row);
         return;
     }

@@ -117,22 +117,15 @@ bad_join (job_t *job, const broker_join_t *join)
     job->unreadable = s_unreadable (join);
 }
 
-static void
-s_tell (broker_t *self, rank_t *rank)
-{
-    action_t *action = broker_act_rank (self, ACTION_SEND_NOTICE, rank);
-    action->reason = "unreadable";
-}
-
 void
-bad_tell_rank (broker_t *self, rank_t *rank)
+bad_tell_rank (rank_t *rank)
 {
     if (rank->job->unreadable_told > 0)
-        s_tell (self, rank);
+        broker_tell_rank (rank, ACTION_SEND_NOTICE, "unreadable", NULL);
 }
 
 void
-bad_tell (broker_t *self, job_t *job)
+bad_tell (job_t *job)
 {
     uint64_t count = roaring_bitmap_get_cardinality (job->unreadable);
     if (count == job->unreadable_told)
@@ -141,7 +134,7 @@ bad_tell (broker_t *self, job_t *job)
     job->unreadable_ms = 0;
     for (uint32_t number = 0; number < job->world_size; number++)
         if (job->ranks [number].state == RANK_HERE)
-            s_tell (self, &job->ranks [number]);
+            broker_tell_rank (&job->ranks [number], ACTION_SEND_NOTICE, "unreadable", NULL);
 }
 
 //  Only the first time.  Later samples are told at the epoch's end.
@@ -155,10 +148,19 @@ bad_tell_due (broker_t *self, int64_t now_ms)
         if (job->unreadable_ms == 0)
             job->unreadable_ms = now_ms;
         if (now_ms - job->unreadable_ms >= TELL_MS)
-            bad_tell (self, job);
+            bad_tell (job);
         else
             broker_wake (self, job->unreadable_ms + TELL_MS);
     }
+}
+
+json_t *
+bad_describe (const bad_sample_t *bad)
+{
+    char *reason = utf8_repaired (bad->reason);         //  a path is bytes; JSON is not
+    json_t *sample = json_pack ("{s:I,s:s}", "id", (json_int_t) bad->id, "reason", reason);
+    free (reason);
+    return sample;
 }
 
 json_t *
@@ -170,10 +172,7 @@ job_unreadable (const job_t *self)
         const bad_sample_t *bad = &dataset->bad [index];
         if (!roaring_bitmap_contains (self->unreadable, bad->id))
             continue;
-        char *reason = utf8_repaired (bad->reason);         //  a path is bytes; JSON is not
-        json_t *sample = json_pack ("{s:I,s:s}", "id", (json_int_t) bad->id, "reason", reason);
-        json_array_append_new (samples, sample);
-        free (reason);
+        json_array_append_new (samples, bad_describe (bad));
         if (json_array_size (samples) == BAD_OF_JOB_MAX)
             break;
     }

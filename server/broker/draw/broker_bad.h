@@ -15,10 +15,12 @@ broker_bad_t bad_policy (const broker_join_t *join);
 void bad_join (job_t *job, const broker_join_t *join);
 //  Tells a returned rank of the unreadable samples that the other ranks know; or all ranks, if there are new
 //  ones.
-void bad_tell_rank (broker_t *self, rank_t *rank);
-void bad_tell (broker_t *self, job_t *job);
+void bad_tell_rank (rank_t *rank);
+void bad_tell (job_t *job);
 //  Once a turn: tells a job of its first unreadable samples, a second after the first was found.
 void bad_tell_due (broker_t *self, int64_t now_ms);
+//  {"id": 3, "reason": ".."}; a new reference.
+json_t *bad_describe (const bad_sample_t *bad);
 void bad_forget (dataset_t *dataset);
 
 #endif

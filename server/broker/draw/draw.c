@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include "draw_window.h"
 #include "job.h"
 #include "raw_prefetch.h"
 #include "raw_reads.h"
@@ -12,12 +13,6 @@
 
 //  A large window is drawn over several turns, so that no job holds up other jobs' messages.
 enum { ROUNDS_A_TURN = 512 };
-
-//  Under `follow` a job's window begins with a few slots and grows by one for every few released.  If a
-//  newcomer drew a whole window ahead of the others at once, its versions would be gone when the others need
-//  them, which costs up to a window of preparations; drawn gradually, others find them among the reusable
-//  versions (measured: bench/sampler_sim, --window).
-enum { FIRST_SLOTS = 4, RELEASES_A_SLOT = 12 };
 
 static batch_t *
 s_filling (const job_t *job)
@@ -40,12 +35,10 @@ s_outstanding (const job_t *job)
 static uint64_t
 s_window (const job_t *job)
 {
-    uint64_t window = (uint64_t) job->slots * job->batch_size;
-    uint64_t grown = (FIRST_SLOTS * RELEASES_A_SLOT + job->released) * job->batch_size / RELEASES_A_SLOT;
-    if (!job->consumer.follows || grown >= window)
-        return window;
-    grown += (uint64_t) job->in_hand * job->batch_size;
-    return grown < window? grown: window;
+    uint64_t whole = (uint64_t) job->slots * job->batch_size;
+    uint64_t window = draw_window (whole, job->consumer.follows, job->batch_size,
+        job->released * job->batch_size) + (uint64_t) job->in_hand * job->batch_size;
+    return window < whole? window: whole;
 }
 
 static bool

@@ -416,21 +416,9 @@ s_level (const patience_t *patience)
     return patience->is_still? TOLD_STILL: patience->failing.count > 0? TOLD_FAILING: TOLD_NOTHING;
 }
 
-static void
-s_tell_job (broker_t *self, job_t *job, const char *notice)
-{
-    for (uint32_t number = 0; number < job->world_size; number++) {
-        if (!rank_is_there (&job->ranks [number]))
-            continue;
-        action_t *action = broker_act_rank (self, ACTION_SEND_NOTICE, &job->ranks [number]);
-        action->reason = "storage";
-        action->message = notice;
-    }
-}
-
 //  Jobs that wait and have not been told: they may have joined since.
 static void
-s_tell_jobs (broker_t *self, dataset_t *dataset)
+s_tell_jobs (dataset_t *dataset)
 {
     const patience_t *patience = &dataset->patience;
     for (uint32_t number = 0; number < SAMPLER_JOBS_MAX; number++) {
@@ -438,7 +426,7 @@ s_tell_jobs (broker_t *self, dataset_t *dataset)
         if (!job || job_has_ended (job) || job->notices == patience->notices || !s_waits_for_reads (job))
             continue;
         job->notices = patience->notices;
-        s_tell_job (self, job, patience->notice);
+        broker_tell_ranks (job, ACTION_SEND_NOTICE, "storage", patience->notice);
     }
 }
 
@@ -481,7 +469,7 @@ s_tell (broker_t *self, dataset_t *dataset, int64_t now_ms)
         patience->is_trouble = false;
     }
     if (level != TOLD_NOTHING && patience->told != TOLD_NOTHING)
-        s_tell_jobs (self, dataset);
+        s_tell_jobs (dataset);
 }
 
 static void
@@ -580,9 +568,8 @@ s_check_list (const resting_list_t *list, bool is_held)
 }
 
 void
-patience_check (const broker_t *self, const dataset_t *dataset)
+patience_check (const dataset_t *dataset)
 {
-    (void) self;
     const patience_t *patience = &dataset->patience;
     size_t resting = s_check_list (&patience->failing, false) + s_check_list (&patience->held, true);
     assert (patience->is_trouble || (resting == 0 && !patience->is_still));

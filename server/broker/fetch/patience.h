@@ -67,6 +67,6 @@ bool patience_stops (const job_t *job);
 json_t *patience_status (const broker_t *self, const dataset_t *dataset, int64_t now_ms);
 //  No job is there.
 void patience_end (broker_t *self, dataset_t *dataset);
-void patience_check (const broker_t *self, const dataset_t *dataset);
+void patience_check (const dataset_t *dataset);
 
 #endif

@@ -31,6 +31,22 @@ broker_act_rank (broker_t *self, action_kind_t kind, rank_t *rank)
     return action;
 }
 
+void
+broker_tell_rank (rank_t *rank, action_kind_t kind, const char *reason, const char *message)
+{
+    action_t *action = broker_act_rank (rank->job->broker, kind, rank);
+    action->reason = reason;
+    action->message = message;
+}
+
+void
+broker_tell_ranks (job_t *job, action_kind_t kind, const char *reason, const char *message)
+{
+    for (uint32_t number = 0; number < job->world_size; number++)
+        if (rank_is_there (&job->ranks [number]))
+            broker_tell_rank (&job->ranks [number], kind, reason, message);
+}
+
 bool
 broker_next (broker_t *self, action_t *action)
 {

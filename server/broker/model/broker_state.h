@@ -413,6 +413,9 @@ struct broker {
 
 action_t *broker_act (broker_t *self, action_kind_t kind, job_t *job);
 action_t *broker_act_rank (broker_t *self, action_kind_t kind, rank_t *rank);
+//  ACTION_SEND_NOTICE or ACTION_SEND_ENDED to the rank; to each rank that is there.
+void broker_tell_rank (rank_t *rank, action_kind_t kind, const char *reason, const char *message);
+void broker_tell_ranks (job_t *job, action_kind_t kind, const char *reason, const char *message);
 //  Batches that the client has consumed or thrown away.
 uint64_t broker_done (const wire_progress_t *progress);
 //  Makes broker_wakeup at_ms at the latest.

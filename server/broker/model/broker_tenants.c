@@ -90,6 +90,12 @@ broker_tenants (const broker_t *self)
     return self->tenant_count;
 }
 
+const char *
+broker_tenant_label (const broker_t *self, const tenant_t *tenant)
+{
+    return self->tenant_count > 1? tenant->name: NULL;
+}
+
 tenant_t *
 broker_tenant_of (broker_t *self, uint32_t number)
 {

@@ -201,6 +201,12 @@ broker_done (const wire_progress_t *progress)
     return progress->consumed > progress->released? progress->consumed: progress->released;
 }
 
+uint64_t
+job_sending_epoch (const job_t *job)
+{
+    return job->order_count? job->batches [job->order_of [job->order_first]].epoch: job->epoch;
+}
+
 bool
 drain_is_between (const job_t *job)
 {

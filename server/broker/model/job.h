@@ -17,6 +17,8 @@ void job_go (job_t *job);
 void job_mark_delivery (job_t *job);
 //  The row is filled or a hole.
 void row_done (batch_row_t *row);
+//  The epoch of the next batch to be sent.
+uint64_t job_sending_epoch (const job_t *job);
 //  Ends a job without an open epoch, because the server begins no more epochs.
 bool drain_is_between (const job_t *job);
 

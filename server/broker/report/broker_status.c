@@ -3,13 +3,13 @@
 
 #include "broker_state.h"
 #include <assert.h>
-#include <stdlib.h>
-#include "utf8.h"
+#include "broker_bad.h"
 #include "broker_identity.h"
 #include "broker_limits.h"
 #include "broker_ranks.h"
 #include "broker_replay.h"
 #include "dispatch.h"
+#include "job.h"
 #include "lookahead.h"
 #include "raw_prefetch.h"
 #include "patience.h"
@@ -115,10 +115,7 @@ s_job (const job_t *job, int64_t now_ms)
     json_object_set_new (object, "transport", json_string (job->ranks [0].is_inline? "inline": "ring"));
     json_object_set_new (object, "world_size", s_number (job->world_size));
     json_object_set_new (object, "ranks", s_ranks (job));
-    uint64_t sending = job->epoch;
-    if (job->order_count)
-        sending = job->batches [job->order_of [job->order_first]].epoch;
-    json_object_set_new (object, "epoch", s_number (sending));
+    json_object_set_new (object, "epoch", s_number (job_sending_epoch (job)));
     json_object_set_new (object, "epochs", job->epochs? s_number (job->epochs): json_null ());
     json_object_set_new (object, "epoch_samples", s_number (job_epoch_samples (job)));
     json_object_set_new (object, "epoch_delivered", s_number (job->epoch_samples));
@@ -142,22 +139,12 @@ s_job (const job_t *job, int64_t now_ms)
     return object;
 }
 
-//  A path is bytes; JSON is not.
-static json_t *
-s_bad (const bad_sample_t *bad)
-{
-    char *reason = utf8_repaired (bad->reason);
-    json_t *object = json_pack ("{s:I,s:s}", "id", (json_int_t) bad->id, "reason", reason);
-    free (reason);
-    return object;
-}
-
 static json_t *
 s_dataset (const broker_t *self, const dataset_t *dataset, bool sees_all, int64_t now_ms)
 {
     json_t *bad = json_array ();
     for (size_t index = 0; index < dataset->bad_named && index < BAD_NAMED_MAX; index++)
-        json_array_append_new (bad, s_bad (&dataset->bad [index]));
+        json_array_append_new (bad, bad_describe (&dataset->bad [index]));
     json_t *object = json_object ();
     json_object_set_new (object, "name", json_string (dataset->name));
     json_object_set_new (object, "samples", s_number (dataset->samples));
@@ -218,32 +205,9 @@ s_tenants (const broker_t *self)
     return list;
 }
 
-//  Nothing reveals another tenant's jobs, except indirectly: costs split among tenants (cache_bytes,
-//  worker_seconds) and counts of shared memory (evictions, prepared_again) vary with what others share.
-static json_t *
-s_status_of (const broker_t *self, const tenant_t *tenant, int64_t now_ms)
+static void
+s_describe_all (const broker_t *self, json_t *object)
 {
-    json_t *object = json_object ();
-    json_object_set_new (object, "policy",
-        json_string (self->options.policy == SAMPLER_POLICY_DSA? "dsa": "follow"));
-    json_object_set_new (object, "datasets", s_datasets (self, tenant, now_ms));
-    json_object_set_new (object, "jobs", s_jobs (self, tenant, now_ms));
-    json_object_set_new (object, "tenant", s_tenant (self, tenant, false));
-    json_object_set_new (object, "uptime_seconds",
-        json_real (self->started_ms? (double) (now_ms - self->started_ms) / 1000: 0));
-    return object;
-}
-
-json_t *
-broker_status (broker_t *self, const tenant_t *tenant, int64_t now_ms)
-{
-    if (tenant && limits_apply (self))
-        return s_status_of (self, tenant, now_ms);
-    json_t *object = json_object ();
-    json_object_set_new (object, "policy",
-        json_string (self->options.policy == SAMPLER_POLICY_DSA? "dsa": "follow"));
-    json_object_set_new (object, "datasets", s_datasets (self, NULL, now_ms));
-    json_object_set_new (object, "jobs", s_jobs (self, NULL, now_ms));
     if (limits_apply (self))
         json_object_set_new (object, "tenants", s_tenants (self));
     json_object_set_new (object, "jobs_total", s_number (self->jobs_total));
@@ -268,8 +232,26 @@ broker_status (broker_t *self, const tenant_t *tenant, int64_t now_ms)
     json_object_set_new (object, "jobs_bytes_max", s_number (self->options.jobs_bytes_max));
     json_object_set_new (object, "bad_samples", s_number (self->bad_count));
     json_object_set_new (object, "read_failures", s_number (self->read_failures));
+}
+
+//  To a tenant nothing reveals another tenant's jobs, except indirectly: costs split among tenants
+//  (cache_bytes, worker_seconds) and counts of shared memory (evictions, prepared_again) vary with what
+//  others share.
+json_t *
+broker_status (broker_t *self, const tenant_t *tenant, int64_t now_ms)
+{
+    const tenant_t *only = limits_apply (self)? tenant: NULL;
+    json_t *object = json_object ();
+    json_object_set_new (object, "policy",
+        json_string (self->options.policy == SAMPLER_POLICY_DSA? "dsa": "follow"));
+    json_object_set_new (object, "datasets", s_datasets (self, only, now_ms));
+    json_object_set_new (object, "jobs", s_jobs (self, only, now_ms));
     json_object_set_new (object, "uptime_seconds",
         json_real (self->started_ms? (double) (now_ms - self->started_ms) / 1000: 0));
+    if (only)
+        json_object_set_new (object, "tenant", s_tenant (self, only, false));
+    else
+        s_describe_all (self, object);
     return object;
 }
 
@@ -400,7 +382,7 @@ broker_check (broker_t *self)
     dispatch_check (self);
     raw_prefetch_check (self);
     for (size_t index = 0; index < self->dataset_count; index++)
-        patience_check (self, self->datasets [index]);
+        patience_check (self->datasets [index]);
     identity_check (self);
     limits_check (self);
 }

@@ -60,23 +60,20 @@ s_row (const job_t *job, const found_t *found)
 static void
 s_take_row (const broker_t *self, const job_t *job, const found_t *found, explanation_t *explanation)
 {
-    explanation->epoch = found->epoch;
-    explanation->version = found->row->draw;
-    explanation->is_placed = true;
-    explanation->index = found->index;
-    explanation->row = s_row (job, found);
-    explanation->prepared_for = sharing_jobs (self, found->row);
-    explanation->is_reused = found->row->is_reused;
-    explanation->private_key = row_key (found->row);
+    const batch_row_t *row = found->row;
+    explanation->reply = (reply_explained_t) { .id = row->id, .epoch = found->epoch, .is_placed = true,
+        .index = found->index, .row = s_row (job, found), .version = row->draw,
+        .prepared_for = sharing_jobs (self, row), .is_reused = row->is_reused };
+    explanation->private_key = row_key (row);
 }
 
 //  For a `seeded` job everything is known without a draw.
 static void
 s_take_seeded (const job_t *job, const request_explain_t *request, explanation_t *explanation)
 {
-    explanation->epoch = request->epoch_given? request->epoch: job->epoch;
-    explanation->version = job->consumer.numbers? (uint32_t) explanation->epoch: 0;
-    explanation->private_key = (pipeline_key_t) { .seed = job->seed, .round = explanation->epoch,
+    explanation->reply.epoch = request->epoch_given? request->epoch: job->epoch;
+    explanation->reply.version = job->consumer.numbers? (uint32_t) explanation->reply.epoch: 0;
+    explanation->private_key = (pipeline_key_t) { .seed = job->seed, .round = explanation->reply.epoch,
         .id = request->id };
 }
 
@@ -96,16 +93,16 @@ broker_explain (broker_t *self, job_t *job, const request_explain_t *request, ex
         return refuse (refusal, "unknown_sample",
             "none of the job's batches holds sample %llu any more, or yet: ask while the "
             "batch is in use, or join with a seed", (unsigned long long) request->id);
-    *explanation = (explanation_t) { .id = (uint32_t) request->id,
-        .pipeline = pipeline_hold (job->pipeline) };
+    *explanation = (explanation_t) { .reply.id = request->id, .pipeline = pipeline_hold (job->pipeline) };
     if (found.row)
         s_take_row (self, job, &found, explanation);
     else
         s_take_seeded (job, request, explanation);
     const class_t *class = version_set_user (job->consumer.kind);
-    explanation->is_version_told = self->tenant_count == 1 || class->is_apart;
-    explanation->shared_key = (pipeline_key_t) { .seed = class->seed, .round = explanation->version,
-        .id = explanation->id };
+    //  Jobs of several tenants influence the number, and none may learn of another tenant's.
+    explanation->reply.has_no_version = self->tenant_count > 1 && !class->is_apart;
+    explanation->shared_key = (pipeline_key_t) { .seed = class->seed, .round = explanation->reply.version,
+        .id = request->id };
     return true;
 }
 

@@ -11,19 +11,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "broker.h"
+#include "reply_explained.h"
 #include "request_explain.h"
 
 typedef struct {
-    uint32_t id;
-    uint64_t epoch;
-    uint32_t version;           //  its draw number
-    bool is_version_told;       //  false: jobs of several tenants influence the number, and none may learn of
-                                //  another tenant's
-    bool is_placed;             //  the job has it in a batch:
-    uint64_t index;             //  of the batch, in its epoch
-    uint32_t row;               //  of its rank's part, where there are ranks
-    uint32_t prepared_for;      //  jobs that the version has served
-    bool is_reused;             //  it existed when this job drew the sample
+    reply_explained_t reply;
     const pipeline_t *pipeline; //  held
     pipeline_key_t shared_key, private_key;
 } explanation_t;

@@ -331,9 +331,7 @@ s_judge (broker_t *self, job_t *job)
         return;
     job->sharing.is_told = true;
     job->notice = needed_memory (strdup (message));
-    action_t *action = broker_act_rank (self, ACTION_SEND_NOTICE, listener);
-    action->reason = "little_shared";
-    action->message = job->notice;
+    broker_tell_rank (listener, ACTION_SEND_NOTICE, "little_shared", job->notice);
 }
 
 void

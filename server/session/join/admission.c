@@ -29,10 +29,10 @@ s_log_no_ring (const admission_t *self, const join_request_t *join_request, int 
 }
 
 static connection_t *
-s_memory (const admission_t *self, const join_request_t *join_request, refusal_t *refusal)
+s_memory (admission_t *self, const join_request_t *join_request, refusal_t *refusal)
 {
     connection_t *connection;
-    int rc = connection_new (&connection, &join_request->peer, &join_request->caller, ++*self->keys,
+    int rc = connection_new (&connection, &join_request->peer, &join_request->caller, ++self->keys,
         &join_request->layout,
         join_request->request.slots,
         !join_request->request.inline_only, &self->outgoing [tenant_number (join_request->caller.tenant)]);
@@ -48,14 +48,13 @@ s_memory (const admission_t *self, const join_request_t *join_request, refusal_t
 
 //  Ring (with a token) or inline (without).  False: no token available, and no memory for inline.
 static bool
-s_offer (const admission_t *self, const join_request_t *join_request, connection_t *connection, char *token,
-    refusal_t *refusal)
+s_offer (const admission_t *self, const join_request_t *join_request, connection_t *connection,
+    int64_t now_ms, char *token, refusal_t *refusal)
 {
     token [0] = 0;
     uid_t uid = join_request->caller.uid == (uid_t) -1? geteuid (): join_request->caller.uid;
     if (connection->ring && ring_server_expect (self->ring_server, connection->key, uid,
-        ring_descriptor (connection->ring), self->now_ms,
-            token)) {
+        ring_descriptor (connection->ring), now_ms, token)) {
         token [0] = 0;
         if (!connection_go_inline (connection))
             return refuse (refusal, "budget", "no memory for the job's batches");
@@ -103,13 +102,6 @@ s_settle (const admission_t *self, const join_request_t *join_request, rank_t *r
     *connection_p = NULL;
 }
 
-//  The tenant's name for the log; NULL: there is only one tenant.
-static const char *
-s_tenant_name (const admission_t *self, const job_t *job)
-{
-    return broker_tenants (self->broker) > 1? tenant_name (job_tenant (job)): NULL;
-}
-
 static void
 s_log (const admission_t *self, const join_request_t *join_request, job_t *job, const broker_join_t *join)
 {
@@ -122,12 +114,10 @@ s_log (const admission_t *self, const join_request_t *join_request, job_t *job, 
         snprintf (resumed, sizeof resumed, ", goes on in epoch %llu", (unsigned long long) join->epoch);
     if (world_size > 1)
         snprintf (ranks, sizeof ranks, "%u ranks, ", world_size);
-    char user [24] = "";
-    if (join_request->caller.user != BROKER_USER_UNKNOWN)
-        snprintf (user, sizeof user, "%llu", (unsigned long long) join_request->caller.user);
+    uint64_t user = join_request->caller.user;
     log_event (self->log, LOG_LEVEL_INFO, "joined",
-        LOG_FIELDS (LOG_TEXT ("tenant", s_tenant_name (self, job)),
-        LOG_NUMBER ("job", job_id (job)), LOG_TEXT ("user", *user? user: NULL),
+        LOG_FIELDS (LOG_TEXT ("tenant", broker_tenant_label (self->broker, job_tenant (job))),
+        LOG_NUMBER ("job", job_id (job)), LOG_NUMBER_IF (user != BROKER_USER_UNKNOWN, "user", user),
         LOG_TEXT ("dataset", request->dataset)),
         "job %llu joined: %s, %sbatches of %u, %s%s%s%s", (unsigned long long) job_id (job), request->dataset,
         ranks, request->batch_size, rings == world_size? "ring": rings? "some with a ring": "inline", resumed,
@@ -146,8 +136,8 @@ s_let_go (const admission_t *self, connection_t **connections, uint32_t count)
 }
 
 job_t *
-admission_run (const admission_t *self, const broker_join_t *join, join_request_t *const *join_requests,
-    char **texts, refusal_t *refusal)
+admission_run (admission_t *self, const broker_join_t *join, join_request_t *const *join_requests,
+    int64_t now_ms, char **texts, refusal_t *refusal)
 {
     connection_t *connections [WIRE_RANKS_MAX] = { NULL };
     char tokens [WIRE_RANKS_MAX] [RING_SERVER_TOKEN_BYTES + 1];
@@ -155,14 +145,14 @@ admission_run (const admission_t *self, const broker_join_t *join, join_request_
     assert (count <= WIRE_RANKS_MAX);
     //  Memory comes after all other reasons to refuse, so that a refusal costs nothing; then the job, which
     //  may end an earlier one.
-    bool good = broker_allows (self->broker, join, self->now_ms, refusal);
+    bool good = broker_allows (self->broker, join, now_ms, refusal);
     for (uint32_t rank = 0; good && rank < count; rank++)
         good = (connections [rank] = s_memory (self, join_requests [rank], refusal)) != NULL;
-    job_t *job = good? broker_join (self->broker, join, self->now_ms, refusal): NULL;
+    job_t *job = good? broker_join (self->broker, join, now_ms, refusal): NULL;
     good = job != NULL;
     //  From here only a failed small allocation can undo it.
     for (uint32_t rank = 0; good && rank < count; rank++)
-        good = s_offer (self, join_requests [rank], connections [rank], tokens [rank], refusal);
+        good = s_offer (self, join_requests [rank], connections [rank], now_ms, tokens [rank], refusal);
     if (job && !good) {
         broker_gone (self->broker, job);
         job = NULL;
@@ -177,21 +167,21 @@ admission_run (const admission_t *self, const broker_join_t *join, join_request_
 }
 
 rank_t *
-admission_return (const admission_t *self, job_t *job, join_request_t *join_request, char **text_p,
-    refusal_t *refusal)
+admission_return (admission_t *self, job_t *job, join_request_t *join_request, int64_t now_ms,
+    char **text_p, refusal_t *refusal)
 {
     char token [RING_SERVER_TOKEN_BYTES + 1];
     connection_t *connection = s_memory (self, join_request, refusal);
     if (!connection)
         return NULL;
     rank_t *rank = NULL;
-    if (s_offer (self, join_request, connection, token, refusal))
+    if (s_offer (self, join_request, connection, now_ms, token, refusal))
         rank = broker_return (self->broker, job, join_request->request.rank, &join_request->join,
-            self->now_ms, refusal);
+            now_ms, refusal);
     if (rank) {
         s_settle (self, join_request, rank, &connection, token, text_p);
         log_event (self->log, LOG_LEVEL_INFO, "back",
-            LOG_FIELDS (LOG_TEXT ("tenant", s_tenant_name (self, job)),
+            LOG_FIELDS (LOG_TEXT ("tenant", broker_tenant_label (self->broker, job_tenant (job))),
             LOG_NUMBER ("job", job_id (job)), LOG_NUMBER ("rank", rank_number (rank))),
             "job %llu, rank %u is back: %s, at epoch %llu, step %llu", (unsigned long long) job_id (job),
             rank_number (rank), *token? "ring": "inline", (unsigned long long) join_request->join.epoch,

@@ -17,7 +17,7 @@ typedef struct {
 struct arrivals {
     arrivals_options_t options;
     int64_t now_ms;             //  of this turn
-    uint64_t keys;              //  keys given to connections so far
+    admission_t admission;
     rendezvous_t *rendezvous;
     returning_t returning [ARRIVALS_RETURNING_MAX];
     size_t returning_count;
@@ -30,6 +30,8 @@ arrivals_new (const arrivals_options_t *options)
     if (!self)
         return NULL;
     self->options = *options;
+    self->admission = (admission_t) { .broker = options->broker, .ring_server = options->ring_server,
+        .ring_path = options->ring_path, .log = options->log, .outgoing = options->outgoing };
     self->rendezvous = rendezvous_new (options->router, options->broker, options->log);
     if (!self->rendezvous)
         arrivals_destroy (&self);
@@ -67,25 +69,12 @@ s_is_free (const arrivals_t *self, const peer_t *peer, const caller_t *caller, r
     const char *name = rendezvous_of (self->rendezvous, peer, caller);
     for (size_t index = 0; index < self->returning_count; index++) {
         const join_request_t *join_request = self->returning [index].join_request;
-        if (join_request->peer.size == peer->size && memcmp (join_request->peer.bytes, peer->bytes,
-            peer->size) == 0
-        &&  caller_is (&join_request->caller, caller))
+        if (peer_is (&join_request->peer, peer) && caller_is (&join_request->caller, caller))
             name = join_request->request.job;
     }
     return !name || refuse (refusal, "already_joined",
         "this connection waits for the other ranks of job '%s': close it to give "
         "up, or connect another", name);
-}
-
-static admission_t
-s_admission (arrivals_t *self)
-{
-    return (admission_t) {
-        .broker = self->options.broker, .ring_server = self->options.ring_server,
-        .ring_path = self->options.ring_path,
-        .log = self->options.log, .outgoing = self->options.outgoing, .keys = &self->keys,
-        .now_ms = self->now_ms
-    };
 }
 
 //  Sends JOINED to the rank.
@@ -119,20 +108,12 @@ s_admit (arrivals_t *self, const broker_join_t *join, join_request_t *const *joi
     //  Ended jobs must give back memory before a new job takes some: otherwise clients that join and leave
     //  within one turn would exceed the budget.
     self->options.settle (self->options.context);
-    admission_t admission = s_admission (self);
-    job_t *job = admission_run (&admission, join, join_requests, texts, refusal);
+    job_t *job = admission_run (&self->admission, join, join_requests, self->now_ms, texts, refusal);
     if (!job)
         return false;
     for (uint32_t rank = 0; rank < join->world_size; rank++)
         s_send_joined (self, job_rank (job, rank), join_requests [rank], texts [rank]);
     return true;
-}
-
-//  The tenant's name for the log; NULL: there is only one tenant.
-static const char *
-s_tenant_name (const arrivals_t *self, const tenant_t *tenant)
-{
-    return broker_tenants (self->options.broker) > 1? tenant_name (tenant): NULL;
 }
 
 static void
@@ -150,9 +131,9 @@ s_admit_gathered (arrivals_t *self, gathered_t *gathered)
     refusal_t refusal;
     if (!s_admit (self, &gathered->join, gathered->join_requests, &refusal)) {
         log_event (self->options.log, LOG_LEVEL_NOTICE, "gathering",
-            LOG_FIELDS (LOG_TEXT ("tenant", s_tenant_name (self,
-            gathered->join.tenant)), LOG_TEXT ("name", gathered->join.job_name),
-            LOG_TEXT ("state", "refused")),
+            LOG_FIELDS (LOG_TEXT ("tenant", broker_tenant_label (self->options.broker,
+                gathered->join.tenant)),
+            LOG_TEXT ("name", gathered->join.job_name), LOG_TEXT ("state", "refused")),
             "the ranks of job '%s' are refused: %s", gathered->join.job_name, refusal.message);
         for (uint32_t rank = 0; rank < gathered->count; rank++)
             s_send_error (self, gathered->join_requests [rank], &refusal);
@@ -165,8 +146,7 @@ static bool
 s_return (arrivals_t *self, job_t *job, join_request_t *join_request, refusal_t *refusal)
 {
     char *text;
-    admission_t admission = s_admission (self);
-    rank_t *rank = admission_return (&admission, job, join_request, &text, refusal);
+    rank_t *rank = admission_return (&self->admission, job, join_request, self->now_ms, &text, refusal);
     if (rank)
         s_send_joined (self, rank, join_request, text);
     return rank != NULL;
@@ -200,9 +180,9 @@ s_ask (arrivals_t *self, rank_t *rank)
     if (outbox_send (self->options.router, &connection->peer, WIRE_HEARTBEAT, s_job_of (rank), 0, NULL, 0)
         == OUTBOX_GONE) {
         log_event (self->options.log, LOG_LEVEL_NOTICE, "lost",
-            LOG_FIELDS (LOG_TEXT ("tenant", s_tenant_name (self,
-            job_tenant (rank_job (rank)))), LOG_NUMBER ("job", s_job_of (rank)),
-            LOG_NUMBER ("rank", rank_number (rank))),
+            LOG_FIELDS (LOG_TEXT ("tenant", broker_tenant_label (self->options.broker,
+                job_tenant (rank_job (rank)))),
+            LOG_NUMBER ("job", s_job_of (rank)), LOG_NUMBER ("rank", rank_number (rank))),
             "job %llu, rank %u is gone: its connection is closed", (unsigned long long) s_job_of (rank),
             rank_number (rank));
         broker_lost (self->options.broker, rank, self->now_ms);

@@ -57,16 +57,14 @@ static void
 s_log (const rendezvous_t *self, const party_t *party, uint32_t rank, log_level_t level, const char *state,
     const char *format, ...)
 {
-    char text [LOG_LINE_BYTES_MAX], number [16];
+    char text [LOG_LINE_BYTES_MAX];
     va_list arguments;
     va_start (arguments, format);
     vsnprintf (text, sizeof text, format, arguments);
     va_end (arguments);
-    snprintf (number, sizeof number, "%" PRIu32, rank);
-    bool is_named = broker_tenants (self->broker) > 1;
     log_event (self->log, level, "gathering",
-        LOG_FIELDS (LOG_TEXT ("tenant", is_named? tenant_name (party->tenant): NULL),
-        LOG_TEXT ("name", party->name), LOG_TEXT ("rank", rank == UINT32_MAX? NULL: number),
+        LOG_FIELDS (LOG_TEXT ("tenant", broker_tenant_label (self->broker, party->tenant)),
+        LOG_TEXT ("name", party->name), LOG_NUMBER_IF (rank != UINT32_MAX, "rank", rank),
         LOG_TEXT ("state", state)), "%s", text);
 }
 
@@ -197,9 +195,8 @@ rendezvous_of (const rendezvous_t *self, const peer_t *peer, const caller_t *cal
     for (const party_t *party = self->parties; party; party = party->next)
         for (uint32_t rank = 0; rank < party->world_size; rank++) {
             const join_request_t *join_request = party->waiters [rank].join_request;
-            if (join_request && join_request->peer.size == peer->size
-                && memcmp (join_request->peer.bytes, peer->bytes, peer->size) == 0
-            &&  (!caller || caller_is (&join_request->caller, caller)))
+            if (join_request && peer_is (&join_request->peer, peer)
+                && (!caller || caller_is (&join_request->caller, caller)))
                 return party->name;
         }
     return NULL;

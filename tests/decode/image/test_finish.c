@@ -69,12 +69,12 @@ s_model_half (float value, int mantissa_bits, int exponent_min)
 }
 
 static uint32_t
-s_model_bits (finish_dtype_t dtype, float value)
+s_model_bits (dtype_t dtype, float value)
 {
     uint32_t bits;
     memcpy (&bits, &value, sizeof bits);
-    return dtype == FINISH_UINT8? (uint32_t) value: dtype == FINISH_FLOAT16? s_model_half (value, 10, -14)
-        : dtype == FINISH_BFLOAT16? s_model_half (value, 7, -126): bits;
+    return dtype == DTYPE_UINT8? (uint32_t) value: dtype == DTYPE_FLOAT16? s_model_half (value, 10, -14)
+        : dtype == DTYPE_BFLOAT16? s_model_half (value, 7, -126): bits;
 }
 
 static uint32_t
@@ -111,14 +111,14 @@ s_known (finish_format_t format)
 typedef enum { PLAIN, USUAL, DRAWN, ZERO, KINDS } kind_t;
 
 static float
-s_half_way (finish_dtype_t dtype, uint64_t *random)
+s_half_way (dtype_t dtype, uint64_t *random)
 {
-    return ldexpf (2 * (float) s_up_to (random, dtype == FINISH_FLOAT16? 1 << 10: 1 << 7) + 1,
+    return ldexpf (2 * (float) s_up_to (random, dtype == DTYPE_FLOAT16? 1 << 10: 1 << 7) + 1,
         (int) s_up_to (random, 8) - 8);
 }
 
 static finish_format_t
-s_draw_format (kind_t kind, finish_dtype_t dtype, uint64_t *random)
+s_draw_format (kind_t kind, dtype_t dtype, uint64_t *random)
 {
     static const float means [] = { 0.485f, 0.456f, 0.406f }, stds [] = { 0.229f, 0.224f, 0.225f };
     finish_format_t format = { .dtype = dtype, .normalizes = kind != PLAIN };
@@ -139,11 +139,12 @@ s_draw_format (kind_t kind, finish_dtype_t dtype, uint64_t *random)
 static size_t
 s_all_formats (uint64_t *random, known_format_t formats [FORMATS_MAX])
 {
+    static const dtype_t dtypes [] = { DTYPE_UINT8, DTYPE_FLOAT16, DTYPE_BFLOAT16, DTYPE_FLOAT32 };
     size_t count = 0;
     for (kind_t kind = PLAIN; kind < KINDS; kind++)
-        for (finish_dtype_t dtype = FINISH_UINT8; dtype < FINISH_DTYPES; dtype++)
-            for (int layout = 0; layout < 4 && (kind == PLAIN || dtype != FINISH_UINT8); layout++) {
-                finish_format_t format = s_draw_format (kind, dtype, random);
+        for (size_t index = 0; index < sizeof dtypes / sizeof *dtypes; index++)
+            for (int layout = 0; layout < 4 && (kind == PLAIN || dtypes [index] != DTYPE_UINT8); layout++) {
+                finish_format_t format = s_draw_format (kind, dtypes [index], random);
                 format.planar = layout & 1;
                 format.channels = layout & 2? IMAGE_COLOURS: 1;
                 assert_true (count < FORMATS_MAX);
@@ -163,7 +164,7 @@ static size_t
 s_row_bytes (const case_t *self)
 {
     const finish_format_t *format = &self->known->format;
-    return self->source.width * finish_dtype_bytes (format->dtype) * (format->planar? 1: format->channels);
+    return self->source.width * dtype_bytes (format->dtype) * (format->planar? 1: format->channels);
 }
 
 //  From the first row of the first plane to the end of the last row of the last.
@@ -179,7 +180,7 @@ s_model (const case_t *self, uint8_t *target)
 {
     const finish_format_t *format = &self->known->format;
     const image_t *source = &self->source;
-    size_t bytes = finish_dtype_bytes (format->dtype);
+    size_t bytes = dtype_bytes (format->dtype);
     for (uint32_t row = 0; row < source->height; row++)
         for (uint32_t column = 0; column < source->width; column++)
             for (uint32_t channel = 0; channel < format->channels; channel++) {
@@ -202,7 +203,7 @@ s_words (const case_t *self)
     static char words [200];
     const finish_format_t *format = &self->known->format;
     snprintf (words, sizeof words, "%ux%u, %u to %u channels, %s%s%s%s%s", self->source.height,
-        self->source.width, self->source.channels, format->channels, finish_dtype_name (format->dtype),
+        self->source.width, self->source.channels, format->channels, dtype_name (format->dtype),
         format->planar? ", planar": "", format->normalizes? ", normalised": "",
         self->flips.across? ", across": "", self->flips.down? ", down": "");
     return words;
@@ -311,7 +312,7 @@ test_copies_to_any_place (void **state)
 {
     (void) state;
     uint64_t random = test_seed () + 7;
-    known_format_t known = s_known ((finish_format_t) { .dtype = FINISH_UINT8, .channels = IMAGE_COLOURS });
+    known_format_t known = s_known ((finish_format_t) { .dtype = DTYPE_UINT8, .channels = IMAGE_COLOURS });
     block_t block = s_block (150 * 150 * 3, true);
     for (size_t index = 0; index < block.bytes; index++)
         block.data [index] = (uint8_t) test_below (&random, COLOUR_VALUES);
@@ -330,7 +331,7 @@ test_tables_equal_the_model (void **state)
     (void) state;
     uint64_t random = test_seed () + 3;
     for (int round = 0; round < 60; round++) {
-        finish_format_t format = { .dtype = (finish_dtype_t) ((int) FINISH_FLOAT16 + round % 3),
+        finish_format_t format = { .dtype = (dtype_t) ((int) DTYPE_FLOAT16 + round % 3),
             .channels = IMAGE_COLOURS, .normalizes = true };
         for (int channel = 0; channel < IMAGE_COLOURS; channel++) {
             format.mean [channel] = ldexpf ((float) s_up_to (&random, 1 << 24),
@@ -342,7 +343,7 @@ test_tables_equal_the_model (void **state)
         for (uint32_t channel = 0; channel < IMAGE_COLOURS; channel++)
             for (uint32_t value = 0; value < COLOUR_VALUES; value++) {
                 uint32_t bits = known.format.table.half [channel] [value];
-                if (format.dtype == FINISH_FLOAT32)
+                if (format.dtype == DTYPE_FLOAT32)
                     memcpy (&bits, &known.format.table.wide [channel] [value], sizeof bits);
                 if (bits != known.bits [channel] [value])
                     fail_msg ("seed %" PRIu64 ", round %d: value %u, channel %u", test_seed (), round, value,
@@ -359,14 +360,14 @@ test_rounds_to_nearest_even (void **state)
     (void) state;
     uint64_t random = test_seed () + 4;
     for (int round = 0; round < 1200; round++) {
-        finish_dtype_t dtype = round % 2? FINISH_FLOAT16: FINISH_BFLOAT16;
-        int unit_bits = dtype == FINISH_FLOAT16? 13: 16;
+        dtype_t dtype = round % 2? DTYPE_FLOAT16: DTYPE_BFLOAT16;
+        int unit_bits = dtype == DTYPE_FLOAT16? 13: 16;
         finish_format_t format = { .dtype = dtype, .channels = IMAGE_COLOURS, .normalizes = true,
             .std = { 1, 1, 1 } };
         for (int channel = 0; channel < IMAGE_COLOURS; channel++) {
             uint32_t mantissa = s_up_to (&random, 1u << (24 - unit_bits)) << (unit_bits - 1);
             mantissa = (mantissa + (uint32_t) channel - 1) & 0x7fffff;
-            int reach = dtype == FINISH_FLOAT16? 30: 126;
+            int reach = dtype == DTYPE_FLOAT16? 30: 126;
             uint32_t exponent = (uint32_t) (127 - reach + round / 2 % (2 * reach));
             uint32_t bits = s_up_to (&random, 2) << 31 | exponent << 23 | mantissa;
             memcpy (&format.mean [channel], &bits, sizeof bits);
@@ -374,7 +375,7 @@ test_rounds_to_nearest_even (void **state)
         known_format_t known = s_known (format);
         for (int channel = 0; channel < IMAGE_COLOURS; channel++)
             if (known.format.table.half [channel] [0] != known.bits [channel] [0])
-                fail_msg ("seed %" PRIu64 ": %s of %a is %x, not %x", test_seed (), finish_dtype_name (dtype),
+                fail_msg ("seed %" PRIu64 ": %s of %a is %x, not %x", test_seed (), dtype_name (dtype),
                     -format.mean [channel], known.format.table.half [channel] [0], known.bits [channel] [0]);
     }
 }
@@ -387,17 +388,17 @@ test_16_bits_rarely_need_a_division (void **state)
     (void) state;
     uint64_t random = test_seed () + 5;
     static known_format_t formats [FORMATS_MAX];
-    size_t dividing [FINISH_DTYPES] = { 0 };
+    size_t dividing [DTYPES] = { 0 };
     for (int draw = 0; draw < 20; draw++) {
         size_t count = s_all_formats (&random, formats);
         for (const known_format_t *known = formats; known < formats + count; known++)
             dividing [known->format.dtype] += !known->format.is_linear;
     }
-    assert_int_equal (dividing [FINISH_UINT8], 0);
-    assert_true (dividing [FINISH_FLOAT16] > 0);
-    assert_true (dividing [FINISH_BFLOAT16] > 0);
-    assert_true (dividing [FINISH_FLOAT32] > 0);
-    for (finish_dtype_t dtype = FINISH_FLOAT16; dtype <= FINISH_BFLOAT16; dtype++) {
+    assert_int_equal (dividing [DTYPE_UINT8], 0);
+    assert_true (dividing [DTYPE_FLOAT16] > 0);
+    assert_true (dividing [DTYPE_BFLOAT16] > 0);
+    assert_true (dividing [DTYPE_FLOAT32] > 0);
+    for (dtype_t dtype = DTYPE_FLOAT16; dtype <= DTYPE_BFLOAT16; dtype++) {
         finish_format_t format = s_draw_format (USUAL, dtype, &random);
         format.channels = IMAGE_COLOURS;
         finish_format (&format);
@@ -434,7 +435,7 @@ test_colours_come_with_it (void **state)
             colour_run (&pass, coloured + index * source.stride, width);
         image_t before = { coloured, source.stride, height, width, 3 };
         finish_flips_t flips = { s_up_to (&random, 2), s_up_to (&random, 2) };
-        size_t stride = width * finish_dtype_bytes (format->dtype) * (format->planar? 1: format->channels);
+        size_t stride = width * dtype_bytes (format->dtype) * (format->planar? 1: format->channels);
         finish_run (format, &before, flips, NULL, NULL, expected, stride);
         finish_run (format, &source, flips, &program, row, target, stride);
         if (memcmp (target, expected, finish_bytes (format, height, width)))

@@ -573,7 +573,7 @@ test_plan (void **state)
     assert_int_equal (plan->shared_size.height, 8);
     assert_int_equal (plan->output_size.height, 5);
     assert_int_equal (plan->output_size.width, 4);
-    assert_int_equal (plan->format.dtype, FINISH_FLOAT32);
+    assert_int_equal (plan->format.dtype, DTYPE_FLOAT32);
     assert_true (plan->format.normalizes);
     assert_false (plan->format.planar);
     assert_int_equal (plan->format.channels, 3);
@@ -585,7 +585,7 @@ test_plan (void **state)
     assert_int_equal (plan->views_at, plan->count);
     assert_int_equal (plan->views, 1);
     assert_int_equal (plan->shared_size.height, 0);
-    assert_true (plan->format.std [0] == 1 && plan->format.dtype == FINISH_UINT8 && !plan->format.normalizes);
+    assert_true (plan->format.std [0] == 1 && plan->format.dtype == DTYPE_UINT8 && !plan->format.normalizes);
     pipeline_destroy (&self);
 }
 

@@ -523,9 +523,9 @@ test_explain (void **state)
                 request_explain_t request = { .id = *ids++, .epoch_given = true, .epoch = step->epoch };
                 assert_true (broker_explain (simulation_broker (simulation), simulation_job (simulation, 0),
                     &request, &told, &refusal));
-                assert_true (told.is_placed);
-                assert_int_equal (told.index, step->index);
-                assert_int_equal (told.row, row);
+                assert_true (told.reply.is_placed);
+                assert_int_equal (told.reply.index, step->index);
+                assert_int_equal (told.reply.row, row);
                 explanation_clear (&told);
             }
     }

@@ -80,13 +80,12 @@ test_answers (void **state)
     message_unload (&message);
     assert_non_null (golden);
     reply_explained_t explained = { .id = 17, .epoch = 3, .is_placed = true, .index = 4, .row = 9,
-        .name = "cat/0017.jpg", .version = 2,
-        .prepared_for = 3, .is_reused = true };
+        .version = 2, .prepared_for = 3, .is_reused = true };
     s_assert_golden ("explain_reply",
-        reply_explained (&explained, json_incref (json_object_get (golden, "operations"))));
+        reply_explained (&explained, "cat/0017.jpg", json_incref (json_object_get (golden, "operations"))));
     json_decref (golden);
-    explained = (reply_explained_t) { .id = UINT64_MAX, .epoch = 1, .name = "\xff" };
-    char *text = reply_explained (&explained, json_array ());
+    explained = (reply_explained_t) { .id = UINT64_MAX, .epoch = 1 };
+    char *text = reply_explained (&explained, "\xff", json_array ());
     assert_string_equal (text,
         "{\"id\":\"18446744073709551615\",\"epoch\":\"1\",\"index\":null,\"row\":null,"
         "\"name\":\"\xef\xbf\xbd\","
@@ -147,16 +146,16 @@ s_check_epoch (simulation_t *simulation, book_t *book, int client, uint64_t epoc
             assert_refusal (&refusal, "unknown_sample", has_holes? "": "batches");
             continue;
         }
-        if (!told.is_placed) {                  //  of a seeded job
+        if (!told.reply.is_placed) {                  //  of a seeded job
             explanation_clear (&told);
             continue;
         }
-        assert_true (told.is_placed && told.id == id && told.epoch == epoch);
-        assert_true (told.prepared_for >= 1 && told.prepared_for <= JOBS);
-        size_t place = told.index * BATCH + told.row;
-        assert_true (told.row < BATCH && told.index < SAMPLES);
-        assert_int_equal (rows [told.index] >> told.row & 1, 0);
-        rows [told.index] |= 1ull << told.row;
+        assert_true (told.reply.is_placed && told.reply.id == id && told.reply.epoch == epoch);
+        assert_true (told.reply.prepared_for >= 1 && told.reply.prepared_for <= JOBS);
+        size_t place = told.reply.index * BATCH + told.reply.row;
+        assert_true (told.reply.row < BATCH && told.reply.index < SAMPLES);
+        assert_int_equal (rows [told.reply.index] >> told.reply.row & 1, 0);
+        rows [told.reply.index] |= 1ull << told.reply.row;
         if (!has_holes) {
             assert_true (book->places [client] [epoch] [id] == 0
                 || book->places [client] [epoch] [id] == place + 1);
@@ -164,15 +163,15 @@ s_check_epoch (simulation_t *simulation, book_t *book, int client, uint64_t epoc
             assert_true (place >= seen->count || seen->ids [place] == id);
         }
         found++;
-        fresh += !told.is_reused;
+        fresh += !told.reply.is_reused;
         if (book->copies [client] [epoch] [id].known) {
             assert_true (s_keys_equal (&told.shared_key, &book->copies [client] [epoch] [id].shared));
             assert_true (s_keys_equal (&told.private_key, &book->copies [client] [epoch] [id].private));
-            assert_int_equal (told.version, book->copies [client] [epoch] [id].draw);
+            assert_int_equal (told.reply.version, book->copies [client] [epoch] [id].draw);
             uint32_t jobs = 0;
-            for (int other = 0; other < JOBS && told.version < 4 && !has_holes; other++)
-                jobs += book->served [other] [id * 4 + told.version];
-            assert_true (told.prepared_for >= jobs);        //  those that have drawn it, and not copied it
+            for (int other = 0; other < JOBS && told.reply.version < 4 && !has_holes; other++)
+                jobs += book->served [other] [id * 4 + told.reply.version];
+            assert_true (told.reply.prepared_for >= jobs);  //  those that have drawn it, and not copied it
                                                             //  yet, count
         }
         explanation_clear (&told);
@@ -278,9 +277,9 @@ test_jobs_are_counted (void **state)
                 continue;
             uint32_t jobs = 0;
             for (int other = 0; other < JOBS; other++)
-                jobs += book->served [other] [id * 4 + told.version];
-            assert_int_equal (told.prepared_for, jobs);
-            fresh += !told.is_reused;
+                jobs += book->served [other] [id * 4 + told.reply.version];
+            assert_int_equal (told.reply.prepared_for, jobs);
+            fresh += !told.reply.is_reused;
             all++;
             explanation_clear (&told);
         }
@@ -312,8 +311,8 @@ test_repeated_samples (void **state)
     broker_t *broker = simulation_broker (simulation);
     assert_true (broker_explain (broker, broker_job (broker, 1), &(request_explain_t) { .id = 5 }, &told,
         &refusal));
-    assert_int_equal (told.index, 2);
-    assert_int_equal (told.row, 6);
+    assert_int_equal (told.reply.index, 2);
+    assert_int_equal (told.reply.row, 6);
     assert_int_equal (told.private_key.occurrence, 2);
     explanation_clear (&told);
     simulation_destroy (&simulation);
@@ -343,7 +342,7 @@ test_seeded_jobs (void **state)
             request_explain_t request = { .id = id, .epoch_given = true, .epoch = epoch };
             assert_true (broker_explain (broker, broker_job (broker, 1), &request, &before [epoch] [id],
                 &refusal));
-            assert_false (before [epoch] [id].is_placed);
+            assert_false (before [epoch] [id].reply.is_placed);
             explanation_clear (&before [epoch] [id]);
         }
     simulation_run (simulation, SECOND_US);

@@ -84,17 +84,11 @@ meeting_tenant (char *which)
     return (tenant_t *) (void *) which;
 }
 
-size_t
-broker_tenants (const broker_t *self)
+const char *
+broker_tenant_label (const broker_t *self, const tenant_t *tenant)
 {
     (void) self;
-    return meeting_tenants.count;
-}
-
-const char *
-tenant_name (const tenant_t *self)
-{
-    return self == meeting_tenant (&meeting_tenants.one)? "one": "other";
+    return meeting_tenants.count == 1? NULL: tenant == meeting_tenant (&meeting_tenants.one)? "one": "other";
 }
 
 uint64_t

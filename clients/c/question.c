@@ -1,0 +1,84 @@
+#include "question.h"
+#include <assert.h>
+#include <errno.h>
+
+enum { QUESTION_TAG = 1 };
+
+int
+question_open (question_t *self, const tureen_options_t *options, message_error_t *error)
+{
+    credentials_t credentials = { .public_key = "" };
+    int rc = credentials_read (&credentials, options->key, options->server_key, self->address, error);
+    if (rc == 0) {
+        self->context = dealer_begin_context ();
+        rc = dealer_new (&self->dealer, self->context, self->address, &credentials, error);
+    }
+    credentials_wipe (&credentials);
+    return rc;
+}
+
+//  Reads an answer: 0, -EAGAIN when it is not the one, or another -errno.
+static int
+s_take (const dealer_message_t *message, wire_kind_t reply, char **json_p, message_error_t *error)
+{
+    wire_head_t head;
+    message_status_t status = message_read_head (message->frames, message->count, &head, error);
+    if (status == MESSAGE_BROKEN)
+        return -EPROTO;
+    if (status != MESSAGE_OK)
+        return -EAGAIN;
+    if (head.kind == reply)
+        return message_read_object (message->frames, message->count, json_p, error)? 0: -EPROTO;
+    if (head.kind != WIRE_ERROR)
+        return -EAGAIN;
+    message_note_t note;
+    if (message_read_note (message->frames, message->count, &note, error))
+        message_fail (error, "the server refused: %s (%s)", note.text, note.code);
+    return -ECONNREFUSED;
+}
+
+//  Waits for the answer; with -ETIMEDOUT at once if there is no server.
+static int
+s_wait (question_t *self, wire_kind_t reply, int timeout_ms, char **json_p, message_error_t *error)
+{
+    int64_t deadline_ms = dealer_now_ms () + timeout_ms;
+    dealer_message_t message;
+    dealer_message_init (&message);
+    int rc = -EAGAIN;
+    for (int64_t left_ms = timeout_ms; rc == -EAGAIN
+        && left_ms > 0; left_ms = deadline_ms - dealer_now_ms ()) {
+        zmq_pollitem_t items [DEALER_POLL_ITEMS];
+        dealer_poll_items (self->dealer, items);
+        zmq_poll (items, DEALER_POLL_ITEMS, left_ms);
+        while (rc == -EAGAIN && dealer_receive (self->dealer, &message))
+            rc = s_take (&message, reply, json_p, error);
+        if (rc == -EAGAIN && dealer_welcome (self->dealer, error) != DEALER_WELCOME)
+            rc = -EACCES;
+        if (rc == -EAGAIN && dealer_is_unreached (self->dealer)
+            && presence_look (self->address, self->how) == PRESENCE_NONE)
+            rc = -ETIMEDOUT;
+    }
+    if (rc == -EAGAIN)
+        presence_look (self->address, self->how);
+    dealer_message_clear (&message);
+    return rc;
+}
+
+int
+question_ask (question_t *self, wire_kind_t kind, wire_kind_t reply, int timeout_ms, char **json_p,
+    message_error_t *error)
+{
+    *json_p = NULL;
+    wire_head_t head = message_head (kind, 0, QUESTION_TAG);
+    message_frame_t frame = { .data = (const uint8_t *) "{}", .size = 2 };
+    bool sent = dealer_send (self->dealer, &head, &frame, 1);
+    assert (sent);                      //  the first message of its connection
+    return s_wait (self, reply, timeout_ms, json_p, error);
+}
+
+void
+question_close (question_t *self)
+{
+    dealer_destroy (&self->dealer);
+    dealer_end_context (&self->context);
+}
