@@ -13,7 +13,7 @@
 typedef struct {
     const json_t *object;
     const complaint_t *complaint;
-    const pipeline_source_t *source;    //  whose fields may be named
+    const pipeline_source_t *source;    //  its fields may be named
 } operation_keys_t;
 
 typedef enum { OPERATION_KEY_OPTIONAL, OPERATION_KEY_REQUIRED } operation_key_need_t;

@@ -11,7 +11,7 @@
 typedef struct {
     char *text;
     size_t length;
-    const pipeline_source_t *source;    //  whose fields are named
+    const pipeline_source_t *source;    //  its fields are named
 } operation_text_t;
 
 void operation_text_put (operation_text_t *self, const char *format, ...)

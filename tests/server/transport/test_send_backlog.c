@@ -34,7 +34,7 @@ of_a_connection (void **state)
     send_backlog_t *self = send_backlog_new ();
     assert_non_null (self);
     atomic_size_t *account = s_account (self, 1, A, SHARE);
-    atomic_fetch_add (account, UNREAD_OF_ONE_MAX - 1);
+    atomic_fetch_add (account, SEND_BACKLOG_OF_ONE_MAX - 1);
     assert_ptr_equal (s_account (self, 1, A, SHARE), account);
     atomic_fetch_add (account, 1);
     assert_null (s_account (self, 1, A, SHARE));
@@ -42,10 +42,10 @@ of_a_connection (void **state)
     assert_non_null (other);
     assert_ptr_not_equal (other, account);
     atomic_fetch_add (other, 7);
-    assert_int_equal (send_backlog_bytes (self), UNREAD_OF_ONE_MAX + 7);
+    assert_int_equal (send_backlog_bytes (self), SEND_BACKLOG_OF_ONE_MAX + 7);
     atomic_fetch_sub (account, 1);
     assert_ptr_equal (s_account (self, 1, A, SHARE), account);
-    atomic_fetch_sub (account, UNREAD_OF_ONE_MAX - 1);
+    atomic_fetch_sub (account, SEND_BACKLOG_OF_ONE_MAX - 1);
     //  Nothing is left unread: the place is the next connection's.
     assert_ptr_equal (s_account (self, 3, B, SHARE), account);
     send_backlog_destroy (&self);
@@ -71,7 +71,7 @@ of_a_tenant (void **state)
     atomic_size_t *other = s_account (self, 100, B, SHARE);
     assert_non_null (other);
     atomic_fetch_add (other, 1);
-    atomic_fetch_add (accounts [1], UNREAD_OF_TENANT_MAX - SHARE - 1);
+    atomic_fetch_add (accounts [1], SEND_BACKLOG_OF_TENANT_MAX - SHARE - 1);
     assert_ptr_equal (s_account (self, 0, A, SHARE), accounts [0]);
     atomic_fetch_add (accounts [1], 1);
     assert_null (s_account (self, 0, A, SHARE));

@@ -99,6 +99,13 @@ catalogue_file_bytes (const catalogue_t *self, uint32_t id, size_t field)
     return id % 7 != 3? 100: tasks_scene_plan.is_packed? PACKED_BYTES: LARGE_BYTES;
 }
 
+size_t
+catalogue_fields (const catalogue_t *self)
+{
+    (void) self;
+    return 2;
+}
+
 //  ---- a pack of one volume, in which samples lie as their ids, of each image, mask and the rows
 
 enum { HEADER_BYTES = 11, ROWS_BYTES = 9 };
