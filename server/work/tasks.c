@@ -389,9 +389,10 @@ s_read_files (task_t *task)
 }
 
 static const char *
-s_what (int rc, const char *changed)
+s_what (const pack_t *pack, int rc)
 {
-    return rc == -CATALOGUE_CHANGED? changed: strerror (-rc);
+    return pack_store (pack)? transfer_error (rc): rc == -CATALOGUE_CHANGED? "the volume shrank":
+        strerror (-rc);
 }
 
 //  Hands the raw store's bytes of the sample to a worker; a damaged sample is reported on the same way.
@@ -408,7 +409,7 @@ s_use_packed (tasks_t *self, task_t *task, const raw_sample_t *raw)
             "`tureen verify` names all that are": "cannot be read from the pack (volume %u, chunk %u): %s",
             where.volume,
             pack_position (pack, s_id (task)) / pack_chunk_samples (pack),
-            s_what (raw->rc, "the volume shrank"));
+            s_what (pack, raw->rc));
         s_blame (task, OUTCOME_BAD, 0, what);
     }
     pool_submit (self->workers, task);
@@ -503,7 +504,7 @@ s_blame_range (const range_t *range, char reason [REASON_BYTES])
     char path [PATH_MAX + PATH_SHOWN_BYTES];
     pack_volume_path (pack, where.volume, path, sizeof path);
     snprintf (reason, REASON_BYTES, "%s: cannot be read at %llu: %s", strrchr (path, '/') + 1,
-        (unsigned long long) where.offset, s_what (range->request.rc, "the volume shrank"));
+        (unsigned long long) where.offset, s_what (pack, range->request.rc));
 }
 
 //  Gives a range back, whatever its result.
@@ -749,19 +750,24 @@ tasks_stop (tasks_t *self)
     }
 }
 
-//  The first device's mode: a refusal of io_uring holds for all.
+//  The first device's mode of the kind: a refusal of io_uring holds for all.
 const char *
-tasks_reading_mode (const tasks_t *self)
+tasks_reading_mode (const tasks_t *self, bool of_stores)
 {
-    return self->device_count > 0? device_mode (self->devices [0]): "";
+    for (size_t index = 0; index < self->device_count; index++)
+        if (device_is_store (self->devices [index]) == of_stores)
+            return device_mode (self->devices [index]);
+    return NULL;
 }
 
 bool
 tasks_reads_direct (const tasks_t *self)
 {
     bool direct = true;
-    for (size_t index = 0; index < self->device_count; index++)
-        direct = direct && device_is_direct (self->devices [index]);
+    for (size_t index = 0; index < self->device_count; index++) {
+        const device_t *device = self->devices [index];
+        direct = direct && (device_is_store (device) || device_is_direct (device));
+    }
     return direct;
 }
 

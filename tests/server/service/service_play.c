@@ -245,7 +245,7 @@ tasks_stop (tasks_t *self)
 }
 
 const char *
-tasks_reading_mode (const tasks_t *self)
+tasks_reading_mode (const tasks_t *self, bool of_stores)
 {
     (void) self;
     return "play";
