@@ -5,8 +5,8 @@
                                        [--rate 50,200] [--seconds 8] [--raw 64M]
 
 DIR is an ImageFolder of JPEGs; it is packed into /dev/shm.  The store is the one of the tests (S3's GET, with
-signatures) on this machine, with a delay of LATENCY milliseconds before each answer and RATE megabytes a second
-for all answers together; 0: no limit.  One job of `tureen read` takes random crops.
+signatures) on this machine, with a delay of LATENCY milliseconds before each answer and RATE megabytes a
+second for all answers together; 0: no limit.  One job of `tureen read` takes random crops.
 
     link        bytes of samples that came a second, to what the link gives
     first       milliseconds from the job's start to its first batch, the server running
@@ -77,8 +77,9 @@ def run(options: argparse.Namespace, folder: Path, latency: float, rate: float) 
             await_server(server, options.binary, endpoint)
             ids = folder / "ids"
             ids.unlink(missing_ok=True)
-            job = subprocess.Popen([options.binary, "read", "--connect", endpoint, "--dataset", "train",
-                                    "--batch", "32", "--epochs", "0", "--ids", ids], stdout=subprocess.DEVNULL)
+            command = [options.binary, "read", "--connect", endpoint, "--dataset", "train", "--batch", "32",
+                       "--epochs", "0", "--ids", ids]
+            job = subprocess.Popen(command, stdout=subprocess.DEVNULL)
             first_ms = first_batch_ms(job, ids)
             #  The server learns what the store is like; then the time counts.
             time.sleep(options.seconds / 2)
@@ -96,7 +97,8 @@ def run(options: argparse.Namespace, folder: Path, latency: float, rate: float) 
 
 
 def samples(binary: Path, endpoint: str) -> int:
-    status = subprocess.run([binary, "status", "--connect", endpoint, "--json"], capture_output=True, text=True)
+    status = subprocess.run([binary, "status", "--connect", endpoint, "--json"], capture_output=True,
+                            text=True)
     return int(json.loads(status.stdout)["delivered"])
 
 
@@ -129,8 +131,9 @@ def main() -> int:
                 found = run(options, folder, latency, rate)
                 share = f"{found.link / rate:.2f}" if rate else ""
                 link = f"{rate:g} MB/s" if rate else "no limit"
-                print(f"| {latency:g} ms | {link} | {found.link:.0f} MB/s | {share} | {found.first_ms:.0f} ms | "
-                      f"{found.gets:.2f} |", flush=True)
+                cells = [f"{latency:g} ms", link, f"{found.link:.0f} MB/s", share, f"{found.first_ms:.0f} ms",
+                         f"{found.gets:.2f}"]
+                print(f"| {' | '.join(cells)} |", flush=True)
     except BenchError as error:
         print(f"store_bench: {error}", file=sys.stderr)
         return 1

@@ -2,7 +2,8 @@
 #ifndef LOCATION_H
 #define LOCATION_H
 
-//  The remedy if path does not exist: half a sentence.  It tells addresses (s3://, hf://, https://) from paths.
+//  The remedy if path does not exist: half a sentence.  Addresses (s3://, hf://, https://) are told from
+//  paths.
 const char *location_remedy (const char *path);
 
 //  The remedy if path should be a data set's folder and is a file: half a sentence.

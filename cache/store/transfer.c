@@ -232,8 +232,8 @@ static bool
 s_ask (handle_t *self, const account_t *account, const transfer_t *transfer)
 {
     char range [64];
-    snprintf (range, sizeof range, "bytes=%llu-%llu",
-        (unsigned long long) (transfer->offset + transfer->done), (unsigned long long) (transfer->offset + transfer->bytes - 1));
+    uint64_t first = transfer->offset + transfer->done, last = transfer->offset + transfer->bytes - 1;
+    snprintf (range, sizeof range, "bytes=%llu-%llu", (unsigned long long) first, (unsigned long long) last);
     CURL *easy = self->easy;
     curl_easy_setopt (easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt (easy, CURLOPT_HTTP_VERSION, (long) CURL_HTTP_VERSION_1_1);

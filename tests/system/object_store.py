@@ -27,9 +27,9 @@ CLOCK_SKEW_S = 900
 
 
 class Fault:
-    """kind: `status` answers with it; `reset` and `short` end the connection in the body, at once or in order;
-    `slow` sends a byte a second; `wrong` changes a byte; `hang` does not answer.  The fault meets requests for
-    objects with `name` in their names, `times` of them; None: all."""
+    """kind: `status` answers with it; `reset` and `short` end the connection in the body, at once or in
+    order; `slow` sends a byte a second; `wrong` changes a byte; `hang` does not answer.  The fault meets
+    requests for objects with `name` in their names, `times` of them; None: all."""
 
     def __init__(self, kind, status=503, code="SlowDown", name="", times=None, after=PART):
         self.kind, self.status, self.code, self.name, self.after = kind, status, code, name, after

@@ -132,7 +132,8 @@ test_profiles (void **state)
 {
     world_t *self = *state;
     s_write (self->credentials, "# a comment\naws_access_key_id = no profile's\n[other]\n"
-        "aws_access_key_id = other\naws_secret_access_key = o\n\n[ team ]\n  aws_access_key_id = indented\n aws_access_key_id\n"
+        "aws_access_key_id = other\naws_secret_access_key = o\n\n[ team ]\n  aws_access_key_id = indented\n"
+        " aws_access_key_id\n"
         ";aws_access_key_id = comment\naws_access_key_id =\taa=bb \naws_secret_access_key=s/+=\n[third]\n");
     s_write (self->config, "[team]\nregion = not-here\n[profile team]\ns3 =\n  region = nested\n"
         "region = here\n");

@@ -248,7 +248,7 @@ const char *
 tasks_reading_mode (const tasks_t *self, bool of_stores)
 {
     (void) self;
-    return "play";
+    return of_stores? NULL: "play";
 }
 
 uint64_t
