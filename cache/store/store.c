@@ -47,8 +47,8 @@ s_joined (const char *begin, const char *middle, const char *end)
     return text;
 }
 
-//  Amazon's buckets are hosts of their own, except those whose dots no certificate covers; other stores have
-//  them as the first part of the path.
+//  An Amazon bucket is a host of its own, unless its name has dots, which no certificate covers; with other
+//  stores it is the first part of the path.
 static char *
 s_bucket_url (const store_t *self)
 {

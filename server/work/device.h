@@ -37,7 +37,7 @@ void device_destroy (device_t **self_p);
 bool device_is (const device_t *self, dev_t number, const store_t *store);
 
 //  Adds a file of ranges, the largest of span bytes (reader_span); *file_p: its number for requests.  False:
-//  no memory.  version: of an object in a store, whose URL is the path.
+//  no memory.  version: of an object in a store; then the path is its URL.
 bool device_add_volume (device_t *self, const char *path, const char *version, size_t span,
     uint32_t *file_p);
 size_t device_volumes (const device_t *self);

@@ -142,10 +142,10 @@ class Paths(SystemTest):
                           else "is read only where a pack is served", said)
         self.assertIn("give the path alone, without file://",
                       self.refusal("serve", "--dataset", "train=file://" + self.data))
-        #  A folder may have such a name all the same.
+        #  A folder may have such a name all the same; with "./" it is one.
         os.makedirs(self.root + "/s3:/bucket")
         os.symlink(self.data, self.root + "/s3:/bucket/train")
-        packed = subprocess.run([harness.TUREEN, "pack", "s3://bucket/train", "linked"], cwd=self.root,
+        packed = subprocess.run([harness.TUREEN, "pack", "./s3://bucket/train", "linked"], cwd=self.root,
                                 capture_output=True, text=True)
         self.assertEqual(packed.returncode, 0, packed.stderr)
 
