@@ -134,6 +134,14 @@ pool_descriptor (const pool_t *self)
     return exchange_descriptor (self->done);
 }
 
+//  In this order: a thread puts a done task first, then it looks at what waits.  What waits becomes only less
+//  here.
+bool
+pool_is_quiet (pool_t *self)
+{
+    return exchange_count (self->todo) > self->options.threads || exchange_count (self->done) > 0;
+}
+
 void
 pool_stop (pool_t *self)
 {

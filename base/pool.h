@@ -4,7 +4,8 @@
  *                 pool_done ()
  *  The owner is woken for several done tasks at once, as long as others wait to be begun: by the descriptor
  *  when no more tasks wait than there are threads, or when as many are done as should not wait longer.  Each
- *  wake costs a thread its processor.
+ *  wake costs a thread its processor.  What the threads do meanwhile may take long; so an owner that cannot
+ *  wait for it looks after POOL_QUIET_MS by itself, when pool_is_quiet.
  *  failure modes: none of its own: a task carries its own result.
  *  on close:      pool_destroy lets the threads finish what they have begun; the tasks still queued come
  *                 back by
@@ -14,10 +15,13 @@
  */
 #ifndef POOL_H
 #define POOL_H
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 typedef struct pool pool_t;
+
+enum { POOL_QUIET_MS = 5 };
 
 typedef struct {
     const char *name;                       //  of the threads, at most 15 bytes
@@ -37,6 +41,9 @@ void pool_submit (pool_t *self, void *task);
 void *pool_done (pool_t *self);
 //  Readable when pool_done should be called: it has something, and the threads will soon want more.
 int pool_descriptor (const pool_t *self);
+//  Whether tasks may be done, now or from now on, and the descriptor not readable.  Asked before the owner
+//  sleeps.
+bool pool_is_quiet (pool_t *self);
 //  Waits until the tasks begun are finished; no thread runs after it.
 void pool_stop (pool_t *self);
 //  After pool_stop: the tasks that were never begun, one by one, then NULL.

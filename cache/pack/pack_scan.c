@@ -116,12 +116,15 @@ s_scan_sample (scan_t *self, uint32_t position)
         sample.damage = damage;
     }
     else
-    if (!s_is_whole (self, &sample, &range)) {
-        if (self->store_failed)
-            return self->store_failed;
-        bool is_rows = sample.field == catalogue_fields (self->catalogue);
-        sample.field = is_rows? 0: sample.field;
-        sample.damage = is_rows? "where its rows begin does not match its checksum":
+    if (s_is_whole (self, &sample, &range))
+        sample.is_whole = true;
+    else
+    if (self->store_failed)
+        return self->store_failed;
+    else {
+        sample.is_whole = sample.field == catalogue_fields (self->catalogue);
+        sample.field = sample.is_whole? 0: sample.field;
+        sample.damage = sample.is_whole? "where its rows begin does not match its checksum":
             "its bytes do not match their checksum";
     }
     if (rc)

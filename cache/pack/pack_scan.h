@@ -24,6 +24,7 @@ typedef struct {
     size_t field;                       //  of a damaged sample: its first damaged field; of an unreadable
                                         //  one: 0
     const char *damage;                 //  NULL: every file is what was packed
+    bool is_whole;                      //  the fields' files are, whatever is damaged beside them
 } pack_scan_sample_t;
 
 typedef struct {

@@ -15,6 +15,8 @@
 
 #include <xxhash.h>
 
+#include "pack_format.h"
+
 typedef struct {
     catalogue_t *catalogue;
     char *roots [CATALOGUE_FIELDS_MAX];         //  of each field, for errors and signature
@@ -167,6 +169,21 @@ s_list_root (const char *list)
     return !slash? strdup ("."): slash == list? strdup ("/"): strndup (list, (size_t) (slash - list));
 }
 
+//  No field or label has the name that stands in a pack for where rows begin.
+static int
+s_check_names (const catalogue_t *catalogue, char *error)
+{
+    bool is_taken = false;
+    for (size_t field = 0; field < catalogue_fields (catalogue); field++)
+        is_taken = is_taken || strcmp (catalogue_field_name (catalogue, field), PACK_ROWS_NAME) == 0;
+    for (size_t label = 0; label < catalogue_labels (catalogue); label++)
+        is_taken = is_taken || strcmp (catalogue_label (catalogue, label)->name, PACK_ROWS_NAME) == 0;
+    if (is_taken)
+        snprintf (error, PACK_SOURCE_ERROR_BYTES, "a field or label cannot have the name '%s' in a pack, "
+            "which keeps there where the rows of JPEGs begin: give it another name", PACK_ROWS_NAME);
+    return is_taken? -EINVAL: 0;
+}
+
 static int
 s_fill (folder_t *self, const pack_source_options_t *options, char *signature, char *error)
 {
@@ -180,6 +197,8 @@ s_fill (folder_t *self, const pack_source_options_t *options, char *signature, c
         .field_count = options->field_count, .labels = is_list? path: NULL };
     int rc = catalogue_open (&self->catalogue, &wanted, error, PACK_SOURCE_ERROR_BYTES);
     free (root);
+    if (rc == 0)
+        rc = s_check_names (self->catalogue, error);
     if (rc)
         return rc;
     self->roots [0] = strdup (catalogue_root (self->catalogue));    //  of a list of absolute paths it is "/"

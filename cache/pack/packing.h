@@ -20,7 +20,7 @@
  *  the disk: about once the size of the data, and one bucket.
  *
  *  Memory: memory_bytes for buffers (a quarter of it for samples that are read ahead), 28 bytes a sample and
- *  16 a file for the tables, and the source's own.
+ *  16 a file for the tables, the source's own, and what finds rows (about the largest JPEG for each thread).
  *  The same data, seed and chunk make the same pack, byte for byte: its id is a hash of these.
  *
  *  Owner: one thread; blocks for as long as disks do.  The target is locked (flock) against a second one.

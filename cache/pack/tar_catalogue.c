@@ -242,7 +242,7 @@ s_is_reserved (const char *name)
     for (size_t label = 0; label < LABELS; label++)
         if (strcmp (name, s_label_names [label]) == 0)
             return true;
-    return strcmp (name, "image") == 0;
+    return strcmp (name, "image") == 0 || strcmp (name, PACK_ROWS_NAME) == 0;
 }
 
 static int

@@ -311,11 +311,12 @@ s_begin (jpeg_entropy_t *self)
     self->loops = s_loops ();
     self->is_tail = self->points && self->told == 1;
     s_await_point (self);
-    size_t first = self->first_column / self->shape.step;
-    if (self->points && self->told > 1)
-        s_begin_at (self, first < self->told? first: self->told - 1);
-    else
+    if (!self->points || self->told == 1) {
         s_begin_segment (self, 0);
+        return;
+    }
+    size_t first = self->first_column / self->shape.step;
+    s_begin_at (self, first < self->told? first: self->told - 1);
 }
 
 int
@@ -377,17 +378,20 @@ s_place_points (jpeg_entropy_t *self)
     }
 }
 
-size_t
-jpeg_entropy_rows (jpeg_entropy_t *self, const uint8_t **rows_p)
+int
+jpeg_entropy_rows (jpeg_entropy_t *self, const uint8_t **rows_p, size_t *rows_bytes_p)
 {
     assert (self->magic == JPEG_ENTROPY_MAGIC);
-    if (!self->points || self->known == self->told
-        || !scratch_need (&self->rows, jpeg_rows_bytes_max (&self->image, self->known)))
+    *rows_bytes_p = 0;
+    if (!self->points || self->known == self->told)
         return 0;
+    if (!scratch_need (&self->rows, jpeg_rows_bytes_max (&self->image, self->known)))
+        return -ENOMEM;
     s_place_points (self);
     self->told = self->known;
     *rows_p = self->rows.data;
-    return jpeg_rows_encode (&self->image, &self->shape, self->points, self->known, self->rows.data);
+    *rows_bytes_p = jpeg_rows_encode (&self->image, &self->shape, self->points, self->known, self->rows.data);
+    return 0;
 }
 
 jpeg_entropy_t *

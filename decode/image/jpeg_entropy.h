@@ -42,7 +42,9 @@ int jpeg_entropy_attach (jpeg_entropy_t *self, j_decompress_ptr info, bool is_ju
 bool jpeg_entropy_finish (jpeg_entropy_t *self);
 
 //  After finish was true: where the rows begin as far as the image was read (is_judged: all of them), lent
-//  until the next image; 0 bytes: nothing is known beside what attach was told, or there are restarts.
-size_t jpeg_entropy_rows (jpeg_entropy_t *self, const uint8_t **rows_p);
+//  until the next image; 0 bytes: nothing is known beside what attach was told, or there are restarts.  0 or
+//  -ENOMEM.
+int jpeg_entropy_rows (jpeg_entropy_t *self, const uint8_t **rows_p, size_t *rows_bytes_p)
+    __attribute__ ((warn_unused_result));
 
 #endif

@@ -535,21 +535,25 @@ jpeg_reader_read (jpeg_reader_t *self, const image_request_t *request, image_pix
 //  ---------------------------------------------------------------------------------------------------------
 //  Where rows begin
 
-//  All points of the opened image.  0 bytes: not known.
-static size_t
-s_find_rows (jpeg_reader_t *self, const uint8_t **rows_p)
+//  All points of the opened image; nothing where they cannot be known.  Of several scans libjpeg would decode
+//  the whole image, and hold its coefficients, before jpeg_entropy refuses them.  0 or -ENOMEM.
+static int
+s_find_rows (jpeg_reader_t *self, const uint8_t **rows_p, size_t *rows_bytes_p)
 {
+    if (jpeg_has_multiple_scans (&self->info))
+        return 0;
     jpeg_start_decompress (&self->info);
     int attached = jpeg_entropy_attach (self->entropy, &self->info, true, NULL, 0);
-    if (attached < 0)
-        s_no_memory (self);
-    return attached && jpeg_entropy_finish (self->entropy)? jpeg_entropy_rows (self->entropy, rows_p): 0;
+    bool is_sound = attached > 0 && jpeg_entropy_finish (self->entropy);
+    return is_sound? jpeg_entropy_rows (self->entropy, rows_p, rows_bytes_p): attached < 0? attached: 0;
 }
 
 size_t
 jpeg_reader_learned (jpeg_reader_t *self, const uint8_t **rows_p)
 {
-    return jpeg_reader_was_fast (self)? jpeg_entropy_rows (self->entropy, rows_p): 0;
+    size_t bytes;
+    bool is_known = jpeg_reader_was_fast (self) && jpeg_entropy_rows (self->entropy, rows_p, &bytes) == 0;
+    return is_known? bytes: 0;
 }
 
 int
@@ -568,8 +572,7 @@ jpeg_reader_rows (jpeg_reader_t *self, const uint8_t *bytes, size_t size, const 
         return rc == -ENOMEM? rc: 0;
     switch (setjmp (self->escape)) {
     case 0:
-        *rows_bytes_p = s_find_rows (self, rows_p);
-        return s_leave (self, 0);
+        return s_leave (self, s_find_rows (self, rows_p, rows_bytes_p));
     case ESCAPE_NO_MEMORY:
         return s_leave (self, -ENOMEM);
     default:

@@ -383,8 +383,9 @@ s_patience_ms (const server_t *self, int64_t now_ms, int64_t beat_ms)
         next = due_ms;
     if (service_wakeup (self->service) < next)
         next = service_wakeup (self->service);
-    if (tasks_wakeup (self->tasks) < next)
-        next = tasks_wakeup (self->tasks);
+    int64_t tasks_ms = tasks_wakeup (self->tasks);
+    if (tasks_ms < next)
+        next = tasks_ms;
     return next <= now_ms? 0: (int) (next - now_ms);
 }
 

@@ -1,11 +1,11 @@
 #include "learned_rows.h"
 #include <assert.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include "pack_index.h"
 
 enum { LEARNED_ROWS_MAGIC = 0x1ea27ed0, BESIDE_BYTES = 16 };    //  that an allocation takes
+enum { FREE_PART = 8 };                 //  of the budget: with more than this it is not full
 
 struct learned_rows {
     uint32_t magic;
@@ -19,6 +19,20 @@ static size_t
 s_bytes (const learned_rows_entry_t *entry)
 {
     return sizeof *entry + entry->size + BESIDE_BYTES;
+}
+
+//  Tasks to which it is lent keep it.
+static void
+s_give_up (learned_rows_t *self, uint32_t id)
+{
+    learned_rows_entry_t *entry = self->entries [id];
+    if (!entry)
+        return;
+    self->entries [id] = NULL;
+    self->known--;
+    self->budget->bytes -= s_bytes (entry);
+    self->budget->is_full = false;
+    learned_rows_release (entry);
 }
 
 learned_rows_t *
@@ -42,22 +56,27 @@ learned_rows_destroy (learned_rows_t **self_p)
         return;
     *self_p = NULL;
     assert (self->magic == LEARNED_ROWS_MAGIC);
-    for (uint32_t id = 0; self->entries && id < self->samples; id++)
-        if (self->entries [id]) {
-            assert (self->entries [id]->users == 1);
-            self->budget->bytes -= s_bytes (self->entries [id]);
-            free (self->entries [id]);
-        }
+    for (uint32_t id = 0; self->entries && id < self->samples; id++) {
+        assert (!self->entries [id] || self->entries [id]->users == 1);
+        s_give_up (self, id);
+    }
     free (self->entries);
     self->magic = 0;
     free (self);
 }
 
+bool
+learned_rows_has_room (const learned_rows_t *self)
+{
+    assert (!self || self->magic == LEARNED_ROWS_MAGIC);
+    return self && !self->budget->is_full;
+}
+
 learned_rows_entry_t *
 learned_rows_lend (learned_rows_t *self, uint32_t id)
 {
-    assert (self->magic == LEARNED_ROWS_MAGIC && id < self->samples);
-    learned_rows_entry_t *entry = self->entries [id];
+    assert (!self || (self->magic == LEARNED_ROWS_MAGIC && id < self->samples));
+    learned_rows_entry_t *entry = self? self->entries [id]: NULL;
     if (entry)
         entry->users++;
     return entry;
@@ -85,40 +104,47 @@ learned_rows_entry (uint64_t checksum, const uint8_t *bytes, size_t size)
     return entry;
 }
 
-uint64_t
+bool
 learned_rows_tell (const learned_rows_entry_t *entry, decoder_file_t *file)
 {
-    uint64_t checksum = pack_checksum (file->bytes, file->size);
-    if (entry && entry->checksum == checksum) {
-        file->rows = entry->bytes;
-        file->rows_bytes = entry->size;
-    }
-    return checksum;
+    if (!entry || entry->checksum != pack_checksum (file->bytes, file->size))
+        return false;
+    file->rows = entry->bytes;
+    file->rows_bytes = entry->size;
+    return true;
 }
 
+//  Of many files nothing is found, ever: these need no checksum.
 learned_rows_entry_t *
-learned_rows_found (decoder_t *decoder, uint64_t checksum)
+learned_rows_found (decoder_t *decoder, const decoder_file_t *file, const learned_rows_entry_t *told)
 {
     const uint8_t *rows;
     size_t size = decoder_learned (decoder, &rows);
-    return size > 0? learned_rows_entry (checksum, rows, size): NULL;
+    if (size == 0)
+        return NULL;
+    return learned_rows_entry (told? told->checksum: pack_checksum (file->bytes, file->size), rows, size);
 }
 
 void
 learned_rows_keep (learned_rows_t *self, uint32_t id, learned_rows_entry_t *entry)
 {
     assert (self->magic == LEARNED_ROWS_MAGIC && id < self->samples);
-    learned_rows_entry_t *old = self->entries [id];
-    bool is_more = !old || old->checksum != entry->checksum || old->size < entry->size;
-    size_t bytes = self->budget->bytes - (old? s_bytes (old): 0) + s_bytes (entry);
-    if (!is_more || bytes > self->budget->bytes_max) {
-        learned_rows_release (entry);
+    learned_rows_budget_t *budget = self->budget;
+    if (self->entries [id] && self->entries [id]->checksum != entry->checksum)
+        s_give_up (self, id);
+    size_t known_bytes = self->entries [id]? s_bytes (self->entries [id]): 0;
+    bool is_more = s_bytes (entry) > known_bytes;
+    bool has_room = budget->bytes - known_bytes + s_bytes (entry) <= budget->bytes_max;
+    if (is_more && has_room) {
+        s_give_up (self, id);
+        budget->bytes += s_bytes (entry);
+        self->known++;
+        self->entries [id] = entry;
         return;
     }
-    self->budget->bytes = bytes;
-    self->known += !old;
-    self->entries [id] = entry;
-    learned_rows_release (old);
+    //  A large entry may have no room where small ones still have.
+    budget->is_full |= is_more && budget->bytes_max - budget->bytes < budget->bytes_max / FREE_PART;
+    learned_rows_release (entry);
 }
 
 uint32_t

@@ -4,11 +4,13 @@
  *  it is kept here, and the next time a crop of that file is decoded faster.  A checksum of the file goes
  *  along, because a file may change.
  *
- *  Bounded: with no room left, entries stay, and what is learned of further files is not kept.  Owner: the
- *  broker's thread.  Worker threads make entries, and read the one that is lent to their task.
+ *  Bounded: with no room left, nothing more is learned, and what is known stays; but of a file that changed
+ *  nothing is kept.  Owner: the broker's thread.  Worker threads make entries, and read the one that is lent
+ *  to their task.
  */
 #ifndef LEARNED_ROWS_H
 #define LEARNED_ROWS_H
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "decoder.h"
@@ -18,7 +20,8 @@ typedef struct learned_rows learned_rows_t;
 //  Of all folders of a server together.
 typedef struct {
     size_t bytes_max;
-    size_t bytes;
+    size_t bytes;               //  of entries; each table has 8 more for each sample
+    bool is_full;               //  an entry had no room in the little that is left; none was given up since
 } learned_rows_budget_t;
 
 //  Immutable.
@@ -34,7 +37,11 @@ learned_rows_t *learned_rows_new (uint32_t samples, learned_rows_budget_t *budge
 //  No entry may be lent.
 void learned_rows_destroy (learned_rows_t **self_p);
 
-//  What is known of a sample's file, lent until learned_rows_release; NULL: nothing.
+//  Whether it is worth finding out more.  self NULL: no.
+bool learned_rows_has_room (const learned_rows_t *self);
+
+//  What is known of a sample's file, lent until learned_rows_release; NULL: nothing.  self may be
+//  NULL.
 learned_rows_entry_t *learned_rows_lend (learned_rows_t *self, uint32_t id);
 //  NULL is nothing.
 void learned_rows_release (learned_rows_entry_t *entry);
@@ -42,13 +49,14 @@ void learned_rows_release (learned_rows_entry_t *entry);
 //  A copy of the bytes, for learned_rows_keep.  NULL: no memory.  Any thread.
 learned_rows_entry_t *learned_rows_entry (uint64_t checksum, const uint8_t *bytes, size_t size);
 //  Before a worker decodes the file: adds the entry's bytes to it, if they are of this file (NULL: none are).
-//  Returns the file's checksum.
-uint64_t learned_rows_tell (const learned_rows_entry_t *entry, decoder_file_t *file);
-//  Afterwards, if all went well: what the decoder has found out beyond that, for learned_rows_keep; NULL:
-//  nothing, or no memory.
-learned_rows_entry_t *learned_rows_found (decoder_t *decoder, uint64_t checksum);
+//  Whether they are.
+bool learned_rows_tell (const learned_rows_entry_t *entry, decoder_file_t *file);
+//  Afterwards, if all went well: what the decoder has found out beyond the file's rows, for
+//  learned_rows_keep; NULL: nothing, or no memory.  told: the entry of this file; NULL: there is none.
+learned_rows_entry_t *learned_rows_found (decoder_t *decoder, const decoder_file_t *file,
+    const learned_rows_entry_t *told);
 //  Keeps the entry in place of what was known of that sample; or frees it, if there is no room, or as much
-//  was known of the same file.
+//  was known of the same file.  What was known of another file is given up in any case.
 void learned_rows_keep (learned_rows_t *self, uint32_t id, learned_rows_entry_t *entry);
 
 //  Of how many samples something is known.

@@ -37,6 +37,7 @@ typedef struct task {
                                     //  read to buffers
     learned_rows_entry_t *told;     //  of plain files: what is known of the first one's rows, lent
     learned_rows_entry_t *learned;  //  what the worker has found out of them
+    bool has_room;                  //  for more of them
     outcome_t outcome;
     char reason [REASON_BYTES];     //  unless it is ready
     reader_request_t requests [PIPELINE_FIELDS_MAX];    //  of plain files
@@ -160,15 +161,16 @@ s_prepare (decoder_t *decoder, task_t *task)
             (decoder_file_t) { .bytes = task->buffers [file].bytes, .size = task->buffers [file].size };
     decoder_sample_t sample = { .files = files, .warnings_max = task->source->jpeg_warnings_max };
     //  Only of the first file: the rows of others are not learned.
-    bool learns = task->source->rows && pipeline_file (task->pipeline, 0) == 0;
-    uint64_t checksum = learns? learned_rows_tell (task->told, &files [0]): 0;
+    bool is_first = pipeline_file (task->pipeline, 0) == 0;
+    bool is_told = is_first && learned_rows_tell (task->told, &files [0]);
+    bool learns = is_first && (task->has_room || (task->told && !is_told));
     char what [WHAT_BYTES];
     size_t at_fault = 0;
     decoder_status_t status = decoder_shared (decoder, task->pipeline, &task->key, &sample, task->memory,
         &at_fault, what, sizeof what);
     task->is_starved = status == DECODER_NO_MEMORY;
     if (learns && status == DECODER_OK)
-        task->learned = learned_rows_found (decoder, checksum);
+        task->learned = learned_rows_found (decoder, &files [0], is_told? task->told: NULL);
     if (status != DECODER_OK && !task->is_starved)
         s_blame (task, status == DECODER_UNSUITABLE? OUTCOME_UNSUITABLE: OUTCOME_BAD, at_fault, what);
 }
@@ -354,7 +356,7 @@ s_take (tasks_t *self, task_kind_t kind, const pipeline_t *pipeline, pipeline_ke
     task->source = source_of (dataset);
     task->outcome = OUTCOME_READY;
     task->told = task->learned = NULL;
-    task->is_unread = task->is_starved = false;
+    task->has_room = task->is_unread = task->is_starved = false;
     task->worker_ns = 0;
     return task;
 }
@@ -427,8 +429,11 @@ tasks_prepare (tasks_t *self, version_t *version)
     const raw_sample_t *raw = version_raw (version);
     if (raw)
         s_use_packed (self, task, raw);
-    else
+    else {
+        task->has_room = learned_rows_has_room (task->source->rows);
+        task->told = learned_rows_lend (task->source->rows, s_id (task));
         s_read_files (task);
+    }
 }
 
 void
@@ -637,8 +642,6 @@ s_files_done (tasks_t *self, task_t *task)
         s_unread (self, task, failed, rc);
     else {
         s_tell_fetches (self, task);
-        if (task->source->rows && !task->told)
-            task->told = learned_rows_lend (task->source->rows, s_id (task));
         broker_fetched (self->broker, task->version);
         pool_submit (self->workers, task);
     }
@@ -703,7 +706,9 @@ tasks_wakeup (const tasks_t *self)
 {
     int64_t task_ms = self->first_task? self->first_task->due_ms: INT64_MAX;
     int64_t range_ms = self->first_range? self->first_range->due_ms: INT64_MAX;
-    return task_ms < range_ms? task_ms: range_ms;
+    int64_t done_ms = pool_is_quiet (self->workers)? self->now_ms + POOL_QUIET_MS: INT64_MAX;
+    int64_t rest_ms = task_ms < range_ms? task_ms: range_ms;
+    return rest_ms < done_ms? rest_ms: done_ms;
 }
 
 void

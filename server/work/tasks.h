@@ -62,7 +62,8 @@ void tasks_run (tasks_t *self, side_task_t *side_task);
 side_task_t *tasks_side_task_done (tasks_t *self);
 //  Reports finished tasks to the broker, and retries those that are due.  Never blocks.
 void tasks_collect (tasks_t *self, int64_t now_ms);
-//  When tasks_collect has something to retry; INT64_MAX: never.
+//  When tasks_collect has something to retry, or may find tasks done of which no descriptor tells yet;
+//  INT64_MAX: never.
 int64_t tasks_wakeup (const tasks_t *self);
 //  Readable when tasks_collect has something to do.
 enum { TASKS_DESCRIPTORS = 2 };

@@ -209,10 +209,12 @@ test_done_tasks_are_announced_together (void **state)
         //  Behind the fourth; then behind those that leave one or none.
         bool expected = index == 3 || index >= GATES - 2;
         assert_int_equal (s_readable (pool_descriptor (pool), index + 1 < GATES? 0: 10000), expected);
+        assert_true (expected || pool_is_quiet (pool));
         while (expected && pool_done (pool))
             taken++;
     }
     assert_int_equal (taken, GATES);
+    assert_false (pool_is_quiet (pool));
     pool_destroy (&pool);
 }
 

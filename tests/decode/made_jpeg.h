@@ -58,7 +58,7 @@ static const made_kind_t made_kinds [] = {
 };
 enum { MADE_KINDS = sizeof made_kinds / sizeof *made_kinds };
 enum { MADE_KIND_444 = 0, MADE_KIND_420 = 2, MADE_KIND_GREY = 9, MADE_KIND_RESTARTS = 15,
-    MADE_KIND_PROGRESSIVE = 20 };
+    MADE_KIND_PROGRESSIVE = 20, MADE_KIND_SEPARATE = 25 };
 
 typedef struct {
     uint8_t *bytes;

@@ -101,6 +101,22 @@ s_check_places (const catalogue_t *self)
             s_require (pack_piece (pack, at, 1).bytes == range.bytes);
         }
     }
+    s_require (total == pack_bytes (pack));
+}
+
+//  A sample's files are those of its fields, and its rows.
+static void
+s_check_files (const catalogue_t *self)
+{
+    const pack_t *pack = catalogue_pack (self);
+    uint64_t total = 0;
+    for (uint32_t id = 0; id < catalogue_samples (self); id++) {
+        size_t bytes = 0;
+        for (size_t field = 0; field < catalogue_fields (self); field++)
+            bytes += catalogue_file_bytes (self, id, field);
+        s_require (bytes + pack_rows_bytes (pack, id) == pack_sample_bytes (pack, id));
+        total += bytes;
+    }
     s_require (total == catalogue_bytes (self));
 }
 
@@ -129,6 +145,7 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
         s_check_paths (self);
         s_check_labels (self);
         s_check_places (self);
+        s_check_files (self);
     }
     catalogue_destroy (&self);
     free (bytes);

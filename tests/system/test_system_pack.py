@@ -184,6 +184,10 @@ class Pack(unittest.TestCase):
         done = pack("--resume", self.data, first)
         self.assertEqual(done.returncode, 0)
         self.assertRegex(done.stdout, "was finished already: 700 samples")
+        finished = self.good("--resume", self.data, first)
+        self.assertTrue(finished["was_finished"])
+        self.assertIn("with_rows", result)
+        self.assertNotIn("with_rows", finished)         # it was not looked for
         done = pack("--chunk", 128, self.data, self.target())
         self.assertRegex(done.stdout, r"^700 samples, \d+\.\d MB, in 6 chunks and 1 volume, seed \d+; "
                                       r"\d+\.\d s, \d+ MB/s\n$")

@@ -13,6 +13,8 @@ import tarfile
 import tempfile
 import unittest
 
+from PIL import Image
+
 import harness
 from harness import SORT_PACK, files_below
 
@@ -259,6 +261,24 @@ class Damage(PackTest):
                           % (line["chunk"], line["id"], line["name"]), done.stdout)
         self.assertIn("BAD: ", done.stdout)
         self.assert_unpack_leaves_out(hit)
+
+    def test_bits_in_rows(self):
+        """Where the rows of a JPEG begin is damaged: verify says so, and the JPEG comes back."""
+        image = io.BytesIO()
+        pixels = self.random.getrandbits(8 * 3 * 200 * 150).to_bytes(3 * 200 * 150, "little")
+        Image.frombytes("RGB", (200, 150), pixels).save(image, "JPEG")
+        self.write("data/c0/photo.jpg", image.getvalue())
+        self.good = self.pack("rows", self.path("data"))
+        self.volume = os.path.join(self.good, "volume-00000.tureen")
+        offset = self.volume_bytes().find(image.getvalue())
+        self.flip("volume-00000.tureen", offset + len(image.getvalue()) + 3)
+        status, found = self.verify(self.good)
+        self.assertEqual((status, found["damaged"]), (1, 1))
+        self.assertEqual((found["damage"][0]["name"], found["damage"][0]["field"]), ("c0/photo.jpg", "image"))
+        self.assertIn("where its rows begin", found["damage"][0]["reason"])
+        done = self.unpack(self.good, "out")
+        self.assertIn("'c0/photo.jpg': image: where its rows begin", done.stderr)
+        self.assertEqual(files_below(self.path("out")), files_below(self.path("data")))
 
     def test_padding_is_harmless(self):
         self.flip("volume-00000.tureen", os.path.getsize(self.volume) - 1)

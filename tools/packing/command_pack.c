@@ -105,6 +105,10 @@ s_print_json (const char *target, const packing_result_t *result, double seconds
         "with_rows", (json_int_t) result->with_rows, "rows_bytes", (json_int_t) result->rows_bytes,
         "volumes", (json_int_t) result->volumes, "chunks", (json_int_t) result->chunks, "seed", seed,
         "seconds", seconds, "resumed", result->resumed, "was_finished", result->was_finished);
+    if (object && result->was_finished) {       //  not known
+        json_object_del (object, "with_rows");
+        json_object_del (object, "rows_bytes");
+    }
     bool good = object && json_dumpf (object, stdout, JSON_INDENT (2)) == 0 && putchar ('\n') != EOF;
     json_decref (object);
     free (folder);

@@ -54,7 +54,7 @@ static const option_table_t s_table = { "tureen unpack", NULL, 0, 2,
     "\n"
     "\n"
     "Every file is held against its checksum before it is written.  A damaged sample is named and left out,\n"
-    "all its files.\n"
+    "all its files; if only where the rows of its JPEG begin is damaged, it is named and comes back.\n"
     "\n"
     "Exit status: 0 all are back, 1 some are not (standard error says which), 2 unusable arguments.\n" };
 
@@ -263,8 +263,9 @@ s_on_sample (void *context, const pack_scan_sample_t *sample)
     if (sample->damage) {
         pack_meter_clear (&self->meter);
         pack_report_sample (stderr, self->catalogue, sample);
-        return true;
     }
+    if (!sample->is_whole)
+        return true;
     if (!s_write_sample (self, sample))
         return !self->fatal;
     self->is_back [sample->id] = true;
@@ -340,7 +341,7 @@ s_unpack (unpack_t *self)
         complain ("unpack", "not enough memory");
     if (!self->is_back || !s_open_target (self))
         return EXIT_UNUSABLE;
-    self->meter = pack_meter_begin (catalogue_bytes (self->catalogue));
+    self->meter = pack_meter_begin (pack_bytes (catalogue_pack (self->catalogue)));
     int rc = pack_scan (self->catalogue, &events, self);
     pack_meter_clear (&self->meter);
     if (rc == 0)

@@ -98,8 +98,8 @@ static const option_table_t s_table = { "tureen pack", s_rows, OPTION_ROWS (s_ro
     "\n"
     "The source is read once, in its order. On the way FOLDER takes the size of the data and that of one\n"
     "bucket (about half of --memory); when that is not free, nothing is begun. Beside --memory it takes\n"
-    "about 120 bytes of memory a sample. A file that cannot be read ends it: left out, it would give all\n"
-    "later samples other ids.\n"
+    "about 120 bytes of memory a sample, and for each processor as much as the largest JPEG. A file that\n"
+    "cannot be read ends it: left out, it would give all later samples other ids.\n"
     "\n"
     "Exit status: 0 packed, 1 it failed, 2 unusable arguments, 130, 143 and 152 after SIGINT, SIGTERM and\n"
     "SIGXCPU (ulimit -t), which leave what --resume goes on with (so does a kill).\n" };

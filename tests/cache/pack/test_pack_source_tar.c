@@ -319,9 +319,11 @@ test_texts (void **state)
     tar_text (file, "a/1.jpg", "x");
     tar_text (file, "a/1.txt", "a cat\n");
     tar_text (file, "a/1.json", "{}");
+    tar_text (file, "a/1.jpeg.rows", "x");
     tar_text (file, "b/1.jpg", "x");
     tar_text (file, "b/1.txt", "");
     tar_add (file, "b/1.json", "\xff", 1);
+    tar_text (file, "b/1.jpeg.rows", "x");
     tar_end (file);
     pack_source_t *source = s_read (in (*state, "a.tar"), NULL, NULL);
     const catalogue_t *catalogue = pack_source_catalogue (source);
@@ -333,8 +335,9 @@ test_texts (void **state)
     assert_int_equal (label->bytes, 6);
     catalogue_label_value (catalogue, 0, 0, text);
     assert_memory_equal (text, "a cat\n", 6);
-    assert_string_equal (catalogue_field_name (catalogue, 1), "json_file");
-    assert_string_equal (catalogue_field_name (catalogue, 2), "txt_file");
+    assert_string_equal (catalogue_field_name (catalogue, 1), "jpeg_rows_file");
+    assert_string_equal (catalogue_field_name (catalogue, 2), "json_file");
+    assert_string_equal (catalogue_field_name (catalogue, 3), "txt_file");
     assert_int_equal (catalogue_classes (catalogue), 0);
     pack_source_destroy (&source);
 }

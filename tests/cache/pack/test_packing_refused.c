@@ -94,6 +94,29 @@ test_what_was_begun_is_kept_to (void **state)
     play_assert_refused (&job, -ESTALE, "changed since", "begin anew");
 }
 
+//  The pack's own field would be another of the same name, or hide it.
+static void
+test_a_name_that_the_pack_has (void **state)
+{
+    play_source_t source = { 120, 3000, true };
+    play_make_source (*state, &source, 5);
+    play_job_t job;
+    play_prepare (*state, &job, &source, play_in (*state, "pack"));
+    job.field.name = "jpeg_rows";
+    for (int round = 0; round < 2; round++) {
+        job.field.is_mask = round;
+        play_assert_refused (&job, -EINVAL, "cannot have the name 'jpeg_rows'", "another name");
+        assert_int_equal (access (play_in (*state, "pack"), F_OK), -1);
+    }
+    FILE *table = fopen (play_in (*state, "data/labels.tsv"), "w");
+    assert_non_null (table);
+    fputs ("path\tjpeg_rows\nc000/00000.jpg\t1\n", table);
+    fclose (table);
+    job.options.source.field_count = 0;
+    play_assert_refused (&job, -EINVAL, "cannot have the name 'jpeg_rows'", "another name");
+    assert_int_equal (access (play_in (*state, "pack"), F_OK), -1);
+}
+
 static void
 test_no_room (void **state)
 {
@@ -251,6 +274,7 @@ main (void)
         cmocka_unit_test_setup_teardown (test_targets_that_cannot_be, play_begin, play_end),
         cmocka_unit_test_setup_teardown (test_a_second_process_is_refused, play_begin, play_end),
         cmocka_unit_test_setup_teardown (test_what_was_begun_is_kept_to, play_begin, play_end),
+        cmocka_unit_test_setup_teardown (test_a_name_that_the_pack_has, play_begin, play_end),
         cmocka_unit_test_setup_teardown (test_no_room, play_begin, play_end),
         cmocka_unit_test_setup_teardown (test_the_room_that_is_asked_for_is_what_it_takes, play_begin,
             play_end),

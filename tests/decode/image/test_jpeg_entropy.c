@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+#include "clock.h"
 #include "jpeg_model.h"
 #include "jpeg_reader.h"
 
@@ -237,6 +238,30 @@ test_rows_are_learned (void **state)
     jpeg_reader_destroy (&plain);
 }
 
+//  No rows are looked for in several scans: to find none, libjpeg would decode all of them first.
+static void
+test_rows_of_several_scans (void **state)
+{
+    (void) state;
+    uint64_t random = test_seed ();
+    jpeg_reader_t *reader = s_reader ("");
+    static const int kinds [] = { MADE_KIND_PROGRESSIVE, MADE_KIND_SEPARATE };
+    for (size_t index = 0; index < sizeof kinds / sizeof *kinds; index++) {
+        made_file_t file = made_jpeg (&made_kinds [kinds [index]], 700, 700, &random);
+        image_pixels_t pixels;
+        uint64_t begin_ns = clock_thread_ns ();
+        assert_int_equal (s_read (reader, &file, NULL, UINT32_MAX, &pixels), 0);
+        uint64_t read_ns = clock_thread_ns ();
+        rows_t rows = s_rows (reader, &file);
+        uint64_t rows_ns = clock_thread_ns ();
+        assert_int_equal (rows.size, 0);
+        assert_true ((rows_ns - read_ns) * 10 < read_ns - begin_ns);
+        free (file.bytes);
+        free (rows.bytes);
+    }
+    jpeg_reader_destroy (&reader);
+}
+
 //  Nothing above a wanted row is looked at: what is damaged there does not show.
 static void
 test_rows_are_jumped_over (void **state)
@@ -430,6 +455,7 @@ main (void)
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_kinds), cmocka_unit_test (test_other_markers),
         cmocka_unit_test (test_rows), cmocka_unit_test (test_rows_are_learned),
+        cmocka_unit_test (test_rows_of_several_scans),
         cmocka_unit_test (test_rows_are_jumped_over), cmocka_unit_test (test_foreign_rows),
         cmocka_unit_test (test_damage_is_found), cmocka_unit_test (test_dc_without_end) };
     return cmocka_run_group_tests (tests, NULL, NULL);

@@ -9,6 +9,7 @@
 #include "pipelines.h"
 #include "made_jpeg.h"
 #include "decoder.h"
+#include "image_reader.h"
 
 //  ---------------------------------------------------------------------------------------------------------
 //  Samples and what becomes of them
@@ -144,6 +145,40 @@ test_each_allocation_fails_once (void **state)
     s_free (&sample);
 }
 
+//  The rows of an image are those that they are, or there is no memory: a pack has the same bytes wherever it
+//  is made.
+static void
+test_rows_do_not_depend_on_memory (void **state)
+{
+    (void) state;
+    uint64_t random = test_seed ();
+    made_file_t file = made_jpeg (&made_kinds [MADE_KIND_420], 200, 300, &random);
+    image_reader_t *reader = image_reader_new ();
+    const uint8_t *lent;
+    size_t size, found;
+    assert_int_equal (image_reader_rows (reader, file.bytes, file.size, &lent, &size), 0);
+    assert_true (size > 0);
+    uint8_t *expected = malloc (size);
+    memcpy (expected, lent, size);
+    image_reader_destroy (&reader);
+    bool is_hit = true;
+    for (int countdown = 1; is_hit; countdown++) {
+        reader = image_reader_new ();
+        failing_countdown = countdown;
+        int rc = image_reader_rows (reader, file.bytes, file.size, &lent, &found);
+        is_hit = failing_countdown == 0;
+        failing_countdown = 0;
+        assert_int_equal (rc, is_hit? -ENOMEM: 0);
+        assert_int_equal (found, is_hit? 0: size);
+        assert_int_equal (image_reader_rows (reader, file.bytes, file.size, &lent, &found), 0);
+        assert_int_equal (found, size);
+        assert_memory_equal (lent, expected, size);
+        image_reader_destroy (&reader);
+    }
+    free (expected);
+    free (file.bytes);
+}
+
 //  ---------------------------------------------------------------------------------------------------------
 //  The steady state
 
@@ -177,6 +212,7 @@ main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_each_allocation_fails_once),
+        cmocka_unit_test (test_rows_do_not_depend_on_memory),
         cmocka_unit_test (test_steady_state_allocates_nothing),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);

@@ -15,6 +15,8 @@
 enum { SAMPLES = 40 };
 
 //  What fails how often; taken by several threads.
+enum { ROWS_BYTES = 9 };         //  of a sample whose rows are known
+
 typedef struct {
     atomic_int shortages;           //  reads that find no descriptor
     atomic_int poor_ranges;         //  reads of a pack that find no memory
@@ -31,6 +33,9 @@ typedef struct {
     int damaged;                    //  in the pack
     bool volumes_fail;              //  every read of it
     bool is_packed;
+    int known;                      //  plain files: the sample whose rows are told
+    bool learns;                    //  the decoder finds rows in every file
+    atomic_int checksums;           //  of files
 } tasks_scene_plan_t;
 
 extern tasks_scene_plan_t tasks_scene_plan;

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <assert.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -41,6 +42,34 @@ test_all_fields_come_to_their_rows (void **state)
     assert_int_equal (scene.delivered, SAMPLES);
     assert_int_equal (atomic_load (&tasks_scene_plan.large_buffers), 0);
     tasks_scene_end (&scene);
+}
+
+//  Of one file rows are known.  The others get a checksum only where rows are found, and there is room.
+static void
+test_what_is_learned_of_rows (void **state)
+{
+    (void) state;
+    static const uint8_t bytes [ROWS_BYTES];
+    enum { KNOWN = 5, KNOWN_CHECKSUM = 100, FULL = 1, LEARNS = 2, CASES = 4 };
+    for (int flags = 0; flags < CASES; flags++) {
+        tasks_scene_t scene;
+        tasks_scene_begin (&scene);
+        learned_rows_budget_t budget = { .bytes_max = 1 << 20 };
+        learned_rows_t *rows = learned_rows_new (SAMPLES, &budget);
+        assert_non_null (rows);
+        learned_rows_keep (rows, KNOWN, learned_rows_entry (KNOWN_CHECKSUM, bytes, sizeof bytes));
+        budget.is_full = flags & FULL;
+        tasks_scene_plan.known = KNOWN;
+        tasks_scene_plan.learns = flags & LEARNS;
+        scene.source.rows = rows;
+        tasks_scene_run (&scene);
+        assert_int_equal (scene.delivered, SAMPLES);
+        uint32_t expected = flags == LEARNS? SAMPLES: 1;
+        assert_int_equal (atomic_load (&tasks_scene_plan.checksums), expected);
+        assert_int_equal (learned_rows_samples (rows), expected);
+        tasks_scene_end (&scene);
+        learned_rows_destroy (&rows);
+    }
 }
 
 //  Each device has the reads of what lies on it, learns from those alone, and has its own depth.
@@ -249,18 +278,75 @@ test_side_tasks_come_back (void **state)
     tasks_scene_end (&scene);
 }
 
+//  Until the descriptors or the tasks' own time say so, as a server sleeps; at most limit_ms.
+static void
+s_sleep (tasks_scene_t *scene, int64_t limit_ms)
+{
+    int descriptors [TASKS_DESCRIPTORS];
+    struct pollfd items [TASKS_DESCRIPTORS];
+    tasks_descriptors (scene->tasks, descriptors);
+    for (size_t index = 0; index < TASKS_DESCRIPTORS; index++)
+        items [index] = (struct pollfd) { .fd = descriptors [index], .events = POLLIN };
+    int64_t due_ms = tasks_wakeup (scene->tasks), now_ms = clock_now_ms ();
+    int64_t wait_ms = due_ms < now_ms? 0: due_ms - now_ms < limit_ms? due_ms - now_ms: limit_ms;
+    poll (items, TASKS_DESCRIPTORS, (int) wait_ms);
+}
+
+//  What is done does not wait for what the workers do next, however long that takes: the first side tasks,
+//  one for each worker, end when enough others wait that nobody is told of it.
+static void
+test_done_does_not_wait_for_others (void **state)
+{
+    (void) state;
+    enum { WORKERS = 3, WALKS = 4 * WORKERS, PATIENCE = 10000 };
+    tasks_scene_t scene;
+    walk_t walks [WALKS];
+    atomic_int first, shut, begun;
+    atomic_init (&first, 0);
+    atomic_init (&shut, 0);
+    atomic_init (&begun, 0);
+    tasks_scene_begin (&scene);
+    tasks_scene_run (&scene);
+    for (size_t index = 0; index < WALKS; index++) {
+        walks [index] = (walk_t) { .side_task = { .work = s_walk }, .gate = index < WORKERS? &first: &shut,
+            .begun = &begun };
+        tasks_run (scene.tasks, &walks [index].side_task);
+    }
+    atomic_store (&first, 1);
+    while (atomic_load (&begun) < 2 * WORKERS)
+        sched_yield ();
+    size_t undone = 0, back = 0;
+    int64_t begin_ms = clock_now_ms ();
+    while (back < WORKERS && clock_now_ms () < begin_ms + PATIENCE) {
+        s_sleep (&scene, PATIENCE);
+        tasks_collect (scene.tasks, clock_now_ms ());
+        back += s_take_back (&scene, &undone);
+    }
+    assert_true (clock_now_ms () < begin_ms + PATIENCE);
+    atomic_store (&shut, 1);
+    while (back < WALKS) {
+        s_sleep (&scene, PATIENCE);
+        tasks_collect (scene.tasks, clock_now_ms ());
+        back += s_take_back (&scene, &undone);
+    }
+    assert_int_equal (undone, 0);
+    tasks_scene_end (&scene);
+}
+
 int
 main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_all_fields_come_to_their_rows),
+        cmocka_unit_test (test_what_is_learned_of_rows),
         cmocka_unit_test (test_each_device_learns_by_itself),
         cmocka_unit_test (test_the_file_at_fault_is_named),
         cmocka_unit_test (test_what_does_not_suit_is_not_bad),
         cmocka_unit_test (test_workers_time_is_told),
         cmocka_unit_test (test_packed_samples_come_to_their_rows),
         cmocka_unit_test (test_a_failing_volume_is_told),
-        cmocka_unit_test (test_side_tasks_come_back)
+        cmocka_unit_test (test_side_tasks_come_back),
+        cmocka_unit_test (test_done_does_not_wait_for_others)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
