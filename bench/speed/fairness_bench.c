@@ -117,7 +117,7 @@ s_start (bench_t *self)
     if (catalogue_open (&self->source.catalogue, &folder, error, sizeof error))
         s_fail (error);
     self->source.jpeg_warnings_max = UINT32_MAX;
-    self->device = device_new (catalogue_device (self->source.catalogue, 0), 0);
+    self->device = device_new (catalogue_device (self->source.catalogue, 0), NULL, 0);
     assert (self->device);
     device_add_folder (self->device);
     self->source.fields [0] = self->device;

@@ -164,9 +164,26 @@ s_take_options (draft_t *draft, const catalogue_options_t *options)
     return rc;
 }
 
+//  A store in place of a folder.
+static int
+s_open_store (const draft_t *draft, field_t *field)
+{
+    char what [500];
+    if (field != draft->self->fields)
+        return catalogue_fail (draft, -EINVAL, "the field '%s' cannot lie in an object store ('%s'): give a "
+            "folder", field->name, field->path);
+    if (draft->labels)
+        return catalogue_fail (draft, -EINVAL, "a labels file goes with a folder, not with '%s'",
+            field->path);
+    int rc = store_open (&field->store, field->path, what, sizeof what);
+    return rc? catalogue_fail (draft, rc, "%s", what): 0;
+}
+
 static int
 s_open_root (const draft_t *draft, field_t *field)
 {
+    if (store_is_meant (field->path))
+        return s_open_store (draft, field);
     do
         field->root_fd = open (field->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     while (field->root_fd < 0 && errno == EINTR);
@@ -275,6 +292,7 @@ catalogue_destroy (catalogue_t **self_p)
         field_t *field = &self->fields [index];
         if (field->root_fd >= 0)
             close (field->root_fd);
+        store_destroy (&field->store);
         free (field->files);
         free (field->path);
     }

@@ -12,7 +12,8 @@
  *  silently.  A directory that links back to a parent is refused as well.
  *
  *  A folder with index.tureen is a pack (docs/format.md): the samples of the source that was packed, with its
- *  ids, labels and fingerprint.  pack.h says where their bytes are.
+ *  ids, labels and fingerprint.  pack.h says where their bytes are.  A pack can also lie in an object store
+ *  or on a web server (store.h); then the path is its address.
  *
  *  Immutable after catalogue_open; any thread may read it.
  */
@@ -76,6 +77,7 @@ typedef struct {
 //  A pack: all of its index is checked, then each volume's header and size, but no sample's bytes.  -EBADMSG
 //  what is damaged, -ENOTSUP a later version, -ENODATA unfinished, or a volume that is not there, -ESTALE a
 //  volume that has another size or belongs to another pack, -EINVAL options that are in the pack already.
+//  In a store: what store.h and transfer.h say as well; some seconds of patience with failures that may pass.
 int catalogue_open (catalogue_t **self_p, const catalogue_options_t *options, char *error,
     size_t error_bytes);
 void catalogue_destroy (catalogue_t **self_p);

@@ -105,7 +105,9 @@ pack_load (draft_t *draft, const char *name)
 {
     void *memory;
     uint64_t bytes;
-    int rc = s_read_index (draft, name, &memory, &bytes);
+    bool is_in_store = draft->self->fields [0].store;
+    int rc = is_in_store? pack_fetch_index (draft, &memory, &bytes):
+        s_read_index (draft, name, &memory, &bytes);
     if (rc)
         return rc;
     char path [PATH_MAX + 64];
@@ -145,12 +147,16 @@ s_is_zero (const uint8_t *bytes, size_t size)
     return size == 0 || (bytes [0] == 0 && memcmp (bytes, bytes + 1, size - 1) == 0);
 }
 
-static int
-s_check_volume (const draft_t *draft, uint32_t volume, const uint8_t *block)
+int
+pack_check_volume (const draft_t *draft, uint32_t volume, uint64_t bytes, const uint8_t *block)
 {
+    const pack_t *pack = draft->self->pack;
+    if (bytes != pack->volumes [volume].bytes)
+        return s_fail_volume (draft, volume, -ESTALE, "has %llu bytes, not %llu", (unsigned long long) bytes,
+            (unsigned long long) pack->volumes [volume].bytes);
     pack_volume_header_t header;
     memcpy (&header, block, sizeof header);
-    const pack_header_t *index = draft->self->pack->header;
+    const pack_header_t *index = pack->header;
     if (memcmp (header.magic, PACK_VOLUME_MAGIC, sizeof header.magic))
         return s_fail_volume (draft, volume, -EBADMSG, "is damaged or no volume: it does not begin with '%s'",
             PACK_VOLUME_MAGIC);
@@ -173,20 +179,16 @@ static int
 s_open_volume (const draft_t *draft, uint32_t volume)
 {
     pack_t *pack = draft->self->pack;
-    char name [40];
+    char name [PACK_VOLUME_NAME_BYTES];
     snprintf (name, sizeof name, PACK_VOLUME_NAME, volume);
     uint64_t bytes;
     int rc = s_open (draft, name, &pack->descriptors [volume], &bytes);
     if (rc)
         return rc;
-    uint8_t block [PACK_BLOCK_BYTES];
-    if (bytes != pack->volumes [volume].bytes)
-        return s_fail_volume (draft, volume, -ESTALE, "has %llu bytes, not %llu", (unsigned long long) bytes,
-            (unsigned long long) pack->volumes [volume].bytes);
-    rc = catalogue_read_at (pack->descriptors [volume], block, PACK_BLOCK_BYTES, 0);
-    if (rc)
-        return s_fail_file (draft, name, rc);
-    return s_check_volume (draft, volume, block);
+    uint8_t block [PACK_BLOCK_BYTES] = { 0 };
+    if (bytes >= PACK_BLOCK_BYTES)
+        rc = catalogue_read_at (pack->descriptors [volume], block, PACK_BLOCK_BYTES, 0);
+    return rc? s_fail_file (draft, name, rc): pack_check_volume (draft, volume, bytes, block);
 }
 
 static int
@@ -260,14 +262,17 @@ s_check_options (const draft_t *draft)
 int
 catalogue_pack_read (draft_t *draft)
 {
-    int rc = s_is_there (draft, PACK_INDEX_NAME);
+    bool is_in_store = draft->self->fields [0].store;
+    int rc = is_in_store? 1: s_is_there (draft, PACK_INDEX_NAME);
     if (rc <= 0)
         return rc? rc: s_check_no_pack (draft);
     rc = s_check_options (draft);
     if (rc == 0)
         rc = pack_load (draft, PACK_INDEX_NAME);
+    if (rc == 0 && is_in_store)
+        rc = pack_name_objects (draft);
     if (rc == 0 && !draft->index_only)
-        rc = s_open_volumes (draft);
+        rc = is_in_store? pack_fetch_volumes (draft): s_open_volumes (draft);
     return rc? rc: 1;
 }
 
@@ -293,6 +298,7 @@ pack_detach (catalogue_t *catalogue)
         if (self->descriptors [volume] >= 0)
             close (self->descriptors [volume]);
     free (self->descriptors);
+    pack_release_objects (self);
     if (self->index)
         munmap (self->index, self->index_bytes);
     self->magic = 0;

@@ -24,6 +24,7 @@
 #include <fcntl.h>
 #include "catalogue.h"
 #include "pack_format.h"
+#include "store.h"
 
 enum { CATALOGUE_MAGIC = 0x0ca7a106 };
 
@@ -70,6 +71,7 @@ typedef struct {
     char *path;                     //  as it was given
     int root_fd;                    //  files are opened relative to it: a later chdir or rename does no harm
     uint64_t root_inode;            //  of it; 0: not known
+    store_t *store;                 //  in place of a folder: what its address names; NULL: a folder
     companion_t *files;             //  by sample; NULL for field 0: its files are the samples
 } field_t;
 

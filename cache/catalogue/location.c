@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <strings.h>
+#include "store.h"
 
 #define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
@@ -14,7 +15,10 @@ location_remedy (const char *path)
         return "check the path";
     if (size == 4 && strncasecmp (path, "file", 4) == 0)
         return "give the path alone, without file://";
-    return "object stores and web addresses are not supported yet: copy the data to a folder of this "
+    if (store_is_meant (path))
+        return "an object store or web server is read only where a pack is served, verified or unpacked: "
+            "give a folder of this machine";
+    return "of addresses only s3://, http:// and https:// are known: copy the data to a folder of this "
         "machine, or mount it, and give that folder";
 }
 

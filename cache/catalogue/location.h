@@ -2,8 +2,8 @@
 #ifndef LOCATION_H
 #define LOCATION_H
 
-//  The remedy if path does not exist: half a sentence.  Object stores and web addresses (s3://, hf://,
-//  https://) are no paths.
+//  The remedy if path does not exist: half a sentence.  Addresses (s3://, hf://, https://) are told from
+//  paths.
 const char *location_remedy (const char *path);
 
 //  The remedy if path should be a data set's folder and is a file: half a sentence.

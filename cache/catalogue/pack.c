@@ -127,7 +127,7 @@ int
 pack_volume_descriptor (const pack_t *self, uint32_t volume)
 {
     s_volume (self, volume);
-    assert (self->descriptors [volume] >= 0);
+    assert (self->descriptors && self->descriptors [volume] >= 0);
     return self->descriptors [volume];
 }
 
@@ -138,6 +138,29 @@ pack_volume_path (const pack_t *self, uint32_t volume, char *buffer, size_t size
     int length = snprintf (buffer, size, "%s/" PACK_VOLUME_NAME, catalogue_root (self->catalogue), volume);
     assert (length > 0);
     return (size_t) length;
+}
+
+const store_t *
+pack_store (const pack_t *self)
+{
+    s_check_self (self);
+    return self->catalogue->fields [0].store;
+}
+
+const char *
+pack_volume_url (const pack_t *self, uint32_t volume)
+{
+    s_volume (self, volume);
+    assert (self->objects);
+    return self->objects [volume].url;
+}
+
+const char *
+pack_volume_version (const pack_t *self, uint32_t volume)
+{
+    s_volume (self, volume);
+    assert (self->objects);
+    return self->objects [volume].version;
 }
 
 uint64_t
@@ -209,7 +232,8 @@ pack_read (const pack_t *self, uint32_t id, size_t field, uint8_t *target)
     for (size_t before = 0; before < field; before++)
         offset += catalogue_file_bytes (catalogue, id, before);
     size_t size = catalogue_file_bytes (catalogue, id, field);
-    int rc = catalogue_read_at (self->descriptors [place->volume], target, size, offset);
+    int rc = self->objects? pack_read_volume (self, place->volume, target, size, offset, false):
+        catalogue_read_at (self->descriptors [place->volume], target, size, offset);
     if (rc)
         return rc;
     return XXH3_64bits (target, size) == self->checksums [id * self->file_count + field]? 0: -EBADMSG;

@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include "catalogue.h"
 #include "pack_format.h"
+#include "store.h"
 
 typedef struct pack pack_t;
 
@@ -37,13 +38,23 @@ uint32_t pack_position (const pack_t *self, uint32_t id);
 uint32_t pack_volumes (const pack_t *self);
 //  Position of the volume's first sample; for volume == pack_volumes: pack_samples.
 uint32_t pack_volume_first (const pack_t *self, uint32_t volume);
-//  Open for reading, buffered; lent.  Readers that want O_DIRECT open it again through /proc/self/fd or by
-//  pack_volume_path.
+//  Of a pack in a folder: open for reading, buffered; lent.  Readers that want O_DIRECT open it again through
+//  /proc/self/fd or by pack_volume_path.
 int pack_volume_descriptor (const pack_t *self, uint32_t volume);
 //  The path to show and to open again: ROOT/volume-00003.tureen.  Returns the full length, as snprintf.
 size_t pack_volume_path (const pack_t *self, uint32_t volume, char *buffer, size_t size);
+//  The object store or web server that the pack is in; NULL: a folder.  Lent.
+const store_t *pack_store (const pack_t *self);
+//  Of a pack in a store, opened without index_only: the volume's URL, and the ETag that it had then, "" if it
+//  had none.  Lent.
+const char *pack_volume_url (const pack_t *self, uint32_t volume);
+const char *pack_volume_version (const pack_t *self, uint32_t volume);
 uint64_t pack_volume_bytes (const pack_t *self, uint32_t volume);
 
+//  Reads bytes of a volume of a pack in a store, some parts at once; waits some seconds where the store
+//  fails.  is_afresh: past the caches on the way.  0 or -errno (transfer.h).  Any thread.
+int pack_read_volume (const pack_t *self, uint32_t volume, uint8_t *target, size_t size, uint64_t offset,
+    bool is_afresh);
 //  Where all files of a sample are, one after the other.
 pack_range_t pack_sample (const pack_t *self, uint32_t id);
 //  Bytes of all samples' files; catalogue_bytes are those of the fields alone.

@@ -39,6 +39,7 @@ enum {
                                                         //  says so
 #define PACK_INDEX_NAME "index.tureen"
 #define PACK_VOLUME_NAME "volume-%05u.tureen"
+enum { PACK_VOLUME_NAME_BYTES = 40 };
 //  The last field, if it has this name and is no mask, is none that jobs see: its files say of field 0's
 //  JPEGs where the rows begin in the coded data, for the decoder; empty where nothing is known.
 #define PACK_ROWS_NAME "jpeg_rows"

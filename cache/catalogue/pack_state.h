@@ -3,6 +3,7 @@
  *      catalogue_pack.c    a folder becomes an open pack: the index read, volumes opened
  *      pack_validate.c     is the index what docs/format.md says?  The catalogue then points into it
  *      pack.c              answers; reading a sample
+ *      pack_in_store.c     the same of a pack in an object store
  *      pack_index.c        writes the index
  */
 #ifndef PACK_STATE_H
@@ -11,6 +12,12 @@
 #include "pack.h"
 
 enum { PACK_MAGIC = 0x7ac4ed01 };
+
+//  A volume in a store.
+typedef struct {
+    char *url;
+    char version [TRANSFER_VERSION_BYTES];      //  its ETag when the pack was opened
+} pack_object_t;
 
 struct pack {
     uint32_t magic;
@@ -26,7 +33,8 @@ struct pack {
     const pack_volume_t *volumes;
     uint32_t volume_count;
     const char *note;                   //  behind PACK_NOTE_BEGIN; NULL: none
-    int *descriptors;                   //  by volume; -1: not open.  NULL: none yet
+    int *descriptors;                   //  by volume; -1: not open.  NULL: none yet, or in a store
+    pack_object_t *objects;             //  by volume, in a store
 };
 
 //  Makes draft->self the catalogue of a lent index: its bytes, aligned as by malloc, and its path for errors.
@@ -34,6 +42,17 @@ struct pack {
 int pack_validate (draft_t *draft, const char *path, const uint8_t *bytes, size_t size);
 //  The same with an index file in the folder of field 0's root, which is read whole.
 int pack_load (draft_t *draft, const char *name);
+//  Whether a volume that has so many bytes, and begins with this block, is the pack's: 0, or -errno and a
+//  sentence.
+int pack_check_volume (const draft_t *draft, uint32_t volume, uint64_t bytes, const uint8_t *block);
+//  Of a pack in field 0's store: the index, in pages of its own that are read-only; then the volumes' names;
+//  then their versions, and checks their first blocks.  0, or -errno and a sentence.
+int pack_fetch_index (const draft_t *draft, void **memory_p, uint64_t *bytes_p);
+int pack_name_objects (const draft_t *draft);
+int pack_fetch_volumes (const draft_t *draft);
+void pack_release_objects (pack_t *self);
+//  The size of a volume in a store, as it is now: 0 or -errno.
+int pack_object_bytes (const pack_t *self, uint32_t volume, uint64_t *bytes_p);
 //  Looks for the note, when everything else is validated.
 void pack_take_note (pack_t *self);
 //  Frees the index, closes the volumes, and clears all pointers into them.  For catalogue_destroy.

@@ -16,6 +16,8 @@ typedef struct {
     const pack_t *pack;
     const pack_scan_events_t *events;
     void *context;
+    bool is_in_store;
+    int store_failed;                   //  -errno: the scan ends
     uint32_t volume;
     int fd;
     uint64_t bytes;                     //  of the volume
@@ -40,10 +42,14 @@ s_make_room (scan_t *self, size_t size)
 }
 
 static int
-s_fill (scan_t *self, uint64_t offset, size_t size)
+s_fill (scan_t *self, uint64_t offset, size_t size, bool is_afresh)
 {
     self->window_bytes = 0;
     int rc = s_make_room (self, size);
+    if (rc == 0 && self->is_in_store)
+        rc = self->store_failed = pack_read_volume (self->pack, self->volume, self->window, size, offset,
+            is_afresh);
+    else
     if (rc == 0)
         rc = catalogue_read_at (self->fd, self->window, size, offset);
     if (rc == 0) {
@@ -64,9 +70,9 @@ s_get (scan_t *self, uint64_t offset, size_t size, const uint8_t **bytes_p)
             return -ESTALE;
         uint64_t ahead = self->bytes - offset < PACK_SCAN_READ_BYTES? self->bytes - offset:
             PACK_SCAN_READ_BYTES;
-        int rc = ahead > size? s_fill (self, offset, ahead): -EIO;
-        if (rc)
-            rc = s_fill (self, offset, size);
+        int rc = ahead > size? s_fill (self, offset, ahead, false): -EIO;
+        if (rc && !self->store_failed)
+            rc = s_fill (self, offset, size, false);
         if (rc)
             return rc;
     }
@@ -79,6 +85,18 @@ s_get (scan_t *self, uint64_t offset, size_t size, const uint8_t **bytes_p)
 
 //  -- samples
 
+//  What a store sends wrongly once is asked for again, past every cache on the way.
+static bool
+s_is_whole (scan_t *self, pack_scan_sample_t *sample, const pack_range_t *range)
+{
+    if (pack_check (self->pack, sample->id, sample->bytes, &sample->field))
+        return true;
+    if (!self->is_in_store || s_fill (self, range->offset, range->bytes, true))
+        return false;
+    sample->bytes = self->window;
+    return pack_check (self->pack, sample->id, sample->bytes, &sample->field);
+}
+
 static int
 s_scan_sample (scan_t *self, uint32_t position)
 {
@@ -88,7 +106,7 @@ s_scan_sample (scan_t *self, uint32_t position)
         .chunk = position / pack_chunk_samples (self->pack) };
     pack_range_t range = pack_sample (self->pack, sample.id);
     int rc = s_get (self, range.offset, range.bytes, &sample.bytes);
-    if (rc == -ENOMEM)
+    if (rc == -ENOMEM || self->store_failed)
         return rc;
     if (rc == -ESTALE)
         sample.damage = "its volume ends before it";
@@ -98,8 +116,11 @@ s_scan_sample (scan_t *self, uint32_t position)
         sample.damage = damage;
     }
     else
-    if (pack_check (self->pack, sample.id, sample.bytes, &sample.field))
+    if (s_is_whole (self, &sample, &range))
         sample.is_whole = true;
+    else
+    if (self->store_failed)
+        return self->store_failed;
     else {
         sample.is_whole = sample.field == catalogue_fields (self->catalogue);
         sample.field = sample.is_whole? 0: sample.field;
@@ -143,9 +164,24 @@ s_tell (const scan_t *self, bool is_lost, const char *damage)
     self->events->volume (self->context, self->volume, damage, is_lost);
 }
 
+//  A volume that is not there is lost; if the store does not say, the scan ends.
+static bool
+s_open_object (scan_t *self)
+{
+    int rc = pack_object_bytes (self->pack, self->volume, &self->bytes);
+    if (rc == -ENOENT)
+        s_tell (self, true, "is missing");
+    else
+        self->store_failed = rc;
+    return rc == 0;
+}
+
 static bool
 s_open (scan_t *self)
 {
+    if (self->is_in_store)
+        return s_open_object (self);
+
     char name [40], damage [PACK_SCAN_DAMAGE_BYTES];
     snprintf (name, sizeof name, PACK_VOLUME_NAME, self->volume);
     do
@@ -200,8 +236,8 @@ s_check_volume (scan_t *self)
         s_tell (self, false, damage);
     }
     int rc = s_get (self, 0, PACK_BLOCK_BYTES, &block);
-    if (rc == -ENOMEM || (rc == -ESTALE && self->bytes != expected))
-        return rc == -ENOMEM? rc: 0;
+    if (rc == -ENOMEM || self->store_failed || (rc == -ESTALE && self->bytes != expected))
+        return rc == -ESTALE? self->store_failed: rc;
     snprintf (damage, sizeof damage, "has a header that cannot be read (%s)", strerror (-rc));
     const char *fault = rc? damage: s_header_fault (self, block);
     if (fault)
@@ -214,7 +250,7 @@ s_scan_volume (scan_t *self)
 {
     self->window_bytes = 0;
     if (!s_open (self))
-        return 0;
+        return self->store_failed;
     int rc = s_check_volume (self);
     uint32_t end = pack_volume_first (self->pack, self->volume + 1);
     for (uint32_t position = pack_volume_first (self->pack, self->volume); rc == 0
@@ -233,6 +269,7 @@ pack_scan (const catalogue_t *catalogue, const pack_scan_events_t *events, void 
     scan_t self = { .catalogue = catalogue, .pack = catalogue_pack (catalogue), .events = events,
         .context = context };
     assert (self.pack);
+    self.is_in_store = pack_store (self.pack);
     int rc = 0;
     for (; rc == 0 && self.volume < pack_volumes (self.pack); self.volume++) {
         self.fd = -1;

@@ -4,7 +4,8 @@
  *  The catalogue is opened with index_only, so that a pack with missing or damaged volumes can be scanned as
  *  well: their faults are events like any other.  Reads are of PACK_SCAN_READ_BYTES or a sample; if a large
  *  read fails each sample is tried by itself, so that a bad block costs only the samples in it.  A volume's
- *  pages are dropped from the page cache first, so that the disk is read.
+ *  pages are dropped from the page cache first, so that the disk is read.  Of a pack in a store, a read that
+ *  fails for some seconds ends the scan: what cannot be asked for is not damaged.
  *
  *  Owner: one thread; blocks for as long as a disk does.
  */
@@ -37,7 +38,8 @@ typedef struct {
     void (*padding) (void *context, uint32_t volume, uint32_t chunk);
 } pack_scan_events_t;
 
-//  0; -ECANCELED if an event returned false; -ENOMEM.  The catalogue is a pack's.
+//  0; -ECANCELED if an event returned false; -ENOMEM; or the store's error (transfer.h).  The catalogue is a
+//  pack's.
 int pack_scan (const catalogue_t *catalogue, const pack_scan_events_t *events, void *context);
 
 #endif

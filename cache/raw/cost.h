@@ -63,6 +63,13 @@ cost_t cost_known (double latency_seconds, double serial_seconds, double bytes_p
 //  is as it was: what open or read say, -EINVAL no file, -ENODATA an empty one, -ETIME limit_ms was too short
 //  for one block.
 int cost_probe (cost_t *self, const char *path, uint32_t limit_ms);
+//  The same of any source, of size_bytes > 0, by its read: 0 or -errno; called by several threads at once.
+typedef struct {
+    int (*read) (void *context, uint8_t *memory, size_t bytes, uint64_t offset);
+    void *context;
+    uint64_t size_bytes;
+} cost_source_t;
+int cost_probe_source (cost_t *self, const cost_source_t *source, uint32_t limit_ms);
 //  A read of so many bytes took so long while `in_flight` reads were under way, itself included.  Some 100
 //  ns; every few reads some 100 us.
 void cost_observe (cost_t *self, uint64_t bytes, uint64_t nanoseconds, uint32_t in_flight);

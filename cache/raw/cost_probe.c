@@ -39,6 +39,7 @@ typedef struct {
 
 //  Set at birth; then shared by the threads of a phase.
 typedef struct {
+    const cost_source_t *source;        //  NULL: fd
     int fd;
     uint64_t size;
     bool direct;
@@ -79,6 +80,11 @@ static ssize_t
 s_read (const probe_t *self, uint8_t *memory, size_t bytes, uint64_t offset)
 {
     ssize_t got;
+    if (self->source) {
+        size_t wanted = bytes < self->size - offset? bytes: (size_t) (self->size - offset);
+        int rc = self->source->read (self->source->context, memory, wanted, offset);
+        return rc? rc: (ssize_t) wanted;
+    }
     do
         got = pread (self->fd, memory, bytes, (off_t) offset);
     while (got < 0 && errno == EINTR);
@@ -90,7 +96,7 @@ s_sight (probe_t *self, prober_t *prober, uint32_t read)
 {
     size_t bytes = self->phase->bytes;
     uint64_t offset = s_offset (self, bytes, &prober->random);
-    if (!self->direct)                  //  past the page cache, as far as possible
+    if (!self->source && !self->direct) //  past the page cache, as far as possible
         posix_fadvise (self->fd, (off_t) offset, (off_t) bytes, POSIX_FADV_DONTNEED);
     uint32_t in_flight = atomic_fetch_add (&self->in_flight, 1) + 1;
     uint64_t begin = clock_now_ns ();
@@ -195,7 +201,7 @@ static int
 s_measure (probe_t *self, cost_t *cost)
 {
     uint64_t block_ns = 0, large_ns = 0;
-    if (!self->direct)
+    if (!self->source && !self->direct)
         posix_fadvise (self->fd, 0, 0, POSIX_FADV_RANDOM);
     for (size_t index = 0; index < sizeof s_phases / sizeof *s_phases; index++) {
         const phase_t *phase = &s_phases [index];
@@ -215,24 +221,40 @@ s_measure (probe_t *self, cost_t *cost)
     return error? error: cost->observed? 0: -ETIME;
 }
 
+//  The probe is open.
+static int
+s_probe (probe_t *probe, cost_t *self, uint32_t limit_ms)
+{
+    probe->deadline = clock_now_ns () + (uint64_t) limit_ms * 1000000u;
+    atomic_init (&probe->in_flight, 0);
+    atomic_init (&probe->error, 0);
+    cost_t cost = cost_assumed ();
+    int rc = s_measure (probe, &cost);
+    if (rc)
+        return rc;
+    cost_anchor (&cost);
+    cost.depth_set = self->depth_set;
+    *self = cost;
+    return 0;
+}
+
 int
 cost_probe (cost_t *self, const char *path, uint32_t limit_ms)
 {
     assert (path);
-    probe_t probe = { .fd = -1, .deadline = clock_now_ns () + (uint64_t) limit_ms * 1000000u };
-    atomic_init (&probe.in_flight, 0);
-    atomic_init (&probe.error, 0);
-    cost_t cost = cost_assumed ();
+    probe_t probe = { .fd = -1 };
     int rc = s_open (&probe, path);
     if (rc == 0)
-        rc = s_measure (&probe, &cost);
-    if (rc)
-        goto exit;
-    cost_anchor (&cost);
-    cost.depth_set = self->depth_set;
-    *self = cost;
-exit:
+        rc = s_probe (&probe, self, limit_ms);
     if (probe.fd >= 0)
         close (probe.fd);
     return rc;
+}
+
+int
+cost_probe_source (cost_t *self, const cost_source_t *source, uint32_t limit_ms)
+{
+    assert (source && source->read && source->size_bytes > 0);
+    probe_t probe = { .source = source, .fd = -1, .size = source->size_bytes };
+    return s_probe (&probe, self, limit_ms);
 }

@@ -32,7 +32,15 @@ reader_new (reader_t **self_p, const reader_options_t *options)
         self->file_count = options->files_of->file_count;
         self->begun = true;
     }
-    int rc = options->no_ring? -ECANCELED: reader_ring_open (self);
+    int rc = options->store? reader_store_open (self, options->store):
+        options->no_ring? -ECANCELED: reader_ring_open (self);
+    if (options->store && rc) {
+        free (self);
+        return rc;
+    }
+    if (options->store)
+        snprintf (self->mode, sizeof self->mode, "%s", transfers_library ());
+    else
     if (rc == 0)
         strcpy (self->mode, "io_uring");
     else
@@ -52,9 +60,11 @@ reader_destroy (reader_t **self_p)
     assert (self->magic == READER_MAGIC);
     assert (self->in_flight == 0 && self->waiting.count == 0 && self->done.count == 0);
     reader_ring_close (self);
+    reader_store_close (self);
     //  A reader with another reader's files leaves closing to that one.
     for (size_t file = 0; self->file_limit > 0 && file < self->file_count; file++) {
-        close (self->files [file].descriptor);
+        if (self->files [file].descriptor >= 0)
+            close (self->files [file].descriptor);
         free (self->files [file].path);
     }
     if (self->file_limit > 0)
@@ -77,19 +87,46 @@ s_open (const char *path, int flags)
     return descriptor < 0? -errno: descriptor;
 }
 
-int
-reader_add (reader_t *self, const char *path, uint32_t *file_p)
+//  Room for one file more; NULL: no memory.
+static reader_file_t *
+s_new_file (reader_t *self)
 {
-    assert (self && self->magic == READER_MAGIC);
-    assert (path); assert (file_p); assert (!self->begun);
     if (self->file_count == self->file_limit) {
         size_t limit = self->file_limit? self->file_limit * 2: 16;
         reader_file_t *files = realloc (self->files, limit * sizeof *files);
         if (!files)
-            return -ENOMEM;
+            return NULL;
         self->files = files;
         self->file_limit = limit;
     }
+    return &self->files [self->file_count];
+}
+
+int
+reader_add_object (reader_t *self, const char *url, const char *version, uint32_t *file_p)
+{
+    assert (self && self->magic == READER_MAGIC); assert (self->transfers && !self->begun);
+    assert (url); assert (version && strlen (version) < TRANSFER_VERSION_BYTES);
+    reader_file_t *file = s_new_file (self);
+    if (!file)
+        return -ENOMEM;
+    *file = (reader_file_t) { .descriptor = -1, .path = strdup (url) };
+    if (!file->path)
+        return -ENOMEM;
+    atomic_init (&file->direct, true);          //  no page cache is passed through
+    strcpy (file->version, version);
+    *file_p = (uint32_t) self->file_count++;
+    return 0;
+}
+
+int
+reader_add (reader_t *self, const char *path, uint32_t *file_p)
+{
+    assert (self && self->magic == READER_MAGIC);
+    assert (path); assert (file_p); assert (!self->begun && !self->transfers);
+    reader_file_t *file = s_new_file (self);
+    if (!file)
+        return -ENOMEM;
     bool direct = !self->no_direct;
     int descriptor = direct? s_open (path, O_DIRECT): -EINVAL;
     if (descriptor == -EINVAL) {
@@ -101,7 +138,6 @@ reader_add (reader_t *self, const char *path, uint32_t *file_p)
     }
     if (descriptor < 0)
         return descriptor;
-    reader_file_t *file = &self->files [self->file_count];
     struct stat status;
     int rc = fstat (descriptor, &status)? -errno: 0;
     file->path = rc? NULL: strdup (path);
@@ -232,6 +268,9 @@ reader_wait (reader_t *self, int wake_descriptor)
     assert (self && self->magic == READER_MAGIC);
     if (self->done.count > 0)
         return;
+    if (self->transfers)
+        reader_store_wait (self, wake_descriptor);
+    else
     if (self->has_ring)
         reader_ring_wait (self, wake_descriptor);
     else
@@ -243,6 +282,8 @@ reader_take (reader_t *self)
 {
     assert (self && self->magic == READER_MAGIC);
     //  Here too, so that a caller busy with what was read keeps the disk busy, and times stay true.
+    if (self->transfers)
+        reader_store_turn (self);
     if (self->has_ring)
         reader_ring_turn (self);
     return reader_first (&self->done);
@@ -256,6 +297,8 @@ reader_cancel (reader_t *self)
         request->rc = -ECANCELED;
         reader_append (&self->done, request);
     }
+    if (self->transfers)
+        reader_store_cancel (self);
 }
 
 size_t
@@ -278,7 +321,7 @@ reader_mode (const reader_t *self)
 }
 
 bool
-reader_has_ring (const reader_t *self)
+reader_is_concurrent (const reader_t *self)
 {
-    return self->has_ring;
+    return self->has_ring || self->transfers;
 }

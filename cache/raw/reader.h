@@ -1,5 +1,5 @@
 /*  reader -- reads of ranges and of whole files, many at once, through io_uring, or one after the other where
- *  there is none.
+ *  there is none; or of ranges of an object store's objects, through libcurl.
  *
  *  happy path:     reader_submit .. reader_wait .. reader_take (request, rc 0, bytes there)
  *  failure modes:  a request carries its result; short reads continue where they ended, EINTR and EAGAIN are
@@ -13,6 +13,9 @@
  *                  one, and reader_mode says so and why.  A file system that refuses O_DIRECT, at opening or
  *                  at the first read: that file is read through the page cache from then on.  A ring that
  *                  fails later (a sandbox, no memory): its requests are waited for, and preadv takes over.
+ *                  Of a store: transfer.h's errors; a connection that breaks in the middle of a range is made
+ *                  again READER_TRIES times for what is missing; all else is for the caller's patience.
+ *                  An object that has gone is -ESTALE, like one that has changed.
  *  on close:       every request must have been taken; reader_cancel shortens the wait.
  *
  *  Ranges of registered files are read whole blocks at a time where the file is open with O_DIRECT: memory
@@ -27,6 +30,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "catalogue.h"
+#include "store.h"
 
 typedef struct reader reader_t;
 
@@ -79,6 +83,7 @@ typedef struct {
     bool no_direct;                     //  as if file systems refused O_DIRECT
     const reader_t *files_of;           //  a reader that has the files; destroy it after this one; NULL:
                                         //  reader_add opens them
+    const store_t *store;               //  its files are objects of this store; lent; NULL: files
 } reader_options_t;
 
 //  0, or -errno and *self_p NULL.
@@ -88,6 +93,8 @@ void reader_destroy (reader_t **self_p);
 //  Opens and registers a file for ranges; all before the first submit.  The number in *file_p.  -errno: it
 //  cannot be opened.
 int reader_add (reader_t *self, const char *path, uint32_t *file_p);
+//  The same with an object of the reader's store, which must have this version ("": any).  Asks for nothing.
+int reader_add_object (reader_t *self, const char *url, const char *version, uint32_t *file_p);
 //  Whether ranges of the file are read past the page cache; known for good after the first read.  Any thread.
 bool reader_is_direct (const reader_t *self, uint32_t file);
 //  Room that a range needs: whole blocks around it.
@@ -103,13 +110,15 @@ void reader_wait (reader_t *self, int wake_descriptor);
 reader_request_t *reader_take (reader_t *self);
 //  In flight or waiting.
 size_t reader_pending (const reader_t *self);
-//  Ends requests that are not in flight yet, with -ECANCELED.
+//  Ends requests that are not in flight yet, and of a store those that are as well, with -ECANCELED.
 void reader_cancel (reader_t *self);
 //  Changes how many are in flight at once, from now on.
 void reader_set_depth (reader_t *self, uint32_t depth);
 
-//  "io_uring", or "preadv (io_uring: Operation not permitted)"; lent, changes if the ring fails.
+//  "io_uring", "preadv (io_uring: Operation not permitted)", or "libcurl/7.88.1"; lent, changes if the ring
+//  fails.
 const char *reader_mode (const reader_t *self);
-bool reader_has_ring (const reader_t *self);
+//  Whether many reads are under way at once: there is a ring, or a store.
+bool reader_is_concurrent (const reader_t *self);
 
 #endif

@@ -4,6 +4,7 @@
  *      reader_step.c       a request as a row of operations: which is next, and what a result means
  *      reader_ring.c       operations through io_uring
  *      reader_plain.c      operations by system calls, one after the other
+ *      reader_store.c      ranges of objects in a store: a request is one transfer
  *
  *  A range:    READ (until all is there)
  *  A file:     OPEN, READ (until all is there; none for an empty file), CLOSE
@@ -24,14 +25,21 @@ typedef enum { READER_REOPEN, READER_OPEN, READER_READ, READER_CLOSE } reader_st
 typedef struct {
     int descriptor;
     atomic_bool direct;
-    char *path;
+    char *path;                         //  of an object: its URL
     uint64_t bytes, inode;              //  when it was opened
+    char version [TRANSFER_VERSION_BYTES];      //  of an object
 } reader_file_t;
 
 typedef struct {
     reader_request_t *first, *last;
     size_t count;
 } reader_list_t;
+
+//  A request to a store that is under way.
+typedef struct {
+    transfer_t transfer;
+    reader_request_t *request;          //  NULL: free
+} reader_transfer_t;
 
 struct reader {
     uint32_t magic;
@@ -45,6 +53,9 @@ struct reader {
     uint32_t depth;
     uint32_t in_flight;                 //  begun and not done
     reader_list_t waiting, done;
+    //  a store in place of files
+    transfers_t *transfers;             //  NULL: files
+    reader_transfer_t *under_way;       //  READER_DEPTH_MAX of them
     //  the ring, if there is one
     bool has_ring;
     bool files_registered;
@@ -108,5 +119,17 @@ void reader_ring_update (reader_t *self, uint32_t file);
 void reader_ring_turn (reader_t *self);
 //  The same until a request is done or the descriptor is readable.
 void reader_ring_wait (reader_t *self, int wake_descriptor);
+
+//  -- reader_store.c
+
+//  0 or -errno.
+int reader_store_open (reader_t *self, const store_t *store);
+void reader_store_close (reader_t *self);
+//  Breaks off what is under way.
+void reader_store_cancel (reader_t *self);
+//  Takes transfers that are done and keeps `depth` under way.  Never waits.
+void reader_store_turn (reader_t *self);
+//  The same until a request is done or the descriptor is readable.
+void reader_store_wait (reader_t *self, int wake_descriptor);
 
 #endif

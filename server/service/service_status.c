@@ -89,7 +89,9 @@ service_status (service_t *self, const caller_t *caller, int64_t now_ms)
     service_count_outside (self);
     json_t *status = broker_status (self->options.broker, sees_all? NULL: caller->tenant, now_ms);
     connection_describe_datasets (self->options.broker, status, sees_all);
-    json_object_set_new (status, "reading", json_string (tasks_reading_mode (self->options.tasks)));
+    const char *of_files = tasks_reading_mode (self->options.tasks, false);
+    json_object_set_new (status, "reading",
+        json_string (of_files? of_files: tasks_reading_mode (self->options.tasks, true)));
     json_object_set_new (status, "draining", json_boolean (broker_is_draining (self->options.broker)));
     json_object_set_new (status, "gathering",
         arrivals_status (self->arrivals, sees_all? NULL: caller->tenant, now_ms));

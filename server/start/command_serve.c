@@ -338,12 +338,16 @@ s_announce (const server_t *self)
         printf ("warning: a file may have at most %s here (ulimit -f, LimitFSIZE=): jobs with larger windows "
             "of batches get them through the socket, which costs copies\n",
             sources_size (rlimits_file_bytes (), size, sizeof size));
+    const char *of_files = tasks_reading_mode (self->tasks, false),
+        *of_stores = tasks_reading_mode (self->tasks, true);
+    const char *direct = !of_files? "": tasks_reads_direct (self->tasks)? " and O_DIRECT":
+        " through the page cache";
     if (broker_reads_max (self->broker) > 0)
-        printf ("packs are read by %s%s, with %s for compressed samples\n", tasks_reading_mode (self->tasks),
-            tasks_reads_direct (self->tasks)? " and O_DIRECT": " through the page cache",
+        printf ("packs are read by %s%s%s%s, with %s for compressed samples\n", of_files? of_files: "",
+            direct, of_files && of_stores? ", and by ": "", of_stores? of_stores: "",
             sources_size (self->options.raw_bytes, size, sizeof size));
     else
-        printf ("files are read by %s\n", tasks_reading_mode (self->tasks));
+        printf ("files are read by %s\n", of_files? of_files: "");
     if (!decoder_has_entropy ())
         printf ("JPEGs are decoded by libjpeg alone, which takes half as long again: TUREEN_JPEG is set, or "
             "this libjpeg is of another version than the one that the server was built with\n");

@@ -17,7 +17,8 @@
 static const option_row_t s_rows [] = {
     { "dataset", "NAME=PATH", NAMED (ROLE_DATASET),
         "serve the folder PATH (a folder of files for each class, files and a\n"
-        "labels.tsv or labels.jsonl, or what `tureen pack` made) as NAME; a name\n"
+        "labels.tsv or labels.jsonl, or what `tureen pack` made) as NAME; a pack\n"
+        "may also be at s3://BUCKET/PREFIX or http(s)://HOST/PATH; a name\n"
         "has 1 to 64 letters, digits, '.', '_' or '-'; at least one, at most 64" },
     { "listen", "ENDPOINT", OF_SERVER (listen),
         "ipc://PATH or tcp://HOST:PORT\n"

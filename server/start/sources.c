@@ -70,18 +70,18 @@ s_describe (const options_dataset_t *wanted, const catalogue_t *catalogue)
 
 //  ---- devices
 
-//  The device with this number, made if it is new; NULL: no memory.
+//  The device of this file system, or of this store if it is not NULL, made if it is new; NULL: no memory.
 static device_t *
-s_device (sources_t *self, dev_t number)
+s_device (sources_t *self, dev_t number, const store_t *store)
 {
     for (size_t index = 0; index < self->device_count; index++)
-        if (device_number (self->devices [index]) == number)
+        if (device_is (self->devices [index], number, store))
             return self->devices [index];
     device_t **devices = realloc (self->devices, (self->device_count + 1) * sizeof *devices);
     if (!devices)
         return NULL;
     self->devices = devices;
-    devices [self->device_count] = device_new (number, self->options->reads);
+    devices [self->device_count] = device_new (number, store, self->options->reads);
     return devices [self->device_count]? devices [self->device_count++]: NULL;
 }
 
@@ -89,7 +89,7 @@ static bool
 s_place_folder (sources_t *self, source_t *source)
 {
     for (size_t field = 0; field < catalogue_fields (source->catalogue); field++) {
-        source->fields [field] = s_device (self, catalogue_device (source->catalogue, field));
+        source->fields [field] = s_device (self, catalogue_device (source->catalogue, field), NULL);
         if (!source->fields [field])
             return complain ("serve", "no memory for the list of devices");
         device_add_folder (source->fields [field]);
@@ -141,8 +141,24 @@ s_place_volume (sources_t *self, source_volume_t *volume, const char *path, size
     if (stat (path, &status))
         return false;
     errno = ENOMEM;
-    volume->device = s_device (self, status.st_dev);
-    return volume->device && device_add_volume (volume->device, path, span, &volume->file);
+    volume->device = s_device (self, status.st_dev, NULL);
+    return volume->device && device_add_volume (volume->device, path, "", span, &volume->file);
+}
+
+//  The same with a volume in a store.  False: no memory.
+static bool
+s_place_object (sources_t *self, source_t *source, uint32_t volume, size_t span)
+{
+    const pack_t *pack = source->pack;
+    device_t *device = source->volumes [volume].device = s_device (self, 0, pack_store (pack));
+    return device && device_add_volume (device, pack_volume_url (pack, volume),
+        pack_volume_version (pack, volume), span, &source->volumes [volume].file);
+}
+
+static int
+s_read_first_volume (void *context, uint8_t *memory, size_t bytes, uint64_t offset)
+{
+    return pack_read_volume (context, 0, memory, bytes, offset, false);
 }
 
 //  Measures their devices, unless they were measured before.
@@ -155,12 +171,16 @@ s_place_volumes (sources_t *self, source_t *source, size_t span)
     if (!source->breaks || !source->volumes)
         return complain ("serve", "no memory for the list of volumes");
     char path [PATH_MAX];
+    bool is_in_store = pack_store (source->pack);
+    cost_source_t first = { .read = s_read_first_volume, .context = (void *) source->pack,
+        .size_bytes = pack_volume_bytes (source->pack, 0) };
     for (uint32_t volume = 0; volume < volumes; volume++) {
         source->breaks [volume] = pack_volume_first (source->pack, volume);
         pack_volume_path (source->pack, volume, path, sizeof path);
-        if (!s_place_volume (self, &source->volumes [volume], path, span))
-            return complain ("serve", "%s: %s", path, strerror (errno));
-        device_probe (source->volumes [volume].device);
+        if (is_in_store? !s_place_object (self, source, volume, span):
+            !s_place_volume (self, &source->volumes [volume], path, span))
+            return complain ("serve", "%s: %s", path, is_in_store? "no memory": strerror (errno));
+        device_probe (source->volumes [volume].device, is_in_store? &first: NULL);
     }
     return true;
 }
@@ -266,14 +286,15 @@ sources_open (sources_t *self, broker_t *broker, const options_t *options)
 void
 sources_close (sources_t *self)
 {
+    //  Before the catalogues, which have the stores that devices read.
+    for (size_t index = 0; index < self->device_count; index++)
+        device_destroy (&self->devices [index]);
     for (size_t index = 0; index < OPTIONS_DATASETS_MAX; index++) {
         learned_rows_destroy (&self->all [index].rows);
         catalogue_destroy (&self->all [index].catalogue);
         free (self->all [index].breaks);
         free (self->all [index].volumes);
     }
-    for (size_t index = 0; index < self->device_count; index++)
-        device_destroy (&self->devices [index]);
     free (self->devices);
     *self = (sources_t) { .devices = NULL };
 }

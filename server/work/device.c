@@ -14,7 +14,8 @@ enum {
 struct device {
     //  set before it is open
     dev_t number;
-    char **volumes;
+    const store_t *store;           //  NULL: a file system
+    char **volumes, **versions;
     size_t volume_count;
     size_t span_max;                //  largest span of all ranges
     bool has_folders;
@@ -27,13 +28,14 @@ struct device {
 };
 
 device_t *
-device_new (dev_t number, uint32_t depth)
+device_new (dev_t number, const store_t *store, uint32_t depth)
 {
     assert (depth <= DEPTH_MAX);
     device_t *self = calloc (1, sizeof *self);
     if (!self)
         return NULL;
     self->number = number;
+    self->store = store;
     self->cost = cost_assumed ();
     self->cost.depth_set = depth;
     return self;
@@ -46,30 +48,43 @@ device_destroy (device_t **self_p)
     if (!self)
         return;
     reading_destroy (&self->reading);
-    for (size_t index = 0; index < self->volume_count; index++)
+    for (size_t index = 0; index < self->volume_count; index++) {
         free (self->volumes [index]);
+        free (self->versions [index]);
+    }
     free (self->volumes);
+    free (self->versions);
     free (self);
     *self_p = NULL;
 }
 
-dev_t
-device_number (const device_t *self)
+bool
+device_is (const device_t *self, dev_t number, const store_t *store)
 {
-    return self->number;
+    if (self->store && store)
+        return strcmp (store_name (self->store), store_name (store)) == 0;
+    return !self->store && !store && self->number == number;
 }
 
 bool
-device_add_volume (device_t *self, const char *path, size_t span, uint32_t *file_p)
+device_add_volume (device_t *self, const char *path, const char *version, size_t span, uint32_t *file_p)
 {
     assert (!self->reading);
-    char **volumes = realloc (self->volumes, (self->volume_count + 1) * sizeof *volumes);
-    if (!volumes)
+    size_t bytes = (self->volume_count + 1) * sizeof (char *);
+    char **volumes = realloc (self->volumes, bytes);
+    self->volumes = volumes? volumes: self->volumes;
+    char **versions = realloc (self->versions, bytes);
+    self->versions = versions? versions: self->versions;
+    if (!volumes || !versions)
         return false;
-    self->volumes = volumes;
-    volumes [self->volume_count] = strdup (path);
-    if (!volumes [self->volume_count])
+    char *path_kept = strdup (path), *version_kept = strdup (version);
+    if (!path_kept || !version_kept) {
+        free (path_kept);
+        free (version_kept);
         return false;
+    }
+    volumes [self->volume_count] = path_kept;
+    versions [self->volume_count] = version_kept;
     *file_p = (uint32_t) self->volume_count++;
     self->span_max = span > self->span_max? span: self->span_max;
     return true;
@@ -88,8 +103,11 @@ device_add_folder (device_t *self)
 }
 
 void
-device_probe (device_t *self)
+device_probe (device_t *self, const cost_source_t *source)
 {
+    if (self->volume_count > 0 && !self->was_probed && source)
+        cost_probe_source (&self->cost, source, PROBE_MS);
+    else
     if (self->volume_count > 0 && !self->was_probed)
         cost_probe (&self->cost, self->volumes [0], PROBE_MS);
     self->was_probed = self->volume_count > 0;
@@ -105,7 +123,8 @@ int
 device_open (device_t *self, const device_options_t *options, const char **path_p)
 {
     reading_options_t reading = { .paths = (const char *const *) self->volumes,
-        .path_count = self->volume_count,
+        .versions = (const char *const *) self->versions, .path_count = self->volume_count,
+        .store = self->store,
         .buffer_bytes = options->buffer_bytes > self->span_max? options->buffer_bytes: self->span_max,
         .requests_max = options->requests_max,
         .depth = self->cost.depth_set? self->cost.depth_set: DEPTH_BEGIN,
@@ -162,6 +181,12 @@ device_depth (const device_t *self)
     return reading_depth (self->reading);
 }
 
+bool
+device_is_store (const device_t *self)
+{
+    return self->store;
+}
+
 const char *
 device_mode (const device_t *self)
 {
@@ -172,7 +197,7 @@ bool
 device_is_direct (const device_t *self)
 {
     bool direct = true;
-    for (uint32_t file = 0; file < self->volume_count; file++)
+    for (uint32_t file = 0; file < self->volume_count && !self->store; file++)
         direct = direct && reading_is_direct (self->reading, file);
     return direct;
 }
@@ -180,7 +205,10 @@ device_is_direct (const device_t *self)
 const char *
 device_name (const device_t *self, char name [DEVICE_NAME_BYTES])
 {
-    snprintf (name, DEVICE_NAME_BYTES, "%u:%u", major (self->number), minor (self->number));
+    if (self->store)
+        snprintf (name, DEVICE_NAME_BYTES, "%s", store_name (self->store));
+    else
+        snprintf (name, DEVICE_NAME_BYTES, "%u:%u", major (self->number), minor (self->number));
     return name;
 }
 

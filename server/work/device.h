@@ -1,6 +1,6 @@
-/*  device -- where reads go: one file system (st_dev), with one reading thread, one queue, the depth of that,
- *  and one cost model for all files on it, those of packs and those of folders.  So a slow one holds up no
- *  other.
+/*  device -- where reads go: one file system (st_dev) or one object store, with one reading thread, one
+ *  queue, the depth of that, and one cost model for all files on it, those of packs and those of folders.  So
+ *  a slow one holds up no other.
  *
  *  happy path:     device_new .. device_add_volume, device_add_folder .. device_probe .. device_open ..
  *                  device_submit ..
@@ -28,20 +28,24 @@ typedef struct {
     void *context;
 } device_options_t;
 
-//  depth: reads at once; 0: the cost model decides.  NULL: no memory.
-device_t *device_new (dev_t number, uint32_t depth);
+//  A file system's, or store's if that is not NULL: lent, and number does not count.  depth: reads at once;
+//  0: the cost model decides.  NULL: no memory.
+device_t *device_new (dev_t number, const store_t *store, uint32_t depth);
 //  Call device_stop first, and take back all requests.
 void device_destroy (device_t **self_p);
-dev_t device_number (const device_t *self);
+//  Whether it is the one of this file system, or of this store.
+bool device_is (const device_t *self, dev_t number, const store_t *store);
 
 //  Adds a file of ranges, the largest of span bytes (reader_span); *file_p: its number for requests.  False:
-//  no memory.
-bool device_add_volume (device_t *self, const char *path, size_t span, uint32_t *file_p);
+//  no memory.  version: of an object in a store; then the path is its URL.
+bool device_add_volume (device_t *self, const char *path, const char *version, size_t span,
+    uint32_t *file_p);
 size_t device_volumes (const device_t *self);
 //  Adds plain files to the device.
 void device_add_folder (device_t *self);
-//  Measures the device on its first volume, once; if that fails, the assumed costs stay.
-void device_probe (device_t *self);
+//  Measures the device, once: by reads of source, or, where that is NULL, of its first volume; if that fails,
+//  the assumed costs stay.
+void device_probe (device_t *self, const cost_source_t *source);
 //  The cost model; lent.
 const cost_t *device_cost (const device_t *self);
 
@@ -55,13 +59,14 @@ int device_descriptor (const device_t *self);
 //  No thread runs after it; device_done gives back all submitted requests.
 void device_stop (device_t *self);
 
-//  For an open device: how many reads may be under way at once; "io_uring", or "preadv (io_uring: ..)";
+bool device_is_store (const device_t *self);
+//  For an open device: how many reads may be under way at once; a reader's mode;
 //  whether volumes are read past the page cache.
 uint32_t device_depth (const device_t *self);
 const char *device_mode (const device_t *self);
 bool device_is_direct (const device_t *self);
-//  Its name in `status`: "8:1", major and minor number.
-enum { DEVICE_NAME_BYTES = 32 };
+//  Its name in `status`: "8:1", major and minor number, or "s3://bucket".
+enum { DEVICE_NAME_BYTES = 300 };
 const char *device_name (const device_t *self, char name [DEVICE_NAME_BYTES]);
 //  What `status` shows of it.
 json_t *device_status (const device_t *self);

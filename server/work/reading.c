@@ -1,10 +1,10 @@
 /*  A submitted request goes through `todo` to a thread, and through `done` back.
  *
- *  With a ring there is one thread, which sleeps in reader_wait until a read is done or `todo` has something.
- *  Without a ring, as many threads as the depth take turns at `todo`.  The thread with the turn takes a
- *  request and waits until fewer threads than the depth are reading, and then for memory, so that memory is
- *  given out in order here too; then it reads, and the next thread has the turn.  A thread that loses its
- *  ring becomes the first of those threads.
+ *  With a ring, or a store, there is one thread, which sleeps in reader_wait until a read is done or `todo`
+ *  has something.  Without a ring, as many threads as the depth take turns at `todo`.  The thread with the
+ *  turn takes a request and waits until fewer threads than the depth are reading, and then for memory, so
+ *  that memory is given out in order here too; then it reads, and the next thread has the turn.  A thread
+ *  that loses its ring becomes the first of those threads.
  */
 #include "reading.h"
 #include "exchange.h"
@@ -189,8 +189,8 @@ s_feed (worker_t *worker)
 {
     reading_t *self = worker->reading;
     reader_request_t *request;
-    while ((request = worker->held? worker->held: reader_has_ring (worker->reader)? exchange_try (self->todo):
-        NULL)) {
+    while ((request = worker->held? worker->held: reader_is_concurrent (worker->reader)?
+        exchange_try (self->todo): NULL)) {
         worker->held = NULL;
         if (request == &self->poke) {
             atomic_store (&self->poked, false);
@@ -281,7 +281,7 @@ s_run_ring (void *argument)
         //  If a request waits for memory a read is under way, because the largest range fits when there is
         //  none.
         assert (!worker->held || reader_pending (worker->reader) > 0);
-        bool has_ring = reader_has_ring (worker->reader);
+        bool has_ring = reader_is_concurrent (worker->reader);
         if (!has_ring && reader_pending (worker->reader) == 0) {
             strcpy (self->mode_without, reader_mode (worker->reader));
             atomic_store (&self->lost_ring, true);
@@ -316,8 +316,8 @@ s_start (reading_t *self)
     sigset_t all, before;
     sigfillset (&all);
     pthread_sigmask (SIG_SETMASK, &all, &before);
-    int rc = pthread_create (&worker->thread, NULL, reader_has_ring (worker->reader)? s_run_ring: s_run_plain,
-        worker);
+    int rc = pthread_create (&worker->thread, NULL, reader_is_concurrent (worker->reader)? s_run_ring:
+        s_run_plain, worker);
     pthread_sigmask (SIG_SETMASK, &before, NULL);
     if (rc)
         return -rc;
@@ -335,7 +335,7 @@ s_add_first (reading_t *self, const char **path_p)
 {
     const reading_options_t *options = &self->options;
     reader_options_t wanted = { .depth = options->depth, .no_ring = options->no_ring,
-        .no_direct = options->no_direct };
+        .no_direct = options->no_direct, .store = options->store };
     worker_t *worker = &self->workers [0];
     worker->reading = self;
     int rc = reader_new (&worker->reader, &wanted);
@@ -344,14 +344,16 @@ s_add_first (reading_t *self, const char **path_p)
     self->worker_count = 1;
     for (size_t index = 0; rc == 0 && index < options->path_count; index++) {
         uint32_t file;
-        rc = reader_add (worker->reader, options->paths [index], &file);
+        rc = options->store?
+            reader_add_object (worker->reader, options->paths [index], options->versions [index], &file):
+            reader_add (worker->reader, options->paths [index], &file);
         if (rc)
             *path_p = options->paths [index];
         else
             assert (file == index);
     }
     strcpy (self->mode, reader_mode (worker->reader));
-    self->began_with_ring = reader_has_ring (worker->reader);
+    self->began_with_ring = reader_is_concurrent (worker->reader);
     return rc;
 }
 

@@ -24,7 +24,9 @@ enum { READING_DEPTH_MAX = READER_DEPTH_MAX };
 
 typedef struct {
     const char *const *paths;           //  files of ranges: request.file is the index; may be none
+    const char *const *versions;        //  of a store, where paths are URLs: what reader_add_object takes
     size_t path_count;
+    const store_t *store;               //  lent; NULL: files
     size_t buffer_bytes;                //  at least reader_span of the largest range
     size_t requests_max;                //  submitted and not yet taken back, at most
     uint32_t depth;                     //  1 .. READING_DEPTH_MAX

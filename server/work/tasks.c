@@ -12,65 +12,12 @@
 #include "patience.h"
 #include "pool.h"
 #include "source.h"
+#include "task.h"
 
 enum {
-    PATH_SHOWN_BYTES = 256, WHAT_BYTES = 256,
-        REASON_BYTES = PATH_SHOWN_BYTES + PIPELINE_NAME_BYTES_MAX + WHAT_BYTES + 16,
     RETRY_MS = 20,
     BUFFER_KEPT_BYTES = 4 * 1024 * 1024     //  of a file's buffer between two samples
 };
-
-typedef enum { TASK_PREPARE, TASK_COPY, TASK_KINDS, TASK_SIDE_TASK = TASK_KINDS } task_kind_t;
-
-typedef struct task {
-    struct task *next;              //  free, or at rest
-    int64_t due_ms;                 //  at rest: until then
-    task_kind_t kind;
-    const pipeline_t *pipeline;     //  one reference
-    const source_t *source;
-    pipeline_key_t key;
-    uint64_t worker_ns;             //  processor time of the worker's thread that it has taken
-    //  prepare
-    version_t *version;             //  the broker's; not looked at by threads
-    uint8_t *memory;
-    const uint8_t *packed;          //  of a pack: the sample's files, one after the other; NULL: they are
-                                    //  read to buffers
-    learned_rows_entry_t *told;     //  of plain files: what is known of the first one's rows, lent
-    learned_rows_entry_t *learned;  //  what the worker has found out of them
-    bool has_room;                  //  for more of them
-    outcome_t outcome;
-    char reason [REASON_BYTES];     //  unless it is ready
-    reader_request_t requests [PIPELINE_FIELDS_MAX];    //  of plain files
-    size_t unread;                  //  of them
-    bool is_unread;                 //  reading met a shortage: the files are read again
-    bool is_starved;                //  the worker met a shortage: the task is handed out again
-    //  copy
-    batch_row_t *row;               //  the broker's; not looked at by threads
-    const uint8_t *prepared;
-    size_t outputs;
-    uint8_t *targets [LAYOUT_FIELDS_MAX];   //  the pipeline's outputs, then the labels
-    side_task_t *side_task;
-    //  kept from sample to sample
-    catalogue_buffer_t buffers [PIPELINE_FIELDS_MAX];
-} task_t;
-
-//  The memory of a worker thread.
-typedef struct {
-    decoder_t *decoder;
-    uint64_t charged_ns;            //  processor time of the thread that was charged to tasks: one look at
-                                    //  the clock for each, since that takes 0.6 us (measured) and a copy 15;
-                                    //  what lies between is the later one's
-} worker_t;
-
-//  A range of a pack.
-typedef struct range {
-    struct range *next;             //  free, or at rest
-    int64_t due_ms;                 //  at rest: until then
-    reader_request_t request;
-    raw_request_t *raw;
-    source_t *source;               //  the thread uses its pack
-    device_t *device;
-} range_t;
 
 struct tasks {
     broker_t *broker;
@@ -91,154 +38,6 @@ struct tasks {
     side_task_t *done;                              //  in no order
 };
 
-//  ---- in the threads
-
-static uint32_t
-s_id (const task_t *task)
-{
-    return (uint32_t) task->key.id;
-}
-
-//  The path of the file at fault, then what is wrong with it.
-static void
-s_blame (task_t *task, outcome_t outcome, size_t file, const char *what)
-{
-    task->outcome = outcome;
-    const catalogue_t *catalogue = task->source->catalogue;
-    size_t field = pipeline_file (task->pipeline, file);
-    char path [PATH_SHOWN_BYTES];
-    size_t length = catalogue_path (catalogue, s_id (task), field, path, sizeof path);
-    snprintf (task->reason, sizeof task->reason, "%s%s%s%s: %s",
-        field? catalogue_field_name (catalogue, field): "",
-        field? ": ": "", path, length >= sizeof path? "...": "", what);
-}
-
-//  In the reading thread: copies the wanted parts of a range to its samples, and checks them.
-static void
-s_spread (void *context, reader_request_t *request)
-{
-    (void) context;
-    const range_t *range = request->user;
-    const pack_t *pack = range->source->pack;
-    raw_request_t *raw = range->raw;
-    for (uint32_t index = 0; index < raw->sample_count; index++) {
-        const raw_sample_t *sample = raw->samples [index];
-        pack_range_t where = pack_sample (pack, sample->id);
-        size_t field;
-        if (where.bytes > 0)
-            memcpy (sample->memory, request->memory + request->skip + (where.offset - request->offset),
-                where.bytes);
-        if (pack_check (pack, sample->id, sample->memory, &field))
-            continue;
-        //  If, read twice, only the rows of its JPEG are damaged, it is decoded without them.
-        size_t rows_bytes = pack_rows_bytes (pack, sample->id);
-        if (request->is_afresh && field == catalogue_fields (range->source->catalogue))
-            memset (sample->memory + where.bytes - rows_bytes, 0, rows_bytes);
-        else
-            raw->damaged |= UINT64_C (1) << index;
-    }
-}
-
-//  The files of all fields of the data set lie one after the other; behind them, where the rows of the
-//  first one begin.
-static decoder_file_t
-s_packed_file (const task_t *task, size_t file)
-{
-    const catalogue_t *catalogue = task->source->catalogue;
-    size_t field = pipeline_file (task->pipeline, file), offset = 0;
-    for (size_t before = 0; before < field; before++)
-        offset += catalogue_file_bytes (catalogue, s_id (task), before);
-    decoder_file_t result = { .bytes = task->packed + offset,
-        .size = catalogue_file_bytes (catalogue, s_id (task), field) };
-    if (field == 0) {
-        const pack_t *pack = task->source->pack;
-        result.rows_bytes = pack_rows_bytes (pack, s_id (task));
-        result.rows = task->packed + pack_sample_bytes (pack, s_id (task)) - result.rows_bytes;
-    }
-    return result;
-}
-
-static void
-s_prepare (decoder_t *decoder, task_t *task)
-{
-    decoder_file_t files [PIPELINE_FIELDS_MAX];
-    for (size_t file = 0; file < pipeline_files (task->pipeline); file++)
-        files [file] = task->packed? s_packed_file (task, file):
-            (decoder_file_t) { .bytes = task->buffers [file].bytes, .size = task->buffers [file].size };
-    decoder_sample_t sample = { .files = files, .warnings_max = task->source->jpeg_warnings_max };
-    //  Only of the first file: the rows of others are not learned.
-    bool is_first = pipeline_file (task->pipeline, 0) == 0;
-    bool is_told = is_first && learned_rows_tell (task->told, &files [0]);
-    bool learns = is_first && (task->has_room || (task->told && !is_told));
-    char what [WHAT_BYTES];
-    size_t at_fault = 0;
-    decoder_status_t status = decoder_shared (decoder, task->pipeline, &task->key, &sample, task->memory,
-        &at_fault, what, sizeof what);
-    task->is_starved = status == DECODER_NO_MEMORY;
-    if (learns && status == DECODER_OK)
-        task->learned = learned_rows_found (decoder, &files [0], is_told? task->told: NULL);
-    if (status != DECODER_OK && !task->is_starved)
-        s_blame (task, status == DECODER_UNSUITABLE? OUTCOME_UNSUITABLE: OUTCOME_BAD, at_fault, what);
-}
-
-static void
-s_copy (decoder_t *decoder, task_t *task)
-{
-    task->is_starved = !decoder_private (decoder, task->pipeline, &task->key, task->prepared, task->targets);
-    for (size_t label = 0; label < catalogue_labels (task->source->catalogue); label++)
-        catalogue_label_value (task->source->catalogue, label, s_id (task),
-            task->targets [task->outputs + label]);
-}
-
-static void
-s_carry_out (decoder_t *decoder, task_t *task)
-{
-    if (task->kind == TASK_SIDE_TASK) {
-        task->side_task->work (task->side_task, decoder);
-        task->side_task->was_done = true;
-    }
-    else
-    if (task->kind == TASK_COPY)
-        s_copy (decoder, task);
-    else
-    if (task->outcome == OUTCOME_READY)     //  otherwise its bytes are damaged
-        s_prepare (decoder, task);
-}
-
-static void
-s_work (void *context, void *argument)
-{
-    worker_t *worker = context;
-    task_t *task = argument;
-    s_carry_out (worker->decoder, task);
-    uint64_t now_ns = clock_thread_ns ();
-    task->worker_ns += now_ns - worker->charged_ns;
-    worker->charged_ns = now_ns;
-}
-
-static void *
-s_worker_new (void)
-{
-    worker_t *worker = calloc (1, sizeof *worker);
-    if (worker)
-        worker->decoder = decoder_new ();
-    if (worker && !worker->decoder) {
-        free (worker);
-        worker = NULL;
-    }
-    return worker;
-}
-
-static void
-s_worker_destroy (void *context)
-{
-    worker_t *worker = context;
-    decoder_destroy (&worker->decoder);
-    free (worker);
-}
-
-//  ---- in the broker's thread
-
 static int
 s_open_device (tasks_t *self, device_t *device, const device_options_t *options, const char **path_p)
 {
@@ -258,7 +57,7 @@ s_start_reading (tasks_t *self, const tasks_options_t *options, const char **pat
     device_options_t device = {
         //  Twice the tasks that can be handed out at once: a queue is never more than half full.
         .requests_max = 2 * (broker_reads_max (options->broker) + self->count * PIPELINE_FIELDS_MAX),
-        .no_ring = options->no_ring, .finish = s_spread };
+        .no_ring = options->no_ring, .finish = task_spread };
     self->any_done = epoll_create1 (EPOLL_CLOEXEC);
     int rc = self->any_done < 0? -errno: 0;
     for (size_t index = 0; rc == 0 && index < self->device_count; index++) {
@@ -273,7 +72,7 @@ s_start_workers (tasks_t *self, uint32_t workers)
 {
     pool_options_t decoders = { .name = "tureen-worker", .threads = workers,
         .tasks_max = 2 * (self->count + TASKS_SIDE_TASKS_MAX),
-        .work = s_work, .context_new = s_worker_new, .context_destroy = s_worker_destroy };
+        .work = task_work, .context_new = task_worker_new, .context_destroy = task_worker_destroy };
     self->workers = pool_new (&decoders);
     return self->workers? 0: -errno;
 }
@@ -372,7 +171,7 @@ s_give_back (tasks_t *self, task_t *task)
 {
     learned_rows_release (task->told);
     if (task->learned)
-        learned_rows_keep (task->source->rows, s_id (task), task->learned);
+        learned_rows_keep (task->source->rows, task_id (task), task->learned);
     pipeline_destroy (&task->pipeline);
     for (size_t file = 0; file < PIPELINE_FIELDS_MAX; file++)
         if (task->buffers [file].limit > BUFFER_KEPT_BYTES) {
@@ -389,7 +188,7 @@ s_read_files (task_t *task)
     task->unread = pipeline_files (task->pipeline);
     for (size_t file = 0; file < pipeline_files (task->pipeline); file++) {
         task->requests [file] = (reader_request_t) { .kind = READER_FILE, .user = task,
-            .catalogue = task->source->catalogue, .id = s_id (task),
+            .catalogue = task->source->catalogue, .id = task_id (task),
             .field = pipeline_file (task->pipeline, file),
             .buffer = &task->buffers [file], .is_afresh = task->version->failures > 0 };
         device_submit (task->source->fields [task->requests [file].field], &task->requests [file]);
@@ -397,27 +196,28 @@ s_read_files (task_t *task)
 }
 
 static const char *
-s_what (int rc, const char *changed)
+s_what (const pack_t *pack, int rc)
 {
-    return rc == -CATALOGUE_CHANGED? changed: strerror (-rc);
+    return pack_store (pack)? transfer_error (rc): rc == -CATALOGUE_CHANGED? "the volume shrank":
+        strerror (-rc);
 }
 
 //  Hands the raw store's bytes of the sample to a worker; a damaged sample is reported on the same way.
 static void
 s_use_packed (tasks_t *self, task_t *task, const raw_sample_t *raw)
 {
-    char what [WHAT_BYTES];
+    char what [TASK_WHAT_BYTES];
     const pack_t *pack = task->source->pack;
-    pack_range_t where = pack_sample (pack, s_id (task));
+    pack_range_t where = pack_sample (pack, task_id (task));
     task->packed = raw->memory;
     if (raw->rc) {
         snprintf (what, sizeof what,
             raw->rc == -EBADMSG? "its bytes in the pack are damaged (volume %u, chunk %u): "
             "`tureen verify` names all that are": "cannot be read from the pack (volume %u, chunk %u): %s",
             where.volume,
-            pack_position (pack, s_id (task)) / pack_chunk_samples (pack),
-            s_what (raw->rc, "the volume shrank"));
-        s_blame (task, OUTCOME_BAD, 0, what);
+            pack_position (pack, task_id (task)) / pack_chunk_samples (pack),
+            s_what (pack, raw->rc));
+        task_blame (task, OUTCOME_BAD, 0, what);
     }
     pool_submit (self->workers, task);
 }
@@ -436,7 +236,7 @@ tasks_prepare (tasks_t *self, version_t *version)
         s_use_packed (self, task, raw);
     else {
         task->has_room = learned_rows_has_room (task->source->rows);
-        task->told = learned_rows_lend (task->source->rows, s_id (task));
+        task->told = learned_rows_lend (task->source->rows, task_id (task));
         s_read_files (task);
     }
 }
@@ -507,14 +307,14 @@ s_finish_side_task (tasks_t *self, task_t *task)
 
 //  Writes why a range could not be read: the volume, the offset and the error.
 static void
-s_blame_range (const range_t *range, char reason [REASON_BYTES])
+s_blame_range (const range_t *range, char reason [TASK_REASON_BYTES])
 {
     const pack_t *pack = range->source->pack;
     pack_range_t where = pack_piece (pack, range->raw->first, range->raw->count);
-    char path [PATH_MAX + PATH_SHOWN_BYTES];
+    char path [PATH_MAX + TASK_PATH_BYTES];
     pack_volume_path (pack, where.volume, path, sizeof path);
-    snprintf (reason, REASON_BYTES, "%s: cannot be read at %llu: %s", strrchr (path, '/') + 1,
-        (unsigned long long) where.offset, s_what (range->request.rc, "the volume shrank"));
+    snprintf (reason, TASK_REASON_BYTES, "%s: cannot be read at %llu: %s", strrchr (path, '/') + 1,
+        (unsigned long long) where.offset, s_what (pack, range->request.rc));
 }
 
 //  Gives a range back, whatever its result.
@@ -522,7 +322,7 @@ static void
 s_end_range (tasks_t *self, range_t *range)
 {
     int rc = range->request.rc;
-    char reason [REASON_BYTES];
+    char reason [TASK_REASON_BYTES];
     range->raw->rc = rc;
     range->raw->read_bytes = range->request.read_bytes;
     if (rc && rc != -ECANCELED) {
@@ -606,10 +406,10 @@ s_failed_file (const task_t *task, size_t files)
 static void
 s_unread (tasks_t *self, task_t *task, size_t file, int rc)
 {
-    char what [WHAT_BYTES];
+    char what [TASK_WHAT_BYTES];
     snprintf (what, sizeof what, "cannot be read: %s", strerror (-rc));
     bool is_odd = rc == -EINVAL || rc == -ENXIO;        //  from catalogue_check_file; from a socket
-    s_blame (task, OUTCOME_BAD, file,
+    task_blame (task, OUTCOME_BAD, file,
         is_odd? "is no regular file": rc == -CATALOGUE_CHANGED? "changed since the server started":
         what);
     broker_unread (self->broker, task->version, rc, task->reason, self->now_ms);
@@ -760,19 +560,24 @@ tasks_stop (tasks_t *self)
     }
 }
 
-//  The first device's mode: a refusal of io_uring holds for all.
+//  The first device's mode of the kind: a refusal of io_uring holds for all.
 const char *
-tasks_reading_mode (const tasks_t *self)
+tasks_reading_mode (const tasks_t *self, bool of_stores)
 {
-    return self->device_count > 0? device_mode (self->devices [0]): "";
+    for (size_t index = 0; index < self->device_count; index++)
+        if (device_is_store (self->devices [index]) == of_stores)
+            return device_mode (self->devices [index]);
+    return NULL;
 }
 
 bool
 tasks_reads_direct (const tasks_t *self)
 {
     bool direct = true;
-    for (size_t index = 0; index < self->device_count; index++)
-        direct = direct && device_is_direct (self->devices [index]);
+    for (size_t index = 0; index < self->device_count; index++) {
+        const device_t *device = self->devices [index];
+        direct = direct && (device_is_store (device) || device_is_direct (device));
+    }
     return direct;
 }
 

@@ -72,9 +72,10 @@ void tasks_descriptors (const tasks_t *self, int descriptors [TASKS_DESCRIPTORS]
 //  job may be running.
 void tasks_stop (tasks_t *self);
 
-//  How files are read: "io_uring", or "preadv (io_uring: ..)"; whether all volumes of packs are read past the
-//  page cache; and how many reads may be under way at once, of all devices.
-const char *tasks_reading_mode (const tasks_t *self);
+//  How files are read, "io_uring" or "preadv (io_uring: ..)", or how stores are, "libcurl/7.88.1"; NULL:
+//  there are none.  Whether all volumes of packs in folders are read past the page cache; and how many reads
+//  may be under way at once, of all devices.
+const char *tasks_reading_mode (const tasks_t *self, bool of_stores);
 bool tasks_reads_direct (const tasks_t *self);
 uint32_t tasks_depth (const tasks_t *self);
 //  device_status of each device.

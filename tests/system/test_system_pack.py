@@ -165,9 +165,9 @@ class Pack(unittest.TestCase):
             self.assertGreater(self.bytes, 4 * memory << 20)
             peaks[memory] = self.peak_kib("--memory", "%dM" % memory, self.data, self.target()) >> 10
         print("MiB at their peak, by --memory: %s" % peaks, flush=True)
-        #  The program with its libraries takes about 6 MiB.
+        #  The program with its libraries takes about 13 MiB, half of it libcurl's.
         for memory, peak in peaks.items():
-            self.assertLess(peak, 12 + memory)
+            self.assertLess(peak, 20 + memory)
         self.assertLess(peaks[4] - peaks[1], 3.5 + 1)
 
     #   ---- what it says

@@ -21,6 +21,7 @@
 #include "plural.h"
 #include "rlimits.h"
 #include "unpack_labels.h"
+#include "transfer.h"
 #include "utf8.h"
 
 enum { EXIT_SOME_LOST = 1, EXIT_UNUSABLE = 2, REASON_BYTES = 256 };
@@ -345,8 +346,11 @@ s_unpack (unpack_t *self)
     pack_meter_clear (&self->meter);
     if (rc == 0)
         return s_finish (self);
-    if (!self->fatal)
+    if (!self->fatal && rc == -ENOMEM)
         complain ("unpack", "not enough memory");
+    else
+    if (!self->fatal)
+        complain ("unpack", "'%s': %s", self->path, transfer_error (rc));
     complain ("unpack", "given up after %" PRIu64 " of %" PRIu32 " samples", self->samples,
         catalogue_samples (self->catalogue));
     return EXIT_SOME_LOST;

@@ -15,6 +15,7 @@
 #include "pack_report.h"
 #include "pack_scan.h"
 #include "plural.h"
+#include "transfer.h"
 #include "utf8.h"
 #include "verify_order.h"
 
@@ -291,10 +292,14 @@ s_scan (verify_t *self)
     self->volumes = json_array ();
     self->padding = json_array ();
     self->meter = pack_meter_begin (pack_bytes (catalogue_pack (self->catalogue)));
-    bool fine = pack_scan (self->catalogue, &events, self) == 0;
+    int rc = pack_scan (self->catalogue, &events, self);
     double seconds = pack_meter_seconds (&self->meter);
     pack_meter_clear (&self->meter);
-    if (!fine || !s_judge (self)) {
+    if (rc && rc != -ENOMEM) {
+        complain ("verify", "'%s': %s: verify again when the store answers", self->path, transfer_error (rc));
+        return EXIT_UNUSABLE;
+    }
+    if (rc || !s_judge (self)) {
         complain ("verify", "'%s': not enough memory", self->path);
         return EXIT_UNUSABLE;
     }

@@ -30,7 +30,8 @@ pack_report_open (const char *path, int *status_p, char error [PACK_REPORT_ERROR
     snprintf (first, sizeof first, PACK_VOLUME_NAME, 0u);
     *status_p = 2;
     catalogue_t *catalogue = NULL;
-    if (access (path, F_OK) != 0) {
+    bool is_in_store = store_is_meant (path);
+    if (!is_in_store && access (path, F_OK) != 0) {
         if (errno == ENOENT)
             snprintf (error, PACK_REPORT_ERROR_BYTES, "there is no folder '%.600s': %s", path,
                 location_remedy (path));
@@ -39,13 +40,16 @@ pack_report_open (const char *path, int *status_p, char error [PACK_REPORT_ERROR
                 strerror (errno));
         return NULL;
     }
-    if (!s_has (path, PACK_INDEX_NAME) && !s_has (path, first) && !s_has (path, PACKING_FOLDER)) {
+    if (!is_in_store && !s_has (path, PACK_INDEX_NAME) && !s_has (path, first)
+    &&  !s_has (path, PACKING_FOLDER)) {
         snprintf (error, PACK_REPORT_ERROR_BYTES,
             "'%.600s' is no pack: give the folder that `tureen pack` made", path);
         return NULL;
     }
     catalogue_options_t options = { .path = path, .index_only = true };
-    *status_p = catalogue_open (&catalogue, &options, error, PACK_REPORT_ERROR_BYTES)? 1: 2;
+    int rc = catalogue_open (&catalogue, &options, error, PACK_REPORT_ERROR_BYTES);
+    //  Of a store, only what its index says can be damage; all else is that it does not answer.
+    *status_p = rc && (!is_in_store || rc == -EBADMSG)? 1: 2;
     if (catalogue && !catalogue_pack (catalogue)) {
         snprintf (error, PACK_REPORT_ERROR_BYTES,
             "'%.600s' is no pack: give the folder that `tureen pack` made", path);

@@ -193,7 +193,7 @@ play_reader (play_world_t *world, const play_mode_t *mode, uint32_t depth)
     reader_options_t options = { .depth = depth, .no_ring = mode->no_ring,
         .no_direct = mode->no_direct && !play_refuse_direct };
     assert_int_equal (reader_new (&reader, &options), 0);
-    bool there = mode->no_ring || reader_has_ring (reader);
+    bool there = mode->no_ring || reader_is_concurrent (reader);
     for (uint32_t file = 0; file < PLAY_FILES; file++) {
         uint32_t number;
         assert_int_equal (reader_add (reader, world->paths [file], &number), 0);

@@ -159,7 +159,7 @@ test_ring_that_breaks (void **state)
     fault_arm (1, EPERM, false);
     assert_int_equal (play_read_one (reader, 0, 3, 50000), 0);
     assert_true (fault_disarm ());
-    assert_false (reader_has_ring (reader));
+    assert_false (reader_is_concurrent (reader));
     assert_string_equal (reader_mode (reader), "preadv (io_uring: Operation not permitted)");
     assert_int_equal (play_read_one (reader, 0, 3, 50000), 0);
     reader_destroy (&reader);

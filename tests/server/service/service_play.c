@@ -285,10 +285,10 @@ tasks_stop (tasks_t *self)
 }
 
 const char *
-tasks_reading_mode (const tasks_t *self)
+tasks_reading_mode (const tasks_t *self, bool of_stores)
 {
     (void) self;
-    return "play";
+    return of_stores? NULL: "play";
 }
 
 uint64_t

@@ -150,6 +150,13 @@ pack_volume_path (const pack_t *self, uint32_t volume, char *buffer, size_t size
     return (size_t) snprintf (buffer, size, "p/volume-%u", volume);
 }
 
+const store_t *
+pack_store (const pack_t *self)
+{
+    (void) self;
+    return NULL;
+}
+
 uint32_t
 pack_position (const pack_t *self, uint32_t id)
 {
@@ -458,7 +465,7 @@ tasks_scene_begin_over (tasks_scene_t *self, bool packed)
     atomic_store (&plan->stalls, 0);
     atomic_store (&plan->stalled, 0);
     *self = (tasks_scene_t) { .source = { .jpeg_warnings_max = 17, .rows = plan->rows },
-        .devices = { device_new (7, 0), device_new (8, 0) } };
+        .devices = { device_new (7, NULL, 0), device_new (8, NULL, 0) } };
     self->source.volumes = &self->volume;
     self->volume.device = self->devices [0];
     for (size_t field = 0; field < 2; field++) {

@@ -25,7 +25,8 @@ static struct {
     uint32_t depth, depths_set;         //  the last one that was set, and how often one was
     reader_request_t *done;             //  comes back next
     bool is_direct [4];
-    size_t probes;
+    size_t probes, source_probes;
+    char version [20];                  //  of its last file
 } s_made_up;
 
 int
@@ -35,6 +36,8 @@ reading_new (reading_t **self_p, const reading_options_t *options, const char **
     s_made_up.paths [0] = 0;
     for (size_t index = 0; index < options->path_count; index++)
         strcat (strcat (s_made_up.paths, options->paths [index]), " ");
+    if (options->store)
+        strcpy (s_made_up.version, options->versions [options->path_count - 1]);
     *path_p = s_made_up.rc? options->paths [0]: NULL;
     *self_p = s_made_up.rc? NULL: &s_made_up.reading;
     s_made_up.is_open = s_made_up.rc == 0;
@@ -117,6 +120,16 @@ cost_probe (cost_t *self, const char *path, uint32_t limit_ms)
     return 0;
 }
 
+int
+cost_probe_source (cost_t *self, const cost_source_t *source, uint32_t limit_ms)
+{
+    (void) self;
+    assert_int_equal (source->size_bytes, 1);
+    assert_true (limit_ms > 0);
+    s_made_up.source_probes++;
+    return 0;
+}
+
 //  ---- a device
 
 static int
@@ -130,7 +143,7 @@ s_setup (void **state)
 static device_t *
 s_open (uint32_t depth, bool has_folder)
 {
-    device_t *self = device_new (makedev (8, 17), depth);
+    device_t *self = device_new (makedev (8, 17), NULL, depth);
     device_options_t options = { .buffer_bytes = 4096, .requests_max = 10 };
     const char *path;
     assert_non_null (self);
@@ -163,14 +176,15 @@ its_files_and_memory (void **state)
         { { 10, 9000, 20 }, 4096, 9000 }, { { 9000, 10, 20 }, 4096, 9000 }, { { 10, 20, 30 }, 4096, 4096 } };
     static const char *const names [] = { "first", "second", "third" };
     for (size_t index = 0; index < 3; index++) {
-        device_t *self = device_new (makedev (8, 17), 0);
+        device_t *self = device_new (makedev (8, 17), NULL, 0);
         device_options_t options = { .buffer_bytes = sizes [index].buffer_bytes, .requests_max = 10,
             .no_ring = index == 1 };
         const char *path;
         uint32_t file;
-        assert_int_equal (device_number (self), makedev (8, 17));
+        assert_true (device_is (self, makedev (8, 17), NULL));
+        assert_false (device_is (self, makedev (8, 18), NULL));
         for (uint32_t volume = 0; volume < 3; volume++) {
-            assert_true (device_add_volume (self, names [volume], sizes [index].spans [volume], &file));
+            assert_true (device_add_volume (self, names [volume], "", sizes [index].spans [volume], &file));
             assert_int_equal (file, volume);
         }
         assert_int_equal (device_volumes (self), 3);
@@ -190,11 +204,11 @@ static void
 a_file_cannot_be_opened (void **state)
 {
     (void) state;
-    device_t *self = device_new (makedev (8, 17), 0);
+    device_t *self = device_new (makedev (8, 17), NULL, 0);
     device_options_t options = { .buffer_bytes = 4096, .requests_max = 10 };
     const char *path;
     uint32_t file;
-    assert_true (device_add_volume (self, "first", 10, &file));
+    assert_true (device_add_volume (self, "first", "", 10, &file));
     s_made_up.rc = -EACCES;
     assert_int_equal (device_open (self, &options, &path), -EACCES);
     assert_string_equal (path, "first");
@@ -209,13 +223,13 @@ static void
 it_is_probed_once (void **state)
 {
     (void) state;
-    device_t *self = device_new (makedev (8, 17), 0);
+    device_t *self = device_new (makedev (8, 17), NULL, 0);
     uint32_t file;
-    device_probe (self);
+    device_probe (self, NULL);
     assert_int_equal (s_made_up.probes, 0);
-    assert_true (device_add_volume (self, "first", 10, &file));
-    device_probe (self);
-    device_probe (self);
+    assert_true (device_add_volume (self, "first", "", 10, &file));
+    device_probe (self, NULL);
+    device_probe (self, NULL);
     assert_int_equal (s_made_up.probes, 1);
     device_destroy (&self);
 }
@@ -264,18 +278,54 @@ folders_have_a_least_depth (void **state)
         }
 }
 
+//  Must hold: data sets of one bucket share a device, and those of another one, or of a file system, do not;
+//  it is measured by reads of its own, and has the bucket's name.
+static void
+a_store (void **state)
+{
+    (void) state;
+    static const char *const addresses [] = { "s3://bucket/a", "s3://bucket/b/c", "s3://other/a",
+        "http://host/a" };
+    store_t *stores [4];
+    char error [200], name [DEVICE_NAME_BYTES];
+    setenv ("AWS_NO_SIGN_REQUEST", "yes", 1);
+    for (size_t index = 0; index < 4; index++)
+        assert_int_equal (store_open (&stores [index], addresses [index], error, sizeof error), 0);
+    device_t *self = device_new (0, stores [0], 0);
+    assert_true (device_is_store (self));
+    assert_true (device_is (self, 0, stores [0]) && device_is (self, 0, stores [1]));
+    assert_false (device_is (self, 0, stores [2]) || device_is (self, 0, stores [3]));
+    assert_false (device_is (self, 0, NULL));
+    assert_string_equal (device_name (self, name), "s3://bucket");
+    device_options_t options = { .buffer_bytes = 4096, .requests_max = 10 };
+    cost_source_t source = { .size_bytes = 1 };
+    const char *path;
+    uint32_t file;
+    assert_true (device_add_volume (self, "first", "version", 10, &file));
+    device_probe (self, &source);
+    device_probe (self, &source);
+    assert_int_equal (s_made_up.probes, 0);
+    assert_int_equal (s_made_up.source_probes, 1);
+    assert_int_equal (device_open (self, &options, &path), 0);
+    assert_ptr_equal (s_made_up.options.store, stores [0]);
+    assert_string_equal (s_made_up.version, "version");
+    device_destroy (&self);
+    for (size_t index = 0; index < 4; index++)
+        store_destroy (&stores [index]);
+}
+
 //  Must hold: reads are past the page cache only if those of all files are.
 static void
 what_status_says (void **state)
 {
     (void) state;
-    device_t *self = device_new (makedev (8, 17), 0);
+    device_t *self = device_new (makedev (8, 17), NULL, 0);
     device_options_t options = { .buffer_bytes = 4096, .requests_max = 10 };
     const char *path;
     char name [DEVICE_NAME_BYTES];
     uint32_t file;
     for (int volume = 0; volume < 2; volume++)
-        assert_true (device_add_volume (self, "first", 10, &file));
+        assert_true (device_add_volume (self, "first", "", 10, &file));
     assert_int_equal (device_open (self, &options, &path), 0);
     assert_string_equal (device_name (self, name), "8:17");
     for (int direct = 0; direct < 4; direct++) {
@@ -303,6 +353,7 @@ main (void)
         cmocka_unit_test_setup (its_files_and_memory, s_setup),
         cmocka_unit_test_setup (a_file_cannot_be_opened, s_setup),
         cmocka_unit_test_setup (it_is_probed_once, s_setup),
+        cmocka_unit_test_setup (a_store, s_setup),
         cmocka_unit_test_setup (the_depth_follows_reads, s_setup),
         cmocka_unit_test_setup (folders_have_a_least_depth, s_setup),
         cmocka_unit_test_setup (what_status_says, s_setup),

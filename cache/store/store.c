@@ -1,0 +1,271 @@
+#include "store.h"
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <sodium.h>
+#include "clock.h"
+#include "store_address.h"
+
+enum {
+    MAGIC = 0x570fe001,
+    IDLE_MAX = 16,                      //  sets of connections that are kept
+    PAUSE_MS = 100, PAUSE_MAX_MS = 2000
+};
+
+struct store {
+    uint32_t magic;
+    //  set at birth
+    store_address_t address;
+    account_t account;
+    char *name;
+    char *base;                         //  of s3: the bucket's URL
+    //  shared
+    pthread_mutex_t lock;               //  of idle
+    transfers_t *idle [IDLE_MAX];       //  not in use now
+    size_t idle_count;
+};
+
+bool
+store_is_meant (const char *text)
+{
+    return store_address_is_meant (text);
+}
+
+
+//  -- life
+
+static char *
+s_joined (const char *begin, const char *middle, const char *end)
+{
+    size_t bytes = strlen (begin) + strlen (middle) + strlen (end) + 1;
+    char *text = malloc (bytes);
+    if (text)
+        snprintf (text, bytes, "%s%s%s", begin, middle, end);
+    return text;
+}
+
+//  An Amazon bucket is a host of its own, unless its name has dots, which no certificate covers; with other
+//  stores it is the first part of the path.
+static char *
+s_bucket_url (const store_t *self)
+{
+    const char *bucket = self->address.host;
+    if (self->account.endpoint)
+        return s_joined (self->account.endpoint, "/", bucket);
+    bool has_dots = strchr (bucket, '.');
+    char url [600];
+    snprintf (url, sizeof url, "https://%s%ss3.%.80s.amazonaws.com", has_dots? "": bucket, has_dots? "": ".",
+        self->account.region);
+    return has_dots? s_joined (url, "/", bucket): strdup (url);
+}
+
+static int
+s_find (store_t *self, const char *address, char *error, size_t error_bytes)
+{
+    int rc = store_address_parse (&self->address, address, error, error_bytes);
+    if (rc)
+        return rc;
+    if (!self->address.is_s3) {
+        self->name = strdup (self->address.host);
+        return self->name? 0: -ENOMEM;
+    }
+    rc = account_find (&self->account, error, error_bytes);
+    if (rc)
+        return rc;
+    self->name = s_joined ("s3://", self->address.host, "");
+    self->base = s_bucket_url (self);
+    return self->name && self->base? 0: -ENOMEM;
+}
+
+int
+store_open (store_t **self_p, const char *address, char *error, size_t error_bytes)
+{
+    assert (self_p); assert (address && store_is_meant (address)); assert (error && error_bytes > 0);
+    *self_p = NULL;
+    error [0] = 0;
+    store_t *self = calloc (1, sizeof *self);
+    int rc = -ENOMEM;
+    if (self) {
+        self->magic = MAGIC;
+        pthread_mutex_init (&self->lock, NULL);
+        rc = s_find (self, address, error, error_bytes);
+    }
+    if (rc && !error [0])
+        snprintf (error, error_bytes, "not enough memory for '%.200s': free memory", address);
+    if (rc == 0) {
+        *self_p = self;
+        self = NULL;
+    }
+    store_destroy (&self);
+    return rc;
+}
+
+void
+store_destroy (store_t **self_p)
+{
+    assert (self_p);
+    store_t *self = *self_p;
+    if (!self)
+        return;
+    assert (self->magic == MAGIC);
+    while (self->idle_count > 0)
+        transfers_destroy (&self->idle [--self->idle_count]);
+    pthread_mutex_destroy (&self->lock);
+    store_address_clear (&self->address);
+    account_clear (&self->account);
+    free (self->name);
+    free (self->base);
+    self->magic = 0;
+    free (self);
+    *self_p = NULL;
+}
+
+
+//  -- questions
+
+const char *
+store_name (const store_t *self)
+{
+    assert (self && self->magic == MAGIC);
+    return self->name;
+}
+
+const account_t *
+store_account (const store_t *self)
+{
+    assert (self && self->magic == MAGIC);
+    return self->address.is_s3? &self->account: NULL;
+}
+
+char *
+store_url (const store_t *self, const char *name)
+{
+    assert (self && self->magic == MAGIC);
+    return store_address_url (&self->address, self->base, name);
+}
+
+
+//  -- reads that wait
+
+static int
+s_take_transfers (store_t *self, transfers_t **transfers_p)
+{
+    *transfers_p = NULL;
+    pthread_mutex_lock (&self->lock);
+    if (self->idle_count > 0)
+        *transfers_p = self->idle [--self->idle_count];
+    pthread_mutex_unlock (&self->lock);
+    return *transfers_p? 0: transfers_new (transfers_p, store_account (self));
+}
+
+static void
+s_give_transfers (store_t *self, transfers_t *transfers)
+{
+    pthread_mutex_lock (&self->lock);
+    if (self->idle_count < IDLE_MAX) {
+        self->idle [self->idle_count++] = transfers;
+        transfers = NULL;
+    }
+    pthread_mutex_unlock (&self->lock);
+    transfers_destroy (&transfers);
+}
+
+//  Not all clients at once: between a half and the whole of the pause.
+static void
+s_pause (uint32_t failures)
+{
+    uint32_t longest = PAUSE_MS << (failures < 5? failures: 5);
+    longest = longest < PAUSE_MAX_MS? longest: PAUSE_MAX_MS;
+    uint32_t pause_ms = longest / 2 + randombytes_uniform (longest / 2 + 1);
+    nanosleep (&(struct timespec) { .tv_sec = pause_ms / 1000, .tv_nsec = pause_ms % 1000 * 1000000L }, NULL);
+}
+
+//  One turn at those that are not there yet.  0, or the -errno of the first one that failed; *may_pass_p:
+//  every failure may.
+static int
+s_try (transfers_t *transfers, transfer_t *all, size_t count, bool *may_pass_p)
+{
+    size_t next = 0, under_way = 0;
+    int failed = 0;
+    *may_pass_p = true;
+    while (next < count || under_way > 0) {
+        for (; next < count && under_way < STORE_TOGETHER_MAX && *may_pass_p; next++) {
+            if (all [next].done == all [next].bytes)
+                continue;
+            all [next].rc = transfers_begin (transfers, &all [next]);
+            if (all [next].rc)
+                failed = all [next].rc;
+            else
+                under_way++;
+        }
+        if (under_way == 0)
+            break;
+        transfers_wait (transfers, -1, -1);
+        for (transfer_t *transfer; (transfer = transfers_take (transfers)); under_way--) {
+            failed = failed? failed: transfer->rc;
+            *may_pass_p = *may_pass_p && (transfer->rc == 0 || transfer_may_pass (transfer->rc));
+        }
+    }
+    return failed;
+}
+
+int
+store_get (store_t *self, transfer_t *all, size_t count, uint32_t patience_ms)
+{
+    assert (self && self->magic == MAGIC); assert (all || count == 0);
+    transfers_t *transfers;
+    int rc = s_take_transfers (self, &transfers);
+    if (rc)
+        return rc;
+    int64_t limit_ms = clock_now_ms () + patience_ms;
+    bool may_pass;
+    for (uint32_t failures = 0; (rc = s_try (transfers, all, count, &may_pass)); failures++) {
+        if (!may_pass || clock_now_ms () >= limit_ms)
+            break;
+        s_pause (failures);
+    }
+    s_give_transfers (self, transfers);
+    return rc;
+}
+
+
+//  -- words
+
+static const char *
+s_remedy (const store_t *self, int rc)
+{
+    switch (-rc) {
+    case ENOENT:
+        return "check the address";
+    case EKEYREJECTED:
+        return !self->address.is_s3? "let anyone read it, or use s3:// with keys": self->account.key?
+            "check the keys, and that they allow s3:GetObject there": "give keys (AWS_ACCESS_KEY_ID and "
+            "AWS_SECRET_ACCESS_KEY, or a profile)";
+    case EKEYEXPIRED:
+        return "renew the keys, and check the clock of this machine";
+    case ESTALE:
+        return "the object was changed meanwhile: start again when it stays as it is";
+    case ECONNREFUSED: case EHOSTUNREACH: case ETIMEDOUT:
+        return self->address.is_s3? "check the endpoint (AWS_ENDPOINT_URL_S3) and the network":
+            "check the address and the network";
+    case ENOMEM:
+        return "free memory or raise the limit";
+    case EPROTO:
+        return "check the address, and that what answers there is a store that gives ranges of objects";
+    default:
+        return "try again later";
+    }
+}
+
+void
+store_explain (const store_t *self, const char *name, const transfer_t *transfer, char *error,
+    size_t error_bytes)
+{
+    const char *slash = *self->address.path? "/": "";
+    snprintf (error, error_bytes, "cannot read '%s%s%s/%s' (%s): %s", self->name, slash, self->address.path,
+        name, *transfer->detail? transfer->detail: strerror (-transfer->rc), s_remedy (self, transfer->rc));
+}

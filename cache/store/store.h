@@ -1,0 +1,46 @@
+/*  store -- an object store or a web server that holds a data set, as a user names it: s3://BUCKET/PREFIX or
+ *  http(s)://HOST/PATH.
+ *
+ *  A store answers ranged GETs of named objects below its address (docs/stores.md).  Here are the reads that
+ *  wait for their answer, for opening and for single samples; a server's reads of whole pieces go through a
+ *  device's thread (reader.h), which uses the store's account and URLs.
+ *
+ *  failure modes:  a failure that may pass (transfer.h: a broken connection, a busy store) is tried again
+ *                  where the bytes ended, after a pause of 0.1 to 2 s, at random within a half, for as long
+ *                  as the caller is patient.
+ *  Any thread may use it.
+ */
+#ifndef STORE_H
+#define STORE_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "account.h"
+#include "transfer.h"
+
+typedef struct store store_t;
+
+enum { STORE_TOGETHER_MAX = 64 };
+
+//  Whether the text is the address of a store, and no path.
+bool store_is_meant (const char *text);
+//  Finds keys and endpoint where AWS's tools find them (account.h); asks the store nothing.  0, or -errno,
+//  *self_p NULL and in error (always ended) what is wrong and how to mend it.
+int store_open (store_t **self_p, const char *address, char *error, size_t error_bytes);
+void store_destroy (store_t **self_p);
+
+//  What answers, without the path: "s3://bucket", "https://host"; lent.
+const char *store_name (const store_t *self);
+//  For transfers; NULL: of a web server, where requests are not signed.  Lent.
+const account_t *store_account (const store_t *self);
+//  Of the object with this name below the address; the caller's; NULL: no memory.
+char *store_url (const store_t *self, const char *name);
+
+//  Carries out all transfers, up to STORE_TOGETHER_MAX at once, and waits for them.  0, or the -errno of the
+//  first one that failed, to be found in it; then others may not have been begun.
+int store_get (store_t *self, transfer_t *transfers, size_t count, uint32_t patience_ms);
+//  Writes a sentence on a failed transfer of this object: what failed, and a remedy.
+void store_explain (const store_t *self, const char *name, const transfer_t *transfer, char *error,
+    size_t error_bytes);
+
+#endif

@@ -1,0 +1,505 @@
+#include "transfer.h"
+#include <assert.h>
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+#include <curl/curl.h>
+#include "signature.h"
+
+enum {
+    MAGIC = 0x7fa45fe2,
+    CONNECT_S = 10, SLOW_BYTES = 1024, SLOW_S = 10,
+    BUFFER_BYTES = 256 * 1024, CONNECTIONS_MAX = 256,
+    BODY_BYTES = 1024                   //  of an error's answer, for its code
+};
+
+//  A transfer under way; kept for the next one when it is done.
+typedef struct handle {
+    CURL *easy;
+    transfer_t *transfer;
+    struct curl_slist *headers;
+    bool has_range;                     //  the answer is the range that was asked for
+    char body [BODY_BYTES];
+    size_t body_bytes;
+    char message [CURL_ERROR_SIZE];
+    struct handle *next;
+} handle_t;
+
+struct transfers {
+    uint32_t magic;
+    const account_t *account;
+    CURLM *multi;
+    handle_t *free_handles;
+    handle_t *busy_handles;             //  for the end
+    transfer_t *first, *last;           //  done
+    size_t under_way;
+};
+
+
+//  -- the answer
+
+//  The value behind "name:" of a header line; NULL: another header.
+static const char *
+s_header (const char *line, size_t bytes, const char *name, size_t *value_bytes_p)
+{
+    size_t length = strlen (name);
+    if (bytes <= length || strncasecmp (line, name, length) != 0 || line [length] != ':')
+        return NULL;
+    const char *value = line + length + 1, *end = line + bytes;
+    while (value < end && (*value == ' ' || *value == '\t'))
+        value++;
+    while (end > value && (end [-1] == '\r' || end [-1] == '\n' || end [-1] == ' '))
+        end--;
+    *value_bytes_p = (size_t) (end - value);
+    return value;
+}
+
+//  "bytes 0-4095/123456": whether it begins where it should.
+static void
+s_take_range (handle_t *self, const char *value, size_t bytes)
+{
+    char text [80];
+    unsigned long long first, last, all;
+    snprintf (text, sizeof text, "%.*s", (int) bytes, value);
+    if (sscanf (text, "bytes %llu-%llu/%llu", &first, &last, &all) != 3)
+        return;
+    self->has_range = first == self->transfer->offset + self->transfer->done;
+    self->transfer->object_bytes = all;
+}
+
+static size_t
+s_on_header (char *line, size_t unit, size_t count, void *context)
+{
+    handle_t *self = context;
+    size_t bytes = unit * count, length;
+    const char *value;
+    if (bytes >= 5 && strncmp (line, "HTTP/", 5) == 0) {        //  of the last answer, after redirections
+        self->has_range = false;
+        self->transfer->object_bytes = 0;
+        self->transfer->object_version [0] = 0;
+    }
+    else
+    if ((value = s_header (line, bytes, "ETag", &length)) && length < TRANSFER_VERSION_BYTES)
+        snprintf (self->transfer->object_version, TRANSFER_VERSION_BYTES, "%.*s", (int) length, value);
+    else
+    if ((value = s_header (line, bytes, "Content-Range", &length)))
+        s_take_range (self, value, length);
+    return bytes;
+}
+
+static size_t
+s_on_body (char *data, size_t unit, size_t count, void *context)
+{
+    handle_t *self = context;
+    transfer_t *transfer = self->transfer;
+    size_t bytes = unit * count;
+    long status = 0;
+    curl_easy_getinfo (self->easy, CURLINFO_RESPONSE_CODE, &status);
+    if (status == 206 && self->has_range) {
+        if (bytes > transfer->bytes - transfer->done)
+            return 0;                   //  more than was asked for: curl ends it
+        memcpy (transfer->memory + transfer->done, data, bytes);
+        transfer->done += bytes;
+        return bytes;
+    }
+    if (status < 300)
+        return 0;                       //  the whole object, or another range
+    size_t kept = bytes < BODY_BYTES - 1 - self->body_bytes? bytes: BODY_BYTES - 1 - self->body_bytes;
+    memcpy (self->body + self->body_bytes, data, kept);
+    self->body_bytes += kept;
+    return bytes;
+}
+
+//  The code in an error's XML: "NoSuchKey"; letters alone, since the text is foreign.
+static void
+s_find_code (handle_t *self, char code [64])
+{
+    self->body [self->body_bytes] = 0;
+    const char *at = strstr (self->body, "<Code>");
+    size_t length = at? strspn (at + 6, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"): 0;
+    snprintf (code, 64, "%.*s", (int) (length < 63? length: 63), at? at + 6: "");
+}
+
+static int
+s_judge_status (const transfer_t *transfer, const char *code)
+{
+    static const char *const of_time [] = { "ExpiredToken", "RequestTimeTooSkewed", "TokenRefreshRequired" };
+    for (size_t index = 0; index < sizeof of_time / sizeof *of_time; index++)
+        if (strcmp (code, of_time [index]) == 0)
+            return -EKEYEXPIRED;
+    switch (transfer->status) {
+    case 401: case 403:
+        return -EKEYREJECTED;
+    case 404: case 410:
+        return -ENOENT;
+    case 412: case 416:
+        return -ESTALE;
+    case 408: case 425: case 429:
+        return -EBUSY;
+    default:
+        return transfer->status >= 500 && transfer->status != 501? -EBUSY: -EPROTO;
+    }
+}
+
+static int
+s_judge_connection (CURLcode result)
+{
+    switch (result) {
+    case CURLE_OPERATION_TIMEDOUT:
+        return -ETIMEDOUT;
+    case CURLE_COULDNT_CONNECT:
+        return -ECONNREFUSED;
+    case CURLE_COULDNT_RESOLVE_HOST: case CURLE_COULDNT_RESOLVE_PROXY:
+        return -EHOSTUNREACH;
+    case CURLE_OUT_OF_MEMORY:
+        return -ENOMEM;
+    case CURLE_RECV_ERROR: case CURLE_SEND_ERROR: case CURLE_GOT_NOTHING: case CURLE_PARTIAL_FILE:
+        return -ECONNRESET;
+    default:
+        return -EPROTO;
+    }
+}
+
+static void
+s_judge (handle_t *self, CURLcode result)
+{
+    transfer_t *transfer = self->transfer;
+    long status = 0;
+    char code [64] = "";
+    curl_easy_getinfo (self->easy, CURLINFO_RESPONSE_CODE, &status);
+    transfer->status = (int) status;
+    bool is_whole_object = status == 200 && result == CURLE_WRITE_ERROR;
+    if (status >= 300 && (result == CURLE_OK || result == CURLE_WRITE_ERROR)) {
+        s_find_code (self, code);
+        transfer->rc = s_judge_status (transfer, code);
+        snprintf (transfer->detail, TRANSFER_DETAIL_BYTES, "%ld%s%s", status, *code? " ": "", code);
+    }
+    else
+    if (is_whole_object || (status == 200 && result == CURLE_OK)) {
+        transfer->rc = -EPROTO;
+        snprintf (transfer->detail, TRANSFER_DETAIL_BYTES, "the server does not give parts of a file");
+    }
+    else
+    if (result != CURLE_OK) {
+        transfer->rc = s_judge_connection (result);
+        snprintf (transfer->detail, TRANSFER_DETAIL_BYTES, "%.*s", TRANSFER_DETAIL_BYTES - 1,
+            *self->message? self->message: curl_easy_strerror (result));
+    }
+    else {
+        bool is_short = transfer->done < transfer->bytes;
+        transfer->rc = !is_short? 0: transfer->offset + transfer->done >= transfer->object_bytes? -ESTALE:
+            -ECONNRESET;
+        if (is_short)
+            snprintf (transfer->detail, TRANSFER_DETAIL_BYTES, "%zu of %zu bytes came", transfer->done,
+                transfer->bytes);
+    }
+}
+
+
+//  -- the question
+
+static bool
+s_add_header (handle_t *self, const char *name, const char *value)
+{
+    char line [4096];                   //  a session's token has 2 KiB at most
+    if (snprintf (line, sizeof line, "%s: %s", name, value) >= (int) sizeof line)
+        return false;
+    struct curl_slist *headers = curl_slist_append (self->headers, line);
+    if (headers)
+        self->headers = headers;
+    return headers;
+}
+
+static bool
+s_sign (handle_t *self, const account_t *account, const char *url, const char *range)
+{
+    char date [SIGNATURE_DATE_BYTES], authorization [SIGNATURE_BYTES];
+    signature_request_t request = { .method = "GET", .url = url, .range = range, .payload = SIGNATURE_EMPTY,
+        .time = time (NULL) };
+    return signature_make (account, &request, date, authorization)
+        && s_add_header (self, "Authorization", authorization)
+        && s_add_header (self, "x-amz-date", date)
+        && s_add_header (self, "x-amz-content-sha256", request.payload)
+        && (!account->token || s_add_header (self, "x-amz-security-token", account->token));
+}
+
+static bool
+s_ask (handle_t *self, const account_t *account, const transfer_t *transfer)
+{
+    char range [64];
+    uint64_t first = transfer->offset + transfer->done, last = transfer->offset + transfer->bytes - 1;
+    snprintf (range, sizeof range, "bytes=%llu-%llu", (unsigned long long) first, (unsigned long long) last);
+    CURL *easy = self->easy;
+    curl_easy_setopt (easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt (easy, CURLOPT_HTTP_VERSION, (long) CURL_HTTP_VERSION_1_1);
+    curl_easy_setopt (easy, CURLOPT_CONNECTTIMEOUT, (long) CONNECT_S);
+    curl_easy_setopt (easy, CURLOPT_LOW_SPEED_LIMIT, (long) SLOW_BYTES);
+    curl_easy_setopt (easy, CURLOPT_LOW_SPEED_TIME, (long) SLOW_S);
+    curl_easy_setopt (easy, CURLOPT_BUFFERSIZE, (long) BUFFER_BYTES);
+    curl_easy_setopt (easy, CURLOPT_PATH_AS_IS, 1L);
+    curl_easy_setopt (easy, CURLOPT_WRITEFUNCTION, s_on_body);
+    curl_easy_setopt (easy, CURLOPT_WRITEDATA, self);
+    curl_easy_setopt (easy, CURLOPT_HEADERFUNCTION, s_on_header);
+    curl_easy_setopt (easy, CURLOPT_HEADERDATA, self);
+    curl_easy_setopt (easy, CURLOPT_ERRORBUFFER, self->message);
+    curl_easy_setopt (easy, CURLOPT_PRIVATE, self);
+    //  A signed request follows no redirection, which could take its keys elsewhere.
+    curl_easy_setopt (easy, CURLOPT_FOLLOWLOCATION, account? 0L: 1L);
+    curl_easy_setopt (easy, CURLOPT_MAXREDIRS, 5L);
+    curl_easy_setopt (easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    bool is_secure = strncasecmp (transfer->url, "https:", 6) == 0;
+    curl_easy_setopt (easy, CURLOPT_REDIR_PROTOCOLS_STR, is_secure? "https": "http,https");
+    const char *authorities = getenv ("AWS_CA_BUNDLE");
+    if (account && authorities && *authorities)
+        curl_easy_setopt (easy, CURLOPT_CAINFO, authorities);
+    return curl_easy_setopt (easy, CURLOPT_URL, transfer->url) == CURLE_OK
+        && curl_easy_setopt (easy, CURLOPT_RANGE, range + strlen ("bytes=")) == CURLE_OK
+        && (!account || !account->key || s_sign (self, account, transfer->url, range))
+        && (!transfer->version || !*transfer->version || s_add_header (self, "If-Match", transfer->version))
+        && (!transfer->is_afresh || s_add_header (self, "Cache-Control", "no-cache"))
+        && curl_easy_setopt (easy, CURLOPT_HTTPHEADER, self->headers) == CURLE_OK;
+}
+
+
+//  -- handles
+
+static handle_t *
+s_take_handle (transfers_t *self)
+{
+    handle_t *handle = self->free_handles;
+    if (handle)
+        self->free_handles = handle->next;
+    else {
+        handle = calloc (1, sizeof *handle);
+        if (handle)
+            handle->easy = curl_easy_init ();
+        if (handle && !handle->easy) {
+            free (handle);
+            handle = NULL;
+        }
+    }
+    return handle;
+}
+
+//  Its connection stays open in the multi handle; only settings are forgotten.
+static void
+s_give_handle (transfers_t *self, handle_t *handle)
+{
+    curl_easy_reset (handle->easy);
+    curl_slist_free_all (handle->headers);
+    CURL *easy = handle->easy;
+    *handle = (handle_t) { .easy = easy, .next = self->free_handles };
+    self->free_handles = handle;
+}
+
+static void
+s_unlink (transfers_t *self, const handle_t *handle)
+{
+    handle_t **place = &self->busy_handles;
+    while (*place != handle)
+        place = &(*place)->next;
+    *place = handle->next;
+    self->under_way--;
+}
+
+static void
+s_finish (transfers_t *self, handle_t *handle, CURLcode result)
+{
+    transfer_t *transfer = handle->transfer;
+    s_judge (handle, result);
+    curl_multi_remove_handle (self->multi, handle->easy);
+    s_unlink (self, handle);
+    s_give_handle (self, handle);
+    transfer->next = NULL;
+    if (self->first)
+        self->last->next = transfer;
+    else
+        self->first = transfer;
+    self->last = transfer;
+}
+
+
+//  -- transfers
+
+static pthread_once_t s_once = PTHREAD_ONCE_INIT;
+
+static void
+s_begin_library (void)
+{
+    curl_global_init (CURL_GLOBAL_DEFAULT);
+}
+
+int
+transfers_new (transfers_t **self_p, const account_t *account)
+{
+    assert (self_p);
+    *self_p = NULL;
+    pthread_once (&s_once, s_begin_library);
+    transfers_t *self = calloc (1, sizeof *self);
+    CURLM *multi = self? curl_multi_init (): NULL;
+    if (!multi) {
+        free (self);
+        return -ENOMEM;
+    }
+    curl_multi_setopt (multi, CURLMOPT_MAXCONNECTS, (long) CONNECTIONS_MAX);
+    *self = (transfers_t) { .magic = MAGIC, .account = account, .multi = multi };
+    *self_p = self;
+    return 0;
+}
+
+void
+transfers_destroy (transfers_t **self_p)
+{
+    assert (self_p);
+    transfers_t *self = *self_p;
+    if (!self)
+        return;
+    assert (self->magic == MAGIC);
+    while (self->busy_handles) {
+        handle_t *handle = self->busy_handles;
+        curl_multi_remove_handle (self->multi, handle->easy);
+        s_unlink (self, handle);
+        s_give_handle (self, handle);
+    }
+    while (self->free_handles) {
+        handle_t *handle = self->free_handles;
+        self->free_handles = handle->next;
+        curl_easy_cleanup (handle->easy);
+        free (handle);
+    }
+    curl_multi_cleanup (self->multi);
+    self->magic = 0;
+    free (self);
+    *self_p = NULL;
+}
+
+int
+transfers_begin (transfers_t *self, transfer_t *transfer)
+{
+    assert (self && self->magic == MAGIC);
+    assert (transfer && transfer->url && transfer->memory && transfer->done < transfer->bytes);
+    transfer->rc = 0;
+    transfer->status = 0;
+    transfer->object_bytes = 0;
+    transfer->object_version [0] = 0;
+    transfer->detail [0] = 0;
+    handle_t *handle = s_take_handle (self);
+    if (!handle)
+        return -ENOMEM;
+    handle->transfer = transfer;
+    if (!s_ask (handle, self->account, transfer)
+    ||  curl_multi_add_handle (self->multi, handle->easy) != CURLM_OK) {
+        s_give_handle (self, handle);
+        return -ENOMEM;
+    }
+    handle->next = self->busy_handles;
+    self->busy_handles = handle;
+    self->under_way++;
+    return 0;
+}
+
+void
+transfers_drop (transfers_t *self, const transfer_t *transfer)
+{
+    assert (self && self->magic == MAGIC);
+    for (handle_t *handle = self->busy_handles; handle; handle = handle->next)
+        if (handle->transfer == transfer) {
+            curl_multi_remove_handle (self->multi, handle->easy);
+            s_unlink (self, handle);
+            s_give_handle (self, handle);
+            return;
+        }
+    for (transfer_t **place = &self->first, *last = NULL; *place; last = *place, place = &(*place)->next)
+        if (*place == transfer) {
+            self->last = transfer == self->last? last: self->last;
+            *place = transfer->next;
+            return;
+        }
+}
+
+//  Moves them on, as far as bytes have come.
+static void
+s_turn (transfers_t *self)
+{
+    int running, left;
+    curl_multi_perform (self->multi, &running);
+    CURLMsg *message;
+    while ((message = curl_multi_info_read (self->multi, &left)))
+        if (message->msg == CURLMSG_DONE) {
+            handle_t *handle = NULL;
+            CURLcode result = message->data.result;
+            curl_easy_getinfo (message->easy_handle, CURLINFO_PRIVATE, &handle);
+            s_finish (self, handle, result);
+        }
+}
+
+void
+transfers_wait (transfers_t *self, int descriptor, int limit_ms)
+{
+    assert (self && self->magic == MAGIC);
+    s_turn (self);
+    if (self->first || limit_ms == 0)
+        return;
+    struct curl_waitfd other = { .fd = descriptor, .events = CURL_WAIT_POLLIN };
+    curl_multi_poll (self->multi, &other, descriptor >= 0, limit_ms < 0? INT_MAX: limit_ms, NULL);
+    s_turn (self);
+}
+
+transfer_t *
+transfers_take (transfers_t *self)
+{
+    assert (self && self->magic == MAGIC);
+    transfer_t *transfer = self->first;
+    if (transfer)
+        self->first = transfer->next;
+    return transfer;
+}
+
+size_t
+transfers_under_way (const transfers_t *self)
+{
+    return self->under_way;
+}
+
+bool
+transfer_may_pass (int rc)
+{
+    switch (-rc) {
+    case EBUSY: case ETIMEDOUT: case ECONNRESET: case ECONNREFUSED: case EHOSTUNREACH: case ENOMEM:
+        return true;
+    default:
+        return false;
+    }
+}
+
+const char *
+transfer_error (int rc)
+{
+    switch (-rc) {
+    case EBUSY:
+        return "the store is busy";
+    case EKEYREJECTED:
+        return "the store refuses the keys";
+    case EKEYEXPIRED:
+        return "the store says that the keys have expired, or that the clocks differ";
+    case ESTALE:
+        return "the object is not the one that was there before";
+    case ENOENT:
+        return "the object is not there";
+    case EPROTO:
+        return "the answer is not an object store's";
+    default:
+        return strerror (-rc);
+    }
+}
+
+const char *
+transfers_library (void)
+{
+    return "libcurl/" LIBCURL_VERSION;
+}

@@ -1,0 +1,74 @@
+/*  transfer -- ranges of objects over HTTP, many at once from one thread, through libcurl's multi interface.
+ *
+ *  happy path:     transfers_new .. transfers_begin .. transfers_wait .. transfers_take (rc 0, bytes there)
+ *  failure modes:  in the transfer: no memory is lost and nothing is retried here.  -errno says of what kind
+ *                  it is:
+ *                  -EBUSY          429, 408, 5xx: the store asks to be asked later
+ *                  -ETIMEDOUT      no connection within CONNECT_S, or under SLOW_BYTES a second for SLOW_S
+ *                  -ECONNRESET -ECONNREFUSED -EHOSTUNREACH     the connection ended, or there is none
+ *                  -EKEYREJECTED   401, 403: the keys do not allow it
+ *                  -EKEYEXPIRED    temporary keys have ended, or the clocks differ
+ *                  -ENOENT         404: no such object or bucket
+ *                  -ESTALE         the object is not the version that was asked for, or ends before the range
+ *                  -EPROTO         anything else that is no answer to the question, a server without ranges
+ *                                  included
+ *                  `done` bytes at the begin of the memory are good also where the transfer failed.
+ *  on close:       transfers under way are dropped; their memory is the caller's again.
+ *
+ *  Owner: one thread, which may be another one after transfers_new.
+ */
+#ifndef TRANSFER_H
+#define TRANSFER_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "account.h"
+
+typedef struct transfers transfers_t;
+
+enum { TRANSFER_VERSION_BYTES = 80, TRANSFER_DETAIL_BYTES = 160 };
+
+typedef struct transfer {
+    //  the question; lent until it is taken
+    const char *url;
+    const char *version;                //  the ETag that it must have; NULL or "": any
+    uint64_t offset;
+    size_t bytes;                       //  > 0
+    uint8_t *memory;
+    bool is_afresh;                     //  past the caches on the way
+    void *user;                         //  the caller's
+    //  the answer
+    int rc;                             //  0 or -errno
+    size_t done;                        //  bytes in memory; 0 at first; a transfer that is begun again goes
+                                        //  on behind them
+    int status;                         //  HTTP's; 0: no answer
+    uint64_t object_bytes;              //  of the whole object; 0: unknown
+    char object_version [TRANSFER_VERSION_BYTES];       //  its ETag; "": it has none
+    char detail [TRANSFER_DETAIL_BYTES];                //  of a failure, for people: "404 NoSuchKey"
+    //  the transfers'
+    struct transfer *next;
+} transfer_t;
+
+//  account: lent; NULL: requests are not signed.  0, or -errno and *self_p NULL.
+int transfers_new (transfers_t **self_p, const account_t *account);
+void transfers_destroy (transfers_t **self_p);
+
+//  It is under way from now on, beside all others.  0, or -ENOMEM and it is not.
+int transfers_begin (transfers_t *self, transfer_t *transfer);
+//  Drops a transfer that was begun and not taken: it will not be taken, and its memory is the caller's.
+void transfers_drop (transfers_t *self, const transfer_t *transfer);
+//  Moves all transfers on, and waits until one is done, the descriptor (-1: none) is readable, or limit_ms
+//  are over (0: does not wait; below 0: there is no limit).
+void transfers_wait (transfers_t *self, int descriptor, int limit_ms);
+//  One that is done; NULL: none.  Never waits.
+transfer_t *transfers_take (transfers_t *self);
+size_t transfers_under_way (const transfers_t *self);
+//  Whether the same transfer may succeed later.
+bool transfer_may_pass (int rc);
+//  What a transfer's -errno means, for people: "the store refuses the keys"; static.
+const char *transfer_error (int rc);
+
+//  "libcurl/7.88.1"; static.
+const char *transfers_library (void);
+
+#endif

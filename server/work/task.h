@@ -1,0 +1,80 @@
+/*  task -- what is handed to a thread, with everything that it needs, and what the threads do with it.
+ *
+ *  tasks.h is the broker's side: it fills tasks, hands them out, and takes them back.  A task and a range are
+ *  a thread's from then until they come back, except where a member says otherwise.
+ */
+#ifndef TASK_H
+#define TASK_H
+#include "catalogue.h"
+#include "device.h"
+#include "learned_rows.h"
+#include "source.h"
+#include "tasks.h"
+
+enum {
+    TASK_PATH_BYTES = 256, TASK_WHAT_BYTES = 256,
+    TASK_REASON_BYTES = TASK_PATH_BYTES + PIPELINE_NAME_BYTES_MAX + TASK_WHAT_BYTES + 16
+};
+
+typedef enum { TASK_PREPARE, TASK_COPY, TASK_KINDS, TASK_SIDE_TASK = TASK_KINDS } task_kind_t;
+
+typedef struct task {
+    struct task *next;              //  free, or at rest
+    int64_t due_ms;                 //  at rest: until then
+    task_kind_t kind;
+    const pipeline_t *pipeline;     //  one reference
+    const source_t *source;
+    pipeline_key_t key;
+    uint64_t worker_ns;             //  processor time of the worker's thread that it has taken
+    //  prepare
+    version_t *version;             //  the broker's; not looked at by threads
+    uint8_t *memory;
+    const uint8_t *packed;          //  of a pack: the sample's files, one after the other; NULL: they are
+                                    //  read to buffers
+    learned_rows_entry_t *told;     //  of plain files: what is known of the first one's rows, lent
+    learned_rows_entry_t *learned;  //  what the worker has found out of them
+    bool has_room;                  //  for more of them
+    outcome_t outcome;
+    char reason [TASK_REASON_BYTES];        //  unless it is ready
+    reader_request_t requests [PIPELINE_FIELDS_MAX];    //  of plain files
+    size_t unread;                  //  of them
+    bool is_unread;                 //  reading met a shortage: the files are read again
+    bool is_starved;                //  the worker met a shortage: the task is handed out again
+    //  copy
+    batch_row_t *row;               //  the broker's; not looked at by threads
+    const uint8_t *prepared;
+    size_t outputs;
+    uint8_t *targets [LAYOUT_FIELDS_MAX];   //  the pipeline's outputs, then the labels
+    side_task_t *side_task;
+    //  kept from sample to sample
+    catalogue_buffer_t buffers [PIPELINE_FIELDS_MAX];
+} task_t;
+
+//  A read of a range of a pack.
+typedef struct range {
+    struct range *next;             //  free, or at rest
+    int64_t due_ms;                 //  at rest: until then
+    reader_request_t request;
+    raw_request_t *raw;
+    source_t *source;               //  the thread uses its pack
+    device_t *device;
+} range_t;
+
+static inline uint32_t
+task_id (const task_t *self)
+{
+    return (uint32_t) self->key.id;
+}
+
+//  The task's outcome, and as its reason the path of the file at fault, then what is wrong with it.
+void task_blame (task_t *self, outcome_t outcome, size_t file, const char *what);
+//  In the reading thread: copies the wanted parts of a range to its samples, and checks them.  The request's
+//  user is the range.
+void task_spread (void *context, reader_request_t *request);
+
+//  For the pool of workers: the memory of one (NULL: there is none), and carrying out a task with it.
+void *task_worker_new (void);
+void task_worker_destroy (void *worker);
+void task_work (void *worker, void *task);
+
+#endif

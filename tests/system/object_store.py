@@ -1,0 +1,242 @@
+"""An object store for tests and benches: S3's GET with ranges, versions and signatures over a folder, with
+faults, delays and a limit of its link on request.
+
+    with ObjectStore(folder, keys={"KEY": "secret"}) as store:      # objects are BUCKET/NAME below the folder
+        store.faults.append(Fault("status", status=503, name="volume", times=3))
+        environment = store.environment("KEY")                      # for `tureen serve`
+        ...
+        store.requests                                              # what was asked for
+
+Signatures (SigV4) are worked out from their description, by nothing that the server under test has.
+"""
+import contextlib
+import datetime
+import hashlib
+import hmac
+import http.server
+import os
+import re
+import socket
+import struct
+import threading
+import time
+import urllib.parse
+
+PART = 64 * 1024
+CLOCK_SKEW_S = 900
+
+
+class Fault:
+    """kind: `status` answers with it; `reset` and `short` end the connection in the body, at once or in
+    order; `slow` sends a byte a second; `wrong` changes a byte; `hang` does not answer.  The fault meets
+    requests for objects with `name` in their names, `times` of them; None: all."""
+
+    def __init__(self, kind, status=503, code="SlowDown", name="", times=None, after=PART):
+        self.kind, self.status, self.code, self.name, self.after = kind, status, code, name, after
+        self.times, self.met = times, 0
+
+
+class Request:
+    def __init__(self, name, first, last, status):
+        self.name, self.first, self.last, self.status = name, first, last, status
+        self.began, self.sent = time.monotonic(), 0
+
+
+class Link:
+    """What all connections share: so many bytes a second."""
+
+    def __init__(self, rate):
+        self._rate, self._lock, self._free_at = rate, threading.Lock(), 0.0
+
+    def pass_through(self, size):
+        with self._lock:
+            self._free_at = max(self._free_at, time.monotonic()) + size / self._rate
+            wait = self._free_at - time.monotonic()
+        if wait > 0:
+            time.sleep(wait)
+
+
+class ObjectStore:
+    def __init__(self, folder, keys=None, token=None, latency=0.0, rate=None):
+        self.folder, self.keys, self.token, self.latency = folder, keys, token, latency
+        self.link = Link(rate) if rate else None
+        self.faults, self.requests, self._lock = [], [], threading.Lock()
+        self._ending = threading.Event()
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Handler, bind_and_activate=False)
+        self._server.request_queue_size = 256
+        self._server.daemon_threads = True
+        self._server.store = self
+        self._server.server_bind()
+        self._server.server_activate()
+        self.url = "http://127.0.0.1:%d" % self._server.server_address[1]
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(.05,), daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._ending.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def environment(self, key=None):
+        """How a client finds this store, and no keys of the caller's own."""
+        nowhere = os.path.join(self.folder, "no-such-file")
+        found = {"AWS_ENDPOINT_URL_S3": self.url, "AWS_SHARED_CREDENTIALS_FILE": nowhere,
+                 "AWS_CONFIG_FILE": nowhere, "AWS_EC2_METADATA_DISABLED": "true"}
+        if key:
+            found.update({"AWS_ACCESS_KEY_ID": key, "AWS_SECRET_ACCESS_KEY": self.keys[key]})
+            if self.token:
+                found["AWS_SESSION_TOKEN"] = self.token
+        else:
+            found["AWS_NO_SIGN_REQUEST"] = "YES"
+        return found
+
+    def take_fault(self, name):
+        with self._lock:
+            for fault in self.faults:
+                if fault.name in name and (fault.times is None or fault.met < fault.times):
+                    fault.met += 1
+                    return fault
+        return None
+
+    def add(self, request):
+        with self._lock:
+            self.requests.append(request)
+
+    def sent(self, name=""):
+        """Bytes of objects with that in their names."""
+        with self._lock:
+            return sum(request.sent for request in self.requests if name in request.name)
+
+    def wait(self, seconds):
+        self._ending.wait(seconds)
+
+
+class _Refused(Exception):
+    def __init__(self, status, code):
+        super().__init__(code)
+        self.status, self.code = status, code
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    #  Heads and bodies are separate writes.
+    disable_nagle_algorithm = True
+
+    def log_message(self, *_):
+        pass
+
+    def do_GET(self):
+        store = self.server.store
+        name = urllib.parse.unquote(self.path).lstrip("/")
+        if store.latency:
+            store.wait(store.latency)
+        fault = store.take_fault(name)
+        try:
+            if fault and fault.kind == "hang":
+                store.wait(3600)
+            if fault and fault.kind == "status":
+                raise _Refused(fault.status, fault.code)
+            self._check_signature(store)
+            self._send_object(store, name, fault)
+        except _Refused as refused:
+            store.add(Request(name, None, None, refused.status))
+            self._send_error(refused)
+        except (BrokenPipeError, ConnectionResetError):
+            self.close_connection = True
+
+    def _send_error(self, refused):
+        body = ("<?xml version=\"1.0\"?>\n<Error><Code>%s</Code><Message>no</Message></Error>"
+                % refused.code).encode()
+        self.send_response(refused.status)
+        self.send_header("Content-Type", "application/xml")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _send_object(self, store, name, fault):
+        path = os.path.join(store.folder, name)
+        if not os.path.isfile(path):
+            raise _Refused(404, "NoSuchKey")
+        status = os.stat(path)
+        version = "\"%x-%x\"" % (status.st_mtime_ns, status.st_size)
+        if self.headers.get("If-Match", version) != version:
+            raise _Refused(412, "PreconditionFailed")
+        asked = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
+        first, last = (int(asked[1]), min(int(asked[2]), status.st_size - 1)) if asked \
+            else (0, status.st_size - 1)
+        if asked and first >= status.st_size:
+            raise _Refused(416, "InvalidRange")
+        request = Request(name, first, last, 206 if asked else 200)
+        store.add(request)
+        self.send_response(request.status)
+        self.send_header("ETag", version)
+        self.send_header("Content-Length", str(last - first + 1))
+        if asked:
+            self.send_header("Content-Range", "bytes %d-%d/%d" % (first, last, status.st_size))
+        self.end_headers()
+        with open(path, "rb") as file:
+            file.seek(first)
+            self._send_body(store, file, request, fault)
+
+    def _send_body(self, store, file, request, fault):
+        left = request.last - request.first + 1
+        while left > 0:
+            part = file.read(min(left, PART))
+            if fault and fault.kind in ("reset", "short", "slow") and request.sent + len(part) > fault.after:
+                return self._break(fault)
+            if fault and fault.kind == "wrong" and request.sent == 0:
+                part = part[:-1] + bytes([part[-1] ^ 0x40])
+            if store.link:
+                store.link.pass_through(len(part))
+            self.wfile.write(part)
+            request.sent += len(part)
+            left -= len(part)
+        return None
+
+    def _break(self, fault):
+        self.close_connection = True
+        if fault.kind == "slow":
+            with contextlib.suppress(OSError):
+                while not self.server.store._ending.wait(1):
+                    self.wfile.write(b"x")
+        if fault.kind == "reset":
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.connection.close()
+
+    #   ---- signatures
+
+    def _check_signature(self, store):
+        if store.keys is None:
+            return
+        given = re.fullmatch(r"AWS4-HMAC-SHA256 Credential=([^/]+)/(\d{8})/([^/]+)/s3/aws4_request, ?"
+                             r"SignedHeaders=([^,]+), ?Signature=([0-9a-f]{64})",
+                             self.headers.get("Authorization", ""))
+        if not given:
+            raise _Refused(403, "AccessDenied")
+        key, day, region, names, signature = given.groups()
+        if key not in store.keys:
+            raise _Refused(403, "InvalidAccessKeyId")
+        if store.token and self.headers.get("x-amz-security-token") != store.token:
+            raise _Refused(403, "InvalidToken")
+        moment = self.headers["x-amz-date"]
+        then = datetime.datetime.strptime(moment, "%Y%m%dT%H%M%SZ").replace(tzinfo=datetime.timezone.utc)
+        if abs(time.time() - then.timestamp()) > CLOCK_SKEW_S:
+            raise _Refused(403, "RequestTimeTooSkewed")
+        if not {"host", "x-amz-date"} <= set(names.split(";")):
+            raise _Refused(403, "AccessDenied")
+        path, _, query = self.path.partition("?")
+        headers = "".join("%s:%s\n" % (name, self.headers[name].strip()) for name in names.split(";"))
+        wanted = "\n".join(["GET", urllib.parse.quote(urllib.parse.unquote(path), safe="/-_.~"),
+                            "&".join(sorted(query.split("&"))) if query else "", headers, names,
+                            self.headers["x-amz-content-sha256"]])
+        scope = "%s/%s/s3/aws4_request" % (day, region)
+        text = "\n".join(["AWS4-HMAC-SHA256", moment, scope, hashlib.sha256(wanted.encode()).hexdigest()])
+        hidden = ("AWS4" + store.keys[key]).encode()
+        for part in (day, region, "s3", "aws4_request"):
+            hidden = hmac.new(hidden, part.encode(), hashlib.sha256).digest()
+        if hmac.new(hidden, text.encode(), hashlib.sha256).hexdigest() != signature:
+            raise _Refused(403, "SignatureDoesNotMatch")
