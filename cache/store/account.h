@@ -10,7 +10,8 @@
  *
  *  Immutable after account_find; any thread may read it.  Secret and token are guarded: in memory of
  *  libsodium's, which no core dump holds and which is wiped when it is freed.  Nor does a core dump hold the
- *  pages of the environment that they came from.
+ *  pages of the environment that they came from.  (libcurl has copies of the token, which is in a header of
+ *  each request.)
  */
 #ifndef ACCOUNT_H
 #define ACCOUNT_H

@@ -35,6 +35,9 @@ static const option_row_t s_rows [] = {
         "memory for where the rows of JPEGs of folders begin, by which crops are decoded\n"
         "faster; it is found out while they are decoded, and takes about 1 % of a file's\n"
         "bytes; 0: none (default: 64M)", 0, .unit = OPTION_BYTES },
+    { "jpeg-rows-dir", "DIR", OF_SERVER (rows_folder),
+        "a folder that keeps where rows begin from one server to the next, in a file for\n"
+        "each data set (default: it is found out anew)" },
     { "reads", "N", OF_SERVER (reads),
         "reads under way at once on each device, 1 to 128 (default: as\n"
         "measured; status shows them)", 1, OPTIONS_READS_MAX },
@@ -267,6 +270,7 @@ options_clear (options_t *self)
         options_clear_dataset (&self->datasets [index]);
     options_clear_tenants (self);
     free (self->listen);
+    free (self->rows_folder);
     free (self->policy);
     free (self->group);
     free (self->keys);

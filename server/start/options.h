@@ -87,6 +87,7 @@ typedef struct {
                                 //  included
     uint64_t raw_bytes;         //  default: an eighth of it
     uint64_t rows_bytes;        //  of JPEGs in folders; 0: they are not learned
+    char *rows_folder;          //  where they are kept between servers; NULL: nowhere
     uint32_t reads;             //  0: as the cost model says
     uint32_t patience;          //  seconds; default: OPTIONS_PATIENCE_SECONDS
     uint32_t workers;           //  default: the processors that this process may run on

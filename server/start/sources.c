@@ -5,7 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include "complain.h"
+#include "input.h"
+#include "learned_rows_file.h"
 #include "plural.h"
 #include "reader.h"
 
@@ -238,15 +241,51 @@ s_open_pack (sources_t *self, dataset_t *dataset, const options_dataset_t *wante
         broker_raw_setting (least));
 }
 
+//  Writes one line of the log.  A file that is damaged costs what was known, and nothing else.
+static void
+s_load_rows (const options_t *options, const source_t *source, const char *name)
+{
+    char path [PATH_MAX];
+    const char *fingerprint = catalogue_fingerprint (source->catalogue);
+    int rc = learned_rows_path (options->rows_folder, fingerprint, path, sizeof path);
+    if (rc == 0)
+        rc = learned_rows_load (source->rows, path, fingerprint);
+    if (rc == 0)
+        printf ("data set '%s': rows of %u JPEG%s are known from %s\n", name,
+            learned_rows_samples (source->rows), plural (learned_rows_samples (source->rows)), path);
+    else
+    if (rc != -ENOENT)
+        printf ("data set '%s': the file of rows '%s' is not used (%s): they are found out anew\n", name,
+            path, rc == -EBADMSG? "it is damaged, or of other data": input_error (rc));
+}
+
+//  At the end of the server, when no task has an entry.
+static void
+s_save_rows (const options_t *options, const source_t *source)
+{
+    char path [PATH_MAX];
+    const char *fingerprint = catalogue_fingerprint (source->catalogue);
+    int rc = learned_rows_path (options->rows_folder, fingerprint, path, sizeof path);
+    if (rc == 0)
+        rc = learned_rows_save (source->rows, path, fingerprint);
+    if (rc)
+        complain ("serve", "'%s' cannot be written (%s): the rows of JPEGs will be found out anew", path,
+            strerror (-rc));
+}
+
 //  Where libjpeg's warnings count, JPEGs are read from their begin (jpeg_entropy.h).
 static bool
-s_learn_rows (sources_t *self, source_t *source)
+s_learn_rows (sources_t *self, source_t *source, const char *name)
 {
     if (self->rows.bytes_max == 0 || source->jpeg_warnings_max != UINT32_MAX)
         return true;
     source->rows = learned_rows_new (catalogue_samples (source->catalogue), &self->rows);
-    return source->rows || complain ("serve", "no memory for a table of %u samples",
-        catalogue_samples (source->catalogue));
+    if (!source->rows)
+        return complain ("serve", "no memory for a table of %u samples",
+            catalogue_samples (source->catalogue));
+    if (self->options->rows_folder)
+        s_load_rows (self->options, source, name);
+    return true;
 }
 
 static bool
@@ -266,7 +305,7 @@ s_open_dataset (sources_t *self, size_t index)
     if (source->pack)
         return s_open_pack (self, dataset, wanted);
     if (!wanted->tier && !wanted->piece)
-        return s_place_folder (self, source) && s_learn_rows (self, source);
+        return s_place_folder (self, source) && s_learn_rows (self, source, wanted->name);
     return complain ("serve", "data set '%s': tier and piece are for packs, this is a folder of files: make "
         "a pack of it with `tureen pack %s DIR`", wanted->name, wanted->path);
 }
@@ -277,6 +316,9 @@ sources_open (sources_t *self, broker_t *broker, const options_t *options)
     self->broker = broker;
     self->options = options;
     self->rows.bytes_max = options->rows_bytes;
+    if (options->rows_folder && access (options->rows_folder, W_OK | X_OK) != 0)
+        return complain ("serve", "--jpeg-rows-dir '%s': %s: give a folder that this user may write to",
+            options->rows_folder, strerror (errno));
     for (size_t index = 0; index < options->dataset_count; index++)
         if (!s_open_dataset (self, index))
             return false;
@@ -290,6 +332,8 @@ sources_close (sources_t *self)
     for (size_t index = 0; index < self->device_count; index++)
         device_destroy (&self->devices [index]);
     for (size_t index = 0; index < OPTIONS_DATASETS_MAX; index++) {
+        if (self->all [index].rows && self->options->rows_folder)
+            s_save_rows (self->options, &self->all [index]);
         learned_rows_destroy (&self->all [index].rows);
         catalogue_destroy (&self->all [index].catalogue);
         free (self->all [index].breaks);

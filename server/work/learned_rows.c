@@ -11,6 +11,7 @@ struct learned_rows {
     uint32_t magic;
     uint32_t samples;
     uint32_t known;
+    bool is_changed;
     learned_rows_budget_t *budget;
     learned_rows_entry_t **entries;     //  by id; NULL: nothing is known
 };
@@ -139,6 +140,7 @@ learned_rows_keep (learned_rows_t *self, uint32_t id, learned_rows_entry_t *entr
         s_give_up (self, id);
         budget->bytes += s_bytes (entry);
         self->known++;
+        self->is_changed = true;
         self->entries [id] = entry;
         return;
     }
@@ -152,4 +154,30 @@ learned_rows_samples (const learned_rows_t *self)
 {
     assert (self->magic == LEARNED_ROWS_MAGIC);
     return self->known;
+}
+
+uint32_t
+learned_rows_table (const learned_rows_t *self)
+{
+    return self->samples;
+}
+
+bool
+learned_rows_is_changed (const learned_rows_t *self)
+{
+    return self->is_changed;
+}
+
+void
+learned_rows_set_changed (learned_rows_t *self, bool is_changed)
+{
+    self->is_changed = is_changed;
+}
+
+//  An entry takes no more there than in memory.
+size_t
+learned_rows_file_max (const learned_rows_t *self)
+{
+    enum { BEGIN_AND_END_BYTES = 4096 };
+    return self->budget->bytes_max + BEGIN_AND_END_BYTES;
 }

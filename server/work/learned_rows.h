@@ -59,7 +59,13 @@ learned_rows_entry_t *learned_rows_found (decoder_t *decoder, const decoder_file
 //  was known of the same file.  What was known of another file is given up in any case.
 void learned_rows_keep (learned_rows_t *self, uint32_t id, learned_rows_entry_t *entry);
 
-//  Of how many samples something is known.
+//  Of how many samples something is known, and of how many it can be.
 uint32_t learned_rows_samples (const learned_rows_t *self);
+uint32_t learned_rows_table (const learned_rows_t *self);
+//  Whether an entry was kept since this was last set; false at first.
+bool learned_rows_is_changed (const learned_rows_t *self);
+void learned_rows_set_changed (learned_rows_t *self, bool is_changed);
+//  The most bytes that a file of the entries can have (learned_rows_file.h).
+size_t learned_rows_file_max (const learned_rows_t *self);
 
 #endif

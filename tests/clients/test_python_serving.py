@@ -204,12 +204,23 @@ class Serve(Case):
                 self.serve()
         with self.assertRaisesRegex(ValueError, "no data set"):
             tureen.serve()
-        for address in ("s3://bucket/train", "hf://datasets/train", "https://host/train.tar"):
-            with self.assertRaisesRegex(ValueError, f"train='{address}': object stores and web addresses are "
-                                        "not supported yet"):
+        for address in ("hf://datasets/train", "gs://bucket/train"):
+            with self.assertRaisesRegex(ValueError, f"train='{address}': of addresses only s3://, http:// "
+                                        "and https:// are known"):
                 tureen.serve(train=address)
         with self.assertRaisesRegex(ValueError, "idle"):
             self.serve(idle=0)
+
+    def test_an_address_is_the_servers_to_open(self) -> None:
+        none = self.folder + "/none"
+        nowhere = {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "AWS_NO_SIGN_REQUEST": "",
+                   "AWS_SHARED_CREDENTIALS_FILE": none, "AWS_CONFIG_FILE": none}
+        with mock.patch.dict(os.environ, nowhere):
+            with self.assertRaisesRegex(tureen.ServeFailed, "no keys for the object store"):
+                self.serve(train="s3://bucket/train/")
+        self.serve()
+        with self.assertRaisesRegex(tureen.ServeFailed, "and s3://bucket/train was asked for"):
+            self.serve(train="s3://bucket/train/")
 
     def test_a_server_that_does_not_answer_is_waited_for_and_explained(self) -> None:
         first = self.serve()

@@ -424,6 +424,30 @@ class LearnedRows(PipelineTest):
         with Server({"train": self.copy}, arguments=("--jpeg-warnings", "train=3")) as server:
             self.assertIsNone(self.rows(server))
 
+    def test_they_are_kept_from_one_server_to_the_next(self):
+        """In a file, which a later server reads, and which may be missing or damaged."""
+        kept = self.path("rows")
+        options = dict(cache="4M", arguments=("--jpeg-rows-dir", kept))
+        refused = harness.run("serve", "--dataset", "train=" + self.copy, *options["arguments"])
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("give a folder that this user may write to", refused.stderr)
+        os.mkdir(kept)
+        with Server({"train": self.copy}, **options) as server:
+            learned = self.checksum(server)
+        name, = os.listdir(kept)
+        with Server({"train": self.copy}, **options) as server:
+            self.assertIn("rows of %d JPEGs are known from %s" % (self.SAMPLES, kept), server.log())
+            self.assertEqual(self.rows(server), self.SAMPLES)
+            self.assertEqual(self.checksum(server), learned)
+        with open(os.path.join(kept, name), "r+b") as file:
+            file.seek(100)
+            file.write(b"damaged")
+        with Server({"train": self.copy}, **options) as server:
+            self.assertIn("is not used (it is damaged, or of other data)", server.log())
+            self.assertEqual(self.rows(server), 0)
+            self.assertEqual(self.checksum(server, epochs=1), self.checksum(server, epochs=1))
+        self.assertEqual(os.listdir(kept), [name])
+
     @staticmethod
     def pixels(data):
         with Image.open(io.BytesIO(data)) as image:

@@ -37,6 +37,7 @@ _ASK_S = 1.0                    # for an answer, before looking again which serv
 _LOOK_S = 0.02
 _LOG_LINES = 12
 _ADDRESS = re.compile(r"[A-Za-z0-9+.-]+://")
+_STORE = re.compile(r"(s3|https?)://", re.IGNORECASE)
 
 
 class ServeFailed(TureenError):
@@ -93,7 +94,8 @@ def serve(datasets: Optional[Mapping[str, Path]] = None, *, endpoint: Optional[s
           timeout: float = 60.0, arguments: Sequence[str] = (), **more: Path) -> Server:
     """A server with these data sets: the one that is there, or one that is started.
 
-    datasets, more  paths by name: serve(train="/data/train"), or serve({"train": "/data/train"}) for any name
+    datasets, more  paths by name: serve(train="/data/train"), or serve({"train": "/data/train"}) for any
+                    name; or addresses of packs in object stores (docs/stores.md)
     endpoint        where it listens; None: $TUREEN_ENDPOINT or the default, where a Loader without an
                     endpoint looks too
     cache, workers  as of `tureen serve`
@@ -123,11 +125,19 @@ def serve(datasets: Optional[Mapping[str, Path]] = None, *, endpoint: Optional[s
 
 
 def _absolute(name: str, path: str) -> str:
+    if _STORE.match(path):
+        return path.rstrip("/")
     #  An address taken as a relative path would lose a slash, and name a folder that the user did not mean.
     if _ADDRESS.match(path) and not os.path.exists(path):
-        raise ValueError(f"{name}={path!r}: object stores and web addresses are not supported yet: copy the "
-                         "data to a folder of this machine, or mount it, and give that folder's path")
+        raise ValueError(f"{name}={path!r}: of addresses only s3://, http:// and https:// are known: copy "
+                         "the data to a folder of this machine, or mount it, and give that folder's path")
     return os.path.abspath(path)
+
+
+def _is_same(served: str, wanted: str) -> bool:
+    if _STORE.match(wanted):
+        return served.rstrip("/") == wanted
+    return os.path.realpath(served) == os.path.realpath(wanted)
 
 
 class _Starting:
@@ -224,7 +234,7 @@ class _Starting:
         for name, path in self._wanted.items():
             if name not in paths:
                 wrong.append(f"it has no data set {name!r} ({path} was asked for)")
-            elif os.path.realpath(paths[name]) != os.path.realpath(path):
+            elif not _is_same(paths[name], path):
                 wrong.append(f"its {name!r} is {paths[name]}, and {path} was asked for")
         if wrong:
             raise ServeFailed(f"a server is running at {self._endpoint}, with other data: "

@@ -1,0 +1,186 @@
+//  What is known of rows, written to a file and read again: the same; nothing of a file that is cut, changed
+//  or of other data.
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "learned_rows_file.h"
+#include "seed.h"
+
+enum { SAMPLES = 50, BYTES_MAX = 300, FILE_MAX = 32 * 1024 };
+
+static const char FINGERPRINT [] = "0123456789abcdef0123456789abcdef", OTHER [] =
+    "0123456789abcdef0123456789abcde0";
+
+typedef struct {
+    char folder [64], path [128];
+    learned_rows_budget_t budget;
+    learned_rows_t *rows;
+} scene_t;
+
+static int
+s_set_up (void **state)
+{
+    scene_t *self = calloc (1, sizeof *self);
+    assert_non_null (self);
+    strcpy (self->folder, "/tmp/tureen-rows-XXXXXX");
+    assert_non_null (mkdtemp (self->folder));
+    assert_int_equal (learned_rows_path (self->folder, FINGERPRINT, self->path, sizeof self->path), 0);
+    self->budget.bytes_max = 1 << 20;
+    self->rows = learned_rows_new (SAMPLES, &self->budget);
+    assert_non_null (self->rows);
+    *state = self;
+    return 0;
+}
+
+static int
+s_tear_down (void **state)
+{
+    scene_t *self = *state;
+    learned_rows_destroy (&self->rows);
+    unlink (self->path);
+    assert_int_equal (rmdir (self->folder), 0);         //  nothing else is left
+    free (self);
+    return 0;
+}
+
+static uint64_t
+s_checksum (uint32_t id)
+{
+    return id * UINT64_C (0x9e3779b97f4a7c15);
+}
+
+//  Entries of every third sample, of any size.
+static void
+s_learn (scene_t *self)
+{
+    uint64_t random = test_seed ();
+    for (uint32_t id = 0; id < SAMPLES; id += 3) {
+        uint8_t bytes [BYTES_MAX];
+        size_t size = 1 + test_below (&random, BYTES_MAX);
+        memset (bytes, (int) id, size);
+        learned_rows_keep (self->rows, id, learned_rows_entry (s_checksum (id), bytes, size));
+    }
+}
+
+//  Forgets all, in this place.
+static void
+s_forget (scene_t *self)
+{
+    learned_rows_destroy (&self->rows);
+    self->rows = learned_rows_new (SAMPLES, &self->budget);
+    assert_non_null (self->rows);
+}
+
+static size_t
+s_read (const scene_t *self, uint8_t bytes [FILE_MAX])
+{
+    FILE *file = fopen (self->path, "re");
+    assert_non_null (file);
+    size_t size = fread (bytes, 1, FILE_MAX, file);
+    assert_in_range (size, 1, FILE_MAX - 1);
+    fclose (file);
+    return size;
+}
+
+static void
+s_write (const scene_t *self, const uint8_t *bytes, size_t size)
+{
+    FILE *file = fopen (self->path, "we");
+    assert_non_null (file);
+    assert_int_equal (fwrite (bytes, 1, size, file), size);
+    assert_int_equal (fclose (file), 0);
+}
+
+//  Guards: everything comes back, and is not written again without news.
+static void
+what_is_written_is_read (void **state)
+{
+    scene_t *self = *state;
+    assert_int_equal (learned_rows_load (self->rows, self->path, FINGERPRINT), -ENOENT);
+    assert_int_equal (learned_rows_save (self->rows, self->path, FINGERPRINT), 0);
+    assert_int_equal (access (self->path, F_OK), -1);           //  there was nothing to say
+    s_learn (self);
+    uint32_t known = learned_rows_samples (self->rows);
+    size_t bytes = self->budget.bytes;
+    assert_int_equal (learned_rows_save (self->rows, self->path, FINGERPRINT), 0);
+    s_forget (self);
+    assert_int_equal (learned_rows_load (self->rows, self->path, FINGERPRINT), 0);
+    assert_int_equal (learned_rows_samples (self->rows), known);
+    assert_int_equal (self->budget.bytes, bytes);
+    for (uint32_t id = 0; id < SAMPLES; id++) {
+        learned_rows_entry_t *entry = learned_rows_lend (self->rows, id);
+        assert_int_equal (entry != NULL, id % 3 == 0);
+        assert_true (!entry || entry->checksum == s_checksum (id));
+        for (uint32_t at = 0; entry && at < entry->size; at++)
+            assert_int_equal (entry->bytes [at], id);
+        learned_rows_release (entry);
+    }
+    assert_int_equal (unlink (self->path), 0);
+    assert_int_equal (learned_rows_save (self->rows, self->path, FINGERPRINT), 0);
+    assert_int_equal (access (self->path, F_OK), -1);           //  and there is no news
+}
+
+//  Guards: a file that is not whole, byte by byte, adds nothing.
+static void
+damage_is_refused (void **state)
+{
+    scene_t *self = *state;
+    static uint8_t bytes [FILE_MAX];
+    s_learn (self);
+    assert_int_equal (learned_rows_save (self->rows, self->path, FINGERPRINT), 0);
+    size_t size = s_read (self, bytes);
+    s_forget (self);
+    for (size_t cut = 0; cut < size; cut += cut < 200? 1: 37) {
+        s_write (self, bytes, cut);
+        assert_int_equal (learned_rows_load (self->rows, self->path, FINGERPRINT), -EBADMSG);
+    }
+    for (size_t at = 0; at < size; at += at < 200? 1: 37) {
+        bytes [at] ^= 1;
+        s_write (self, bytes, size);
+        assert_int_equal (learned_rows_load (self->rows, self->path, FINGERPRINT), -EBADMSG);
+        bytes [at] ^= 1;
+    }
+    assert_int_equal (learned_rows_samples (self->rows), 0);
+    s_write (self, bytes, size);
+    assert_int_equal (learned_rows_load (self->rows, self->path, OTHER), -EBADMSG);
+    assert_int_equal (learned_rows_load (self->rows, self->path, FINGERPRINT), 0);
+}
+
+//  Guards: with less room, what fits is taken; and a table that cannot be written is told.
+static void
+limits (void **state)
+{
+    scene_t *self = *state;
+    s_learn (self);
+    assert_int_equal (learned_rows_save (self->rows, "/nowhere/rows", FINGERPRINT), -ENOENT);
+    assert_int_equal (learned_rows_save (self->rows, self->path, FINGERPRINT), 0);
+    uint32_t known = learned_rows_samples (self->rows);
+    learned_rows_destroy (&self->rows);
+    self->budget.bytes_max = 2048;
+    s_forget (self);
+    assert_int_equal (learned_rows_load (self->rows, self->path, FINGERPRINT), 0);
+    assert_in_range (learned_rows_samples (self->rows), 1, known - 1);
+    assert_true (self->budget.bytes <= 2048);
+    char path [40];
+    assert_int_equal (learned_rows_path ("/a/folder", FINGERPRINT, path, sizeof path), -ENAMETOOLONG);
+}
+
+int
+main (void)
+{
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test_setup_teardown (what_is_written_is_read, s_set_up, s_tear_down),
+        cmocka_unit_test_setup_teardown (damage_is_refused, s_set_up, s_tear_down),
+        cmocka_unit_test_setup_teardown (limits, s_set_up, s_tear_down)
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}
