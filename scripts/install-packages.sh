@@ -23,7 +23,8 @@ package_group () {
     peers)
         echo python3-venv python3-dev libturbojpeg0-dev libopencv-dev ;;
     ci)
-        echo clang libclang-rt-14-dev llvm util-linux procps ;;
+        echo clang libclang-rt-14-dev llvm util-linux procps
+        echo swift-proxy swift-account swift-container swift-object python3-lxml memcached ;;
     *)
         echo "install-packages.sh: no group '$1'; there are build, test, demo, bench, peers and ci" >&2
         return 1 ;;

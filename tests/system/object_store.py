@@ -115,6 +115,22 @@ class ObjectStore:
         self._ending.wait(seconds)
 
 
+def sign(method, target, headers, region, secret, payload, moment):
+    """The signature of a request with these headers; target is the path as it is sent, with its query."""
+    path, _, query = target.partition("?")
+    names = sorted(name.lower() for name in headers)
+    values = {name.lower(): value.strip() for name, value in headers.items()}
+    lines = "".join("%s:%s\n" % (name, values[name]) for name in names)
+    wanted = "\n".join([method, urllib.parse.quote(urllib.parse.unquote(path), safe="/-_.~"),
+                        "&".join(sorted(query.split("&"))) if query else "", lines, ";".join(names), payload])
+    scope = "%s/%s/s3/aws4_request" % (moment[:8], region)
+    text = "\n".join(["AWS4-HMAC-SHA256", moment, scope, hashlib.sha256(wanted.encode()).hexdigest()])
+    hidden = ("AWS4" + secret).encode()
+    for part in (moment[:8], region, "s3", "aws4_request"):
+        hidden = hmac.new(hidden, part.encode(), hashlib.sha256).digest()
+    return hmac.new(hidden, text.encode(), hashlib.sha256).hexdigest()
+
+
 class _Refused(Exception):
     def __init__(self, status, code):
         super().__init__(code)
@@ -228,15 +244,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             raise _Refused(403, "RequestTimeTooSkewed")
         if not {"host", "x-amz-date"} <= set(names.split(";")):
             raise _Refused(403, "AccessDenied")
-        path, _, query = self.path.partition("?")
-        headers = "".join("%s:%s\n" % (name, self.headers[name].strip()) for name in names.split(";"))
-        wanted = "\n".join(["GET", urllib.parse.quote(urllib.parse.unquote(path), safe="/-_.~"),
-                            "&".join(sorted(query.split("&"))) if query else "", headers, names,
-                            self.headers["x-amz-content-sha256"]])
-        scope = "%s/%s/s3/aws4_request" % (day, region)
-        text = "\n".join(["AWS4-HMAC-SHA256", moment, scope, hashlib.sha256(wanted.encode()).hexdigest()])
-        hidden = ("AWS4" + store.keys[key]).encode()
-        for part in (day, region, "s3", "aws4_request"):
-            hidden = hmac.new(hidden, part.encode(), hashlib.sha256).digest()
-        if hmac.new(hidden, text.encode(), hashlib.sha256).hexdigest() != signature:
+        signed = {name: self.headers[name] for name in names.split(";")}
+        if sign("GET", self.path, signed, region, store.keys[key], self.headers["x-amz-content-sha256"],
+                moment) != signature:
             raise _Refused(403, "SignatureDoesNotMatch")
