@@ -1,5 +1,5 @@
-"""A pack in OpenStack Swift, an object store with S3's protocol that Debian has: others wrote it than the server
-and the tests' own store.  Skipped where its packages are missing (scripts/install-packages.sh ci)."""
+"""A pack in OpenStack Swift, an object store with S3's protocol that Debian has: others wrote it than the
+server and the tests' own store.  Skipped where its packages are missing (scripts/install-packages.sh ci)."""
 import datetime
 import os
 import shutil
