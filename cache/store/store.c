@@ -178,7 +178,7 @@ s_give_transfers (store_t *self, transfers_t *transfers)
 static void
 s_pause (uint32_t failures)
 {
-    uint32_t longest = PAUSE_MS << (failures < 5? failures: 5);
+    uint32_t longest = (uint32_t) PAUSE_MS << (failures < 5? failures: 5);
     longest = longest < PAUSE_MAX_MS? longest: PAUSE_MAX_MS;
     uint32_t pause_ms = longest / 2 + randombytes_uniform (longest / 2 + 1);
     nanosleep (&(struct timespec) { .tv_sec = pause_ms / 1000, .tv_nsec = pause_ms % 1000 * 1000000L }, NULL);
