@@ -163,12 +163,13 @@ class Pack(unittest.TestCase):
         peaks = {}
         for memory in (1, 2, 4):
             self.assertGreater(self.bytes, 4 * memory << 20)
-            peaks[memory] = self.peak_kib("--memory", "%dM" % memory, self.data, self.target()) >> 10
+            peaks[memory] = self.peak_kib("--memory", "%dM" % memory, self.data, self.target()) / 1024
         print("MiB at their peak, by --memory: %s" % peaks, flush=True)
         #  The program with its libraries takes about 13 MiB, half of it libcurl's.
         for memory, peak in peaks.items():
             self.assertLess(peak, 20 + memory)
-        self.assertLess(peaks[4] - peaks[1], 3.5 + 1)
+        #  Beside the buffers, the threads' allocators keep up to a MiB more or less.
+        self.assertLess(peaks[4] - peaks[1], 3.5 + 2)
 
     #   ---- what it says
 
