@@ -10,23 +10,12 @@
 #include <cmocka.h>
 #include <jansson.h>
 #include "explaining.h"
+#include "service_asserts.h"
 #include "service_play.h"
 
 //  Whichever sample is asked for, it can be told of.
 #define JOIN_SEEDED "{\"dataset\":\"train\",\"batch_size\":4,\"epochs\":3,\"pipeline\":\"eval\"," \
     "\"transport\":\"inline\",\"order\":\"seeded\",\"seed\":\"7\"}"
-
-static void
-s_assert_error (const play_t *play, uint32_t peer, uint64_t tag, const char *code, const char *fragment)
-{
-    const play_sent_t *sent = play_last (play, peer, WIRE_ERROR);
-    char wanted [80];
-    snprintf (wanted, sizeof wanted, "{\"error\":\"%s\"", code);
-    if (!sent || sent->tag != tag || strncmp (sent->text, wanted, strlen (wanted)) != 0
-    ||  !strstr (sent->text, fragment))
-        fail_msg ("to %u: expected %s with '%s', it was: %s", peer, code, fragment,
-            sent? sent->text: "nothing");
-}
 
 //  A job; its number.
 static uint64_t
@@ -63,18 +52,18 @@ questions_are_bounded (void **state)
             s_explain (play, 1, PLAY_A1, jobs [0], 10 + count);
         assert_null (play_last (play, 1, WIRE_ERROR));
         s_explain (play, 1, PLAY_A1, jobs [0], 30);
-        s_assert_error (play, 1, 30, "busy", "at most 4 of a job");
+        assert_error_for (play, 1, 30, "busy", "at most 4 of a job");
         for (uint64_t count = 0; count < OF_TENANT - EXPLAINING_OF_JOB_MAX; count++)
             s_explain (play, 2, PLAY_A2, jobs [1], 40 + count);
         assert_null (play_last (play, 2, WIRE_ERROR));
         s_explain (play, 2, PLAY_A2, jobs [1], 50);
-        s_assert_error (play, 2, 50, "busy", "");
+        assert_error_for (play, 2, 50, "busy", "");
         s_explain (play, 3, PLAY_B, other, 60);
         assert_null (play_last (play, 3, WIRE_ERROR));
         play_rest (play, false);
         for (int turn = 0; turn < 10; turn++)
             play_turn (play, 0);
-        s_assert_error (play, 3, 60, "bad_sample", "");
+        assert_error_for (play, 3, 60, "bad_sample", "");
         assert_int_equal (play_count (play, 1, WIRE_ERROR), EXPLAINING_OF_JOB_MAX + 1);
         play_rest (play, true);
     }

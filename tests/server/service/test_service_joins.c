@@ -10,6 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "reply.h"
+#include "service_asserts.h"
 #include "service_play.h"
 #include "request_queue.h"
 
@@ -44,17 +45,6 @@ s_some_turns (play_t *play)
         play_turn (play, 200);
 }
 
-static void
-s_assert_error (const play_t *play, uint32_t peer, const char *code, const char *fragment)
-{
-    const play_sent_t *sent = play_last (play, peer, WIRE_ERROR);
-    char wanted [80];
-    snprintf (wanted, sizeof wanted, "{\"error\":\"%s\"", code);
-    if (!sent || strncmp (sent->text, wanted, strlen (wanted)) != 0 || !strstr (sent->text, fragment))
-        fail_msg ("to %u: expected %s with '%s', it was: %s", peer, code, fragment,
-            sent? sent->text: "nothing");
-}
-
 //  Must hold: while it is read nothing of its tenant overtakes it, other tenants are served, and its own
 //  heartbeats are no errors; then there is a job, which gets all of it.
 static void
@@ -80,7 +70,7 @@ its_line_waits_and_no_other (void **state)
     assert_non_null (joined);
     assert_int_equal (joined->tag, 77);
     assert_non_null (play_last (play, A_OTHER, WIRE_STATUS_REPLY));
-    s_assert_error (play, A, "unknown_job", "");                                //  the heartbeat was of job
+    assert_error (play, A, "unknown_job", "");                                //  the heartbeat was of job
                                                                                 //  0, in its turn
     uint64_t job = joined->job;
     for (int turn = 0; turn < 5000 && !play_last (play, A, WIRE_EPOCH_END); turn++) {
@@ -116,7 +106,7 @@ a_wrong_id_is_told (void **state)
     for (int turn = 0; turn < 3; turn++) {              //  the line goes on each time
         s_join_long (play, A, PLAY_A1, PLAY_SAMPLES);
         s_some_turns (play);
-        s_assert_error (play, A, "bad_request",
+        assert_error (play, A, "bad_request",
             "list frame 0: number 69999 is sample 48, the data set has 48 samples");
         assert_int_equal (play_count (play, A, WIRE_ERROR), turn + 1);
     }
@@ -134,11 +124,11 @@ its_key_may_go (void **state)
     s_join_long (play, A_OTHER, PLAY_KEY, 7);           //  behind it
     s_some_turns (play);
     play_revoke (play);
-    s_assert_error (play, A_OTHER, "revoked", "");
+    assert_error (play, A_OTHER, "revoked", "");
     assert_null (play_last (play, A, 0));
     play_rest (play, false);
     s_some_turns (play);
-    s_assert_error (play, A, "revoked", "");
+    assert_error (play, A, "revoked", "");
     assert_int_equal (service_jobs (play_service (play)), 0);
     play_destroy (&play);
 }
@@ -171,8 +161,8 @@ the_end_may_come (void **state)
             s_some_turns (play);
         play_say_text (play, A_OTHER, PLAY_A2, WIRE_JOIN, 0, 1, JOIN_SHORT);
         service_stop (play_service (play), play_now_ms (play));
-        s_assert_error (play, A, "stopping", "");
-        s_assert_error (play, A_OTHER, "stopping", "");
+        assert_error (play, A, "stopping", "");
+        assert_error (play, A_OTHER, "stopping", "");
         play_destroy (&play);
     }
 }
@@ -189,7 +179,7 @@ the_server_may_drain (void **state)
     s_some_turns (play);
     play_rest (play, false);
     s_some_turns (play);
-    s_assert_error (play, A, "stopping", "it takes no new jobs");
+    assert_error (play, A, "stopping", "it takes no new jobs");
     play_destroy (&play);
 }
 
@@ -231,7 +221,7 @@ the_end_answers_requests_that_found_it_full (void **state)
         play_say_text (play, A_OTHER, PLAY_ROOT, WIRE_JOIN, 0, 5, JOIN_SHORT);
     assert_true (service_is_full (play_service (play)));
     service_stop (play_service (play), play_now_ms (play));
-    s_assert_error (play, A, "stopping", "");
+    assert_error (play, A, "stopping", "");
     assert_int_equal (play_count (play, A_OTHER, WIRE_ERROR), WAITING_CONNECTION_MAX + 1);
     play_destroy (&play);
 }

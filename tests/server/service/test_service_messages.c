@@ -14,6 +14,7 @@
 #include "rejection_log.h"
 #include "reply.h"
 #include "seed.h"
+#include "service_asserts.h"
 #include "service_play.h"
 #include "send_backlog.h"
 #include "request_queue.h"
@@ -23,18 +24,6 @@
 //  Whichever sample is asked for, it can be told of.
 #define JOIN_SEEDED "{\"dataset\":\"train\",\"batch_size\":4,\"epochs\":3,\"pipeline\":\"eval\"," \
     "\"transport\":\"inline\",\"order\":\"seeded\",\"seed\":\"7\"}"
-
-static void
-s_assert_error (const play_t *play, uint32_t peer, uint64_t tag, const char *code, const char *fragment)
-{
-    const play_sent_t *sent = play_last (play, peer, WIRE_ERROR);
-    char wanted [80];
-    snprintf (wanted, sizeof wanted, "{\"error\":\"%s\"", code);
-    if (!sent || sent->tag != tag || strncmp (sent->text, wanted, strlen (wanted)) != 0
-    ||  !strstr (sent->text, fragment))
-        fail_msg ("to %u: expected %s with '%s', it was tag %" PRIu64 ": %s", peer, code, fragment,
-            sent? sent->tag: 0, sent? sent->text: "nothing");
-}
 
 //  A job; its number.
 static uint64_t
@@ -96,7 +85,7 @@ a_job_belongs_to_its_client (void **state)
             play_say (play, others [other].peer, others [other].user, ways [way].kind, job, 9,
                 ways [way].body, ways [way].size);
             play_turn (play, 0);
-            s_assert_error (play, others [other].peer, 9, "unknown_job", "this connection has no job");
+            assert_error_for (play, others [other].peer, 9, "unknown_job", "this connection has no job");
             //  Byte for byte what is said of a job that there never was.
             char first [PLAY_TEXT_BYTES], second [PLAY_TEXT_BYTES], number [24];
             strcpy (first, play_last (play, others [other].peer, WIRE_ERROR)->text);
@@ -153,7 +142,7 @@ a_data_set_is_told_to_users_that_may_use_it (void **state)
         play_forget_sent (play);
         play_say_text (play, 1, PLAY_A1, WIRE_DATASET, 0, 5, secret);
         play_turn (play, 0);
-        s_assert_error (play, 1, 5, "unknown_dataset", "no data set 'secret'; this server has: train");
+        assert_error_for (play, 1, 5, "unknown_dataset", "no data set 'secret'; this server has: train");
         strcpy (first, play_last (play, 1, WIRE_ERROR)->text);
         play_say_text (play, 1, PLAY_A1, WIRE_DATASET, 0, 6, none);
         play_turn (play, 0);
@@ -171,7 +160,7 @@ a_data_set_is_told_to_users_that_may_use_it (void **state)
         play_say_text (play, 3, PLAY_A1, WIRE_DATASET, 0, 9, "{\"dataset\":\"train\",\"table\":\"names\"}");
         play_turn (play, 0);
     }
-    s_assert_error (play, 3, 9, "busy", "answers of before have not been read");
+    assert_error_for (play, 3, 9, "busy", "answers of before have not been read");
     play_read_all (play);
     play_destroy (&play);
 }
@@ -210,7 +199,7 @@ unknown_and_forbidden_look_the_same (void **state)
     char first [PLAY_TEXT_BYTES], second [PLAY_TEXT_BYTES];
     play_say_text (play, 1, PLAY_A1, WIRE_JOIN, 0, 1, "{\"dataset\":\"secret\",\"batch_size\":4}");
     play_turn (play, 0);
-    s_assert_error (play, 1, 1, "unknown_dataset", "no data set 'secret'");
+    assert_error_for (play, 1, 1, "unknown_dataset", "no data set 'secret'");
     strcpy (first, play_last (play, 1, 0)->text);
     play_say_text (play, 1, PLAY_A1, WIRE_JOIN, 0, 1, "{\"dataset\":\"sarcet\",\"batch_size\":4}");
     play_turn (play, 0);
@@ -267,7 +256,7 @@ only_operators_drain (void **state)
     (void) state;
     play_t *play = play_new (true);
     play_say_text (play, 1, PLAY_A1, WIRE_DRAIN, 0, 1, "{}");
-    s_assert_error (play, 1, 1, "forbidden", "operator");
+    assert_error_for (play, 1, 1, "forbidden", "operator");
     assert_false (broker_is_draining (play_broker (play)));
     play_say_text (play, 1, PLAY_ROOT, WIRE_DRAIN, 0, 2, "{}");
     assert_non_null (play_last (play, 1, WIRE_DRAINING));
@@ -288,7 +277,7 @@ other_versions_are_told_ours (void **state)
             head.version = versions [index];
             frame_t frames [] = { { (uint8_t *) &head, sizeof head }, { (const uint8_t *) "{}", 2 } };
             play_say_frames (play, 1, PLAY_A1, frames, 1 + kind % 2);
-            s_assert_error (play, 1, kind, "version", "\"versions\":[1]");
+            assert_error_for (play, 1, kind, "version", "\"versions\":[1]");
         }
     play_destroy (&play);
 }
@@ -335,9 +324,9 @@ errors_are_limited_by_user (void **state)
     assert_int_equal (answered, ERROR_RATE_LIMIT_BURST);
     //  Another user of the tenant, and another tenant, get their errors; and a correct request is answered.
     play_say (play, 60, PLAY_A2, WIRE_PROGRESS, 1, 2, "short", 5);
-    s_assert_error (play, 60, 2, "unknown_job", "");
+    assert_error_for (play, 60, 2, "unknown_job", "");
     play_say (play, 61, PLAY_B, WIRE_PROGRESS, 1, 2, "short", 5);
-    s_assert_error (play, 61, 2, "unknown_job", "");
+    assert_error_for (play, 61, 2, "unknown_job", "");
     s_join (play, 62, PLAY_A1, JOIN_TRAIN);
     json_t *status = play_status (play, PLAY_ROOT);
     assert_int_equal (json_integer_value (json_object_get (status, "unanswered")),
@@ -497,7 +486,7 @@ a_connections_order_is_kept (void **state)
     //  PROGRESS of a job that is there waits for no STATUS; LEAVE does.
     play_say_text (play, 2, PLAY_A1, WIRE_STATUS, job, 3, "{}");
     s_progress (play, 2, PLAY_A1, job, 1000);
-    s_assert_error (play, 2, 5, "bad_request", "");
+    assert_error_for (play, 2, 5, "bad_request", "");
     play_say (play, 2, PLAY_A1, WIRE_LEAVE, job, 4, NULL, 0);
     assert_null (play_last (play, 2, WIRE_ENDED));
     play_turn (play, 4000);
@@ -525,7 +514,7 @@ the_end_answers_all (void **state)
         if (count % 2)
             assert_non_null (play_last (play, 100 + count, WIRE_STATUS_REPLY));
         else
-            s_assert_error (play, 100 + count, 1, "stopping", "");
+            assert_error_for (play, 100 + count, 1, "stopping", "");
     assert_non_null (strstr (play_last (play, 1, WIRE_ENDED)->text, "stopping"));
     play_destroy (&play);
 }
@@ -545,14 +534,14 @@ a_client_that_does_not_read_is_not_answered (void **state)
         if (play_last (play, 1, 0)->kind == WIRE_ERROR)
             break;
     }
-    s_assert_error (play, 1, 1, "busy", "read them first");
+    assert_error_for (play, 1, 1, "busy", "read them first");
     json_t *status = play_status (play, PLAY_ROOT);
     assert_in_range (json_integer_value (json_object_get (status, "unread_bytes")), SEND_BACKLOG_OF_ONE_MAX,
         SEND_BACKLOG_OF_ONE_MAX + 10000);
     json_decref (status);
     play_say_text (play, 1, PLAY_A1, WIRE_JOIN, 0, 2, JOIN_TRAIN);
     play_turn (play, 0);
-    s_assert_error (play, 1, 2, "busy", "read them first");
+    assert_error_for (play, 1, 2, "busy", "read them first");
     //  Others' answers come; and its own, when it has read.
     play_say_text (play, 2, PLAY_A1, WIRE_STATUS, 0, 1, "{}");
     play_turn (play, 0);
@@ -604,7 +593,7 @@ s_fill_unread (play_t *play)
         play_say_text (play, ++peer, PLAY_A2, WIRE_STATUS, 0, 1, "{}");
         service_serve (play_service (play), play_now_ms (play));
     } while (play_last (play, peer, WIRE_STATUS_REPLY));
-    s_assert_error (play, peer, 1, "busy", "read them first");
+    assert_error_for (play, peer, 1, "busy", "read them first");
 }
 
 //  However many connections of one tenant read nothing, another tenant's requests are answered.
@@ -637,7 +626,7 @@ a_question_is_answered (void **state)
     play_turn (play, 0);        //  a worker's turn
     play_turn (play, 0);        //  the answer
     //  The files are empty here, so that nothing can be told of them.
-    s_assert_error (play, 1, 9, "bad_sample", "");
+    assert_error_for (play, 1, 9, "bad_sample", "");
     play_destroy (&play);
 }
 
@@ -666,15 +655,15 @@ a_revoked_key_loses_all (void **state)
     assert_non_null (broker_job (play_broker (play), others));
     assert_non_null (broker_job (play_broker (play), same_tenant));
     assert_int_equal (service_jobs (play_service (play)), 2);
-    s_assert_error (play, 4, 1, "revoked", "");
-    s_assert_error (play, 5, 1, "revoked", "");
+    assert_error_for (play, 4, 1, "revoked", "");
+    assert_error_for (play, 5, 1, "revoked", "");
     assert_null (play_last (play, 5, WIRE_JOINED));
     //  Whatever it says now, it is told that, up to a limit, and nothing else.
     size_t before = play_count (play, 1, 0);
     for (int count = 0; count < 2000; count++)
         play_say_text (play, 1, PLAY_KEY, count % 2? WIRE_STATUS: WIRE_JOIN, job, 1,
             count % 2? "{}": JOIN_TRAIN);
-    s_assert_error (play, 1, 1, "revoked", "");
+    assert_error_for (play, 1, 1, "revoked", "");
     //  One went to 5.
     assert_in_range (play_count (play, 1, 0) - before, ERROR_RATE_LIMIT_BURST - 1, ERROR_RATE_LIMIT_BURST);
     assert_int_equal (play_count (play, 1, WIRE_ERROR), play_count (play, 1, 0) - before);

@@ -11,6 +11,7 @@
 #include <jansson.h>
 #include "arrivals.h"
 #include "reply.h"
+#include "service_asserts.h"
 #include "service_play.h"
 
 //  Connections: of rank 0, of rank 1, of the client that comes for rank 1 after it, and of others.
@@ -40,16 +41,6 @@ s_joined (const play_t *play, uint32_t peer)
         fail_msg ("connection %u: no JOINED, but %s", peer,
             play_last (play, peer, 0)? play_last (play, peer, 0)->text: "nothing");
     return joined->job;
-}
-
-static void
-s_assert_error (const play_t *play, uint32_t peer, const char *code)
-{
-    const play_sent_t *sent = play_last (play, peer, WIRE_ERROR);
-    char wanted [80];
-    snprintf (wanted, sizeof wanted, "{\"error\":\"%s\"", code);
-    if (!sent || strncmp (sent->text, wanted, strlen (wanted)) != 0)
-        fail_msg ("to %u: expected %s, it was: %s", peer, code, sent? sent->text: "nothing");
 }
 
 static void
@@ -115,8 +106,8 @@ ranks_must_agree (void **state)
     play_t *play = play_new (true);
     s_join (play, ZERO, PLAY_A1, RANK (0, INSTANCE ("a")));
     s_join (play, ONE, PLAY_A1, RANK (1, "\"seed\":\"1\",\"drop_last\":true"));
-    s_assert_error (play, ZERO, "ranks_differ");
-    s_assert_error (play, ONE, "ranks_differ");
+    assert_error (play, ZERO, "ranks_differ", "");
+    assert_error (play, ONE, "ranks_differ", "");
     assert_int_equal (service_jobs (play_service (play)), 0);
     s_begin (play, PLAY_A1);
     play_destroy (&play);
@@ -157,8 +148,8 @@ a_refusal_reaches_all_ranks (void **state)
     s_assert_notice (play, OTHER, "gathering");
     snprintf (text, sizeof text, RANK (1, "%s"), resume);
     s_join (play, ANOTHER, PLAY_A1, text);
-    s_assert_error (play, OTHER, "bad_state");
-    s_assert_error (play, ANOTHER, "bad_state");
+    assert_error (play, OTHER, "bad_state", "");
+    assert_error (play, ANOTHER, "bad_state", "");
     assert_non_null (strstr (play_log (play), "are refused"));
     assert_int_equal (service_jobs (play_service (play)), 0);
     play_destroy (&play);
@@ -196,7 +187,7 @@ s_play_that_waits (uint32_t user, uint64_t *job_p)
     s_join (play, ONE_AGAIN, user, RANK (1, INSTANCE ("b")));
     assert_null (play_last (play, ONE_AGAIN, 0));
     s_join (play, ONE_AGAIN, user, RANK (1, INSTANCE ("b")));
-    s_assert_error (play, ONE_AGAIN, "already_joined");
+    assert_error (play, ONE_AGAIN, "already_joined", "");
     play_forget_sent (play);
     play_turn (play, 1000);
     assert_null (play_last (play, ONE_AGAIN, 0));
@@ -225,7 +216,7 @@ it_does_not_wait_for_ever (void **state)
     play_turn (play, ARRIVALS_PATIENCE_MS - 2000);
     assert_null (play_last (play, ONE_AGAIN, 0));
     play_turn (play, 2000);
-    s_assert_error (play, ONE_AGAIN, "busy");
+    assert_error (play, ONE_AGAIN, "busy", "");
     play_rest (play, false);
     play_turn (play, 10);
     s_join (play, ONE_AGAIN, PLAY_A1, RANK (1, INSTANCE ("b")));
@@ -240,7 +231,7 @@ the_end_answers_it (void **state)
     uint64_t job;
     play_t *play = s_play_that_waits (PLAY_A1, &job);
     service_stop (play_service (play), play_now_ms (play));
-    s_assert_error (play, ONE_AGAIN, "stopping");
+    assert_error (play, ONE_AGAIN, "stopping", "");
     play_destroy (&play);
 }
 
@@ -251,7 +242,7 @@ its_key_may_be_revoked (void **state)
     uint64_t job;
     play_t *play = s_play_that_waits (PLAY_KEY, &job);
     play_revoke (play);
-    s_assert_error (play, ONE_AGAIN, "revoked");
+    assert_error (play, ONE_AGAIN, "revoked", "");
     play_rest (play, false);
     play_turn (play, 10);
     assert_null (play_last (play, ONE_AGAIN, WIRE_JOINED));
@@ -286,7 +277,7 @@ others_wait_on (void **state)
     play_turn (play, 1000);
     assert_null (play_last (play, OF_B + 2, 0));
     play_revoke (play);
-    s_assert_error (play, OF_KEY + 2, "revoked");
+    assert_error (play, OF_KEY + 2, "revoked", "");
     play_turn (play, 1000);
     assert_null (play_last (play, OF_B + 2, 0));
     play_rest (play, false);
@@ -317,7 +308,7 @@ a_tenant_waits_in_its_share (void **state)
     play_close (play, MATE + 1);
     s_join (play, MATE + 2, PLAY_A2, RANK_OF ("other", 1, INSTANCE ("b")));
     assert_null (play_last (play, ONE_AGAIN, 0));
-    s_assert_error (play, MATE + 2, "busy");
+    assert_error (play, MATE + 2, "busy", "");
     play_rest (play, false);
     play_turn (play, 10);
     assert_int_equal (s_joined (play, ONE_AGAIN), job);
@@ -357,9 +348,9 @@ a_stranger_is_refused (void **state)
     play_t *play = play_new (true);
     uint64_t job = s_begin (play, PLAY_A1);
     s_join (play, OTHER, PLAY_A1, RANK (1, INSTANCE ("d")));
-    s_assert_error (play, OTHER, "job_taken");
+    assert_error (play, OTHER, "job_taken", "");
     s_join (play, ANOTHER, PLAY_A2, RANK (1, INSTANCE ("b")));
-    s_assert_error (play, ANOTHER, "job_taken");
+    assert_error (play, ANOTHER, "job_taken", "");
     s_consume (play, PLAY_A1, job, (uint32_t []) { ZERO, ONE });
     play_destroy (&play);
 }
@@ -375,9 +366,9 @@ a_draining_server_takes_ranks_back (void **state)
     s_join (play, OTHER, PLAY_B, RANK (0, INSTANCE ("e")));
     play_say_text (play, ANOTHER, PLAY_ROOT, WIRE_DRAIN, 0, 1, "{}");
     play_turn (play, 20);
-    s_assert_error (play, OTHER, "stopping");
+    assert_error (play, OTHER, "stopping", "");
     s_join (play, OTHER, PLAY_B, RANK (0, INSTANCE ("e")));
-    s_assert_error (play, OTHER, "stopping");
+    assert_error (play, OTHER, "stopping", "");
     play_close (play, ONE);
     play_turn (play, 1000);
     s_join (play, ONE_AGAIN, PLAY_A1, RANK (1, INSTANCE ("b")));

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 #include "reply.h"
+#include "service_asserts.h"
 #include "service_play.h"
 
 enum { BATCH = 4, LISTED = 24, TAKEN = 2 * BATCH };
@@ -44,17 +45,6 @@ s_told (const play_t *play, uint32_t peer, const char *key, char text [80])
     snprintf (text, 80, "%s", json_string_value (json_object_get (joined, key)));
     json_decref (joined);
     return text;
-}
-
-static void
-s_assert_error (const play_t *play, uint32_t peer, const char *code, const char *fragment)
-{
-    const play_sent_t *sent = play_last (play, peer, WIRE_ERROR);
-    char wanted [80];
-    snprintf (wanted, sizeof wanted, "{\"error\":\"%s\"", code);
-    if (!sent || strncmp (sent->text, wanted, strlen (wanted)) != 0 || !strstr (sent->text, fragment))
-        fail_msg ("to %u: expected %s with '%s', it was: %s", peer, code, fragment,
-            sent? sent->text: "nothing");
 }
 
 //  Takes the epoch, and asserts that its batches are those of the list from this one on.
@@ -116,7 +106,7 @@ other_states_are_refused (void **state)
             is_other? data: digests [index - 2], "");
         play_say_text (play, 2, PLAY_A1, WIRE_JOIN, 0, 1, text);
         play_turn (play, 0);
-        s_assert_error (play, 2, "bad_state", is_other? "the state is of other data":
+        assert_error (play, 2, "bad_state", is_other? "the state is of other data":
             "the state is of other samples of data set 'train'");
         play_forget_sent (play);
     }

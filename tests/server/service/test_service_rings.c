@@ -11,6 +11,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 #include "reply.h"
+#include "service_asserts.h"
 #include "service_play.h"
 
 enum { BATCH = 4, ZERO = 1, ONE = 2 };
@@ -108,17 +109,6 @@ s_take_all (play_t *play, uint32_t peer, uint32_t user, uint64_t job)
     }
     fail_msg ("the job does not come to its end");
     return 0;
-}
-
-static void
-s_assert_error (const play_t *play, uint32_t peer, const char *code, const char *fragment)
-{
-    const play_sent_t *sent = play_last (play, peer, WIRE_ERROR);
-    char wanted [80];
-    snprintf (wanted, sizeof wanted, "{\"error\":\"%s\"", code);
-    if (!sent || strncmp (sent->text, wanted, strlen (wanted)) != 0 || !strstr (sent->text, fragment))
-        fail_msg ("to %u: expected %s with '%s', it was: %s", peer, code, fragment,
-            sent? sent->text: "nothing");
 }
 
 //  A number of the operator's STATUS.
@@ -263,7 +253,7 @@ inline_replaces_it (void **state)
     play_turn (play, 20);
     play_say (play, 1, PLAY_A1, WIRE_INLINE, job, 6, NULL, 0);
     play_say (play, 2, PLAY_B, WIRE_INLINE, other_job, 6, NULL, 0);
-    s_assert_error (play, 2, "bad_request", "the job's ring was taken already");
+    assert_error (play, 2, "bad_request", "the job's ring was taken already");
     assert_null (play_last (play, 1, WIRE_ERROR));
     assert_null (play_ring (play, key));
     assert_non_null (play_ring (play, other));
@@ -293,8 +283,8 @@ a_failed_offer_leaves_nothing (void **state)
         s_say (play, ZERO, PLAY_A1, JOIN_RANK (0));
         s_say (play, ONE, PLAY_A1, JOIN_RANK (1));
         s_lacks_memory = false;
-        s_assert_error (play, ZERO, "budget", "no memory for the job's batches");
-        s_assert_error (play, ONE, "budget", "no memory for the job's batches");
+        assert_error (play, ZERO, "budget", "no memory for the job's batches");
+        assert_error (play, ONE, "budget", "no memory for the job's batches");
         assert_int_equal (play_rings (play), 0);
         play_turn (play, 20);
         assert_int_equal (service_jobs (play_service (play)), 0);
