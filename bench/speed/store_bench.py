@@ -30,6 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "system"))
 
 from object_store import ObjectStore                                    # noqa: E402
+from serve_bench import BenchError, await_server                        # noqa: E402
 
 MEGA = 1e6
 
@@ -38,21 +39,6 @@ class Figures(NamedTuple):
     link: float                 # megabytes a second
     first_ms: float
     gets: float
-
-
-class BenchError(Exception):
-    pass
-
-
-def await_server(server: subprocess.Popen, binary: Path, endpoint: str) -> None:
-    for _ in range(400):
-        if server.poll() is not None:
-            raise BenchError("the server ended")
-        asked = subprocess.run([binary, "status", "--connect", endpoint], capture_output=True)
-        if asked.returncode == 0:
-            return
-        time.sleep(0.05)
-    raise BenchError("the server does not answer")
 
 
 def first_batch_ms(job: subprocess.Popen, ids: Path) -> float:
@@ -74,7 +60,7 @@ def run(options: argparse.Namespace, folder: Path, latency: float, rate: float) 
              "64M", "--raw", options.raw], env=dict(os.environ, **store.environment("key")),
             stdout=subprocess.DEVNULL)
         try:
-            await_server(server, options.binary, endpoint)
+            await_server(server, endpoint, options.binary)
             ids = folder / "ids"
             ids.unlink(missing_ok=True)
             command = [options.binary, "read", "--connect", endpoint, "--dataset", "train", "--batch", "32",

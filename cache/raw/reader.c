@@ -32,15 +32,15 @@ reader_new (reader_t **self_p, const reader_options_t *options)
         self->file_count = options->files_of->file_count;
         self->begun = true;
     }
-    int rc = options->store? reader_store_open (self, options->store):
-        options->no_ring? -ECANCELED: reader_ring_open (self);
-    if (options->store && rc) {
-        free (self);
+    if (options->store) {
+        int rc = reader_store_open (self, options->store);
+        if (rc == 0)
+            *self_p = self;
+        else
+            free (self);
         return rc;
     }
-    if (options->store)
-        snprintf (self->mode, sizeof self->mode, "%s", transfers_library ());
-    else
+    int rc = options->no_ring? -ECANCELED: reader_ring_open (self);
     if (rc == 0)
         strcpy (self->mode, "io_uring");
     else

@@ -5,6 +5,7 @@
 #include "clock.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 int
@@ -14,6 +15,7 @@ reader_store_open (reader_t *self, const store_t *store)
     int rc = self->under_way? transfers_new (&self->transfers, store_account (store)): -ENOMEM;
     if (rc)
         reader_store_close (self);
+    snprintf (self->mode, sizeof self->mode, "%s", transfers_library ());
     return rc;
 }
 

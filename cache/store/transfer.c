@@ -37,7 +37,6 @@ struct transfers {
     handle_t *free_handles;
     handle_t *busy_handles;             //  for the end
     transfer_t *first, *last;           //  done
-    size_t under_way;
 };
 
 
@@ -304,7 +303,6 @@ s_unlink (transfers_t *self, const handle_t *handle)
     while (*place != handle)
         place = &(*place)->next;
     *place = handle->next;
-    self->under_way--;
 }
 
 static void
@@ -399,7 +397,6 @@ transfers_begin (transfers_t *self, transfer_t *transfer)
     }
     handle->next = self->busy_handles;
     self->busy_handles = handle;
-    self->under_way++;
     return 0;
 }
 
@@ -458,12 +455,6 @@ transfers_take (transfers_t *self)
     if (transfer)
         self->first = transfer->next;
     return transfer;
-}
-
-size_t
-transfers_under_way (const transfers_t *self)
-{
-    return self->under_way;
 }
 
 bool

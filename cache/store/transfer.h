@@ -62,7 +62,6 @@ void transfers_drop (transfers_t *self, const transfer_t *transfer);
 void transfers_wait (transfers_t *self, int descriptor, int limit_ms);
 //  One that is done; NULL: none.  Never waits.
 transfer_t *transfers_take (transfers_t *self);
-size_t transfers_under_way (const transfers_t *self);
 //  Whether the same transfer may succeed later.
 bool transfer_may_pass (int rc);
 //  What a transfer's -errno means, for people: "the store refuses the keys"; static.

@@ -197,7 +197,7 @@ bool
 device_is_direct (const device_t *self)
 {
     bool direct = true;
-    for (uint32_t file = 0; file < self->volume_count && !self->store; file++)
+    for (uint32_t file = 0; file < self->volume_count; file++)
         direct = direct && reading_is_direct (self->reading, file);
     return direct;
 }

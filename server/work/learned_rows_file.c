@@ -1,7 +1,6 @@
 #include "learned_rows_file.h"
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,65 +119,48 @@ learned_rows_load (learned_rows_t *self, const char *path, const char *fingerpri
 
 //  -- saving
 
-//  Appends bytes, and grows the text: false: no memory.
-static bool
-s_append (uint8_t **text_p, size_t *used_p, size_t *room_p, const void *bytes, size_t size)
-{
-    while (*room_p - *used_p < size) {
-        size_t room = 2 * *room_p + size;
-        uint8_t *text = realloc (*text_p, room);
-        if (!text)
-            return false;
-        *text_p = text;
-        *room_p = room;
-    }
-    memcpy (*text_p + *used_p, bytes, size);
-    *used_p += size;
-    return true;
-}
-
-//  The file's bytes; NULL: no memory.
-static uint8_t *
+//  The file's bytes, malloc'ed; NULL: no memory.
+static char *
 s_text (learned_rows_t *self, const char *fingerprint, size_t *size_p)
 {
-    uint8_t *text = NULL;
-    size_t used = 0, room = 0;
+    char *text = NULL;
+    FILE *stream = open_memstream (&text, size_p);
+    if (!stream)
+        return NULL;
     header_t header = s_header (self, fingerprint);
-    bool fine = s_append (&text, &used, &room, &header, sizeof header);
-    for (uint32_t id = 0; fine && id < header.samples; id++) {
+    fwrite (&header, sizeof header, 1, stream);
+    for (uint32_t id = 0; id < header.samples; id++) {
         learned_rows_entry_t *entry = learned_rows_lend (self, id);
         if (!entry)
             continue;
         record_t record = { .id = id, .size = entry->size, .checksum = entry->checksum };
-        fine = s_append (&text, &used, &room, &record, sizeof record)
-            && s_append (&text, &used, &room, entry->bytes, entry->size);
+        fwrite (&record, sizeof record, 1, stream);
+        fwrite (entry->bytes, entry->size, 1, stream);
         learned_rows_release (entry);
     }
-    if (fine) {
-        uint64_t checksum = pack_checksum (text, used);
-        fine = s_append (&text, &used, &room, &checksum, sizeof checksum);
-    }
-    if (!fine) {
-        free (text);
-        return NULL;
-    }
-    *size_p = used;
-    return text;
+    bool fine = fflush (stream) == 0;
+    uint64_t checksum = fine? pack_checksum (text, *size_p): 0;
+    fwrite (&checksum, sizeof checksum, 1, stream);
+    fine = fine && !ferror (stream);
+    if (fclose (stream) == 0 && fine)
+        return text;
+    free (text);
+    return NULL;
 }
 
+//  Of a new file.  0 or -errno.
 static int
-s_write (int descriptor, const uint8_t *bytes, size_t size)
+s_write (const char *path, const char *text, size_t size)
 {
-    while (size > 0) {
-        ssize_t written = write (descriptor, bytes, size);
-        if (written < 0 && errno != EINTR)
-            return -errno;
-        if (written > 0) {
-            bytes += written;
-            size -= (size_t) written;
-        }
-    }
-    return 0;
+    FILE *file = fopen (path, "we");
+    if (!file)
+        return -errno;
+    int rc = fwrite (text, 1, size, file) == size? 0: -errno;
+    if (fclose (file) != 0 && rc == 0)
+        rc = -errno;
+    if (rc)
+        unlink (path);
+    return rc;
 }
 
 int
@@ -191,21 +173,17 @@ learned_rows_save (learned_rows_t *self, const char *path, const char *fingerpri
     if (length < 0 || (size_t) length >= sizeof partial)
         return -ENAMETOOLONG;
     size_t size;
-    uint8_t *text = s_text (self, fingerprint, &size);
+    char *text = s_text (self, fingerprint, &size);
     if (!text)
         return -ENOMEM;
-    int descriptor = open (partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    int rc = descriptor < 0? -errno: s_write (descriptor, text, size);
-    free (text);
     //  After a crash of the machine its checksum tells if it was not written whole.
-    if (descriptor >= 0 && close (descriptor) != 0 && rc == 0)
+    int rc = s_write (partial, text, size);
+    free (text);
+    if (rc == 0 && rename (partial, path) != 0) {
         rc = -errno;
-    if (rc == 0 && rename (partial, path) != 0)
-        rc = -errno;
+        unlink (partial);
+    }
     if (rc == 0)
         learned_rows_set_changed (self, false);
-    else
-    if (descriptor >= 0)
-        unlink (partial);
     return rc;
 }

@@ -574,10 +574,8 @@ bool
 tasks_reads_direct (const tasks_t *self)
 {
     bool direct = true;
-    for (size_t index = 0; index < self->device_count; index++) {
-        const device_t *device = self->devices [index];
-        direct = direct && (device_is_store (device) || device_is_direct (device));
-    }
+    for (size_t index = 0; index < self->device_count; index++)
+        direct = direct && device_is_direct (self->devices [index]);
     return direct;
 }
 
