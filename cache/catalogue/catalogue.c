@@ -169,9 +169,6 @@ static int
 s_open_store (const draft_t *draft, field_t *field)
 {
     char what [500];
-    if (field != draft->self->fields)
-        return catalogue_fail (draft, -EINVAL, "the field '%s' cannot lie in an object store ('%s'): give a "
-            "folder", field->name, field->path);
     if (draft->labels)
         return catalogue_fail (draft, -EINVAL, "a labels file goes with a folder, not with '%s'",
             field->path);
@@ -214,7 +211,7 @@ s_label_by_class (draft_t *draft)
     column_t *column = &self->columns [self->column_count++];
     *column = (column_t) { .name = "label", .kind = COLUMN_CLASS, .length = 1 };
     catalogue_column_describe (column);
-    return catalogue_walk (draft);
+    return self->fields [0].store? catalogue_listing_walk (draft): catalogue_walk (draft);
 }
 
 void
@@ -244,6 +241,9 @@ s_fill (draft_t *draft, const catalogue_options_t *options)
         return rc > 0? 0: rc;
     for (size_t field = 1; rc == 0 && field < self->field_count; field++)
         rc = s_open_root (draft, &self->fields [field]);
+    for (size_t field = 0; rc == 0 && field < self->field_count; field++)
+        if (self->fields [field].store)
+            rc = catalogue_listing_fetch (draft, &self->fields [field]);
     if (rc)
         return rc;
     rc = catalogue_labels_read (draft);
@@ -251,6 +251,8 @@ s_fill (draft_t *draft, const catalogue_options_t *options)
         rc = s_label_by_class (draft);
     if (rc >= 0)
         rc = catalogue_fields_find (draft);
+    if (rc == 0)
+        rc = catalogue_listing_finish (draft);
     if (rc == 0)
         rc = catalogue_hash (self);
     if (rc == 0)
@@ -293,6 +295,8 @@ catalogue_destroy (catalogue_t **self_p)
         if (field->root_fd >= 0)
             close (field->root_fd);
         store_destroy (&field->store);
+        store_listing_clear (&field->listing);
+        free (field->versions);
         free (field->files);
         free (field->path);
     }
@@ -367,6 +371,26 @@ catalogue_device (const catalogue_t *self, size_t field)
 {
     struct stat status;
     return fstat (s_field (self, field)->root_fd, &status) == 0? status.st_dev: 0;
+}
+
+const struct store *
+catalogue_store (const catalogue_t *self, size_t field)
+{
+    return s_field (self, field)->store;
+}
+
+char *
+catalogue_url (const catalogue_t *self, uint32_t id, size_t field)
+{
+    char path [PATH_MAX];
+    catalogue_path (self, id, field, path, sizeof path);
+    return store_url (s_field (self, field)->store, path);
+}
+
+const char *
+catalogue_version (const catalogue_t *self, uint32_t id, size_t field)
+{
+    return self->arena + s_field (self, field)->versions [id];
 }
 
 const char *
@@ -518,6 +542,23 @@ s_read_plain (const catalogue_t *self, uint32_t id, size_t field, catalogue_buff
 }
 
 static int
+s_read_object (const catalogue_t *self, uint32_t id, size_t field, catalogue_buffer_t *buffer, uint64_t bytes)
+{
+    enum { PATIENCE_MS = 5000 };        //  a worker's thread waits
+    int rc = catalogue_make_room (buffer, bytes);
+    if (rc || bytes == 0)
+        return rc;
+    char *url = catalogue_url (self, id, field);
+    if (!url)
+        return -ENOMEM;
+    transfer_t transfer = { .url = url, .version = catalogue_version (self, id, field), .bytes = bytes,
+        .memory = buffer->bytes };
+    rc = store_get (self->fields [field].store, &transfer, 1, PATIENCE_MS);
+    free (url);
+    return rc;
+}
+
+static int
 s_read_packed (const catalogue_t *self, uint32_t id, size_t field, catalogue_buffer_t *buffer, uint64_t bytes)
 {
     int rc = catalogue_make_room (buffer, bytes);
@@ -533,8 +574,15 @@ catalogue_read (const catalogue_t *self, uint32_t id, size_t field, catalogue_bu
     if (bytes > CATALOGUE_SAMPLE_BYTES_MAX)
         return -EFBIG;
     int rc = self->pack? s_read_packed (self, id, field, buffer, bytes):
+        self->fields [field].store? s_read_object (self, id, field, buffer, bytes):
         s_read_plain (self, id, field, buffer, bytes);
     if (rc == 0)
         buffer->size = bytes;
     return rc;
+}
+
+const char *
+catalogue_error (const catalogue_t *self, size_t field, int rc)
+{
+    return s_field (self, field)->store? transfer_error (rc): strerror (-rc);
 }

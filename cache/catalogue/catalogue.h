@@ -12,8 +12,10 @@
  *  silently.  A directory that links back to a parent is refused as well.
  *
  *  A folder with index.tureen is a pack (docs/format.md): the samples of the source that was packed, with its
- *  ids, labels and fingerprint.  pack.h says where their bytes are.  A pack can also lie in an object store
- *  or on a web server (store.h); then the path is its address.
+ *  ids, labels and fingerprint.  pack.h says where their bytes are.
+ *
+ *  The folders can also be addresses of object stores (store.h): what lies below one is listed, and an
+ *  object's name is a file's path.  A pack can lie on a web server as well, which does not list its files.
  *
  *  Immutable after catalogue_open; any thread may read it.
  */
@@ -26,6 +28,7 @@
 #include <sys/types.h>
 
 typedef struct catalogue catalogue_t;
+struct store;                       //  store.h
 
 enum {
     CATALOGUE_FIELDS_MAX = 8,           //  the samples' own files included
@@ -91,6 +94,12 @@ uint64_t catalogue_bytes (const catalogue_t *self);
 const char *catalogue_root (const catalogue_t *self);
 //  The file system (st_dev) of the field's folder; 0: unknown.
 dev_t catalogue_device (const catalogue_t *self, size_t field);
+//  The object store that the field's files lie in, lent; NULL: a folder.
+const struct store *catalogue_store (const catalogue_t *self, size_t field);
+//  Of a sample's object in a store: its URL, the caller's (NULL: no memory); and its version when it was
+//  listed, lent.
+char *catalogue_url (const catalogue_t *self, uint32_t id, size_t field);
+const char *catalogue_version (const catalogue_t *self, uint32_t id, size_t field);
 //  Names are lent for the catalogue's life.  UTF-8 is not guaranteed: a file name is bytes.
 const char *catalogue_class_name (const catalogue_t *self, uint32_t label);
 
@@ -129,9 +138,12 @@ typedef struct {
 
 //  Reads a whole file of a sample into buffer, which grows if it must.  0, or -errno and buffer->size 0:
 //  -EFBIG above CATALOGUE_SAMPLE_BYTES_MAX, -ESTALE if the file's size is no longer the one that was
-//  catalogued, -EINVAL if it is no file, -ENOMEM, or what open and read say.  From a pack: -EBADMSG if the
+//  catalogued, -EINVAL if it is no file, -ENOMEM, or what open and read say; from a store what transfer.h
+//  says, after some seconds of patience.  From a pack: -EBADMSG if the
 //  bytes are not those that were packed, -ESTALE if the volume ends before.  Blocks for as long as a disk
 //  does, never for a fifo.  Any thread.
 int catalogue_read (const catalogue_t *self, uint32_t id, size_t field, catalogue_buffer_t *buffer);
+//  What -errno of a read of this field means, for people; static.
+const char *catalogue_error (const catalogue_t *self, size_t field, int rc);
 
 #endif

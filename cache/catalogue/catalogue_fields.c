@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -137,9 +138,41 @@ s_entry (search_t *search, uint32_t directory, DIR *folder, const struct dirent 
         0;
 }
 
+//  The same with an object of the field's store: "directory/name".  Of a folder below the directory: nothing.
+static int
+s_object (search_t *search, uint32_t directory, size_t prefix, const store_object_t *object)
+{
+    const char *name = store_listing_name (&search->field->listing, object) + prefix;
+    wanted_t wanted = { search->self, directory, name, catalogue_stem (name) };
+    if (strchr (name, '/'))
+        return 0;
+    int64_t id = catalogue_lookup_find (&search->stems, s_hash (&wanted), s_same, &wanted);
+    return id == LOOKUP_NONE? 0: s_match (search, (uint32_t) id, name, object->bytes);
+}
+
+//  The objects of the directory and of those below it stand together in the list.
+static int
+s_look_through_list (search_t *search, uint32_t directory)
+{
+    const store_listing_t *listing = &search->field->listing;
+    char begin [PATH_MAX + 1];
+    const char *path = search->self->arena + search->self->directories [directory].path;
+    size_t length = (size_t) snprintf (begin, sizeof begin, "%s%s", path, *path? "/": "");
+    int rc = 0;
+    for (size_t index = store_listing_from (listing, begin); rc == 0 && index < listing->count; index++) {
+        const store_object_t *object = &listing->objects [index];
+        if (strncmp (store_listing_name (listing, object), begin, length) != 0)
+            break;
+        rc = s_object (search, directory, length, object);
+    }
+    return rc;
+}
+
 static int
 s_look_through (search_t *search, uint32_t directory)
 {
+    if (search->field->store)
+        return s_look_through_list (search, directory);
     //  Lent for this call only: the arena moves when it grows.
     const catalogue_t *self = search->self;
     uint64_t path = self->directories [directory].path;

@@ -337,6 +337,32 @@ catalogue_labels_parse (draft_t *draft, labels_format_t format, const char *text
 
 //  -- the files
 
+static int
+s_fail_no_file (const labels_t *labels, uint64_t line, const char *path)
+{
+    return catalogue_labels_fail (labels, -ENODATA, line, "there is no file '%s': correct the path or remove "
+        "the line", catalogue_shown (path, strlen (path)).text);
+}
+
+static void
+s_set_bytes (const labels_t *labels, uint32_t id, uint64_t bytes)
+{
+    labels->self->samples [id].bytes = bytes;
+    labels->self->bytes += bytes;
+}
+
+static int
+s_check_object (const labels_t *labels, uint32_t id)
+{
+    char path [PATH_MAX];
+    catalogue_path (labels->self, id, 0, path, sizeof path);
+    const store_object_t *object = store_listing_find (&labels->self->fields [0].listing, path);
+    if (!object)
+        return s_fail_no_file (labels, id + labels->lines_before + 1, path);
+    s_set_bytes (labels, id, object->bytes);
+    return 0;
+}
+
 //  Every file must exist now: a misspelt path is better reported at the start than as a bad sample at night.
 static int
 s_check_file (const labels_t *labels, uint32_t id)
@@ -350,17 +376,14 @@ s_check_file (const labels_t *labels, uint32_t id)
     if (fstatat (self->fields [0].root_fd, path, &status, 0) != 0) {
         int rc = -errno;
         if (rc == -ENOENT || rc == -ENOTDIR || rc == -ELOOP || rc == -ENAMETOOLONG)
-            return catalogue_labels_fail (labels, -ENODATA, line,
-                "there is no file '%s': correct the path or remove "
-                "the line", shown.text);
+            return s_fail_no_file (labels, line, path);
         return catalogue_labels_fail (labels, rc, line, "cannot look at '%s' (%s): %s", shown.text,
             strerror (-rc), rc == -EACCES? "let this user enter its folder": "check the file system");
     }
     if (!S_ISREG (status.st_mode))
         return catalogue_labels_fail (labels, -ENODATA, line, "'%s' is not a file: correct the path",
             shown.text);
-    self->samples [id].bytes = (uint64_t) status.st_size;
-    self->bytes += self->samples [id].bytes;
+    s_set_bytes (labels, id, (uint64_t) status.st_size);
     return 0;
 }
 
@@ -373,6 +396,13 @@ s_fail_file (const labels_t *labels, int rc)
         rc == -ENOENT || rc == -ESTALE? "it changed meanwhile: try again": "check the file system");
 }
 
+static int
+s_fail_large (const labels_t *labels)
+{
+    return catalogue_fail (labels->draft, -EINVAL, "'%s' has more than %llu bytes: serve the data in parts",
+        labels->shown, (unsigned long long) LABELS_FILE_BYTES_MAX);
+}
+
 //  labels->text is the caller's, malloc'ed; NULL after an early failure.
 static int
 s_read_text (labels_t *labels, int fd)
@@ -383,9 +413,7 @@ s_read_text (labels_t *labels, int fd)
     if (!S_ISREG (status.st_mode))
         return catalogue_fail (labels->draft, -EINVAL, "'%s' is not a file: remove it", labels->shown);
     if ((uint64_t) status.st_size > LABELS_FILE_BYTES_MAX)
-        return catalogue_fail (labels->draft, -EINVAL,
-            "'%s' has more than %llu bytes: serve the data in parts",
-            labels->shown, (unsigned long long) LABELS_FILE_BYTES_MAX);
+        return s_fail_large (labels);
     labels->size = (size_t) status.st_size;
     char *text = malloc (labels->size + 1);
     labels->text = text;
@@ -437,12 +465,34 @@ s_read_file (labels_t *labels, labels_format_t format, int folder_fd, const char
     return rc;
 }
 
+//  The same from an object of the samples' store.
+static int
+s_read_object (labels_t *labels, labels_format_t format, const char *name)
+{
+    const store_object_t *object = store_listing_find (&labels->self->fields [0].listing, name);
+    char *text;
+    if (object->bytes > LABELS_FILE_BYTES_MAX)
+        return s_fail_large (labels);
+    int rc = catalogue_listing_read (labels->draft, object, &text);
+    if (rc)
+        return rc;
+    labels->text = text;
+    labels->size = (size_t) object->bytes;
+    rc = s_parse (labels, format);
+    free (text);
+    for (uint32_t id = 0; rc == 0 && id < labels->self->sample_count; id++)
+        rc = s_check_object (labels, id);
+    return rc;
+}
+
 //  1 or 0; a dangling link exists, a folder of that name is a class.
 static int
 s_is_there (const draft_t *draft, const char *name)
 {
     struct stat status;
     const field_t *field = &draft->self->fields [0];
+    if (field->store)
+        return store_listing_find (&field->listing, name) != NULL;
     if (fstatat (field->root_fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0)
         return !S_ISDIR (status.st_mode);
     return errno == ENOENT? 0: catalogue_fail_folder (draft, field->path, "", -errno);
@@ -486,6 +536,9 @@ catalogue_labels_read (draft_t *draft)
     char shown [PATH_MAX + 16];
     snprintf (shown, sizeof shown, "%s/%s", catalogue_root (draft->self), name);
     labels_t labels = { .draft = draft, .self = draft->self, .shown = shown };
-    int rc = s_read_file (&labels, has_tsv? LABELS_TSV: LABELS_JSONL, draft->self->fields [0].root_fd, name);
+    labels_format_t format = has_tsv? LABELS_TSV: LABELS_JSONL;
+    const field_t *field = &draft->self->fields [0];
+    int rc = field->store? s_read_object (&labels, format, name):
+        s_read_file (&labels, format, field->root_fd, name);
     return rc? rc: 1;
 }

@@ -100,19 +100,13 @@ s_read_index (const draft_t *draft, const char *name, void **memory_p, uint64_t 
     return rc;
 }
 
-int
-pack_load (draft_t *draft, const char *name)
+//  The index's pages are the pack's from now on, or freed.
+static int
+s_use_index (draft_t *draft, const char *name, void *memory, uint64_t bytes)
 {
-    void *memory;
-    uint64_t bytes;
-    bool is_in_store = draft->self->fields [0].store;
-    int rc = is_in_store? pack_fetch_index (draft, &memory, &bytes):
-        s_read_index (draft, name, &memory, &bytes);
-    if (rc)
-        return rc;
     char path [PATH_MAX + 64];
     snprintf (path, sizeof path, "%s/%s", catalogue_root (draft->self), name);
-    rc = pack_validate (draft, path, memory, bytes);
+    int rc = pack_validate (draft, path, memory, bytes);
     size_t room = bytes? bytes: sizeof (uint64_t);
     pack_t *pack = draft->self->pack;
     if (pack) {
@@ -122,6 +116,15 @@ pack_load (draft_t *draft, const char *name)
     else
         munmap (memory, room);
     return rc;
+}
+
+int
+pack_load (draft_t *draft, const char *name)
+{
+    void *memory;
+    uint64_t bytes;
+    int rc = s_read_index (draft, name, &memory, &bytes);
+    return rc? rc: s_use_index (draft, name, memory, bytes);
 }
 
 
@@ -259,20 +262,43 @@ s_check_options (const draft_t *draft)
     return 0;
 }
 
+//  Without an index it is a bucket of single objects.
+static int
+s_read_from_store (draft_t *draft)
+{
+    void *memory;
+    uint64_t bytes;
+    int rc = pack_fetch_index (draft, &memory, &bytes);
+    if (rc == 0 && draft->index_only)
+        return catalogue_fail (draft, -ENODATA, "there is no pack at '%s' (no %s): check the address",
+            catalogue_root (draft->self), PACK_INDEX_NAME);
+    if (rc <= 0)
+        return rc;
+    rc = s_check_options (draft);
+    if (rc)
+        munmap (memory, bytes? bytes: sizeof (uint64_t));
+    else
+        rc = s_use_index (draft, PACK_INDEX_NAME, memory, bytes);
+    if (rc == 0)
+        rc = pack_name_objects (draft);
+    if (rc == 0 && !draft->index_only)
+        rc = pack_fetch_volumes (draft);
+    return rc? rc: 1;
+}
+
 int
 catalogue_pack_read (draft_t *draft)
 {
-    bool is_in_store = draft->self->fields [0].store;
-    int rc = is_in_store? 1: s_is_there (draft, PACK_INDEX_NAME);
+    if (draft->self->fields [0].store)
+        return s_read_from_store (draft);
+    int rc = s_is_there (draft, PACK_INDEX_NAME);
     if (rc <= 0)
         return rc? rc: s_check_no_pack (draft);
     rc = s_check_options (draft);
     if (rc == 0)
         rc = pack_load (draft, PACK_INDEX_NAME);
-    if (rc == 0 && is_in_store)
-        rc = pack_name_objects (draft);
     if (rc == 0 && !draft->index_only)
-        rc = is_in_store? pack_fetch_volumes (draft): s_open_volumes (draft);
+        rc = s_open_volumes (draft);
     return rc? rc: 1;
 }
 

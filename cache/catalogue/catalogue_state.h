@@ -3,6 +3,8 @@
  *      catalogue.c             life, answers, reading
  *      catalogue_draft.c       errors, memory, lists of folders, finding by name
  *      catalogue_walk.c        an ImageFolder becomes samples
+ *      catalogue_listing.c     a list of a store's objects becomes samples
+ *      catalogue_classes.c     what these two share
  *      catalogue_fields.c      further fields: a file of each for every sample
  *      catalogue_labels.c      a labels file becomes samples and columns, by catalogue_tsv.c or
  *                              catalogue_jsonl.c
@@ -25,6 +27,7 @@
 #include "catalogue.h"
 #include "pack_format.h"
 #include "store.h"
+#include "store_listing.h"
 
 enum { CATALOGUE_MAGIC = 0x0ca7a106 };
 
@@ -72,6 +75,8 @@ typedef struct {
     int root_fd;                    //  files are opened relative to it: a later chdir or rename does no harm
     uint64_t root_inode;            //  of it; 0: not known
     store_t *store;                 //  in place of a folder: what its address names; NULL: a folder
+    store_listing_t listing;        //  of the store, while the catalogue is made
+    uint64_t *versions;             //  of the store, by sample: the object's, in the arena; NULL: a pack
     companion_t *files;             //  by sample; NULL for field 0: its files are the samples
 } field_t;
 
@@ -145,10 +150,18 @@ typedef struct {
 //  These fill the catalogue, in this order: 0, or -errno with the reason in error; then destroy it.  An
 //  ImageFolder: classes, directories, samples.
 int catalogue_walk (draft_t *draft);
+//  The same from the list of a store's objects.
+int catalogue_listing_walk (draft_t *draft);
 //  The same from a labels file: 1; or 0: no such file, nothing has changed.
 int catalogue_labels_read (draft_t *draft);
 //  Finds every sample's file in the further fields.  Their roots are open.
 int catalogue_fields_find (draft_t *draft);
+//  Lists the objects of the field's store.
+int catalogue_listing_fetch (draft_t *draft, field_t *field);
+//  The whole of an object of field 0's store, and a zero behind it; *text_p is the caller's.
+int catalogue_listing_read (const draft_t *draft, const store_object_t *object, char **text_p);
+//  Notes every object's version, and frees the lists.
+int catalogue_listing_finish (draft_t *draft);
 //  At the end: the fingerprint; -ENOMEM without a sentence.
 int catalogue_hash (catalogue_t *self);
 //  Gives back spare memory of arrays.
@@ -176,6 +189,21 @@ typedef struct {
 } shown_t;
 //  A name from the disk as an error shows it: cut, so that the remedy behind it is not.
 shown_t catalogue_shown (const char *text, size_t length);
+
+
+//  -- classes (catalogue_classes.c)
+
+//  Classes without a sample.
+enum { EMPTY_SHOWN_MAX = 5 };       //  that an error names; the rest is counted
+typedef struct {
+    size_t count;
+    size_t labels [EMPTY_SHOWN_MAX];
+} empty_classes_t;
+
+int catalogue_add_class (const draft_t *draft, const char *name, size_t length);
+int catalogue_fail_no_classes (const draft_t *draft);
+void catalogue_note_empty (empty_classes_t *empty, size_t label);
+int catalogue_fail_empty (const draft_t *draft, const empty_classes_t *empty);
 
 
 //  -- memory
@@ -235,6 +263,11 @@ int catalogue_read_at (int fd, uint8_t *bytes, size_t size, uint64_t offset);
 //  The next code point as Python reads file names: a byte that is not part of UTF-8 becomes 0xdc00 + byte.
 //  The text must end in a zero or another ASCII character, over which nothing is read.
 uint32_t catalogue_code_point (const uint8_t **at_p);
+//  Python's order of str, which torchvision sorts by.  For UTF-8 it is the order of the bytes; it differs
+//  only between names that are not UTF-8 and others.
+int catalogue_compare (const char *left, const char *right);
+//  Whether the name ends in one of the extensions (".wav,.flac"), in any case.
+bool catalogue_is_wanted (const char *name, const char *extensions);
 //  torchvision's IMG_EXTENSIONS: ".jpg,.jpeg,...".
 extern const char catalogue_image_extensions [];
 //  Whether the text is one of these lists.

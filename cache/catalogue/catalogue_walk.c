@@ -18,10 +18,6 @@
 
 #include "pack_format.h"
 
-const char catalogue_image_extensions [] = ".jpg,.jpeg,.png,.ppm,.bmp,.pgm,.tif,.tiff,.webp";
-
-enum { EMPTY_SHOWN_MAX = 5 };       //  class folders without samples that an error names; the rest is counted
-
 //  A directory during the walk of its class; freed afterwards.
 typedef struct {
     dev_t device;
@@ -40,8 +36,7 @@ typedef struct {
     visit_t *visits;
     size_t visit_count;
     size_t visit_limit;
-    size_t empty_count;             //  classes without a sample, the first few by label
-    size_t empty [EMPTY_SHOWN_MAX];
+    empty_classes_t empty;
 } walk_t;
 
 typedef struct {
@@ -51,56 +46,13 @@ typedef struct {
 } entry_t;
 
 
-//  -- names
-
-//  Python's order of str, which torchvision sorts by.  For UTF-8 it is the order of the bytes; it differs
-//  only between names that are not UTF-8 and others.
-static int
-s_compare (const char *left, const char *right)
-{
-    const uint8_t *a = (const uint8_t *) left, *b = (const uint8_t *) right;
-    while (*a && *a == *b)
-        a++, b++;
-    //  Up to two ASCII bytes (or the end) that differ, both decode alike.
-    if (*a < 0x80 && *b < 0x80)
-        return *a - *b;
-    a = (const uint8_t *) left;
-    b = (const uint8_t *) right;
-    for (;;) {
-        uint32_t x = catalogue_code_point (&a), y = catalogue_code_point (&b);
-        if (x != y || x == 0)
-            return (x > y) - (x < y);
-    }
-}
-
-//  Folds ASCII only: tolower would ask the locale, and Turkish folds I otherwise.
-static char
-s_lower (char letter)
-{
-    return letter >= 'A' && letter <= 'Z'? (char) (letter + ('a' - 'A')): letter;
-}
-
-//  Whether the name ends in one of the extensions (".wav,.flac"), in any case.
-static bool
-s_is_wanted (const char *name, const char *extensions)
-{
-    size_t length = strlen (name);
-    for (const char *at = extensions; *at; at += *at == ',') {
-        size_t size = strcspn (at, ","), same = 0;
-        while (size <= length && same < size && s_lower (name [length - size + same]) == s_lower (at [same]))
-            same++;
-        if (same == size)
-            return true;
-        at += size;
-    }
-    return false;
-}
+//  -- order
 
 static int
 s_compare_classes (const void *left, const void *right, void *arena)
 {
     const uint64_t *a = left, *b = right;
-    return s_compare ((char *) arena + *a, (char *) arena + *b);
+    return catalogue_compare ((char *) arena + *a, (char *) arena + *b);
 }
 
 static int
@@ -109,7 +61,7 @@ s_compare_visits (const void *left, const void *right, void *argument)
     const walk_t *walk = argument;
     const uint32_t *a = left, *b = right;
     const char *arena = walk->self->arena;
-    return s_compare (arena + walk->visits [*a].path, arena + walk->visits [*b].path);
+    return catalogue_compare (arena + walk->visits [*a].path, arena + walk->visits [*b].path);
 }
 
 static int
@@ -118,7 +70,7 @@ s_compare_samples (const void *left, const void *right, void *arena)
     const sample_t *a = left, *b = right;
     if (a->directory != b->directory)
         return a->directory < b->directory? -1: 1;
-    return s_compare ((char *) arena + a->name, (char *) arena + b->name);
+    return catalogue_compare ((char *) arena + a->name, (char *) arena + b->name);
 }
 
 
@@ -130,7 +82,7 @@ static int
 s_look (const walk_t *walk, DIR *directory, const struct dirent *item, entry_t *entry)
 {
     *entry = (entry_t) { .is_directory = item->d_type == DT_DIR };
-    entry->is_wanted = s_is_wanted (item->d_name, walk->extensions);
+    entry->is_wanted = catalogue_is_wanted (item->d_name, walk->extensions);
     if (entry->is_directory || (!entry->is_wanted && item->d_type != DT_LNK && item->d_type != DT_UNKNOWN))
         return 0;
     struct stat status;
@@ -152,21 +104,6 @@ s_fail_folder (const walk_t *walk, const char *path, int rc)
 //  -- classes
 
 static int
-s_class_add (walk_t *walk, const char *name)
-{
-    catalogue_t *self = walk->self;
-    uint64_t *classes = catalogue_grown (self->classes, &self->class_limit, self->class_count + 1,
-        sizeof *classes);
-    if (!classes)
-        return catalogue_fail_memory (walk->draft);
-    self->classes = classes;
-    if (catalogue_add_text (self, NULL, name, strlen (name), &classes [self->class_count]))
-        return catalogue_fail_memory (walk->draft);
-    self->class_count++;
-    return 0;
-}
-
-static int
 s_find_classes (walk_t *walk)
 {
     catalogue_t *self = walk->self;
@@ -180,16 +117,16 @@ s_find_classes (walk_t *walk)
         rc = s_look (walk, directory, item, &entry);
         if (rc)
             break;
-        if (entry.is_directory && (rc = s_class_add (walk, item->d_name)))
+        if (entry.is_directory)
+            rc = catalogue_add_class (walk->draft, item->d_name, strlen (item->d_name));
+        if (rc)
             break;
     }
     if (rc && !walk->draft->error [0])
         s_fail_folder (walk, "", rc);
     closedir (directory);
     if (!rc && self->class_count == 0)
-        rc = catalogue_fail (walk->draft, -ENODATA,
-            "no class folders in '%s': put the images into one folder for each class, or name them in a "
-            "labels.tsv or labels.jsonl there", catalogue_root (self));
+        rc = catalogue_fail_no_classes (walk->draft);
     if (!rc)
         qsort_r (self->classes, self->class_count, sizeof *self->classes, s_compare_classes, self->arena);
     return rc;
@@ -339,40 +276,8 @@ s_walk_class (walk_t *walk, size_t label)
         qsort_r (self->samples + first, self->sample_count - first, sizeof *self->samples,
             s_compare_samples, self->arena);
     else
-    if (walk->empty_count++ < EMPTY_SHOWN_MAX)
-        walk->empty [walk->empty_count - 1] = label;
+        catalogue_note_empty (&walk->empty, label);
     return 0;
-}
-
-//  Packing was stopped before its first journal; catalogue_pack.c handles folders with a journal.
-static bool
-s_is_begun_pack (const walk_t *walk)
-{
-    const catalogue_t *self = walk->self;
-    return self->class_count == 1 && strcmp (self->arena + self->classes [0], PACKING_FOLDER) == 0;
-}
-
-static int
-s_fail_empty (const walk_t *walk)
-{
-    const catalogue_t *self = walk->self;
-    if (s_is_begun_pack (walk))
-        return catalogue_fail_unfinished (walk->draft);
-    char names [EMPTY_SHOWN_MAX * 90] = "";
-    size_t used = 0;
-    size_t shown = walk->empty_count < EMPTY_SHOWN_MAX? walk->empty_count: EMPTY_SHOWN_MAX;
-    for (size_t index = 0; index < shown; index++)
-        used += (size_t) snprintf (names + used, sizeof names - used, "%s'%.80s'", index? ", ": "",
-            self->arena + self->classes [walk->empty [index]]);
-    char more [40] = "";
-    if (walk->empty_count > shown)
-        snprintf (more, sizeof more, " and %zu more", walk->empty_count - shown);
-    bool is_image = !walk->draft->extensions;
-    return catalogue_fail (walk->draft, -ENODATA,
-        "no %s in %zu of the %zu class folders in '%s': %s%s: remove the %s "
-        "or add %ss (%s)", is_image? "image": "file", walk->empty_count, self->class_count,
-        catalogue_root (self), names,
-        more, walk->empty_count == 1? "folder": "folders", is_image? "image": "file", walk->extensions);
 }
 
 static int
@@ -383,7 +288,7 @@ s_walk_classes (walk_t *walk)
         if (rc)
             return rc;
     }
-    return walk->empty_count? s_fail_empty (walk): 0;
+    return walk->empty.count? catalogue_fail_empty (walk->draft, &walk->empty): 0;
 }
 
 

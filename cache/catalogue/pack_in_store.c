@@ -27,7 +27,7 @@ s_url (const draft_t *draft, const char *name)
 static bool
 s_is_shorter (const transfer_t *transfer)
 {
-    return transfer->rc == -ESTALE && !transfer->version && transfer->object_bytes == transfer->done;
+    return transfer->rc == -EREMCHG && !transfer->version && transfer->object_bytes == transfer->done;
 }
 
 static int
@@ -57,14 +57,6 @@ s_get (const draft_t *draft, const char *name, transfer_t *all, size_t count)
 
 
 //  -- the index
-
-static int
-s_fail_no_pack (const draft_t *draft)
-{
-    return catalogue_fail (draft, -ENODATA, "there is no pack at '%s' (no %s): check the address. Of object "
-        "stores and web servers only packs are read: make one with `tureen pack`, and copy its folder there",
-        catalogue_root (draft->self), PACK_INDEX_NAME);
-}
 
 //  What the first read has not brought, in parts of one version.
 static int
@@ -116,15 +108,15 @@ pack_fetch_index (const draft_t *draft, void **memory_p, uint64_t *bytes_p)
     if (rc)
         goto exit;
     rc = s_get (draft, PACK_INDEX_NAME, &first, 1);
-    if (rc == -ENOENT)
-        rc = s_fail_no_pack (draft);
     if (rc == 0)
         rc = s_place_index (draft, &first, memory_p, &room);
+    if (rc == -ENOENT)
+        draft->error [0] = 0;           //  which is no failure
     *bytes_p = first.object_bytes;
 exit:
     free (first.memory);
     free (url);
-    return rc;
+    return rc == -ENOENT? 0: rc? rc: 1;
 }
 
 

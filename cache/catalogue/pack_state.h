@@ -45,8 +45,9 @@ int pack_load (draft_t *draft, const char *name);
 //  Whether a volume that has so many bytes, and begins with this block, is the pack's: 0, or -errno and a
 //  sentence.
 int pack_check_volume (const draft_t *draft, uint32_t volume, uint64_t bytes, const uint8_t *block);
-//  Of a pack in field 0's store: the index, in pages of its own that are read-only; then the volumes' names;
-//  then their versions, and checks their first blocks.  0, or -errno and a sentence.
+//  Of a pack in field 0's store: the index, in pages of its own that are read-only: 1, or 0 and there is
+//  none; then the volumes' names; then their versions, and checks their first blocks: 0.  Or -errno and a
+//  sentence.
 int pack_fetch_index (const draft_t *draft, void **memory_p, uint64_t *bytes_p);
 int pack_name_objects (const draft_t *draft);
 int pack_fetch_volumes (const draft_t *draft);

@@ -1,5 +1,5 @@
 /*  reader -- reads of ranges and of whole files, many at once, through io_uring, or one after the other where
- *  there is none; or of ranges of an object store's objects, through libcurl.
+ *  there is none; or of an object store's objects and their ranges, through libcurl.
  *
  *  happy path:     reader_submit .. reader_wait .. reader_take (request, rc 0, bytes there)
  *  failure modes:  a request carries its result; short reads continue where they ended, EINTR and EAGAIN are
@@ -15,7 +15,7 @@
  *                  fails later (a sandbox, no memory): its requests are waited for, and preadv takes over.
  *                  Of a store: transfer.h's errors; a connection that breaks in the middle of a range is made
  *                  again READER_TRIES times for what is missing; all else is for the caller's patience.
- *                  An object that has gone is -ESTALE, like one that has changed.
+ *                  An object that has gone is -EREMCHG, like one that has changed.
  *  on close:       every request must have been taken; reader_cancel shortens the wait.
  *
  *  Ranges of registered files are read whole blocks at a time where the file is open with O_DIRECT: memory
@@ -58,7 +58,7 @@ typedef struct reader_request {
     size_t bytes;                       //  > 0
     uint8_t *memory;                    //  reader_span (offset, bytes) of room, aligned
     //  FILE: a sample's file of a plain catalogue, with catalogue_read's results; opened, read and closed
-    //  through the ring
+    //  through the ring.  Of a store, its object
     const catalogue_t *catalogue;
     uint32_t id;
     size_t field;

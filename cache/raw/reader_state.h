@@ -4,7 +4,7 @@
  *      reader_step.c       a request as a row of operations: which is next, and what a result means
  *      reader_ring.c       operations through io_uring
  *      reader_plain.c      operations by system calls, one after the other
- *      reader_store.c      ranges of objects in a store: a request is one transfer
+ *      reader_store.c      ranges of objects in a store, and whole ones: a request is one transfer
  *
  *  A range:    READ (until all is there)
  *  A file:     OPEN, READ (until all is there; none for an empty file), CLOSE
@@ -39,6 +39,7 @@ typedef struct {
 typedef struct {
     transfer_t transfer;
     reader_request_t *request;          //  NULL: free
+    char *url;                          //  of a sample's object; owned
 } reader_transfer_t;
 
 struct reader {

@@ -1,7 +1,8 @@
-//  Ranges of objects in a store: a request is one transfer, begun again for what is missing where its
-//  connection breaks.
+//  Ranges of objects in a store, and whole objects: a request is one transfer, begun again for what is
+//  missing where its connection breaks.
 
 #include "reader_state.h"
+#include "catalogue_state.h"
 #include "clock.h"
 
 #include <errno.h>
@@ -32,28 +33,63 @@ s_finish (reader_t *self, reader_transfer_t *item, int rc)
 {
     reader_request_t *request = item->request;
     item->request = NULL;
-    //  It was there when its pack was opened.
-    request->rc = rc == -ENOENT? -ESTALE: rc;
+    free (item->url);
+    //  It was there when its pack was opened, or its store listed.
+    request->rc = rc == -ENOENT? -EREMCHG: rc;
     request->read_bytes = item->transfer.done;
+    if (request->kind == READER_FILE && rc == 0)
+        request->buffer->size = item->transfer.bytes;
     reader_finish (self, request);
+}
+
+static transfer_t
+s_of_range (const reader_t *self, const reader_request_t *request)
+{
+    const reader_file_t *file = &self->files [request->file];
+    return (transfer_t) { .url = file->path, .version = file->version, .offset = request->offset,
+        .bytes = request->bytes, .memory = request->memory };
+}
+
+//  All of a sample's object, into its buffer.  0 or -errno.
+static int
+s_of_object (const reader_request_t *request, reader_transfer_t *item)
+{
+    const catalogue_t *catalogue = request->catalogue;
+    uint64_t bytes = catalogue_file_bytes (catalogue, request->id, request->field);
+    request->buffer->size = 0;
+    if (bytes > CATALOGUE_SAMPLE_BYTES_MAX)
+        return -EFBIG;
+    int rc = catalogue_make_room (request->buffer, (size_t) bytes);
+    if (rc)
+        return rc;
+    item->url = catalogue_url (catalogue, request->id, request->field);
+    item->transfer = (transfer_t) { .url = item->url, .bytes = (size_t) bytes,
+        .version = catalogue_version (catalogue, request->id, request->field),
+        .memory = request->buffer->bytes };
+    return item->url? 0: -ENOMEM;
 }
 
 static void
 s_start (reader_t *self, reader_request_t *request)
 {
-    assert (request->kind == READER_RANGE);
     reader_transfer_t *item = self->under_way;
     while (item->request)               //  fewer than the depth are under way
         item++;
-    const reader_file_t *file = &self->files [request->file];
-    *item = (reader_transfer_t) { .request = request, .transfer = { .url = file->path,
-        .version = file->version, .offset = request->offset, .bytes = request->bytes,
-        .memory = request->memory, .is_afresh = request->is_afresh, .user = item } };
+    *item = (reader_transfer_t) { .request = request };
     self->in_flight++;
     request->in_flight = self->in_flight;
     request->progress.began_ns = clock_now_ns ();
-    int rc = transfers_begin (self->transfers, &item->transfer);
-    if (rc)
+    int rc = 0;
+    if (request->kind == READER_RANGE)
+        item->transfer = s_of_range (self, request);
+    else
+        rc = s_of_object (request, item);
+    item->transfer.user = item;
+    item->transfer.is_afresh = request->is_afresh;
+    bool is_empty = rc == 0 && item->transfer.bytes == 0;
+    if (rc == 0 && !is_empty)
+        rc = transfers_begin (self->transfers, &item->transfer);
+    if (rc || is_empty)
         s_finish (self, item, rc);
 }
 

@@ -148,6 +148,27 @@ store_url (const store_t *self, const char *name)
     return store_address_url (&self->address, self->base, name);
 }
 
+bool
+store_lists (const store_t *self)
+{
+    assert (self && self->magic == MAGIC);
+    return self->address.is_s3;
+}
+
+char *
+store_list_url (const store_t *self, const char *begin, bool is_flat, const char *token)
+{
+    assert (self && self->magic == MAGIC);
+    return store_address_list_url (&self->address, self->base, begin, is_flat, token);
+}
+
+const char *
+store_path (const store_t *self)
+{
+    assert (self && self->magic == MAGIC);
+    return self->address.path;
+}
+
 
 //  -- reads that wait
 
@@ -175,8 +196,8 @@ s_give_transfers (store_t *self, transfers_t *transfers)
 }
 
 //  Not all clients at once: between a half and the whole of the pause.
-static void
-s_pause (uint32_t failures)
+void
+store_pause (uint32_t failures)
 {
     uint32_t longest = (uint32_t) PAUSE_MS << (failures < 5? failures: 5);
     longest = longest < PAUSE_MAX_MS? longest: PAUSE_MAX_MS;
@@ -226,7 +247,7 @@ store_get (store_t *self, transfer_t *all, size_t count, uint32_t patience_ms)
     for (uint32_t failures = 0; (rc = s_try (transfers, all, count, &may_pass)); failures++) {
         if (!may_pass || clock_now_ms () >= limit_ms)
             break;
-        s_pause (failures);
+        store_pause (failures);
     }
     s_give_transfers (self, transfers);
     return rc;
@@ -236,18 +257,19 @@ store_get (store_t *self, transfer_t *all, size_t count, uint32_t patience_ms)
 //  -- words
 
 static const char *
-s_remedy (const store_t *self, int rc)
+s_remedy (const store_t *self, bool is_list, int rc)
 {
     switch (-rc) {
     case ENOENT:
         return "check the address";
     case EKEYREJECTED:
         return !self->address.is_s3? "let anyone read it, or use s3:// with keys": self->account.key?
+            is_list? "check the keys, and that they allow s3:ListBucket on the bucket":
             "check the keys, and that they allow s3:GetObject there": "give keys (AWS_ACCESS_KEY_ID and "
             "AWS_SECRET_ACCESS_KEY, or a profile)";
     case EKEYEXPIRED:
         return "renew the keys, and check the clock of this machine";
-    case ESTALE:
+    case EREMCHG:
         return "the object was changed meanwhile: start again when it stays as it is";
     case ECONNREFUSED: case EHOSTUNREACH: case ETIMEDOUT:
         return self->address.is_s3? "check the endpoint (AWS_ENDPOINT_URL_S3) and the network":
@@ -266,6 +288,7 @@ store_explain (const store_t *self, const char *name, const transfer_t *transfer
     size_t error_bytes)
 {
     const char *slash = *self->address.path? "/": "";
-    snprintf (error, error_bytes, "cannot read '%s%s%s/%s' (%s): %s", self->name, slash, self->address.path,
-        name, *transfer->detail? transfer->detail: strerror (-transfer->rc), s_remedy (self, transfer->rc));
+    snprintf (error, error_bytes, "cannot %s '%s%s%s/%s' (%s): %s", name? "read": "list", self->name, slash,
+        self->address.path, name? name: "", *transfer->detail? transfer->detail: strerror (-transfer->rc),
+        s_remedy (self, !name, transfer->rc));
 }

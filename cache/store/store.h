@@ -35,11 +35,19 @@ const char *store_name (const store_t *self);
 const account_t *store_account (const store_t *self);
 //  Of the object with this name below the address; the caller's; NULL: no memory.
 char *store_url (const store_t *self, const char *name);
+//  Whether it can list its objects: web servers cannot.
+bool store_lists (const store_t *self);
+//  The URL of a page of a list (store_address.h); the caller's; NULL: no memory.
+char *store_list_url (const store_t *self, const char *begin, bool is_flat, const char *token);
+//  The address below its bucket or host, without slashes at its ends; lent.
+const char *store_path (const store_t *self);
 
 //  Carries out all transfers, up to STORE_TOGETHER_MAX at once, and waits for them.  0, or the -errno of the
 //  first one that failed, to be found in it; then others may not have been begun.
 int store_get (store_t *self, transfer_t *transfers, size_t count, uint32_t patience_ms);
-//  Writes a sentence on a failed transfer of this object: what failed, and a remedy.
+//  The pause after so many failures in a row.
+void store_pause (uint32_t failures);
+//  Writes a sentence on a failed transfer of this object, or of a list (NULL): what failed, and a remedy.
 void store_explain (const store_t *self, const char *name, const transfer_t *transfer, char *error,
     size_t error_bytes);
 

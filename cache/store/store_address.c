@@ -73,14 +73,14 @@ store_address_clear (store_address_t *self)
     *self = (store_address_t) { .host = NULL };
 }
 
-//  Percent-encoded but for what RFC 3986 calls unreserved, and slashes; signatures need just this.
+//  Percent-encoded but for what RFC 3986 calls unreserved and what else may stay; signatures need just this.
 static char *
-s_encode (char *target, const char *text)
+s_encode (char *target, const char *text, const char *others)
 {
-    static const char plain [] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/",
+    static const char plain [] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~",
         digits [] = "0123456789ABCDEF";
     for (; *text; text++)
-        if (strchr (plain, *text))
+        if (strchr (plain, *text) || strchr (others, *text))
             *target++ = *text;
         else {
             *target++ = '%';
@@ -100,9 +100,32 @@ store_address_url (const store_address_t *self, const char *base, const char *na
     if (!url)
         return NULL;
     char *at = stpcpy (stpcpy (url, begin), "/");
-    at = self->is_s3? s_encode (at, self->path): stpcpy (at, self->path);
+    at = self->is_s3? s_encode (at, self->path, "/"): stpcpy (at, self->path);
     if (*self->path)
         at = stpcpy (at, "/");
-    s_encode (at, name);
+    s_encode (at, name, "/");
+    return url;
+}
+
+//  Parameters in the order of their names, as signatures want them.
+char *
+store_address_list_url (const store_address_t *self, const char *base, const char *begin, bool is_flat,
+    const char *token)
+{
+    assert (self->is_s3);
+    enum { NAMES_BYTES = 120 };         //  of the parameters
+    size_t bytes = strlen (base) + NAMES_BYTES + 3 * (strlen (self->path) + 1 + strlen (begin)
+        + (token? strlen (token): 0));
+    char *url = malloc (bytes);
+    if (!url)
+        return NULL;
+    char *at = stpcpy (stpcpy (url, base), "/?");
+    if (token)
+        at = stpcpy (s_encode (stpcpy (at, "continuation-token="), token, ""), "&");
+    at = stpcpy (at, is_flat? "delimiter=%2F&": "");
+    at = stpcpy (at, "encoding-type=url&list-type=2&max-keys=1000&prefix=");
+    at = s_encode (at, self->path, "");
+    at = s_encode (at, *self->path? "/": "", "");
+    s_encode (at, begin, "");
     return url;
 }

@@ -24,5 +24,10 @@ void store_address_clear (store_address_t *self);
 //  The URL of the object with this name below the address: the caller's; NULL: no memory.  Of s3, base is the
 //  bucket's URL; otherwise it is not used.
 char *store_address_url (const store_address_t *self, const char *base, const char *name);
+//  Of s3: the URL of a page of the list of objects below the address with names that begin with `begin`: with
+//  is_flat those without a further slash, and of the others the text up to it; from `token` on, which the
+//  page before gave (NULL: the first).  As store_address_url.
+char *store_address_list_url (const store_address_t *self, const char *base, const char *begin, bool is_flat,
+    const char *token);
 
 #endif

@@ -99,7 +99,7 @@ s_on_body (char *data, size_t unit, size_t count, void *context)
     size_t bytes = unit * count;
     long status = 0;
     curl_easy_getinfo (self->easy, CURLINFO_RESPONSE_CODE, &status);
-    if (status == 206 && self->has_range) {
+    if ((status == 206 && self->has_range) || (status == 200 && transfer->is_whole)) {
         if (bytes > transfer->bytes - transfer->done)
             return 0;                   //  more than was asked for: curl ends it
         memcpy (transfer->memory + transfer->done, data, bytes);
@@ -137,7 +137,7 @@ s_judge_status (const transfer_t *transfer, const char *code)
     case 404: case 410:
         return -ENOENT;
     case 412: case 416:
-        return -ESTALE;
+        return -EREMCHG;
     case 408: case 425: case 429:
         return -EBUSY;
     default:
@@ -172,12 +172,22 @@ s_judge (handle_t *self, CURLcode result)
     char code [64] = "";
     curl_easy_getinfo (self->easy, CURLINFO_RESPONSE_CODE, &status);
     transfer->status = (int) status;
-    bool is_whole_object = status == 200 && result == CURLE_WRITE_ERROR;
+    bool is_whole_object = status == 200 && result == CURLE_WRITE_ERROR, is_long = is_whole_object
+        && transfer->is_whole;
     if (status >= 300 && (result == CURLE_OK || result == CURLE_WRITE_ERROR)) {
         s_find_code (self, code);
         transfer->rc = s_judge_status (transfer, code);
         snprintf (transfer->detail, TRANSFER_DETAIL_BYTES, "%ld%s%s", status, *code? " ": "", code);
     }
+    else
+    if (is_long) {
+        transfer->rc = -EPROTO;
+        snprintf (transfer->detail, TRANSFER_DETAIL_BYTES, "the answer has more than %zu bytes",
+            transfer->bytes);
+    }
+    else
+    if (transfer->is_whole && status == 200 && result == CURLE_OK)
+        transfer->rc = 0;
     else
     if (is_whole_object || (status == 200 && result == CURLE_OK)) {
         transfer->rc = -EPROTO;
@@ -191,7 +201,7 @@ s_judge (handle_t *self, CURLcode result)
     }
     else {
         bool is_short = transfer->done < transfer->bytes;
-        transfer->rc = !is_short? 0: transfer->offset + transfer->done >= transfer->object_bytes? -ESTALE:
+        transfer->rc = !is_short? 0: transfer->offset + transfer->done >= transfer->object_bytes? -EREMCHG:
             -ECONNRESET;
         if (is_short)
             snprintf (transfer->detail, TRANSFER_DETAIL_BYTES, "%zu of %zu bytes came", transfer->done,
@@ -232,6 +242,7 @@ s_ask (handle_t *self, const account_t *account, const transfer_t *transfer)
 {
     char range [64];
     uint64_t first = transfer->offset + transfer->done, last = transfer->offset + transfer->bytes - 1;
+    bool is_range = !transfer->is_whole;
     snprintf (range, sizeof range, "bytes=%llu-%llu", (unsigned long long) first, (unsigned long long) last);
     CURL *easy = self->easy;
     curl_easy_setopt (easy, CURLOPT_NOSIGNAL, 1L);
@@ -257,8 +268,8 @@ s_ask (handle_t *self, const account_t *account, const transfer_t *transfer)
     if (account && authorities && *authorities)
         curl_easy_setopt (easy, CURLOPT_CAINFO, authorities);
     return curl_easy_setopt (easy, CURLOPT_URL, transfer->url) == CURLE_OK
-        && curl_easy_setopt (easy, CURLOPT_RANGE, range + strlen ("bytes=")) == CURLE_OK
-        && (!account || !account->key || s_sign (self, account, transfer->url, range))
+        && (!is_range || curl_easy_setopt (easy, CURLOPT_RANGE, range + strlen ("bytes=")) == CURLE_OK)
+        && (!account || !account->key || s_sign (self, account, transfer->url, is_range? range: NULL))
         && (!transfer->version || !*transfer->version || s_add_header (self, "If-Match", transfer->version))
         && (!transfer->is_afresh || s_add_header (self, "Cache-Control", "no-cache"))
         && curl_easy_setopt (easy, CURLOPT_HTTPHEADER, self->headers) == CURLE_OK;
@@ -380,9 +391,11 @@ int
 transfers_begin (transfers_t *self, transfer_t *transfer)
 {
     assert (self && self->magic == MAGIC);
-    assert (transfer && transfer->url && transfer->memory && transfer->done < transfer->bytes);
+    assert (transfer && transfer->url && transfer->memory);
+    assert (transfer->done < transfer->bytes || transfer->is_whole);
     transfer->rc = 0;
     transfer->status = 0;
+    transfer->done = transfer->is_whole? 0: transfer->done;
     transfer->object_bytes = 0;
     transfer->object_version [0] = 0;
     transfer->detail [0] = 0;
@@ -478,7 +491,7 @@ transfer_error (int rc)
         return "the store refuses the keys";
     case EKEYEXPIRED:
         return "the store says that the keys have expired, or that the clocks differ";
-    case ESTALE:
+    case EREMCHG:
         return "the object is not the one that was there before";
     case ENOENT:
         return "the object is not there";

@@ -1,4 +1,5 @@
-/*  transfer -- ranges of objects over HTTP, many at once from one thread, through libcurl's multi interface.
+/*  transfer -- ranges of objects, and whole answers, over HTTP, many at once from one thread, through
+ *  libcurl's multi interface.
  *
  *  happy path:     transfers_new .. transfers_begin .. transfers_wait .. transfers_take (rc 0, bytes there)
  *  failure modes:  in the transfer: no memory is lost and nothing is retried here.  -errno says of what kind
@@ -9,7 +10,7 @@
  *                  -EKEYREJECTED   401, 403: the keys do not allow it
  *                  -EKEYEXPIRED    temporary keys have ended, or the clocks differ
  *                  -ENOENT         404: no such object or bucket
- *                  -ESTALE         the object is not the version that was asked for, or ends before the range
+ *                  -EREMCHG        the object is not the version that was asked for, or ends before the range
  *                  -EPROTO         anything else that is no answer to the question, a server without ranges
  *                                  included
  *                  `done` bytes at the begin of the memory are good also where the transfer failed.
@@ -36,11 +37,13 @@ typedef struct transfer {
     size_t bytes;                       //  > 0
     uint8_t *memory;
     bool is_afresh;                     //  past the caches on the way
+    bool is_whole;                      //  all of an answer that has at most `bytes`, of an unknown size, and
+                                        //  always from its begin: no range is asked for
     void *user;                         //  the caller's
     //  the answer
     int rc;                             //  0 or -errno
-    size_t done;                        //  bytes in memory; 0 at first; a transfer that is begun again goes
-                                        //  on behind them
+    size_t done;                        //  bytes in memory; 0 at first; a range that is begun again goes on
+                                        //  behind them
     int status;                         //  HTTP's; 0: no answer
     uint64_t object_bytes;              //  of the whole object; 0: unknown
     char object_version [TRANSFER_VERSION_BYTES];       //  its ETag; "": it has none

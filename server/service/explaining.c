@@ -66,9 +66,10 @@ s_find_size (question_t *self, decoder_t *decoder, describe_sample_t *sample)
 {
     const pipeline_t *pipeline = self->explanation.pipeline;
     catalogue_buffer_t buffer = { .bytes = NULL };
-    int rc = catalogue_read (self->source->catalogue, s_id (self), pipeline_file (pipeline, 0), &buffer);
+    const catalogue_t *catalogue = self->source->catalogue;
+    int rc = catalogue_read (catalogue, s_id (self), pipeline_file (pipeline, 0), &buffer);
     if (rc)
-        s_fail (self, "cannot be read: %s", strerror (-rc));
+        s_fail (self, "cannot be read: %s", catalogue_error (catalogue, pipeline_file (pipeline, 0), rc));
     decoder_file_t file = { .bytes = buffer.bytes, .size = buffer.size };
     decoder_sample_t files = { .files = &file, .warnings_max = self->source->jpeg_warnings_max };
     char what [WHAT_BYTES];

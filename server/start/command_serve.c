@@ -347,7 +347,8 @@ s_announce (const server_t *self)
             direct, of_files && of_stores? ", and by ": "", of_stores? of_stores: "",
             sources_size (self->options.raw_bytes, size, sizeof size));
     else
-        printf ("files are read by %s\n", of_files? of_files: "");
+        printf ("files are read by %s%s%s\n", of_files? of_files: "", of_files && of_stores? ", and by ": "",
+            of_stores? of_stores: "");
     if (!decoder_has_entropy ())
         printf ("JPEGs are decoded by libjpeg alone, which takes half as long again: TUREEN_JPEG is set, or "
             "this libjpeg is of another version than the one that the server was built with\n");

@@ -92,7 +92,9 @@ static bool
 s_place_folder (sources_t *self, source_t *source)
 {
     for (size_t field = 0; field < catalogue_fields (source->catalogue); field++) {
-        source->fields [field] = s_device (self, catalogue_device (source->catalogue, field), NULL);
+        const store_t *store = catalogue_store (source->catalogue, field);
+        dev_t number = store? 0: catalogue_device (source->catalogue, field);
+        source->fields [field] = s_device (self, number, store);
         if (!source->fields [field])
             return complain ("serve", "no memory for the list of devices");
         device_add_folder (source->fields [field]);

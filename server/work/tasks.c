@@ -196,10 +196,9 @@ s_read_files (task_t *task)
 }
 
 static const char *
-s_what (const pack_t *pack, int rc)
+s_what (const source_t *source, int rc)
 {
-    return pack_store (pack)? transfer_error (rc): rc == -CATALOGUE_CHANGED? "the volume shrank":
-        strerror (-rc);
+    return rc == -CATALOGUE_CHANGED? "the volume shrank": catalogue_error (source->catalogue, 0, rc);
 }
 
 //  Hands the raw store's bytes of the sample to a worker; a damaged sample is reported on the same way.
@@ -216,7 +215,7 @@ s_use_packed (tasks_t *self, task_t *task, const raw_sample_t *raw)
             "`tureen verify` names all that are": "cannot be read from the pack (volume %u, chunk %u): %s",
             where.volume,
             pack_position (pack, task_id (task)) / pack_chunk_samples (pack),
-            s_what (pack, raw->rc));
+            s_what (task->source, raw->rc));
         task_blame (task, OUTCOME_BAD, 0, what);
     }
     pool_submit (self->workers, task);
@@ -314,7 +313,7 @@ s_blame_range (const range_t *range, char reason [TASK_REASON_BYTES])
     char path [PATH_MAX + TASK_PATH_BYTES];
     pack_volume_path (pack, where.volume, path, sizeof path);
     snprintf (reason, TASK_REASON_BYTES, "%s: cannot be read at %llu: %s", strrchr (path, '/') + 1,
-        (unsigned long long) where.offset, s_what (pack, range->request.rc));
+        (unsigned long long) where.offset, s_what (range->source, range->request.rc));
 }
 
 //  Gives a range back, whatever its result.
@@ -407,7 +406,8 @@ static void
 s_unread (tasks_t *self, task_t *task, size_t file, int rc)
 {
     char what [TASK_WHAT_BYTES];
-    snprintf (what, sizeof what, "cannot be read: %s", strerror (-rc));
+    snprintf (what, sizeof what, "cannot be read: %s",
+        catalogue_error (task->source->catalogue, task->requests [file].field, rc));
     bool is_odd = rc == -EINVAL || rc == -ENXIO;        //  from catalogue_check_file; from a socket
     task_blame (task, OUTCOME_BAD, file,
         is_odd? "is no regular file": rc == -CATALOGUE_CHANGED? "changed since the server started":

@@ -1,5 +1,5 @@
-"""An object store for tests and benches: S3's GET with ranges, versions and signatures over a folder, with
-faults, delays and a limit of its link on request.
+"""An object store for tests and benches: S3's GET with ranges, versions and signatures, and its lists, over a
+folder, with faults, delays and a limit of its link on request.
 
     with ObjectStore(folder, keys={"KEY": "secret"}) as store:      # objects are BUCKET/NAME below the folder
         store.faults.append(Fault("status", status=503, name="volume", times=3))
@@ -14,6 +14,7 @@ import datetime
 import hashlib
 import hmac
 import http.server
+import io
 import os
 import re
 import socket
@@ -21,6 +22,7 @@ import struct
 import threading
 import time
 import urllib.parse
+import xml.sax.saxutils
 
 PART = 64 * 1024
 CLOCK_SKEW_S = 900
@@ -60,6 +62,7 @@ class ObjectStore:
     def __init__(self, folder, keys=None, token=None, latency=0.0, rate=None):
         self.folder, self.keys, self.token, self.latency = folder, keys, token, latency
         self.link = Link(rate) if rate else None
+        self.page = 1000                    # names in a page of a list
         self.faults, self.requests, self._lock = [], [], threading.Lock()
         self._ending = threading.Event()
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Handler, bind_and_activate=False)
@@ -147,7 +150,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         store = self.server.store
-        name = urllib.parse.unquote(self.path).lstrip("/")
+        path, _, query = self.path.partition("?")
+        name = urllib.parse.unquote(path).lstrip("/") + ("?list" if query else "")
         if store.latency:
             store.wait(store.latency)
         fault = store.take_fault(name)
@@ -157,7 +161,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             if fault and fault.kind == "status":
                 raise _Refused(fault.status, fault.code)
             self._check_signature(store)
-            self._send_object(store, name, fault)
+            if query:
+                self._send_list(store, name, urllib.parse.parse_qs(query, keep_blank_values=True), fault)
+            else:
+                self._send_object(store, name, fault)
         except _Refused as refused:
             store.add(Request(name, None, None, refused.status))
             self._send_error(refused)
@@ -172,6 +179,49 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+    def _send_list(self, store, name, query, fault):
+        """A page of a list; its token is the last name of the page before."""
+        bucket = os.path.join(store.folder, name.rstrip("/").partition("?")[0].strip("/"))
+        if not os.path.isdir(bucket):
+            raise _Refused(404, "NoSuchBucket")
+        asked = {key: values[0] for key, values in query.items()}
+        prefix, after = asked.get("prefix", ""), asked.get("continuation-token", "")
+        found = {}                          # name: path, or None for what is common
+        for folder, _, files in os.walk(bucket):
+            for file in files:
+                path = os.path.join(folder, file)
+                key = os.path.relpath(path, bucket)
+                if key.startswith(prefix):
+                    rest, slash, _ = key[len(prefix):].partition("/")
+                    is_common = slash and asked.get("delimiter") == "/"
+                    found[prefix + rest + "/" if is_common else key] = None if is_common else path
+        names = sorted((key for key in found if key > after), key=os.fsencode)
+        page = names[:min(int(asked.get("max-keys", 1000)), store.page)]
+        lines = ["<EncodingType>url</EncodingType>" if asked.get("encoding-type") == "url" else ""]
+        for key in page:
+            shown = urllib.parse.quote_plus(key, safe="/")
+            if found[key] is None:
+                lines.append("<CommonPrefixes><Prefix>%s</Prefix></CommonPrefixes>" % shown)
+                continue
+            status = os.stat(found[key])
+            lines.append("<Contents><Key>%s</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified><ETag>"
+                         "&quot;%x-%x&quot;</ETag><Size>%d</Size></Contents>"
+                         % (shown, status.st_mtime_ns, status.st_size, status.st_size))
+        if len(page) < len(names):
+            lines.append("<IsTruncated>true</IsTruncated><NextContinuationToken>%s</NextContinuationToken>"
+                         % xml.sax.saxutils.escape(page[-1]))
+        body = ("<?xml version=\"1.0\"?>\n"
+                "<ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">"
+                "<Name>bucket</Name><Prefix>%s</Prefix>%s</ListBucketResult>"
+                % (xml.sax.saxutils.escape(prefix), "".join(lines))).encode()
+        request = Request(name, 0, len(body) - 1, 200)
+        store.add(request)
+        self.send_response(200)
+        self.send_header("Content-Type", "application/xml")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self._send_body(store, io.BytesIO(body), request, fault)
 
     def _send_object(self, store, name, fault):
         path = os.path.join(store.folder, name)

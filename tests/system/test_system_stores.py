@@ -235,9 +235,9 @@ class Refused(StoreTest):
                             "s3:GetObject")
         self.assert_refused(ADDRESS, dict(without, AWS_ACCESS_KEY_ID=KEY), "AWS_SECRET_ACCESS_KEY is not")
         self.assert_refused("s3://bucket/my packs/val", good,
-                            "there is no pack at 's3://bucket/my packs/val'")
+                            "there is nothing at 's3://bucket/my packs/val'")
         self.assert_refused(ADDRESS, dict(good, AWS_ENDPOINT_URL_S3="ftp://x"), "https://HOST:PORT")
-        self.assert_refused(ADDRESS + ",x", good, "there is no pack")
+        self.assert_refused(ADDRESS + ",x", good, "there is nothing")
 
     def test_a_profile(self):
         """Keys, region and endpoint from the files that AWS's tools have."""

@@ -53,6 +53,8 @@ patience_kind (int rc)
     case ENONET:
     case ECOMM: case EPROTO: case ENOLCK: case EKEYEXPIRED: case EKEYREVOKED: case EKEYREJECTED: case ENOKEY:
         return PATIENCE_PASSING;
+    case EREMCHG:
+        return PATIENCE_REPLACED;
     case CATALOGUE_CHANGED: case EINVAL: case EFBIG: case EISDIR: case ENOTDIR: case ELOOP: case ENAMETOOLONG:
         return PATIENCE_DAMAGED;
     default:
@@ -176,7 +178,7 @@ patience_hold_request (broker_t *self, raw_request_t *request)
 static void
 s_go_on (patience_t *patience)
 {
-    patience->is_still = patience->is_hopeless = false;
+    patience->is_still = patience->is_hopeless = patience->is_replaced = false;
     patience->row = patience->rounds = patience->probes = 0;
     for (resting_t *item = patience->failing.first; item; item = item->next) {
         item->due_ms = 0;
@@ -238,6 +240,10 @@ static bool
 s_gives_up (const broker_t *self, patience_t *patience, int rc, uint32_t failures, int64_t first_ms,
     int64_t now_ms)
 {
+    if (patience_kind (rc) == PATIENCE_REPLACED) {
+        patience->is_replaced = patience->is_replaced || (failures > 1 && now_ms - first_ms >= LOOK_AGAIN_MS);
+        return false;
+    }
     if (patience_kind (rc) == PATIENCE_DAMAGED
         || (patience_kind (rc) == PATIENCE_LASTING && !patience->is_still))
         return failures > 1 && now_ms - first_ms >= LOOK_AGAIN_MS;
@@ -306,7 +312,7 @@ broker_unread_range (broker_t *self, raw_request_t *request, int rc, const char 
     bool is_split = s_splits (patience, request, rc);
     if (is_split && patience_kind (rc) != PATIENCE_PASSING)
         request->failures = 0;                  //  nothing is known of the single samples
-    bool is_final = request->sample_count == 1
+    bool is_final = (request->sample_count == 1 || patience_kind (rc) == PATIENCE_REPLACED)
         && s_gives_up (self, patience, rc, request->failures, request->failed_ms, now_ms);
     if (is_split || is_final) {
         request->rc = rc;
@@ -361,15 +367,27 @@ patience_stops (const job_t *job)
     return (patience->is_still || patience->failing.count > 0) && s_waits_for_reads (job);
 }
 
-//  Nothing was read for so long: the jobs that wait end.  Reads that other jobs wait for are still tried.
+static char *
+s_end_message (const broker_t *self, const dataset_t *dataset)
+{
+    const patience_t *patience = &dataset->patience;
+    if (patience->is_replaced)
+        return needed_text ("data set '%s' is not the one that the server found at its start: %s. No sample "
+            "is marked as bad: bring the old objects back and join again, or start the server anew for the "
+            "new ones", dataset->name, patience->reason);
+    return needed_text (
+        "data set '%s' could not be read for %lld s: %s. No sample is marked as bad: bring the "
+        "storage back and join again, or start the server with more --patience", dataset->name,
+        (long long) (s_patience_ms (self) / MS_A_SECOND), patience->reason);
+}
+
+//  Nothing was read for so long, or other data: the jobs that wait end.  Reads that other jobs wait for are
+//  still tried.
 static void
 s_end_jobs (broker_t *self, dataset_t *dataset, int64_t now_ms)
 {
     patience_t *patience = &dataset->patience;
-    char *message = needed_text (
-        "data set '%s' could not be read for %lld s: %s. No sample is marked as bad: bring the "
-        "storage back and join again, or start the server with more --patience", dataset->name,
-        (long long) (s_patience_ms (self) / MS_A_SECOND), patience->reason);
+    char *message = s_end_message (self, dataset);
     for (uint32_t number = 0; number < SAMPLER_JOBS_MAX; number++) {
         job_t *job = dataset->jobs [number];
         if (job && s_waits_for_reads (job))
@@ -480,7 +498,7 @@ s_pass (broker_t *self, dataset_t *dataset, int64_t now_ms)
         && !s_is_waited_for (dataset))
         s_go_on (patience);
     int64_t end_ms = patience->still_ms + s_patience_ms (self);
-    if (patience->is_hopeless || (patience->is_still && now_ms >= end_ms))
+    if (patience->is_hopeless || patience->is_replaced || (patience->is_still && now_ms >= end_ms))
         s_end_jobs (self, dataset, now_ms);
     if (patience->is_still && now_ms >= patience->probe_ms)
         s_probe (self, patience, now_ms);

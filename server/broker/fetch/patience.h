@@ -10,6 +10,9 @@
  *      LASTING     the file is gone, or may not be read.  Looked at twice, LOOK_AGAIN_MS apart; then the
  *                  sample is bad
  *      DAMAGED     the storage answers, and the file is another: cut, grown, a folder in its place.  Likewise
+ *      REPLACED    an object store has another version, or none: which others it has replaced is not known.
+ *                  Looked at twice, too; then the jobs that wait for reads end (`storage`), and no sample is
+ *                  marked
  *  A sample that was read and cannot be decoded is bad at once.  A wrong checksum is read once more
  *  (raw_store.h).
  *
@@ -40,7 +43,7 @@
 #include "patience_state.h"
 
 typedef enum { PATIENCE_NONE, PATIENCE_SHORTAGE, PATIENCE_PASSING, PATIENCE_LASTING,
-    PATIENCE_DAMAGED } patience_kind_t;
+    PATIENCE_DAMAGED, PATIENCE_REPLACED } patience_kind_t;
 
 //  rc: 0 or -errno, as the reader gives it.
 patience_kind_t patience_kind (int rc);

@@ -23,6 +23,7 @@ typedef struct {
     bool is_still;
     int64_t still_ms;                   //  since then
     bool is_hopeless;                   //  too many have failed for too long
+    bool is_replaced;                   //  the data are not those that were there at the start
     uint32_t rounds;                    //  of probes
     uint32_t probes;                    //  how many may be made now
     int64_t probe_ms;                   //  when the next ones are due

@@ -187,6 +187,31 @@ test_a_disk_that_stays_away (void **state)
         }
 }
 
+//  Guards: one object that its store has replaced ends the job that waits for it, soon and with its name,
+//  though all others are read; nothing is marked.  When the old one is back, a job gets everything.
+static void
+test_what_a_store_has_replaced (void **state)
+{
+    (void) state;
+    for (int source = 0; source < SOURCES; source++) {
+        disk_t disk = { .first = 17, .count = 1, .file_rc = -EREMCHG };
+        simulation_t *simulation = s_simulation (&disk, source, test_seed ());
+        simulated_job_t job = { .batch_size = 10, .slots = 4, .epochs = 1 };
+        int client = simulation_must_join (simulation, &job);
+        simulation_run (simulation, 5 * SECOND_US);
+        const char *message, *reason = simulation_reason (simulation, client, &message);
+        assert_string_equal (reason, "storage");
+        assert_non_null (strstr (message, "made to fail"));
+        assert_non_null (strstr (message, "found at its start"));
+        assert_int_equal (simulation_figure (simulation, "bad_samples"), 0);
+        disk.count = 0;
+        int later = simulation_must_join (simulation, &job);
+        assert_true (simulation_run (simulation, 300 * SECOND_US));
+        s_assert_whole (simulation, later, 1, &disk);
+        simulation_destroy (&simulation);
+    }
+}
+
 //  Guards: many files that fail for as long as patience lasts are the disk's fault, though others are read.
 static void
 test_many_files_are_the_disk (void **state)
@@ -240,6 +265,7 @@ main (void)
         cmocka_unit_test (test_outages_lose_nothing),
         cmocka_unit_test (test_what_lasts_is_that_samples),
         cmocka_unit_test (test_a_disk_that_stays_away),
+        cmocka_unit_test (test_what_a_store_has_replaced),
         cmocka_unit_test (test_many_files_are_the_disk)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);

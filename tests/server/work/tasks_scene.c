@@ -150,11 +150,12 @@ pack_volume_path (const pack_t *self, uint32_t volume, char *buffer, size_t size
     return (size_t) snprintf (buffer, size, "p/volume-%u", volume);
 }
 
-const store_t *
-pack_store (const pack_t *self)
+const char *
+catalogue_error (const catalogue_t *self, size_t field, int rc)
 {
     (void) self;
-    return NULL;
+    (void) field;
+    return strerror (-rc);
 }
 
 uint32_t

@@ -1,0 +1,262 @@
+#include "store_listing.h"
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "clock.h"
+
+enum {
+    TOGETHER_MAX = 32,                  //  pages under way
+    PAGE_BYTES = 4 * 1024 * 1024        //  1,000 names of 1,024 bytes, each byte as %XX, and what is around
+};
+
+//  A part of the list: what begins with this text.
+typedef struct part {
+    char *begin;                        //  below the address
+    char *token;                        //  of its next page; NULL: its first
+    char *url;
+    bool is_flat;
+    transfer_t transfer;
+    struct part *next;
+} part_t;
+
+typedef struct {
+    store_listing_t *listing;
+    store_t *store;
+    transfers_t *transfers;
+    part_t *waiting;                    //  their next pages are to be asked for
+    size_t under_way;
+    part_t *failed;                     //  the first one that failed for good; no other is begun
+    int rc;
+} fetch_t;
+
+
+//  -- parts
+
+static void
+s_part_destroy (part_t *part)
+{
+    free (part->begin);
+    free (part->token);
+    free (part->url);
+    free (part->transfer.memory);
+    free (part);
+}
+
+static int
+s_add_part (void *context, const char *begin)
+{
+    fetch_t *self = context;
+    part_t *part = calloc (1, sizeof *part);
+    if (!part)
+        return -ENOMEM;
+    part->begin = strdup (begin);
+    part->is_flat = !*begin;
+    part->next = self->waiting;
+    self->waiting = part;
+    return part->begin? 0: -ENOMEM;
+}
+
+static int
+s_begin (fetch_t *self, part_t *part)
+{
+    free (part->url);
+    part->url = store_list_url (self->store, part->begin, part->is_flat, part->token);
+    uint8_t *memory = part->transfer.memory? part->transfer.memory: malloc (PAGE_BYTES);
+    part->transfer = (transfer_t) { .url = part->url, .bytes = PAGE_BYTES, .memory = memory, .is_whole = true,
+        .user = part };
+    if (!part->url || !memory)
+        return -ENOMEM;
+    return transfers_begin (self->transfers, &part->transfer);
+}
+
+//  Its page has come.
+static int
+s_take (fetch_t *self, part_t *part)
+{
+    char *token;
+    int rc = store_listing_take_page (self->listing, store_path (self->store), part->transfer.memory,
+        part->transfer.done, s_add_part, self, &token);
+    //  A store that gives the same page again and again would keep us for ever.
+    if (rc == 0 && token && part->token && strcmp (token, part->token) == 0)
+        rc = -EPROTO;
+    free (part->token);
+    part->token = token;
+    if (rc == -EPROTO)
+        snprintf (part->transfer.detail, TRANSFER_DETAIL_BYTES, "the answer is no list of objects");
+    return part->transfer.rc = rc;
+}
+
+
+//  -- all of them
+
+static void
+s_put_back (fetch_t *self, part_t *part)
+{
+    part->next = self->waiting;
+    self->waiting = part;
+}
+
+//  One that is done, well or not.  True: it failed, and may succeed later.
+static bool
+s_finish (fetch_t *self, part_t *part)
+{
+    int rc = part->transfer.rc? part->transfer.rc: s_take (self, part);
+    bool is_through = rc == 0 && !part->token, may_pass = transfer_may_pass (rc);
+    if (is_through)
+        s_part_destroy (part);
+    else
+    if (rc == 0 || (may_pass && !self->failed))
+        s_put_back (self, part);
+    else
+    if (self->failed)
+        s_part_destroy (part);
+    else {
+        self->failed = part;
+        self->rc = rc;
+    }
+    return rc && may_pass;
+}
+
+//  Begins what waits, as far as it may, and takes what is done.  True: some failed, and may succeed later.
+static bool
+s_turn (fetch_t *self)
+{
+    bool is_failing = false;
+    do {
+        while (self->waiting && self->under_way < TOGETHER_MAX && !is_failing && !self->failed) {
+            part_t *part = self->waiting;
+            self->waiting = part->next;
+            part->transfer.rc = s_begin (self, part);
+            if (part->transfer.rc)
+                is_failing = s_finish (self, part);
+            else
+                self->under_way++;
+        }
+        if (self->under_way > 0)
+            transfers_wait (self->transfers, -1, -1);
+        for (transfer_t *transfer; (transfer = transfers_take (self->transfers)); self->under_way--)
+            is_failing = s_finish (self, transfer->user) || is_failing;
+    } while (self->under_way > 0 || (self->waiting && !is_failing && !self->failed));
+    return is_failing;
+}
+
+//  One that failed and waits for another try will get none.
+static void
+s_give_up (fetch_t *self)
+{
+    part_t **place = &self->waiting;
+    while ((*place)->transfer.rc == 0)
+        place = &(*place)->next;
+    self->failed = *place;
+    *place = self->failed->next;
+    self->rc = self->failed->transfer.rc;
+}
+
+static void
+s_fetch_all (fetch_t *self, uint32_t patience_ms)
+{
+    int64_t limit_ms = clock_now_ms () + patience_ms;
+    for (uint32_t failures = 0; s_turn (self) && !self->failed; failures++)
+        if (clock_now_ms () < limit_ms)
+            store_pause (failures);
+        else
+            s_give_up (self);
+}
+
+static int
+s_compare (const void *left, const void *right, void *text)
+{
+    const store_object_t *a = left, *b = right;
+    return strcmp ((const char *) text + a->name, (const char *) text + b->name);
+}
+
+//  In order, each once: an object that is written anew while the list is taken may be in two pages.
+static void
+s_sort (store_listing_t *self)
+{
+    if (self->count == 0)
+        return;
+    qsort_r (self->objects, self->count, sizeof *self->objects, s_compare, self->text);
+    size_t kept = 1;
+    for (size_t index = 1; index < self->count; index++)
+        if (s_compare (&self->objects [index], &self->objects [kept - 1], self->text))
+            self->objects [kept++] = self->objects [index];
+    self->count = kept;
+}
+
+int
+store_listing_fetch (store_listing_t *self, store_t *store, uint32_t patience_ms, char *error,
+    size_t error_bytes)
+{
+    assert (self && self->count == 0); assert (store && store_lists (store)); assert (error && error_bytes);
+    error [0] = 0;
+    fetch_t fetch = { .listing = self, .store = store };
+    int rc = transfers_new (&fetch.transfers, store_account (store));
+    if (rc == 0)
+        rc = s_add_part (&fetch, "");
+    if (rc == 0) {
+        s_fetch_all (&fetch, patience_ms);
+        rc = fetch.rc;
+    }
+    if (fetch.failed && rc != -ENOMEM)
+        store_explain (store, NULL, &fetch.failed->transfer, error, error_bytes);
+    else
+    if (rc)
+        snprintf (error, error_bytes, "not enough memory for the list of '%s' (%zu objects so far): free "
+            "memory or raise the limit", store_name (store), self->count);
+    if (fetch.failed)
+        s_part_destroy (fetch.failed);
+    for (part_t *part; (part = fetch.waiting); s_part_destroy (part))
+        fetch.waiting = part->next;
+    transfers_destroy (&fetch.transfers);
+    if (rc == 0)
+        s_sort (self);
+    return rc;
+}
+
+void
+store_listing_clear (store_listing_t *self)
+{
+    free (self->text);
+    free (self->objects);
+    *self = (store_listing_t) { .text = NULL };
+}
+
+
+//  -- questions
+
+const char *
+store_listing_name (const store_listing_t *self, const store_object_t *object)
+{
+    return self->text + object->name;
+}
+
+const char *
+store_listing_version (const store_listing_t *self, const store_object_t *object)
+{
+    return self->text + object->version;
+}
+
+size_t
+store_listing_from (const store_listing_t *self, const char *name)
+{
+    size_t first = 0, end = self->count;
+    while (first < end) {
+        size_t middle = first + (end - first) / 2;
+        if (strcmp (store_listing_name (self, &self->objects [middle]), name) < 0)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    return first;
+}
+
+const store_object_t *
+store_listing_find (const store_listing_t *self, const char *name)
+{
+    size_t index = store_listing_from (self, name);
+    const store_object_t *object = &self->objects [index];
+    return index < self->count && strcmp (store_listing_name (self, object), name) == 0? object: NULL;
+}

@@ -1,0 +1,194 @@
+"""Buckets with one object for each sample: what a job gets from them is what it gets from the same files in a
+folder, whatever the network and the store's lists do."""
+import json
+import os
+import shutil
+import tempfile
+import time
+import unittest
+
+from PIL import Image
+
+from harness import run
+from object_store import Fault
+from test_system_packs import take
+from test_system_stores import KEY, SECRET, StoreTest
+
+PLACE = "my photos/train"
+ADDRESS = "s3://bucket/" + PLACE
+
+
+class ObjectsTest(StoreTest):
+    ADDRESS = ADDRESS
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.objects = os.path.join(cls.root, "bucket", PLACE)
+        shutil.copytree(cls.data, cls.objects)
+        classes = sorted(os.listdir(cls.objects))
+        #  Names that an address and a list have to write in another way, and that sort by their parts alone.
+        os.rename(os.path.join(cls.objects, classes[0]), os.path.join(cls.objects, "a+b %2F&<ü>"))
+        below = os.path.join(cls.objects, classes[1], "and below")
+        os.mkdir(below)
+        for name in sorted(os.listdir(os.path.dirname(below)))[1:20]:
+            os.rename(os.path.join(os.path.dirname(below), name), os.path.join(below, name))
+        os.rename(os.path.join(cls.objects, classes[2]), os.path.join(cls.objects, classes[1] + " b"))
+        with open(os.path.join(cls.objects, "README"), "w") as file:
+            file.write("no sample\n")
+
+    def setUp(self):
+        super().setUp()
+        self.store.page = 7
+
+    def objects_asked_for(self):
+        return [request.name for request in self.store.requests
+                if request.name.startswith("bucket/" + PLACE) and request.status == 206]
+
+
+class Epochs(ObjectsTest):
+    def test_the_same_samples_as_from_a_folder(self):
+        job = dict(seed=5, epochs=2)
+        with self.serve({"train": self.objects}) as server:
+            expected = take(server, "train", **job)
+        with self.serve({"train": ADDRESS}) as server:
+            self.assertEqual(take(server, "train", **job), expected)
+            self.assertIn("libcurl/", server.status()["devices"][0]["reading"])
+
+    def test_one_get_for_each_sample(self):
+        with self.serve({"train": ADDRESS}) as server:
+            self.assert_epochs(self.read(server, epochs=3).finish(), 3)
+            self.assert_epochs(self.read(server, epochs=1, seed=4).finish(), 1)
+        self.assertLess(len(self.objects_asked_for()), 4 * self.SAMPLES + 20)
+
+    def test_labels_and_masks(self):
+        """Lists that name objects, and a field with objects below another address."""
+        listed, masks = (os.path.join(self.root, "bucket", name) for name in ("listed", "masks"))
+        paths = [os.path.relpath(os.path.join(folder, name), self.objects)
+                 for folder, _, names in os.walk(self.objects) for name in names if name != "README"][:60]
+        for path in paths:
+            mask = os.path.join(masks, os.path.splitext(path)[0] + ".png")
+            for made in (os.path.join(listed, path), mask):
+                os.makedirs(os.path.dirname(made), exist_ok=True)
+            shutil.copy(os.path.join(self.objects, path), os.path.join(listed, path))
+            with Image.open(os.path.join(self.objects, path)) as image:
+                image.convert("L").save(mask)
+        self.addCleanup(shutil.rmtree, listed)
+        self.addCleanup(shutil.rmtree, masks)
+        job = dict(seed=5, epochs=1, batch_size=10)
+        for name, lines in (("labels.tsv", ["path\tnumber"] + ["%s\t%d" % (path, index) for index, path in
+                                                               enumerate(paths)]),
+                            ("labels.jsonl", [json.dumps({"path": path, "text": "t%d" % index})
+                                              for index, path in enumerate(paths)])):
+            with self.subTest(name=name):
+                file_name = os.path.join(listed, name)
+                with open(file_name, "w") as file:
+                    file.write("\n".join(lines) + "\n")
+                got = []
+                for top, beside in ((listed, masks), ("s3://bucket/listed", "s3://bucket/masks")):
+                    arguments = ["--field", "train.other=mask:" + beside]
+                    with self.serve({"train": top}, arguments=arguments) as server:
+                        got.append(take(server, "train", **job))
+                        self.assertEqual(len(server.status()["datasets"]), 1)
+                self.assertEqual(got[0], got[1])
+                os.remove(file_name)
+
+    def test_pages_of_a_list_that_fail(self):
+        for fault in (Fault("status", 503, "SlowDown", "?list", 5),
+                      Fault("reset", name="?list", times=5, after=9),
+                      Fault("short", name="?list", times=5, after=9)):
+            with self.subTest(kind=fault.kind):
+                self.store.faults.append(fault)
+                with self.serve({"train": ADDRESS}) as server:
+                    self.assert_epochs(self.read(server, epochs=1).finish(), 1)
+                self.assertEqual(fault.met, fault.times)
+
+
+class Passing(ObjectsTest):
+    def serve(self, datasets=None, **options):
+        return super().serve(datasets or {"train": ADDRESS}, **options)
+
+    def test_what_passes(self):
+        for fault in (Fault("status", 503, "SlowDown", PLACE, 15), Fault("status", 500, "Internal", PLACE, 6),
+                      Fault("reset", name=PLACE, times=12, after=100),
+                      Fault("short", name=PLACE, times=12, after=0),
+                      Fault("status", 403, "ExpiredToken", PLACE, 8),
+                      Fault("slow", name=PLACE, times=2, after=9)):
+            with self.subTest(kind=fault.kind, status=fault.status):
+                self.assert_outlived(fault)
+
+    def test_an_object_that_changes(self):
+        """The job ends with its name; no byte of the new one is used."""
+        name = sorted(os.listdir(os.path.join(self.objects, "a+b %2F&<ü>")))[0]
+        path = os.path.join(self.objects, "a+b %2F&<ü>", name)
+        before = os.stat(path)
+        with self.serve(arguments=["--patience", "2"]) as server:
+            os.utime(path)
+            reader = self.read(server)
+            reader.wait()
+            output, errors = reader.texts()
+            self.assertIn("storage", errors + output)
+            self.assertIn(name, server.log())
+            self.assertIn("is not the one that the server found at its start", errors + output)
+            self.assertEqual(server.status()["bad_samples"], 0)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    def test_an_object_without_bytes(self):
+        path = os.path.join(self.objects, "a+b %2F&<ü>", "empty.jpg")
+        with open(path, "w"):
+            pass
+        self.addCleanup(os.remove, path)
+        with self.serve() as server:
+            result = self.read(server, epochs=1).finish()
+            bad = [entry["id"] for entry in server.status()["datasets"][0]["bad"]]
+            self.assertEqual(len(bad), 1)
+            self.assert_epochs(result, 1, [id for id in range(self.SAMPLES + 1) if id not in bad])
+
+    def test_many_at_once(self):
+        """As many GETs are under way as the latency asks for."""
+        self.store.latency = .1
+        with self.serve() as server:
+            began = time.monotonic()
+            self.assert_epochs(self.read(server, epochs=3).finish(), 3)
+            self.assertLess(time.monotonic() - began, 3 * self.SAMPLES * .1 / 4)
+
+
+class Refused(ObjectsTest):
+    def assert_refused(self, address, *words, environment=None):
+        done = run("serve", "--dataset", "train=" + address, "--listen", "ipc://%s/socket" % self.root,
+                   environment=environment or self.store.environment(KEY))
+        self.assertEqual(done.returncode, 1, done.stderr)
+        for word in words:
+            self.assertIn(word, done.stderr)
+        self.assertNotIn(SECRET, done.stderr + done.stdout)
+
+    def test_what_is_no_data(self):
+        self.assert_refused("s3://bucket/nothing", "there is nothing at 's3://bucket/nothing'")
+        self.assert_refused("s3://no-bucket/x", "NoSuchBucket")
+        self.store.keys = None
+        self.assert_refused(self.store.url + "/bucket/nothing", "does not list its files",
+                            environment={"AWS_EC2_METADATA_DISABLED": "true"})
+        self.store.keys = {KEY: SECRET}
+        self.store.faults.append(Fault("status", 403, "AccessDenied", "?list"))
+        self.assert_refused(ADDRESS, "403 AccessDenied", "s3:ListBucket")
+        self.store.faults[:] = [Fault("wrong", name="?list")]
+        self.assert_refused(ADDRESS, "the answer is no list of objects")
+        self.store.faults.clear()
+        flat = tempfile.mkdtemp(dir=os.path.join(self.root, "bucket"))
+        self.addCleanup(shutil.rmtree, flat)
+        with open(os.path.join(flat, "labels.tsv"), "w") as file:
+            file.write("path\tlabel\nnot there.jpg\t1\n")
+        self.assert_refused("s3://bucket/" + os.path.basename(flat),
+                            "labels.tsv:2: there is no file 'not there.jpg'")
+        os.remove(os.path.join(flat, "labels.tsv"))
+        with open(os.path.join(flat, "a.jpg"), "w") as file:
+            file.write("x")
+        self.assert_refused("s3://bucket/" + os.path.basename(flat), "no class folders")
+        os.mkdir(os.path.join(flat, "class"))
+        with open(os.path.join(flat, "class", "notes.txt"), "w") as file:
+            file.write("x")
+        self.assert_refused("s3://bucket/" + os.path.basename(flat), "no image in 1 of the 1 class folders")
+
+
+if __name__ == "__main__":
+    unittest.main()
