@@ -10,13 +10,14 @@ typedef struct {
     uint32_t *ids;                  //  that are fetched
     uint32_t count;
     double left;                    //  GETs
+    double earliest;                //  however few they are, they take as long as one
 } post_t;
 
 typedef struct {
     const bucket_deli_plan_t *plan;
     bucket_draws_t *draws;
     bucket_cache_t *cache;
-    post_t *posts;                  //  that are being fetched
+    post_t *posts;                  //  that have not come, in the order in which they were posted
     uint32_t post_count;
     double now, served_until;
     const uint32_t *order;          //  of the epoch
@@ -24,43 +25,55 @@ typedef struct {
     bucket_deli_epoch_t *epoch;
 } deli_t;
 
-//  The post with the fewest GETs left; NULL: there is none.
-static post_t *
-s_next_post (deli_t *self)
+//  The fewest GETs that a post has left, and how many posts have some.
+static uint32_t
+s_count_active (const deli_t *self, double *fewest_p)
 {
-    post_t *next = NULL;
+    uint32_t active = 0;
+    *fewest_p = INFINITY;
     for (uint32_t at = 0; at < self->post_count; at++)
-        if (!next || self->posts [at].left < next->left)
-            next = &self->posts [at];
-    return next;
+        if (self->posts [at].left > 0) {
+            *fewest_p = fmin (*fewest_p, self->posts [at].left);
+            active++;
+        }
+    return active;
 }
 
+//  All posts that have GETs left advance alike up to now.
 static void
-s_insert_post (deli_t *self, post_t *post)
+s_advance (deli_t *self)
 {
-    for (uint32_t at = 0; at < post->count; at++)
-        if (!bucket_cache_holds (self->cache, post->ids [at]))
-            bucket_cache_insert (self->cache, post->ids [at]);
-    free (post->ids);
-    *post = self->posts [--self->post_count];
+    double fewest;
+    uint32_t active;
+    while (self->served_until < self->now && (active = s_count_active (self, &fewest))) {
+        double rate = self->plan->gets_per_second / active, left = self->now - self->served_until;
+        bool is_one_done = fewest / rate <= left;
+        double done = is_one_done? fewest: left * rate;
+        for (uint32_t at = 0; at < self->post_count; at++)
+            self->posts [at].left = fmax (self->posts [at].left - done, 0);
+        self->served_until = is_one_done? self->served_until + fewest / rate: self->now;
+    }
+    self->served_until = fmax (self->served_until, self->now);
 }
 
-//  What the service does up to now: all posts advance alike.
+//  What the service does up to now.
 static void
 s_serve (deli_t *self)
 {
-    post_t *next;
-    while ((next = s_next_post (self)) && self->served_until < self->now) {
-        double rate = self->plan->gets_per_second / self->post_count;
-        double seconds = fmin (next->left / rate, self->now - self->served_until);
-        bool is_done = seconds >= next->left / rate;
-        for (uint32_t at = 0; at < self->post_count; at++)
-            self->posts [at].left -= seconds * rate;
-        self->served_until += seconds;
-        if (is_done)
-            s_insert_post (self, next);
+    s_advance (self);
+    uint32_t waiting = 0;
+    for (uint32_t at = 0; at < self->post_count; at++) {
+        post_t post = self->posts [at];
+        if (post.left > 0 || post.earliest > self->now) {
+            self->posts [waiting++] = post;
+            continue;
+        }
+        for (uint32_t place = 0; place < post.count; place++)
+            if (!bucket_cache_holds (self->cache, post.ids [place]))
+                bucket_cache_insert (self->cache, post.ids [place]);
+        free (post.ids);
     }
-    self->served_until = fmax (self->served_until, self->now);
+    self->post_count = waiting;
 }
 
 static void
@@ -76,8 +89,8 @@ s_post (deli_t *self)
     }
     self->epoch->gets += post.count;
     self->epoch->posts++;
-    //  Fewer samples than threads still take as long as one GET.
-    post.left = fmax (post.count, self->plan->gets_per_second * self->plan->get_seconds);
+    post.left = post.count;
+    post.earliest = self->now + self->plan->get_seconds;
     if (post.count)
         self->posts [self->post_count++] = post;
     else

@@ -389,6 +389,6 @@ bucket_published_print (uint64_t seed)
         "    is not given, and under the formulas alone reading delays no policy that prefetches;\n"
         "  - DELI's times from a local disk, and 8 to 16 x of it: a page cache is part of them;\n"
         "  - in which order DELI's measured service finished posts that overlap (second epoch of 50/50),\n"
-        "    and why it made more than 103 GETs a second with 2,048 samples (the fitted rows show how many);\n"
+        "    and why it made more than 103 GETs a second with 2,048 samples (see the fitted rows);\n"
         "  - what DELI's disks, bucket and requests cost: of its prices only the machines' is known here.\n");
 }
