@@ -1,7 +1,7 @@
 /*  bucket_frequency -- how often one of N workers uses a sample in E epochs, and what that is worth to a
  *  cache.
  *
- *  (Dryden et al. 2021, NoPFS.)  Each epoch gives a sample to one worker, each with probability 1/N, so a
+ *  (Dryden and others 2021, NoPFS.)  Each epoch gives a sample to one worker, each with probability 1/N, so a
  *  worker uses it X ~ Binomial (E, 1/N) times.  A worker that caches what it will use most has more local
  *  hits than its cache's share of the data.
  *  Owner: one thread.

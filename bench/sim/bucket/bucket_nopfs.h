@@ -1,5 +1,5 @@
-/*  bucket_nopfs -- the time model of NoPFS (Dryden et al. 2021, sections 4 and 6), and the policies that
- *  its paper compares, on a virtual clock for each worker.
+/*  bucket_nopfs -- the time model of NoPFS (Dryden and others 2021, sections 4 and 6), and the policies
+ *  that its paper compares, on a virtual clock for each worker.
  *
  *  A worker's staging buffer is filled in the order of its stream by p_0 threads; sample f is there at
  *  avail (f) = sum of read / p_0, read = fetch + write, and not before it fits; it is taken at t (f) = max

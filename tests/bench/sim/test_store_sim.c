@@ -73,7 +73,8 @@ test_bad_arguments (void **state)
         { FINE PRICE "--memory 1K", "--memory: expected at least the bytes of a sample" },
         { FINE PRICE "--piece 3G", "--piece: expected at most --memory" },
         { FINE PRICE "--piece 0.5", "--piece: expected larger ones" },
-        { FINE PRICE "--samples 2M --nodes 1000 --piece 1K", "--samples: expected at most 1,000,000,000 over --nodes" },
+        { FINE PRICE "--samples 2M --nodes 1000 --piece 1K",
+            "--samples: expected at most 1,000,000,000 over --nodes" },
         { FINE PRICE "--published", "--published: goes with --seed only" },
         { FINE "--price /nowhere/prices.json", "/nowhere/prices.json" },
         { "more", "'more'" }
