@@ -18,7 +18,7 @@ typedef struct {
     bucket_draws_t *draws;
     bucket_cache_t *cache;
     post_t *posts;                  //  that have not come, in the order in which they were posted
-    uint32_t post_count;
+    size_t post_count, post_room;
     double now, served_until;
     const uint32_t *order;          //  of the epoch
     uint32_t slice, announced, drawn;
@@ -31,7 +31,7 @@ s_count_active (const deli_t *self, double *fewest_p)
 {
     uint32_t active = 0;
     *fewest_p = INFINITY;
-    for (uint32_t at = 0; at < self->post_count; at++)
+    for (size_t at = 0; at < self->post_count; at++)
         if (self->posts [at].left > 0) {
             *fewest_p = fmin (*fewest_p, self->posts [at].left);
             active++;
@@ -49,7 +49,7 @@ s_advance (deli_t *self)
         double rate = self->plan->gets_per_second / active, left = self->now - self->served_until;
         bool is_one_done = fewest / rate <= left;
         double done = is_one_done? fewest: left * rate;
-        for (uint32_t at = 0; at < self->post_count; at++)
+        for (size_t at = 0; at < self->post_count; at++)
             self->posts [at].left = fmax (self->posts [at].left - done, 0);
         self->served_until = is_one_done? self->served_until + fewest / rate: self->now;
     }
@@ -61,8 +61,8 @@ static void
 s_serve (deli_t *self)
 {
     s_advance (self);
-    uint32_t waiting = 0;
-    for (uint32_t at = 0; at < self->post_count; at++) {
+    size_t waiting = 0;
+    for (size_t at = 0; at < self->post_count; at++) {
         post_t post = self->posts [at];
         if (post.left > 0 || post.earliest > self->now) {
             self->posts [waiting++] = post;
@@ -74,6 +74,20 @@ s_serve (deli_t *self)
         free (post.ids);
     }
     self->post_count = waiting;
+}
+
+static void
+s_append (deli_t *self, const post_t *post)
+{
+    if (self->post_count == self->post_room) {
+        self->post_room = self->post_room? 2 * self->post_room: 16;
+        post_t *posts = simulated_alloc (self->post_room, sizeof *posts);
+        for (size_t at = 0; at < self->post_count; at++)
+            posts [at] = self->posts [at];
+        free (self->posts);
+        self->posts = posts;
+    }
+    self->posts [self->post_count++] = *post;
 }
 
 static void
@@ -92,7 +106,7 @@ s_post (deli_t *self)
     post.left = post.count;
     post.earliest = self->now + self->plan->get_seconds;
     if (post.count)
-        self->posts [self->post_count++] = post;
+        s_append (self, &post);
     else
         free (post.ids);
 }
@@ -159,14 +173,12 @@ bucket_deli_run (const bucket_deli_plan_t *plan, uint64_t seed, bucket_deli_epoc
     deli_t self = { .plan = plan, .slice = plan->samples / plan->workers };
     self.draws = bucket_draws_new (plan->samples, seed);
     self.cache = bucket_cache_new (BUCKET_FIFO, plan->samples, plan->cache);
-    uint32_t posts = plan->fetch? (self.slice / plan->fetch + 1) * plan->epochs: 0;
-    self.posts = simulated_alloc (posts, sizeof *self.posts);
     for (uint32_t epoch = 0; epoch < plan->epochs; epoch++) {
         epochs [epoch] = (bucket_deli_epoch_t) { .draws = 0 };
         self.epoch = &epochs [epoch];
         s_play_epoch (&self);
     }
-    for (uint32_t at = 0; at < self.post_count; at++)
+    for (size_t at = 0; at < self.post_count; at++)
         free (self.posts [at].ids);
     free (self.posts);
     bucket_cache_destroy (&self.cache);

@@ -135,7 +135,8 @@ static const option_table_t s_table = { "store_sim", s_rows, OPTION_ROWS (s_rows
     "\n"
     "The columns are of the last epoch, when all caches are full; the first one reads everything under all\n"
     "policies but DELI's, which may read more.  DELI has f = tau = q/2; its service and its loader share\n"
-    "the link and the --reads.  Money: GETs, listings, bytes from the store, the machines and their disks.\n"
+    "the link and the --reads.  Money: GETs, listings (DELI: one for each post, others one an epoch), bytes\n"
+    "from the store, the machines and their disks.\n"
     "\n"
     "Exit status: 0 done, 1 something could not be written, 2 unusable arguments or prices.\n" };
 

@@ -270,7 +270,7 @@ static double
 s_ratio (const char *row)
 {
     char begin [300];
-    double paper, ours, ratio;
+    double paper = 0, ours = 0, ratio = 0;
     snprintf (begin, sizeof begin, "\n| %s |", row);
     const char *at = strstr (s_text, begin);
     if (!at || sscanf (at + strlen (begin), "%lf | %lf | %lf |", &paper, &ours, &ratio) != 3)
