@@ -11,7 +11,7 @@ simulated_alloc (size_t count, size_t size)
 {
     void *memory = calloc (count? count: 1, size);
     if (!memory) {
-        fprintf (stderr, "sampler_sim: no memory for %zu times %zu bytes; try fewer samples\n", count, size);
+        fprintf (stderr, "simulation: no memory for %zu times %zu bytes; try fewer samples\n", count, size);
         exit (1);
     }
     return memory;
