@@ -15,6 +15,8 @@
 #include <xxhash.h>
 #include "location.h"
 
+enum { READ_PATIENCE_MS = 5000 };       //  with a store: a worker's thread waits
+
 //  -- fingerprint
 
 static void
@@ -542,19 +544,41 @@ s_read_plain (const catalogue_t *self, uint32_t id, size_t field, catalogue_buff
 }
 
 static int
-s_read_object (const catalogue_t *self, uint32_t id, size_t field, catalogue_buffer_t *buffer, uint64_t bytes)
+s_begin_object (const catalogue_t *self, uint32_t id, size_t field, catalogue_buffer_t *buffer,
+    transfer_t *transfer)
 {
-    enum { PATIENCE_MS = 5000 };        //  a worker's thread waits
-    int rc = catalogue_make_room (buffer, bytes);
-    if (rc || bytes == 0)
-        return rc;
-    char *url = catalogue_url (self, id, field);
-    if (!url)
-        return -ENOMEM;
-    transfer_t transfer = { .url = url, .version = catalogue_version (self, id, field), .bytes = bytes,
+    uint64_t bytes = catalogue_file_bytes (self, id, field);
+    int rc = bytes > CATALOGUE_SAMPLE_BYTES_MAX? -EFBIG: catalogue_make_room (buffer, bytes);
+    char *url = rc? NULL: catalogue_url (self, id, field);
+    *transfer = (transfer_t) { .url = url, .version = catalogue_version (self, id, field), .bytes = bytes,
         .memory = buffer->bytes };
-    rc = store_get (self->fields [field].store, &transfer, 1, PATIENCE_MS);
-    free (url);
+    buffer->size = 0;
+    return rc? rc: url? 0: -ENOMEM;
+}
+
+//  Of the first one that failed, in *failed_p.
+static int
+s_read_objects (const catalogue_t *self, uint32_t first, size_t count, size_t field,
+    catalogue_buffer_t *buffers, uint32_t patience_ms, uint32_t *failed_p)
+{
+    transfer_t *transfers = calloc (count, sizeof *transfers);
+    int rc = transfers? 0: -ENOMEM;
+    *failed_p = first;
+    for (size_t index = 0; rc == 0 && index < count; index++) {
+        *failed_p = first + (uint32_t) index;
+        rc = s_begin_object (self, *failed_p, field, &buffers [index], &transfers [index]);
+    }
+    if (rc == 0 && (rc = store_get (self->fields [field].store, transfers, count, patience_ms)))
+        for (size_t index = count; index-- > 0; )
+            if (transfers [index].rc) {
+                rc = transfers [index].rc;
+                *failed_p = first + (uint32_t) index;
+            }
+    for (size_t index = 0; transfers && index < count; index++) {
+        free ((char *) transfers [index].url);
+        buffers [index].size = transfers [index].done;
+    }
+    free (transfers);
     return rc;
 }
 
@@ -574,10 +598,23 @@ catalogue_read (const catalogue_t *self, uint32_t id, size_t field, catalogue_bu
     if (bytes > CATALOGUE_SAMPLE_BYTES_MAX)
         return -EFBIG;
     int rc = self->pack? s_read_packed (self, id, field, buffer, bytes):
-        self->fields [field].store? s_read_object (self, id, field, buffer, bytes):
+        self->fields [field].store? s_read_objects (self, id, 1, field, buffer, READ_PATIENCE_MS, &id):
         s_read_plain (self, id, field, buffer, bytes);
-    if (rc == 0)
-        buffer->size = bytes;
+    buffer->size = rc? 0: bytes;
+    return rc;
+}
+
+int
+catalogue_read_row (const catalogue_t *self, uint32_t first, size_t count, size_t field,
+    catalogue_buffer_t *buffers, uint32_t patience_ms, uint32_t *failed_p)
+{
+    if (s_field (self, field)->versions)
+        return s_read_objects (self, first, count, field, buffers, patience_ms, failed_p);
+    int rc = 0;
+    for (size_t index = 0; rc == 0 && index < count; index++) {
+        *failed_p = first + (uint32_t) index;
+        rc = catalogue_read (self, *failed_p, field, &buffers [index]);
+    }
     return rc;
 }
 

@@ -143,6 +143,10 @@ typedef struct {
 //  bytes are not those that were packed, -ESTALE if the volume ends before.  Blocks for as long as a disk
 //  does, never for a fifo.  Any thread.
 int catalogue_read (const catalogue_t *self, uint32_t id, size_t field, catalogue_buffer_t *buffer);
+//  The same of the samples first .. first + count - 1, into a buffer for each; objects of a store come at the
+//  same time.  *failed_p: the first one that failed.  patience_ms: with a store.
+int catalogue_read_row (const catalogue_t *self, uint32_t first, size_t count, size_t field,
+    catalogue_buffer_t *buffers, uint32_t patience_ms, uint32_t *failed_p);
 //  What -errno of a read of this field means, for people; static.
 const char *catalogue_error (const catalogue_t *self, size_t field, int rc);
 

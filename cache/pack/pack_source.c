@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include "location.h"
+#include "store.h"
 
 enum { PACK_SOURCE_MAGIC = 0x5afe50cc, SIGNATURE_BYTES = 33 };
 
@@ -43,19 +44,21 @@ pack_source_open (pack_source_t **self_p, const pack_source_options_t *options, 
     for (size_t index = 0; index < options->path_count; index++) {
         const char *path = options->paths [index];
         struct stat status;
-        if (stat (path, &status) != 0) {
+        bool is_in_store = store_is_meant (path);
+        if (!is_in_store && stat (path, &status) != 0) {
             int rc = -errno;
             snprintf (error, PACK_SOURCE_ERROR_BYTES, "cannot look at '%.600s' (%s): %s", path,
                 strerror (-rc), rc == -EACCES? "let this user enter its folder": location_remedy (path));
             return rc;
         }
-        if (!S_ISDIR (status.st_mode) && !s_is_list (path))
+        bool is_folder = is_in_store || S_ISDIR (status.st_mode);
+        if (!is_folder && !s_is_list (path))
             continue;
         has_files = true;
         if (options->path_count > 1) {
             snprintf (error, PACK_SOURCE_ERROR_BYTES, "'%.600s' is %s, and there are %zu sources: "
                 "give it alone; only tar files may be several", path,
-                S_ISDIR (status.st_mode)? "a folder": "a list", options->path_count);
+                is_folder? "a folder": "a list", options->path_count);
             return -EINVAL;
         }
     }

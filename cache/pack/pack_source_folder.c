@@ -15,12 +15,20 @@
 
 #include <xxhash.h>
 
+#include "pack.h"
 #include "pack_format.h"
+#include "store.h"
+
+enum {
+    AHEAD_MAX = STORE_TOGETHER_MAX, AHEAD_BYTES = 64 * 1024 * 1024,     //  samples that are read at a time
+    PATIENCE_MS = 300000                        //  with a store that is busy or away
+};
 
 typedef struct {
     catalogue_t *catalogue;
     char *roots [CATALOGUE_FIELDS_MAX];         //  of each field, for errors and signature
-    catalogue_buffer_t buffers [CATALOGUE_FIELDS_MAX];
+    catalogue_buffer_t buffers [CATALOGUE_FIELDS_MAX] [AHEAD_MAX];
+    uint64_t first, end;                        //  the samples in them
     uint64_t id;                                //  the next one
     uint64_t bytes;                             //  of the files passed
 } folder_t;
@@ -31,7 +39,8 @@ s_destroy (void *state)
     folder_t *self = state;
     for (size_t field = 0; field < CATALOGUE_FIELDS_MAX; field++) {
         free (self->roots [field]);
-        free (self->buffers [field].bytes);
+        for (size_t index = 0; index < AHEAD_MAX; index++)
+            free (self->buffers [field] [index].bytes);
     }
     catalogue_destroy (&self->catalogue);
     free (self);
@@ -45,7 +54,9 @@ s_remedy (int rc)
     switch (-rc) {
     case EACCES: return "let this user read it, or take it out of the data";
     case ENOENT: return "mend the link or take it out of the data";
-    case ESTALE: return "it changed meanwhile; begin anew when nothing writes to the data";
+    case ESTALE: case EREMCHG: return "it changed meanwhile; begin anew when nothing writes to the data";
+    case EBUSY: case ETIMEDOUT: case ECONNRESET: case ECONNREFUSED: case EHOSTUNREACH: case EKEYREJECTED:
+    case EKEYEXPIRED: return "go on with --resume when the store answers again";
     case EINVAL: case ENXIO: return "take it out of the data";
     case EFBIG: return "it is larger than a sample may be (256 MiB); cut it up or take it out of the data";
     case EMFILE: case ENFILE: return "raise the limit of open files";
@@ -62,11 +73,44 @@ s_fail (const folder_t *self, uint32_t id, size_t field, int rc, char *error)
     snprintf (error, PACK_SOURCE_ERROR_BYTES, "cannot read '%.300s/%.400s' (%s): %s", self->roots [field],
         path,
         rc == -ESTALE? "its size is another": rc == -EINVAL
-        || rc == -ENXIO? "it is no regular file": strerror (-rc), s_remedy (rc));
+        || rc == -ENXIO? "it is no regular file": catalogue_error (self->catalogue, field, rc),
+        s_remedy (rc));
     for (char *at = error; *at; at++)
         if ((unsigned char) *at < 0x20 || *at == 0x7f)
             *at = '?';
     return rc;
+}
+
+//  From a folder one after the other; from a store many at the same time, since each takes a round trip.
+static size_t
+s_samples_ahead (const folder_t *self)
+{
+    if (!catalogue_store (self->catalogue, 0) || catalogue_pack (self->catalogue))
+        return 1;
+    uint64_t bytes = 0, left = catalogue_samples (self->catalogue) - self->id;
+    size_t count = 0;
+    while (count < AHEAD_MAX && count < left && (count == 0 || bytes < AHEAD_BYTES)) {
+        for (size_t field = 0; field < catalogue_fields (self->catalogue); field++)
+            bytes += catalogue_file_bytes (self->catalogue, (uint32_t) (self->id + count), field);
+        count++;
+    }
+    return count;
+}
+
+static int
+s_read_ahead (folder_t *self, char *error)
+{
+    size_t count = s_samples_ahead (self);
+    for (size_t field = 0; field < catalogue_fields (self->catalogue); field++) {
+        uint32_t failed;
+        int rc = catalogue_read_row (self->catalogue, (uint32_t) self->id, count, field,
+            self->buffers [field], PATIENCE_MS, &failed);
+        if (rc)
+            return s_fail (self, failed, field, rc, error);
+    }
+    self->first = self->id;
+    self->end = self->id + count;
+    return 0;
 }
 
 static int
@@ -75,13 +119,14 @@ s_next (void *state, pack_item_t *item, char *error)
     folder_t *self = state;
     if (self->id == catalogue_samples (self->catalogue))
         return 0;
-    uint32_t id = (uint32_t) self->id;
+    if (self->id < self->first || self->id >= self->end) {
+        int rc = s_read_ahead (self, error);
+        if (rc)
+            return rc;
+    }
     item->field_count = catalogue_fields (self->catalogue);
     for (size_t field = 0; field < item->field_count; field++) {
-        catalogue_buffer_t *buffer = &self->buffers [field];
-        int rc = catalogue_read (self->catalogue, id, field, buffer);
-        if (rc)
-            return s_fail (self, id, field, rc, error);
+        const catalogue_buffer_t *buffer = &self->buffers [field] [self->id - self->first];
         item->files [field] = buffer->bytes;
         item->bytes [field] = buffer->size;
         self->bytes += buffer->size;
@@ -125,10 +170,15 @@ static const pack_source_kind_t s_kind = { s_next, s_skip, s_progress, s_catalog
 
 //  -- opening
 
-//  A file's time; a file that cannot be examined has none, and fails when it is read.
+//  A file's time, or an object's version; a file that cannot be examined has none, and fails when it is read.
 static void
 s_hash_time (const folder_t *self, XXH3_state_t *hash, uint32_t id, size_t field)
 {
+    if (catalogue_store (self->catalogue, field) && !catalogue_pack (self->catalogue)) {
+        const char *version = catalogue_version (self->catalogue, id, field);
+        XXH3_128bits_update (hash, version, strlen (version));
+        return;
+    }
     char path [2 * PATH_MAX];
     size_t root = (size_t) snprintf (path, PATH_MAX, "%s/", self->roots [field]);
     struct stat status;

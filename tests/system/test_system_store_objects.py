@@ -9,7 +9,7 @@ import unittest
 
 from PIL import Image
 
-from harness import run
+from harness import files_below, run
 from object_store import Fault
 from test_system_packs import take
 from test_system_stores import KEY, SECRET, StoreTest
@@ -151,6 +151,37 @@ class Passing(ObjectsTest):
             began = time.monotonic()
             self.assert_epochs(self.read(server, epochs=3).finish(), 3)
             self.assertLess(time.monotonic() - began, 3 * self.SAMPLES * .1 / 4)
+
+
+class Packing(ObjectsTest):
+    def test_a_pack_of_objects_is_the_pack_of_the_files(self):
+        """Though the store is busy now and then and connections break."""
+        folder = tempfile.mkdtemp(dir=self.root)
+        packed, back = os.path.join(folder, "pack"), os.path.join(folder, "back")
+        expected = run("pack", "--quiet", "--json", self.objects, os.path.join(folder, "other"))
+        self.assertEqual(expected.returncode, 0, expected.stderr)
+        self.store.faults += [Fault("status", 503, "SlowDown", ".jpg", 40),
+                              Fault("reset", name=".jpg", times=20, after=100)]
+        done = run("pack", "--quiet", "--json", ADDRESS, packed, environment=self.store.environment(KEY))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        made, wanted = json.loads(done.stdout), json.loads(expected.stdout)
+        self.assertEqual([made[key] for key in ("samples", "bytes")],
+                         [wanted[key] for key in ("samples", "bytes")])
+        self.assertEqual(run("unpack", packed, back).returncode, 0)
+        files = files_below(self.objects)
+        del files["README"]
+        self.assertEqual(files_below(back), files)
+
+    def test_an_object_that_changes_ends_it(self):
+        target = os.path.join(tempfile.mkdtemp(dir=self.root), "pack")
+        self.store.faults.append(Fault("status", 412, "PreconditionFailed", "00123.jpg"))
+        done = run("pack", "--quiet", ADDRESS, target, environment=self.store.environment(KEY))
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("00123.jpg", done.stderr)
+        self.assertIn("the object is not the one that was there before", done.stderr)
+        self.store.faults.clear()
+        done = run("pack", "--quiet", "--resume", ADDRESS, target, environment=self.store.environment(KEY))
+        self.assertEqual(done.returncode, 0, done.stderr)
 
 
 class Refused(ObjectsTest):
