@@ -3,8 +3,8 @@
 #
 #      sh bench/demo.sh [--data DIR] [--rate R] [--keep]
 #
-#      --data DIR   your own ImageFolder of JPEGs; otherwise 3,000 are made in build/demo-data (and stay
-#                   there)
+#      --data DIR   your own ImageFolder of JPEGs, or s3://BUCKET/PREFIX (docs/stores.md); otherwise 3,000
+#                   are made in build/demo-data (and stay there)
 #      --rate R     samples a second of a job at full speed; otherwise what suits this machine
 #      --keep       keep logs and the delivered ids, and say where they are
 set -eu

@@ -19,10 +19,11 @@ wrong () {
 
 #  Packages, the server, and data if none were given; in the repository from then on.
 prepare () {
-    if [ -n "$data" ]; then
-        [ -d "$data" ] || wrong "no folder '$data'"
-        data=$(CDPATH= cd -- "$data" && pwd -P)
-    fi
+    case $data in
+    "" | s3://*) ;;                     #  the server finds out what is there
+    *)  [ -d "$data" ] || wrong "no folder '$data'"
+        data=$(CDPATH= cd -- "$data" && pwd -P) ;;
+    esac
     cd "$root"
     sh scripts/install-packages.sh build test demo
     sh scripts/build.sh release tureen

@@ -114,7 +114,7 @@ def clean_up(settings: Settings, family: List[Child], shared_before: Set[str], t
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True, help="an ImageFolder")
+    parser.add_argument("--data", required=True, help="an ImageFolder, or s3://BUCKET/PREFIX")
     parser.add_argument("--binary", type=Path, required=True, help="the tureen executable")
     parser.add_argument("--directory", type=Path, required=True, help="a private, empty folder for sockets "
                         "and logs")
@@ -126,7 +126,7 @@ def main() -> int:
     cache_bytes = max(CACHE_BYTES, 10 * (workers + 1) * VERSION_BYTES)
     directory = options.directory.resolve()
     (directory / "runtime").mkdir(mode=0o700)
-    settings = Settings(Path(__file__).resolve().parents[2], options.binary.resolve(), options.data.resolve(),
+    settings = Settings(Path(__file__).resolve().parents[2], options.binary.resolve(), options.data,
                         directory, cache_bytes, workers)
     family: List[Child] = []
     troubles: List[str] = []

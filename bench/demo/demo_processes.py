@@ -38,7 +38,7 @@ class Settings:
 
     root: Path              # of the repository
     binary: Path            # the tureen executable
-    data: Path
+    data: str               # a folder, or an address of a store
     directory: Path         # private and temporary: sockets, locks, ids, logs
     cache_bytes: int
     workers: int
