@@ -144,6 +144,7 @@ s_take_options (draft_t *draft, const catalogue_options_t *options)
     draft->extensions = options->extensions;
     draft->labels = options->labels;
     draft->index_only = options->index_only;
+    draft->cache = options->cache;
     if (options->extensions && !catalogue_extensions_are_valid (options->extensions))
         return catalogue_fail (draft, -EINVAL, "'%.80s' is no list of file extensions: "
             "write them with their dots and commas between, like '.wav,.flac'", options->extensions);

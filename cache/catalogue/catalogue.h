@@ -24,6 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include "block_cache.h"
 
 typedef struct catalogue catalogue_t;
 
@@ -55,6 +56,8 @@ typedef struct {
     bool index_only;            //  of a pack: does not open its volumes, because the caller reads them by
                                 //  itself (pack_scan.h); then do not call catalogue_read or
                                 //  pack_volume_descriptor
+    block_cache_t *cache;  //  of a pack in a store: what is read is kept there; lent for the catalogue's
+                                //  life; NULL: nowhere
 } catalogue_options_t;
 
 //  One label of every sample: a number, a vector, or bytes.

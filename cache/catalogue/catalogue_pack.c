@@ -105,8 +105,9 @@ pack_load (draft_t *draft, const char *name)
 {
     void *memory;
     uint64_t bytes;
+    block_data_t *blocks = NULL;
     bool is_in_store = draft->self->fields [0].store;
-    int rc = is_in_store? pack_fetch_index (draft, &memory, &bytes):
+    int rc = is_in_store? pack_fetch_index (draft, &memory, &bytes, &blocks):
         s_read_index (draft, name, &memory, &bytes);
     if (rc)
         return rc;
@@ -114,13 +115,19 @@ pack_load (draft_t *draft, const char *name)
     snprintf (path, sizeof path, "%s/%s", catalogue_root (draft->self), name);
     rc = pack_validate (draft, path, memory, bytes);
     size_t room = bytes? bytes: sizeof (uint64_t);
+    //  Only now: an index that came damaged is not kept.
+    if (rc == 0 && blocks)
+        block_data_store (blocks, 0, bytes, memory, false);
     pack_t *pack = draft->self->pack;
     if (pack) {
         pack->index = memory;
         pack->index_bytes = room;
+        pack->index_blocks = blocks;
     }
-    else
+    else {
         munmap (memory, room);
+        block_data_close (&blocks);
+    }
     return rc;
 }
 

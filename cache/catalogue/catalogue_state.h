@@ -24,6 +24,7 @@
 #include <fcntl.h>
 #include "catalogue.h"
 #include "pack_format.h"
+#include "block_cache.h"
 #include "store.h"
 
 enum { CATALOGUE_MAGIC = 0x0ca7a106 };
@@ -138,6 +139,7 @@ typedef struct {
     const char *extensions;         //  of the samples, as in the options; NULL: torchvision's
     const char *labels;             //  as in the options
     bool index_only;                //  as in the options
+    block_cache_t *cache;           //  as in the options
     char *error;
     size_t error_bytes;
 } draft_t;

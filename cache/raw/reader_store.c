@@ -1,5 +1,10 @@
 //  Ranges of objects in a store: a request is one transfer, begun again for what is missing where its
-//  connection breaks.
+//  connection breaks.  With a cache on the local disk the transfer is from the first byte to the last that is
+//  not there, and what has come is kept there.
+//
+//  The cache is read and written here, in the thread that moves the transfers, by system calls that may wait
+//  for the disk.  A local disk gives some MiB in milliseconds, and the sockets' buffers hold what comes
+//  meanwhile.  Threads of its own would win only where the disk is slower than the store.
 
 #include "reader_state.h"
 #include "clock.h"
@@ -31,14 +36,50 @@ static void
 s_finish (reader_t *self, reader_transfer_t *item, int rc)
 {
     reader_request_t *request = item->request;
+    const transfer_t *transfer = &item->transfer;
+    const reader_blocks_t *blocks = &self->files [request->file].blocks;
     item->request = NULL;
     //  It was there when its pack was opened.
     request->rc = rc == -ENOENT? -ESTALE: rc;
-    request->read_bytes = item->transfer.done;
+    request->read_bytes = transfer->done;
     reader_finish (self, request);
+    //  After the clock was stopped: the time is the local disk's.
+    if (rc == 0 && blocks->data)
+        block_data_store (blocks->data, blocks->begin + transfer->offset, transfer->bytes, transfer->memory,
+            request->is_afresh);
 }
 
-static void
+//  Widens the transfer to whole units, and narrows it to what is not on the local disk.  False: all is there.
+static bool
+s_look_in_cache (reader_request_t *request, const reader_blocks_t *blocks, transfer_t *transfer)
+{
+    enum { UNIT = BLOCK_DATA_UNIT_BYTES };
+    uint64_t begin = request->offset / UNIT * UNIT, end = block_data_next (request->offset, request->bytes);
+    end = end < blocks->bytes? end: blocks->bytes;
+    size_t bytes = (size_t) (end - begin);
+    block_data_gap_t gap = { .begin = 0, .end = bytes };
+    request->skip = (size_t) (request->offset - begin);
+    if (!request->is_afresh) {
+        uint64_t began_ns = clock_now_ns ();
+        gap = block_data_read (blocks->data, blocks->begin + begin, bytes, request->memory);
+        request->cached_ns = clock_now_ns () - began_ns;
+        request->cached_bytes = bytes - (gap.end - gap.begin);
+    }
+    transfer->offset = begin + gap.begin;
+    transfer->bytes = gap.end - gap.begin;
+    transfer->memory = request->memory + gap.begin;
+    return transfer->bytes > 0;
+}
+
+static int
+s_begin (reader_t *self, reader_transfer_t *item)
+{
+    item->request->gets++;
+    return transfers_begin (self->transfers, &item->transfer);
+}
+
+//  True: it is under way; false: it is done.
+static bool
 s_start (reader_t *self, reader_request_t *request)
 {
     assert (request->kind == READER_RANGE);
@@ -49,12 +90,19 @@ s_start (reader_t *self, reader_request_t *request)
     *item = (reader_transfer_t) { .request = request, .transfer = { .url = file->path,
         .version = file->version, .offset = request->offset, .bytes = request->bytes,
         .memory = request->memory, .is_afresh = request->is_afresh, .user = item } };
+    bool is_wanted = !file->blocks.data || s_look_in_cache (request, &file->blocks, &item->transfer);
     self->in_flight++;
     request->in_flight = self->in_flight;
     request->progress.began_ns = clock_now_ns ();
-    int rc = transfers_begin (self->transfers, &item->transfer);
+    if (!is_wanted) {
+        item->request = NULL;
+        reader_finish (self, request);
+        return false;
+    }
+    int rc = s_begin (self, item);
     if (rc)
         s_finish (self, item, rc);
+    return rc == 0;
 }
 
 //  The connection broke, and some bytes came or it is to be tried at least so often.
@@ -63,7 +111,7 @@ s_goes_on (reader_t *self, reader_transfer_t *item)
 {
     bool is_broken = item->transfer.rc == -ECONNRESET;
     return is_broken && ++item->request->progress.tries < READER_TRIES
-        && transfers_begin (self->transfers, &item->transfer) == 0;
+        && s_begin (self, item) == 0;
 }
 
 void
@@ -81,8 +129,10 @@ reader_store_cancel (reader_t *self)
 void
 reader_store_turn (reader_t *self)
 {
+    //  One that is done at once ends the turn: transfers go on between reads of the local disk.
     while (self->in_flight < self->depth && self->waiting.first)
-        s_start (self, reader_first (&self->waiting));
+        if (!s_start (self, reader_first (&self->waiting)))
+            break;
     transfers_wait (self->transfers, -1, 0);
     for (transfer_t *transfer; (transfer = transfers_take (self->transfers));) {
         reader_transfer_t *item = transfer->user;
