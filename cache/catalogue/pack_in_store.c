@@ -187,9 +187,10 @@ pack_volume_place (const pack_t *self, uint32_t volume)
     return place;
 }
 
-//  Where that cannot be, the pack is read from the store alone, and pack_blocks tells why.
+//  first_blocks: of all volumes, which no piece has.  Where that cannot be, the pack is read from the store
+//  alone, and pack_blocks tells why.
 static void
-s_keep_volumes (const draft_t *draft)
+s_keep_volumes (const draft_t *draft, const uint8_t *first_blocks)
 {
     pack_t *pack = draft->self->pack;
     block_data_key_t key = { { 0, 0 } };
@@ -202,7 +203,15 @@ s_keep_volumes (const draft_t *draft)
     uint64_t bytes = pack_volume_place (pack, pack->volume_count);
     pack->blocks_rc = is_known && bytes > 0? block_data_open (&pack->blocks, draft->cache, &key, bytes):
         -ENODATA;
+    uint64_t place = 0;
+    for (uint32_t volume = 0; pack->blocks && volume < pack->volume_count; volume++) {
+        block_data_store (pack->blocks, place, PACK_BLOCK_BYTES, first_blocks
+            + (size_t) volume * PACK_BLOCK_BYTES, false);
+        place = block_data_next (place, pack->volumes [volume].bytes);
+    }
 }
+
+_Static_assert ((int) PACK_BLOCK_BYTES == (int) BLOCK_DATA_UNIT_BYTES, "a volume's first block is a unit");
 
 int
 pack_fetch_volumes (const draft_t *draft)
@@ -221,7 +230,7 @@ pack_fetch_volumes (const draft_t *draft)
         memcpy (pack->objects [volume].version, all [volume].object_version, TRANSFER_VERSION_BYTES);
     }
     if (rc == 0 && draft->cache)
-        s_keep_volumes (draft);
+        s_keep_volumes (draft, blocks);
     free (blocks);
     free (all);
     return rc;

@@ -32,6 +32,18 @@ reader_store_close (reader_t *self)
     self->under_way = NULL;
 }
 
+//  Keeps the units that the transfer has brought as a whole.
+static void
+s_keep (const reader_blocks_t *blocks, const transfer_t *transfer, bool is_afresh)
+{
+    enum { UNIT = BLOCK_DATA_UNIT_BYTES };
+    uint64_t end = transfer->offset + transfer->bytes, first = block_data_next (transfer->offset, 0),
+        last = end == blocks->bytes? end: end / UNIT * UNIT;
+    if (first < last)
+        block_data_store (blocks->data, blocks->begin + first, (size_t) (last - first),
+            transfer->memory + (first - transfer->offset), is_afresh);
+}
+
 static void
 s_finish (reader_t *self, reader_transfer_t *item, int rc)
 {
@@ -45,11 +57,11 @@ s_finish (reader_t *self, reader_transfer_t *item, int rc)
     reader_finish (self, request);
     //  After the clock was stopped: the time is the local disk's.
     if (rc == 0 && blocks->data)
-        block_data_store (blocks->data, blocks->begin + transfer->offset, transfer->bytes, transfer->memory,
-            request->is_afresh);
+        s_keep (blocks, transfer, request->is_afresh);
 }
 
-//  Widens the transfer to whole units, and narrows it to what is not on the local disk.  False: all is there.
+//  Widens the transfer to whole units if there is room for them, and narrows it to what is not on the local
+//  disk.  False: all is there.
 static bool
 s_look_in_cache (reader_request_t *request, const reader_blocks_t *blocks, transfer_t *transfer)
 {
@@ -63,11 +75,16 @@ s_look_in_cache (reader_request_t *request, const reader_blocks_t *blocks, trans
         uint64_t began_ns = clock_now_ns ();
         gap = block_data_read (blocks->data, blocks->begin + begin, bytes, request->memory);
         request->cached_ns = clock_now_ns () - began_ns;
-        request->cached_bytes = bytes - (gap.end - gap.begin);
+    }
+    if (gap.begin < gap.end && block_data_is_full (blocks->data)) {
+        size_t last = request->skip + request->bytes;
+        gap.begin = gap.begin > request->skip? gap.begin: request->skip;
+        gap.end = gap.end < last? gap.end: last;
     }
     transfer->offset = begin + gap.begin;
     transfer->bytes = gap.end - gap.begin;
     transfer->memory = request->memory + gap.begin;
+    request->cached_bytes = request->bytes > transfer->bytes? request->bytes - transfer->bytes: 0;
     return transfer->bytes > 0;
 }
 

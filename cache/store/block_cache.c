@@ -179,6 +179,7 @@ block_cache_open (block_cache_t **self_p, const char *folder, uint64_t bytes_max
         .bytes_max = bytes_max };
     pthread_mutex_init (&self->lock, NULL);
     atomic_init (&self->failure, 0);
+    atomic_init (&self->is_full, false);
     int rc = s_open_folder (self, error, error_bytes);
     rc = rc? rc: s_open_usage (self, error, error_bytes);
     rc = rc? rc: s_look (self, error, error_bytes);

@@ -41,6 +41,7 @@ struct block_cache {
     int64_t full_until_ms;              //  nothing can be removed before; 0: not known
     //  shared
     atomic_int failure;                 //  -errno; 0: none
+    atomic_bool is_full;                //  the last write found no room
 };
 
 //  -- block_cache.c

@@ -357,6 +357,13 @@ block_data_has (const block_data_t *self, uint64_t offset, uint64_t bytes)
     return true;
 }
 
+bool
+block_data_is_full (const block_data_t *self)
+{
+    assert (self && self->magic == MAGIC);
+    return atomic_load (&self->cache->is_full) || atomic_load (&self->cache->failure);
+}
+
 uint64_t
 block_data_held_bytes (const block_data_t *self)
 {
@@ -424,6 +431,7 @@ s_store_chunk (block_data_t *self, block_head_t *head, chunk_t *chunk, const uin
     if (missing == 0)
         return 0;
     uint64_t wanted = missing * UNIT + STEP_BYTES, room = block_cache_room_make (self->cache, wanted);
+    atomic_store (&self->cache->is_full, room < wanted);
     if (room < STEP_BYTES + UNIT)
         return 1;
     size_t most = room < wanted? (size_t) ((room - STEP_BYTES) / UNIT): missing;
