@@ -54,8 +54,8 @@ void block_data_store (block_data_t *self, uint64_t offset, size_t bytes, const 
     bool is_afresh);
 //  Whether all of the range is here, as far as is known without reading it.
 bool block_data_has (const block_data_t *self, uint64_t offset, uint64_t bytes);
-//  Whether the last unit that was to be kept found no room: reading more than is wanted, to complete units, is
-//  of no use then.
+//  Whether the last unit that was to be kept found no room: reading more than is wanted, to complete units,
+//  is of no use then.
 bool block_data_is_full (const block_data_t *self);
 //  What the data set takes of the local disk, as this server knows it.
 uint64_t block_data_held_bytes (const block_data_t *self);

@@ -1,13 +1,12 @@
 /*  faulty_disk -- a library to preload that makes the files which the server reads fail or slow, as told
- *  while it runs: test_system_storage.py.
+ *  while it runs: test_system_storage.py, test_system_block_cache.py.
  *
  *  TUREEN_DISK names a file of rules, one a line, looked at with each call.  "open ERRNO TEXT", "read ERRNO
- *  TEXT" and "write ERRNO TEXT" let the opening, the reading by preadv and the writing by pwrite of files fail
- *  that have TEXT in their path; "slow MILLISECONDS
- *  TEXT" lets reading them wait, "stall 1 TEXT" for as long as the rule is there.  "device NUMBER TEXT" lets
- *  them lie on a file system of that number.  "stale 1 TEXT" lets what was opened before the rule was there,
- *  files and folders below which others are opened, fail with ESTALE.  There is no io_uring, so that all
- *  reading comes through here.
+ *  TEXT" and "write ERRNO TEXT" let the opening, the reading by preadv and the writing by pwrite of files
+ *  fail that have TEXT in their path; "slow MILLISECONDS TEXT" lets reading them wait, "stall 1 TEXT" for as
+ *  long as the rule is there.  "device NUMBER TEXT" lets them lie on a file system of that number.  "stale 1
+ *  TEXT" lets what was opened before the rule was there, files and folders below which others are opened,
+ *  fail with ESTALE.  There is no io_uring, so that all reading comes through here.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

@@ -1,6 +1,6 @@
-"""The cache on the local disk below an object store: what is there is not asked for again, by later servers and
-by others beside this one; the bound holds at every moment; and whatever becomes of the disk's files, of the
-server or of the store's bytes, every epoch holds each sample once, with the right pixels."""
+"""The cache on the local disk below an object store: what is there is not asked for again, by later servers
+and by others beside this one; the bound holds at every moment; and whatever becomes of the disk's files, of
+the server or of the store's bytes, every epoch holds each sample once, with the right pixels."""
 import errno
 import glob
 import json
@@ -167,7 +167,7 @@ class Epochs(CacheTest):
         self.assertEqual(pack["source_bytes"], 0)
 
     def test_orders_stay_fresh(self):
-        """Half of the data comes at once, and half from a store with a delay: that is not seen in the orders."""
+        """Half of the data comes at once, half from a store with a delay: that is not seen in the orders."""
         self.store.latency = .01
         with self.serve(.5) as server:
             job = server.read(batch=16, epochs=12)
