@@ -76,7 +76,8 @@ s_look_in_cache (reader_request_t *request, const reader_blocks_t *blocks, trans
         gap = block_data_read (blocks->data, blocks->begin + begin, bytes, request->memory);
         request->cached_ns = clock_now_ns () - began_ns;
     }
-    if (gap.begin < gap.end && block_data_is_full (blocks->data)) {
+    //  What is read afresh replaces whole units.
+    if (gap.begin < gap.end && !request->is_afresh && block_data_is_full (blocks->data)) {
         size_t last = request->skip + request->bytes;
         gap.begin = gap.begin > request->skip? gap.begin: request->skip;
         gap.end = gap.end < last? gap.end: last;
