@@ -36,7 +36,7 @@ block_cache_room_taken (const block_cache_t *self, const char *name, uint64_t st
     char path [BLOCK_CACHE_PATH_BYTES];
     uint64_t bytes = s_taken (self, name);
     for (size_t file = 0; file < sizeof s_files / sizeof *s_files; file++) {
-        snprintf (path, sizeof path, "%s/%s", name, s_files [file]);
+        snprintf (path, sizeof path, "%.32s/%s", name, s_files [file]);
         bytes += s_taken (self, path);
     }
     //  A file system finds out what the map takes when it writes its pages to the disk, seconds later.
@@ -56,7 +56,7 @@ s_measure (block_cache_t *self, const char *name)
 {
     char path [BLOCK_CACHE_PATH_BYTES];
     block_head_t head = { .held = 0 };
-    snprintf (path, sizeof path, "%s/sums", name);
+    snprintf (path, sizeof path, "%.32s/sums", name);
     int sums = openat (self->descriptor, path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     bool is_good = sums >= 0 && pread (sums, &head, sizeof head, 0) == sizeof head
         && memcmp (head.format, BLOCK_HEAD_FORMAT, sizeof head.format) == 0;
@@ -113,7 +113,7 @@ s_consider (const block_cache_t *self, const char *name, unused_t *found)
 {
     char path [BLOCK_CACHE_PATH_BYTES];
     struct stat status;
-    snprintf (path, sizeof path, "%s/lock", name);
+    snprintf (path, sizeof path, "%.32s/lock", name);
     int lock = openat (self->descriptor, path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (lock < 0)
         return;
@@ -124,7 +124,7 @@ s_consider (const block_cache_t *self, const char *name, unused_t *found)
         if (found->lock >= 0)
             close (found->lock);
         *found = (unused_t) { .lock = lock, .used = status.st_mtim };
-        snprintf (found->name, sizeof found->name, "%s", name);
+        snprintf (found->name, sizeof found->name, "%.32s", name);
     }
     else
         close (lock);
@@ -144,7 +144,7 @@ s_remove (block_cache_t *self, const unused_t *unused)
 {
     char path [BLOCK_CACHE_PATH_BYTES];
     for (size_t file = 0; file < sizeof s_files / sizeof *s_files; file++) {
-        snprintf (path, sizeof path, "%s/%s", unused->name, s_files [file]);
+        snprintf (path, sizeof path, "%.32s/%s", unused->name, s_files [file]);
         unlinkat (self->descriptor, path, 0);
     }
     bool is_gone = unlinkat (self->descriptor, unused->name, AT_REMOVEDIR) == 0;
