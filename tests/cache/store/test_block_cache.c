@@ -274,10 +274,10 @@ test_never_beyond_the_bound (void **state)
             s_read (data [which], range);
         }
         s_store (data [which], range, test_below (&random, 10) == 0);
-        uint64_t bytes = s_disk_bytes (world->folder);
-        if (bytes > most || bytes > block_cache_figures (caches [0]).bytes)
+        uint64_t bytes = s_disk_bytes (world->folder), said = block_cache_figures (caches [0]).bytes;
+        if (bytes > said || said > most)
             fail_msg ("seed %" PRIu64 ", step %u: %" PRIu64 " bytes of %" PRIu64 ", said to be %" PRIu64,
-                test_seed (), step, bytes, most, block_cache_figures (caches [0]).bytes);
+                test_seed (), step, bytes, most, said);
     }
     sync ();                            //  the file system's maps are on the disk now
     assert_in_range (s_disk_bytes (world->folder), most - 200000, most);
@@ -289,11 +289,14 @@ test_never_beyond_the_bound (void **state)
     }
 }
 
-//  The clock of files goes in steps of some milliseconds.
+//  When it was used last.
 static void
-s_pause (void)
+s_set_time (const world_t *world, unsigned int number, time_t seconds, long nanoseconds)
 {
-    nanosleep (&(struct timespec) { .tv_nsec = 20 * 1000 * 1000 }, NULL);
+    char path [200];
+    struct timespec times [2] = { { seconds, nanoseconds }, { seconds, nanoseconds } };
+    s_path (world, number, "lock", path);
+    assert_int_equal (utimensat (AT_FDCWD, path, times, 0), 0);
 }
 
 //  Guards: for new data the data set goes that was not used for longest; those in use stay, and a smaller
@@ -302,7 +305,6 @@ static void
 test_the_longest_unused_goes_first (void **state)
 {
     const world_t *world = *state;
-    static const unsigned int order [] = { 2, 0, 1 };
     uint64_t most = 11 << 20;
     block_cache_t *cache = s_cache (world, most), *other = s_cache (world, most);
     block_data_t *data [5];
@@ -311,10 +313,11 @@ test_the_longest_unused_goes_first (void **state)
         s_store (data [number], (range_t) { 0, BYTES }, false);
         assert_true (block_data_has (data [number], 0, BYTES));
     }
-    for (size_t index = 0; index < 3; index++) {
-        s_pause ();
-        block_data_close (&data [order [index]]);
-    }
+    for (unsigned int number = 0; number < 3; number++)
+        block_data_close (&data [number]);
+    s_set_time (world, 0, 900, 0);
+    s_set_time (world, 1, 1001, 5);
+    s_set_time (world, 2, 1000, 900);
     data [0] = s_data (other, 0);                       //  in use by another server, and used last
     data [3] = s_data (cache, 3);
     s_store (data [3], (range_t) { 0, BYTES }, false);
@@ -328,9 +331,11 @@ test_the_longest_unused_goes_first (void **state)
     assert_int_equal (s_read (data [0], (range_t) { 0, BYTES }).begin, BYTES);
     assert_in_range (s_disk_bytes (world->folder), 3 * BYTES, most);
     block_data_close (&data [0]);
-    s_pause ();
     block_data_close (&data [3]);
     block_data_close (&data [4]);
+    s_set_time (world, 0, 2000, 1);
+    s_set_time (world, 3, 2000, 2);
+    s_set_time (world, 4, 2000, 3);
     block_cache_close (&other);
     block_cache_close (&cache);
     cache = s_cache (world, 7 << 20);
@@ -425,6 +430,34 @@ test_damaged_files (void **state)
         block_data_close (&data);
         block_cache_close (&cache);
     }
+}
+
+//  Guards: a unit that is whole, but in another's place, is not here.
+static void
+test_units_that_are_mixed_up (void **state)
+{
+    const world_t *world = *state;
+    block_cache_t *cache = s_cache (world, 8 << 20);
+    block_data_t *data = s_data (cache, 0);
+    s_store (data, (range_t) { 0, BYTES }, false);
+    char path [200];
+    uint8_t unit [UNIT];
+    static const struct { const char *file; off_t begin; size_t bytes; } files [] = {
+        { "data", 0, UNIT }, { "sums", 4096, 4 } };
+    for (size_t index = 0; index < 2; index++) {
+        size_t bytes = files [index].bytes;
+        off_t from = files [index].begin + 7 * (off_t) bytes, to = files [index].begin + 3 * (off_t) bytes;
+        s_path (world, 0, files [index].file, path);
+        int descriptor = open (path, O_RDWR);
+        assert_int_equal (pread (descriptor, unit, bytes, from), bytes);
+        assert_int_equal (pwrite (descriptor, unit, bytes, to), bytes);
+        close (descriptor);
+    }
+    block_data_gap_t gap = s_read (data, (range_t) { 0, BYTES });
+    assert_int_equal (gap.begin, 3 * UNIT);
+    assert_int_equal (gap.end, 4 * UNIT);
+    block_data_close (&data);
+    block_cache_close (&cache);
 }
 
 //  Guards: a write that fails, once or for ever, ends the writing, and reading goes on with right bytes.
@@ -546,6 +579,7 @@ main (void)
         CASE (test_full_of_data_in_use),
         CASE (test_folders_that_are_refused),
         CASE (test_damaged_files),
+        CASE (test_units_that_are_mixed_up),
         CASE (test_writes_that_fail),
         CASE (test_starts_that_fail),
         CASE (test_killed_at_any_moment)
