@@ -67,6 +67,22 @@ s_show_trouble (const json_t *trouble)
         s_real (trouble, "patience"));
 }
 
+//  Of a pack in a store: from where its bytes came.
+static void
+s_show_levels (const json_t *pack)
+{
+    if (s_real (pack, "gets") == 0 && s_real (pack, "block_cache_bytes") == 0)
+        return;
+    printf ("  %.1f MB were in memory; from the store %.1f MB by %.0f GET%s of %.1f s in all", s_real (pack,
+        "memory_bytes") / 1e6, s_real (pack, "source_bytes") / 1e6, s_real (pack, "gets"),
+        s_plural (pack, "gets"), s_real (pack, "source_seconds"));
+    if (json_is_number (json_object_get (pack, "block_cache_held")))
+        printf ("; from the local disk %.1f MB in %.1f s, which has %.1f MB",
+            s_real (pack, "block_cache_bytes") / 1e6, s_real (pack, "block_cache_seconds"),
+            s_real (pack, "block_cache_held") / 1e6);
+    printf ("\n");
+}
+
 //  How a pack is read, and what that came to.
 static void
 s_show_pack (const json_t *pack)
@@ -86,6 +102,7 @@ s_show_pack (const json_t *pack)
     if (json_is_number (json_object_get (pack, "read_amplification")))
         printf (" (%.3f)", s_real (pack, "read_amplification"));
     printf ("\n");
+    s_show_levels (pack);
 }
 
 static void
@@ -361,6 +378,18 @@ s_show_devices (const json_t *status)
     }
 }
 
+//  The cache of object stores on the local disk.
+static void
+s_show_block_cache (const json_t *cache)
+{
+    if (!json_is_object (cache))
+        return;
+    const char *failure = s_text (cache, "failure");
+    printf ("cache on the local disk %.1f of %.1f MB, in %s", s_real (cache, "bytes") / 1e6,
+        s_real (cache, "bytes_max") / 1e6, s_text (cache, "folder"));
+    printf ("%s%s\n", *failure? "; not written any more: ": "", failure);
+}
+
 //  Totals over all users, shown only to users that may see everything.
 static void
 s_show_totals (const json_t *status)
@@ -379,6 +408,7 @@ s_show_totals (const json_t *status)
     s_show_devices (status);
     printf ("compressed samples %.1f of %.1f MB\n", s_real (status, "raw_bytes") / 1e6,
         s_real (status, "raw_bytes_max") / 1e6);
+    s_show_block_cache (json_object_get (status, "block_cache"));
 }
 
 static void

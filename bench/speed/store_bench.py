@@ -2,20 +2,26 @@
 """A pack in an object store: how much of the link a server holds, and how soon the first batch comes.
 
     python3 bench/speed/store_bench.py --data DIR [--binary build/release/bin/tureen] [--latency 1,10,55]
-                                       [--rate 50,200] [--seconds 8] [--raw 64M]
+                                       [--rate 50,200] [--seconds 8] [--raw 64M] [--cached 0,0.5,1.1]
+                                       [--cache-folder DIR]
 
 DIR is an ImageFolder of JPEGs; it is packed into /dev/shm.  The store is the one of the tests (S3's GET, with
 signatures) on this machine, with a delay of LATENCY milliseconds before each answer and RATE megabytes a
-second for all answers together; 0: no limit.  One job of `tureen read` takes random crops.
+second for all answers together; 0: no limit.  One job of `tureen read` takes random crops.  With --cached
+the server has a cache on the local disk, in a new folder below --cache-folder, of such a part of the pack;
+the time counts when an epoch has filled it.
 
     link        bytes of samples that came a second, to what the link gives
     first       milliseconds from the job's start to its first batch, the server running
     GETs        for each delivered sample
+    samples     delivered a second
+    local disk  megabytes that came from there a second
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import shutil
@@ -24,7 +30,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import List, NamedTuple
+from typing import Any, Dict, List, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "system"))
@@ -39,6 +45,8 @@ class Figures(NamedTuple):
     link: float                 # megabytes a second
     first_ms: float
     gets: float
+    samples: float
+    local: float                # megabytes a second
 
 
 def first_batch_ms(job: subprocess.Popen, ids: Path) -> float:
@@ -51,13 +59,27 @@ def first_batch_ms(job: subprocess.Popen, ids: Path) -> float:
     return (time.monotonic() - began) * 1000
 
 
-def run(options: argparse.Namespace, folder: Path, latency: float, rate: float) -> Figures:
-    with ObjectStore(str(folder), keys={"key": "secret"}, latency=latency / 1000,
-                     rate=rate * MEGA if rate else None) as store:
+def cache_arguments(cache: Path, pack: Path, part: float) -> List[str]:
+    size = sum(path.stat().st_size for path in pack.glob("volume-*"))
+    return ["--block-cache", f"{cache}={int(part * size)}"] if part else []
+
+
+def await_epoch(binary: Path, endpoint: str) -> None:
+    page = status(binary, endpoint)
+    while page["delivered"] < page["datasets"][0]["samples"]:
+        time.sleep(0.1)
+        page = status(binary, endpoint)
+
+
+def run(options: argparse.Namespace, folder: Path, latency: float, rate: float, part: float) -> Figures:
+    with tempfile.TemporaryDirectory(dir=options.cache_folder) as cache, \
+            ObjectStore(str(folder), keys={"key": "secret"}, latency=latency / 1000,
+                        rate=rate * MEGA if rate else None) as store:
+        arguments = cache_arguments(Path(cache) / "blocks", folder / "bucket/pack", part)
         endpoint = f"ipc://{folder}/socket"
         server = subprocess.Popen(
             [options.binary, "serve", "--dataset", "train=s3://bucket/pack", "--listen", endpoint, "--cache",
-             "64M", "--raw", options.raw], env=dict(os.environ, **store.environment("key")),
+             "64M", "--raw", options.raw, *arguments], env=dict(os.environ, **store.environment("key")),
             stdout=subprocess.DEVNULL)
         try:
             await_server(server, endpoint, options.binary)
@@ -69,23 +91,29 @@ def run(options: argparse.Namespace, folder: Path, latency: float, rate: float) 
             first_ms = first_batch_ms(job, ids)
             #  The server learns what the store is like; then the time counts.
             time.sleep(options.seconds / 2)
-            before, delivered = store.sent("volume"), samples(options.binary, endpoint)
-            gets = len(store.requests)
+            if part:
+                await_epoch(options.binary, endpoint)
+            before, gets = store.sent("volume"), len(store.requests)
+            first = status(options.binary, endpoint)
             time.sleep(options.seconds)
-            came, taken = store.sent("volume") - before, samples(options.binary, endpoint) - delivered
-            gets = len(store.requests) - gets
+            came, gets = store.sent("volume") - before, len(store.requests) - gets
+            last = status(options.binary, endpoint)
+            taken = last["delivered"] - first["delivered"]
+            local = sum(sign * page["datasets"][0]["pack"]["block_cache_bytes"]
+                        for sign, page in ((1, last), (-1, first)))
             job.terminate()
             job.wait()
         finally:
             server.terminate()
             server.wait()
-    return Figures(came / options.seconds / MEGA, first_ms, gets / max(taken, 1))
+    return Figures(came / options.seconds / MEGA, first_ms, gets / max(taken, 1), taken / options.seconds,
+                   local / options.seconds / MEGA)
 
 
-def samples(binary: Path, endpoint: str) -> int:
-    status = subprocess.run([binary, "status", "--connect", endpoint, "--json"], capture_output=True,
-                            text=True)
-    return int(json.loads(status.stdout)["delivered"])
+def status(binary: Path, endpoint: str) -> Dict[str, Any]:
+    page = subprocess.run([binary, "status", "--connect", endpoint, "--json"], capture_output=True,
+                          text=True)
+    return json.loads(page.stdout)
 
 
 def numbers(text: str) -> List[float]:
@@ -101,6 +129,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--rate", type=numbers, default=[50, 200])
     parser.add_argument("--seconds", type=float, default=8.0)
     parser.add_argument("--raw", default="64M")
+    parser.add_argument("--cached", type=numbers, default=[0])
+    parser.add_argument("--cache-folder", default=None)
     return parser.parse_args()
 
 
@@ -111,15 +141,16 @@ def main() -> int:
         (folder / "bucket").mkdir()
         subprocess.run([options.binary, "pack", "--quiet", options.data, folder / "bucket/pack"], check=True,
                        stdout=subprocess.DEVNULL)
-        print("| latency | link | held | of it | first batch | GETs a sample |\n" + "| --- " * 6 + "|")
-        for latency in options.latency:
-            for rate in options.rate:
-                found = run(options, folder, latency, rate)
-                share = f"{found.link / rate:.2f}" if rate else ""
-                link = f"{rate:g} MB/s" if rate else "no limit"
-                cells = [f"{latency:g} ms", link, f"{found.link:.0f} MB/s", share, f"{found.first_ms:.0f} ms",
-                         f"{found.gets:.2f}"]
-                print(f"| {' | '.join(cells)} |", flush=True)
+        print("| latency | link | cached | held | of it | first batch | GETs a sample | samples/s | "
+              "local disk |\n" + "| --- " * 9 + "|")
+        for latency, rate, part in itertools.product(options.latency, options.rate, options.cached):
+            found = run(options, folder, latency, rate, part)
+            share = f"{found.link / rate:.2f}" if rate else ""
+            link = f"{rate:g} MB/s" if rate else "no limit"
+            cells = [f"{latency:g} ms", link, f"{part:g}", f"{found.link:.0f} MB/s", share,
+                     f"{found.first_ms:.0f} ms", f"{found.gets:.2f}", f"{found.samples:.0f}",
+                     f"{found.local:.0f} MB/s"]
+            print(f"| {' | '.join(cells)} |", flush=True)
     except BenchError as error:
         print(f"store_bench: {error}", file=sys.stderr)
         return 1

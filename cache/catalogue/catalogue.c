@@ -146,6 +146,8 @@ s_take_options (draft_t *draft, const catalogue_options_t *options)
     draft->extensions = options->extensions;
     draft->labels = options->labels;
     draft->index_only = options->index_only;
+    draft->cache = options->cache;
+    draft->list_anew = options->list_anew;
     if (options->extensions && !catalogue_extensions_are_valid (options->extensions))
         return catalogue_fail (draft, -EINVAL, "'%.80s' is no list of file extensions: "
             "write them with their dots and commas between, like '.wav,.flac'", options->extensions);
@@ -298,6 +300,9 @@ catalogue_destroy (catalogue_t **self_p)
             close (field->root_fd);
         store_destroy (&field->store);
         store_listing_clear (&field->listing);
+        block_data_close (&field->list_blocks);
+        block_data_close (&field->blocks);
+        free (field->places);
         free (field->versions);
         free (field->files);
         free (field->path);
@@ -393,6 +398,25 @@ const char *
 catalogue_version (const catalogue_t *self, uint32_t id, size_t field)
 {
     return self->arena + s_field (self, field)->versions [id];
+}
+
+block_data_t *
+catalogue_blocks (const catalogue_t *self, size_t field, int *rc_p)
+{
+    *rc_p = s_field (self, field)->blocks_rc;
+    return self->fields [field].blocks;
+}
+
+uint64_t
+catalogue_place (const catalogue_t *self, uint32_t id, size_t field)
+{
+    return s_field (self, field)->places [id];
+}
+
+int64_t
+catalogue_listed_s (const catalogue_t *self, size_t field)
+{
+    return s_field (self, field)->listed_s;
 }
 
 const char *

@@ -26,6 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include "block_data.h"
 
 typedef struct catalogue catalogue_t;
 struct store;                       //  store.h
@@ -58,6 +59,9 @@ typedef struct {
     bool index_only;            //  of a pack: does not open its volumes, because the caller reads them by
                                 //  itself (pack_scan.h); then do not call catalogue_read or
                                 //  pack_volume_descriptor
+    block_cache_t *cache;       //  of data in a store: what is read is kept there; lent for the catalogue's
+                                //  life; NULL: nowhere
+    bool list_anew;             //  objects are listed anew, though a list is kept there
 } catalogue_options_t;
 
 //  One label of every sample: a number, a vector, or bytes.
@@ -100,6 +104,13 @@ const struct store *catalogue_store (const catalogue_t *self, size_t field);
 //  listed, lent.
 char *catalogue_url (const catalogue_t *self, uint32_t id, size_t field);
 const char *catalogue_version (const catalogue_t *self, uint32_t id, size_t field);
+//  Where the field's objects are kept on the local disk, lent; NULL: nowhere, and *rc_p is 0 (no cache, or a
+//  pack: pack.h), -ENODATA (the store gives an object no ETag), or why not (block_data_open).
+block_data_t *catalogue_blocks (const catalogue_t *self, size_t field, int *rc_p);
+//  Where the sample's object begins there.
+uint64_t catalogue_place (const catalogue_t *self, uint32_t id, size_t field);
+//  When the field's objects were listed, in seconds since 1970, if the list was kept on the local disk; 0: now.
+int64_t catalogue_listed_s (const catalogue_t *self, size_t field);
 //  Names are lent for the catalogue's life.  UTF-8 is not guaranteed: a file name is bytes.
 const char *catalogue_class_name (const catalogue_t *self, uint32_t label);
 

@@ -12,6 +12,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { LIST_PATIENCE_MS = 15000 };      //  a user waits for the server to start
 
@@ -161,9 +162,17 @@ catalogue_listing_fetch (draft_t *draft, field_t *field)
     if (!store_lists (field->store))
         return catalogue_fail (draft, -ENOTSUP, "there is no pack at '%s', and a web server does not list "
             "its files: make a pack of them with `tureen pack`, and copy its folder there", field->path);
-    rc = store_listing_fetch (&field->listing, field->store, LIST_PATIENCE_MS, what, sizeof what);
+    if (draft->cache)
+        (void) (store_listing_open_kept (&field->list_blocks, field->store, draft->cache) == 0);
+    bool is_kept = field->list_blocks && !draft->list_anew
+        && store_listing_load (&field->listing, field->list_blocks, &field->listed_s) == 0;
+    if (!is_kept)
+        rc = store_listing_fetch (&field->listing, field->store, LIST_PATIENCE_MS, what, sizeof what);
     if (rc)
         return catalogue_fail (draft, rc, "%s", what);
+    if (!is_kept && field->list_blocks)
+        store_listing_keep (&field->listing, field->list_blocks, time (NULL));
+    field->listed_s = is_kept? field->listed_s: 0;
     if (field->listing.count == 0)
         return catalogue_fail (draft, -ENODATA, "there is nothing at '%s', no pack and no objects: check "
             "the address", field->path);
@@ -229,6 +238,44 @@ s_note_versions (draft_t *draft, size_t number)
     return 0;
 }
 
+//  One behind the other, in the order of the samples.
+static int
+s_place_objects (draft_t *draft, size_t number, block_data_key_t *key, uint64_t *bytes_p)
+{
+    catalogue_t *self = draft->self;
+    field_t *field = &self->fields [number];
+    field->places = reallocarray (NULL, self->sample_count, sizeof *field->places);
+    if (!field->places)
+        return catalogue_fail_memory (draft);
+    for (uint32_t id = 0; id < self->sample_count; id++) {
+        const char *version = catalogue_version (self, id, number);
+        uint64_t bytes = catalogue_file_bytes (self, id, number);
+        char *url = catalogue_url (self, id, number);
+        if (!url)
+            return catalogue_fail_memory (draft);
+        block_data_key_add (key, url, version, bytes);
+        free (url);
+        field->places [id] = *bytes_p;
+        *bytes_p = block_data_next (*bytes_p, bytes);
+        if (!*version)
+            field->blocks_rc = -ENODATA;
+    }
+    return 0;
+}
+
+//  Where they cannot be kept, they are read from the store alone, and catalogue_blocks tells why.
+static int
+s_keep_objects (draft_t *draft, size_t number)
+{
+    field_t *field = &draft->self->fields [number];
+    block_data_key_t key = { { 0, 0 } };
+    uint64_t bytes = 0;
+    int rc = s_place_objects (draft, number, &key, &bytes);
+    if (rc == 0 && field->blocks_rc == 0 && bytes > 0)
+        field->blocks_rc = block_data_open (&field->blocks, draft->cache, &key, bytes);
+    return rc;
+}
+
 int
 catalogue_listing_finish (draft_t *draft)
 {
@@ -237,6 +284,8 @@ catalogue_listing_finish (draft_t *draft)
         field_t *field = &draft->self->fields [number];
         if (rc == 0 && field->store)
             rc = s_note_versions (draft, number);
+        if (rc == 0 && field->store && draft->cache)
+            rc = s_keep_objects (draft, number);
         store_listing_clear (&field->listing);
     }
     return rc;

@@ -100,21 +100,28 @@ s_read_index (const draft_t *draft, const char *name, void **memory_p, uint64_t 
     return rc;
 }
 
-//  The index's pages are the pack's from now on, or freed.
+//  The index's pages, and where it is kept on the local disk (NULL: nowhere), are the pack's from now on, or
+//  freed.
 static int
-s_use_index (draft_t *draft, const char *name, void *memory, uint64_t bytes)
+s_use_index (draft_t *draft, const char *name, void *memory, uint64_t bytes, block_data_t *blocks)
 {
     char path [PATH_MAX + 64];
     snprintf (path, sizeof path, "%s/%s", catalogue_root (draft->self), name);
     int rc = pack_validate (draft, path, memory, bytes);
     size_t room = bytes? bytes: sizeof (uint64_t);
+    //  Only now: an index that came damaged is not kept.
+    if (rc == 0 && blocks)
+        block_data_store (blocks, 0, bytes, memory, false);
     pack_t *pack = draft->self->pack;
     if (pack) {
         pack->index = memory;
         pack->index_bytes = room;
+        pack->index_blocks = blocks;
     }
-    else
+    else {
         munmap (memory, room);
+        block_data_close (&blocks);
+    }
     return rc;
 }
 
@@ -124,7 +131,7 @@ pack_load (draft_t *draft, const char *name)
     void *memory;
     uint64_t bytes;
     int rc = s_read_index (draft, name, &memory, &bytes);
-    return rc? rc: s_use_index (draft, name, memory, bytes);
+    return rc? rc: s_use_index (draft, name, memory, bytes, NULL);
 }
 
 
@@ -268,17 +275,20 @@ s_read_from_store (draft_t *draft)
 {
     void *memory;
     uint64_t bytes;
-    int rc = pack_fetch_index (draft, &memory, &bytes);
+    block_data_t *blocks;
+    int rc = pack_fetch_index (draft, &memory, &bytes, &blocks);
     if (rc == 0 && draft->index_only)
         return catalogue_fail (draft, -ENODATA, "there is no pack at '%s' (no %s): check the address",
             catalogue_root (draft->self), PACK_INDEX_NAME);
     if (rc <= 0)
         return rc;
     rc = s_check_options (draft);
-    if (rc)
+    if (rc) {
         munmap (memory, bytes? bytes: sizeof (uint64_t));
+        block_data_close (&blocks);
+    }
     else
-        rc = s_use_index (draft, PACK_INDEX_NAME, memory, bytes);
+        rc = s_use_index (draft, PACK_INDEX_NAME, memory, bytes, blocks);
     if (rc == 0)
         rc = pack_name_objects (draft);
     if (rc == 0 && !draft->index_only)

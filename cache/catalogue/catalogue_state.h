@@ -26,6 +26,7 @@
 #include <fcntl.h>
 #include "catalogue.h"
 #include "pack_format.h"
+#include "block_cache.h"
 #include "store.h"
 #include "store_listing.h"
 
@@ -77,6 +78,11 @@ typedef struct {
     store_t *store;                 //  in place of a folder: what its address names; NULL: a folder
     store_listing_t listing;        //  of the store, while the catalogue is made
     uint64_t *versions;             //  of the store, by sample: the object's, in the arena; NULL: a pack
+    block_data_t *list_blocks;      //  where its list is kept on the local disk, open so that it stays there
+    int64_t listed_s;               //  when, if it was found there; 0: now
+    block_data_t *blocks;           //  where its objects are kept; NULL: nowhere, for the reason blocks_rc
+    int blocks_rc;
+    uint64_t *places;               //  by sample: where the object begins there
     companion_t *files;             //  by sample; NULL for field 0: its files are the samples
 } field_t;
 
@@ -143,6 +149,8 @@ typedef struct {
     const char *extensions;         //  of the samples, as in the options; NULL: torchvision's
     const char *labels;             //  as in the options
     bool index_only;                //  as in the options
+    block_cache_t *cache;           //  as in the options
+    bool list_anew;                 //  as in the options
     char *error;
     size_t error_bytes;
 } draft_t;

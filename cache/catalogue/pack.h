@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "block_data.h"
 #include "catalogue.h"
 #include "pack_format.h"
 #include "store.h"
@@ -50,6 +51,12 @@ const store_t *pack_store (const pack_t *self);
 const char *pack_volume_url (const pack_t *self, uint32_t volume);
 const char *pack_volume_version (const pack_t *self, uint32_t volume);
 uint64_t pack_volume_bytes (const pack_t *self, uint32_t volume);
+//  Of a pack in a store, opened with a cache: where its volumes are kept on the local disk; lent.  NULL:
+//  nowhere, and *rc_p is 0 (no cache), -ENODATA (the store gives a volume no ETag), or why not
+//  (block_data_open).
+block_data_t *pack_blocks (const pack_t *self, int *rc_p);
+//  Where the volume begins there.
+uint64_t pack_volume_place (const pack_t *self, uint32_t volume);
 
 //  Reads bytes of a volume of a pack in a store, some parts at once; waits some seconds where the store
 //  fails.  is_afresh: past the caches on the way.  0 or -errno (transfer.h).  Any thread.

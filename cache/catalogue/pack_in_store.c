@@ -12,6 +12,7 @@
 
 enum {
     FIRST_BYTES = 1024 * 1024,          //  of the index, when its size is not known yet
+    FIRST_KEPT_BYTES = 64 * 1024,       //  the same where the rest may be on the local disk
     PART_BYTES = 8 * 1024 * 1024,       //  of one read of the index
     OPEN_PATIENCE_MS = 15000,           //  a user waits for the server to start
     READ_PATIENCE_MS = 5000             //  a worker's thread waits
@@ -58,17 +59,16 @@ s_get (const draft_t *draft, const char *name, transfer_t *all, size_t count)
 
 //  -- the index
 
-//  What the first read has not brought, in parts of one version.
+//  From begin to end, in parts of the first read's version.
 static int
-s_read_rest (const draft_t *draft, const transfer_t *first, uint8_t *memory)
+s_read_parts (const draft_t *draft, const transfer_t *first, uint8_t *memory, uint64_t begin, uint64_t end)
 {
-    uint64_t rest = first->object_bytes - first->done;
-    size_t count = (size_t) ((rest + PART_BYTES - 1) / PART_BYTES);
+    size_t count = (size_t) ((end - begin + PART_BYTES - 1) / PART_BYTES);
     transfer_t *parts = calloc (count, sizeof *parts);
     if (!parts)
         return catalogue_fail_memory (draft);
     for (size_t part = 0; part < count; part++) {
-        uint64_t at = first->done + (uint64_t) part * PART_BYTES, left = first->object_bytes - at;
+        uint64_t at = begin + (uint64_t) part * PART_BYTES, left = end - at;
         parts [part] = (transfer_t) { .url = first->url, .version = first->object_version, .offset = at,
             .bytes = left < PART_BYTES? (size_t) left: PART_BYTES, .memory = memory + at };
     }
@@ -77,16 +77,43 @@ s_read_rest (const draft_t *draft, const transfer_t *first, uint8_t *memory)
     return rc;
 }
 
+//  What the first read has not brought: from the local disk where it is there.
+static int
+s_read_rest (const draft_t *draft, const transfer_t *first, uint8_t *memory, block_data_t *blocks)
+{
+    size_t bytes = (size_t) first->object_bytes;
+    block_data_gap_t gap = { .begin = first->done, .end = bytes };
+    if (blocks) {
+        gap = block_data_read (blocks, 0, bytes, memory);
+        memcpy (memory, first->memory, first->done);
+        gap.begin = gap.begin > first->done? gap.begin: first->done;
+    }
+    return gap.begin < gap.end? s_read_parts (draft, first, memory, gap.begin, gap.end): 0;
+}
+
+//  Where the index is kept on the local disk, if its version is known; NULL: it is read as a whole.
+static block_data_t *
+s_keep_index (const draft_t *draft, const transfer_t *first)
+{
+    block_data_t *blocks = NULL;
+    block_data_key_t key = { { 0, 0 } };
+    block_data_key_add (&key, first->url, first->object_version, first->object_bytes);
+    if (draft->cache && *first->object_version && first->object_bytes > first->done)
+        (void) (block_data_open (&blocks, draft->cache, &key, first->object_bytes) == 0);
+    return blocks;
+}
+
 //  In pages of its own, of which *room_p bytes are mapped.
 static int
-s_place_index (const draft_t *draft, const transfer_t *first, void **memory_p, size_t *room_p)
+s_place_index (const draft_t *draft, const transfer_t *first, block_data_t *blocks, void **memory_p,
+    size_t *room_p)
 {
     *room_p = first->object_bytes? (size_t) first->object_bytes: sizeof (uint64_t);
     void *memory = mmap (NULL, *room_p, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return catalogue_fail_memory (draft);
     memcpy (memory, first->memory, first->done);
-    int rc = first->done < first->object_bytes? s_read_rest (draft, first, memory): 0;
+    int rc = first->done < first->object_bytes? s_read_rest (draft, first, memory, blocks): 0;
     if (rc == 0 && mprotect (memory, *room_p, PROT_READ) != 0)
         rc = catalogue_fail_memory (draft);
     if (rc) {
@@ -98,18 +125,24 @@ s_place_index (const draft_t *draft, const transfer_t *first, void **memory_p, s
 }
 
 int
-pack_fetch_index (const draft_t *draft, void **memory_p, uint64_t *bytes_p)
+pack_fetch_index (const draft_t *draft, void **memory_p, uint64_t *bytes_p, block_data_t **blocks_p)
 {
     *memory_p = NULL;
+    *blocks_p = NULL;
     char *url = s_url (draft, PACK_INDEX_NAME);
-    transfer_t first = { .url = url, .bytes = FIRST_BYTES, .memory = malloc (FIRST_BYTES) };
+    transfer_t first = { .url = url, .bytes = draft->cache? FIRST_KEPT_BYTES: FIRST_BYTES,
+        .memory = malloc (FIRST_BYTES) };
     size_t room;
     int rc = !url || !first.memory? catalogue_fail_memory (draft): 0;
     if (rc)
         goto exit;
     rc = s_get (draft, PACK_INDEX_NAME, &first, 1);
-    if (rc == 0)
-        rc = s_place_index (draft, &first, memory_p, &room);
+    if (rc == 0) {
+        *blocks_p = s_keep_index (draft, &first);
+        rc = s_place_index (draft, &first, *blocks_p, memory_p, &room);
+    }
+    if (rc)
+        block_data_close (blocks_p);
     if (rc == -ENOENT)
         draft->error [0] = 0;           //  which is no failure
     *bytes_p = first.object_bytes;
@@ -137,6 +170,41 @@ pack_name_objects (const draft_t *draft)
     return fine? 0: catalogue_fail_memory (draft);
 }
 
+uint64_t
+pack_volume_place (const pack_t *self, uint32_t volume)
+{
+    uint64_t place = 0;
+    for (uint32_t before = 0; before < volume; before++)
+        place = block_data_next (place, self->volumes [before].bytes);
+    return place;
+}
+
+//  first_blocks: of all volumes, which no piece has.  Where that cannot be, the pack is read from the store
+//  alone, and pack_blocks tells why.
+static void
+s_keep_volumes (const draft_t *draft, const uint8_t *first_blocks)
+{
+    pack_t *pack = draft->self->pack;
+    block_data_key_t key = { { 0, 0 } };
+    bool is_known = true;
+    for (uint32_t volume = 0; volume < pack->volume_count; volume++) {
+        const pack_object_t *object = &pack->objects [volume];
+        block_data_key_add (&key, object->url, object->version, pack->volumes [volume].bytes);
+        is_known = is_known && *object->version;
+    }
+    uint64_t bytes = pack_volume_place (pack, pack->volume_count);
+    pack->blocks_rc = is_known && bytes > 0? block_data_open (&pack->blocks, draft->cache, &key, bytes):
+        -ENODATA;
+    uint64_t place = 0;
+    for (uint32_t volume = 0; pack->blocks && volume < pack->volume_count; volume++) {
+        block_data_store (pack->blocks, place, PACK_BLOCK_BYTES, first_blocks
+            + (size_t) volume * PACK_BLOCK_BYTES, false);
+        place = block_data_next (place, pack->volumes [volume].bytes);
+    }
+}
+
+_Static_assert ((int) PACK_BLOCK_BYTES == (int) BLOCK_DATA_UNIT_BYTES, "a volume's first block is a unit");
+
 int
 pack_fetch_volumes (const draft_t *draft)
 {
@@ -153,6 +221,8 @@ pack_fetch_volumes (const draft_t *draft)
         rc = pack_check_volume (draft, volume, all [volume].object_bytes, all [volume].memory);
         memcpy (pack->objects [volume].version, all [volume].object_version, TRANSFER_VERSION_BYTES);
     }
+    if (rc == 0 && draft->cache)
+        s_keep_volumes (draft, blocks);
     free (blocks);
     free (all);
     return rc;
@@ -164,6 +234,15 @@ pack_release_objects (pack_t *self)
     for (uint32_t volume = 0; self->objects && volume < self->volume_count; volume++)
         free (self->objects [volume].url);
     free (self->objects);
+    block_data_close (&self->blocks);
+    block_data_close (&self->index_blocks);
+}
+
+block_data_t *
+pack_blocks (const pack_t *self, int *rc_p)
+{
+    *rc_p = self->blocks_rc;
+    return self->blocks;
 }
 
 

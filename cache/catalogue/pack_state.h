@@ -35,6 +35,8 @@ struct pack {
     const char *note;                   //  behind PACK_NOTE_BEGIN; NULL: none
     int *descriptors;                   //  by volume; -1: not open.  NULL: none yet, or in a store
     pack_object_t *objects;             //  by volume, in a store
+    block_data_t *blocks, *index_blocks;        //  on the local disk; NULL: nowhere
+    int blocks_rc;                      //  why not
 };
 
 //  Makes draft->self the catalogue of a lent index: its bytes, aligned as by malloc, and its path for errors.
@@ -45,10 +47,10 @@ int pack_load (draft_t *draft, const char *name);
 //  Whether a volume that has so many bytes, and begins with this block, is the pack's: 0, or -errno and a
 //  sentence.
 int pack_check_volume (const draft_t *draft, uint32_t volume, uint64_t bytes, const uint8_t *block);
-//  Of a pack in field 0's store: the index, in pages of its own that are read-only: 1, or 0 and there is
-//  none; then the volumes' names; then their versions, and checks their first blocks: 0.  Or -errno and a
-//  sentence.
-int pack_fetch_index (const draft_t *draft, void **memory_p, uint64_t *bytes_p);
+//  Of a pack in field 0's store: the index, in pages of its own that are read-only, and where it is kept on
+//  the local disk (NULL: nowhere): 1, or 0 and there is none; then the volumes' names; then their versions,
+//  and checks their first blocks: 0.  Or -errno and a sentence.
+int pack_fetch_index (const draft_t *draft, void **memory_p, uint64_t *bytes_p, block_data_t **blocks_p);
 int pack_name_objects (const draft_t *draft);
 int pack_fetch_volumes (const draft_t *draft);
 void pack_release_objects (pack_t *self);

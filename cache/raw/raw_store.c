@@ -663,7 +663,9 @@ raw_store_retry (raw_store_t *self, raw_request_t *request)
     }
     request->handed_out = false;
     request->rc = 0;
-    request->damaged = request->read_bytes = 0;
+    request->damaged = request->read_bytes = request->read_ns = 0;
+    request->cached_bytes = request->cached_ns = 0;
+    request->gets = 0;
     s_queue_first (self, request);
     for (uint32_t index = 0; index < request->sample_count; index++)
         s_ask_again (self, request->samples [index]);

@@ -119,6 +119,13 @@ reader_add_object (reader_t *self, const char *url, const char *version, uint32_
     return 0;
 }
 
+void
+reader_keep_object (reader_t *self, uint32_t file, const reader_blocks_t *blocks)
+{
+    assert (self && self->magic == READER_MAGIC); assert (self->transfers && file < self->file_count);
+    self->files [file].blocks = *blocks;
+}
+
 int
 reader_add (reader_t *self, const char *path, uint32_t *file_p)
 {
@@ -221,6 +228,8 @@ reader_submit (reader_t *self, reader_request_t *request)
     request->skip = 0;
     request->read_bytes = 0;
     request->wait_ns = 0;
+    request->cached_bytes = request->cached_ns = 0;
+    request->gets = 0;
     request->in_flight = 0;
     request->progress = (reader_progress_t) { .descriptor = -1 };
     reader_append (&self->waiting, request);

@@ -15,7 +15,9 @@
  *                  fails later (a sandbox, no memory): its requests are waited for, and preadv takes over.
  *                  Of a store: transfer.h's errors; a connection that breaks in the middle of a range is made
  *                  again READER_TRIES times for what is missing; all else is for the caller's patience.
- *                  An object that has gone is -EREMCHG, like one that has changed.
+ *                  An object that has gone is -EREMCHG, like one that has changed.  With a cache on the local
+ *                  disk (block_data.h) only what is not there is asked for, whole units at a time; a request
+ *                  `is_afresh` does not use it, and replaces what is there.
  *  on close:       every request must have been taken; reader_cancel shortens the wait.
  *
  *  Ranges of registered files are read whole blocks at a time where the file is open with O_DIRECT: memory
@@ -29,6 +31,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "block_data.h"
 #include "catalogue.h"
 #include "store.h"
 
@@ -68,8 +71,12 @@ typedef struct reader_request {
     //  the result
     int rc;                             //  0 or -errno
     size_t skip;                        //  RANGE: the wanted bytes are memory [skip .. skip + bytes)
-    uint64_t read_bytes;                //  bytes read from the disk: whole blocks, repeated reads included
+    uint64_t read_bytes;                //  bytes read from the disk, or the store: whole blocks, repeated
+                                        //  reads included
     uint64_t wait_ns;                   //  from the first submission to the kernel to the last completion
+    uint64_t cached_bytes, cached_ns;   //  of a store: what came from the local disk's cache instead, and how
+                                        //  long that took, beside wait_ns
+    uint32_t gets;                      //  of a store: how often it was asked
     uint32_t in_flight;                 //  reads in flight when it was submitted to the kernel, itself
                                         //  included
     //  the reader's
@@ -86,6 +93,13 @@ typedef struct {
     const store_t *store;               //  its files are objects of this store; lent; NULL: files
 } reader_options_t;
 
+//  Where ranges of an object are kept on the local disk.
+typedef struct {
+    block_data_t *data;                 //  lent for the reader's life; NULL: nowhere
+    uint64_t begin;                     //  of the object there
+    uint64_t bytes;                     //  of the object
+} reader_blocks_t;
+
 //  0, or -errno and *self_p NULL.
 int reader_new (reader_t **self_p, const reader_options_t *options);
 void reader_destroy (reader_t **self_p);
@@ -95,6 +109,8 @@ void reader_destroy (reader_t **self_p);
 int reader_add (reader_t *self, const char *path, uint32_t *file_p);
 //  The same with an object of the reader's store, which must have this version ("": any).  Asks for nothing.
 int reader_add_object (reader_t *self, const char *url, const char *version, uint32_t *file_p);
+//  From now on ranges of the object are kept there.
+void reader_keep_object (reader_t *self, uint32_t file, const reader_blocks_t *blocks);
 //  Whether ranges of the file are read past the page cache; known for good after the first read.  Any thread.
 bool reader_is_direct (const reader_t *self, uint32_t file);
 //  Room that a range needs: whole blocks around it.

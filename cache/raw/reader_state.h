@@ -28,6 +28,7 @@ typedef struct {
     char *path;                         //  of an object: its URL
     uint64_t bytes, inode;              //  when it was opened
     char version [TRANSFER_VERSION_BYTES];      //  of an object
+    reader_blocks_t blocks;             //  of an object
 } reader_file_t;
 
 typedef struct {
@@ -40,6 +41,7 @@ typedef struct {
     transfer_t transfer;
     reader_request_t *request;          //  NULL: free
     char *url;                          //  of a sample's object; owned
+    reader_blocks_t blocks;             //  where it is kept
 } reader_transfer_t;
 
 struct reader {

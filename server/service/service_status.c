@@ -54,12 +54,28 @@ s_descriptors (const connection_limit_t *connection_limit)
     return object;
 }
 
+static json_t *
+s_block_cache (const block_cache_t *block_cache)
+{
+    if (!block_cache)
+        return json_null ();
+    block_cache_figures_t figures = block_cache_figures (block_cache);
+    json_t *object = json_object (), *folder = json_string (figures.folder);
+    json_object_set_new (object, "folder", folder? folder: json_string ("(not UTF-8)"));
+    s_put (object, "bytes", figures.bytes);
+    s_put (object, "bytes_max", figures.bytes_max);
+    json_object_set_new (object, "failure", figures.failure? json_string (strerror (-figures.failure)):
+        json_null ());
+    return object;
+}
+
 //  Figures of the whole server: other tenants change them.
 static void
 s_describe_server (service_t *self, json_t *status, int64_t now_ms)
 {
     json_object_set_new (status, "devices", tasks_devices_status (self->options.tasks));
     s_put (status, "reads_max", tasks_depth (self->options.tasks));
+    json_object_set_new (status, "block_cache", s_block_cache (self->options.block_cache));
     uint64_t unanswered = 0;
     for (size_t number = 0; number < REJECTION_LOG_LINES_MAX; number++)
         unanswered += self->dropped [number];

@@ -155,6 +155,11 @@ s_describe (const source_t *source, json_t *object, bool sees_all)
     json_t *pack = json_object_get (object, "pack");
     if (source->pack)
         json_object_set_new (pack, "volumes", json_integer (pack_volumes (source->pack)));
+    int rc;
+    const block_data_t *blocks = source->pack? pack_blocks (source->pack, &rc): NULL;
+    if (blocks && sees_all)
+        json_object_set_new (pack, "block_cache_held",
+            json_integer ((json_int_t) block_data_held_bytes (blocks)));
     if (source->rows)
         json_object_set_new (object, "jpeg_rows", json_integer (learned_rows_samples (source->rows)));
     if (sees_all)

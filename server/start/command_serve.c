@@ -61,6 +61,7 @@ typedef struct {
     told_t turned_away;                 //  by the connection limit
     told_t resets;                      //  of the receive quota
     told_t shortages;                   //  of memory and descriptors
+    bool block_cache_failed;            //  that was logged
     service_t *service;
     idle_t idle;
     log_t log;
@@ -287,7 +288,7 @@ s_start (server_t *self)
         .router = gate_router (self->gate), .ring_path = endpoint_ring_path (self->endpoint),
         .log = &self->log,
         .idle = &self->idle, .gate = self->gate, .connection_limit = self->connection_limit,
-        .restarts = self->restarts };
+        .block_cache = self->sources.blocks, .restarts = self->restarts };
     self->service = service_new (&options);
     return self->service || s_complain_shortage ("no memory for the jobs");
 }
@@ -457,6 +458,21 @@ s_look_at_shortages (server_t *self, int64_t now_ms)
 }
 
 static void
+s_look_at_block_cache (server_t *self)
+{
+    if (!self->sources.blocks || self->block_cache_failed)
+        return;
+    block_cache_figures_t figures = block_cache_figures (self->sources.blocks);
+    self->block_cache_failed = figures.failure;
+    if (figures.failure)
+        log_event (&self->log, LOG_LEVEL_WARNING, "block_cache",
+            LOG_FIELDS (LOG_TEXT ("error", strerror (-figures.failure))),
+            "the cache on the local disk, %s, cannot be written (%s): what is there is still used, and no "
+            "sample is lost; free or mend the disk, and start the server again", figures.folder,
+            strerror (-figures.failure));
+}
+
+static void
 s_run (server_t *self)
 {
     enum { ROUTER, QUESTIONS, RING_SERVER, SIGNALS, TASKS, ITEMS = TASKS + TASKS_DESCRIPTORS };
@@ -478,6 +494,7 @@ s_run (server_t *self)
             ring_server_tick (self->ring_server, now_ms);
             s_look_at_keys (self, now_ms);
             service_beat (self->service, now_ms);
+            s_look_at_block_cache (self);
             beat_ms = now_ms + BEAT_MS;
         }
         s_look_at_connection_limit (self, now_ms);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "block_cache.h"
 #include "machine.h"
 #include "utf8.h"
 
@@ -14,11 +15,29 @@
 #define OF_TENANT(member) .role = ROLE_OF_TENANT, OPTION_AT (options_tenant_t, member)
 #define NAMED(its_role) .role = its_role, OPTION_CALL (NULL)
 
+//  "/var/cache/tureen=200G": the size is behind the last '='.
+static bool
+s_take_block_cache (void *target, char *value, char error [OPTION_ERROR_BYTES])
+{
+    options_t *self = target;
+    const char *equals = strrchr (value, '=');
+    if (!equals || equals == value)
+        return option_fail (error, "expected DIR=BYTES, as in /var/cache/tureen=200G");
+    uint64_t bytes;
+    if (!option_size (equals + 1, &bytes) || bytes < BLOCK_CACHE_LEAST_BYTES)
+        return option_fail (error, "expected a size of 1M or more behind the '=', as in "
+            "/var/cache/tureen=200G");
+    free (self->blocks_folder);
+    self->blocks_folder = options_copy (value, (size_t) (equals - value));
+    self->blocks_bytes = bytes;
+    return true;
+}
+
 static const option_row_t s_rows [] = {
     { "dataset", "NAME=PATH", NAMED (ROLE_DATASET),
         "serve the folder PATH (a folder of files for each class, files and a\n"
-        "labels.tsv or labels.jsonl, or what `tureen pack` made) as NAME; a pack\n"
-        "may also be at s3://BUCKET/PREFIX or http(s)://HOST/PATH; a name\n"
+        "labels.tsv or labels.jsonl, or what `tureen pack` made) as NAME; PATH may\n"
+        "also be s3://BUCKET/PREFIX, and of a pack http(s)://HOST/PATH; a name\n"
         "has 1 to 64 letters, digits, '.', '_' or '-'; at least one, at most 64" },
     { "listen", "ENDPOINT", OF_SERVER (listen),
         "ipc://PATH or tcp://HOST:PORT\n"
@@ -38,6 +57,9 @@ static const option_row_t s_rows [] = {
     { "jpeg-rows-dir", "DIR", OF_SERVER (rows_folder),
         "a folder that keeps where rows begin from one server to the next, in a file for\n"
         "each data set (default: it is found out anew)" },
+    { "block-cache", "DIR=BYTES", OPTION_CALL (s_take_block_cache),
+        "a folder of the local disk that keeps what is read of object stores, also for later\n"
+        "servers; it never takes more than BYTES (default: nothing is kept)" },
     { "reads", "N", OF_SERVER (reads),
         "reads under way at once on each device, 1 to 128 (default: as\n"
         "measured; status shows them)", 1, OPTIONS_READS_MAX },
@@ -81,6 +103,9 @@ static const option_row_t s_rows [] = {
         .choices = OPTION_CHOICES ("stream", "redox", "direct") },
     { "piece", "NAME=N", OF_DATASET (piece),
         "samples of a piece, 1 to 64 (default: as measured; status shows it)", 1, OPTIONS_PIECE_MAX },
+    { "listing", "NAME=kept|anew", OF_DATASET (list_anew),
+        "objects of a store: as the list in the block cache says, if there is one (kept,\n"
+        "the default), or listed anew", .choices = OPTION_CHOICES ("kept", "anew") },
     { "tenant", "NAME=USER,USER", NAMED (ROLE_TENANT),
         "users of this machine, by name or number, that share the tenant's limits; '-':\n"
         "none, but keys",
@@ -271,6 +296,7 @@ options_clear (options_t *self)
     options_clear_tenants (self);
     free (self->listen);
     free (self->rows_folder);
+    free (self->blocks_folder);
     free (self->policy);
     free (self->group);
     free (self->keys);

@@ -2,9 +2,10 @@
  *
  *      dataset NAME=PATH (repeatable)   listen ENDPOINT   cache BYTES   raw BYTES   reads N   patience
  *      SECONDS workers N   policy NAME   until-idle SECONDS (on the command line they may be left out)
+ *      block-cache DIR=BYTES
  *  and of data sets, each repeatable:
  *      field NAME.FIELD=image:DIR or mask:DIR   extensions NAME=.wav,.flac
- *      on-bad NAME=drop or fail   jpeg-warnings NAME=N   tier NAME=stream, redox or direct   piece NAME=N
+ *      listing NAME=kept or anew   on-bad NAME=drop or fail   jpeg-warnings NAME=N   tier NAME=stream, redox or direct   piece NAME=N
  *  and of users and tenants, those with a NAME repeatable:
  *      open, supervise (0 or 1; on the command line it may be left out: 1)   group NAME   keys DIR
  *      tenant NAME=USER,USER (or -: none)   tenant-datasets NAME=DATASET,DATASET (or *: all)   tenant-weight
@@ -61,6 +62,7 @@ typedef struct {
     size_t field_count;
     char *extensions;           //  ".wav,.flac"; NULL: the catalogue's default
     bool bad_is_fatal;
+    bool list_anew;             //  objects of a store, though a list is kept
     uint32_t jpeg_warnings_max; //  UINT32_MAX: no limit
     const char *tier;           //  "stream", "redox" or "direct", static; NULL: not given, means stream
     uint32_t piece;             //  0: as the cost model says
@@ -88,6 +90,8 @@ typedef struct {
     uint64_t raw_bytes;         //  default: an eighth of it
     uint64_t rows_bytes;        //  of JPEGs in folders; 0: they are not learned
     char *rows_folder;          //  where they are kept between servers; NULL: nowhere
+    char *blocks_folder;        //  where what is read of object stores is kept; NULL: nowhere
+    uint64_t blocks_bytes;      //  of it, at most
     uint32_t reads;             //  0: as the cost model says
     uint32_t patience;          //  seconds; default: OPTIONS_PATIENCE_SECONDS
     uint32_t workers;           //  default: the processors that this process may run on

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #include "complain.h"
 #include "input.h"
@@ -42,14 +43,15 @@ sources_buffer_part (const options_t *options)
 }
 
 static int
-s_open_catalogue (catalogue_t **catalogue_p, const options_dataset_t *wanted, char *error, size_t error_bytes)
+s_open_catalogue (catalogue_t **catalogue_p, const options_dataset_t *wanted, block_cache_t *cache,
+    char *error, size_t error_bytes)
 {
     catalogue_field_t fields [OPTIONS_FIELDS_MAX];
     for (size_t field = 0; field < wanted->field_count; field++)
         fields [field] = (catalogue_field_t) { .name = wanted->fields [field].name,
             .is_mask = wanted->fields [field].is_mask, .path = wanted->fields [field].path };
     catalogue_options_t options = { .path = wanted->path, .extensions = wanted->extensions, .fields = fields,
-        .field_count = wanted->field_count };
+        .field_count = wanted->field_count, .cache = cache, .list_anew = wanted->list_anew };
     return catalogue_open (catalogue_p, &options, error, error_bytes);
 }
 
@@ -71,6 +73,25 @@ s_describe (const options_dataset_t *wanted, const catalogue_t *catalogue)
     printf (", %s, in %s\n", sources_size (catalogue_bytes (catalogue), size, sizeof size), wanted->path);
 }
 
+//  ---- the cache on the local disk
+
+//  Writes one line of the log: what is kept there, or why nothing is.
+static void
+s_describe_blocks (const sources_t *self, const char *name, const block_data_t *blocks, int rc)
+{
+    char size [32];
+    if (blocks)
+        printf ("data set '%s': kept in %s, which has %s of it\n", name, self->options->blocks_folder,
+            sources_size (block_data_held_bytes (blocks), size, sizeof size));
+    else
+    if (rc)
+        printf ("warning: data set '%s' is not kept in %s: %s\n", name, self->options->blocks_folder,
+            rc == -ENODATA? "the store tells no versions (ETag) of its objects, without which they might "
+            "have changed": rc == -ENOSPC? "it is full of data in use: give it more bytes":
+            rc == -EFBIG? "a sparse file as large as the data is too large here: raise the limit "
+            "(ulimit -f, LimitFSIZE=), or give a folder on another file system": strerror (-rc));
+}
+
 //  ---- devices
 
 //  The device of this file system, or of this store if it is not NULL, made if it is new; NULL: no memory.
@@ -88,8 +109,20 @@ s_device (sources_t *self, dev_t number, const store_t *store)
     return devices [self->device_count]? devices [self->device_count++]: NULL;
 }
 
+//  Writes a line of the log where the list of a store's objects is an old one.
+static void
+s_describe_list (const char *name, const catalogue_t *catalogue, size_t field)
+{
+    char when [32];
+    time_t listed = (time_t) catalogue_listed_s (catalogue, field);
+    struct tm moment;
+    if (listed > 0 && gmtime_r (&listed, &moment) && strftime (when, sizeof when, "%FT%TZ", &moment) > 0)
+        printf ("data set '%s': its objects were listed at %s; --listing %s=anew lists them again\n", name, when,
+            name);
+}
+
 static bool
-s_place_folder (sources_t *self, source_t *source)
+s_place_folder (sources_t *self, source_t *source, const char *name)
 {
     for (size_t field = 0; field < catalogue_fields (source->catalogue); field++) {
         const store_t *store = catalogue_store (source->catalogue, field);
@@ -98,6 +131,10 @@ s_place_folder (sources_t *self, source_t *source)
         if (!source->fields [field])
             return complain ("serve", "no memory for the list of devices");
         device_add_folder (source->fields [field]);
+        int rc;
+        const block_data_t *blocks = catalogue_blocks (source->catalogue, field, &rc);
+        s_describe_list (name, source->catalogue, field);
+        s_describe_blocks (self, name, blocks, rc);
     }
     return true;
 }
@@ -156,14 +193,46 @@ s_place_object (sources_t *self, source_t *source, uint32_t volume, size_t span)
 {
     const pack_t *pack = source->pack;
     device_t *device = source->volumes [volume].device = s_device (self, 0, pack_store (pack));
-    return device && device_add_volume (device, pack_volume_url (pack, volume),
-        pack_volume_version (pack, volume), span, &source->volumes [volume].file);
+    uint32_t *file_p = &source->volumes [volume].file;
+    if (!device || !device_add_volume (device, pack_volume_url (pack, volume),
+        pack_volume_version (pack, volume), span, file_p))
+        return false;
+    int rc;
+    reader_blocks_t blocks = { .data = pack_blocks (pack, &rc), .begin = pack_volume_place (pack, volume),
+        .bytes = pack_volume_bytes (pack, volume) };
+    device_keep_volume (device, *file_p, &blocks);
+    return true;
 }
 
+//  A volume in a store, to be measured.
+typedef struct {
+    const pack_t *pack;
+    uint32_t volume;
+} measured_t;
+
 static int
-s_read_first_volume (void *context, uint8_t *memory, size_t bytes, uint64_t offset)
+s_read_volume (void *context, uint8_t *memory, size_t bytes, uint64_t offset)
 {
-    return pack_read_volume (context, 0, memory, bytes, offset, false);
+    const measured_t *measured = context;
+    return pack_read_volume (measured->pack, measured->volume, memory, bytes, offset, false);
+}
+
+//  By the first volume that is not wholly on the local disk.  If all are, the store is not asked, and the
+//  reads that do go there will tell.
+static void
+s_probe_store (device_t *device, const pack_t *pack)
+{
+    int rc;
+    const block_data_t *blocks = pack_blocks (pack, &rc);
+    measured_t measured = { .pack = pack };
+    while (blocks && measured.volume < pack_volumes (pack) && block_data_has (blocks,
+        pack_volume_place (pack, measured.volume), pack_volume_bytes (pack, measured.volume)))
+        measured.volume++;
+    if (measured.volume == pack_volumes (pack))
+        return;
+    cost_source_t source = { .read = s_read_volume, .context = &measured,
+        .size_bytes = pack_volume_bytes (pack, measured.volume) };
+    device_probe (device, &source);
 }
 
 //  Measures their devices, unless they were measured before.
@@ -177,16 +246,17 @@ s_place_volumes (sources_t *self, source_t *source, size_t span)
         return complain ("serve", "no memory for the list of volumes");
     char path [PATH_MAX];
     bool is_in_store = pack_store (source->pack);
-    cost_source_t first = { .read = s_read_first_volume, .context = (void *) source->pack,
-        .size_bytes = pack_volume_bytes (source->pack, 0) };
     for (uint32_t volume = 0; volume < volumes; volume++) {
         source->breaks [volume] = pack_volume_first (source->pack, volume);
         pack_volume_path (source->pack, volume, path, sizeof path);
         if (is_in_store? !s_place_object (self, source, volume, span):
             !s_place_volume (self, &source->volumes [volume], path, span))
             return complain ("serve", "%s: %s", path, is_in_store? "no memory": strerror (errno));
-        device_probe (source->volumes [volume].device, is_in_store? &first: NULL);
+        if (!is_in_store)
+            device_probe (source->volumes [volume].device, NULL);
     }
+    if (is_in_store)                    //  all volumes of a store have one device
+        s_probe_store (source->volumes [0].device, source->pack);
     return true;
 }
 
@@ -216,6 +286,9 @@ s_open_pack (sources_t *self, dataset_t *dataset, const options_dataset_t *wante
 {
     source_t *source = source_of (dataset);
     uint32_t chunk = pack_chunk_samples (source->pack);
+    int rc;
+    const block_data_t *blocks = pack_blocks (source->pack, &rc);
+    s_describe_blocks (self, wanted->name, blocks, rc);
     if (s_tier (wanted) == RAW_REDOX && chunk > RAW_PIECE_MAX)
         return complain ("serve", "data set '%s': tier redox takes chunks of at most %d samples, this pack "
             "has %u: pack it again with --chunk %d", wanted->name, RAW_PIECE_MAX, chunk, RAW_PIECE_MAX);
@@ -296,7 +369,7 @@ s_open_dataset (sources_t *self, size_t index)
     const options_dataset_t *wanted = &self->options->datasets [index];
     source_t *source = &self->all [index];
     char error [ERROR_BYTES];
-    if (s_open_catalogue (&source->catalogue, wanted, error, sizeof error))
+    if (s_open_catalogue (&source->catalogue, wanted, self->blocks, error, sizeof error))
         return complain ("serve", "data set '%s': %s", wanted->name, error);
     source->jpeg_warnings_max = wanted->jpeg_warnings_max;
     source->pack = catalogue_pack (source->catalogue);
@@ -307,7 +380,7 @@ s_open_dataset (sources_t *self, size_t index)
     if (source->pack)
         return s_open_pack (self, dataset, wanted);
     if (!wanted->tier && !wanted->piece)
-        return s_place_folder (self, source) && s_learn_rows (self, source, wanted->name);
+        return s_place_folder (self, source, wanted->name) && s_learn_rows (self, source, wanted->name);
     return complain ("serve", "data set '%s': tier and piece are for packs, this is a folder of files: make "
         "a pack of it with `tureen pack %s DIR`", wanted->name, wanted->path);
 }
@@ -321,6 +394,10 @@ sources_open (sources_t *self, broker_t *broker, const options_t *options)
     if (options->rows_folder && access (options->rows_folder, W_OK | X_OK) != 0)
         return complain ("serve", "--jpeg-rows-dir '%s': %s: give a folder that this user may write to",
             options->rows_folder, strerror (errno));
+    char error [ERROR_BYTES];
+    if (options->blocks_folder && block_cache_open (&self->blocks, options->blocks_folder,
+        options->blocks_bytes, error, sizeof error))
+        return complain ("serve", "--block-cache: %s", error);
     for (size_t index = 0; index < options->dataset_count; index++)
         if (!s_open_dataset (self, index))
             return false;
@@ -342,5 +419,6 @@ sources_close (sources_t *self)
         free (self->all [index].volumes);
     }
     free (self->devices);
+    block_cache_close (&self->blocks);
     *self = (sources_t) { .devices = NULL };
 }

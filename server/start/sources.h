@@ -20,6 +20,7 @@ typedef struct {
     device_t **devices;                 //  of the data sets' files; in no order
     size_t device_count;
     learned_rows_budget_t rows;         //  of the folders' JPEGs
+    block_cache_t *blocks;              //  of object stores, on the local disk; NULL: none
 } sources_t;
 
 //  Opens the data sets in the order of the settings, and prints on standard output what was found.  False:

@@ -16,6 +16,7 @@ struct device {
     dev_t number;
     const store_t *store;           //  NULL: a file system
     char **volumes, **versions;
+    reader_blocks_t *blocks;        //  by volume
     size_t volume_count;
     size_t span_max;                //  largest span of all ranges
     bool has_folders;
@@ -54,6 +55,7 @@ device_destroy (device_t **self_p)
     }
     free (self->volumes);
     free (self->versions);
+    free (self->blocks);
     free (self);
     *self_p = NULL;
 }
@@ -75,7 +77,9 @@ device_add_volume (device_t *self, const char *path, const char *version, size_t
     self->volumes = volumes? volumes: self->volumes;
     char **versions = realloc (self->versions, bytes);
     self->versions = versions? versions: self->versions;
-    if (!volumes || !versions)
+    reader_blocks_t *blocks = realloc (self->blocks, (self->volume_count + 1) * sizeof *blocks);
+    self->blocks = blocks? blocks: self->blocks;
+    if (!volumes || !versions || !blocks)
         return false;
     char *path_kept = strdup (path), *version_kept = strdup (version);
     if (!path_kept || !version_kept) {
@@ -85,9 +89,17 @@ device_add_volume (device_t *self, const char *path, const char *version, size_t
     }
     volumes [self->volume_count] = path_kept;
     versions [self->volume_count] = version_kept;
+    blocks [self->volume_count] = (reader_blocks_t) { .data = NULL };
     *file_p = (uint32_t) self->volume_count++;
     self->span_max = span > self->span_max? span: self->span_max;
     return true;
+}
+
+void
+device_keep_volume (device_t *self, uint32_t file, const reader_blocks_t *blocks)
+{
+    assert (!self->reading && self->store && file < self->volume_count);
+    self->blocks [file] = *blocks;
 }
 
 size_t
@@ -123,7 +135,8 @@ int
 device_open (device_t *self, const device_options_t *options, const char **path_p)
 {
     reading_options_t reading = { .paths = (const char *const *) self->volumes,
-        .versions = (const char *const *) self->versions, .path_count = self->volume_count,
+        .versions = (const char *const *) self->versions, .blocks = self->blocks,
+        .path_count = self->volume_count,
         .store = self->store,
         .buffer_bytes = options->buffer_bytes > self->span_max? options->buffer_bytes: self->span_max,
         .requests_max = options->requests_max,
@@ -136,6 +149,13 @@ void
 device_submit (device_t *self, reader_request_t *request)
 {
     reading_submit (self->reading, request);
+}
+
+//  What came from the local disk's cache alone tells nothing of the store.
+static bool
+s_tells (const reader_request_t *request)
+{
+    return request->rc == 0 && (request->read_bytes > 0 || request->cached_bytes == 0);
 }
 
 //  Sets the depth even if it is the same: threads that could not be started before may start now.
@@ -157,7 +177,7 @@ reader_request_t *
 device_done (device_t *self)
 {
     reader_request_t *request = self->reading? reading_done (self->reading): NULL;
-    if (request && request->rc == 0)
+    if (request && s_tells (request))
         s_learn (self, request);
     return request;
 }

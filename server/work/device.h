@@ -40,6 +40,8 @@ bool device_is (const device_t *self, dev_t number, const store_t *store);
 //  no memory.  version: of an object in a store; then the path is its URL.
 bool device_add_volume (device_t *self, const char *path, const char *version, size_t span,
     uint32_t *file_p);
+//  Ranges of the volume, an object in a store, are kept on the local disk.
+void device_keep_volume (device_t *self, uint32_t file, const reader_blocks_t *blocks);
 size_t device_volumes (const device_t *self);
 //  Adds plain files to the device.
 void device_add_folder (device_t *self);

@@ -351,6 +351,8 @@ s_add_first (reading_t *self, const char **path_p)
             *path_p = options->paths [index];
         else
             assert (file == index);
+        if (rc == 0 && options->store && options->blocks)
+            reader_keep_object (worker->reader, file, &options->blocks [index]);
     }
     strcpy (self->mode, reader_mode (worker->reader));
     self->began_with_ring = reader_is_concurrent (worker->reader);
@@ -414,6 +416,7 @@ reading_new (reading_t **self_p, const reading_options_t *options, const char **
     int rc = s_open (self, path_p);
     if (rc == 0) {
         self->options.paths = NULL;             //  the caller's, and not used any more
+        self->options.blocks = NULL;
         *self_p = self;
         self = NULL;
     }

@@ -25,6 +25,7 @@ enum { READING_DEPTH_MAX = READER_DEPTH_MAX };
 typedef struct {
     const char *const *paths;           //  files of ranges: request.file is the index; may be none
     const char *const *versions;        //  of a store, where paths are URLs: what reader_add_object takes
+    const reader_blocks_t *blocks;      //  of a store: where each is kept on the local disk; NULL: nowhere
     size_t path_count;
     const store_t *store;               //  lent; NULL: files
     size_t buffer_bytes;                //  at least reader_span of the largest range

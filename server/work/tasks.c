@@ -324,6 +324,10 @@ s_end_range (tasks_t *self, range_t *range)
     char reason [TASK_REASON_BYTES];
     range->raw->rc = rc;
     range->raw->read_bytes = range->request.read_bytes;
+    range->raw->read_ns = range->request.wait_ns;
+    range->raw->cached_bytes = range->request.cached_bytes;
+    range->raw->cached_ns = range->request.cached_ns;
+    range->raw->gets = range->request.gets;
     if (rc && rc != -ECANCELED) {
         s_blame_range (range, reason);
         broker_unread_range (self->broker, range->raw, rc, reason, self->now_ms);

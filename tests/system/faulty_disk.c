@@ -1,12 +1,12 @@
 /*  faulty_disk -- a library to preload that makes the files which the server reads fail or slow, as told
- *  while it runs: test_system_storage.py.
+ *  while it runs: test_system_storage.py, test_system_block_cache.py.
  *
- *  TUREEN_DISK names a file of rules, one a line, looked at with each call.  "open ERRNO TEXT" and "read
- *  ERRNO TEXT" let the opening and the reading of files fail that have TEXT in their path; "slow MILLISECONDS
- *  TEXT" lets reading them wait, "stall 1 TEXT" for as long as the rule is there.  "device NUMBER TEXT" lets
- *  them lie on a file system of that number.  "stale 1 TEXT" lets what was opened before the rule was there,
- *  files and folders below which others are opened, fail with ESTALE.  There is no io_uring, so that all
- *  reading comes through here.
+ *  TUREEN_DISK names a file of rules, one a line, looked at with each call.  "open ERRNO TEXT", "read ERRNO
+ *  TEXT" and "write ERRNO TEXT" let the opening, the reading by preadv and the writing by pwrite of files
+ *  fail that have TEXT in their path; "slow MILLISECONDS TEXT" lets reading them wait, "stall 1 TEXT" for as
+ *  long as the rule is there.  "device NUMBER TEXT" lets them lie on a file system of that number.  "stale 1
+ *  TEXT" lets what was opened before the rule was there, files and folders below which others are opened,
+ *  fail with ESTALE.  There is no io_uring, so that all reading comes through here.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -38,6 +38,7 @@ int open (const char *path, int flags, ...);
 int dup3 (int file, int other, int flags);
 int openat (int folder, const char *path, int flags, ...);
 ssize_t preadv (int file, const struct iovec *parts, int count, off_t offset);
+ssize_t pwrite (int file, const void *bytes, size_t size, off_t offset);
 
 static int
 s_openat (int folder, const char *path, int flags, mode_t mode)
@@ -162,6 +163,17 @@ preadv (int file, const struct iovec *parts, int count, off_t offset)
     while (s_rule ("stall", path))
         nanosleep (&(struct timespec) { .tv_nsec = 10000000L }, NULL);
     return s_fails ("read", path) || s_is_stale (file)? -1: real (file, parts, count, offset);
+}
+
+ssize_t
+pwrite (int file, const void *bytes, size_t size, off_t offset)
+{
+    static ssize_t (*real) (int, const void *, size_t, off_t);
+    if (!real)
+        *(void **) &real = dlsym (RTLD_NEXT, "pwrite");
+    char path [PATH_MAX];
+    s_path (file, path);
+    return s_fails ("write", path)? -1: real (file, bytes, size, offset);
 }
 
 static int

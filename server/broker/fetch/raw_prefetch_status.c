@@ -23,6 +23,19 @@ s_pool (raw_pool_figures_t figures)
     return object;
 }
 
+//  Where bytes came from, and how long reads took: each its own time, though many are under way at once.
+static void
+s_put_levels (json_t *object, const raw_prefetch_t *prefetch)
+{
+    const struct { const char *key; uint64_t number; } counts [] = {
+        { "memory_bytes", prefetch->memory_bytes }, { "source_bytes", prefetch->source_bytes },
+        { "block_cache_bytes", prefetch->cached_bytes }, { "gets", prefetch->gets } };
+    for (size_t index = 0; index < sizeof counts / sizeof *counts; index++)
+        json_object_set_new (object, counts [index].key, json_integer ((json_int_t) counts [index].number));
+    json_object_set_new (object, "source_seconds", json_real ((double) prefetch->source_ns / 1e9));
+    json_object_set_new (object, "block_cache_seconds", json_real ((double) prefetch->cached_ns / 1e9));
+}
+
 json_t *
 raw_prefetch_job_status (const job_t *job)
 {
@@ -52,6 +65,7 @@ raw_prefetch_status (const dataset_t *dataset, bool sees_all)
         json_integer ((json_int_t) (prefetch->past.discarded + figures.discarded)));
     json_object_set_new (object, "reads", json_integer ((json_int_t) prefetch->reads));
     json_object_set_new (object, "bytes_read", json_integer ((json_int_t) prefetch->bytes_read));
+    s_put_levels (object, prefetch);
     json_object_set_new (object, "bytes_handed", json_integer ((json_int_t) prefetch->bytes_handed));
     json_object_set_new (object, "read_amplification",
         prefetch->bytes_handed? json_real ((double) prefetch->bytes_read / (double) prefetch->bytes_handed):

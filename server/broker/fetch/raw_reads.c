@@ -27,6 +27,8 @@ s_take (broker_t *self, job_t *job, uint32_t id)
     tier_taken_t taken = job->tier? tier_take (job->tier, id): TIER_ABSENT;
     if (taken == TIER_HANDED)
         raw_store_drop (self->raw, sample);
+    if (taken != TIER_ABSENT)
+        job->dataset->prefetch->memory_bytes += sample->bytes;
     if (taken != TIER_ABSENT && !raw_pool_is_resident (tier_pool (job->tier), id)
         && raw_sample_lane (sample) == 0)
         raw_store_count (self->raw, sample, raw_prefetch_lane (self, job->tenant));
@@ -132,7 +134,12 @@ s_read_is_back (broker_t *self, const raw_request_t *request)
     s_count_reading (self, request, false);
     raw_prefetch_t *prefetch = request_dataset (self, request)->prefetch;
     prefetch->reads++;
-    prefetch->bytes_read += request->read_bytes;
+    prefetch->bytes_read += request->read_bytes + request->cached_bytes;
+    prefetch->source_bytes += request->read_bytes;
+    prefetch->source_ns += request->read_bytes? request->read_ns: 0;
+    prefetch->cached_bytes += request->cached_bytes;
+    prefetch->cached_ns += request->cached_ns;
+    prefetch->gets += request->gets;
 }
 
 void

@@ -301,6 +301,11 @@ typedef struct {
     size_t reading, reading_bytes;          //  requests handed out, and the memory of their samples
     uint64_t reads;                         //  carried out
     uint64_t bytes_read, bytes_handed;      //  from the source, whole blocks; to workers
+    uint64_t memory_bytes;                  //  of drawn samples that were resident
+    uint64_t source_bytes, source_ns;       //  of bytes_read, from the disk or the store; the reads' times,
+                                            //  of which many pass at once
+    uint64_t cached_bytes, cached_ns;       //  of bytes_read, from the local disk's cache of a store
+    uint64_t gets;                          //  how often a store was asked
 } raw_prefetch_t;
 
 //  What a tenant wants of the workers, and the memory that it has for their tasks; dispatch.c's.

@@ -264,6 +264,28 @@ settings_of_datasets (void **state)
     options_clear (&options);
 }
 
+//  The size is behind the last '='; the command line's wins.
+static void
+the_cache_on_the_local_disk (void **state)
+{
+    (void) state;
+    options_t options = s_parsed ("--dataset a=/x --block-cache /b=c/d=3G");
+    assert_string_equal (options.blocks_folder, "/b=c/d");
+    assert_true (options.blocks_bytes == UINT64_C (3) << 30);
+    options_clear (&options);
+    const char *text = "dataset\n    a = /x\nblock-cache = \"/e=2M\"\n";
+    options = s_parsed_file (text, "");
+    assert_string_equal (options.blocks_folder, "/e");
+    assert_true (options.blocks_bytes == 2 << 20);
+    options_clear (&options);
+    options = s_parsed_file (text, "--block-cache /b=1M");
+    assert_string_equal (options.blocks_folder, "/b");
+    options_clear (&options);
+    options = s_parsed ("--dataset a=/x");
+    assert_null (options.blocks_folder);
+    options_clear (&options);
+}
+
 static void
 many_fields (void **state)
 {
@@ -369,6 +391,11 @@ arguments_refused (void **state)
         { "--feild a.m=mask:/m", "did you mean '--field'?" },
         { "--on-bda a=fail", "did you mean '--on-bad'?" },
         { "--dataset a=/x --raw 12X", "raw: expected a size in bytes, as in 512M or 4G, got '12X'" },
+        { "--dataset a=/x --block-cache /b", "block-cache: expected DIR=BYTES, as in /var/cache/tureen=200G, "
+            "got '/b'" },
+        { "--dataset a=/x --block-cache =1G", "block-cache: expected DIR=BYTES" },
+        { "--dataset a=/x --block-cache /b=1023K", "block-cache: expected a size of 1M or more" },
+        { "--dataset a=/x --block-cache /b=", "block-cache: expected a size of 1M or more" },
         { "--dataset a=/x --reads 129", "reads: expected a number from 1 to 128, got '129'" },
         { "--dataset a=/x --patience 0", "patience: expected a number from 1 to 604800, got '0'" },
         { "--config /nonexistent/tureen.zpl", "/nonexistent/tureen.zpl: cannot be read: No such file" },
@@ -704,6 +731,7 @@ main (void)
         cmocka_unit_test (defaults),
         cmocka_unit_test (many_datasets),
         cmocka_unit_test (settings_of_datasets),
+        cmocka_unit_test (the_cache_on_the_local_disk),
         cmocka_unit_test (many_fields),
         cmocka_unit_test (help_comes_first),
         cmocka_unit_test (arguments_refused),

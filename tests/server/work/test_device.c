@@ -254,6 +254,22 @@ the_depth_follows_reads (void **state)
     device_destroy (&self);
 }
 
+//  Must hold: what came from the local disk's cache alone is no read of the store's; what came from both is.
+static void
+the_cache_teaches_nothing (void **state)
+{
+    (void) state;
+    device_t *self = s_open (0, false);
+    for (size_t bytes = 0; bytes <= 4096; bytes += 4096) {
+        reader_request_t request = { .read_bytes = bytes, .cached_bytes = 65536, .wait_ns = 1000,
+            .in_flight = 1 };
+        device_submit (self, &request);
+        assert_ptr_equal (device_done (self), &request);
+        assert_int_equal (device_cost (self)->observed, bytes > 0);
+    }
+    device_destroy (&self);
+}
+
 //  Small and slow reads that come from the page cache ask for little depth: files of folders get some anyway.
 //  Must hold: a depth that the user has set stays.
 static void
@@ -306,9 +322,11 @@ a_store (void **state)
     device_probe (self, &source);
     assert_int_equal (s_made_up.probes, 0);
     assert_int_equal (s_made_up.source_probes, 1);
+    device_keep_volume (self, file, &(reader_blocks_t) { .begin = 4096, .bytes = 10 });
     assert_int_equal (device_open (self, &options, &path), 0);
     assert_ptr_equal (s_made_up.options.store, stores [0]);
     assert_string_equal (s_made_up.version, "version");
+    assert_int_equal (s_made_up.options.blocks [0].begin, 4096);
     device_destroy (&self);
     for (size_t index = 0; index < 4; index++)
         store_destroy (&stores [index]);
@@ -355,6 +373,7 @@ main (void)
         cmocka_unit_test_setup (it_is_probed_once, s_setup),
         cmocka_unit_test_setup (a_store, s_setup),
         cmocka_unit_test_setup (the_depth_follows_reads, s_setup),
+        cmocka_unit_test_setup (the_cache_teaches_nothing, s_setup),
         cmocka_unit_test_setup (folders_have_a_least_depth, s_setup),
         cmocka_unit_test_setup (what_status_says, s_setup),
     };

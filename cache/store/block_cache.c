@@ -1,0 +1,221 @@
+#include "block_cache_state.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+//  All of DIR/usage.
+typedef struct {
+    char format [8];
+    uint64_t bytes;
+} usage_t;
+
+#define USAGE_FORMAT "tureenU1"
+#define USAGE_NAME "usage"
+
+
+//  -- the lock, and what it guards
+
+static int
+s_read_usage (block_cache_t *self)
+{
+    usage_t usage = { .bytes = 0 };
+    ssize_t bytes = pread (self->usage, &usage, sizeof usage, 0);
+    if (bytes < 0)
+        return -errno;
+    if (bytes > 0 && memcmp (usage.format, USAGE_FORMAT, sizeof usage.format) != 0)
+        return -EPROTO;
+    self->bytes = usage.bytes;
+    return 0;
+}
+
+int
+block_cache_begin (block_cache_t *self)
+{
+    assert (self && self->magic == BLOCK_CACHE_MAGIC);
+    pthread_mutex_lock (&self->lock);
+    int rc;
+    do
+        rc = flock (self->usage, LOCK_EX)? -errno: 0;
+    while (rc == -EINTR);
+    if (rc == 0 && (rc = s_read_usage (self)))
+        flock (self->usage, LOCK_UN);
+    if (rc)
+        pthread_mutex_unlock (&self->lock);
+    return rc;
+}
+
+void
+block_cache_end (block_cache_t *self)
+{
+    flock (self->usage, LOCK_UN);
+    pthread_mutex_unlock (&self->lock);
+}
+
+int
+block_cache_set_bytes (block_cache_t *self, uint64_t bytes)
+{
+    usage_t usage = { .format = USAGE_FORMAT, .bytes = bytes };
+    ssize_t written = pwrite (self->usage, &usage, sizeof usage, 0);
+    if (written != sizeof usage)
+        return written < 0? -errno: -EIO;
+    self->bytes = bytes;
+    return 0;
+}
+
+int
+block_cache_failed (block_cache_t *self, int rc)
+{
+    int none = 0;
+    atomic_compare_exchange_strong (&self->failure, &none, rc);
+    return rc;
+}
+
+
+//  -- life
+
+static int
+s_fail (const char *folder, int rc, const char *what, char *error, size_t error_bytes)
+{
+    snprintf (error, error_bytes, "'%.300s' cannot be the cache on the local disk (%s): %s", folder,
+        strerror (-rc), what);
+    return rc;
+}
+
+static bool
+s_is_empty (int folder)
+{
+    int copy = openat (folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *stream = copy >= 0? fdopendir (copy): NULL;
+    if (!stream) {
+        if (copy >= 0)
+            close (copy);
+        return false;
+    }
+    size_t count = 0;
+    for (const struct dirent *item; (item = readdir (stream));)
+        count += strcmp (item->d_name, ".") != 0 && strcmp (item->d_name, "..") != 0;
+    closedir (stream);
+    return count == 0;
+}
+
+//  The folder is this user's alone.
+static int
+s_open_folder (block_cache_t *self, char *error, size_t error_bytes)
+{
+    struct stat status;
+    if (mkdir (self->folder, 0700) != 0 && errno != EEXIST)
+        return s_fail (self->folder, -errno, "give a folder that this user may make, or make it", error,
+            error_bytes);
+    self->descriptor = open (self->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (self->descriptor < 0 || fstat (self->descriptor, &status) != 0)
+        return s_fail (self->folder, -errno, "give a folder of this user's own", error, error_bytes);
+    if (status.st_uid != geteuid ())
+        return s_fail (self->folder, -EPERM, "it belongs to another user, and users do not share a cache: "
+            "give each a folder of its own", error, error_bytes);
+    if (status.st_mode & (S_IWGRP | S_IWOTH))
+        return s_fail (self->folder, -EPERM, "other users may write to it: take that from them with chmod "
+            "go-w", error, error_bytes);
+    return 0;
+}
+
+static int
+s_open_usage (block_cache_t *self, char *error, size_t error_bytes)
+{
+    bool is_new = faccessat (self->descriptor, USAGE_NAME, F_OK, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT;
+    //  Another server may make the file at this moment.
+    if (is_new && !s_is_empty (self->descriptor)
+    &&  faccessat (self->descriptor, USAGE_NAME, F_OK, AT_SYMLINK_NOFOLLOW) != 0)
+        return s_fail (self->folder, -ENOTEMPTY, "something else is in it: give a folder that is empty, or "
+            "does not exist", error, error_bytes);
+    self->usage = openat (self->descriptor, USAGE_NAME, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (self->usage < 0)
+        return s_fail (self->folder, -errno, "give a folder that this user may write to", error, error_bytes);
+    return 0;
+}
+
+//  Measures what is there, and removes what is too much.
+static int
+s_look (block_cache_t *self, char *error, size_t error_bytes)
+{
+    int rc = block_cache_begin (self);
+    if (rc == -EPROTO)
+        return s_fail (self->folder, rc, "another version of this program has made it: remove the folder, or "
+            "give another one", error, error_bytes);
+    if (rc)
+        return s_fail (self->folder, rc, "give a folder on a local file system, which has locks (flock)",
+            error, error_bytes);
+    //  A new file gets its block before it is measured.
+    rc = block_cache_set_bytes (self, self->bytes);
+    rc = rc? rc: block_cache_room_count (self);
+    if (rc == 0)
+        block_cache_room_make (self, 0);
+    block_cache_end (self);
+    return rc? s_fail (self->folder, rc, rc == -ENOSPC? "free room on its file system, or give a folder on "
+        "another one": "check its file system", error, error_bytes): 0;
+}
+
+int
+block_cache_open (block_cache_t **self_p, const char *folder, uint64_t bytes_max, char *error,
+    size_t error_bytes)
+{
+    assert (self_p); assert (folder && *folder); assert (bytes_max >= BLOCK_CACHE_LEAST_BYTES);
+    assert (error && error_bytes > 0);
+    *self_p = NULL;
+    *error = 0;
+    block_cache_t *self = calloc (1, sizeof *self);
+    char *kept = strdup (folder);
+    if (!self || !kept) {
+        free (self);
+        free (kept);
+        return s_fail (folder, -ENOMEM, "free memory", error, error_bytes);
+    }
+    *self = (block_cache_t) { .magic = BLOCK_CACHE_MAGIC, .folder = kept, .descriptor = -1, .usage = -1,
+        .bytes_max = bytes_max };
+    pthread_mutex_init (&self->lock, NULL);
+    atomic_init (&self->failure, 0);
+    atomic_init (&self->is_full, false);
+    int rc = s_open_folder (self, error, error_bytes);
+    rc = rc? rc: s_open_usage (self, error, error_bytes);
+    rc = rc? rc: s_look (self, error, error_bytes);
+    if (rc)
+        block_cache_close (&self);
+    *self_p = self;
+    return rc;
+}
+
+void
+block_cache_close (block_cache_t **self_p)
+{
+    assert (self_p);
+    block_cache_t *self = *self_p;
+    if (!self)
+        return;
+    assert (self->magic == BLOCK_CACHE_MAGIC);
+    if (self->usage >= 0)
+        close (self->usage);
+    if (self->descriptor >= 0)
+        close (self->descriptor);
+    pthread_mutex_destroy (&self->lock);
+    free (self->folder);
+    self->magic = 0;
+    free (self);
+    *self_p = NULL;
+}
+
+block_cache_figures_t
+block_cache_figures (const block_cache_t *self)
+{
+    assert (self && self->magic == BLOCK_CACHE_MAGIC);
+    usage_t usage = { .bytes = 0 };
+    //  Without the lock: eight bytes of a page are read at once, and they are for people.
+    if (pread (self->usage, &usage, sizeof usage, 0) != sizeof usage)
+        usage.bytes = 0;
+    return (block_cache_figures_t) { .folder = self->folder, .bytes = usage.bytes,
+        .bytes_max = self->bytes_max, .failure = atomic_load (&self->failure) };
+}

@@ -1,0 +1,67 @@
+/*  block_cache_state -- the cache's structure, and what its files share; for them alone.
+ *
+ *      block_cache.c           the folder: opening, the lock, how much it takes
+ *      block_cache_room.c      measuring, and removing what no server uses
+ *      block_data.c            a data set: reads, writes
+ */
+#ifndef BLOCK_CACHE_STATE_H
+#define BLOCK_CACHE_STATE_H
+#include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include "block_cache.h"
+
+enum {
+    BLOCK_CACHE_MAGIC = 0xb10cac4e,
+    BLOCK_CACHE_BLOCK_BYTES = 4096,
+    BLOCK_CACHE_NAME_BYTES = 33,                //  of a data set's folder
+    BLOCK_CACHE_PATH_BYTES = BLOCK_CACHE_NAME_BYTES + 8
+};
+
+//  The first block of `sums`.
+typedef struct {
+    char format [8];
+    uint64_t held;                      //  what DIR/usage counts of this data set
+    uint64_t stores;                    //  how often something was written to `data`
+} block_head_t;
+
+#define BLOCK_HEAD_FORMAT "tureenB1"
+
+struct block_cache {
+    uint32_t magic;
+    //  set at birth
+    char *folder;
+    int descriptor;                     //  of the folder
+    int usage;                          //  DIR/usage
+    uint64_t bytes_max;
+    //  under the lock
+    pthread_mutex_t lock;               //  before usage's: locks of a file are the process's, not a thread's
+    uint64_t bytes;                     //  what DIR/usage says
+    int64_t full_until_ms;              //  nothing can be removed before; 0: not known
+    //  shared
+    atomic_int failure;                 //  -errno; 0: none
+    atomic_bool is_full;                //  the last write found no room
+};
+
+//  -- block_cache.c
+
+//  Takes the lock of this process and all servers; 0 or -errno and it is not taken.
+int block_cache_begin (block_cache_t *self);
+void block_cache_end (block_cache_t *self);
+//  Under the lock: notes what all takes; 0 or -errno.
+int block_cache_set_bytes (block_cache_t *self, uint64_t bytes);
+//  The local disk has failed: nothing more is written.  Returns rc.
+int block_cache_failed (block_cache_t *self, int rc);
+
+//  -- block_cache_room.c; under the lock
+
+//  What the data set of this name takes, with what the file system may still need for the map of `data`.
+uint64_t block_cache_room_taken (const block_cache_t *self, const char *name, uint64_t stores);
+//  Measures all that is in the folder; 0 or -errno.
+int block_cache_room_count (block_cache_t *self);
+//  Removes what no server uses until there are so many bytes of room, or as many as there can be; returns
+//  the room.
+uint64_t block_cache_room_make (block_cache_t *self, uint64_t bytes);
+
+#endif

@@ -1,0 +1,63 @@
+/*  block_data -- one data set in the cache on the local disk (block_cache.h).
+ *
+ *  A data set is an address space: its objects one after the other, each from a multiple of
+ *  BLOCK_DATA_UNIT_BYTES on.  Its key covers each object's URL, version and size, so what is here never goes
+ *  out of date.
+ *  A range given here begins with a unit, and ends with one or with an object, of which the last unit may be
+ *  short.
+ *
+ *  failure modes:  none to the caller: what is damaged or cannot be read is not here, and what cannot be
+ *                  written is not kept.
+ *  Any thread; several threads, and several servers, may use one data set at once.
+ */
+#ifndef BLOCK_DATA_H
+#define BLOCK_DATA_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "block_cache.h"
+
+typedef struct block_data block_data_t;
+
+enum { BLOCK_DATA_UNIT_BYTES = 4096 };
+
+//  { 0 } before the first object.
+typedef struct {
+    uint64_t words [2];
+} block_data_key_t;
+
+//  What is missing of a range, from its first missing byte to its last; begin == end: nothing.
+typedef struct {
+    size_t begin, end;
+} block_data_gap_t;
+
+//  One object more: its URL, its version (ETag) and its size.
+void block_data_key_add (block_data_key_t *self, const char *url, const char *version, uint64_t bytes);
+//  Where the object behind one of so many bytes at `offset` begins.
+static inline uint64_t
+block_data_next (uint64_t offset, uint64_t bytes)
+{
+    return (offset + bytes + BLOCK_DATA_UNIT_BYTES - 1) / BLOCK_DATA_UNIT_BYTES * BLOCK_DATA_UNIT_BYTES;
+}
+
+//  bytes: of the whole address space.  0; or -errno and *self_p NULL: it cannot be kept (-ENOSPC: the cache
+//  is full of data in use; -EFBIG: files of this size are not allowed here).
+int block_data_open (block_data_t **self_p, block_cache_t *cache, const block_data_key_t *key,
+    uint64_t bytes);
+void block_data_close (block_data_t **self_p);
+
+//  Reads what is here at the beginning and at the end of the range.  Within the gap, memory has no meaning.
+block_data_gap_t block_data_read (block_data_t *self, uint64_t offset, size_t bytes, uint8_t *memory);
+//  Keeps units that are not here yet, as far as there is room.  is_afresh: those that are here may be wrong,
+//  and are replaced.
+void block_data_store (block_data_t *self, uint64_t offset, size_t bytes, const uint8_t *memory,
+    bool is_afresh);
+//  Whether all of the range is here, as far as is known without reading it.
+bool block_data_has (const block_data_t *self, uint64_t offset, uint64_t bytes);
+//  Whether the last unit that was to be kept found no room: reading more than is wanted, to complete units,
+//  is of no use then.
+bool block_data_is_full (const block_data_t *self);
+//  What the data set takes of the local disk, as this server knows it.
+uint64_t block_data_held_bytes (const block_data_t *self);
+
+#endif
