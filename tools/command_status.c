@@ -67,15 +67,17 @@ s_show_trouble (const json_t *trouble)
         s_real (trouble, "patience"));
 }
 
-//  Of a pack in a store: from where its bytes came.
+//  Of a pack or of objects in a store: from where their bytes came.
 static void
 s_show_levels (const json_t *pack)
 {
     if (s_real (pack, "gets") == 0 && s_real (pack, "block_cache_bytes") == 0)
         return;
-    printf ("  %.1f MB were in memory; from the store %.1f MB by %.0f GET%s of %.1f s in all", s_real (pack,
-        "memory_bytes") / 1e6, s_real (pack, "source_bytes") / 1e6, s_real (pack, "gets"),
-        s_plural (pack, "gets"), s_real (pack, "source_seconds"));
+    printf ("  ");
+    if (json_is_number (json_object_get (pack, "memory_bytes")))
+        printf ("%.1f MB were in memory; ", s_real (pack, "memory_bytes") / 1e6);
+    printf ("from the store %.1f MB by %.0f GET%s of %.1f s in all", s_real (pack, "source_bytes") / 1e6,
+        s_real (pack, "gets"), s_plural (pack, "gets"), s_real (pack, "source_seconds"));
     if (json_is_number (json_object_get (pack, "block_cache_held")))
         printf ("; from the local disk %.1f MB in %.1f s, which has %.1f MB",
             s_real (pack, "block_cache_bytes") / 1e6, s_real (pack, "block_cache_seconds"),
@@ -124,6 +126,7 @@ s_show_datasets (const json_t *status)
         printf ("%s%s\n", *s_text (dataset, "path")? ", ": "", s_text (dataset, "path"));
         s_show_trouble (json_object_get (dataset, "trouble"));
         s_show_pack (json_object_get (dataset, "pack"));
+        s_show_levels (json_object_get (dataset, "objects"));
         json_array_foreach (json_object_get (dataset, "bad"), place, bad)
             s_show_bad (bad);
     }

@@ -109,7 +109,8 @@ const char *catalogue_version (const catalogue_t *self, uint32_t id, size_t fiel
 block_data_t *catalogue_blocks (const catalogue_t *self, size_t field, int *rc_p);
 //  Where the sample's object begins there.
 uint64_t catalogue_place (const catalogue_t *self, uint32_t id, size_t field);
-//  When the field's objects were listed, in seconds since 1970, if the list was kept on the local disk; 0: now.
+//  When the field's objects were listed, in seconds since 1970, if the list was kept on the local disk; 0:
+//  now.
 int64_t catalogue_listed_s (const catalogue_t *self, size_t field);
 //  Names are lent for the catalogue's life.  UTF-8 is not guaranteed: a file name is bytes.
 const char *catalogue_class_name (const catalogue_t *self, uint32_t label);

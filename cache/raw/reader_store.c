@@ -72,7 +72,8 @@ s_look_in_cache (reader_request_t *request, const reader_blocks_t *blocks, trans
     uint64_t begin = transfer->offset / UNIT * UNIT,
         end = block_data_next (transfer->offset, transfer->bytes);
     end = end < blocks->bytes? end: blocks->bytes;
-    size_t bytes = (size_t) (end - begin), wanted = transfer->bytes, skip = (size_t) (transfer->offset - begin);
+    size_t bytes = (size_t) (end - begin), wanted = transfer->bytes,
+        skip = (size_t) (transfer->offset - begin);
     block_data_gap_t gap = { .begin = 0, .end = bytes };
     if (!request->is_afresh) {
         uint64_t began_ns = clock_now_ns ();

@@ -1,6 +1,6 @@
-//  A list in the cache on the local disk: a head, the objects, and their text, as they are in memory, with one
-//  checksum over all.  It is written in units (block_data.h), so a server that is killed meanwhile may leave
-//  units of two lists, which the checksum tells.
+//  A list in the cache on the local disk: a head, the objects, and their text, as they are in memory, with
+//  one checksum over all.  It is written in units (block_data.h), so a server that is killed meanwhile may
+//  leave units of two lists, which the checksum tells.
 
 #include <assert.h>
 #include <errno.h>

@@ -138,6 +138,28 @@ s_devices (const source_t *source)
     return names;
 }
 
+//  Of single objects in a store: from where their bytes came, as a pack's status has it.
+static json_t *
+s_objects (const source_t *source)
+{
+    const source_objects_t *objects = &source->objects;
+    json_t *object = json_pack ("{s:I, s:f, s:I, s:f, s:I}", "source_bytes",
+        (json_int_t) objects->source_bytes, "source_seconds", (double) objects->source_ns / 1e9,
+        "block_cache_bytes", (json_int_t) objects->cached_bytes, "block_cache_seconds",
+        (double) objects->cached_ns / 1e9, "gets", (json_int_t) objects->gets);
+    uint64_t held = 0;
+    bool is_kept = false;
+    for (size_t field = 0; field < catalogue_fields (source->catalogue); field++) {
+        int rc;
+        const block_data_t *blocks = catalogue_blocks (source->catalogue, field, &rc);
+        is_kept = is_kept || blocks;
+        held += blocks? block_data_held_bytes (blocks): 0;
+    }
+    if (is_kept)
+        json_object_set_new (object, "block_cache_held", json_integer ((json_int_t) held));
+    return object;
+}
+
 static void
 s_describe (const source_t *source, json_t *object, bool sees_all)
 {
@@ -160,6 +182,9 @@ s_describe (const source_t *source, json_t *object, bool sees_all)
     if (blocks && sees_all)
         json_object_set_new (pack, "block_cache_held",
             json_integer ((json_int_t) block_data_held_bytes (blocks)));
+    if (sees_all)
+        json_object_set_new (object, "objects", !source->pack && catalogue_store (catalogue, 0)?
+            s_objects (source): json_null ());
     if (source->rows)
         json_object_set_new (object, "jpeg_rows", json_integer (learned_rows_samples (source->rows)));
     if (sees_all)

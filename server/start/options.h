@@ -5,7 +5,8 @@
  *      block-cache DIR=BYTES
  *  and of data sets, each repeatable:
  *      field NAME.FIELD=image:DIR or mask:DIR   extensions NAME=.wav,.flac
- *      listing NAME=kept or anew   on-bad NAME=drop or fail   jpeg-warnings NAME=N   tier NAME=stream, redox or direct   piece NAME=N
+ *      on-bad NAME=drop or fail   jpeg-warnings NAME=N   tier NAME=stream, redox or direct   piece NAME=N
+ *      listing NAME=kept or anew
  *  and of users and tenants, those with a NAME repeatable:
  *      open, supervise (0 or 1; on the command line it may be left out: 1)   group NAME   keys DIR
  *      tenant NAME=USER,USER (or -: none)   tenant-datasets NAME=DATASET,DATASET (or *: all)   tenant-weight

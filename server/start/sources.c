@@ -117,8 +117,8 @@ s_describe_list (const char *name, const catalogue_t *catalogue, size_t field)
     time_t listed = (time_t) catalogue_listed_s (catalogue, field);
     struct tm moment;
     if (listed > 0 && gmtime_r (&listed, &moment) && strftime (when, sizeof when, "%FT%TZ", &moment) > 0)
-        printf ("data set '%s': its objects were listed at %s; --listing %s=anew lists them again\n", name, when,
-            name);
+        printf ("data set '%s': its objects were listed at %s; --listing %s=anew lists them again\n", name,
+            when, name);
 }
 
 static bool

@@ -15,6 +15,13 @@ typedef struct {
     uint32_t file;                  //  the device's number of it
 } source_volume_t;
 
+//  Single objects of a store: from where their bytes came, and how long that took, each read its own time.
+typedef struct {
+    uint64_t source_bytes, source_ns;   //  the store
+    uint64_t cached_bytes, cached_ns;   //  the local disk's cache
+    uint64_t gets;
+} source_objects_t;
+
 typedef struct {
     catalogue_t *catalogue;
     uint32_t jpeg_warnings_max;     //  libjpeg warnings beyond which a file is bad; UINT32_MAX: none are too
@@ -22,6 +29,7 @@ typedef struct {
     const pack_t *pack;             //  the catalogue's; NULL: plain files
     learned_rows_t *rows;           //  of plain files; the source's; NULL: they are not learned
     device_t *fields [CATALOGUE_FIELDS_MAX];        //  of plain files: the device of each field
+    source_objects_t objects;       //  the broker's thread's
     source_volume_t *volumes;       //  of a pack; the source's
     uint32_t *breaks;               //  positions at which its volumes begin; the source's
     uint32_t piece_set;             //  samples, set by the user; 0: the cost model decides

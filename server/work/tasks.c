@@ -464,6 +464,12 @@ s_collect_read (tasks_t *self, reader_request_t *request)
         return;
     }
     task_t *task = request->user;
+    source_objects_t *objects = &source_of (version_dataset (self->broker, task->version))->objects;
+    objects->source_bytes += request->read_bytes;
+    objects->source_ns += request->read_bytes? request->wait_ns: 0;
+    objects->cached_bytes += request->cached_bytes;
+    objects->cached_ns += request->cached_ns;
+    objects->gets += request->gets;
     if (--task->unread == 0)
         s_files_done (self, task);
 }

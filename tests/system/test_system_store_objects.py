@@ -9,7 +9,7 @@ import unittest
 
 from PIL import Image
 
-from harness import files_below, run
+from harness import Server, files_below, run
 from object_store import Fault
 from test_system_packs import take
 from test_system_stores import KEY, SECRET, StoreTest
@@ -151,6 +151,89 @@ class Passing(ObjectsTest):
             began = time.monotonic()
             self.assert_epochs(self.read(server, epochs=3).finish(), 3)
             self.assertLess(time.monotonic() - began, 3 * self.SAMPLES * .1 / 4)
+
+
+class Kept(ObjectsTest):
+    """In the cache on the local disk."""
+
+    def setUp(self):
+        super().setUp()
+        self.folder = os.path.join(tempfile.mkdtemp(dir=self.root), "blocks")
+
+    def serve(self, size="16M", arguments=(), **options):
+        return super().serve({"train": ADDRESS}, arguments=["--block-cache", "%s=%s" % (self.folder, size),
+                                                            *arguments], **options)
+
+    def counts(self):
+        names = [request.name for request in self.store.requests]
+        self.store.requests.clear()
+        return sum("?list" in name for name in names), sum(name.endswith(".jpg") for name in names)
+
+    def test_objects_and_list_are_fetched_once(self):
+        job = dict(seed=5, epochs=1)
+        with Server({"train": self.objects}, cache="4M") as server:
+            expected = take(server, "train", **job)
+        with self.serve(expect_clean=False) as server:
+            self.assertEqual(take(server, "train", **job), expected)
+            first = server.status()["datasets"][0]["objects"]
+            lists, gets = self.counts()
+            self.assertTrue(lists > 5 and self.SAMPLES <= gets < self.SAMPLES + 20, (lists, gets))
+            self.assertEqual((first["gets"], first["block_cache_bytes"]), (gets, 0))
+            self.assert_epochs(self.read(server, epochs=2).finish(), 2)
+            status = server.status()["datasets"][0]
+            self.assertLess(status["objects"]["gets"], gets + 20)
+            self.assertGreater(status["objects"]["block_cache_bytes"], first["source_bytes"])
+            self.assertGreater(status["objects"]["block_cache_held"], first["source_bytes"])
+            self.assertIn("from the local disk", server.status_text())
+            server.kill()
+        self.counts()
+        with self.serve() as server:
+            self.assertIn("its objects were listed at 20", server.log())
+            self.assertEqual(take(server, "train", **job), expected)
+        self.assertEqual(self.counts(), (0, 0))
+
+    def test_damage_is_fetched_again(self):
+        job = dict(seed=5, epochs=1)
+        with self.serve() as server:
+            expected = take(server, "train", **job)
+        for folder, _, names in os.walk(self.folder):
+            if "data" in names:
+                path = os.path.join(folder, "data")
+                with open(path, "r+b") as file:
+                    for place in range(100, min(os.stat(path).st_size, 1 << 21), 40960):
+                        file.seek(place)
+                        file.write(b"damage")
+        self.counts()
+        with self.serve() as server:
+            self.assertEqual(take(server, "train", **job), expected)
+            self.assertEqual(server.status()["bad_samples"], 0)
+        lists, gets = self.counts()
+        self.assertTrue(lists > 5 and 10 < gets < self.SAMPLES, (lists, gets))
+
+    def test_what_is_new_is_seen_when_listed_anew(self):
+        with self.serve():
+            pass
+        source = os.path.join(self.objects, "a+b %2F&<ü>")
+        path = os.path.join(source, "new.jpg")
+        shutil.copy(os.path.join(source, sorted(os.listdir(source))[0]), path)
+        self.addCleanup(os.remove, path)
+        with self.serve() as server:
+            self.assertEqual(server.status()["datasets"][0]["samples"], self.SAMPLES)
+        with self.serve(arguments=["--listing", "train=anew"]) as server:
+            self.assertEqual(server.status()["datasets"][0]["samples"], self.SAMPLES + 1)
+        with self.serve() as server:
+            self.assertEqual(server.status()["datasets"][0]["samples"], self.SAMPLES + 1)
+
+    def test_a_part_of_the_data(self):
+        """A full cache keeps what it has; the rest comes from the store in each epoch."""
+        with self.serve(size="1M") as server:
+            self.assert_epochs(self.read(server, epochs=1).finish(), 1)
+            _, all_gets = self.counts()
+            self.assert_epochs(self.read(server, epochs=1).finish(), 1)
+            held = server.status()["datasets"][0]["objects"]["block_cache_held"]
+            self.assertLessEqual(held, 1 << 20)
+        _, gets = self.counts()
+        self.assertTrue(20 < gets < .9 * all_gets, (gets, all_gets, held))
 
 
 class Packing(ObjectsTest):

@@ -243,6 +243,23 @@ pack_volumes (const pack_t *self)
     return 0;
 }
 
+const store_t *
+catalogue_store (const catalogue_t *self, size_t field)
+{
+    (void) self;
+    (void) field;
+    return NULL;
+}
+
+block_data_t *
+catalogue_blocks (const catalogue_t *self, size_t field, int *rc_p)
+{
+    (void) self;
+    (void) field;
+    *rc_p = 0;
+    return NULL;
+}
+
 block_data_t *
 pack_blocks (const pack_t *self, int *rc_p)
 {
@@ -305,6 +322,8 @@ devices_are_named_once (void **state)
         wanted = json_pack ("{s:s, s:s, s:i, s:I, s:[s, s, s, s], s:[], s:i}", "name", "train", "path",
             "(not UTF-8)", "classes", 3, "bytes", (json_int_t) 1 << 40, "fields", "image", "mask", "depth",
             "sound", "labels", "jpeg_warnings", 5);
+        if (sees_all)
+            json_object_set_new (wanted, "objects", json_null ());
         if (sees_all)
             json_object_set_new (wanted, "devices", json_pack ("[s, s]", "8:1", "8:17"));
         assert_true (json_equal (object, wanted));
