@@ -186,6 +186,16 @@ store_keys (const store_t *self)
     return self->keys;
 }
 
+bool
+store_look_at_keys (const store_t *self, const char **from_p, keyring_look_t *look)
+{
+    assert (self && self->magic == MAGIC);
+    *from_p = account_source_name (self->account.source);
+    if (self->keys)
+        keyring_look (self->keys, look);
+    return self->keys;
+}
+
 char *
 store_url (const store_t *self, const char *name)
 {
@@ -332,6 +342,12 @@ store_explain (const store_t *self, const char *name, const transfer_t *transfer
     size_t error_bytes)
 {
     const char *slash = *self->address.path? "/": "";
-    snprintf (error, error_bytes, "cannot read '%s%s%s/%s' (%s): %s", self->name, slash, self->address.path,
-        name, *transfer->detail? transfer->detail: strerror (-transfer->rc), s_remedy (self, transfer->rc));
+    int length = snprintf (error, error_bytes, "cannot read '%s%s%s/%s' (%s): %s", self->name, slash,
+        self->address.path, name, *transfer->detail? transfer->detail: strerror (-transfer->rc),
+        s_remedy (self, transfer->rc));
+    keyring_look_t look = { .trouble = "" };
+    if (self->keys && transfer->rc == -EKEYEXPIRED)
+        keyring_look (self->keys, &look);
+    if (*look.trouble && length > 0 && (size_t) length < error_bytes)
+        snprintf (error + length, error_bytes - (size_t) length, " (they are not renewed: %s)", look.trouble);
 }

@@ -37,6 +37,8 @@ const char *store_name (const store_t *self);
 const account_t *store_account (const store_t *self);
 //  For transfers, lent; NULL: requests are not signed.
 keyring_t *store_keys (const store_t *self);
+//  Where the keys come from (static, for people) and how they are; false: requests are not signed.
+bool store_look_at_keys (const store_t *self, const char **from_p, keyring_look_t *look);
 //  Of the object with this name below the address; the caller's; NULL: no memory.
 char *store_url (const store_t *self, const char *name);
 
