@@ -7,6 +7,7 @@
 
 Each question is checked as AWS's services check it, and a wrong one gets their error.
 """
+import contextlib
 import http.server
 import json
 import os
@@ -97,7 +98,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self.wfile.write(body)
 
     def _begin(self, word):
         """Whether the question is to be answered."""
