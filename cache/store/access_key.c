@@ -18,7 +18,8 @@ s_is_good (const char *text, size_t length_max)
 }
 
 int
-access_key_new (access_key_t **self_p, const char *name, const char *secret, const char *token, int64_t ends_s)
+access_key_new (access_key_t **self_p, const char *name, const char *secret, const char *token,
+    int64_t ends_s)
 {
     assert (self_p); assert (name); assert (secret);
     *self_p = NULL;

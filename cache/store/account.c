@@ -105,10 +105,10 @@ s_may_be_asked (const char *text)
     CURLU *url = curl_url ();
     if (!url)
         return -ENOMEM;
-    bool is_url = curl_url_set (url, CURLUPART_URL, text, 0) == CURLUE_OK
-        && curl_url_get (url, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK
-        && curl_url_get (url, CURLUPART_HOST, &host, 0) == CURLUE_OK
-        && curl_url_get (url, CURLUPART_USER, &user, 0) == CURLUE_NO_USER;
+    CURLUcode parsed = curl_url_set (url, CURLUPART_URL, text, 0);
+    parsed = parsed? parsed: curl_url_get (url, CURLUPART_SCHEME, &scheme, 0);
+    parsed = parsed? parsed: curl_url_get (url, CURLUPART_HOST, &host, 0);
+    bool is_url = parsed == CURLUE_OK && curl_url_get (url, CURLUPART_USER, &user, 0) == CURLUE_NO_USER;
     static const char *const known [] = { "localhost", "[::1]", "169.254.170.2", "169.254.170.23",
         "[fd00:ec2::23]" };
     struct in_addr address;
@@ -122,7 +122,7 @@ s_may_be_asked (const char *text)
     curl_free (host);
     curl_free (user);
     curl_url_cleanup (url);
-    return may;
+    return parsed == CURLUE_OUT_OF_MEMORY? -ENOMEM: may;
 }
 
 
@@ -196,8 +196,8 @@ s_take_container (account_t *self, const search_t *search, const char *relative,
 {
     self->source = ACCOUNT_CONTAINER;
     if (relative && relative [0] != '/')
-        return s_fail (search, -EINVAL, "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI is '%.100s': it begins with a "
-            "slash", relative);
+        return s_fail (search, -EINVAL, "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI is '%.100s': it begins with "
+            "a slash", relative);
     if (relative) {
         size_t bytes = strlen (CONTAINER_HOST) + strlen (relative) + 1;
         self->service = malloc (bytes);
@@ -230,8 +230,8 @@ static void
 s_say_where (const search_t *search, char *text, size_t bytes)
 {
     snprintf (text, bytes, "no keys for the object store: AWS_ACCESS_KEY_ID, AWS_WEB_IDENTITY_TOKEN_FILE and "
-        "AWS_CONTAINER_CREDENTIALS_FULL_URI are not set, and there are no keys for profile '%.80s' in '%.200s' "
-        "and '%.200s'", search->profile, search->paths [0], search->paths [1]);
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI are not set, and there are no keys for profile '%.80s' in "
+        "'%.200s' and '%.200s'", search->profile, search->paths [0], search->paths [1]);
 }
 
 #define NO_KEYS_REMEDY "Set keys, or AWS_NO_SIGN_REQUEST=YES for data that anyone may read"
@@ -243,8 +243,8 @@ s_take_instance (account_t *self, const search_t *search)
     s_say_where (search, where, sizeof where);
     self->source = ACCOUNT_INSTANCE;
     if (s_is_set_to ("AWS_EC2_METADATA_DISABLED", "true"))
-        return s_fail (search, -ENOKEY, "%s; an instance's role is not looked for (AWS_EC2_METADATA_DISABLED). "
-            NO_KEYS_REMEDY, where);
+        return s_fail (search, -ENOKEY, "%s; an instance's role is not looked for "
+            "(AWS_EC2_METADATA_DISABLED). " NO_KEYS_REMEDY, where);
     const char *given = s_environment ("AWS_EC2_METADATA_SERVICE_ENDPOINT");
     bool is_ipv6 = s_is_set_to ("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE", "ipv6");
     if (!s_copy (&self->looked_at, where))
@@ -260,9 +260,9 @@ s_take_instance (account_t *self, const search_t *search)
 static int
 s_refuse (const search_t *search, bool goes, const char *way)
 {
-    return !goes? 1: s_fail (search, -EINVAL, "profile '%.80s' gets its keys by %s, which Tureen does not do: "
-        "set the variables that `aws configure export-credentials --profile %.80s --format env` prints, or "
-        "name a profile with keys (AWS_PROFILE)", search->profile, way, search->profile);
+    return !goes? 1: s_fail (search, -EINVAL, "profile '%.80s' gets its keys by %s, which Tureen does not "
+        "do: set the variables that `aws configure export-credentials --profile %.80s --format env` "
+        "prints, or name a profile with keys (AWS_PROFILE)", search->profile, way, search->profile);
 }
 
 //  What stands between keys in the environment and those of the profile.  1: there is none.
@@ -354,7 +354,8 @@ s_read_files (search_t *search)
         { "AWS_SHARED_CREDENTIALS_FILE", "/.aws/credentials" }, { "AWS_CONFIG_FILE", "/.aws/config" } };
     int rc = 0;
     for (size_t index = 0; rc == 0 && index < 2; index++) {
-        bool is_there = s_find_file (places [index].variable, places [index].below_home, search->rooms [index]);
+        bool is_there = s_find_file (places [index].variable, places [index].below_home,
+            search->rooms [index]);
         search->paths [index] = is_there? search->rooms [index]: places [index].variable;
         if (is_there)
             rc = profile_read (&search->files [index], search->paths [index], search->profile, index == 1,

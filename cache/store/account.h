@@ -10,7 +10,7 @@
  *      (~/.aws/config); the profile is AWS_PROFILE or "default"
  *      a container's role: AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or _FULL_URI
  *      an instance's role, unless AWS_EC2_METADATA_DISABLED is true
- *  A profile whose keys come by another way (source_profile, SSO, credential_process) is an error that names
+ *  A profile that gets keys by another way (source_profile, SSO, credential_process) is an error that names
  *  the way, at the place in this order where AWS's tools would go it.
  *  Region: AWS_REGION, AWS_DEFAULT_REGION, the profile's `region`, "us-east-1".
  *  Endpoint: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile's `endpoint_url`, Amazon's own.

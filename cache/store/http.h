@@ -10,8 +10,8 @@
 
 enum { HTTP_CODE_BYTES = 64 };
 
-//  Starts libcurl, once; what it frees is wiped, since answers and headers can be secret.  0 or -ENOMEM, and a
-//  later call tries again.
+//  Starts libcurl, once; what it frees is wiped, since answers and headers can be secret.  0 or -ENOMEM, and
+//  a later call tries again.
 int http_begin (void);
 
 //  The value behind "name:" of a header line, in the line, without blanks around it; NULL: another header.

@@ -101,7 +101,8 @@ s_on_text (void *context, const XML_Char *text, int bytes)
 
 //  No answer of STS has one, and entities are defined there.
 static void
-s_on_doctype (void *context, const XML_Char *name, const XML_Char *system, const XML_Char *open, int has_subset)
+s_on_doctype (void *context, const XML_Char *name, const XML_Char *system, const XML_Char *open,
+    int has_subset)
 {
     (void) name, (void) system, (void) open, (void) has_subset;
     found_t *self = context;

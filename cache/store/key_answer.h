@@ -20,8 +20,8 @@ int key_answer_xml (const char *text, size_t bytes, access_key_t **key_p, char c
 //  A container's or an instance's answer; the same.
 int key_answer_json (const char *text, size_t bytes, access_key_t **key_p, char code [KEY_ANSWER_CODE_BYTES]);
 
-//  The first line, if it is one word of characters that can stand in a header: an instance's token, or the name
-//  of its role.  False: it is not.
+//  The first line, if it is one word of characters that can stand in a header: an instance's token, or the
+//  name of its role.  False: it is not.
 bool key_answer_word (const char *text, size_t bytes, char word [KEY_ANSWER_WORD_BYTES]);
 //  "2026-11-25T18:00:00Z", with a fraction of seconds and an offset if there are: seconds since 1970.  False:
 //  no time.

@@ -160,8 +160,8 @@ s_exchange (key_source_t *self, const question_t *question, char *error, size_t 
     return rc;
 }
 
-//  What is in the file, guarded and without white space at its end; the caller's.  Files of tokens are replaced
-//  while a program runs, so each question reads them.
+//  What is in the file, guarded and without white space at its end; the caller's.  Files of tokens are
+//  replaced while a program runs, so each question reads them.
 static int
 s_read_token (const char *path, char **token_p, char *error, size_t error_bytes)
 {
@@ -202,7 +202,8 @@ s_read_token (const char *path, char **token_p, char *error, size_t error_bytes)
 static bool
 s_may_pass (int rc)
 {
-    return rc == -EBUSY || rc == -ETIMEDOUT || rc == -ECONNREFUSED || rc == -ECONNRESET || rc == -EHOSTUNREACH;
+    return rc == -EBUSY || rc == -ETIMEDOUT || rc == -ECONNREFUSED || rc == -ECONNRESET
+        || rc == -EHOSTUNREACH;
 }
 
 
@@ -277,8 +278,9 @@ s_ask_sts (key_source_t *self, access_key_t **key_p, char *error, size_t error_b
         rc = s_take_sts (self, rc, key_p, what, sizeof what);
     if (rc)
         snprintf (error, error_bytes, "STS (%.200s) gives no keys for the role '%.200s' (%s): %s",
-            account->service, account->role, what, rc == -EKEYREJECTED || rc == -ENOKEY? "check the token file "
-            "and which identities the role trusts": "check AWS_ENDPOINT_URL_STS, the region and the network");
+            account->service, account->role, what, rc == -EKEYREJECTED || rc == -ENOKEY? "check the token "
+            "file and which identities the role trusts": "check AWS_ENDPOINT_URL_STS, "
+            "the region and the network");
     return rc;
 }
 
@@ -317,8 +319,8 @@ s_ask_container (key_source_t *self, access_key_t **key_p, char *error, size_t e
         snprintf (what, sizeof what, "no keys in the answer%s%s", *code? " ": "", code);
     }
     if (rc)
-        snprintf (error, error_bytes, "the container's role has no keys (AWS_CONTAINER_CREDENTIALS_%s_URI, %s: "
-            "%s): check the role of the task or pod, and its authorization token", strcmp (host,
+        snprintf (error, error_bytes, "the container's role has no keys (AWS_CONTAINER_CREDENTIALS_%s_URI, "
+            "%s: %s): check the role of the task or pod, and its authorization token", strcmp (host,
             "http://169.254.170.2")? "FULL": "RELATIVE", host, what);
     return rc;
 }
@@ -397,8 +399,8 @@ s_ask_instance (key_source_t *self, access_key_t **key_p, char *error, size_t er
             "AWS_NO_SIGN_REQUEST=YES for data that anyone may read", self->account->looked_at, service, step,
             what);
     else
-        snprintf (error, error_bytes, "the instance at %.100s does not give %s (%s): check that it has a role",
-            service, step, what);
+        snprintf (error, error_bytes, "the instance at %.100s does not give %s (%s): check that it has a "
+            "role", service, step, what);
     return rc;
 }
 

@@ -23,8 +23,8 @@ void key_source_destroy (key_source_t **self_p);
 
 //  Keys, held by the caller; or -errno and in error (always ended) why not.  Blocks for some seconds at most.
 int key_source_ask (key_source_t *self, access_key_t **key_p, char *error, size_t error_bytes);
-//  The same when a program begins: an instance is asked once and shortly, since there may be none, and what may
-//  pass is tried three times.
+//  The same when a program begins: an instance is asked once and shortly, since there may be none, and what
+//  may pass is tried three times.
 int key_source_first (key_source_t *self, access_key_t **key_p, char *error, size_t error_bytes);
 //  What is under way, and all that comes, ends with -ECANCELED.
 void key_source_stop (key_source_t *self);

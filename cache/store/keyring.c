@@ -121,7 +121,7 @@ s_use (keyring_t *self, access_key_t *key)
     }
 }
 
-//  A service whose keys are refused again and again is asked less and less often.
+//  A service that gives refused keys again and again is asked less and less often.
 static void
 s_plan_refused (keyring_t *self, bool was_refused)
 {

@@ -39,8 +39,8 @@ typedef struct {
     char trouble [KEYRING_TROUBLE_BYTES];   //  why the last renewal failed; "": it did not
 } keyring_look_t;
 
-//  Takes the first keys.  source: NULL: these stay for ever, and there is no thread.  0; or -errno and *self_p
-//  NULL (the keys are taken all the same).
+//  Takes the first keys.  source: NULL: these stay for ever, and there is no thread.  0; or -errno and
+//  *self_p NULL (the keys are taken all the same).
 int keyring_new (keyring_t **self_p, access_key_t **first_p, const keyring_source_t *source);
 void keyring_destroy (keyring_t **self_p);
 

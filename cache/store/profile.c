@@ -117,7 +117,8 @@ profile_read (profile_t *self, const char *path, const char *name, bool is_confi
         sodium_memzero (buffer, sizeof buffer);
     }
     if (rc && rc != -ENOMEM)
-        snprintf (error, error_bytes, "cannot read '%.400s' (%s): let this user read it", path, strerror (-rc));
+        snprintf (error, error_bytes, "cannot read '%.400s' (%s): let this user read it", path,
+            strerror (-rc));
     return rc;
 }
 

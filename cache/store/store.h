@@ -25,9 +25,10 @@ enum { STORE_TOGETHER_MAX = 64 };
 
 //  Whether the text is the address of a store, and no path.
 bool store_is_meant (const char *text);
-//  Finds keys and endpoint where AWS's tools find them (account.h); asks the store nothing, but the service that
-//  gives the keys, if that is where they come from.  Keys that end are renewed by a thread of the store's
-//  (keyring.h).  0, or -errno, *self_p NULL and in error (always ended) what is wrong and how to mend it.
+//  Finds keys and endpoint where AWS's tools find them (account.h); asks the store nothing, but the service
+//  that gives the keys, if that is where they come from.  Keys that end are renewed by a thread of the
+//  store's (keyring.h).  0, or -errno, *self_p NULL and in error (always ended) what is wrong and how to mend
+//  it.
 int store_open (store_t **self_p, const char *address, char *error, size_t error_bytes);
 void store_destroy (store_t **self_p);
 

@@ -235,7 +235,8 @@ s_ask (handle_t *self, const transfers_t *transfers, const transfer_t *transfer)
     if (account && authorities && *authorities)
         curl_easy_setopt (easy, CURLOPT_CAINFO, authorities);
     return curl_easy_setopt (easy, CURLOPT_URL, transfer->url) == CURLE_OK
-        && curl_easy_setopt (easy, CURLOPT_RANGE, range + strlen ("bytes=")) == CURLE_OK
+        //  Not CURLOPT_RANGE: without memory libcurl leaves that header out, and asks for the whole object.
+        && s_add_header (self, "Range", range)
         && (!transfers->keys || s_sign_now (self, transfers, transfer->url, range))
         && (!transfer->version || !*transfer->version || s_add_header (self, "If-Match", transfer->version))
         && (!transfer->is_afresh || s_add_header (self, "Cache-Control", "no-cache"))

@@ -243,9 +243,9 @@ json_t *
 device_status (const device_t *self)
 {
     char name [DEVICE_NAME_BYTES];
-    return json_pack ("{s:s, s:s, s:i, s:b, s:f, s:f, s:I, s:o}", "device", device_name (self, name), "reading",
-        device_mode (self), "reads_max", (int) device_depth (self), "measured", self->cost.observed > 0,
-        "latency_microseconds", self->cost.latency_seconds * 1e6, "megabytes_per_second",
-        self->cost.bytes_per_second / 1e6, "observed_reads", (json_int_t) self->cost.observed, "keys",
-        s_keys_status (self));
+    return json_pack ("{s:s, s:s, s:i, s:b, s:f, s:f, s:I, s:o}", "device", device_name (self, name),
+        "reading", device_mode (self), "reads_max", (int) device_depth (self), "measured",
+        self->cost.observed > 0, "latency_microseconds", self->cost.latency_seconds * 1e6,
+        "megabytes_per_second", self->cost.bytes_per_second / 1e6, "observed_reads",
+        (json_int_t) self->cost.observed, "keys", s_keys_status (self));
 }

@@ -59,8 +59,8 @@ int device_descriptor (const device_t *self);
 //  No thread runs after it; device_done gives back all submitted requests.
 void device_stop (device_t *self);
 
-//  Whether there is news of the keys of its store since the last call: they are not renewed, and trouble (lent)
-//  says why, or they are again, and it is "".
+//  Whether there is news of the keys of its store since the last call: they are not renewed, and trouble
+//  (lent) says why, or they are again, and it is "".
 bool device_next_key_trouble (device_t *self, const char **trouble_p);
 
 bool device_is_store (const device_t *self);

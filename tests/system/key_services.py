@@ -16,7 +16,8 @@ import threading
 import time
 import urllib.parse
 
-ROLE, SESSION, IDENTITY = "arn:aws:iam::123456789012:role/reader of packs", "node-1", "ey.J0+/=&x.secret-identity"
+ROLE, SESSION = "arn:aws:iam::123456789012:role/reader of packs", "node-1"
+IDENTITY = "ey.J0+/=&x.secret-identity"
 AUTHORIZATION = "Bearer secret-authorization+/="
 INSTANCE_ROLE = "train-role@x"
 

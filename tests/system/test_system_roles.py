@@ -1,6 +1,6 @@
-"""Temporary keys of every kind of role, beside services of the tests' own: a job's epochs stay exact while its
-keys end and are renewed, what fails is told in words, and nothing secret is in a log, a `status`, an address or
-the memory that a core dump would hold."""
+"""Temporary keys of every kind of role, beside services of the tests' own: a job's epochs stay exact while
+its keys end and are renewed, what fails is told in words, and nothing secret is in a log, a `status`, an
+address or the memory that a core dump would hold."""
 import json
 import os
 import re
@@ -122,8 +122,8 @@ class Profiles(RolesTest):
     def write(self, key):
         path = os.path.join(self.folder, "credentials")
         with open(path + ".new", "w") as file:
-            file.write("[default]\naws_access_key_id = %s\naws_secret_access_key = %s\naws_session_token = %s\n"
-                       % (key.name, key.secret, key.token))
+            file.write("[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n"
+                       "aws_session_token = %s\n" % (key.name, key.secret, key.token))
         os.replace(path + ".new", path)
         return dict(self.services._base(), AWS_SHARED_CREDENTIALS_FILE=path)
 
@@ -161,7 +161,7 @@ class Profiles(RolesTest):
 
 class Failing(RolesTest):
     def test_renewal_that_fails_for_a_while(self):
-        """The old keys serve as long as they are good; then jobs wait, with the reason, and go on by themselves."""
+        """The old keys serve as long as they are good; then jobs wait, with the reason, and go on."""
         with self.serve(environment=self.services.container()) as server:
             reader = self.read(server, epochs=6, rate=300)
             wait_until("batches", lambda: reader.delivered() > 0)
@@ -270,7 +270,8 @@ class Refused(RolesTest):
     def test_ways_that_are_not_gone(self):
         config = os.path.join(self.folder, "config")
         for setting, word in (("role_arn = a\nsource_profile = default", "source_profile"),
-                              ("sso_session = team", "sso_session"), ("credential_process = /x", "credential_process")):
+                              ("sso_session = team", "sso_session"),
+                              ("credential_process = /x", "credential_process")):
             with open(config, "w") as file:
                 file.write("[profile team]\n%s\n" % setting)
             self.assert_refused(dict(self.services._base(), AWS_CONFIG_FILE=config, AWS_PROFILE="team"), word,
@@ -313,7 +314,7 @@ class Secret(DumpTest):
 
 class Encrypted(DumpTest):
     def test_https(self):
-        """STS over TLS with a certificate of one's own: it counts if AWS_CA_BUNDLE names it, and only then."""
+        """STS over TLS with a certificate of one's own: it counts if AWS_CA_BUNDLE names it."""
         certificate, key = os.path.join(self.folder, "certificate"), os.path.join(self.folder, "key")
         if not shutil.which("openssl"):
             self.skipTest("no openssl")

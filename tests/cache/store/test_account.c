@@ -243,7 +243,8 @@ test_a_web_identity_of_a_profile (void **state)
     assert_string_equal (self->account.role, "arn:role");
 }
 
-//  Guards: ways that are not gone are named with a remedy, where AWS's tools would go them, and not elsewhere.
+//  Guards: ways that are not gone are named with a remedy, where AWS's tools would go them, and not
+//  elsewhere.
 static void
 test_other_ways (void **state)
 {
@@ -277,12 +278,15 @@ test_a_container (void **state)
 {
     world_t *self = *state;
     static const struct { const char *url; bool is_good; } urls [] = {
-        { "https://keys.example/x?y", true }, { "http://127.0.0.1:80/x", true }, { "http://127.8.8.8/", true },
+        { "https://keys.example/x?y", true }, { "http://127.0.0.1:80/x", true }, 
+        { "http://127.8.8.8/", true },
         { "http://localhost:1234/x", true }, { "http://[::1]/x", true }, { "http://169.254.170.2/x", true },
         { "http://169.254.170.23/v1/credentials", true }, { "http://[fd00:ec2::23]/v1", true },
-        { "http://169.254.170.3/x", false }, { "http://keys.example/x", false }, { "ftp://localhost/", false },
+        { "http://169.254.170.3/x", false }, { "http://keys.example/x", false }, 
+        { "ftp://localhost/", false },
         { "http://localhost@keys.example/", false }, { "http://keys.example/?@localhost", false },
-        { "http://localhost.example/", false }, { "https://me:pw@keys.example/", false }, { "nonsense", false } };
+        { "http://localhost.example/", false }, 
+        { "https://me:pw@keys.example/", false }, { "nonsense", false } };
     for (size_t index = 0; index < sizeof urls / sizeof *urls; index++) {
         setenv ("AWS_CONTAINER_CREDENTIALS_FULL_URI", urls [index].url, 1);
         int rc = s_find (self);

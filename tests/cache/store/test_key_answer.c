@@ -101,8 +101,8 @@ test_json (void **state)
     assert_null (key->token);
     assert_int_equal (key->ends_s, 0);
     access_key_release (&key);
-    assert_int_equal (s_json ("{\"Code\": \"AssumeRoleUnauthorizedAccess\", \"Message\": \"no\"}", &key, code),
-        -EKEYREJECTED);
+    assert_int_equal (s_json ("{\"Code\": \"AssumeRoleUnauthorizedAccess\", \"Message\": \"no\"}", &key,
+        code), -EKEYREJECTED);
     assert_string_equal (code, "AssumeRoleUnauthorizedAccess");
     assert_int_equal (s_json ("{\"code\": \"Bad Code\\n\", \"message\": \"x\"}", &key, code), -EKEYREJECTED);
     assert_string_equal (code, "Bad");
@@ -113,7 +113,8 @@ test_json_refused (void **state)
 {
     (void) state;
     static const char *const texts [] = { "", "{", "[]", "7", "{}", "{\"AccessKeyId\": \"a\"}",
-        "{\"AccessKeyId\": 7, \"SecretAccessKey\": \"b\"}", "{\"AccessKeyId\": \"a\", \"SecretAccessKey\": \"\"}",
+        "{\"AccessKeyId\": 7, \"SecretAccessKey\": \"b\"}", 
+        "{\"AccessKeyId\": \"a\", \"SecretAccessKey\": \"\"}",
         "{\"AccessKeyId\": \"a\", \"SecretAccessKey\": \"b c\"}",
         "{\"AccessKeyId\": \"a\", \"SecretAccessKey\": \"b\", \"Token\": \"\\r\\nx: y\"}",
         "{\"AccessKeyId\": \"a\", \"SecretAccessKey\": \"b\", \"Expiration\": \"never\"}",
@@ -134,7 +135,8 @@ test_json_refused (void **state)
     int length = snprintf (large, 100, "{\"AccessKeyId\": \"a\", \"SecretAccessKey\": \"b\", \"Token\": \"");
     large [length] = 'x';
     memcpy (large + 30000, "\"}", 2);
-    assert_int_equal (key_answer_json (large, 30002, &key, code), -EBADMSG);   //  a token that no request takes
+    //  A token that no request takes.
+    assert_int_equal (key_answer_json (large, 30002, &key, code), -EBADMSG);
     free (large);
 }
 
@@ -164,7 +166,8 @@ test_times (void **state)
     static const struct { const char *text; int64_t seconds; } good [] = { { "1970-01-01T00:00:00Z", 0 },
         { "2000-02-29T12:00:00Z", 951825600 }, { "2026-11-25T18:00:00.123456Z", 1795629600 },
         { "2026-11-25T18:00:00+01:00", 1795626000 }, { "2026-11-25T18:00:00-00:30", 1795631400 } };
-    static const char *const bad [] = { "", "now", "2026-11-25", "2026-11-25T18:00:00", "2026-13-25T18:00:00Z",
+    static const char *const bad [] = { "", "now", "2026-11-25", "2026-11-25T18:00:00",
+        "2026-13-25T18:00:00Z",
         "2026-11-25T24:00:00Z", "2026-11-25T18:00:00ZZ", "2026-11-25T18:00:00+1", "26-11-25T18:00:00Z",
         "2026-11-25 18:00:00Z", "2026-11-25T18:00:00+01:00x", "2026-11-25T18:00:0" };
     int64_t seconds;

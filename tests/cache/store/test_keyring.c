@@ -185,7 +185,8 @@ test_failures (void **state)
     keyring_destroy (&ring);
 }
 
-//  Guards: refused keys are asked for anew, at most once in some seconds, and not for those of another number.
+//  Guards: refused keys are asked for anew, at most once in some seconds, and not for those of another
+//  number.
 static void
 test_refused (void **state)
 {
@@ -200,7 +201,8 @@ test_refused (void **state)
         keyring_refused (ring, 1);
     assert_false (keyring_await (ring, 1, 100));
     assert_true (keyring_await (ring, 1, 2 * KEYRING_REFUSED_S * 1000));
-    assert_in_range (clock_now_ms () - began_ms, KEYRING_REFUSED_S * 1000 - 300, KEYRING_REFUSED_S * 1000 + 3000);
+    assert_in_range (clock_now_ms () - began_ms, KEYRING_REFUSED_S * 1000 - 300,
+        KEYRING_REFUSED_S * 1000 + 3000);
     assert_int_equal (s_asked (&source), 1);
     assert_true (keyring_await (ring, 1, 10000));       //  at once
     keyring_refused (ring, 1);
