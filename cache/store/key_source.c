@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 #include <unistd.h>
 #include <curl/curl.h>
@@ -311,7 +312,7 @@ s_ask_container (key_source_t *self, access_key_t **key_p, char *error, size_t e
     s_host (account->service, host);
     rc = line || !value? s_exchange (self, &(question_t) { .method = "GET", .url = account->service,
         .headers = { "Accept: application/json", line }, .limit_ms = LOCAL_MS,
-        .is_local = strncmp (account->service, "http:", 5) == 0 }, what, sizeof what): -ENOMEM;
+        .is_local = strncasecmp (account->service, "http:", 5) == 0 }, what, sizeof what): -ENOMEM;
     wiped_guarded_free (token);
     wiped_guarded_free (line);
     if (rc == 0) {
