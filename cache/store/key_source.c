@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <curl/curl.h>
+#include <openssl/ssl.h>
 #include <sodium.h>
 #include "clock.h"
 #include "http.h"
@@ -60,6 +61,15 @@ s_on_body (char *data, size_t unit, size_t count, void *context)
     return bytes;
 }
 
+//  What OpenSSL has decrypted is wiped as soon as libcurl has it; otherwise it stays in memory that is freed.
+static CURLcode
+s_on_tls (CURL *easy, void *context, void *user)
+{
+    (void) easy, (void) user;
+    SSL_CTX_set_options (context, SSL_OP_CLEANSE_PLAINTEXT);
+    return CURLE_OK;
+}
+
 //  False: no memory.
 static bool
 s_prepare (key_source_t *self, CURL *easy, const question_t *question, struct curl_slist **headers_p)
@@ -79,6 +89,7 @@ s_prepare (key_source_t *self, CURL *easy, const question_t *question, struct cu
     curl_easy_setopt (easy, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt (easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt (easy, CURLOPT_FORBID_REUSE, 1L);
+    curl_easy_setopt (easy, CURLOPT_SSL_CTX_FUNCTION, s_on_tls);
     curl_easy_setopt (easy, CURLOPT_WRITEFUNCTION, s_on_body);
     curl_easy_setopt (easy, CURLOPT_WRITEDATA, self);
     const char *authorities = getenv ("AWS_CA_BUNDLE");
