@@ -27,7 +27,6 @@ struct keyring {
     int64_t renew_ms;                   //  time of day; 0: never
     int64_t retry_ms;                   //  after a failure; of clock_now_ms; 0: none
     uint32_t failures;
-    int64_t asked_ms;                   //  the source, last
     int64_t refused_pause_ms;
     //  shared
     pthread_mutex_t lock;               //  of all below
@@ -36,6 +35,7 @@ struct keyring {
     access_key_t *key;
     uint64_t number;                    //  of key; from 1
     uint64_t asked;                     //  how often the source was asked
+    int64_t asked_ms;                   //  when, last
     keyring_look_t look;
 };
 
@@ -298,6 +298,16 @@ keyring_await (keyring_t *self, uint64_t number, uint32_t limit_ms)
     bool is_other = self->number != number;
     pthread_mutex_unlock (&self->lock);
     return is_other;
+}
+
+bool
+keyring_is_fresh (keyring_t *self)
+{
+    assert (self && self->magic == MAGIC);
+    pthread_mutex_lock (&self->lock);
+    bool is_fresh = clock_now_ms () - self->asked_ms < REFUSED_MS;
+    pthread_mutex_unlock (&self->lock);
+    return is_fresh;
 }
 
 void

@@ -51,6 +51,8 @@ void keyring_refused (keyring_t *self, uint64_t number);
 //  Waits until there are other keys than those with this number, which the store has refused, or the source
 //  has been asked in vain, or limit_ms are over.  Whether there are others.
 bool keyring_await (keyring_t *self, uint64_t number, uint32_t limit_ms);
+//  Whether the source was asked within the last KEYRING_REFUSED_S: asking again would hardly help.
+bool keyring_is_fresh (keyring_t *self);
 void keyring_look (keyring_t *self, keyring_look_t *look);
 
 //  When keys that end after life_ms are to be renewed, in ms from now; chance: 0 .. 1000.

@@ -277,11 +277,14 @@ s_keys_number (store_t *self)
     return number;
 }
 
-//  Whether there are other keys than the refused ones, as soon as the keyring may look for them.
+//  Whether there are other keys than the refused ones, as soon as the keyring may look for them.  If the
+//  refused ones were found just now and have not ended, none are looked for.
 static bool
-s_has_others (store_t *self, uint64_t number)
+s_has_others (store_t *self, int rc, uint64_t number)
 {
-    return self->keys && keyring_await (self->keys, number, 2 * KEYRING_REFUSED_S * 1000);
+    if (!self->keys || (rc != -EKEYEXPIRED && (rc != -EKEYREJECTED || keyring_is_fresh (self->keys))))
+        return false;
+    return keyring_await (self->keys, number, 2 * KEYRING_REFUSED_S * 1000);
 }
 
 int
@@ -296,7 +299,7 @@ store_get (store_t *self, transfer_t *all, size_t count, uint32_t patience_ms)
     bool may_pass, has_renewed = false;
     uint64_t number = s_keys_number (self);
     for (uint32_t failures = 0; (rc = s_try (transfers, all, count, &may_pass)); failures++) {
-        if (!has_renewed && (rc == -EKEYEXPIRED || rc == -EKEYREJECTED) && s_has_others (self, number)) {
+        if (!has_renewed && s_has_others (self, rc, number)) {
             has_renewed = true;         //  others that are refused as well are an answer
             continue;
         }

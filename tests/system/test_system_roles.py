@@ -143,6 +143,16 @@ class Profiles(RolesTest):
             for secret in (first.secret, second.secret, second.token):
                 self.assertNotIn(secret, server.log() + json.dumps(status))
 
+    def test_wrong_keys_are_told_at_once(self):
+        """Of keys that were read just now, no others are waited for."""
+        first = self.store.issue(600)
+        environment = self.write(first)
+        first.secret = "another"
+        began = time.monotonic()
+        done = run("verify", ADDRESS, environment=environment)
+        self.assertLess(time.monotonic() - began, 3)
+        self.assertIn("SignatureDoesNotMatch", done.stdout + done.stderr)
+
     def test_verify_goes_on(self):
         """A command without a server waits for the file's new keys as well."""
         first = self.store.issue(1)

@@ -193,6 +193,7 @@ test_refused (void **state)
     (void) state;
     source_t source = { .lock = PTHREAD_MUTEX_INITIALIZER };
     keyring_t *ring = s_ring (&source, 0, false);
+    assert_true (keyring_is_fresh (ring));
     keyring_refused (ring, 7);
     s_sleep_ms (100);
     assert_int_equal (s_asked (&source), 0);
@@ -209,6 +210,9 @@ test_refused (void **state)
     s_sleep_ms (100);
     assert_int_equal (s_asked (&source), 1);            //  those were replaced already
     assert_int_equal (s_number (ring), 2);
+    assert_true (keyring_is_fresh (ring));
+    s_sleep_ms (KEYRING_REFUSED_S * 1000);
+    assert_false (keyring_is_fresh (ring));
     keyring_destroy (&ring);
 }
 
