@@ -12,7 +12,8 @@ pkg_check_modules (XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules (URING REQUIRED IMPORTED_TARGET liburing)
 pkg_check_modules (ARCHIVE REQUIRED IMPORTED_TARGET libarchive)
 pkg_check_modules (CURL REQUIRED IMPORTED_TARGET libcurl>=7.85)
-pkg_check_modules (EXPAT REQUIRED IMPORTED_TARGET expat)
+pkg_check_modules (EXPAT REQUIRED IMPORTED_TARGET expat>=2.4)
+pkg_check_modules (OPENSSL REQUIRED IMPORTED_TARGET libssl>=3.0)
 pkg_check_modules (ZLIB REQUIRED IMPORTED_TARGET zlib)
 
 #  Codecs beside JPEG: a build without them says so in `tureen serve --help`.

@@ -18,7 +18,8 @@ int
 reader_store_open (reader_t *self, const store_t *store)
 {
     self->under_way = calloc (READER_DEPTH_MAX, sizeof *self->under_way);
-    int rc = self->under_way? transfers_new (&self->transfers, store_account (store)): -ENOMEM;
+    int rc = self->under_way? transfers_new (&self->transfers, store_account (store),
+        store_keys (store)): -ENOMEM;
     if (rc)
         reader_store_close (self);
     snprintf (self->mode, sizeof self->mode, "%s", transfers_library ());

@@ -1,21 +1,32 @@
 #include "account.h"
+#include <arpa/inet.h>
 #include <assert.h>
-#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
-#include <stdint.h>
+#include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/mman.h>
-#include <unistd.h>
-#include <sodium.h>
+#include <curl/curl.h>
+#include "profile.h"
+#include "wiped.h"
 
-//  What one of the two files says of the profile; begins as all zero.
+#define CONTAINER_HOST "http://169.254.170.2"
+#define INSTANCE_HOST "http://169.254.169.254"
+#define INSTANCE_HOST_IPV6 "http://[fd00:ec2::254]"
+
+//  What is looked through; the two files are credentials and config.
 typedef struct {
-    char *key, *secret, *token, *region, *endpoint;
-} profile_t;
+    const char *profile;
+    bool is_profile_named;              //  by AWS_PROFILE
+    char rooms [2] [PATH_MAX];
+    const char *paths [2];
+    profile_t files [2];
+    char *error;
+    size_t error_bytes;
+} search_t;
 
 static const char *
 s_environment (const char *name)
@@ -24,98 +35,302 @@ s_environment (const char *name)
     return value && *value? value: NULL;
 }
 
-//  Both texts, one after the other, in memory that no core dump holds; NULL: no memory.
-static char *
-s_guarded (const char *begin, const char *text)
+static bool
+s_is_set_to (const char *name, const char *word)
 {
-    size_t begin_bytes = strlen (begin), bytes = strlen (text) + 1;
-    char *copy = sodium_init () >= 0? sodium_malloc (begin_bytes + bytes): NULL;
-    if (copy) {
-        memcpy (copy, begin, begin_bytes);
-        memcpy (copy + begin_bytes, text, bytes);
+    const char *value = s_environment (name);
+    return value && strcasecmp (value, word) == 0;
+}
+
+__attribute__ ((format (printf, 3, 4)))
+static int
+s_fail (const search_t *search, int rc, const char *format, ...)
+{
+    va_list arguments;
+    va_start (arguments, format);
+    vsnprintf (search->error, search->error_bytes, format, arguments);
+    va_end (arguments);
+    return rc;
+}
+
+//  A copy of the text; NULL: none.  False: no memory.
+static bool
+s_copy (char **place, const char *text)
+{
+    *place = text? strdup (text): NULL;
+    return *place || !text;
+}
+
+//  The files' settings in the order of AWS's tools: what the credentials file says counts first.
+static const char *
+s_setting (const search_t *search, size_t offset)
+{
+    for (size_t index = 0; index < 2; index++) {
+        const char *value = *(char *const *) ((const char *) &search->files [index] + offset);
+        if (value)
+            return value;
     }
-    return copy;
+    return NULL;
 }
-
-//  A core dump leaves out the pages that the text is in, as far as the kernel lets them be left out.
-static void
-s_keep_from_core (const char *text)
-{
-    size_t page = (size_t) sysconf (_SC_PAGESIZE);
-    uintptr_t begin = (uintptr_t) text / page * page, end = (uintptr_t) text + strlen (text) + 1;
-    (void) madvise ((void *) begin, end - begin, MADV_DONTDUMP);
-}
-
-static void
-s_wipe (char **text_p)
-{
-    if (*text_p)
-        sodium_memzero (*text_p, strlen (*text_p));
-    free (*text_p);
-    *text_p = NULL;
-}
-
-static void
-s_profile_clear (profile_t *self)
-{
-    s_wipe (&self->secret);
-    s_wipe (&self->token);
-    free (self->key);
-    free (self->region);
-    free (self->endpoint);
-    *self = (profile_t) { .key = NULL };
-}
+#define SETTING(search, name) s_setting (search, offsetof (profile_t, name))
 
 
-//  -- the two files
+//  -- endpoints
 
-//  Without white space at its ends; changes the text.
-static char *
-s_trimmed (char *text)
-{
-    text += strspn (text, " \t\r\n");
-    size_t length = strlen (text);
-    while (length > 0 && isspace ((unsigned char) text [length - 1]))
-        text [--length] = 0;
-    return text;
-}
-
-//  "[name]", or "[profile name]" in the config file.
 static bool
-s_is_section (char *line, const char *profile, bool is_config)
+s_is_endpoint (const char *text)
 {
-    char *end = strchr (line, ']');
-    if (!end)
-        return false;
-    *end = 0;
-    char *name = s_trimmed (line + 1);
-    if (is_config && strncmp (name, "profile", 7) == 0 && isspace ((unsigned char) name [7]))
-        name = s_trimmed (name + 7);
+    size_t scheme = strncmp (text, "https://", 8) == 0? 8: strncmp (text, "http://", 7) == 0? 7: 0;
+    return scheme && text [scheme] && !strpbrk (text + scheme, "@?# \t") && !strchr (text + scheme, '/');
+}
+
+//  Takes one, without the slash at its end; names: the settings that it may come from.
+static int
+s_take_endpoint (const search_t *search, char **place, const char *given, const char *names)
+{
+    size_t length = strlen (given);
+    *place = strndup (given, length - (given [length - 1] == '/'));
+    if (!*place)
+        return -ENOMEM;
+    return s_is_endpoint (*place)? 0: s_fail (search, -EINVAL, "'%.200s' is no endpoint (%s): write it as "
+        "https://HOST:PORT", strchr (given, '@')? "...": given, names);
+}
+
+//  Over http only this machine and the addresses that AWS gives to such services, as its tools demand: the
+//  answer is a secret.  1 yes, 0 no, -ENOMEM.
+static int
+s_may_be_asked (const char *text)
+{
+    char *scheme = NULL, *host = NULL, *user = NULL;
+    CURLU *url = curl_url ();
+    if (!url)
+        return -ENOMEM;
+    CURLUcode parsed = curl_url_set (url, CURLUPART_URL, text, 0);
+    parsed = parsed? parsed: curl_url_get (url, CURLUPART_SCHEME, &scheme, 0);
+    parsed = parsed? parsed: curl_url_get (url, CURLUPART_HOST, &host, 0);
+    bool is_url = parsed == CURLUE_OK && curl_url_get (url, CURLUPART_USER, &user, 0) == CURLUE_NO_USER;
+    static const char *const known [] = { "localhost", "[::1]", "169.254.170.2", "169.254.170.23",
+        "[fd00:ec2::23]" };
+    struct in_addr address;
+    bool may = is_url && strcmp (scheme, "https") == 0;
+    if (is_url && strcmp (scheme, "http") == 0) {
+        may = inet_pton (AF_INET, host, &address) == 1 && ntohl (address.s_addr) >> 24 == 127;
+        for (size_t index = 0; index < sizeof known / sizeof *known; index++)
+            may = may || strcasecmp (host, known [index]) == 0;
+    }
+    curl_free (scheme);
+    curl_free (host);
+    curl_free (user);
+    curl_url_cleanup (url);
+    return parsed == CURLUE_OUT_OF_MEMORY? -ENOMEM: may;
+}
+
+
+//  -- keys that are there
+
+static int
+s_take_keys (account_t *self, const search_t *search, account_source_t source, const char *where,
+    const profile_t *keys)
+{
+    self->source = source;
+    int rc = access_key_new (&self->key, keys->key, keys->secret, keys->token, 0);
+    return rc != -EBADMSG? rc: s_fail (search, -EINVAL, "the keys in %s are longer than keys are, or have "
+        "blanks or control characters in them: copy them again", where);
+}
+
+static int
+s_take_environment (account_t *self, const search_t *search)
+{
+    profile_t keys = { .key = getenv ("AWS_ACCESS_KEY_ID"), .secret = getenv ("AWS_SECRET_ACCESS_KEY"),
+        .token = getenv ("AWS_SESSION_TOKEN") };
+    wiped_keep_from_core (keys.secret);
+    if (keys.token)
+        wiped_keep_from_core (keys.token);
+    return s_take_keys (self, search, ACCOUNT_ENVIRONMENT, "the environment", &keys);
+}
+
+//  1: the file has no keys of the profile.
+static int
+s_take_file (account_t *self, const search_t *search, size_t index)
+{
+    const profile_t *file = &search->files [index];
+    if (!file->key && !file->secret)
+        return 1;
+    if (!file->key || !file->secret)
+        return s_fail (search, -EINVAL, "profile '%.80s' in '%.400s' has no %s: add it", search->profile,
+            search->paths [index], file->key? "aws_secret_access_key": "aws_access_key_id");
+    self->is_config = index == 1;
+    if (!s_copy (&self->profile, search->profile) || !s_copy (&self->file, search->paths [index]))
+        return -ENOMEM;
+    return s_take_keys (self, search, ACCOUNT_PROFILE, search->paths [index], file);
+}
+
+
+//  -- keys that a service gives
+
+static int
+s_take_web_identity (account_t *self, const search_t *search, const char *token_file)
+{
+    const char *role = s_environment ("AWS_ROLE_ARN"), *session = s_environment ("AWS_ROLE_SESSION_NAME");
+    role = role? role: SETTING (search, role);
+    session = session? session: SETTING (search, session);
+    if (!role)
+        return s_fail (search, -EINVAL, "there is a web identity ('%.400s'), and no role for it: set "
+            "AWS_ROLE_ARN, or role_arn in profile '%.80s'", token_file, search->profile);
+    self->source = ACCOUNT_WEB_IDENTITY;
+    if (!s_copy (&self->token_file, token_file) || !s_copy (&self->role, role)
+    ||  !s_copy (&self->session, session? session: "tureen"))
+        return -ENOMEM;
+    const char *given = s_environment ("AWS_ENDPOINT_URL_STS");
+    given = given? given: s_environment ("AWS_ENDPOINT_URL");
+    given = given? given: SETTING (search, endpoint);
+    char own [160];
+    snprintf (own, sizeof own, "https://sts.%.80s.amazonaws.com%s", self->region,
+        strncmp (self->region, "cn-", 3) == 0? ".cn": "");
+    return s_take_endpoint (search, &self->service, given? given: own,
+        "AWS_ENDPOINT_URL_STS, AWS_ENDPOINT_URL, endpoint_url");
+}
+
+static int
+s_take_container (account_t *self, const search_t *search, const char *relative, const char *full)
+{
+    self->source = ACCOUNT_CONTAINER;
+    if (relative && relative [0] != '/')
+        return s_fail (search, -EINVAL, "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI is '%.100s': it begins with "
+            "a slash", relative);
+    if (relative) {
+        size_t bytes = strlen (CONTAINER_HOST) + strlen (relative) + 1;
+        self->service = malloc (bytes);
+        if (self->service)
+            snprintf (self->service, bytes, "%s%s", CONTAINER_HOST, relative);
+    }
     else
-    if (is_config && strcmp (name, "default") != 0)
-        return false;
-    return strcmp (name, profile) == 0;
+        self->service = strdup (full);
+    int may = self->service? s_may_be_asked (self->service): -ENOMEM;
+    if (may < 0)
+        return may;
+    if (may == 0)
+        return s_fail (search, -EINVAL, "AWS_CONTAINER_CREDENTIALS_FULL_URI is an address that no keys are "
+            "taken from: it begins with https://, or is http:// on this machine (127.0.0.1, localhost), "
+            "169.254.170.2, 169.254.170.23 or [fd00:ec2::23]");
+    const char *file = s_environment ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
+    const char *token = s_environment ("AWS_CONTAINER_AUTHORIZATION_TOKEN");
+    if (file)
+        return s_copy (&self->token_file, file)? 0: -ENOMEM;
+    if (token) {
+        wiped_keep_from_core (token);
+        self->authorization = wiped_guarded_text ("", token);
+        return self->authorization? 0: -ENOMEM;
+    }
+    return 0;
 }
 
-//  "name = value".  False: no memory.
-static bool
-s_take_line (profile_t *self, char *line)
+//  Where there were no keys, for people.
+static void
+s_say_where (const search_t *search, char *text, size_t bytes)
 {
-    char *equals = strchr (line, '=');
-    if (!equals)
-        return true;
-    *equals = 0;
-    const char *name = s_trimmed (line), *value = s_trimmed (equals + 1);
-    char **place = strcmp (name, "aws_access_key_id") == 0? &self->key:
-        strcmp (name, "aws_secret_access_key") == 0? &self->secret:
-        strcmp (name, "aws_session_token") == 0? &self->token: strcmp (name, "region") == 0? &self->region:
-        strcmp (name, "endpoint_url") == 0? &self->endpoint: NULL;
-    if (!place || !*value)
-        return true;
-    s_wipe (place);
-    *place = strdup (value);
-    return *place;
+    snprintf (text, bytes, "no keys for the object store: AWS_ACCESS_KEY_ID, AWS_WEB_IDENTITY_TOKEN_FILE and "
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI are not set, and there are no keys for profile '%.80s' in "
+        "'%.200s' and '%.200s'", search->profile, search->paths [0], search->paths [1]);
 }
+
+#define NO_KEYS_REMEDY "Set keys, or AWS_NO_SIGN_REQUEST=YES for data that anyone may read"
+
+static int
+s_take_instance (account_t *self, const search_t *search)
+{
+    char where [700];
+    s_say_where (search, where, sizeof where);
+    self->source = ACCOUNT_INSTANCE;
+    if (s_is_set_to ("AWS_EC2_METADATA_DISABLED", "true"))
+        return s_fail (search, -ENOKEY, "%s; an instance's role is not looked for "
+            "(AWS_EC2_METADATA_DISABLED). " NO_KEYS_REMEDY, where);
+    const char *given = s_environment ("AWS_EC2_METADATA_SERVICE_ENDPOINT");
+    bool is_ipv6 = s_is_set_to ("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE", "ipv6");
+    if (!s_copy (&self->looked_at, where))
+        return -ENOMEM;
+    return s_take_endpoint (search, &self->service, given? given: is_ipv6? INSTANCE_HOST_IPV6: INSTANCE_HOST,
+        "AWS_EC2_METADATA_SERVICE_ENDPOINT");
+}
+
+
+//  -- the order
+
+//  1: the profile goes no such way.
+static int
+s_refuse (const search_t *search, bool goes, const char *way)
+{
+    return !goes? 1: s_fail (search, -EINVAL, "profile '%.80s' gets its keys by %s, which Tureen does not "
+        "do: set the variables that `aws configure export-credentials --profile %.80s --format env` "
+        "prints, or name a profile with keys (AWS_PROFILE)", search->profile, way, search->profile);
+}
+
+//  What stands between keys in the environment and those of the profile.  1: there is none.
+static int
+s_choose_identity (account_t *self, const search_t *search)
+{
+    const profile_t *files = search->files;
+    const char *profile_file = SETTING (search, token_file);
+    bool has_source = files [0].has_source || files [1].has_source;
+    int rc = s_refuse (search, SETTING (search, role) && has_source && !profile_file,
+        "another one's role (source_profile, credential_source)");
+    if (rc <= 0)
+        return rc;
+    const char *token_file = s_environment ("AWS_WEB_IDENTITY_TOKEN_FILE");
+    token_file = token_file? token_file: profile_file;
+    if (token_file)
+        return s_take_web_identity (self, search, token_file);
+    return s_refuse (search, files [0].has_sso || files [1].has_sso, "single sign-on (sso_session)");
+}
+
+static int
+s_choose_keys (account_t *self, const search_t *search)
+{
+    const char *key = s_environment ("AWS_ACCESS_KEY_ID"), *secret = s_environment ("AWS_SECRET_ACCESS_KEY");
+    const char *relative = s_environment ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
+    const char *full = s_environment ("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+    const profile_t *files = search->files;
+    if (s_is_set_to ("AWS_NO_SIGN_REQUEST", "yes"))
+        return 0;                       //  as account_find began: ACCOUNT_UNSIGNED
+    if (key && secret)
+        return s_take_environment (self, search);
+    if (key || secret)
+        return s_fail (search, -EINVAL, "%s is set, and %s is not: set both", key? "AWS_ACCESS_KEY_ID":
+            "AWS_SECRET_ACCESS_KEY", key? "AWS_SECRET_ACCESS_KEY": "AWS_ACCESS_KEY_ID");
+    int rc = s_choose_identity (self, search);
+    if (rc > 0)
+        rc = s_take_file (self, search, 0);
+    if (rc > 0)
+        rc = s_refuse (search, files [0].has_process || files [1].has_process,
+            "a program (credential_process)");
+    if (rc > 0)
+        rc = s_take_file (self, search, 1);
+    if (rc <= 0)
+        return rc;
+    //  A name that was mistyped must not give the machine's rights in its place.
+    if (search->is_profile_named && !files [0].is_there && !files [1].is_there)
+        return s_fail (search, -ENOKEY, "there is no profile '%.80s' in '%.200s' and '%.200s': correct "
+            "AWS_PROFILE, or unset it", search->profile, search->paths [0], search->paths [1]);
+    return relative || full? s_take_container (self, search, relative, full): s_take_instance (self, search);
+}
+
+static int
+s_choose (account_t *self, const search_t *search)
+{
+    const char *region = s_environment ("AWS_REGION"), *endpoint = s_environment ("AWS_ENDPOINT_URL_S3");
+    region = region? region: s_environment ("AWS_DEFAULT_REGION");
+    region = region? region: SETTING (search, region);
+    endpoint = endpoint? endpoint: s_environment ("AWS_ENDPOINT_URL");
+    endpoint = endpoint? endpoint: SETTING (search, endpoint);
+    if (!s_copy (&self->region, region? region: "us-east-1"))
+        return -ENOMEM;
+    int rc = endpoint? s_take_endpoint (search, &self->endpoint, endpoint, "AWS_ENDPOINT_URL_S3, "
+        "AWS_ENDPOINT_URL, endpoint_url"): 0;
+    return rc? rc: s_choose_keys (self, search);
+}
+
+
+//  -- the account
 
 //  Where the file is, into path: the environment's, or below the home folder.  False: nowhere.
 static bool
@@ -132,162 +347,96 @@ s_find_file (const char *variable, const char *below_home, char path [PATH_MAX])
     return length < PATH_MAX;
 }
 
-//  A file that is not there says nothing.
 static int
-s_read_file (profile_t *self, const char *path, const char *profile, bool is_config, char *error,
-    size_t error_bytes)
+s_read_files (search_t *search)
 {
-    FILE *file = fopen (path, "re");
-    if (!file && (errno == ENOENT || errno == ENOTDIR))
-        return 0;
-    char *line = NULL;
-    size_t room = 0;
-    bool is_inside = false, has_memory = true;
-    while (file && has_memory && getline (&line, &room, file) >= 0)
-        if (line [0] == '[')
-            is_inside = s_is_section (line, profile, is_config);
-        else                            //  an indented line belongs to the setting before it
-        if (is_inside && !isspace ((unsigned char) line [0]) && line [0] != '#' && line [0] != ';')
-            has_memory = s_take_line (self, line);
-    int rc = !file || ferror (file)? -errno: has_memory? 0: -ENOMEM;
-    if (line)
-        sodium_memzero (line, room);
-    free (line);
-    if (file)
-        fclose (file);
-    if (rc)
-        snprintf (error, error_bytes, "cannot read '%s' (%s): let this user read it", path, strerror (-rc));
+    static const struct { const char *variable, *below_home; } places [2] = {
+        { "AWS_SHARED_CREDENTIALS_FILE", "/.aws/credentials" }, { "AWS_CONFIG_FILE", "/.aws/config" } };
+    int rc = 0;
+    for (size_t index = 0; rc == 0 && index < 2; index++) {
+        bool is_there = s_find_file (places [index].variable, places [index].below_home,
+            search->rooms [index]);
+        search->paths [index] = is_there? search->rooms [index]: places [index].variable;
+        if (is_there)
+            rc = profile_read (&search->files [index], search->paths [index], search->profile, index == 1,
+                search->error, search->error_bytes);
+    }
     return rc;
 }
 
-
-//  -- the account
-
-static bool
-s_is_endpoint (const char *text)
+static void
+s_say_memory (int rc, char *error, size_t error_bytes)
 {
-    size_t scheme = strncmp (text, "https://", 8) == 0? 8: strncmp (text, "http://", 7) == 0? 7: 0;
-    return scheme && text [scheme] && !strpbrk (text + scheme, "@?# \t") && !strchr (text + scheme, '/');
-}
-
-static int
-s_take_endpoint (account_t *self, const char *given, char *error, size_t error_bytes)
-{
-    if (!given)
-        return 0;
-    size_t length = strlen (given);
-    self->endpoint = strndup (given, length - (given [length - 1] == '/'));
-    if (!self->endpoint)
-        return -ENOMEM;
-    if (s_is_endpoint (self->endpoint))
-        return 0;
-    snprintf (error, error_bytes, "'%.200s' is no endpoint of an object store (AWS_ENDPOINT_URL_S3, "
-        "AWS_ENDPOINT_URL, endpoint_url): write it as https://HOST:PORT", strchr (given, '@')? "...": given);
-    return -EINVAL;
-}
-
-static int
-s_take_keys (account_t *self, const char *key, const char *secret, const char *token)
-{
-    self->key = strdup (key);
-    self->secret = s_guarded ("AWS4", secret);
-    self->token = token? s_guarded ("", token): NULL;
-    return self->key && self->secret && (self->token || !token)? 0: -ENOMEM;
-}
-
-//  From the environment, then from the files.
-static int
-s_choose_keys (account_t *self, const profile_t files [2], const char *const paths [2], const char *profile,
-    char *error, size_t error_bytes)
-{
-    const char *key = s_environment ("AWS_ACCESS_KEY_ID"), *secret = s_environment ("AWS_SECRET_ACCESS_KEY");
-    if (key && secret) {
-        const char *token = s_environment ("AWS_SESSION_TOKEN");
-        s_keep_from_core (secret);
-        if (token)
-            s_keep_from_core (token);
-        return s_take_keys (self, key, secret, token);
-    }
-    if (key || secret) {
-        snprintf (error, error_bytes, "%s is set, and %s is not: set both", key? "AWS_ACCESS_KEY_ID":
-            "AWS_SECRET_ACCESS_KEY", key? "AWS_SECRET_ACCESS_KEY": "AWS_ACCESS_KEY_ID");
-        return -EINVAL;
-    }
-    for (size_t index = 0; index < 2; index++) {
-        const profile_t *file = &files [index];
-        if (file->key && file->secret)
-            return s_take_keys (self, file->key, file->secret, file->token);
-        if (file->key || file->secret) {
-            snprintf (error, error_bytes, "profile '%.80s' in '%s' has no %s: add it", profile, paths [index],
-                file->key? "aws_secret_access_key": "aws_access_key_id");
-            return -EINVAL;
-        }
-    }
-    const char *unsigned_wish = s_environment ("AWS_NO_SIGN_REQUEST");
-    if (unsigned_wish && strcasecmp (unsigned_wish, "yes") == 0)
-        return 0;
-    snprintf (error, error_bytes, "no keys for the object store: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY "
-        "are not set, and there are none for profile '%.80s' in '%.200s' and '%.200s'. Set them, or "
-        "AWS_NO_SIGN_REQUEST=YES for data that anyone may read", profile, paths [0], paths [1]);
-    return -ENOKEY;
-}
-
-static int
-s_choose (account_t *self, const profile_t files [2], const char *const paths [2], const char *profile,
-    char *error, size_t error_bytes)
-{
-    const char *region = s_environment ("AWS_REGION"), *endpoint = s_environment ("AWS_ENDPOINT_URL_S3");
-    if (!region)
-        region = s_environment ("AWS_DEFAULT_REGION");
-    for (size_t index = 0; index < 2 && !region; index++)
-        region = files [index].region;
-    if (!endpoint)
-        endpoint = s_environment ("AWS_ENDPOINT_URL");
-    for (size_t index = 0; index < 2 && !endpoint; index++)
-        endpoint = files [index].endpoint;
-    self->region = strdup (region? region: "us-east-1");
-    int rc = self->region? s_take_endpoint (self, endpoint, error, error_bytes): -ENOMEM;
-    return rc? rc: s_choose_keys (self, files, paths, profile, error, error_bytes);
+    if (rc && !error [0])
+        snprintf (error, error_bytes, "not enough memory: free memory");
 }
 
 int
 account_find (account_t *self, char *error, size_t error_bytes)
 {
     assert (self); assert (error && error_bytes > 0);
-    *self = (account_t) { .key = NULL };
+    *self = (account_t) { .source = ACCOUNT_UNSIGNED };
     error [0] = 0;
-    static const struct { const char *variable, *below_home; } places [2] = {
-        { "AWS_SHARED_CREDENTIALS_FILE", "/.aws/credentials" }, { "AWS_CONFIG_FILE", "/.aws/config" } };
     const char *profile = s_environment ("AWS_PROFILE");
-    profile = profile? profile: "default";
-    char rooms [2] [PATH_MAX];
-    const char *paths [2];
-    profile_t files [2] = { { .key = NULL } };
-    int rc = 0;
-    for (size_t index = 0; rc == 0 && index < 2; index++) {
-        bool is_there = s_find_file (places [index].variable, places [index].below_home, rooms [index]);
-        paths [index] = is_there? rooms [index]: places [index].variable;
-        if (is_there)
-            rc = s_read_file (&files [index], paths [index], profile, index == 1, error, error_bytes);
-    }
+    search_t search = { .profile = profile? profile: "default", .is_profile_named = profile, .error = error,
+        .error_bytes = error_bytes };
+    int rc = s_read_files (&search);
     if (rc == 0)
-        rc = s_choose (self, files, paths, profile, error, error_bytes);
+        rc = s_choose (self, &search);
     for (size_t index = 0; index < 2; index++)
-        s_profile_clear (&files [index]);
-    if (rc && !error [0])
-        snprintf (error, error_bytes, "not enough memory: free memory");
+        profile_clear (&search.files [index]);
+    s_say_memory (rc, error, error_bytes);
     if (rc)
         account_clear (self);
+    return rc;
+}
+
+int
+account_read_again (const account_t *self, access_key_t **key_p, char *error, size_t error_bytes)
+{
+    assert (self && self->source == ACCOUNT_PROFILE); assert (key_p); assert (error && error_bytes > 0);
+    *key_p = NULL;
+    error [0] = 0;
+    profile_t profile = { .key = NULL };
+    int rc = profile_read (&profile, self->file, self->profile, self->is_config, error, error_bytes);
+    if (rc == 0)
+        rc = profile.key && profile.secret? access_key_new (key_p, profile.key, profile.secret, profile.token,
+            0): -ENOKEY;
+    profile_clear (&profile);
+    if (rc == -ENOKEY || rc == -EBADMSG)
+        snprintf (error, error_bytes, "profile '%.80s' in '%.400s' has no good keys now: write them again",
+            self->profile, self->file);
+    s_say_memory (rc, error, error_bytes);
     return rc;
 }
 
 void
 account_clear (account_t *self)
 {
-    free (self->key);
-    sodium_free (self->secret);
-    sodium_free (self->token);
-    free (self->region);
-    free (self->endpoint);
-    *self = (account_t) { .key = NULL };
+    access_key_release (&self->key);
+    char *all [] = { self->region, self->endpoint, self->profile, self->file, self->role, self->session,
+        self->token_file, self->service, self->looked_at };
+    for (size_t index = 0; index < sizeof all / sizeof *all; index++)
+        free (all [index]);
+    wiped_guarded_free (self->authorization);
+    *self = (account_t) { .source = ACCOUNT_UNSIGNED };
+}
+
+const char *
+account_source_name (account_source_t source)
+{
+    switch (source) {
+    case ACCOUNT_ENVIRONMENT:
+        return "the environment";
+    case ACCOUNT_PROFILE:
+        return "a profile";
+    case ACCOUNT_WEB_IDENTITY:
+        return "a web identity";
+    case ACCOUNT_CONTAINER:
+        return "a container's role";
+    case ACCOUNT_INSTANCE:
+        return "an instance's role";
+    default:
+        return "unsigned";
+    }
 }

@@ -1,35 +1,62 @@
-/*  account -- the keys, region and endpoint of an object store, found where AWS's tools find them.
+/*  account -- where an object store's keys come from, its region and its endpoint, found where AWS's tools
+ *  find them.
  *
- *  Keys, the first of:
- *      AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, with AWS_SESSION_TOKEN if set
- *      the profile's in AWS_SHARED_CREDENTIALS_FILE (~/.aws/credentials), then in AWS_CONFIG_FILE
- *      (~/.aws/config); the profile is AWS_PROFILE or "default"
+ *  Keys, the first of, in AWS's order:
  *      none, if AWS_NO_SIGN_REQUEST is YES: requests are not signed
+ *      AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, with AWS_SESSION_TOKEN if set
+ *      a web identity: AWS_WEB_IDENTITY_TOKEN_FILE and AWS_ROLE_ARN, or web_identity_token_file and role_arn
+ *      of the profile
+ *      the profile's keys in AWS_SHARED_CREDENTIALS_FILE (~/.aws/credentials), then in AWS_CONFIG_FILE
+ *      (~/.aws/config); the profile is AWS_PROFILE or "default"
+ *      a container's role: AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or _FULL_URI
+ *      an instance's role, unless AWS_EC2_METADATA_DISABLED is true
+ *  A profile that gets keys by another way (source_profile, SSO, credential_process) is an error that names
+ *  the way, at the place in this order where AWS's tools would go it.
  *  Region: AWS_REGION, AWS_DEFAULT_REGION, the profile's `region`, "us-east-1".
  *  Endpoint: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile's `endpoint_url`, Amazon's own.
  *
- *  Immutable after account_find; any thread may read it.  Secret and token are guarded: in memory of
- *  libsodium's, which no core dump holds and which is wiped when it is freed.  Nor does a core dump hold the
- *  pages of the environment that they came from.  (libcurl has copies of the token, which is in a header of
- *  each request.)
+ *  Here nothing is asked over a network: roles are key_source.h's.
+ *  Immutable after account_find; any thread may read it.  What is secret is guarded (wiped.h), and a core
+ *  dump holds no page of the environment that it came from.
  */
 #ifndef ACCOUNT_H
 #define ACCOUNT_H
 #include <stdbool.h>
 #include <stddef.h>
+#include "access_key.h"
 
+typedef enum {
+    ACCOUNT_UNSIGNED, ACCOUNT_ENVIRONMENT, ACCOUNT_PROFILE, ACCOUNT_WEB_IDENTITY, ACCOUNT_CONTAINER,
+    ACCOUNT_INSTANCE
+} account_source_t;
+
+//  Texts are NULL where the source has none.
 typedef struct {
-    char *key;                  //  the key's name; NULL: requests are not signed
-    char *secret;               //  "AWS4" and the secret key, as signatures begin; guarded; NULL like key
-    char *token;                //  of temporary keys; guarded; NULL: none
+    account_source_t source;
+    access_key_t *key;          //  of the environment and of a profile: as it was found; else NULL
     char *region;
     char *endpoint;             //  "https://host:port", no slash behind it; NULL: Amazon's
+    //  a profile: where its keys are read anew
+    char *profile, *file;
+    bool is_config;
+    //  a web identity
+    char *role, *session, *token_file;
+    //  what answers: STS, "https://host:port"; a container's URL; the instance's, "http://host:port"
+    char *service;
+    char *authorization;        //  a container's, guarded; token_file is read for each request in its place
+    char *looked_at;            //  an instance: the places before it without keys, for people
 } account_t;
 
 //  0 and the account is the caller's; or -errno and in error (always ended) which places were looked at, and
-//  the remedy: -ENOKEY no keys, -EINVAL half of a pair or an endpoint that is no address, -EACCES .. a file
-//  that cannot be read, -ENOMEM.  Reads the environment: call it before threads start.
+//  the remedy: -ENOKEY no keys, -EINVAL half of a pair, a setting that cannot be used, -EACCES .. a file that
+//  cannot be read, -ENOMEM.  Reads the environment: call it before threads start.
 int account_find (account_t *self, char *error, size_t error_bytes);
+//  A profile's keys as its file holds them now; held by the caller.  0; or -errno and in error why not.
+int account_read_again (const account_t *self, access_key_t **key_p, char *error, size_t error_bytes);
+//  Takes one that is all zero.
 void account_clear (account_t *self);
+
+//  "a web identity": for people; static.
+const char *account_source_name (account_source_t source);
 
 #endif

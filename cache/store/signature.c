@@ -54,14 +54,14 @@ s_keyed_hash (uint8_t target [HASH_BYTES], const void *key, size_t key_bytes, co
 //  "Signing key" in Amazon's words: of one day, region and service.  It begins with the secret, so all of it
 //  is wiped.
 static void
-s_sign (const account_t *account, const char *day, const char *text, char hex [2 * HASH_BYTES + 1])
+s_sign (const access_key_t *key, const char *region, const char *day, const char *text,
+    char hex [2 * HASH_BYTES + 1])
 {
     struct { crypto_auth_hmacsha256_state state; uint8_t key [HASH_BYTES]; } hidden;
-    crypto_auth_hmacsha256_init (&hidden.state, (const uint8_t *) account->secret,
-        strlen (account->secret));
+    crypto_auth_hmacsha256_init (&hidden.state, (const uint8_t *) key->secret, strlen (key->secret));
     crypto_auth_hmacsha256_update (&hidden.state, (const uint8_t *) day, DAY_BYTES);
     crypto_auth_hmacsha256_final (&hidden.state, hidden.key);
-    s_keyed_hash (hidden.key, hidden.key, HASH_BYTES, account->region);
+    s_keyed_hash (hidden.key, hidden.key, HASH_BYTES, region);
     s_keyed_hash (hidden.key, hidden.key, HASH_BYTES, "s3");
     s_keyed_hash (hidden.key, hidden.key, HASH_BYTES, "aws4_request");
     s_keyed_hash (hidden.key, hidden.key, HASH_BYTES, text);
@@ -71,7 +71,7 @@ s_sign (const account_t *account, const char *day, const char *text, char hex [2
 
 //  "Canonical request": the request in the one form that both sides hash.
 static void
-s_canonical (draft_text_t *text, const account_t *account, const signature_request_t *request,
+s_canonical (draft_text_t *text, const access_key_t *key, const signature_request_t *request,
     const char *date, const char *names)
 {
     const char *host = strstr (request->url, "://") + 3;
@@ -83,34 +83,34 @@ s_canonical (draft_text_t *text, const account_t *account, const signature_reque
     if (request->range)
         s_add (text, "range:%s\n", request->range);
     s_add (text, "x-amz-content-sha256:%s\nx-amz-date:%s\n", request->payload, date);
-    if (account->token)
-        s_add (text, "x-amz-security-token:%s\n", account->token);
+    if (key->token)
+        s_add (text, "x-amz-security-token:%s\n", key->token);
     s_add (text, "\n%s\n%s", names, request->payload);
 }
 
 bool
-signature_make (const account_t *account, const signature_request_t *request,
+signature_make (const access_key_t *key, const char *region, const signature_request_t *request,
     char date [SIGNATURE_DATE_BYTES], char authorization [SIGNATURE_BYTES])
 {
-    assert (account && account->key); assert (request && strstr (request->url, "://"));
+    assert (key && region); assert (request && strstr (request->url, "://"));
     struct tm moment;
     if (!gmtime_r (&request->time, &moment)
     ||  strftime (date, SIGNATURE_DATE_BYTES, "%Y%m%dT%H%M%SZ", &moment) == 0)
         return false;
     char names [100], canonical [REQUEST_BYTES], scope [160], text [400], hex [2 * HASH_BYTES + 1];
     snprintf (names, sizeof names, "host%s;x-amz-content-sha256;x-amz-date%s", request->range? ";range": "",
-        account->token? ";x-amz-security-token": "");
+        key->token? ";x-amz-security-token": "");
     draft_text_t draft = { .text = canonical, .room = sizeof canonical, .is_whole = true };
-    s_canonical (&draft, account, request, date, names);
+    s_canonical (&draft, key, request, date, names);
     s_hash_hex (canonical, draft.used, hex);
     sodium_memzero (canonical, sizeof canonical);       //  it can hold a token
     draft_text_t area = { .text = scope, .room = sizeof scope, .is_whole = draft.is_whole };
-    s_add (&area, "%.*s/%s/s3/aws4_request", DAY_BYTES, date, account->region);
+    s_add (&area, "%.*s/%s/s3/aws4_request", DAY_BYTES, date, region);
     draft_text_t signed_text = { .text = text, .room = sizeof text, .is_whole = area.is_whole };
     s_add (&signed_text, "AWS4-HMAC-SHA256\n%s\n%s\n%s", date, scope, hex);
-    s_sign (account, date, text, hex);
+    s_sign (key, region, date, text, hex);
     draft_text_t line = { .text = authorization, .room = SIGNATURE_BYTES, .is_whole = signed_text.is_whole };
-    s_add (&line, "AWS4-HMAC-SHA256 Credential=%s/%s,SignedHeaders=%s,Signature=%s", account->key, scope,
+    s_add (&line, "AWS4-HMAC-SHA256 Credential=%s/%s,SignedHeaders=%s,Signature=%s", key->name, scope,
         names, hex);
     return line.is_whole;
 }

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <sodium.h>
 #include "clock.h"
+#include "key_source.h"
 #include "store_address.h"
 
 enum {
@@ -23,6 +24,8 @@ struct store {
     account_t account;
     char *name;
     char *base;                         //  of s3: the bucket's URL
+    key_source_t *source;               //  keys that are renewed; else NULL
+    keyring_t *keys;                    //  NULL: requests are not signed
     //  shared
     pthread_mutex_t lock;               //  of idle
     transfers_t *idle [IDLE_MAX];       //  not in use now
@@ -64,6 +67,39 @@ s_bucket_url (const store_t *self)
 }
 
 static int
+s_ask (void *context, access_key_t **key_p, char *error, size_t error_bytes)
+{
+    return key_source_ask (context, key_p, error, error_bytes);
+}
+
+static void
+s_stop (void *context)
+{
+    key_source_stop (context);
+}
+
+//  The keys that the account has, or the first ones of its source, and the thread that renews them.
+static int
+s_take_keys (store_t *self, char *error, size_t error_bytes)
+{
+    account_t *account = &self->account;
+    if (account->source == ACCOUNT_UNSIGNED)
+        return 0;
+    access_key_t *first = account->key;
+    account->key = NULL;
+    if (account->source == ACCOUNT_ENVIRONMENT)
+        return keyring_new (&self->keys, &first, NULL);
+    int rc = key_source_new (&self->source, account);
+    if (rc == 0 && !first)
+        rc = key_source_first (self->source, &first, error, error_bytes);
+    if (rc == 0)
+        rc = keyring_new (&self->keys, &first, &(keyring_source_t) { .ask = s_ask, .stop = s_stop,
+            .context = self->source, .is_service = account->source != ACCOUNT_PROFILE });
+    access_key_release (&first);
+    return rc;
+}
+
+static int
 s_find (store_t *self, const char *address, char *error, size_t error_bytes)
 {
     int rc = store_address_parse (&self->address, address, error, error_bytes);
@@ -78,7 +114,7 @@ s_find (store_t *self, const char *address, char *error, size_t error_bytes)
         return rc;
     self->name = s_joined ("s3://", self->address.host, "");
     self->base = s_bucket_url (self);
-    return self->name && self->base? 0: -ENOMEM;
+    return self->name && self->base? s_take_keys (self, error, error_bytes): -ENOMEM;
 }
 
 int
@@ -115,6 +151,8 @@ store_destroy (store_t **self_p)
     while (self->idle_count > 0)
         transfers_destroy (&self->idle [--self->idle_count]);
     pthread_mutex_destroy (&self->lock);
+    keyring_destroy (&self->keys);
+    key_source_destroy (&self->source);
     store_address_clear (&self->address);
     account_clear (&self->account);
     free (self->name);
@@ -139,6 +177,23 @@ store_account (const store_t *self)
 {
     assert (self && self->magic == MAGIC);
     return self->address.is_s3? &self->account: NULL;
+}
+
+keyring_t *
+store_keys (const store_t *self)
+{
+    assert (self && self->magic == MAGIC);
+    return self->keys;
+}
+
+bool
+store_look_at_keys (const store_t *self, const char **from_p, keyring_look_t *look)
+{
+    assert (self && self->magic == MAGIC);
+    *from_p = account_source_name (self->account.source);
+    if (self->keys)
+        keyring_look (self->keys, look);
+    return self->keys;
 }
 
 char *
@@ -180,7 +235,7 @@ s_take_transfers (store_t *self, transfers_t **transfers_p)
     if (self->idle_count > 0)
         *transfers_p = self->idle [--self->idle_count];
     pthread_mutex_unlock (&self->lock);
-    return *transfers_p? 0: transfers_new (transfers_p, store_account (self));
+    return *transfers_p? 0: transfers_new (transfers_p, store_account (self), self->keys);
 }
 
 static void
@@ -234,6 +289,25 @@ s_try (transfers_t *transfers, transfer_t *all, size_t count, bool *may_pass_p)
     return failed;
 }
 
+static uint64_t
+s_keys_number (store_t *self)
+{
+    uint64_t number = 0;
+    access_key_t *key = self->keys? keyring_take (self->keys, &number): NULL;
+    access_key_release (&key);
+    return number;
+}
+
+//  Whether there are other keys than the refused ones, as soon as the keyring may look for them.  If the
+//  refused ones were found just now and have not ended, none are looked for.
+static bool
+s_has_others (store_t *self, int rc, uint64_t number)
+{
+    if (!self->keys || (rc != -EKEYEXPIRED && (rc != -EKEYREJECTED || keyring_is_fresh (self->keys))))
+        return false;
+    return keyring_await (self->keys, number, 2 * KEYRING_REFUSED_S * 1000);
+}
+
 int
 store_get (store_t *self, transfer_t *all, size_t count, uint32_t patience_ms)
 {
@@ -243,8 +317,13 @@ store_get (store_t *self, transfer_t *all, size_t count, uint32_t patience_ms)
     if (rc)
         return rc;
     int64_t limit_ms = clock_now_ms () + patience_ms;
-    bool may_pass;
+    bool may_pass, has_renewed = false;
+    uint64_t number = s_keys_number (self);
     for (uint32_t failures = 0; (rc = s_try (transfers, all, count, &may_pass)); failures++) {
+        if (!has_renewed && s_has_others (self, rc, number)) {
+            has_renewed = true;         //  others that are refused as well are an answer
+            continue;
+        }
         if (!may_pass || clock_now_ms () >= limit_ms)
             break;
         store_pause (failures);
@@ -263,7 +342,7 @@ s_remedy (const store_t *self, bool is_list, int rc)
     case ENOENT:
         return "check the address";
     case EKEYREJECTED:
-        return !self->address.is_s3? "let anyone read it, or use s3:// with keys": self->account.key?
+        return !self->address.is_s3? "let anyone read it, or use s3:// with keys": self->keys?
             is_list? "check the keys, and that they allow s3:ListBucket on the bucket":
             "check the keys, and that they allow s3:GetObject there": "give keys (AWS_ACCESS_KEY_ID and "
             "AWS_SECRET_ACCESS_KEY, or a profile)";
@@ -288,7 +367,12 @@ store_explain (const store_t *self, const char *name, const transfer_t *transfer
     size_t error_bytes)
 {
     const char *slash = *self->address.path? "/": "";
-    snprintf (error, error_bytes, "cannot %s '%s%s%s/%s' (%s): %s", name? "read": "list", self->name, slash,
-        self->address.path, name? name: "", *transfer->detail? transfer->detail: strerror (-transfer->rc),
-        s_remedy (self, !name, transfer->rc));
+    int length = snprintf (error, error_bytes, "cannot %s '%s%s%s/%s' (%s): %s", name? "read": "list",
+        self->name, slash, self->address.path, name? name: "",
+        *transfer->detail? transfer->detail: strerror (-transfer->rc), s_remedy (self, !name, transfer->rc));
+    keyring_look_t look = { .trouble = "" };
+    if (self->keys && transfer->rc == -EKEYEXPIRED)
+        keyring_look (self->keys, &look);
+    if (*look.trouble && length > 0 && (size_t) length < error_bytes)
+        snprintf (error + length, error_bytes - (size_t) length, " (they are not renewed: %s)", look.trouble);
 }

@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "account.h"
+#include "keyring.h"
 #include "transfer.h"
 
 typedef struct store store_t;
@@ -24,8 +25,10 @@ enum { STORE_TOGETHER_MAX = 64 };
 
 //  Whether the text is the address of a store, and no path.
 bool store_is_meant (const char *text);
-//  Finds keys and endpoint where AWS's tools find them (account.h); asks the store nothing.  0, or -errno,
-//  *self_p NULL and in error (always ended) what is wrong and how to mend it.
+//  Finds keys and endpoint where AWS's tools find them (account.h); asks the store nothing, but the service
+//  that gives the keys, if that is where they come from.  Keys that end are renewed by a thread of the
+//  store's (keyring.h).  0, or -errno, *self_p NULL and in error (always ended) what is wrong and how to mend
+//  it.
 int store_open (store_t **self_p, const char *address, char *error, size_t error_bytes);
 void store_destroy (store_t **self_p);
 
@@ -33,6 +36,10 @@ void store_destroy (store_t **self_p);
 const char *store_name (const store_t *self);
 //  For transfers; NULL: of a web server, where requests are not signed.  Lent.
 const account_t *store_account (const store_t *self);
+//  For transfers, lent; NULL: requests are not signed.
+keyring_t *store_keys (const store_t *self);
+//  Where the keys come from (static, for people) and how they are; false: requests are not signed.
+bool store_look_at_keys (const store_t *self, const char **from_p, keyring_look_t *look);
 //  Of the object with this name below the address; the caller's; NULL: no memory.
 char *store_url (const store_t *self, const char *name);
 //  Whether it can list its objects: web servers cannot.

@@ -193,7 +193,7 @@ store_listing_fetch (store_listing_t *self, store_t *store, uint32_t patience_ms
     assert (self && self->count == 0); assert (store && store_lists (store)); assert (error && error_bytes);
     error [0] = 0;
     fetch_t fetch = { .listing = self, .store = store };
-    int rc = transfers_new (&fetch.transfers, store_account (store));
+    int rc = transfers_new (&fetch.transfers, store_account (store), store_keys (store));
     if (rc == 0)
         rc = s_add_part (&fetch, "");
     if (rc == 0) {

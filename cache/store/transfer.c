@@ -2,13 +2,14 @@
 #include <assert.h>
 #include <errno.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <time.h>
 #include <curl/curl.h>
+#include <sodium.h>
+#include "http.h"
 #include "signature.h"
 
 enum {
@@ -23,6 +24,7 @@ typedef struct handle {
     CURL *easy;
     transfer_t *transfer;
     struct curl_slist *headers;
+    uint64_t keys_number;               //  the keyring's: which keys it is signed with
     bool has_range;                     //  the answer is the range that was asked for
     char body [BODY_BYTES];
     size_t body_bytes;
@@ -33,6 +35,7 @@ typedef struct handle {
 struct transfers {
     uint32_t magic;
     const account_t *account;
+    keyring_t *keys;
     CURLM *multi;
     handle_t *free_handles;
     handle_t *busy_handles;             //  for the end
@@ -42,40 +45,12 @@ struct transfers {
 
 //  -- the answer
 
-//  The value behind "name:" of a header line; NULL: another header.
-static const char *
-s_header (const char *line, size_t bytes, const char *name, size_t *value_bytes_p)
-{
-    size_t length = strlen (name);
-    if (bytes <= length || strncasecmp (line, name, length) != 0 || line [length] != ':')
-        return NULL;
-    const char *value = line + length + 1, *end = line + bytes;
-    while (value < end && (*value == ' ' || *value == '\t'))
-        value++;
-    while (end > value && (end [-1] == '\r' || end [-1] == '\n' || end [-1] == ' '))
-        end--;
-    *value_bytes_p = (size_t) (end - value);
-    return value;
-}
-
-//  "bytes 0-4095/123456": whether it begins where it should.
-static void
-s_take_range (handle_t *self, const char *value, size_t bytes)
-{
-    char text [80];
-    unsigned long long first, last, all;
-    snprintf (text, sizeof text, "%.*s", (int) bytes, value);
-    if (sscanf (text, "bytes %llu-%llu/%llu", &first, &last, &all) != 3)
-        return;
-    self->has_range = first == self->transfer->offset + self->transfer->done;
-    self->transfer->object_bytes = all;
-}
-
 static size_t
 s_on_header (char *line, size_t unit, size_t count, void *context)
 {
     handle_t *self = context;
     size_t bytes = unit * count, length;
+    uint64_t first;
     const char *value;
     if (bytes >= 5 && strncmp (line, "HTTP/", 5) == 0) {        //  of the last answer, after redirections
         self->has_range = false;
@@ -83,11 +58,12 @@ s_on_header (char *line, size_t unit, size_t count, void *context)
         self->transfer->object_version [0] = 0;
     }
     else
-    if ((value = s_header (line, bytes, "ETag", &length)) && length < TRANSFER_VERSION_BYTES)
+    if ((value = http_header (line, bytes, "ETag", &length)) && length < TRANSFER_VERSION_BYTES)
         snprintf (self->transfer->object_version, TRANSFER_VERSION_BYTES, "%.*s", (int) length, value);
     else
-    if ((value = s_header (line, bytes, "Content-Range", &length)))
-        s_take_range (self, value, length);
+    if ((value = http_header (line, bytes, "Content-Range", &length))
+    &&  http_range (value, length, &first, &self->transfer->object_bytes))
+        self->has_range = first == self->transfer->offset + self->transfer->done;
     return bytes;
 }
 
@@ -108,20 +84,10 @@ s_on_body (char *data, size_t unit, size_t count, void *context)
     }
     if (status < 300)
         return 0;                       //  the whole object, or another range
-    size_t kept = bytes < BODY_BYTES - 1 - self->body_bytes? bytes: BODY_BYTES - 1 - self->body_bytes;
+    size_t kept = bytes < BODY_BYTES - self->body_bytes? bytes: BODY_BYTES - self->body_bytes;
     memcpy (self->body + self->body_bytes, data, kept);
     self->body_bytes += kept;
     return bytes;
-}
-
-//  The code in an error's XML: "NoSuchKey"; letters alone, since the text is foreign.
-static void
-s_find_code (handle_t *self, char code [64])
-{
-    self->body [self->body_bytes] = 0;
-    const char *at = strstr (self->body, "<Code>");
-    size_t length = at? strspn (at + 6, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"): 0;
-    snprintf (code, 64, "%.*s", (int) (length < 63? length: 63), at? at + 6: "");
 }
 
 static int
@@ -169,13 +135,13 @@ s_judge (handle_t *self, CURLcode result)
 {
     transfer_t *transfer = self->transfer;
     long status = 0;
-    char code [64] = "";
+    char code [HTTP_CODE_BYTES] = "";
     curl_easy_getinfo (self->easy, CURLINFO_RESPONSE_CODE, &status);
     transfer->status = (int) status;
     bool is_whole_object = status == 200 && result == CURLE_WRITE_ERROR, is_long = is_whole_object
         && transfer->is_whole;
     if (status >= 300 && (result == CURLE_OK || result == CURLE_WRITE_ERROR)) {
-        s_find_code (self, code);
+        http_error_code (self->body, self->body_bytes, code);
         transfer->rc = s_judge_status (transfer, code);
         snprintf (transfer->detail, TRANSFER_DETAIL_BYTES, "%ld%s%s", status, *code? " ": "", code);
     }
@@ -215,31 +181,43 @@ s_judge (handle_t *self, CURLcode result)
 static bool
 s_add_header (handle_t *self, const char *name, const char *value)
 {
-    char line [4096];                   //  a session's token has 2 KiB at most
-    if (snprintf (line, sizeof line, "%s: %s", name, value) >= (int) sizeof line)
-        return false;
-    struct curl_slist *headers = curl_slist_append (self->headers, line);
+    char line [ACCESS_KEY_TOKEN_MAX + 64];
+    struct curl_slist *headers = NULL;
+    if (snprintf (line, sizeof line, "%s: %s", name, value) < (int) sizeof line)
+        headers = curl_slist_append (self->headers, line);
     if (headers)
         self->headers = headers;
+    sodium_memzero (line, sizeof line);         //  it can be a token
     return headers;
 }
 
 static bool
-s_sign (handle_t *self, const account_t *account, const char *url, const char *range)
+s_sign (handle_t *self, const access_key_t *key, const char *region, const char *url, const char *range)
 {
     char date [SIGNATURE_DATE_BYTES], authorization [SIGNATURE_BYTES];
     signature_request_t request = { .method = "GET", .url = url, .range = range, .payload = SIGNATURE_EMPTY,
         .time = time (NULL) };
-    return signature_make (account, &request, date, authorization)
+    return signature_make (key, region, &request, date, authorization)
         && s_add_header (self, "Authorization", authorization)
         && s_add_header (self, "x-amz-date", date)
         && s_add_header (self, "x-amz-content-sha256", request.payload)
-        && (!account->token || s_add_header (self, "x-amz-security-token", account->token));
+        && (!key->token || s_add_header (self, "x-amz-security-token", key->token));
+}
+
+//  With the keys of this moment.
+static bool
+s_sign_now (handle_t *self, const transfers_t *transfers, const char *url, const char *range)
+{
+    access_key_t *key = keyring_take (transfers->keys, &self->keys_number);
+    bool is_signed = s_sign (self, key, transfers->account->region, url, range);
+    access_key_release (&key);
+    return is_signed;
 }
 
 static bool
-s_ask (handle_t *self, const account_t *account, const transfer_t *transfer)
+s_ask (handle_t *self, const transfers_t *transfers, const transfer_t *transfer)
 {
+    const account_t *account = transfers->account;
     char range [64];
     uint64_t first = transfer->offset + transfer->done, last = transfer->offset + transfer->bytes - 1;
     bool is_range = !transfer->is_whole;
@@ -268,8 +246,9 @@ s_ask (handle_t *self, const account_t *account, const transfer_t *transfer)
     if (account && authorities && *authorities)
         curl_easy_setopt (easy, CURLOPT_CAINFO, authorities);
     return curl_easy_setopt (easy, CURLOPT_URL, transfer->url) == CURLE_OK
-        && (!is_range || curl_easy_setopt (easy, CURLOPT_RANGE, range + strlen ("bytes=")) == CURLE_OK)
-        && (!account || !account->key || s_sign (self, account, transfer->url, is_range? range: NULL))
+        //  Not CURLOPT_RANGE: without memory libcurl leaves that header out, and asks for the whole object.
+        && (!is_range || s_add_header (self, "Range", range))
+        && (!transfers->keys || s_sign_now (self, transfers, transfer->url, is_range? range: NULL))
         && (!transfer->version || !*transfer->version || s_add_header (self, "If-Match", transfer->version))
         && (!transfer->is_afresh || s_add_header (self, "Cache-Control", "no-cache"))
         && curl_easy_setopt (easy, CURLOPT_HTTPHEADER, self->headers) == CURLE_OK;
@@ -321,6 +300,8 @@ s_finish (transfers_t *self, handle_t *handle, CURLcode result)
 {
     transfer_t *transfer = handle->transfer;
     s_judge (handle, result);
+    if (self->keys && (transfer->rc == -EKEYEXPIRED || transfer->rc == -EKEYREJECTED))
+        keyring_refused (self->keys, handle->keys_number);
     curl_multi_remove_handle (self->multi, handle->easy);
     s_unlink (self, handle);
     s_give_handle (self, handle);
@@ -335,28 +316,19 @@ s_finish (transfers_t *self, handle_t *handle, CURLcode result)
 
 //  -- transfers
 
-static pthread_once_t s_once = PTHREAD_ONCE_INIT;
-
-static void
-s_begin_library (void)
-{
-    curl_global_init (CURL_GLOBAL_DEFAULT);
-}
-
 int
-transfers_new (transfers_t **self_p, const account_t *account)
+transfers_new (transfers_t **self_p, const account_t *account, keyring_t *keys)
 {
-    assert (self_p);
+    assert (self_p); assert (account || !keys);
     *self_p = NULL;
-    pthread_once (&s_once, s_begin_library);
-    transfers_t *self = calloc (1, sizeof *self);
+    transfers_t *self = http_begin () == 0? calloc (1, sizeof *self): NULL;
     CURLM *multi = self? curl_multi_init (): NULL;
     if (!multi) {
         free (self);
         return -ENOMEM;
     }
     curl_multi_setopt (multi, CURLMOPT_MAXCONNECTS, (long) CONNECTIONS_MAX);
-    *self = (transfers_t) { .magic = MAGIC, .account = account, .multi = multi };
+    *self = (transfers_t) { .magic = MAGIC, .account = account, .keys = keys, .multi = multi };
     *self_p = self;
     return 0;
 }
@@ -403,7 +375,7 @@ transfers_begin (transfers_t *self, transfer_t *transfer)
     if (!handle)
         return -ENOMEM;
     handle->transfer = transfer;
-    if (!s_ask (handle, self->account, transfer)
+    if (!s_ask (handle, self, transfer)
     ||  curl_multi_add_handle (self->multi, handle->easy) != CURLM_OK) {
         s_give_handle (self, handle);
         return -ENOMEM;

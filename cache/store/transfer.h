@@ -24,6 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "account.h"
+#include "keyring.h"
 
 typedef struct transfers transfers_t;
 
@@ -52,8 +53,9 @@ typedef struct transfer {
     struct transfer *next;
 } transfer_t;
 
-//  account: lent; NULL: requests are not signed.  0, or -errno and *self_p NULL.
-int transfers_new (transfers_t **self_p, const account_t *account);
+//  account: lent; NULL: of a web server.  keys: lent; each request is signed with those that are in it then;
+//  NULL: requests are not signed.  0, or -ENOMEM and *self_p NULL.
+int transfers_new (transfers_t **self_p, const account_t *account, keyring_t *keys);
 void transfers_destroy (transfers_t **self_p);
 
 //  It is under way from now on, beside all others.  0, or -ENOMEM and it is not.

@@ -376,6 +376,22 @@ s_log_trouble (service_t *self)
     }
 }
 
+//  Logs once that keys of a store are not renewed, while the old ones may still be good, and once that they
+//  are again.
+static void
+s_log_keys (service_t *self)
+{
+    char name [DEVICE_NAME_BYTES];
+    const char *trouble;
+    while (tasks_next_key_trouble (self->options.tasks, self->now_ms, name, &trouble))
+        if (*trouble)
+            log_event (self->options.log, LOG_LEVEL_WARNING, "keys", LOG_FIELDS (LOG_TEXT ("device", name)),
+                "the keys of '%s' are not renewed: %s; tried again", name, trouble);
+        else
+            log_event (self->options.log, LOG_LEVEL_NOTICE, "keys", LOG_FIELDS (LOG_TEXT ("device", name)),
+                "the keys of '%s' are renewed again", name);
+}
+
 void
 service_act (service_t *self, int64_t now_ms)
 {
@@ -385,6 +401,7 @@ service_act (service_t *self, int64_t now_ms)
     side_jobs_collect (self->side_jobs, false);
     broker_advance (self->options.broker, now_ms);
     s_log_trouble (self);
+    s_log_keys (self);
     service_carry_out_all (self);
     if (arrivals_act (self->arrivals, now_ms)) {
         broker_advance (self->options.broker, now_ms);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sysmacros.h>
+#include <time.h>
 
 enum {
     //  reads between two looks at the model
@@ -23,6 +24,7 @@ struct device {
     bool was_probed;
     //  owner only
     cost_t cost;
+    keyring_look_t keys;            //  of the store, as they were looked at last
     uint32_t observed;              //  reads since the last look
     double read_bytes;              //  of a read, running mean
     reading_t *reading;             //  NULL: not open
@@ -232,12 +234,38 @@ device_name (const device_t *self, char name [DEVICE_NAME_BYTES])
     return name;
 }
 
+bool
+device_next_key_trouble (device_t *self, const char **trouble_p)
+{
+    const char *from;
+    bool was_trouble = *self->keys.trouble;
+    if (!self->store || !store_look_at_keys (self->store, &from, &self->keys))
+        return false;
+    *trouble_p = self->keys.trouble;
+    return *self->keys.trouble? !was_trouble: was_trouble;
+}
+
+//  None of files, and of requests that are not signed.
+static json_t *
+s_keys_status (const device_t *self)
+{
+    keyring_look_t keys;
+    const char *from;
+    if (!self->store || !store_look_at_keys (self->store, &from, &keys))
+        return json_null ();
+    json_t *left = keys.ends_s? json_integer (keys.ends_s - (json_int_t) time (NULL)): json_null ();
+    json_t *trouble = *keys.trouble? json_string (keys.trouble): json_null ();
+    return json_pack ("{s:s, s:o, s:I, s:o}", "from", from, "seconds_left", left, "renewals",
+        (json_int_t) keys.renewals, "trouble", trouble);
+}
+
 json_t *
 device_status (const device_t *self)
 {
     char name [DEVICE_NAME_BYTES];
-    return json_pack ("{s:s, s:s, s:i, s:b, s:f, s:f, s:I}", "device", device_name (self, name), "reading",
-        device_mode (self), "reads_max", (int) device_depth (self), "measured", self->cost.observed > 0,
-        "latency_microseconds", self->cost.latency_seconds * 1e6, "megabytes_per_second",
-        self->cost.bytes_per_second / 1e6, "observed_reads", (json_int_t) self->cost.observed);
+    return json_pack ("{s:s, s:s, s:i, s:b, s:f, s:f, s:I, s:o}", "device", device_name (self, name),
+        "reading", device_mode (self), "reads_max", (int) device_depth (self), "measured",
+        self->cost.observed > 0, "latency_microseconds", self->cost.latency_seconds * 1e6,
+        "megabytes_per_second", self->cost.bytes_per_second / 1e6, "observed_reads",
+        (json_int_t) self->cost.observed, "keys", s_keys_status (self));
 }

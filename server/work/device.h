@@ -61,6 +61,10 @@ int device_descriptor (const device_t *self);
 //  No thread runs after it; device_done gives back all submitted requests.
 void device_stop (device_t *self);
 
+//  Whether there is news of the keys of its store since the last call: they are not renewed, and trouble
+//  (lent) says why, or they are again, and it is "".
+bool device_next_key_trouble (device_t *self, const char **trouble_p);
+
 bool device_is_store (const device_t *self);
 //  For an open device: how many reads may be under way at once; a reader's mode;
 //  whether volumes are read past the page cache.

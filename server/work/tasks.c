@@ -16,6 +16,7 @@
 
 enum {
     RETRY_MS = 20,
+    KEYS_LOOK_MS = 1000,
     BUFFER_KEPT_BYTES = 4 * 1024 * 1024     //  of a file's buffer between two samples
 };
 
@@ -31,6 +32,8 @@ struct tasks {
     task_t *first_task, *last_task;
     int64_t now_ms;
     uint64_t shortages;
+    int64_t keys_looked_ms;         //  the devices' keys, last
+    size_t keys_looked;             //  devices that this look has seen
     task_t *all;
     task_t *free [TASK_KINDS];      //  by their last kind: tasks with buffers, and tasks that need none
     size_t count;
@@ -602,6 +605,23 @@ tasks_depth (const tasks_t *self)
     for (size_t index = 0; index < self->device_count; index++)
         depth += device_depth (self->devices [index]);
     return depth;
+}
+
+bool
+tasks_next_key_trouble (tasks_t *self, int64_t now_ms, char name [DEVICE_NAME_BYTES], const char **trouble_p)
+{
+    if (now_ms < self->keys_looked_ms + KEYS_LOOK_MS)
+        return false;
+    while (self->keys_looked < self->device_count) {
+        device_t *device = self->devices [self->keys_looked++];
+        if (device_next_key_trouble (device, trouble_p)) {
+            device_name (device, name);
+            return true;
+        }
+    }
+    self->keys_looked = 0;
+    self->keys_looked_ms = now_ms;
+    return false;
 }
 
 json_t *

@@ -78,6 +78,10 @@ void tasks_stop (tasks_t *self);
 const char *tasks_reading_mode (const tasks_t *self, bool of_stores);
 bool tasks_reads_direct (const tasks_t *self);
 uint32_t tasks_depth (const tasks_t *self);
+//  The next news of a store's keys, looked for once a second: *trouble_p says why they are not renewed, or is
+//  "" when they are again.  False: no more.  name: of the device.
+bool tasks_next_key_trouble (tasks_t *self, int64_t now_ms, char name [DEVICE_NAME_BYTES],
+    const char **trouble_p);
 //  device_status of each device.
 json_t *tasks_devices_status (const tasks_t *self);
 //  How often a task was retried because memory or descriptors were short.

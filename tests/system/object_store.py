@@ -6,6 +6,7 @@ folder, with faults, delays and a limit of its link on request.
         environment = store.environment("KEY")                      # for `tureen serve`
         ...
         store.requests                                              # what was asked for
+        key = store.issue(6)                                        # temporary keys that end in 6 s
 
 Signatures (SigV4) are worked out from their description, by nothing that the server under test has.
 """
@@ -17,6 +18,7 @@ import http.server
 import io
 import os
 import re
+import secrets
 import socket
 import struct
 import threading
@@ -44,6 +46,13 @@ class Request:
         self.began, self.sent = time.monotonic(), 0
 
 
+class Key:
+    """Temporary keys."""
+
+    def __init__(self, name, secret, token, ends):
+        self.name, self.secret, self.token, self.ends = name, secret, token, ends
+
+
 class Link:
     """What all connections share: so many bytes a second."""
 
@@ -65,6 +74,7 @@ class ObjectStore:
         self.page = 1000                    # names in a page of a list
         self.gives_versions = True
         self.faults, self.requests, self._lock = [], [], threading.Lock()
+        self.issued, self.used = {}, set()
         self._ending = threading.Event()
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Handler, bind_and_activate=False)
         self._server.request_queue_size = 256
@@ -97,6 +107,15 @@ class ObjectStore:
         else:
             found["AWS_NO_SIGN_REQUEST"] = "YES"
         return found
+
+    def issue(self, seconds):
+        """Keys that end after so many whole seconds.  The names of those that signed good requests are in
+        `used`."""
+        ends = int(time.time()) + seconds
+        key = Key("ASIA" + secrets.token_hex(8).upper(), secrets.token_urlsafe(30), "T" * 600
+                  + secrets.token_urlsafe(300) + "+/=", ends)
+        self.issued[key.name] = key
+        return key
 
     def take_fault(self, name):
         with self._lock:
@@ -286,9 +305,14 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if not given:
             raise _Refused(403, "AccessDenied")
         key, day, region, names, signature = given.groups()
-        if key not in store.keys:
+        temporary = store.issued.get(key)
+        if key not in store.keys and not temporary:
             raise _Refused(403, "InvalidAccessKeyId")
-        if store.token and self.headers.get("x-amz-security-token") != store.token:
+        if temporary and self.headers.get("x-amz-security-token") != temporary.token:
+            raise _Refused(400, "InvalidToken")
+        if temporary and time.time() >= temporary.ends:
+            raise _Refused(400, "ExpiredToken")
+        if not temporary and store.token and self.headers.get("x-amz-security-token") != store.token:
             raise _Refused(403, "InvalidToken")
         moment = self.headers["x-amz-date"]
         then = datetime.datetime.strptime(moment, "%Y%m%dT%H%M%SZ").replace(tzinfo=datetime.timezone.utc)
@@ -297,6 +321,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if not {"host", "x-amz-date"} <= set(names.split(";")):
             raise _Refused(403, "AccessDenied")
         signed = {name: self.headers[name] for name in names.split(";")}
-        if sign("GET", self.path, signed, region, store.keys[key], self.headers["x-amz-content-sha256"],
+        secret = temporary.secret if temporary else store.keys[key]
+        if sign("GET", self.path, signed, region, secret, self.headers["x-amz-content-sha256"],
                 moment) != signature:
             raise _Refused(403, "SignatureDoesNotMatch")
+        store.used.add(key)

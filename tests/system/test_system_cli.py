@@ -138,8 +138,9 @@ class Paths(SystemTest):
                 self.assertIn("only s3://, http:// and https:// are known", said)
         for command in self.commands("s3://bucket/train"):
             said = self.refusal(*command)
-            self.assertIn("no keys for the object store" if command[0] in ("serve", "verify", "unpack")
-                          else "is read only where a pack is served", said)
+            reads = command[0] in ("serve", "pack", "verify", "unpack")
+            self.assertIn("no keys for the object store" if reads else
+                          "is read only where data are served", said)
         self.assertIn("give the path alone, without file://",
                       self.refusal("serve", "--dataset", "train=file://" + self.data))
         #  A folder may have such a name all the same; with "./" it is one.

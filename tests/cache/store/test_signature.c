@@ -11,13 +11,14 @@
 #include "signature.h"
 
 //  24 May 2013, 0:00 UTC.
+static const char REGION [] = "us-east-1";
 enum { EXAMPLE_TIME = 1369353600 };
 
-static account_t
-s_account (void)
+static access_key_t
+s_key (void)
 {
-    return (account_t) { .key = (char *) "AKIAIOSFODNN7EXAMPLE",
-        .secret = (char *) "AWS4wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", .region = (char *) "us-east-1" };
+    return (access_key_t) { .name = (char *) "AKIAIOSFODNN7EXAMPLE",
+        .secret = (char *) "AWS4wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY" };
 }
 
 //  Guards: the signature is the one that S3 expects ("Signature calculations for the Authorization header",
@@ -26,11 +27,11 @@ static void
 test_the_documented_example (void **state)
 {
     (void) state;
-    account_t account = s_account ();
+    access_key_t key = s_key ();
     signature_request_t request = { .method = "GET", .url = "https://examplebucket.s3.amazonaws.com/test.txt",
         .range = "bytes=0-9", .payload = SIGNATURE_EMPTY, .time = EXAMPLE_TIME };
     char date [SIGNATURE_DATE_BYTES], authorization [SIGNATURE_BYTES];
-    assert_true (signature_make (&account, &request, date, authorization));
+    assert_true (signature_make (&key, REGION, &request, date, authorization));
     assert_string_equal (date, "20130524T000000Z");
     assert_string_equal (authorization, "AWS4-HMAC-SHA256 "
         "Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request,"
@@ -43,12 +44,12 @@ static void
 test_a_query (void **state)
 {
     (void) state;
-    account_t account = s_account ();
+    access_key_t key = s_key ();
     signature_request_t request = { .method = "GET",
         .url = "https://examplebucket.s3.amazonaws.com/?max-keys=2&prefix=J", .payload = SIGNATURE_EMPTY,
         .time = EXAMPLE_TIME };
     char date [SIGNATURE_DATE_BYTES], authorization [SIGNATURE_BYTES];
-    assert_true (signature_make (&account, &request, date, authorization));
+    assert_true (signature_make (&key, REGION, &request, date, authorization));
     assert_non_null (strstr (authorization,
         "Signature=34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7"));
 }
@@ -59,7 +60,7 @@ static void
 test_everything_is_signed (void **state)
 {
     (void) state;
-    account_t account = s_account (), with_token = account;
+    access_key_t key = s_key (), with_token = s_key ();
     with_token.token = (char *) "token";
     const signature_request_t first = { .method = "GET", .url = "http://host:9000/bucket/a", .payload =
         SIGNATURE_EMPTY, .time = EXAMPLE_TIME };
@@ -70,19 +71,19 @@ test_everything_is_signed (void **state)
     others [3].time++;
     others [4].payload = SIGNATURE_UNSIGNED;
     char date [SIGNATURE_DATE_BYTES], expected [SIGNATURE_BYTES], got [SIGNATURE_BYTES];
-    assert_true (signature_make (&account, &first, date, expected));
+    assert_true (signature_make (&key, REGION, &first, date, expected));
     for (size_t index = 0; index < 5; index++) {
-        assert_true (signature_make (&account, &others [index], date, got));
+        assert_true (signature_make (&key, REGION, &others [index], date, got));
         assert_string_not_equal (strstr (got, "Signature="), strstr (expected, "Signature="));
     }
-    assert_true (signature_make (&with_token, &first, date, got));
+    assert_true (signature_make (&with_token, REGION, &first, date, got));
     assert_non_null (strstr (got, "x-amz-date;x-amz-security-token,"));
     assert_string_not_equal (strstr (got, "Signature="), strstr (expected, "Signature="));
     signature_request_t bare = first, root = first;
     bare.url = "http://host:9000";
     root.url = "http://host:9000/";
-    assert_true (signature_make (&account, &bare, date, expected));
-    assert_true (signature_make (&account, &root, date, got));
+    assert_true (signature_make (&key, REGION, &bare, date, expected));
+    assert_true (signature_make (&key, REGION, &root, date, got));
     assert_string_equal (got, expected);
 }
 
@@ -91,25 +92,24 @@ static void
 test_too_long (void **state)
 {
     (void) state;
-    account_t account = s_account ();
+    access_key_t key = s_key ();
     signature_request_t request = { .method = "GET", .url = "http://host/a", .payload = SIGNATURE_EMPTY,
         .time = EXAMPLE_TIME };
     char date [SIGNATURE_DATE_BYTES], authorization [SIGNATURE_BYTES], name [600];
     memset (name, 'k', sizeof name - 1);
     name [sizeof name - 1] = 0;
-    account.key = name;
-    assert_false (signature_make (&account, &request, date, authorization));
-    account = s_account ();
-    account.region = name;
-    assert_false (signature_make (&account, &request, date, authorization));
+    key.name = name;
+    assert_false (signature_make (&key, REGION, &request, date, authorization));
+    key = s_key ();
+    assert_false (signature_make (&key, name, &request, date, authorization));
     size_t bytes = 64 * 1024;
     char *token = malloc (bytes);
     assert_non_null (token);
     memset (token, 't', bytes - 1);
     token [bytes - 1] = 0;
-    account = s_account ();
-    account.token = token;
-    assert_false (signature_make (&account, &request, date, authorization));
+    key = s_key ();
+    key.token = token;
+    assert_false (signature_make (&key, REGION, &request, date, authorization));
     free (token);
 }
 

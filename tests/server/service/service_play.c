@@ -305,6 +305,13 @@ tasks_depth (const tasks_t *self)
     return 1;
 }
 
+bool
+tasks_next_key_trouble (tasks_t *self, int64_t now_ms, char name [DEVICE_NAME_BYTES], const char **trouble_p)
+{
+    (void) self, (void) now_ms, (void) name, (void) trouble_p;
+    return false;
+}
+
 json_t *
 tasks_devices_status (const tasks_t *self)
 {

@@ -1,0 +1,87 @@
+#include "http.h"
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <strings.h>
+#include <curl/curl.h>
+#include "wiped.h"
+
+int
+http_begin (void)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static bool is_begun;
+    pthread_mutex_lock (&lock);
+    if (!is_begun)
+        is_begun = curl_global_init_mem (CURL_GLOBAL_DEFAULT, wiped_malloc, wiped_free, wiped_realloc,
+            wiped_strdup, wiped_calloc) == CURLE_OK;
+    int rc = is_begun? 0: -ENOMEM;
+    pthread_mutex_unlock (&lock);
+    return rc;
+}
+
+const char *
+http_header (const char *line, size_t bytes, const char *name, size_t *value_bytes_p)
+{
+    assert (line); assert (name); assert (value_bytes_p);
+    size_t length = strlen (name);
+    if (bytes <= length || strncasecmp (line, name, length) != 0 || line [length] != ':')
+        return NULL;
+    const char *value = line + length + 1, *end = line + bytes;
+    while (value < end && (*value == ' ' || *value == '\t'))
+        value++;
+    while (end > value && (end [-1] == '\r' || end [-1] == '\n' || end [-1] == ' ' || end [-1] == '\t'))
+        end--;
+    *value_bytes_p = (size_t) (end - value);
+    return value;
+}
+
+//  Digits, and one character behind them that has to be there; 0: there is no end to ask for.  False: none,
+//  or too large.
+static bool
+s_number (const char **at_p, const char *end, char behind, uint64_t *number_p)
+{
+    const char *at = *at_p;
+    uint64_t number = 0;
+    for (; at < end && *at >= '0' && *at <= '9'; at++) {
+        if (number > (UINT64_MAX - 9) / 10)
+            return false;
+        number = 10 * number + (uint64_t) (*at - '0');
+    }
+    bool has_digits = at > *at_p, has_end = behind? at < end && *at == behind: at == end;
+    *at_p = at + (behind && has_end);
+    *number_p = number;
+    return has_digits && has_end;
+}
+
+bool
+http_range (const char *value, size_t bytes, uint64_t *first_p, uint64_t *all_p)
+{
+    assert (value || bytes == 0); assert (first_p && all_p);
+    static const char unit [] = "bytes ";
+    if (bytes < sizeof unit || strncasecmp (value, unit, sizeof unit - 1) != 0)
+        return false;
+    const char *at = value + sizeof unit - 1, *end = value + bytes;
+    uint64_t last;
+    return s_number (&at, end, '-', first_p) && s_number (&at, end, '/', &last)
+        && s_number (&at, end, 0, all_p) && *first_p <= last && last < *all_p;
+}
+
+void
+http_error_code (const char *text, size_t bytes, char code [HTTP_CODE_BYTES])
+{
+    assert (text || bytes == 0);
+    static const char begin [] = "<Code>";
+    const char *at = bytes? memmem (text, bytes, begin, sizeof begin - 1): NULL;
+    const char *end = text + bytes;
+    size_t length = 0;
+    if (at)
+        for (at += sizeof begin - 1; at + length < end && length < HTTP_CODE_BYTES - 1; length++) {
+            char letter = at [length];
+            if (!((letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z')))
+                break;
+            code [length] = letter;
+        }
+    code [length] = 0;
+}

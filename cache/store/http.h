@@ -1,0 +1,25 @@
+/*  http -- what transfers and key services share of HTTP: libcurl's start, and the parts of an answer that we
+ *  read ourselves.  All of it is foreign text: each function takes any bytes.
+ *  Plain functions; any thread.
+ */
+#ifndef HTTP_H
+#define HTTP_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { HTTP_CODE_BYTES = 64 };
+
+//  Starts libcurl, once; what it frees is wiped, since answers and headers can be secret.  0 or -ENOMEM, and
+//  a later call tries again.
+int http_begin (void);
+
+//  The value behind "name:" of a header line, in the line, without blanks around it; NULL: another header.
+const char *http_header (const char *line, size_t bytes, const char *name, size_t *value_bytes_p);
+//  Content-Range's value, "bytes 0-4095/123456": the first byte and the bytes of the whole object.  False: it
+//  is none that can be.
+bool http_range (const char *value, size_t bytes, uint64_t *first_p, uint64_t *all_p);
+//  The code in an error's XML, "NoSuchKey": its letters; "": none.  Needs no end in the text.
+void http_error_code (const char *text, size_t bytes, char code [HTTP_CODE_BYTES]);
+
+#endif

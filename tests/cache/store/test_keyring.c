@@ -1,0 +1,260 @@
+//  Keys that end and are renewed: when, what becomes of failures, and what requests that hold old ones see.
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include "clock.h"
+#include "keyring.h"
+
+//  A source as the test wants it: answer N is keys called "keyN".
+typedef struct {
+    pthread_mutex_t lock;
+    int64_t life_s;                     //  of the keys that it gives; 0: they do not end
+    bool is_failing, is_hanging, is_stopped;
+    unsigned asked, given;
+} source_t;
+
+static access_key_t *
+s_key (unsigned number, int64_t life_s)
+{
+    access_key_t *key;
+    char name [20];
+    snprintf (name, sizeof name, "key%u", number);
+    assert_int_equal (access_key_new (&key, name, "secret", "token", life_s? time (NULL) + life_s: 0), 0);
+    return key;
+}
+
+static bool
+s_get (source_t *self, const bool *flag)
+{
+    pthread_mutex_lock (&self->lock);
+    bool value = *flag;
+    pthread_mutex_unlock (&self->lock);
+    return value;
+}
+
+static void
+s_sleep_ms (long ms)
+{
+    nanosleep (&(struct timespec) { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 }, NULL);
+}
+
+static int
+s_ask (void *context, access_key_t **key_p, char *error, size_t error_bytes)
+{
+    source_t *self = context;
+    *key_p = NULL;
+    while (s_get (self, &self->is_hanging) && !s_get (self, &self->is_stopped))
+        s_sleep_ms (5);
+    pthread_mutex_lock (&self->lock);
+    self->asked++;
+    bool is_failing = self->is_failing;
+    if (!is_failing)
+        *key_p = s_key (++self->given, self->life_s);
+    pthread_mutex_unlock (&self->lock);
+    snprintf (error, error_bytes, "%s", is_failing? "the service is away": "");
+    return is_failing? -EBUSY: 0;
+}
+
+static void
+s_stop (void *context)
+{
+    source_t *self = context;
+    pthread_mutex_lock (&self->lock);
+    self->is_stopped = true;
+    pthread_mutex_unlock (&self->lock);
+}
+
+static void
+s_set (source_t *self, bool *flag, bool value)
+{
+    pthread_mutex_lock (&self->lock);
+    *flag = value;
+    pthread_mutex_unlock (&self->lock);
+}
+
+static unsigned
+s_asked (source_t *self)
+{
+    pthread_mutex_lock (&self->lock);
+    unsigned asked = self->asked;
+    pthread_mutex_unlock (&self->lock);
+    return asked;
+}
+
+static keyring_t *
+s_ring (source_t *source, int64_t first_life_s, bool is_service)
+{
+    access_key_t *first = s_key (0, first_life_s);
+    keyring_t *ring;
+    assert_int_equal (keyring_new (&ring, &first, &(keyring_source_t) { .ask = s_ask, .stop = s_stop,
+        .context = source, .is_service = is_service }), 0);
+    assert_null (first);
+    return ring;
+}
+
+static uint64_t
+s_number (keyring_t *ring)
+{
+    uint64_t number;
+    access_key_t *key = keyring_take (ring, &number);
+    access_key_release (&key);
+    return number;
+}
+
+//  Waits until other keys are there.
+static void
+s_wait_for (keyring_t *ring, uint64_t number, int64_t limit_ms)
+{
+    int64_t until_ms = clock_now_ms () + limit_ms;
+    while (s_number (ring) < number && clock_now_ms () < until_ms)
+        s_sleep_ms (10);
+    assert_true (s_number (ring) >= number);
+}
+
+//  Guards: five minutes before the end; half of a short life; never after the end, and never in a haste.
+static void
+test_when (void **state)
+{
+    (void) state;
+    assert_int_equal (keyring_renewal_ms (3600 * 1000, 0), 3300 * 1000);
+    assert_int_equal (keyring_renewal_ms (3600 * 1000, 1000), 3270 * 1000);
+    assert_int_equal (keyring_renewal_ms (900 * 1000, 0), 600 * 1000);
+    assert_int_equal (keyring_renewal_ms (10 * 1000, 0), 5000);
+    assert_int_equal (keyring_renewal_ms (10 * 1000, 1000), 4500);
+    assert_int_equal (keyring_renewal_ms (100, 0), 500);
+    assert_int_equal (keyring_renewal_ms (-5000, 500), 500);
+}
+
+//  Guards: keys are renewed before they end, again and again, and a request keeps those that it holds.
+static void
+test_renewed_before_they_end (void **state)
+{
+    (void) state;
+    source_t source = { .lock = PTHREAD_MUTEX_INITIALIZER, .life_s = 3 };
+    keyring_t *ring = s_ring (&source, 3, true);
+    uint64_t number;
+    access_key_t *held = keyring_take (ring, &number);
+    assert_int_equal (number, 1);
+    for (uint64_t next = 2; next < 5; next++) {
+        s_wait_for (ring, next, 3000);
+        access_key_t *key = keyring_take (ring, &number);
+        assert_true (key->ends_s >= time (NULL));       //  those of now have not ended
+        access_key_release (&key);
+    }
+    assert_string_equal (held->name, "key0");
+    assert_string_equal (held->secret, "AWS4secret");
+    access_key_release (&held);
+    keyring_look_t look;
+    keyring_look (ring, &look);
+    assert_in_range (look.renewals, 3, 10);
+    assert_string_equal (look.trouble, "");
+    keyring_destroy (&ring);
+    assert_null (ring);
+}
+
+//  Guards: a source that is away costs nothing while it is away, and is asked again soon.
+static void
+test_failures (void **state)
+{
+    (void) state;
+    source_t source = { .lock = PTHREAD_MUTEX_INITIALIZER, .life_s = 3600, .is_failing = true };
+    keyring_t *ring = s_ring (&source, 3, true);
+    keyring_look_t look = { .trouble = "" };
+    for (int turn = 0; turn < 300 && s_asked (&source) < 3; turn++)
+        s_sleep_ms (20);
+    assert_in_range (s_asked (&source), 3, 6);
+    keyring_look (ring, &look);
+    assert_string_equal (look.trouble, "the service is away");
+    assert_int_equal (s_number (ring), 1);              //  the old ones stay, ended or not
+    s_set (&source, &source.is_failing, false);
+    s_wait_for (ring, 2, 8000);
+    keyring_look (ring, &look);
+    assert_string_equal (look.trouble, "");
+    assert_true (look.ends_s > time (NULL) + 3000);
+    unsigned asked = s_asked (&source);
+    s_sleep_ms (1200);
+    assert_int_equal (s_asked (&source), asked);        //  an hour is long
+    keyring_destroy (&ring);
+}
+
+//  Guards: refused keys are asked for anew, at most once in some seconds, and not for those of another
+//  number.
+static void
+test_refused (void **state)
+{
+    (void) state;
+    source_t source = { .lock = PTHREAD_MUTEX_INITIALIZER };
+    keyring_t *ring = s_ring (&source, 0, false);
+    assert_true (keyring_is_fresh (ring));
+    keyring_refused (ring, 7);
+    s_sleep_ms (100);
+    assert_int_equal (s_asked (&source), 0);
+    int64_t began_ms = clock_now_ms ();
+    for (int index = 0; index < 50; index++)
+        keyring_refused (ring, 1);
+    assert_false (keyring_await (ring, 1, 100));
+    assert_true (keyring_await (ring, 1, 2 * KEYRING_REFUSED_S * 1000));
+    assert_in_range (clock_now_ms () - began_ms, KEYRING_REFUSED_S * 1000 - 300,
+        KEYRING_REFUSED_S * 1000 + 3000);
+    assert_int_equal (s_asked (&source), 1);
+    assert_true (keyring_await (ring, 1, 10000));       //  at once
+    keyring_refused (ring, 1);
+    s_sleep_ms (100);
+    assert_int_equal (s_asked (&source), 1);            //  those were replaced already
+    assert_int_equal (s_number (ring), 2);
+    assert_true (keyring_is_fresh (ring));
+    s_sleep_ms (KEYRING_REFUSED_S * 1000);
+    assert_false (keyring_is_fresh (ring));
+    keyring_destroy (&ring);
+}
+
+//  Guards: keys that stay have no thread, and waiting for others ends at once.
+static void
+test_keys_that_stay (void **state)
+{
+    (void) state;
+    access_key_t *first = s_key (0, 1);
+    keyring_t *ring;
+    assert_int_equal (keyring_new (&ring, &first, NULL), 0);
+    keyring_refused (ring, 1);
+    int64_t began_ms = clock_now_ms ();
+    assert_false (keyring_await (ring, 1, 5000));
+    assert_true (clock_now_ms () - began_ms < 1000);
+    keyring_destroy (&ring);
+}
+
+//  Guards: the end does not wait for a source that hangs.
+static void
+test_the_end (void **state)
+{
+    (void) state;
+    source_t source = { .lock = PTHREAD_MUTEX_INITIALIZER, .life_s = 1, .is_hanging = true };
+    keyring_t *ring = s_ring (&source, 1, true);
+    s_sleep_ms (800);                                   //  it is asked now
+    int64_t began_ms = clock_now_ms ();
+    keyring_destroy (&ring);
+    assert_true (clock_now_ms () - began_ms < 1000);
+    assert_true (source.is_stopped);
+}
+
+int
+main (void)
+{
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test (test_when),
+        cmocka_unit_test (test_renewed_before_they_end),
+        cmocka_unit_test (test_failures),
+        cmocka_unit_test (test_refused),
+        cmocka_unit_test (test_keys_that_stay),
+        cmocka_unit_test (test_the_end),
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}
