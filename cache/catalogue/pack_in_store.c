@@ -62,7 +62,7 @@ static int
 s_fail_no_pack (const draft_t *draft)
 {
     return catalogue_fail (draft, -ENODATA, "there is no pack at '%s' (no %s): check the address. Of object "
-        "stores and web servers only packs are read: make one with `tureen pack`, and copy its folder there",
+        "stores and web servers only packs are read: make one there with `tureen pack`",
         catalogue_root (draft->self), PACK_INDEX_NAME);
 }
 

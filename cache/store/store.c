@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 #include <sodium.h>
 #include "clock.h"
 #include "store_address.h"
@@ -13,7 +14,9 @@
 enum {
     MAGIC = 0x570fe001,
     IDLE_MAX = 16,                      //  sets of connections that are kept
-    PAUSE_MS = 100, PAUSE_MAX_MS = 2000
+    PAUSE_MS = 100, PAUSE_MAX_MS = 2000,
+    STOP_MS = 200,                      //  how often a caller that may stop is asked
+    HASHED_BYTES = 1 << 20              //  at once
 };
 
 struct store {
@@ -184,51 +187,119 @@ s_pause (uint32_t failures)
     nanosleep (&(struct timespec) { .tv_sec = pause_ms / 1000, .tv_nsec = pause_ms % 1000 * 1000000L }, NULL);
 }
 
-//  One turn at those that are not there yet.  0, or the -errno of the first one that failed; *may_pass_p:
-//  every failure may.
-static int
-s_try (transfers_t *transfers, transfer_t *all, size_t count, bool *may_pass_p)
+static bool
+s_is_stopped (const store_persistence_t *how)
 {
+    return how->stopped && how->stopped (how->context);
+}
+
+//  One turn at all transfers that are not done yet.
+typedef struct {
+    int failed;                         //  the -errno of the first one that failed
+    bool may_pass;                      //  every failure may
+    size_t succeeded;
+} turn_t;
+
+static size_t
+s_take_done (transfers_t *transfers, turn_t *turn)
+{
+    size_t taken = 0;
+    for (transfer_t *transfer; (transfer = transfers_take (transfers)); taken++) {
+        turn->failed = turn->failed? turn->failed: transfer->rc;
+        turn->may_pass = turn->may_pass && (transfer->rc == 0 || transfer_may_pass (transfer->rc));
+        turn->succeeded += transfer->rc == 0;
+    }
+    return taken;
+}
+
+//  -ECANCELED: some may be under way still.
+static turn_t
+s_try (transfers_t *transfers, transfer_t *all, size_t count, const store_persistence_t *how)
+{
+    turn_t turn = { .may_pass = true };
     size_t next = 0, under_way = 0;
-    int failed = 0;
-    *may_pass_p = true;
     while (next < count || under_way > 0) {
-        for (; next < count && under_way < STORE_TOGETHER_MAX && *may_pass_p; next++) {
+        for (; next < count && under_way < STORE_TOGETHER_MAX && turn.may_pass; next++) {
             if (all [next].done == all [next].bytes)
                 continue;
             all [next].rc = transfers_begin (transfers, &all [next]);
             if (all [next].rc)
-                failed = all [next].rc;
+                turn.failed = all [next].rc;
             else
                 under_way++;
         }
         if (under_way == 0)
             break;
-        transfers_wait (transfers, -1, -1);
-        for (transfer_t *transfer; (transfer = transfers_take (transfers)); under_way--) {
-            failed = failed? failed: transfer->rc;
-            *may_pass_p = *may_pass_p && (transfer->rc == 0 || transfer_may_pass (transfer->rc));
+        if (s_is_stopped (how)) {
+            turn = (turn_t) { .failed = -ECANCELED };
+            break;
         }
+        transfers_wait (transfers, -1, how->stopped? STOP_MS: -1);
+        under_way -= s_take_done (transfers, &turn);
     }
-    return failed;
+    return turn;
+}
+
+int
+store_carry_out (store_t *self, transfer_t *all, size_t count, const store_persistence_t *how)
+{
+    assert (self && self->magic == MAGIC); assert (all || count == 0); assert (how);
+    transfers_t *transfers;
+    int rc = s_take_transfers (self, &transfers);
+    if (rc)
+        return rc;
+    int64_t limit_ms = clock_now_ms () + how->patience_ms;
+    turn_t turn;
+    for (uint32_t failures = 0; (turn = s_try (transfers, all, count, how)).failed; failures++) {
+        if (!turn.may_pass)
+            break;
+        if (how->takes_long && (turn.succeeded > 0 || failures == 0)) {
+            limit_ms = clock_now_ms () + how->patience_ms;
+            failures = 0;
+        }
+        if (clock_now_ms () >= limit_ms)
+            break;
+        s_pause (failures);
+    }
+    if (turn.failed == -ECANCELED)
+        transfers_destroy (&transfers);
+    else
+        s_give_transfers (self, transfers);
+    return turn.failed;
 }
 
 int
 store_get (store_t *self, transfer_t *all, size_t count, uint32_t patience_ms)
 {
-    assert (self && self->magic == MAGIC); assert (all || count == 0);
-    transfers_t *transfers;
-    int rc = s_take_transfers (self, &transfers);
-    if (rc)
-        return rc;
-    int64_t limit_ms = clock_now_ms () + patience_ms;
-    bool may_pass;
-    for (uint32_t failures = 0; (rc = s_try (transfers, all, count, &may_pass)); failures++) {
-        if (!may_pass || clock_now_ms () >= limit_ms)
-            break;
-        s_pause (failures);
+    store_persistence_t how = { .patience_ms = patience_ms };
+    return store_carry_out (self, all, count, &how);
+}
+
+int
+store_checksum (int descriptor, uint64_t bytes, const store_persistence_t *how,
+    char checksum [STORE_CHECKSUM_BYTES])
+{
+    assert (descriptor >= 0); assert (how); assert (checksum);
+    uint8_t *buffer = malloc (HASHED_BYTES), hash [crypto_hash_sha256_BYTES];
+    _Static_assert (STORE_CHECKSUM_BYTES == 2 * sizeof hash + 1, "two digits a byte");
+    crypto_hash_sha256_state state;
+    crypto_hash_sha256_init (&state);
+    int rc = buffer? 0: -ENOMEM;
+    for (uint64_t done = 0; rc == 0 && done < bytes; ) {
+        size_t wanted = bytes - done < HASHED_BYTES? (size_t) (bytes - done): HASHED_BYTES;
+        ssize_t got = pread (descriptor, buffer, wanted, (off_t) done);
+        if (got > 0) {
+            crypto_hash_sha256_update (&state, buffer, (size_t) got);
+            done += (size_t) got;
+        }
+        else
+        if (got == 0 || errno != EINTR)
+            rc = got == 0? -ENODATA: -errno;
+        rc = rc == 0 && s_is_stopped (how)? -ECANCELED: rc;
     }
-    s_give_transfers (self, transfers);
+    crypto_hash_sha256_final (&state, hash);
+    sodium_bin2hex (checksum, STORE_CHECKSUM_BYTES, hash, sizeof hash);
+    free (buffer);
     return rc;
 }
 
@@ -236,15 +307,24 @@ store_get (store_t *self, transfer_t *all, size_t count, uint32_t patience_ms)
 //  -- words
 
 static const char *
-s_remedy (const store_t *self, int rc)
+s_remedy_of_keys (const store_t *self, bool is_upload)
+{
+    if (!self->address.is_s3)
+        return "let anyone read it, or use s3:// with keys";
+    if (!self->account.key)
+        return "give keys (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile)";
+    return is_upload? "check the keys, and that they allow s3:PutObject there":
+        "check the keys, and that they allow s3:GetObject there";
+}
+
+static const char *
+s_remedy (const store_t *self, int rc, bool is_upload)
 {
     switch (-rc) {
     case ENOENT:
-        return "check the address";
+        return is_upload? "check the address, or make the bucket": "check the address";
     case EKEYREJECTED:
-        return !self->address.is_s3? "let anyone read it, or use s3:// with keys": self->account.key?
-            "check the keys, and that they allow s3:GetObject there": "give keys (AWS_ACCESS_KEY_ID and "
-            "AWS_SECRET_ACCESS_KEY, or a profile)";
+        return s_remedy_of_keys (self, is_upload);
     case EKEYEXPIRED:
         return "renew the keys, and check the clock of this machine";
     case ESTALE:
@@ -255,7 +335,10 @@ s_remedy (const store_t *self, int rc)
     case ENOMEM:
         return "free memory or raise the limit";
     case EPROTO:
-        return "check the address, and that what answers there is a store that gives ranges of objects";
+        return is_upload? "check the address, and that what answers there is a store that takes objects":
+            "check the address, and that what answers there is a store that gives ranges of objects";
+    case EIO:
+        return "check the file system";
     default:
         return "try again later";
     }
@@ -266,6 +349,8 @@ store_explain (const store_t *self, const char *name, const transfer_t *transfer
     size_t error_bytes)
 {
     const char *slash = *self->address.path? "/": "";
-    snprintf (error, error_bytes, "cannot read '%s%s%s/%s' (%s): %s", self->name, slash, self->address.path,
-        name, *transfer->detail? transfer->detail: strerror (-transfer->rc), s_remedy (self, transfer->rc));
+    snprintf (error, error_bytes, "cannot %s '%s%s%s/%s' (%s): %s", transfer->upload? "write": "read",
+        self->name, slash, self->address.path, name,
+        *transfer->detail? transfer->detail: strerror (-transfer->rc),
+        s_remedy (self, transfer->rc, transfer->upload));
 }

@@ -1,13 +1,14 @@
 /*  store -- an object store or a web server that holds a data set, as a user names it: s3://BUCKET/PREFIX or
  *  http(s)://HOST/PATH.
  *
- *  A store answers ranged GETs of named objects below its address (docs/stores.md).  Here are the reads that
- *  wait for their answer, for opening and for single samples; a server's reads of whole pieces go through a
- *  device's thread (reader.h), which uses the store's account and URLs.
+ *  A store answers ranged GETs of named objects below its address, and a bucket takes objects by PUT
+ *  (docs/stores.md).  Here are the calls that wait for their answer, for opening, for single samples and for
+ *  packing; a server's reads of whole pieces go through a device's thread (reader.h), which uses the store's
+ *  account and URLs.
  *
  *  failure modes:  a failure that may pass (transfer.h: a broken connection, a busy store) is tried again
  *                  where the bytes ended, after a pause of 0.1 to 2 s, at random within a half, for as long
- *                  as the caller is patient.
+ *                  as the caller is patient.  An object that is written is sent again from its begin.
  *  Any thread may use it.
  */
 #ifndef STORE_H
@@ -39,6 +40,19 @@ char *store_url (const store_t *self, const char *name);
 //  Carries out all transfers, up to STORE_TOGETHER_MAX at once, and waits for them.  0, or the -errno of the
 //  first one that failed, to be found in it; then others may not have been begun.
 int store_get (store_t *self, transfer_t *transfers, size_t count, uint32_t patience_ms);
+//  The same, for objects that are written too.
+typedef struct {
+    uint32_t patience_ms;
+    bool takes_long;                    //  patience counts from the first failure behind the last success
+    bool (*stopped) (void *context);    //  asked several times a second; true: -ECANCELED.  NULL: never
+    void *context;
+} store_persistence_t;
+int store_carry_out (store_t *self, transfer_t *transfers, size_t count, const store_persistence_t *how);
+//  SHA-256 of so many bytes of a file, as transfer_upload_t wants it.  0, or -errno: -ENODATA it is shorter,
+//  -ECANCELED.
+enum { STORE_CHECKSUM_BYTES = 65 };
+int store_checksum (int descriptor, uint64_t bytes, const store_persistence_t *how,
+    char checksum [STORE_CHECKSUM_BYTES]);
 //  Writes a sentence on a failed transfer of this object: what failed, and a remedy.
 void store_explain (const store_t *self, const char *name, const transfer_t *transfer, char *error,
     size_t error_bytes);

@@ -8,12 +8,14 @@
 #include <string.h>
 #include <strings.h>
 #include <time.h>
+#include <unistd.h>
 #include <curl/curl.h>
 #include "signature.h"
 
 enum {
     MAGIC = 0x7fa45fe2,
     CONNECT_S = 10, SLOW_BYTES = 1024, SLOW_S = 10,
+    CONFIRM_S = 30,                     //  a store may take long to confirm a large object that it has
     BUFFER_BYTES = 256 * 1024, CONNECTIONS_MAX = 256,
     BODY_BYTES = 1024                   //  of an error's answer, for its code
 };
@@ -24,6 +26,8 @@ typedef struct handle {
     transfer_t *transfer;
     struct curl_slist *headers;
     bool has_range;                     //  the answer is the range that was asked for
+    uint64_t sent;                      //  of an object that is written
+    bool is_unreadable;                 //  its file is
     char body [BODY_BYTES];
     size_t body_bytes;
     char message [CURL_ERROR_SIZE];
@@ -106,21 +110,22 @@ s_on_body (char *data, size_t unit, size_t count, void *context)
         transfer->done += bytes;
         return bytes;
     }
-    if (status < 300)
-        return 0;                       //  the whole object, or another range
+    if (status < 300)                   //  the whole object, or another range; or a word on what was written
+        return transfer->upload? bytes: 0;
     size_t kept = bytes < BODY_BYTES - 1 - self->body_bytes? bytes: BODY_BYTES - 1 - self->body_bytes;
     memcpy (self->body + self->body_bytes, data, kept);
     self->body_bytes += kept;
     return bytes;
 }
 
-//  The code in an error's XML: "NoSuchKey"; letters alone, since the text is foreign.
+//  The code in an error's XML: "NoSuchKey"; letters and digits alone, since the text is foreign.
 static void
 s_find_code (handle_t *self, char code [64])
 {
     self->body [self->body_bytes] = 0;
     const char *at = strstr (self->body, "<Code>");
-    size_t length = at? strspn (at + 6, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"): 0;
+    size_t length = at? strspn (at + 6, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+        "0123456789"): 0;
     snprintf (code, 64, "%.*s", (int) (length < 63? length: 63), at? at + 6: "");
 }
 
@@ -128,9 +133,15 @@ static int
 s_judge_status (const transfer_t *transfer, const char *code)
 {
     static const char *const of_time [] = { "ExpiredToken", "RequestTimeTooSkewed", "TokenRefreshRequired" };
+    //  With status 400, and yet worth a second try.
+    static const char *const of_network [] = { "RequestTimeout", "IncompleteBody", "BadDigest",
+        "XAmzContentSHA256Mismatch" };
     for (size_t index = 0; index < sizeof of_time / sizeof *of_time; index++)
         if (strcmp (code, of_time [index]) == 0)
             return -EKEYEXPIRED;
+    for (size_t index = 0; index < sizeof of_network / sizeof *of_network; index++)
+        if (strcmp (code, of_network [index]) == 0)
+            return -EBUSY;
     switch (transfer->status) {
     case 401: case 403:
         return -EKEYREJECTED;
@@ -158,10 +169,35 @@ s_judge_connection (CURLcode result)
     case CURLE_OUT_OF_MEMORY:
         return -ENOMEM;
     case CURLE_RECV_ERROR: case CURLE_SEND_ERROR: case CURLE_GOT_NOTHING: case CURLE_PARTIAL_FILE:
+    case CURLE_SEND_FAIL_REWIND:
         return -ECONNRESET;
     default:
         return -EPROTO;
     }
+}
+
+//  The range that was asked for, or less of it.
+static void
+s_judge_range (transfer_t *transfer)
+{
+    if (transfer->done == transfer->bytes)
+        return;
+    transfer->rc = transfer->offset + transfer->done >= transfer->object_bytes? -ESTALE: -ECONNRESET;
+    snprintf (transfer->detail, TRANSFER_DETAIL_BYTES, "%zu of %zu bytes came", transfer->done,
+        transfer->bytes);
+}
+
+//  A store that answers well before it has everything did not mean this object.
+static void
+s_judge_upload (const handle_t *self, transfer_t *transfer)
+{
+    if (self->sent == transfer->bytes) {
+        transfer->done = transfer->bytes;
+        return;
+    }
+    transfer->rc = -ECONNRESET;
+    snprintf (transfer->detail, TRANSFER_DETAIL_BYTES, "the store took %llu of %zu bytes",
+        (unsigned long long) self->sent, transfer->bytes);
 }
 
 static void
@@ -172,14 +208,20 @@ s_judge (handle_t *self, CURLcode result)
     char code [64] = "";
     curl_easy_getinfo (self->easy, CURLINFO_RESPONSE_CODE, &status);
     transfer->status = (int) status;
-    bool is_whole_object = status == 200 && result == CURLE_WRITE_ERROR;
+    bool is_whole_object = !transfer->upload && status == 200
+        && (result == CURLE_WRITE_ERROR || result == CURLE_OK);
+    if (self->is_unreadable) {
+        transfer->rc = -EIO;
+        snprintf (transfer->detail, TRANSFER_DETAIL_BYTES, "the file to send cannot be read");
+    }
+    else
     if (status >= 300 && (result == CURLE_OK || result == CURLE_WRITE_ERROR)) {
         s_find_code (self, code);
         transfer->rc = s_judge_status (transfer, code);
         snprintf (transfer->detail, TRANSFER_DETAIL_BYTES, "%ld%s%s", status, *code? " ": "", code);
     }
     else
-    if (is_whole_object || (status == 200 && result == CURLE_OK)) {
+    if (is_whole_object) {
         transfer->rc = -EPROTO;
         snprintf (transfer->detail, TRANSFER_DETAIL_BYTES, "the server does not give parts of a file");
     }
@@ -189,18 +231,50 @@ s_judge (handle_t *self, CURLcode result)
         snprintf (transfer->detail, TRANSFER_DETAIL_BYTES, "%.*s", TRANSFER_DETAIL_BYTES - 1,
             *self->message? self->message: curl_easy_strerror (result));
     }
-    else {
-        bool is_short = transfer->done < transfer->bytes;
-        transfer->rc = !is_short? 0: transfer->offset + transfer->done >= transfer->object_bytes? -ESTALE:
-            -ECONNRESET;
-        if (is_short)
-            snprintf (transfer->detail, TRANSFER_DETAIL_BYTES, "%zu of %zu bytes came", transfer->done,
-                transfer->bytes);
-    }
+    else
+    if (transfer->upload)
+        s_judge_upload (self, transfer);
+    else
+        s_judge_range (transfer);
+    if (transfer->upload && transfer->upload->sent && transfer->rc)
+        atomic_fetch_sub (transfer->upload->sent, self->sent);
 }
 
 
 //  -- the question
+
+//  The next bytes of the file that is written.
+static size_t
+s_on_room (char *room, size_t unit, size_t count, void *context)
+{
+    handle_t *self = context;
+    const transfer_t *transfer = self->transfer;
+    size_t left = transfer->bytes - self->sent, wanted = unit * count < left? unit * count: left;
+    ssize_t got;
+    do
+        got = pread (transfer->upload->descriptor, room, wanted, (off_t) self->sent);
+    while (got < 0 && errno == EINTR);
+    self->is_unreadable = got < 0 || (got == 0 && wanted > 0);
+    if (self->is_unreadable)
+        return CURL_READFUNC_ABORT;
+    self->sent += (size_t) got;
+    if (transfer->upload->sent)
+        atomic_fetch_add (transfer->upload->sent, (size_t) got);
+    return (size_t) got;
+}
+
+//  curl begins again by itself where a connection that was kept turns out to be closed.
+static int
+s_on_seek (void *context, curl_off_t offset, int origin)
+{
+    handle_t *self = context;
+    if (origin != SEEK_SET || offset < 0 || (uint64_t) offset > self->sent)
+        return CURL_SEEKFUNC_FAIL;
+    if (self->transfer->upload->sent)
+        atomic_fetch_sub (self->transfer->upload->sent, self->sent - (uint64_t) offset);
+    self->sent = (uint64_t) offset;
+    return CURL_SEEKFUNC_OK;
+}
 
 static bool
 s_add_header (handle_t *self, const char *name, const char *value)
@@ -214,12 +288,13 @@ s_add_header (handle_t *self, const char *name, const char *value)
     return headers;
 }
 
+//  range NULL: an object is written.
 static bool
-s_sign (handle_t *self, const account_t *account, const char *url, const char *range)
+s_sign (handle_t *self, const account_t *account, const transfer_t *transfer, const char *range)
 {
     char date [SIGNATURE_DATE_BYTES], authorization [SIGNATURE_BYTES];
-    signature_request_t request = { .method = "GET", .url = url, .range = range, .payload = SIGNATURE_EMPTY,
-        .time = time (NULL) };
+    signature_request_t request = { .method = range? "GET": "PUT", .url = transfer->url, .range = range,
+        .payload = range? SIGNATURE_EMPTY: transfer->upload->checksum, .time = time (NULL) };
     return signature_make (account, &request, date, authorization)
         && s_add_header (self, "Authorization", authorization)
         && s_add_header (self, "x-amz-date", date)
@@ -227,40 +302,72 @@ s_sign (handle_t *self, const account_t *account, const char *url, const char *r
         && (!account->token || s_add_header (self, "x-amz-security-token", account->token));
 }
 
-static bool
-s_ask (handle_t *self, const account_t *account, const transfer_t *transfer)
+static void
+s_set_limits (CURL *easy, bool is_upload)
 {
-    char range [64];
-    uint64_t first = transfer->offset + transfer->done, last = transfer->offset + transfer->bytes - 1;
-    snprintf (range, sizeof range, "bytes=%llu-%llu", (unsigned long long) first, (unsigned long long) last);
-    CURL *easy = self->easy;
     curl_easy_setopt (easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt (easy, CURLOPT_HTTP_VERSION, (long) CURL_HTTP_VERSION_1_1);
     curl_easy_setopt (easy, CURLOPT_CONNECTTIMEOUT, (long) CONNECT_S);
     curl_easy_setopt (easy, CURLOPT_LOW_SPEED_LIMIT, (long) SLOW_BYTES);
-    curl_easy_setopt (easy, CURLOPT_LOW_SPEED_TIME, (long) SLOW_S);
+    curl_easy_setopt (easy, CURLOPT_LOW_SPEED_TIME, (long) (is_upload? CONFIRM_S: SLOW_S));
     curl_easy_setopt (easy, CURLOPT_BUFFERSIZE, (long) BUFFER_BYTES);
+    curl_easy_setopt (easy, CURLOPT_UPLOAD_BUFFERSIZE, (long) BUFFER_BYTES);
     curl_easy_setopt (easy, CURLOPT_PATH_AS_IS, 1L);
+}
+
+static void
+s_set_redirections (CURL *easy, const account_t *account, const char *url)
+{
+    //  A signed request follows no redirection, which could take its keys elsewhere.
+    curl_easy_setopt (easy, CURLOPT_FOLLOWLOCATION, account? 0L: 1L);
+    curl_easy_setopt (easy, CURLOPT_MAXREDIRS, 5L);
+    curl_easy_setopt (easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    bool is_secure = strncasecmp (url, "https:", 6) == 0;
+    curl_easy_setopt (easy, CURLOPT_REDIR_PROTOCOLS_STR, is_secure? "https": "http,https");
+    const char *authorities = getenv ("AWS_CA_BUNDLE");
+    if (account && authorities && *authorities)
+        curl_easy_setopt (easy, CURLOPT_CAINFO, authorities);
+}
+
+static bool
+s_ask_range (handle_t *self, const account_t *account, const transfer_t *transfer)
+{
+    char range [64];
+    uint64_t first = transfer->offset + transfer->done, last = transfer->offset + transfer->bytes - 1;
+    snprintf (range, sizeof range, "bytes=%llu-%llu", (unsigned long long) first, (unsigned long long) last);
+    return curl_easy_setopt (self->easy, CURLOPT_RANGE, range + strlen ("bytes=")) == CURLE_OK
+        && (!account || !account->key || s_sign (self, account, transfer, range))
+        && (!transfer->version || !*transfer->version || s_add_header (self, "If-Match", transfer->version))
+        && (!transfer->is_afresh || s_add_header (self, "Cache-Control", "no-cache"));
+}
+
+static bool
+s_ask_upload (handle_t *self, const account_t *account, const transfer_t *transfer)
+{
+    CURL *easy = self->easy;
+    curl_easy_setopt (easy, CURLOPT_UPLOAD, 1L);
+    curl_easy_setopt (easy, CURLOPT_INFILESIZE_LARGE, (curl_off_t) transfer->bytes);
+    curl_easy_setopt (easy, CURLOPT_READFUNCTION, s_on_room);
+    curl_easy_setopt (easy, CURLOPT_READDATA, self);
+    curl_easy_setopt (easy, CURLOPT_SEEKFUNCTION, s_on_seek);
+    curl_easy_setopt (easy, CURLOPT_SEEKDATA, self);
+    return !account || !account->key || s_sign (self, account, transfer, NULL);
+}
+
+static bool
+s_ask (handle_t *self, const account_t *account, const transfer_t *transfer)
+{
+    CURL *easy = self->easy;
+    s_set_limits (easy, transfer->upload);
+    s_set_redirections (easy, account, transfer->url);
     curl_easy_setopt (easy, CURLOPT_WRITEFUNCTION, s_on_body);
     curl_easy_setopt (easy, CURLOPT_WRITEDATA, self);
     curl_easy_setopt (easy, CURLOPT_HEADERFUNCTION, s_on_header);
     curl_easy_setopt (easy, CURLOPT_HEADERDATA, self);
     curl_easy_setopt (easy, CURLOPT_ERRORBUFFER, self->message);
     curl_easy_setopt (easy, CURLOPT_PRIVATE, self);
-    //  A signed request follows no redirection, which could take its keys elsewhere.
-    curl_easy_setopt (easy, CURLOPT_FOLLOWLOCATION, account? 0L: 1L);
-    curl_easy_setopt (easy, CURLOPT_MAXREDIRS, 5L);
-    curl_easy_setopt (easy, CURLOPT_PROTOCOLS_STR, "http,https");
-    bool is_secure = strncasecmp (transfer->url, "https:", 6) == 0;
-    curl_easy_setopt (easy, CURLOPT_REDIR_PROTOCOLS_STR, is_secure? "https": "http,https");
-    const char *authorities = getenv ("AWS_CA_BUNDLE");
-    if (account && authorities && *authorities)
-        curl_easy_setopt (easy, CURLOPT_CAINFO, authorities);
     return curl_easy_setopt (easy, CURLOPT_URL, transfer->url) == CURLE_OK
-        && curl_easy_setopt (easy, CURLOPT_RANGE, range + strlen ("bytes=")) == CURLE_OK
-        && (!account || !account->key || s_sign (self, account, transfer->url, range))
-        && (!transfer->version || !*transfer->version || s_add_header (self, "If-Match", transfer->version))
-        && (!transfer->is_afresh || s_add_header (self, "Cache-Control", "no-cache"))
+        && (transfer->upload? s_ask_upload (self, account, transfer): s_ask_range (self, account, transfer))
         && curl_easy_setopt (easy, CURLOPT_HTTPHEADER, self->headers) == CURLE_OK;
 }
 
@@ -380,7 +487,8 @@ int
 transfers_begin (transfers_t *self, transfer_t *transfer)
 {
     assert (self && self->magic == MAGIC);
-    assert (transfer && transfer->url && transfer->memory && transfer->done < transfer->bytes);
+    assert (transfer && transfer->url && transfer->done < transfer->bytes);
+    assert (transfer->upload? transfer->upload->checksum && transfer->done == 0: !!transfer->memory);
     transfer->rc = 0;
     transfer->status = 0;
     transfer->object_bytes = 0;

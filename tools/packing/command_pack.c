@@ -121,7 +121,7 @@ s_print_json (const char *target, const packing_result_t *result, double seconds
 static bool
 s_print (const pack_options_t *options, const packing_result_t *result, double seconds)
 {
-    const char *target = options->packing.target;
+    const char *target = options->packing.address? options->packing.address: options->packing.target;
     if (options->json)
         return s_print_json (target, result, seconds);
     if (result->was_finished)
@@ -155,6 +155,8 @@ s_run (pack_options_t *options)
     mallopt (M_MMAP_THRESHOLD, MAPPED_BYTES);
     mallopt (M_TRIM_THRESHOLD, 2 * MAPPED_BYTES);
     s_catch_signals ();
+    if (packing->address)
+        signal (SIGPIPE, SIG_IGN);      //  libcurl writes to connections that the store has closed
     s_raise_descriptors ();
     packing_result_t result;
     char error [PACK_SOURCE_ERROR_BYTES];

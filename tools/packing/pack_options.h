@@ -7,6 +7,8 @@
 typedef struct {
     packing_options_t packing;              //  without functions and context; texts are lent from argv
     catalogue_field_t fields [CATALOGUE_FIELDS_MAX];
+    const char *work;                       //  NULL: not given
+    uint32_t patience;                      //  seconds
     bool quiet;
     bool json;
     bool no_rows;
