@@ -17,7 +17,7 @@ location_remedy (const char *path)
         return "give the path alone, without file://";
     if (store_is_meant (path))
         return "an object store or web server is read only where a pack is served, verified or unpacked, and "
-            "written only as the target of tureen pack: give a folder of this machine";
+            "by tureen pack: give a folder of this machine";
     return "of addresses only s3://, http:// and https:// are known: copy the data to a folder of this "
         "machine, or mount it, and give that folder";
 }

@@ -152,11 +152,49 @@ store_url (const store_t *self, const char *name)
 }
 
 
-//  -- reads that wait
-
-static int
-s_take_transfers (store_t *self, transfers_t **transfers_p)
+//  True and the parts of the address, if it is of the same bucket or web server.
+static bool
+s_parse_covered (const store_t *self, const char *address, store_address_t *parts)
 {
+    char error [400];
+    if (!store_is_meant (address) || store_address_parse (parts, address, error, sizeof error))
+        return false;
+    if (parts->is_s3 == self->address.is_s3 && strcmp (parts->host, self->address.host) == 0)
+        return true;
+    store_address_clear (parts);
+    return false;
+}
+
+bool
+store_covers (const store_t *self, const char *address)
+{
+    assert (self && self->magic == MAGIC); assert (address);
+    store_address_t parts;
+    bool covers = s_parse_covered (self, address, &parts);
+    if (covers)
+        store_address_clear (&parts);
+    return covers;
+}
+
+char *
+store_object_url (const store_t *self, const char *address)
+{
+    assert (self && self->magic == MAGIC); assert (address);
+    store_address_t parts;
+    if (!s_parse_covered (self, address, &parts))
+        return NULL;
+    char *url = store_address_url (&parts, self->base, NULL);
+    store_address_clear (&parts);
+    return url;
+}
+
+
+//  -- transfers that wait
+
+int
+store_take (store_t *self, transfers_t **transfers_p)
+{
+    assert (self && self->magic == MAGIC); assert (transfers_p);
     *transfers_p = NULL;
     pthread_mutex_lock (&self->lock);
     if (self->idle_count > 0)
@@ -165,9 +203,10 @@ s_take_transfers (store_t *self, transfers_t **transfers_p)
     return *transfers_p? 0: transfers_new (transfers_p, store_account (self));
 }
 
-static void
-s_give_transfers (store_t *self, transfers_t *transfers)
+void
+store_give (store_t *self, transfers_t *transfers)
 {
+    assert (self && self->magic == MAGIC); assert (transfers);
     pthread_mutex_lock (&self->lock);
     if (self->idle_count < IDLE_MAX) {
         self->idle [self->idle_count++] = transfers;
@@ -178,8 +217,8 @@ s_give_transfers (store_t *self, transfers_t *transfers)
 }
 
 //  Not all clients at once: between a half and the whole of the pause.
-static void
-s_pause (uint32_t failures)
+void
+store_pause (uint32_t failures)
 {
     uint32_t longest = (uint32_t) PAUSE_MS << (failures < 5? failures: 5);
     longest = longest < PAUSE_MAX_MS? longest: PAUSE_MAX_MS;
@@ -245,7 +284,7 @@ store_carry_out (store_t *self, transfer_t *all, size_t count, const store_persi
 {
     assert (self && self->magic == MAGIC); assert (all || count == 0); assert (how);
     transfers_t *transfers;
-    int rc = s_take_transfers (self, &transfers);
+    int rc = store_take (self, &transfers);
     if (rc)
         return rc;
     int64_t limit_ms = clock_now_ms () + how->patience_ms;
@@ -259,12 +298,12 @@ store_carry_out (store_t *self, transfer_t *all, size_t count, const store_persi
         }
         if (clock_now_ms () >= limit_ms)
             break;
-        s_pause (failures);
+        store_pause (failures);
     }
     if (turn.failed == -ECANCELED)
         transfers_destroy (&transfers);
     else
-        s_give_transfers (self, transfers);
+        store_give (self, transfers);
     return turn.failed;
 }
 
@@ -349,8 +388,17 @@ store_explain (const store_t *self, const char *name, const transfer_t *transfer
     size_t error_bytes)
 {
     const char *slash = *self->address.path? "/": "";
-    snprintf (error, error_bytes, "cannot %s '%s%s%s/%s' (%s): %s", transfer->upload? "write": "read",
-        self->name, slash, self->address.path, name,
+    char where [500];
+    snprintf (where, sizeof where, "%s%s%s/%s", self->name, slash, self->address.path, name);
+    store_explain_address (self, where, transfer, error, error_bytes);
+}
+
+void
+store_explain_address (const store_t *self, const char *address, const transfer_t *transfer, char *error,
+    size_t error_bytes)
+{
+    assert (self && self->magic == MAGIC); assert (address); assert (transfer && transfer->rc);
+    snprintf (error, error_bytes, "cannot %s '%.500s' (%s): %s", transfer->upload? "write": "read", address,
         *transfer->detail? transfer->detail: strerror (-transfer->rc),
         s_remedy (self, transfer->rc, transfer->upload));
 }

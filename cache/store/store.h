@@ -57,4 +57,22 @@ int store_checksum (int descriptor, uint64_t bytes, const store_persistence_t *h
 void store_explain (const store_t *self, const char *name, const transfer_t *transfer, char *error,
     size_t error_bytes);
 
+//  ---- objects that are named by addresses of their own
+
+//  Whether this address is of the same bucket or web server, so that the store's keys and connections are for
+//  it too.
+bool store_covers (const store_t *self, const char *address);
+//  The URL of an object with this address, which the store covers: the caller's; NULL: no memory.
+char *store_object_url (const store_t *self, const char *address);
+void store_explain_address (const store_t *self, const char *address, const transfer_t *transfer, char *error,
+    size_t error_bytes);
+
+//  ---- for what carries out transfers by itself
+
+//  Connections of the store's; give them back with no transfer under way.  0, or -ENOMEM.
+int store_take (store_t *self, transfers_t **transfers_p);
+void store_give (store_t *self, transfers_t *transfers);
+//  Sleeps behind the nth failure in a row, from 0 on.
+void store_pause (uint32_t failures);
+
 #endif

@@ -311,7 +311,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         while left > 0:
             part = file.read(min(left, PART))
             if fault and fault.kind in ("reset", "short", "slow") and request.sent + len(part) > fault.after:
-                return self._break(fault)
+                return self._break(fault, part)
             if fault and fault.kind == "wrong" and request.sent == 0:
                 part = part[:-1] + bytes([part[-1] ^ 0x40])
             if store.link:
@@ -321,12 +321,14 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             left -= len(part)
         return None
 
-    def _break(self, fault):
+    def _break(self, fault, rest=b""):
         self.close_connection = True
         if fault.kind == "slow":
             with contextlib.suppress(OSError):
-                while not self.server.store._ending.wait(1):
-                    self.wfile.write(b"x")
+                for byte in rest:
+                    if self.server.store._ending.wait(1):
+                        break
+                    self.wfile.write(bytes([byte]))
         if fault.kind == "reset":
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.connection.close()

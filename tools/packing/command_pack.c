@@ -149,13 +149,15 @@ s_run (pack_options_t *options)
     packing->progress = options->quiet? NULL: s_tell;
     packing->stopped = s_is_stopped;
     packing->context = &run;
+    packing->source.store = (store_persistence_t) { .patience_ms = packing->patience_ms,
+        .stopped = s_is_stopped };
     packing->rows = options->no_rows? NULL: &rows;
     //  Large pictures that one thread has done with are memory for another: the C library would keep them,
     //  thread by thread.  Small ones it may keep: to give them back each time takes a sixth of the time.
     mallopt (M_MMAP_THRESHOLD, MAPPED_BYTES);
     mallopt (M_TRIM_THRESHOLD, 2 * MAPPED_BYTES);
     s_catch_signals ();
-    if (packing->address)
+    if (packing->address || pack_options_has_stores (options))
         signal (SIGPIPE, SIG_IGN);      //  libcurl writes to connections that the store has closed
     s_raise_descriptors ();
     packing_result_t result;

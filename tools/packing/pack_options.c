@@ -39,6 +39,15 @@ pack_options_split_field (char *text, bool *is_mask_p, char **folder_p)
     return true;
 }
 
+bool
+pack_options_has_stores (const pack_options_t *self)
+{
+    for (size_t index = 0; index < self->packing.source.path_count; index++)
+        if (store_is_meant (self->packing.source.paths [index]))
+            return true;
+    return false;
+}
+
 //  The catalogue judges the name.
 static bool
 s_field (void *target, char *text, char error [OPTION_ERROR_BYTES])
@@ -107,8 +116,10 @@ static const option_table_t s_table = { "tureen pack", s_rows, OPTION_ROWS (s_ro
     "\n"
     "SOURCE is a folder (class folders, or one with labels.tsv or labels.jsonl), a list (.tsv, .jsonl: a\n"
     "labels file lying anywhere; .txt: a path a line), or tar files, compressed or not, in the order\n"
-    "given: members with one stem are one sample, as in WebDataset. FOLDER is not there yet, or empty.\n"
-    "Ids, names, labels and fields stay those of the source; only the order on the disk is shuffled.\n"
+    "given: members with one stem are one sample, as in WebDataset. Tar files may lie in an object store or\n"
+    "on a web server: 's3://bucket/train-{000..099}.tar', https://HOST/PATH.tar.\n"
+    "FOLDER is not there yet, or empty. Ids, names, labels and fields stay those of the source; only the\n"
+    "order on the disk is shuffled.\n"
     "\n", .after =
     "\n"
     "The source is read once, in its order. On the way FOLDER takes the size of the data and that of one\n"
