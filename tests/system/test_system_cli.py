@@ -138,7 +138,8 @@ class Paths(SystemTest):
                 self.assertIn("only s3://, http:// and https:// are known", said)
         for command in self.commands("s3://bucket/train"):
             said = self.refusal(*command)
-            self.assertIn("no keys for the object store" if command[0] in ("serve", "verify", "unpack", "pack")
+            reads = command[0] in ("serve", "verify", "unpack", "pack")
+            self.assertIn("no keys for the object store" if reads
                           else "is read only where a pack is served", said)
         self.assertIn("give the path alone, without file://",
                       self.refusal("serve", "--dataset", "train=file://" + self.data))
