@@ -242,7 +242,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         """The body; None: the connection ended on the way."""
         if not self.headers.get("Content-Length", "").isdigit():
             raise _Refused(411, "MissingContentLength")
-        size, body = int(self.headers["Content-Length"]), b""
+        size, body = int(self.headers["Content-Length"]), bytearray()
         while len(body) < size:
             if fault and fault.kind in ("reset", "short") and len(body) >= fault.after:
                 self._break(fault)
@@ -259,7 +259,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
             return None
         if fault and fault.kind == "wrong":
-            body = body[:-1] + bytes([body[-1] ^ 0x40])
+            body[-1] ^= 0x40
         return body
 
     def _keep(self, store, name, fault, body):
