@@ -29,16 +29,24 @@ s_ends_in (const char *path, const char *ending)
     return length > size && strcasecmp (path + length - size, ending) == 0;
 }
 
+bool
+location_is_tar (const char *path)
+{
+    static const char *const tars [] = { ".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.zst", ".tar.bz2" };
+    for (size_t index = 0; index < sizeof tars / sizeof *tars; index++)
+        if (s_ends_in (path, tars [index]))
+            return true;
+    return false;
+}
+
 const char *
 location_folder_remedy (const char *path)
 {
-    static const char *const tars [] = { ".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.zst", ".tar.bz2" };
     static const char *const lists [] = { ".tsv", ".jsonl" };
     static const char *const others [] = { ".zip", ".7z", ".rar", ".parquet", ".arrow", ".h5", ".hdf5",
         ".lmdb", ".tfrecord", ".beton" };
-    for (size_t index = 0; index < sizeof tars / sizeof *tars; index++)
-        if (s_ends_in (path, tars [index]))
-            return "make a pack of the tar file with `tureen pack`, and give the pack's folder";
+    if (location_is_tar (path))
+        return "make a pack of the tar file with `tureen pack`, and give the pack's folder";
     for (size_t index = 0; index < sizeof lists / sizeof *lists; index++)
         if (s_ends_in (path, lists [index]))
             return "give the folder that this list lies in, or make a pack of what it lists with `tureen "

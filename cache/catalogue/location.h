@@ -1,10 +1,14 @@
 /*  location -- what to say of a path that is not there.  Any thread.  */
 #ifndef LOCATION_H
 #define LOCATION_H
+#include <stdbool.h>
 
 //  The remedy if path does not exist: half a sentence.  Addresses (s3://, hf://, https://) are told from
 //  paths.
 const char *location_remedy (const char *path);
+
+//  Whether its name is that of a tar file, compressed or not.
+bool location_is_tar (const char *path);
 
 //  The remedy if path should be a data set's folder and is a file: half a sentence.
 const char *location_folder_remedy (const char *path);

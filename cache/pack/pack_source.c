@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,19 @@ s_is_list (const char *path)
 }
 
 int
+pack_source_fail (char *error, int rc, const char *format, ...)
+{
+    va_list arguments;
+    va_start (arguments, format);
+    vsnprintf (error, PACK_SOURCE_ERROR_BYTES, format, arguments);
+    va_end (arguments);
+    for (char *at = error; *at; at++)
+        if ((unsigned char) *at < 0x20 || *at == 0x7f)
+            *at = '?';
+    return rc;
+}
+
+int
 pack_source_open (pack_source_t **self_p, const pack_source_options_t *options, char *error)
 {
     assert (self_p); assert (options); assert (error);
@@ -45,6 +59,8 @@ pack_source_open (pack_source_t **self_p, const pack_source_options_t *options, 
         const char *path = options->paths [index];
         struct stat status;
         bool is_in_store = store_is_meant (path);
+        if (is_in_store && location_is_tar (path))
+            continue;
         if (!is_in_store && stat (path, &status) != 0) {
             int rc = -errno;
             snprintf (error, PACK_SOURCE_ERROR_BYTES, "cannot look at '%.600s' (%s): %s", path,

@@ -5,11 +5,13 @@
  *    a .tsv, .jsonl or .txt  a list: a labels file (docs/data.md) that lies anywhere, paths relative to its
  *    own folder or absolute;
  *                            .txt has one path a line and nothing else
- *    else                    tar files (several: shards, in the order given), compressed or not. Members with
+ *    an address of a store   a tar file, if its name ends as one's; else a folder of single objects
+ *    else                    tar files (several: shards, in the order given), compressed or not, here, in an
+ *                            object store or on a web server (tar_shards.h). Members with
  *                            one stem (up to the first dot of the last component) are one sample, as in
  *                            WebDataset.
  *
- *  Owner: one thread.  Blocks for as long as a disk does.
+ *  Owner: one thread.  Blocks for as long as a disk or a store does.
  */
 #ifndef PACK_SOURCE_H
 #define PACK_SOURCE_H
@@ -17,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "catalogue.h"
+#include "store.h"
 
 typedef struct pack_source pack_source_t;
 
@@ -29,6 +32,7 @@ typedef struct {
                                         //  which is "image"
     const catalogue_field_t *fields;    //  further fields of a folder
     size_t field_count;
+    store_persistence_t store;          //  with stores that fail: of tar files there
     const char *masks;                  //  tar: "seg.png,mask.png": extensions of members that are masks;
                                         //  NULL: none
 } pack_source_options_t;
@@ -69,6 +73,9 @@ typedef struct {
     void (*destroy) (void *state);
 } pack_source_kind_t;
 
+//  Writes the sentence and returns rc.  Names are foreign: terminal control characters are replaced.
+__attribute__ ((format (printf, 3, 4)))
+int pack_source_fail (char *error, int rc, const char *format, ...);
 //  A new source of that kind, which owns the state; signature is copied.  NULL: no memory (state is
 //  destroyed).
 pack_source_t *pack_source_new (const pack_source_kind_t *kind, void *state, const char *signature);

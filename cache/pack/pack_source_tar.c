@@ -1,4 +1,5 @@
-/*  pack_source_tar.c -- tar files as a source: read once, in the order given, by libarchive.
+/*  pack_source_tar.c -- tar files as a source: read once, in the order given, by libarchive.  Those in object
+ *  stores and on web servers come through an object_stream.
  *
  *  happy path:  the source takes the members of the first stem until a member of another stem comes.  It
  *               keeps that member's header for the next call and does not read its bytes yet.  tar_catalogue
@@ -19,7 +20,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,26 +28,21 @@
 
 #include <archive.h>
 #include <archive_entry.h>
-#include <xxhash.h>
-
+#include "object_stream.h"
 #include "tar_catalogue.h"
+#include "tar_shards.h"
 
 enum { TAR_MAGIC = 0x07a27a20, READ_BYTES = 1 << 20, TAR_BLOCK_BYTES = 512 };
 
 typedef struct {
-    char *path;
-    uint64_t bytes;
-    struct timespec changed;
-} shard_t;
-
-typedef struct {
     uint32_t magic;
     tar_catalogue_t *catalogue;
-    shard_t *shards;
-    size_t shard_count;
-    uint64_t bytes_total, bytes_done;   //  of all archives; of those read so far
+    tar_shards_t shards;
+    store_persistence_t persistence;
+    uint64_t bytes_done;                //  of the archives that have been read
     size_t shard;                       //  the archive being read
-    int fd;
+    int fd;                             //  -1: none, or it is an object
+    object_stream_t *stream;            //  NULL: none, or it is a file
     struct archive *archive;            //  NULL: none is open
     int64_t member_end;                 //  of the last member, in the unpacked archive
     struct archive_entry *entry;        //  of `next`; lent by archive
@@ -61,36 +56,43 @@ typedef struct {
 
 //  -- errors
 
-__attribute__ ((format (printf, 3, 4)))
-static int
-s_fail (char *error, int rc, const char *format, ...)
-{
-    va_list arguments;
-    va_start (arguments, format);
-    vsnprintf (error, PACK_SOURCE_ERROR_BYTES, format, arguments);
-    va_end (arguments);
-    for (char *at = error; *at; at++)   //  names are foreign: terminal control characters are replaced
-        if ((unsigned char) *at < 0x20 || *at == 0x7f)
-            *at = '?';
-    return rc;
-}
-
 static int
 s_fail_memory (char *error)
 {
-    return s_fail (error, -ENOMEM, "not enough memory: free memory or raise the limit");
+    return pack_source_fail (error, -ENOMEM, "not enough memory: free memory or raise the limit");
 }
 
 static const char *
 s_archive (const tar_t *self)
 {
-    return self->shards [self->shard].path;
+    return self->shards.list [self->shard].path;
 }
 
 static shown_t
 s_shown (const char *path)
 {
     return catalogue_shown (path, strlen (path));
+}
+
+static int
+s_fail_changed (const tar_shard_t *shard, char *error)
+{
+    return pack_source_fail (error, -ESTALE, "'%s' changed meanwhile: begin anew when nothing writes to it",
+        shard->path);
+}
+
+static int
+s_fail_stream (const tar_t *self, char *error)
+{
+    const tar_shard_t *shard = &self->shards.list [self->shard];
+    const transfer_t *failed = object_stream_failed (self->stream);
+    if (failed->rc == -ECANCELED)
+        return pack_source_fail (error, -ECANCELED, "stopped: go on with --resume");
+    if (failed->rc == -ESTALE || failed->rc == -ENOENT)
+        return s_fail_changed (shard, error);
+    char what [700];
+    store_explain_address (shard->store, shard->path, failed, what, sizeof what);
+    return pack_source_fail (error, failed->rc, "%s; then go on with --resume", what);
 }
 
 //  Reports libarchive's error; after: the last complete member, or "".
@@ -101,7 +103,9 @@ s_fail_archive (const tar_t *self, const char *member, char *error)
     int code = archive_errno (self->archive);
     if (code == ENOMEM)
         return s_fail_memory (error);
-    return s_fail (error, code == EIO? -EIO: -EBADMSG,
+    if (self->stream && object_stream_failed (self->stream))
+        return s_fail_stream (self, error);
+    return pack_source_fail (error, code == EIO? -EIO: -EBADMSG,
         "'%s': %s%s%s (%.200s): the archive is damaged or cut short: "
         "make it anew",
         s_archive (self), *member? "at '": "cannot be read", *member? s_shown (member).text: "",
@@ -111,46 +115,21 @@ s_fail_archive (const tar_t *self, const char *member, char *error)
 
 //  -- archives
 
-static int
-s_fail_open (const char *path, int rc, char *error)
-{
-    return s_fail (error, rc, "cannot read '%s' (%s): %s", path, strerror (-rc),
-        rc == -ENOENT || rc == -ENOTDIR? "check the path":
-        rc == -EACCES? "let this user read it":
-        rc == -EMFILE || rc == -ENFILE? "raise the limit of open files": "check the file system");
-}
-
-static int
-s_look (const char *path, shard_t *shard, char *error)
-{
-    struct stat status;
-    if (stat (path, &status) != 0)
-        return s_fail_open (path, -errno, error);
-    if (!S_ISREG (status.st_mode))
-        return s_fail (error, -EINVAL, "'%s' is %s, no tar file: give a file%s", path,
-            S_ISDIR (status.st_mode)? "a folder": "a device or fifo",
-            S_ISDIR (status.st_mode)? ", or the folder alone": "; write what comes out of it to one first");
-    *shard = (shard_t) { .path = strdup (path), .bytes = (uint64_t) status.st_size,
-        .changed = status.st_mtim };
-    return shard->path? 0: s_fail_memory (error);
-}
-
 //  The file must be the one that was examined.
 static int
 s_open_file (tar_t *self, char *error)
 {
-    const shard_t *shard = &self->shards [self->shard];
+    const tar_shard_t *shard = &self->shards.list [self->shard];
     do
         self->fd = open (shard->path, CATALOGUE_OPEN_FLAGS);
     while (self->fd < 0 && errno == EINTR);
     struct stat status;
     if (self->fd < 0 || fstat (self->fd, &status) != 0)
-        return s_fail_open (shard->path, -errno, error);
+        return tar_shards_fail_open (shard->path, -errno, error);
     if (!S_ISREG (status.st_mode) || (uint64_t) status.st_size != shard->bytes
             || status.st_mtim.tv_sec != shard->changed.tv_sec
             || status.st_mtim.tv_nsec != shard->changed.tv_nsec)
-        return s_fail (error, -ESTALE, "'%s' changed meanwhile: begin anew when nothing writes to it",
-            shard->path);
+        return s_fail_changed (shard, error);
     posix_fadvise (self->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
     return 0;
 }
@@ -172,10 +151,41 @@ s_new_archive (void)
     return archive;
 }
 
+//  For libarchive.
+static la_ssize_t
+s_on_read (struct archive *archive, void *context, const void **bytes_p)
+{
+    tar_t *self = context;
+    const uint8_t *bytes = NULL;
+    ssize_t count = object_stream_next (self->stream, &bytes);
+    *bytes_p = bytes;
+    if (count >= 0)
+        return count;
+    archive_set_error (archive, count == -ENOMEM? ENOMEM: EIO, "%s", transfer_error ((int) count));
+    return -1;
+}
+
+static int
+s_open_stream (tar_t *self, char *error)
+{
+    const tar_shard_t *shard = &self->shards.list [self->shard];
+    object_stream_options_t options = { .store = shard->store, .url = shard->url, .version = shard->version,
+        .bytes = shard->bytes, .how = self->persistence };
+    return object_stream_open (&self->stream, &options) == 0? 0: s_fail_memory (error);
+}
+
+static int
+s_begin_archive (tar_t *self)
+{
+    if (self->stream)
+        return archive_read_open (self->archive, self, NULL, s_on_read, NULL);
+    return archive_read_open_fd (self->archive, self->fd, READ_BYTES);
+}
+
 static int
 s_open (tar_t *self, char *error)
 {
-    int rc = s_open_file (self, error);
+    int rc = self->shards.list [self->shard].store? s_open_stream (self, error): s_open_file (self, error);
     if (rc)
         return rc;
     self->archive = s_new_archive ();
@@ -184,8 +194,11 @@ s_open (tar_t *self, char *error)
     self->member_end = 0;
     self->next.path [0] = 0;            //  errors of this archive must not name the previous archive's last
                                         //  member
-    if (archive_read_open_fd (self->archive, self->fd, READ_BYTES) != ARCHIVE_OK)
-        return s_fail (error, -EINVAL,
+    rc = s_begin_archive (self);
+    if (rc != ARCHIVE_OK && self->stream && object_stream_failed (self->stream))
+        return s_fail_stream (self, error);
+    if (rc != ARCHIVE_OK)
+        return pack_source_fail (error, -EINVAL,
             "'%s' is no tar file (%.200s): give tar files, unpacked or packed by gzip, "
             "bzip2, xz or zstd",
             s_archive (self), archive_error_string (self->archive)? archive_error_string (self->archive):
@@ -201,6 +214,7 @@ s_close (tar_t *self)
     if (self->fd >= 0)
         close (self->fd);
     self->fd = -1;
+    object_stream_destroy (&self->stream);
 }
 
 //  The archive is read.  Without the end mark, two blocks of zeros, a truncated archive would go unnoticed.
@@ -208,11 +222,11 @@ static int
 s_end_archive (tar_t *self, char *error)
 {
     if (archive_filter_bytes (self->archive, 0) - self->member_end < 2 * TAR_BLOCK_BYTES)
-        return s_fail (error, -EBADMSG,
+        return pack_source_fail (error, -EBADMSG,
             "'%s' ends without the zeros that end a tar, so it may be cut short: make it "
             "anew, or if it is "
             "whole, append them: head -c 1024 /dev/zero", s_archive (self));
-    self->bytes_done += self->shards [self->shard].bytes;
+    self->bytes_done += self->shards.list [self->shard].bytes;
     s_close (self);
     self->shard++;
     return 0;
@@ -261,7 +275,7 @@ s_split (tar_t *self, tar_member_t *member, char *error)
         return 0;
     }
     if (strlen (key) >= sizeof member->key)
-        return s_fail (error, -EINVAL,
+        return pack_source_fail (error, -EINVAL,
             "'%s': what stands behind the first dot of '%s' is too long for a field's "
             "name: rename it, "
             "to at most %zu bytes there", s_archive (self), s_shown (member->path).text,
@@ -276,7 +290,7 @@ s_check_size (const tar_t *self, tar_member_t *member, char *error)
 {
     int64_t size = archive_entry_size_is_set (self->entry)? archive_entry_size (self->entry): 0;
     if (size < 0 || (uint64_t) size > CATALOGUE_SAMPLE_BYTES_MAX)
-        return s_fail (error, -EFBIG,
+        return pack_source_fail (error, -EFBIG,
             "'%s': '%s' has %lld bytes: a sample's file may have at most %d; leave it out "
             "or cut it",
             s_archive (self), s_shown (member->path).text, (long long) size, CATALOGUE_SAMPLE_BYTES_MAX);
@@ -291,19 +305,19 @@ s_take_entry (tar_t *self, char *error)
     struct archive_entry *entry = self->entry;
     const char *text = archive_entry_pathname (entry);
     if (!text)
-        return s_fail (error, -EINVAL, "'%s': a member without a name: make the archive anew",
+        return pack_source_fail (error, -EINVAL, "'%s': a member without a name: make the archive anew",
             s_archive (self));
     if (archive_entry_hardlink (entry) || archive_entry_filetype (entry) == AE_IFLNK)
-        return s_fail (error, -EINVAL,
+        return pack_source_fail (error, -EINVAL,
             "'%s': '%s' is a link: put the file itself into the tar (tar --dereference "
             "--hard-dereference), or leave it out", s_archive (self), s_shown (text).text);
     if (archive_entry_filetype (entry) == AE_IFDIR)
         return 0;
     if (archive_entry_filetype (entry) != AE_IFREG)
-        return s_fail (error, -EINVAL, "'%s': '%s' is a device or a fifo, no file: leave it out",
+        return pack_source_fail (error, -EINVAL, "'%s': '%s' is a device or a fifo, no file: leave it out",
             s_archive (self), s_shown (text).text);
     if (!s_clean_path (text, self->next.path))
-        return s_fail (error, -EINVAL,
+        return pack_source_fail (error, -EINVAL,
             "'%s': '%s' is absolute, leaves the archive by '..' or has more than %d bytes: "
             "make the archive anew with plain names", s_archive (self), s_shown (text).text, PATH_MAX - 1);
     int rc = s_split (self, &self->next, error);
@@ -345,7 +359,7 @@ s_next_header (tar_t *self, char *error)
 static int
 s_advance (tar_t *self, char *error)
 {
-    while (!self->has_next && self->shard < self->shard_count) {
+    while (!self->has_next && self->shard < self->shards.count) {
         int rc = self->archive? 0: s_open (self, error);
         if (rc == 0)
             rc = s_next_header (self, error);
@@ -373,7 +387,7 @@ s_read_data (tar_t *self, tar_member_t *member, char *error)
         if (count < 0)
             return s_fail_archive (self, member->path, error);
         if (count == 0)
-            return s_fail (error, -EBADMSG,
+            return pack_source_fail (error, -EBADMSG,
                 "'%s': '%s' ends after %zu of %llu bytes: the archive is damaged: make "
                 "it anew",
                 s_archive (self), s_shown (member->path).text, done, (unsigned long long) member->size);
@@ -398,12 +412,11 @@ static int
 s_take_member (tar_t *self, bool read, char *error)
 {
     if (self->member_count == CATALOGUE_FIELDS_MAX)
-        return s_fail (error, -EINVAL, "'%s': the sample of '%s' has more than %d files: leave some out",
-            s_archive (self),
-            s_shown (self->next.path).text, CATALOGUE_FIELDS_MAX);
+        return pack_source_fail (error, -EINVAL, "'%s': the sample of '%s' has more than %d files: leave "
+            "some out", s_archive (self), s_shown (self->next.path).text, CATALOGUE_FIELDS_MAX);
     for (size_t index = 0; index < self->member_count; index++)
         if (strcmp (self->members [index].key, self->next.key) == 0)
-            return s_fail (error, -EINVAL,
+            return pack_source_fail (error, -EINVAL,
                 "'%s': '%s' and '%s' are the same member of one sample: remove one or "
                 "rename it (a sample's "
                 "name ends at its first dot)", s_archive (self), s_shown (self->members [index].path).text,
@@ -424,10 +437,10 @@ s_finish (tar_t *self, char *error)
 {
     self->ended = true;
     if (tar_catalogue_samples (self->catalogue) == 0)
-        return s_fail (error, -ENODATA,
+        return pack_source_fail (error, -ENODATA,
             "'%s'%s holds no sample (%llu files without an extension): give tar files "
             "with images",
-            self->shards [0].path, self->shard_count > 1? ", with those behind it,": "",
+            self->shards.list [0].path, self->shards.count > 1? ", with those behind it,": "",
             (unsigned long long) self->passed_over);
     return tar_catalogue_finish (self->catalogue, error);
 }
@@ -454,8 +467,8 @@ s_gather (tar_t *self, bool read, size_t order [CATALOGUE_FIELDS_MAX], char *err
         && s_same_stem (&self->members [0], &self->next));
     if (rc)
         return rc;
-    return tar_catalogue_add (self->catalogue, self->shards [shard].path, self->members, self->member_count,
-        order, error);
+    return tar_catalogue_add (self->catalogue, self->shards.list [shard].path, self->members,
+        self->member_count, order, error);
 }
 
 
@@ -489,8 +502,8 @@ s_skip (void *state, uint64_t count, char *error)
         if (rc < 0)
             return rc;
         if (rc == 0)
-            return s_fail (error, -ESTALE, "'%s' has fewer samples than before: begin anew",
-                self->shards [0].path);
+            return pack_source_fail (error, -ESTALE, "'%s' has fewer samples than before: begin anew",
+                self->shards.list [0].path);
     }
     return 1;
 }
@@ -501,7 +514,7 @@ s_progress (const void *state, uint64_t *done_p, uint64_t *total_p)
     const tar_t *self = state;
     int64_t here = self->archive? archive_filter_bytes (self->archive, -1): 0;
     *done_p = self->bytes_done + (here > 0? (uint64_t) here: 0);
-    *total_p = self->bytes_total;
+    *total_p = self->shards.bytes;
 }
 
 static const catalogue_t *
@@ -519,9 +532,7 @@ s_destroy (void *state)
         return;
     assert (self->magic == TAR_MAGIC);
     s_close (self);
-    for (size_t shard = 0; shard < self->shard_count; shard++)
-        free (self->shards [shard].path);
-    free (self->shards);
+    tar_shards_clear (&self->shards);
     for (size_t index = 0; index < CATALOGUE_FIELDS_MAX; index++)
         free (self->members [index].data.bytes);
     tar_catalogue_destroy (&self->catalogue);
@@ -529,45 +540,14 @@ s_destroy (void *state)
     free (self);
 }
 
-//  Changes when the list of archives changes, or one of them is written to, or other members become images or
-//  masks.
-static int
-s_sign (const tar_t *self, const pack_source_options_t *options, char signature [33])
-{
-    XXH3_state_t *state = XXH3_createState ();
-    if (!state)
-        return -ENOMEM;
-    XXH3_128bits_reset (state);
-    const char *lists [] = { "tar", options->extensions? options->extensions: "",
-        options->masks? options->masks: "" };
-    for (size_t index = 0; index < sizeof lists / sizeof lists [0]; index++)
-        XXH3_128bits_update (state, lists [index], strlen (lists [index]) + 1);
-    for (size_t index = 0; index < self->shard_count; index++) {
-        const shard_t *shard = &self->shards [index];
-        int64_t numbers [] = { (int64_t) shard->bytes, shard->changed.tv_sec, shard->changed.tv_nsec };
-        XXH3_128bits_update (state, shard->path, strlen (shard->path) + 1);
-        XXH3_128bits_update (state, numbers, sizeof numbers);
-    }
-    XXH128_hash_t hash = XXH3_128bits_digest (state);
-    XXH3_freeState (state);
-    snprintf (signature, 33, "%016llx%016llx", (unsigned long long) hash.high64,
-        (unsigned long long) hash.low64);
-    return 0;
-}
-
 static int
 s_fill (tar_t *self, const pack_source_options_t *options, char *error)
 {
-    self->shards = calloc (options->path_count, sizeof *self->shards);
-    if (!self->shards)
-        return s_fail_memory (error);
-    for (size_t index = 0; index < options->path_count; index++) {
-        int rc = s_look (options->paths [index], &self->shards [index], error);
-        if (rc)
-            return rc;
-        self->shard_count++;
-        self->bytes_total += self->shards [index].bytes;
-    }
+    self->persistence = options->store;
+    self->persistence.takes_long = true;
+    int rc = tar_shards_find (&self->shards, options, error);
+    if (rc)
+        return rc;
     self->catalogue = tar_catalogue_new (options, error);
     return self->catalogue? 0: -EINVAL;
 }
@@ -589,7 +569,7 @@ pack_source_open_tar (pack_source_t **self_p, const pack_source_options_t *optio
     self->fd = -1;
     char signature [33];
     int rc = s_fill (self, options, error);
-    if (rc == 0 && s_sign (self, options, signature))
+    if (rc == 0 && tar_shards_sign (&self->shards, options, signature))
         rc = s_fail_memory (error);
     //  Opens the first archive now, so that a file that is no tar is reported before anything else.
     if (rc == 0)

@@ -30,6 +30,7 @@
 #include "pack_index.h"
 #include "packing_layout.h"
 #include "packing_order.h"
+#include "packing_upload.h"
 
 enum {
     SPARE_DESCRIPTORS = 64,             //  that buckets leave free
@@ -119,6 +120,21 @@ s_has_entries (const packing_t *self)
     return rc;
 }
 
+//  Whether it was begun for a store, as it is used now.
+static int
+s_check_use (const packing_t *self, bool is_pack)
+{
+    const char *target = self->options->target;
+    if (self->options->address && is_pack && self->journal.pass == 0)
+        return packing_fail (self, -EEXIST, "'%.600s' is a pack already: choose another folder for what is "
+            "under way", target);
+    if (!self->options->address && self->journal.pass != 0
+            && s_is_there (self->folder_fd, PACKING_UPLOADS_NAME))
+        return packing_fail (self, -EINVAL, "'%.600s' was begun for an object store: give its address as the "
+            "target, and this folder by --work", target);
+    return 0;
+}
+
 //  Examines its content: 0, and reads the journal if there is one (pass 0: none); or why it cannot be the
 //  target.
 static int
@@ -126,15 +142,18 @@ s_inspect (packing_t *self)
 {
     const char *target = self->options->target;
     bool is_pack = s_is_there (self->target_fd, PACK_INDEX_NAME);
-    if (is_pack && !self->options->resume)
+    int rc = s_open_folder (self);
+    //  Of a pack that goes to a store, the index may be here and has not been sent.
+    bool is_finished = is_pack && (!self->options->address || self->folder_fd < 0);
+    if (rc == 0 && is_finished && !self->options->resume)
         return packing_fail (self, -EEXIST, "'%.600s' is a pack already: choose another folder, or delete it",
             target);
-    int rc = s_open_folder (self);
     if (rc == 0 && self->folder_fd >= 0 && !self->options->resume)
         return packing_fail (self, -EEXIST,
             "'%.600s' is an unfinished pack: go on with --resume, or delete it", target);
     if (rc == 0 && self->folder_fd >= 0)
         rc = packing_journal_load (self);
+    rc = rc < 0? rc: s_check_use (self, is_pack);
     if (rc || is_pack)
         return rc < 0? rc: 0;
     rc = self->folder_fd >= 0? 0: s_has_entries (self);
@@ -269,12 +288,13 @@ static int
 s_check_wishes (const packing_t *self, uint64_t seed, uint32_t chunk_samples)
 {
     const packing_options_t *options = self->options;
+    const char *name = options->address && self->journal.pass == 0? options->address: options->target;
     if (options->has_seed && options->seed != seed)
-        return packing_fail (self, -EINVAL, "'%.600s' was begun with seed %llu: give that or none",
-            options->target, (unsigned long long) seed);
+        return packing_fail (self, -EINVAL, "'%.600s' was begun with seed %llu: give that or none", name,
+            (unsigned long long) seed);
     if (options->chunk_samples && options->chunk_samples != chunk_samples)
         return packing_fail (self, -EINVAL, "'%.600s' was begun with chunks of %u samples: give that or none",
-            options->target, chunk_samples);
+            name, chunk_samples);
     return 0;
 }
 
@@ -294,6 +314,9 @@ s_check_journal (const packing_t *self)
         return packing_fail (self, -EINVAL,
             "'%.600s' was begun without --no-jpeg-rows: leave that out, or delete the folder and begin anew",
             self->options->target);
+    if (self->options->volume_bytes && self->options->volume_bytes != journal->volume_bytes)
+        return packing_fail (self, -EINVAL, "'%.600s' was begun with volumes of %llu bytes: give that or "
+            "none", self->options->target, (unsigned long long) journal->volume_bytes);
     return s_check_wishes (self, journal->seed, journal->chunk_samples);
 }
 
@@ -341,6 +364,8 @@ s_check_space (const packing_t *self)
 static void
 s_leave (packing_t *self)
 {
+    if (self->folder_fd >= 0 && !s_is_there (self->folder_fd, "journal"))
+        unlinkat (self->folder_fd, PACKING_UPLOADS_NAME, 0);
     if (self->folder_fd < 0 || unlinkat (self->target_fd, PACKING_FOLDER, AT_REMOVEDIR) != 0)
         return;
     if (self->made_target)
@@ -358,6 +383,8 @@ s_prepare (packing_t *self)
     self->result->seed = self->journal.seed;
     rc = pack_source_skip (self->source, self->journal.samples, self->error);
     rc = rc < 0? rc: s_check_space (self);
+    if (rc == 0 && self->upload)
+        rc = packing_upload_begin (self->upload);
     if (rc == 0 && !self->result->resumed)
         rc = packing_journal_save (self);
     return rc? rc: packing_table_open (self);
@@ -510,11 +537,14 @@ s_clear_plan (packing_plan_t *plan)
     free (plan->rows_bytes);
 }
 
-//  Removes PACKING, the journal before the files that it lists.  Other files there stay.
+//  Removes PACKING, the journal before the files that it lists.  Other files there stay.  Of a pack in a
+//  store, the index that was sent goes first, or it would look like a pack of a folder.
 static int
 s_clean (const packing_t *self)
 {
-    static const char *const names [] = { "journal", "journal.new", "table" };
+    static const char *const names [] = { "journal", "journal.new", "table", PACKING_UPLOADS_NAME };
+    if (self->upload && unlinkat (self->target_fd, PACK_INDEX_NAME, 0) != 0 && errno != ENOENT)
+        return packing_fail_file (self, -errno, "delete", PACK_INDEX_NAME);
     for (size_t index = 0; index < sizeof names / sizeof *names; index++)
         if ((unlinkat (self->folder_fd, names [index], 0) != 0 && errno != ENOENT)
                 || (index == 0 && fsync (self->folder_fd) != 0))
@@ -522,6 +552,8 @@ s_clean (const packing_t *self)
     if (unlinkat (self->target_fd, PACKING_FOLDER, AT_REMOVEDIR) != 0 && errno != ENOTEMPTY
         && errno != EEXIST)
         return packing_fail_file (self, -errno, "delete", PACKING_FOLDER);
+    if (self->upload)
+        rmdir (self->options->target);  //  it stays if there is more in it
     return fsync (self->target_fd) == 0? 0: packing_fail_file (self, -errno, "write", "");
 }
 
@@ -538,6 +570,40 @@ s_write_index (const packing_t *self, const catalogue_t *catalogue, const packin
     return pack_index_write (self->options->target, &index, self->error, PACK_SOURCE_ERROR_BYTES);
 }
 
+//  Volumes, then the index.
+static int
+s_write (packing_t *self, const catalogue_t *catalogue, const packing_plan_t *plan)
+{
+    const pack_header_t *found = self->upload? packing_upload_found (self->upload): NULL;
+    if (found && memcmp (found->pack, plan->pack, PACK_ID_BYTES) != 0)
+        return packing_fail (self, -EEXIST, "'%.500s' has become another pack meanwhile: delete that and go "
+            "on with --resume, or delete '%.300s' and choose another address", self->options->address,
+            self->options->target);
+    if (found)
+        return 0;                       //  all of it was sent, and only the end is missing
+    int rc = packing_write_volumes (self, plan);
+    if (rc == 0)
+        rc = s_write_index (self, catalogue, plan);
+    if (rc == 0 && self->upload)
+        rc = packing_upload_index (self->upload);
+    return rc;
+}
+
+static void
+s_tell_result (const packing_t *self, const packing_plan_t *plan)
+{
+    packing_result_t *result = self->result;
+    result->samples = self->samples;
+    result->volumes = plan->volume_count;
+    result->chunks = (self->samples + self->journal.chunk_samples - 1) / self->journal.chunk_samples;
+    for (size_t file = 0; file < self->file_count; file++)
+        result->bytes += self->files [file].bytes;
+    for (uint32_t id = 0; plan->rows_bytes && id < self->samples; id++) {
+        result->with_rows += plan->rows_bytes [id] > 0;
+        result->rows_bytes += plan->rows_bytes [id];
+    }
+}
+
 static int
 s_pass_2 (packing_t *self)
 {
@@ -547,24 +613,28 @@ s_pass_2 (packing_t *self)
     if (rc == 0)
         rc = s_plan (self, catalogue, &plan);
     if (rc == 0)
-        rc = packing_write_volumes (self, &plan);
-    if (rc == 0)
-        rc = s_write_index (self, catalogue, &plan);
+        rc = s_write (self, catalogue, &plan);
     if (rc == 0)
         rc = s_clean (self);
-    if (rc == 0) {
-        packing_result_t *result = self->result;
-        result->samples = self->samples;
-        result->volumes = plan.volume_count;
-        result->chunks = (self->samples + self->journal.chunk_samples - 1) / self->journal.chunk_samples;
-        for (size_t file = 0; file < self->file_count; file++)
-            result->bytes += self->files [file].bytes;
-        for (uint32_t id = 0; plan.rows_bytes && id < self->samples; id++) {
-            result->with_rows += plan.rows_bytes [id] > 0;
-            result->rows_bytes += plan.rows_bytes [id];
-        }
-    }
+    if (rc == 0)
+        s_tell_result (self, &plan);
+    packing_upload_destroy (&self->upload);         //  it has borrowed the plan
     s_clear_plan (&plan);
+    return rc;
+}
+
+//  Of the finished pack in the target, or in the store.
+static int
+s_read_header (const packing_t *self, pack_header_t *header)
+{
+    if (self->upload) {
+        *header = *packing_upload_found (self->upload);
+        return 0;
+    }
+    int fd = openat (self->target_fd, PACK_INDEX_NAME, O_RDONLY | O_CLOEXEC);
+    int rc = fd < 0? -errno: packing_read (fd, header, sizeof *header, 0);
+    if (fd >= 0)
+        close (fd);
     return rc;
 }
 
@@ -573,10 +643,7 @@ static int
 s_tell_finished (packing_t *self)
 {
     pack_header_t header;
-    int fd = openat (self->target_fd, PACK_INDEX_NAME, O_RDONLY | O_CLOEXEC);
-    int rc = fd < 0? -errno: packing_read (fd, &header, sizeof header, 0);
-    if (fd >= 0)
-        close (fd);
+    int rc = s_read_header (self, &header);
     if (rc == 0 && (memcmp (header.magic, PACK_INDEX_MAGIC, sizeof header.magic) != 0
         || header.chunk_samples == 0
             || header.checksum != XXH3_64bits (&header, offsetof (pack_header_t, checksum))))
@@ -595,6 +662,24 @@ s_tell_finished (packing_t *self)
 
 
 static int
+s_open_store (packing_t *self)
+{
+    int rc = packing_upload_open (self);
+    if (rc || !packing_upload_found (self->upload) || (self->options->resume && self->journal.pass != 1))
+        return rc;
+    return packing_fail (self, -EEXIST, "'%.600s' is a pack already: choose another address, or delete it",
+        self->options->address);
+}
+
+static bool
+s_is_finished (const packing_t *self)
+{
+    if (self->upload)
+        return packing_upload_found (self->upload);
+    return self->target_fd >= 0 && s_is_there (self->target_fd, PACK_INDEX_NAME);
+}
+
+static int
 s_run (packing_t *self)
 {
     int rc = s_check_options (self);
@@ -602,9 +687,11 @@ s_run (packing_t *self)
         rc = s_open_target (self);
     if (rc == 0 && self->target_fd >= 0)
         rc = s_inspect (self);
+    if (rc == 0 && self->options->address)
+        rc = s_open_store (self);
     if (rc)
         return rc;
-    if (self->journal.pass == 0 && self->target_fd >= 0 && s_is_there (self->target_fd, PACK_INDEX_NAME))
+    if (self->journal.pass == 0 && s_is_finished (self))
         return s_tell_finished (self);
     rc = pack_source_open (&self->source, &self->options->source, self->error);
     if (rc == 0)
@@ -625,6 +712,7 @@ packing_run (const packing_options_t *options, packing_result_t *result, char *e
     packing_t self = { .options = options, .result = result, .error = error, .target_fd = -1, .folder_fd = -1,
         .table_fd = -1 };
     int rc = s_run (&self);
+    packing_upload_destroy (&self.upload);
     pack_source_destroy (&self.source);
     free (self.files);
     if (self.table_fd >= 0)

@@ -21,9 +21,14 @@
  *
  *  Memory: memory_bytes for buffers (a quarter of it for samples that are read ahead), 28 bytes a sample and
  *  16 a file for the tables, the source's own, and what finds rows (about the largest JPEG for each thread).
- *  The same data, seed and chunk make the same pack, byte for byte: its id is a hash of these.
+ *  The same data, seed, chunk and volumes' size make the same pack, byte for byte: its id is a hash of these.
  *
- *  Owner: one thread; blocks for as long as disks do.  The target is locked (flock) against a second one.
+ *  With an address the pack goes to an object store (packing_upload.h): a volume is sent when it is finished,
+ *  and deleted when the store has it; the index is sent last.  The target holds what a folder's packing
+ *  holds, less what has been sent: about the size of the data and one bucket at most.
+ *
+ *  Owner: one thread; blocks for as long as disks and stores do.  The target is locked (flock) against a
+ *  second one.
  */
 #ifndef PACKING_H
 #define PACKING_H
@@ -36,7 +41,9 @@
 enum { PACKING_MEMORY_BYTES_MIN = 1 << 20, PACKING_BUCKETS_MAX = 8192 };
 
 typedef struct {
-    int pass;                           //  1: reading the source, 2: writing volumes
+    int pass;                           //  1: reading the source, 2: writing volumes, 3: waiting until the
+                                        //  store has them
+    int passes;                         //  2, or 3
     uint64_t samples;                   //  done in this pass
     uint64_t bytes, bytes_total;        //  of this pass; total 0: not known
 } packing_progress_t;
@@ -55,6 +62,10 @@ typedef struct {
 typedef struct {
     pack_source_options_t source;
     const char *target;                 //  a missing or empty folder; with resume an unfinished pack
+    const char *address;                //  s3://..: the pack goes there, volume after volume, and the target
+                                        //  is for what is under way, and removed at the end.  NULL: the pack
+                                        //  stays in the target
+    uint32_t patience_ms;               //  with a store that fails
     uint32_t chunk_samples;             //  a multiple of PACK_CHUNK_SAMPLES; 0: the default, or the resumed
                                         //  packing's
     uint64_t volume_bytes;              //  0: PACK_VOLUME_BYTES, or the resumed packing's; less in tests

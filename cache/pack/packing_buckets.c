@@ -262,7 +262,8 @@ s_tell (const packing_t *packing)
     const packing_options_t *options = packing->options;
     if (!options->progress)
         return;
-    packing_progress_t progress = { .pass = 1, .samples = packing->samples };
+    packing_progress_t progress = { .pass = 1, .passes = packing->upload? 3: 2,
+        .samples = packing->samples };
     pack_source_progress (packing->source, &progress.bytes, &progress.bytes_total);
     options->progress (options->context, &progress);
 }

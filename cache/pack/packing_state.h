@@ -4,11 +4,13 @@
  *      packing_disk.c      errors, whole reads and writes, the journal and the table
  *      packing_buckets.c   pass 1
  *      packing_volumes.c   pass 2
+ *      packing_upload.c    volumes and index go to an object store
  *
  *  In PACKING_FOLDER:
  *      journal             packing_journal_t; replaced by rename, so that there is the old one or the new one
  *      table               packing_file_t of each file, by id, then by field
  *      bucket-00000 ..     the files of its samples, by id, then by field, without gaps: the table says where
+ *      uploads             of a pack that goes to an object store: which volumes it has
  *
  *  When a packing is resumed, it overwrites everything beyond the journal's figures.
  */
@@ -50,11 +52,14 @@ typedef struct {
 
 _Static_assert (sizeof (packing_file_t) == 16, "no padding: it is written");
 
+typedef struct packing_upload packing_upload_t;
+
 typedef struct {
     const packing_options_t *options;
     packing_result_t *result;
     char *error;
     pack_source_t *source;
+    packing_upload_t *upload;           //  NULL: the pack stays in the target
     int target_fd;                      //  locked; -1: not there yet
     int folder_fd;                      //  PACKING_FOLDER; -1: not there yet
     int table_fd;

@@ -3,7 +3,8 @@
  *  happy path:  a run is as many positions of one bucket as fit in memory.  Its samples are read in the order
  *               of the file (a bucket that fits is one read from begin to end), checked, and written by key.
  *               Then the volumes are made durable, the journal records the position, and a finished bucket is
- *               deleted.
+ *               deleted.  Of a pack that goes to a store, volumes are handed over when the journal covers
+ *               them.
  *  failure:     everything beyond the journal's figures is cut off and written again when the packing is
  *               resumed.  A damaged bucket is reported, never packed.
  *  on stop:     as after a run.
@@ -19,6 +20,7 @@
 
 #include "pack_index.h"
 #include "packing_order.h"
+#include "packing_upload.h"
 
 enum { OUTPUT_BYTES_MAX = 4 << 20 };
 
@@ -180,11 +182,28 @@ s_write_sample (writing_t *self, uint32_t id, const uint8_t *bytes)
     return 0;
 }
 
+//  Volumes below it are whole and durable, if the journal was just saved.
+static uint32_t
+s_finished_volumes (const writing_t *self)
+{
+    return self->volume_fd < 0 && self->position > 0? self->volume + 1: self->volume;
+}
+
+static int
+s_hand_over (const writing_t *self)
+{
+    packing_upload_t *upload = self->packing->upload;
+    return upload? packing_upload_hand_over (upload, s_finished_volumes (self)): 0;
+}
+
 //  Cuts the volume behind the last durable sample.
 static int
 s_go_on (writing_t *self)
 {
     const packing_t *packing = self->packing;
+    int rc = packing->upload? packing_upload_go_on (packing->upload, self->plan): 0;
+    if (rc)
+        return rc;
     self->position = (uint32_t) packing->journal.positions;
     for (uint32_t position = 0; position < self->position; position++)
         self->bytes_done += packing_sample_bytes (packing, self->plan->order [position]);
@@ -192,7 +211,10 @@ s_go_on (writing_t *self)
         return 0;
     uint32_t last = self->plan->order [self->position - 1];
     pack_place_t place = self->plan->places [last];
-    return s_open_volume (self, place.volume, place.offset + packing_sample_bytes (packing, last));
+    self->volume = place.volume;
+    if (!packing->upload || !packing_upload_is_sent (packing->upload, place.volume))
+        rc = s_open_volume (self, place.volume, place.offset + packing_sample_bytes (packing, last));
+    return rc? rc: s_hand_over (self);
 }
 
 
@@ -327,8 +349,8 @@ static void
 s_tell (const writing_t *self)
 {
     const packing_options_t *options = self->packing->options;
-    packing_progress_t progress = { .pass = 2, .samples = self->position, .bytes = self->bytes_done,
-        .bytes_total = self->bytes_total };
+    packing_progress_t progress = { .pass = 2, .passes = self->packing->upload? 3: 2,
+        .samples = self->position, .bytes = self->bytes_done, .bytes_total = self->bytes_total };
     if (options->progress)
         options->progress (options->context, &progress);
 }
@@ -354,7 +376,8 @@ s_journal (writing_t *self)
 {
     int rc = s_sync (self);
     self->packing->journal.positions = self->position;
-    return rc? rc: packing_journal_save (self->packing);
+    rc = rc? rc: packing_journal_save (self->packing);
+    return rc? rc: s_hand_over (self);
 }
 
 //  One run, after which everything is durable.
@@ -445,6 +468,8 @@ packing_write_volumes (packing_t *packing, const packing_plan_t *plan)
         rc = s_close_volume (&self);
     if (rc == 0)
         rc = s_delete_buckets (&self, 0, packing->journal.buckets);
+    if (rc == 0 && packing->upload)
+        rc = packing_upload_finish (packing->upload);
     s_close (&self);
     return rc;
 }

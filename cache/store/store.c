@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 #include <sodium.h>
 #include "clock.h"
 #include "key_source.h"
@@ -14,7 +15,9 @@
 enum {
     MAGIC = 0x570fe001,
     IDLE_MAX = 16,                      //  sets of connections that are kept
-    PAUSE_MS = 100, PAUSE_MAX_MS = 2000
+    PAUSE_MS = 100, PAUSE_MAX_MS = 2000,
+    STOP_MS = 200,                      //  how often a caller that may stop is asked
+    HASHED_BYTES = 1 << 20              //  at once
 };
 
 struct store {
@@ -225,11 +228,49 @@ store_path (const store_t *self)
 }
 
 
-//  -- reads that wait
-
-static int
-s_take_transfers (store_t *self, transfers_t **transfers_p)
+//  True and the parts of the address, if it is of the same bucket or web server.
+static bool
+s_parse_covered (const store_t *self, const char *address, store_address_t *parts)
 {
+    char error [400];
+    if (!store_is_meant (address) || store_address_parse (parts, address, error, sizeof error))
+        return false;
+    if (parts->is_s3 == self->address.is_s3 && strcmp (parts->host, self->address.host) == 0)
+        return true;
+    store_address_clear (parts);
+    return false;
+}
+
+bool
+store_covers (const store_t *self, const char *address)
+{
+    assert (self && self->magic == MAGIC); assert (address);
+    store_address_t parts;
+    bool covers = s_parse_covered (self, address, &parts);
+    if (covers)
+        store_address_clear (&parts);
+    return covers;
+}
+
+char *
+store_object_url (const store_t *self, const char *address)
+{
+    assert (self && self->magic == MAGIC); assert (address);
+    store_address_t parts;
+    if (!s_parse_covered (self, address, &parts))
+        return NULL;
+    char *url = store_address_url (&parts, self->base, NULL);
+    store_address_clear (&parts);
+    return url;
+}
+
+
+//  -- transfers that wait
+
+int
+store_take (store_t *self, transfers_t **transfers_p)
+{
+    assert (self && self->magic == MAGIC); assert (transfers_p);
     *transfers_p = NULL;
     pthread_mutex_lock (&self->lock);
     if (self->idle_count > 0)
@@ -238,9 +279,10 @@ s_take_transfers (store_t *self, transfers_t **transfers_p)
     return *transfers_p? 0: transfers_new (transfers_p, store_account (self), self->keys);
 }
 
-static void
-s_give_transfers (store_t *self, transfers_t *transfers)
+void
+store_give (store_t *self, transfers_t *transfers)
 {
+    assert (self && self->magic == MAGIC); assert (transfers);
     pthread_mutex_lock (&self->lock);
     if (self->idle_count < IDLE_MAX) {
         self->idle [self->idle_count++] = transfers;
@@ -260,33 +302,57 @@ store_pause (uint32_t failures)
     nanosleep (&(struct timespec) { .tv_sec = pause_ms / 1000, .tv_nsec = pause_ms % 1000 * 1000000L }, NULL);
 }
 
-//  One turn at those that are not there yet.  0, or the -errno of the first one that failed; *may_pass_p:
-//  every failure may.
-static int
-s_try (transfers_t *transfers, transfer_t *all, size_t count, bool *may_pass_p)
+static bool
+s_is_stopped (const store_persistence_t *how)
 {
+    return how->stopped && how->stopped (how->context);
+}
+
+//  One turn at all transfers that are not done yet.
+typedef struct {
+    int failed;                         //  the -errno of the first one that failed
+    bool may_pass;                      //  every failure may
+    size_t succeeded;
+} turn_t;
+
+static size_t
+s_take_done (transfers_t *transfers, turn_t *turn)
+{
+    size_t taken = 0;
+    for (transfer_t *transfer; (transfer = transfers_take (transfers)); taken++) {
+        turn->failed = turn->failed? turn->failed: transfer->rc;
+        turn->may_pass = turn->may_pass && (transfer->rc == 0 || transfer_may_pass (transfer->rc));
+        turn->succeeded += transfer->rc == 0;
+    }
+    return taken;
+}
+
+//  -ECANCELED: some may be under way still.
+static turn_t
+s_try (transfers_t *transfers, transfer_t *all, size_t count, const store_persistence_t *how)
+{
+    turn_t turn = { .may_pass = true };
     size_t next = 0, under_way = 0;
-    int failed = 0;
-    *may_pass_p = true;
     while (next < count || under_way > 0) {
-        for (; next < count && under_way < STORE_TOGETHER_MAX && *may_pass_p; next++) {
+        for (; next < count && under_way < STORE_TOGETHER_MAX && turn.may_pass; next++) {
             if (all [next].done == all [next].bytes)
                 continue;
             all [next].rc = transfers_begin (transfers, &all [next]);
             if (all [next].rc)
-                failed = all [next].rc;
+                turn.failed = all [next].rc;
             else
                 under_way++;
         }
         if (under_way == 0)
             break;
-        transfers_wait (transfers, -1, -1);
-        for (transfer_t *transfer; (transfer = transfers_take (transfers)); under_way--) {
-            failed = failed? failed: transfer->rc;
-            *may_pass_p = *may_pass_p && (transfer->rc == 0 || transfer_may_pass (transfer->rc));
+        if (s_is_stopped (how)) {
+            turn = (turn_t) { .failed = -ECANCELED };
+            break;
         }
+        transfers_wait (transfers, -1, how->stopped? STOP_MS: -1);
+        under_way -= s_take_done (transfers, &turn);
     }
-    return failed;
+    return turn;
 }
 
 static uint64_t
@@ -309,26 +375,71 @@ s_has_others (store_t *self, int rc, uint64_t number)
 }
 
 int
-store_get (store_t *self, transfer_t *all, size_t count, uint32_t patience_ms)
+store_carry_out (store_t *self, transfer_t *all, size_t count, const store_persistence_t *how)
 {
-    assert (self && self->magic == MAGIC); assert (all || count == 0);
+    assert (self && self->magic == MAGIC); assert (all || count == 0); assert (how);
     transfers_t *transfers;
-    int rc = s_take_transfers (self, &transfers);
+    int rc = store_take (self, &transfers);
     if (rc)
         return rc;
-    int64_t limit_ms = clock_now_ms () + patience_ms;
-    bool may_pass, has_renewed = false;
+    int64_t limit_ms = clock_now_ms () + how->patience_ms;
+    turn_t turn;
+    bool has_renewed = false;
     uint64_t number = s_keys_number (self);
-    for (uint32_t failures = 0; (rc = s_try (transfers, all, count, &may_pass)); failures++) {
-        if (!has_renewed && s_has_others (self, rc, number)) {
+    for (uint32_t failures = 0; (turn = s_try (transfers, all, count, how)).failed; failures++) {
+        if (!has_renewed && s_has_others (self, turn.failed, number)) {
             has_renewed = true;         //  others that are refused as well are an answer
             continue;
         }
-        if (!may_pass || clock_now_ms () >= limit_ms)
+        if (!turn.may_pass)
+            break;
+        if (how->takes_long && (turn.succeeded > 0 || failures == 0)) {
+            limit_ms = clock_now_ms () + how->patience_ms;
+            failures = 0;
+        }
+        if (clock_now_ms () >= limit_ms)
             break;
         store_pause (failures);
     }
-    s_give_transfers (self, transfers);
+    if (turn.failed == -ECANCELED)
+        transfers_destroy (&transfers);
+    else
+        store_give (self, transfers);
+    return turn.failed;
+}
+
+int
+store_get (store_t *self, transfer_t *all, size_t count, uint32_t patience_ms)
+{
+    store_persistence_t how = { .patience_ms = patience_ms };
+    return store_carry_out (self, all, count, &how);
+}
+
+int
+store_checksum (int descriptor, uint64_t bytes, const store_persistence_t *how,
+    char checksum [STORE_CHECKSUM_BYTES])
+{
+    assert (descriptor >= 0); assert (how); assert (checksum);
+    uint8_t *buffer = malloc (HASHED_BYTES), hash [crypto_hash_sha256_BYTES];
+    _Static_assert (STORE_CHECKSUM_BYTES == 2 * sizeof hash + 1, "two digits a byte");
+    crypto_hash_sha256_state state;
+    crypto_hash_sha256_init (&state);
+    int rc = buffer? 0: -ENOMEM;
+    for (uint64_t done = 0; rc == 0 && done < bytes; ) {
+        size_t wanted = bytes - done < HASHED_BYTES? (size_t) (bytes - done): HASHED_BYTES;
+        ssize_t got = pread (descriptor, buffer, wanted, (off_t) done);
+        if (got > 0) {
+            crypto_hash_sha256_update (&state, buffer, (size_t) got);
+            done += (size_t) got;
+        }
+        else
+        if (got == 0 || errno != EINTR)
+            rc = got == 0? -ENODATA: -errno;
+        rc = rc == 0 && s_is_stopped (how)? -ECANCELED: rc;
+    }
+    crypto_hash_sha256_final (&state, hash);
+    sodium_bin2hex (checksum, STORE_CHECKSUM_BYTES, hash, sizeof hash);
+    free (buffer);
     return rc;
 }
 
@@ -336,16 +447,25 @@ store_get (store_t *self, transfer_t *all, size_t count, uint32_t patience_ms)
 //  -- words
 
 static const char *
-s_remedy (const store_t *self, bool is_list, int rc)
+s_remedy_of_keys (const store_t *self, bool is_list, bool is_upload)
+{
+    if (!self->address.is_s3)
+        return "let anyone read it, or use s3:// with keys";
+    if (!self->keys)
+        return "give keys (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile)";
+    return is_list? "check the keys, and that they allow s3:ListBucket on the bucket":
+        is_upload? "check the keys, and that they allow s3:PutObject there":
+        "check the keys, and that they allow s3:GetObject there";
+}
+
+static const char *
+s_remedy (const store_t *self, int rc, bool is_list, bool is_upload)
 {
     switch (-rc) {
     case ENOENT:
-        return "check the address";
+        return is_upload? "check the address, or make the bucket": "check the address";
     case EKEYREJECTED:
-        return !self->address.is_s3? "let anyone read it, or use s3:// with keys": self->keys?
-            is_list? "check the keys, and that they allow s3:ListBucket on the bucket":
-            "check the keys, and that they allow s3:GetObject there": "give keys (AWS_ACCESS_KEY_ID and "
-            "AWS_SECRET_ACCESS_KEY, or a profile)";
+        return s_remedy_of_keys (self, is_list, is_upload);
     case EKEYEXPIRED:
         return "renew the keys, and check the clock of this machine";
     case EREMCHG:
@@ -356,10 +476,28 @@ s_remedy (const store_t *self, bool is_list, int rc)
     case ENOMEM:
         return "free memory or raise the limit";
     case EPROTO:
-        return "check the address, and that what answers there is a store that gives ranges of objects";
+        return is_upload? "check the address, and that what answers there is a store that takes objects":
+            "check the address, and that what answers there is a store that gives ranges of objects";
+    case EIO:
+        return "check the file system";
     default:
         return "try again later";
     }
+}
+
+static void
+s_explain (const store_t *self, const char *where, const transfer_t *transfer, bool is_list, char *error,
+    size_t error_bytes)
+{
+    const char *what = is_list? "list": transfer->upload? "write": "read";
+    int length = snprintf (error, error_bytes, "cannot %s '%.500s' (%s): %s", what, where,
+        *transfer->detail? transfer->detail: strerror (-transfer->rc),
+        s_remedy (self, transfer->rc, is_list, transfer->upload));
+    keyring_look_t look = { .trouble = "" };
+    if (self->keys && transfer->rc == -EKEYEXPIRED)
+        keyring_look (self->keys, &look);
+    if (*look.trouble && length > 0 && (size_t) length < error_bytes)
+        snprintf (error + length, error_bytes - (size_t) length, " (they are not renewed: %s)", look.trouble);
 }
 
 void
@@ -367,12 +505,15 @@ store_explain (const store_t *self, const char *name, const transfer_t *transfer
     size_t error_bytes)
 {
     const char *slash = *self->address.path? "/": "";
-    int length = snprintf (error, error_bytes, "cannot %s '%s%s%s/%s' (%s): %s", name? "read": "list",
-        self->name, slash, self->address.path, name? name: "",
-        *transfer->detail? transfer->detail: strerror (-transfer->rc), s_remedy (self, !name, transfer->rc));
-    keyring_look_t look = { .trouble = "" };
-    if (self->keys && transfer->rc == -EKEYEXPIRED)
-        keyring_look (self->keys, &look);
-    if (*look.trouble && length > 0 && (size_t) length < error_bytes)
-        snprintf (error + length, error_bytes - (size_t) length, " (they are not renewed: %s)", look.trouble);
+    char where [500];
+    snprintf (where, sizeof where, "%s%s%s/%s", self->name, slash, self->address.path, name? name: "");
+    s_explain (self, where, transfer, !name, error, error_bytes);
+}
+
+void
+store_explain_address (const store_t *self, const char *address, const transfer_t *transfer, char *error,
+    size_t error_bytes)
+{
+    assert (self && self->magic == MAGIC); assert (address); assert (transfer && transfer->rc);
+    s_explain (self, address, transfer, false, error, error_bytes);
 }

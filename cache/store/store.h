@@ -1,13 +1,14 @@
 /*  store -- an object store or a web server that holds a data set, as a user names it: s3://BUCKET/PREFIX or
  *  http(s)://HOST/PATH.
  *
- *  A store answers ranged GETs of named objects below its address (docs/stores.md).  Here are the reads that
- *  wait for their answer, for opening and for single samples; a server's reads of whole pieces go through a
- *  device's thread (reader.h), which uses the store's account and URLs.
+ *  A store answers ranged GETs of named objects below its address, and a bucket takes objects by PUT
+ *  (docs/stores.md).  Here are the calls that wait for their answer, for opening, for single samples and for
+ *  packing; a server's reads of whole pieces go through a device's thread (reader.h), which uses the store's
+ *  account and URLs.
  *
  *  failure modes:  a failure that may pass (transfer.h: a broken connection, a busy store) is tried again
  *                  where the bytes ended, after a pause of 0.1 to 2 s, at random within a half, for as long
- *                  as the caller is patient.
+ *                  as the caller is patient.  An object that is written is sent again from its begin.
  *  Any thread may use it.
  */
 #ifndef STORE_H
@@ -52,10 +53,41 @@ const char *store_path (const store_t *self);
 //  Carries out all transfers, up to STORE_TOGETHER_MAX at once, and waits for them.  0, or the -errno of the
 //  first one that failed, to be found in it; then others may not have been begun.
 int store_get (store_t *self, transfer_t *transfers, size_t count, uint32_t patience_ms);
+//  The same, for objects that are written too.
+typedef struct {
+    uint32_t patience_ms;
+    bool takes_long;                    //  patience counts from the first failure behind the last success
+    bool (*stopped) (void *context);    //  asked several times a second; true: -ECANCELED.  NULL: never
+    void *context;
+} store_persistence_t;
+int store_carry_out (store_t *self, transfer_t *transfers, size_t count, const store_persistence_t *how);
+//  SHA-256 of so many bytes of a file, as transfer_upload_t wants it.  0, or -errno: -ENODATA it is shorter,
+//  -ECANCELED.
+enum { STORE_CHECKSUM_BYTES = 65 };
+int store_checksum (int descriptor, uint64_t bytes, const store_persistence_t *how,
+    char checksum [STORE_CHECKSUM_BYTES]);
 //  The pause after so many failures in a row.
 void store_pause (uint32_t failures);
 //  Writes a sentence on a failed transfer of this object, or of a list (NULL): what failed, and a remedy.
 void store_explain (const store_t *self, const char *name, const transfer_t *transfer, char *error,
     size_t error_bytes);
+
+//  ---- objects that are named by addresses of their own
+
+//  Whether this address is of the same bucket or web server, so that the store's keys and connections are for
+//  it too.
+bool store_covers (const store_t *self, const char *address);
+//  The URL of an object with this address, which the store covers: the caller's; NULL: no memory.
+char *store_object_url (const store_t *self, const char *address);
+void store_explain_address (const store_t *self, const char *address, const transfer_t *transfer, char *error,
+    size_t error_bytes);
+
+//  ---- for what carries out transfers by itself
+
+//  Connections of the store's; give them back with no transfer under way.  0, or -ENOMEM.
+int store_take (store_t *self, transfers_t **transfers_p);
+void store_give (store_t *self, transfers_t *transfers);
+//  Sleeps behind the nth failure in a row, from 0 on.
+void store_pause (uint32_t failures);
 
 #endif

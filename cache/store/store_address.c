@@ -95,15 +95,15 @@ char *
 store_address_url (const store_address_t *self, const char *base, const char *name)
 {
     const char *begin = self->is_s3? base: self->host;
-    size_t bytes = strlen (begin) + 3 * (strlen (self->path) + strlen (name)) + 3;
+    size_t bytes = strlen (begin) + 3 * (strlen (self->path) + (name? strlen (name): 0)) + 3;
     char *url = malloc (bytes);
     if (!url)
         return NULL;
     char *at = stpcpy (stpcpy (url, begin), "/");
     at = self->is_s3? s_encode (at, self->path, "/"): stpcpy (at, self->path);
-    if (*self->path)
+    if (*self->path && name)
         at = stpcpy (at, "/");
-    s_encode (at, name, "/");
+    s_encode (at, name? name: "", "/");
     return url;
 }
 

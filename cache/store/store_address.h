@@ -21,8 +21,8 @@ bool store_address_is_meant (const char *text);
 int store_address_parse (store_address_t *self, const char *text, char *error, size_t error_bytes);
 void store_address_clear (store_address_t *self);
 
-//  The URL of the object with this name below the address: the caller's; NULL: no memory.  Of s3, base is the
-//  bucket's URL; otherwise it is not used.
+//  The URL of the object with this name below the address, or, where name is NULL, of the object that the
+//  address is: the caller's; NULL: no memory.  Of s3, base is the bucket's URL; otherwise it is not used.
 char *store_address_url (const store_address_t *self, const char *base, const char *name);
 //  Of s3: the URL of a page of the list of objects below the address with names that begin with `begin`: with
 //  is_flat those without a further slash, and of the others the text up to it; from `token` on, which the

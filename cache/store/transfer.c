@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 #include <time.h>
+#include <unistd.h>
 #include <curl/curl.h>
 #include <sodium.h>
 #include "http.h"
@@ -15,6 +16,7 @@
 enum {
     MAGIC = 0x7fa45fe2,
     CONNECT_S = 10, SLOW_BYTES = 1024, SLOW_S = 10,
+    CONFIRM_S = 30,                     //  a store may take long to confirm a large object that it has
     BUFFER_BYTES = 256 * 1024, CONNECTIONS_MAX = 256,
     BODY_BYTES = 1024                   //  of an error's answer, for its code
 };
@@ -26,6 +28,8 @@ typedef struct handle {
     struct curl_slist *headers;
     uint64_t keys_number;               //  the keyring's: which keys it is signed with
     bool has_range;                     //  the answer is the range that was asked for
+    uint64_t sent;                      //  of an object that is written
+    bool is_unreadable;                 //  its file is
     char body [BODY_BYTES];
     size_t body_bytes;
     char message [CURL_ERROR_SIZE];
@@ -82,8 +86,8 @@ s_on_body (char *data, size_t unit, size_t count, void *context)
         transfer->done += bytes;
         return bytes;
     }
-    if (status < 300)
-        return 0;                       //  the whole object, or another range
+    if (status < 300)                   //  the whole object, or another range; or a word on what was written
+        return transfer->upload? bytes: 0;
     size_t kept = bytes < BODY_BYTES - self->body_bytes? bytes: BODY_BYTES - self->body_bytes;
     memcpy (self->body + self->body_bytes, data, kept);
     self->body_bytes += kept;
@@ -94,9 +98,15 @@ static int
 s_judge_status (const transfer_t *transfer, const char *code)
 {
     static const char *const of_time [] = { "ExpiredToken", "RequestTimeTooSkewed", "TokenRefreshRequired" };
+    //  With status 400, and yet worth a second try.
+    static const char *const of_network [] = { "RequestTimeout", "IncompleteBody", "BadDigest",
+        "XAmzContentSHA256Mismatch" };
     for (size_t index = 0; index < sizeof of_time / sizeof *of_time; index++)
         if (strcmp (code, of_time [index]) == 0)
             return -EKEYEXPIRED;
+    for (size_t index = 0; index < sizeof of_network / sizeof *of_network; index++)
+        if (strcmp (code, of_network [index]) == 0)
+            return -EBUSY;
     switch (transfer->status) {
     case 401: case 403:
         return -EKEYREJECTED;
@@ -124,10 +134,35 @@ s_judge_connection (CURLcode result)
     case CURLE_OUT_OF_MEMORY:
         return -ENOMEM;
     case CURLE_RECV_ERROR: case CURLE_SEND_ERROR: case CURLE_GOT_NOTHING: case CURLE_PARTIAL_FILE:
+    case CURLE_SEND_FAIL_REWIND:
         return -ECONNRESET;
     default:
         return -EPROTO;
     }
+}
+
+//  The range that was asked for, or less of it; or a whole answer.
+static void
+s_judge_range (transfer_t *transfer)
+{
+    if (transfer->done == transfer->bytes || transfer->is_whole)
+        return;
+    transfer->rc = transfer->offset + transfer->done >= transfer->object_bytes? -EREMCHG: -ECONNRESET;
+    snprintf (transfer->detail, TRANSFER_DETAIL_BYTES, "%zu of %zu bytes came", transfer->done,
+        transfer->bytes);
+}
+
+//  A store that answers well before it has everything did not mean this object.
+static void
+s_judge_upload (const handle_t *self, transfer_t *transfer)
+{
+    if (self->sent == transfer->bytes) {
+        transfer->done = transfer->bytes;
+        return;
+    }
+    transfer->rc = -ECONNRESET;
+    snprintf (transfer->detail, TRANSFER_DETAIL_BYTES, "the store took %llu of %zu bytes",
+        (unsigned long long) self->sent, transfer->bytes);
 }
 
 static void
@@ -138,24 +173,26 @@ s_judge (handle_t *self, CURLcode result)
     char code [HTTP_CODE_BYTES] = "";
     curl_easy_getinfo (self->easy, CURLINFO_RESPONSE_CODE, &status);
     transfer->status = (int) status;
-    bool is_whole_object = status == 200 && result == CURLE_WRITE_ERROR, is_long = is_whole_object
-        && transfer->is_whole;
+    bool is_whole_object = !transfer->upload && !transfer->is_whole && status == 200
+        && (result == CURLE_WRITE_ERROR || result == CURLE_OK);
+    if (self->is_unreadable) {
+        transfer->rc = -EIO;
+        snprintf (transfer->detail, TRANSFER_DETAIL_BYTES, "the file to send cannot be read");
+    }
+    else
     if (status >= 300 && (result == CURLE_OK || result == CURLE_WRITE_ERROR)) {
         http_error_code (self->body, self->body_bytes, code);
         transfer->rc = s_judge_status (transfer, code);
         snprintf (transfer->detail, TRANSFER_DETAIL_BYTES, "%ld%s%s", status, *code? " ": "", code);
     }
     else
-    if (is_long) {
+    if (transfer->is_whole && status == 200 && result == CURLE_WRITE_ERROR) {
         transfer->rc = -EPROTO;
         snprintf (transfer->detail, TRANSFER_DETAIL_BYTES, "the answer has more than %zu bytes",
             transfer->bytes);
     }
     else
-    if (transfer->is_whole && status == 200 && result == CURLE_OK)
-        transfer->rc = 0;
-    else
-    if (is_whole_object || (status == 200 && result == CURLE_OK)) {
+    if (is_whole_object) {
         transfer->rc = -EPROTO;
         snprintf (transfer->detail, TRANSFER_DETAIL_BYTES, "the server does not give parts of a file");
     }
@@ -165,18 +202,50 @@ s_judge (handle_t *self, CURLcode result)
         snprintf (transfer->detail, TRANSFER_DETAIL_BYTES, "%.*s", TRANSFER_DETAIL_BYTES - 1,
             *self->message? self->message: curl_easy_strerror (result));
     }
-    else {
-        bool is_short = transfer->done < transfer->bytes;
-        transfer->rc = !is_short? 0: transfer->offset + transfer->done >= transfer->object_bytes? -EREMCHG:
-            -ECONNRESET;
-        if (is_short)
-            snprintf (transfer->detail, TRANSFER_DETAIL_BYTES, "%zu of %zu bytes came", transfer->done,
-                transfer->bytes);
-    }
+    else
+    if (transfer->upload)
+        s_judge_upload (self, transfer);
+    else
+        s_judge_range (transfer);
+    if (transfer->upload && transfer->upload->sent && transfer->rc)
+        atomic_fetch_sub (transfer->upload->sent, self->sent);
 }
 
 
 //  -- the question
+
+//  The next bytes of the file that is written.
+static size_t
+s_on_room (char *room, size_t unit, size_t count, void *context)
+{
+    handle_t *self = context;
+    const transfer_t *transfer = self->transfer;
+    size_t left = transfer->bytes - self->sent, wanted = unit * count < left? unit * count: left;
+    ssize_t got;
+    do
+        got = pread (transfer->upload->descriptor, room, wanted, (off_t) self->sent);
+    while (got < 0 && errno == EINTR);
+    self->is_unreadable = got < 0 || (got == 0 && wanted > 0);
+    if (self->is_unreadable)
+        return CURL_READFUNC_ABORT;
+    self->sent += (size_t) got;
+    if (transfer->upload->sent)
+        atomic_fetch_add (transfer->upload->sent, (size_t) got);
+    return (size_t) got;
+}
+
+//  curl begins again by itself where a connection that was kept turns out to be closed.
+static int
+s_on_seek (void *context, curl_off_t offset, int origin)
+{
+    handle_t *self = context;
+    if (origin != SEEK_SET || offset < 0 || (uint64_t) offset > self->sent)
+        return CURL_SEEKFUNC_FAIL;
+    if (self->transfer->upload->sent)
+        atomic_fetch_sub (self->transfer->upload->sent, self->sent - (uint64_t) offset);
+    self->sent = (uint64_t) offset;
+    return CURL_SEEKFUNC_OK;
+}
 
 static bool
 s_add_header (handle_t *self, const char *name, const char *value)
@@ -191,11 +260,14 @@ s_add_header (handle_t *self, const char *name, const char *value)
     return headers;
 }
 
+//  range: of an object that is read in part; NULL.
 static bool
-s_sign (handle_t *self, const access_key_t *key, const char *region, const char *url, const char *range)
+s_sign (handle_t *self, const access_key_t *key, const char *region, const transfer_t *transfer,
+    const char *range)
 {
     char date [SIGNATURE_DATE_BYTES], authorization [SIGNATURE_BYTES];
-    signature_request_t request = { .method = "GET", .url = url, .range = range, .payload = SIGNATURE_EMPTY,
+    signature_request_t request = { .method = transfer->upload? "PUT": "GET", .url = transfer->url,
+        .range = range, .payload = transfer->upload? transfer->upload->checksum: SIGNATURE_EMPTY,
         .time = time (NULL) };
     return signature_make (key, region, &request, date, authorization)
         && s_add_header (self, "Authorization", authorization)
@@ -206,51 +278,83 @@ s_sign (handle_t *self, const access_key_t *key, const char *region, const char 
 
 //  With the keys of this moment.
 static bool
-s_sign_now (handle_t *self, const transfers_t *transfers, const char *url, const char *range)
+s_sign_now (handle_t *self, const transfers_t *transfers, const transfer_t *transfer, const char *range)
 {
     access_key_t *key = keyring_take (transfers->keys, &self->keys_number);
-    bool is_signed = s_sign (self, key, transfers->account->region, url, range);
+    bool is_signed = s_sign (self, key, transfers->account->region, transfer, range);
     access_key_release (&key);
     return is_signed;
+}
+
+static void
+s_set_limits (CURL *easy, bool is_upload)
+{
+    curl_easy_setopt (easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt (easy, CURLOPT_HTTP_VERSION, (long) CURL_HTTP_VERSION_1_1);
+    curl_easy_setopt (easy, CURLOPT_CONNECTTIMEOUT, (long) CONNECT_S);
+    curl_easy_setopt (easy, CURLOPT_LOW_SPEED_LIMIT, (long) SLOW_BYTES);
+    curl_easy_setopt (easy, CURLOPT_LOW_SPEED_TIME, (long) (is_upload? CONFIRM_S: SLOW_S));
+    curl_easy_setopt (easy, CURLOPT_BUFFERSIZE, (long) BUFFER_BYTES);
+    curl_easy_setopt (easy, CURLOPT_UPLOAD_BUFFERSIZE, (long) BUFFER_BYTES);
+    curl_easy_setopt (easy, CURLOPT_PATH_AS_IS, 1L);
+}
+
+static void
+s_set_redirections (CURL *easy, const account_t *account, const char *url)
+{
+    //  A signed request follows no redirection, which could take its keys elsewhere.
+    curl_easy_setopt (easy, CURLOPT_FOLLOWLOCATION, account? 0L: 1L);
+    curl_easy_setopt (easy, CURLOPT_MAXREDIRS, 5L);
+    curl_easy_setopt (easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    bool is_secure = strncasecmp (url, "https:", 6) == 0;
+    curl_easy_setopt (easy, CURLOPT_REDIR_PROTOCOLS_STR, is_secure? "https": "http,https");
+    const char *authorities = getenv ("AWS_CA_BUNDLE");
+    if (account && authorities && *authorities)
+        curl_easy_setopt (easy, CURLOPT_CAINFO, authorities);
+}
+
+//  Not CURLOPT_RANGE: without memory libcurl leaves that header out, and asks for the whole object.
+static bool
+s_ask_object (handle_t *self, const transfers_t *transfers, const transfer_t *transfer)
+{
+    char range [64];
+    uint64_t first = transfer->offset + transfer->done, last = transfer->offset + transfer->bytes - 1;
+    bool is_range = !transfer->is_whole;
+    snprintf (range, sizeof range, "bytes=%llu-%llu", (unsigned long long) first, (unsigned long long) last);
+    return (!is_range || s_add_header (self, "Range", range))
+        && (!transfers->keys || s_sign_now (self, transfers, transfer, is_range? range: NULL))
+        && (!transfer->version || !*transfer->version || s_add_header (self, "If-Match", transfer->version))
+        && (!transfer->is_afresh || s_add_header (self, "Cache-Control", "no-cache"));
+}
+
+static bool
+s_ask_upload (handle_t *self, const transfers_t *transfers, const transfer_t *transfer)
+{
+    CURL *easy = self->easy;
+    curl_easy_setopt (easy, CURLOPT_UPLOAD, 1L);
+    curl_easy_setopt (easy, CURLOPT_INFILESIZE_LARGE, (curl_off_t) transfer->bytes);
+    curl_easy_setopt (easy, CURLOPT_READFUNCTION, s_on_room);
+    curl_easy_setopt (easy, CURLOPT_READDATA, self);
+    curl_easy_setopt (easy, CURLOPT_SEEKFUNCTION, s_on_seek);
+    curl_easy_setopt (easy, CURLOPT_SEEKDATA, self);
+    return !transfers->keys || s_sign_now (self, transfers, transfer, NULL);
 }
 
 static bool
 s_ask (handle_t *self, const transfers_t *transfers, const transfer_t *transfer)
 {
-    const account_t *account = transfers->account;
-    char range [64];
-    uint64_t first = transfer->offset + transfer->done, last = transfer->offset + transfer->bytes - 1;
-    bool is_range = !transfer->is_whole;
-    snprintf (range, sizeof range, "bytes=%llu-%llu", (unsigned long long) first, (unsigned long long) last);
     CURL *easy = self->easy;
-    curl_easy_setopt (easy, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt (easy, CURLOPT_HTTP_VERSION, (long) CURL_HTTP_VERSION_1_1);
-    curl_easy_setopt (easy, CURLOPT_CONNECTTIMEOUT, (long) CONNECT_S);
-    curl_easy_setopt (easy, CURLOPT_LOW_SPEED_LIMIT, (long) SLOW_BYTES);
-    curl_easy_setopt (easy, CURLOPT_LOW_SPEED_TIME, (long) SLOW_S);
-    curl_easy_setopt (easy, CURLOPT_BUFFERSIZE, (long) BUFFER_BYTES);
-    curl_easy_setopt (easy, CURLOPT_PATH_AS_IS, 1L);
+    s_set_limits (easy, transfer->upload);
+    s_set_redirections (easy, transfers->account, transfer->url);
     curl_easy_setopt (easy, CURLOPT_WRITEFUNCTION, s_on_body);
     curl_easy_setopt (easy, CURLOPT_WRITEDATA, self);
     curl_easy_setopt (easy, CURLOPT_HEADERFUNCTION, s_on_header);
     curl_easy_setopt (easy, CURLOPT_HEADERDATA, self);
     curl_easy_setopt (easy, CURLOPT_ERRORBUFFER, self->message);
     curl_easy_setopt (easy, CURLOPT_PRIVATE, self);
-    //  A signed request follows no redirection, which could take its keys elsewhere.
-    curl_easy_setopt (easy, CURLOPT_FOLLOWLOCATION, account? 0L: 1L);
-    curl_easy_setopt (easy, CURLOPT_MAXREDIRS, 5L);
-    curl_easy_setopt (easy, CURLOPT_PROTOCOLS_STR, "http,https");
-    bool is_secure = strncasecmp (transfer->url, "https:", 6) == 0;
-    curl_easy_setopt (easy, CURLOPT_REDIR_PROTOCOLS_STR, is_secure? "https": "http,https");
-    const char *authorities = getenv ("AWS_CA_BUNDLE");
-    if (account && authorities && *authorities)
-        curl_easy_setopt (easy, CURLOPT_CAINFO, authorities);
     return curl_easy_setopt (easy, CURLOPT_URL, transfer->url) == CURLE_OK
-        //  Not CURLOPT_RANGE: without memory libcurl leaves that header out, and asks for the whole object.
-        && (!is_range || s_add_header (self, "Range", range))
-        && (!transfers->keys || s_sign_now (self, transfers, transfer->url, is_range? range: NULL))
-        && (!transfer->version || !*transfer->version || s_add_header (self, "If-Match", transfer->version))
-        && (!transfer->is_afresh || s_add_header (self, "Cache-Control", "no-cache"))
+        && (transfer->upload? s_ask_upload (self, transfers, transfer):
+            s_ask_object (self, transfers, transfer))
         && curl_easy_setopt (easy, CURLOPT_HTTPHEADER, self->headers) == CURLE_OK;
 }
 
@@ -363,8 +467,9 @@ int
 transfers_begin (transfers_t *self, transfer_t *transfer)
 {
     assert (self && self->magic == MAGIC);
-    assert (transfer && transfer->url && transfer->memory);
+    assert (transfer && transfer->url);
     assert (transfer->done < transfer->bytes || transfer->is_whole);
+    assert (transfer->upload? transfer->upload->checksum && transfer->done == 0: !!transfer->memory);
     transfer->rc = 0;
     transfer->status = 0;
     transfer->done = transfer->is_whole? 0: transfer->done;

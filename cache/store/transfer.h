@@ -1,11 +1,13 @@
-/*  transfer -- ranges of objects, and whole answers, over HTTP, many at once from one thread, through
- *  libcurl's multi interface.
+/*  transfer -- ranges of objects, and whole answers, are read over HTTP, and whole objects are written, many
+ *  at once from one thread, through libcurl's multi interface.
  *
  *  happy path:     transfers_new .. transfers_begin .. transfers_wait .. transfers_take (rc 0, bytes there)
  *  failure modes:  in the transfer: no memory is lost and nothing is retried here.  -errno says of what kind
  *                  it is:
- *                  -EBUSY          429, 408, 5xx: the store asks to be asked later
+ *                  -EBUSY          429, 408, 5xx: the store asks to be asked later; or an object that was
+ *                                  written has not arrived as it was sent
  *                  -ETIMEDOUT      no connection within CONNECT_S, or under SLOW_BYTES a second for SLOW_S
+ *                                  (CONFIRM_S where an object is written)
  *                  -ECONNRESET -ECONNREFUSED -EHOSTUNREACH     the connection ended, or there is none
  *                  -EKEYREJECTED   401, 403: the keys do not allow it
  *                  -EKEYEXPIRED    temporary keys have ended, or the clocks differ
@@ -13,13 +15,16 @@
  *                  -EREMCHG        the object is not the version that was asked for, or ends before the range
  *                  -EPROTO         anything else that is no answer to the question, a server without ranges
  *                                  included
- *                  `done` bytes at the begin of the memory are good also where the transfer failed.
+ *                  -EIO            the file that is to be written cannot be read
+ *                  `done` bytes at the begin of the memory are good also where the transfer failed.  Of an
+ *                  object that is written, the store keeps all or nothing.
  *  on close:       transfers under way are dropped; their memory is the caller's again.
  *
  *  Owner: one thread, which may be another one after transfers_new.
  */
 #ifndef TRANSFER_H
 #define TRANSFER_H
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -30,9 +35,19 @@ typedef struct transfers transfers_t;
 
 enum { TRANSFER_VERSION_BYTES = 80, TRANSFER_DETAIL_BYTES = 160 };
 
+//  What a transfer writes: a file, from its begin.
+typedef struct {
+    int descriptor;                     //  read by pread
+    const char *checksum;               //  SHA-256 in hexadecimal digits, by which the store checks what
+                                        //  arrives, if requests are signed
+    atomic_uint_fast64_t *sent;         //  bytes that went out are added, and taken back if it fails; NULL
+} transfer_upload_t;
+
 typedef struct transfer {
     //  the question; lent until it is taken
     const char *url;
+    const transfer_upload_t *upload;    //  NULL: reads a range.  Else writes the object, of `bytes` bytes;
+                                        //  version, offset, memory and is_afresh are not used
     const char *version;                //  the ETag that it must have; NULL or "": any
     uint64_t offset;
     size_t bytes;                       //  > 0
@@ -44,7 +59,7 @@ typedef struct transfer {
     //  the answer
     int rc;                             //  0 or -errno
     size_t done;                        //  bytes in memory; 0 at first; a range that is begun again goes on
-                                        //  behind them
+                                        //  behind them.  Of an object that is written: all or 0
     int status;                         //  HTTP's; 0: no answer
     uint64_t object_bytes;              //  of the whole object; 0: unknown
     char object_version [TRANSFER_VERSION_BYTES];       //  its ETag; "": it has none

@@ -166,7 +166,10 @@ def is_alive(pid):
 
 
 def run(*arguments, timeout=PATIENCE, environment=None):
-    """Runs `tureen ...` to its end."""
+    """Runs `tureen ...` to its end.  An environment is all that it has, beside the sanitizers' options."""
+    if environment is not None:
+        options = {name: value for name, value in os.environ.items() if name.endswith("SAN_OPTIONS")}
+        environment = {**options, **environment}
     return subprocess.run([TUREEN, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           universal_newlines=True, timeout=timeout, env=environment)
 

@@ -1,5 +1,5 @@
-"""An object store for tests and benches: S3's GET with ranges, versions and signatures, and its lists, over a
-folder, with faults, delays and a limit of its link on request.
+"""An object store for tests and benches: S3's GET with ranges, its PUT and its lists, versions and signatures
+over a folder, with faults, delays and a limit of its link on request.
 
     with ObjectStore(folder, keys={"KEY": "secret"}) as store:      # objects are BUCKET/NAME below the folder
         store.faults.append(Fault("status", status=503, name="volume", times=3))
@@ -21,6 +21,7 @@ import re
 import secrets
 import socket
 import struct
+import sys
 import threading
 import time
 import urllib.parse
@@ -32,17 +33,19 @@ CLOCK_SKEW_S = 900
 
 class Fault:
     """kind: `status` answers with it; `reset` and `short` end the connection in the body, at once or in
-    order; `slow` sends a byte a second; `wrong` changes a byte; `hang` does not answer.  The fault meets
-    requests for objects with `name` in their names, `times` of them; None: all."""
+    order; `slow` sends a byte a second; `wrong` changes a byte; `hang` does not answer.  Of a PUT, `reset`
+    and `short` end it while the body comes, `slow` takes the body and does not confirm it, and `lossy`
+    confirms an object of which it keeps half.  The fault meets requests of this method, or of all, for
+    objects with `name` in their names, `times` of them; None: all."""
 
-    def __init__(self, kind, status=503, code="SlowDown", name="", times=None, after=PART):
+    def __init__(self, kind, status=503, code="SlowDown", name="", times=None, after=PART, method=None):
         self.kind, self.status, self.code, self.name, self.after = kind, status, code, name, after
-        self.times, self.met = times, 0
+        self.times, self.method, self.met = times, method, 0
 
 
 class Request:
-    def __init__(self, name, first, last, status):
-        self.name, self.first, self.last, self.status = name, first, last, status
+    def __init__(self, name, first, last, status, method="GET"):
+        self.name, self.first, self.last, self.status, self.method = name, first, last, status, method
         self.began, self.sent = time.monotonic(), 0
 
 
@@ -67,6 +70,16 @@ class Link:
             time.sleep(wait)
 
 
+class _Listener(http.server.ThreadingHTTPServer):
+    request_queue_size = 256
+    daemon_threads = True
+
+    def handle_error(self, request, address):
+        """A client that goes or is killed is no fault of the store's."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, address)
+
+
 class ObjectStore:
     def __init__(self, folder, keys=None, token=None, latency=0.0, rate=None):
         self.folder, self.keys, self.token, self.latency = folder, keys, token, latency
@@ -75,10 +88,9 @@ class ObjectStore:
         self.gives_versions = True
         self.faults, self.requests, self._lock = [], [], threading.Lock()
         self.issued, self.used = {}, set()
+        self.kept = 0                                   # objects that were written
         self._ending = threading.Event()
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Handler, bind_and_activate=False)
-        self._server.request_queue_size = 256
-        self._server.daemon_threads = True
+        self._server = _Listener(("127.0.0.1", 0), _Handler, bind_and_activate=False)
         self._server.store = self
         self._server.server_bind()
         self._server.server_activate()
@@ -117,10 +129,11 @@ class ObjectStore:
         self.issued[key.name] = key
         return key
 
-    def take_fault(self, name):
+    def take_fault(self, name, method="GET"):
         with self._lock:
             for fault in self.faults:
-                if fault.name in name and (fault.times is None or fault.met < fault.times):
+                if fault.name in name and fault.method in (None, method) \
+                        and (fault.times is None or fault.met < fault.times):
                     fault.met += 1
                     return fault
         return None
@@ -128,6 +141,23 @@ class ObjectStore:
     def add(self, request):
         with self._lock:
             self.requests.append(request)
+
+    def keep(self, name, body):
+        """The object is there at once, and whole."""
+        path = os.path.join(self.folder, name)
+        with self._lock:
+            self.kept += 1
+            coming = os.path.join(self.folder, ".coming-%d" % self.kept)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(coming, "wb") as file:
+            file.write(body)
+        os.replace(coming, path)
+
+    def written(self, name=""):
+        """Names of the objects that were written, in that order."""
+        with self._lock:
+            return [request.name for request in self.requests
+                    if request.method == "PUT" and request.status == 200 and name in request.name]
 
     def sent(self, name=""):
         """Bytes of objects with that in their names."""
@@ -190,6 +220,84 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self._send_error(refused)
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True
+
+    def handle_expect_100(self):
+        """An error is told before the body is sent."""
+        fault = self._put_fault()
+        if not fault or fault.kind != "status":
+            return super().handle_expect_100()
+        self._refuse_put(_Refused(fault.status, fault.code))
+        return False
+
+    def _put_fault(self):
+        """Of this request, drawn once."""
+        if getattr(self, "_drawn_for", None) != (self.path, id(self.headers)):
+            self._drawn_for = (self.path, id(self.headers))
+            self._drawn = self.server.store.take_fault(urllib.parse.unquote(self.path).lstrip("/"), "PUT")
+        return self._drawn
+
+    def _refuse_put(self, refused):
+        self.server.store.add(Request(urllib.parse.unquote(self.path).lstrip("/"), None, None, refused.status,
+                                      "PUT"))
+        self._send_error(refused)
+
+    def do_PUT(self):
+        store = self.server.store
+        name = urllib.parse.unquote(self.path).lstrip("/")
+        if store.latency:
+            store.wait(store.latency)
+        fault = self._put_fault()
+        try:
+            body = self._receive(store, fault)
+            if body is None:
+                return
+            if fault and fault.kind == "status":
+                raise _Refused(fault.status, fault.code)
+            self._check_signature(store)
+            if not os.path.isdir(os.path.join(store.folder, name.split("/")[0])):
+                raise _Refused(404, "NoSuchBucket")
+            given = self.headers.get("x-amz-content-sha256", "UNSIGNED-PAYLOAD")
+            if given not in ("UNSIGNED-PAYLOAD", hashlib.sha256(body).hexdigest()):
+                raise _Refused(400, "XAmzContentSHA256Mismatch")
+            self._keep(store, name, fault, body)
+        except _Refused as refused:
+            self._refuse_put(refused)
+        except (BrokenPipeError, ConnectionResetError):
+            self.close_connection = True
+
+    def _receive(self, store, fault):
+        """The body; None: the connection ended on the way."""
+        if not self.headers.get("Content-Length", "").isdigit():
+            raise _Refused(411, "MissingContentLength")
+        size, body = int(self.headers["Content-Length"]), bytearray()
+        while len(body) < size:
+            if fault and fault.kind in ("reset", "short") and len(body) >= fault.after:
+                self._break(fault)
+                return None
+            part = self.rfile.read(min(size - len(body), PART))
+            if not part:
+                self.close_connection = True
+                return None
+            if store.link:
+                store.link.pass_through(len(part))
+            body += part
+        if fault and fault.kind in ("hang", "slow"):
+            store.wait(3600)
+            self.close_connection = True
+            return None
+        if fault and fault.kind == "wrong":
+            body[-1] ^= 0x40
+        return body
+
+    def _keep(self, store, name, fault, body):
+        store.keep(name, body[:len(body) // 2] if fault and fault.kind == "lossy" else body)
+        request = Request(name, 0, len(body) - 1, 200, "PUT")
+        store.add(request)
+        status = os.stat(os.path.join(store.folder, name))
+        self.send_response(200)
+        self.send_header("ETag", "\"%x-%x\"" % (status.st_mtime_ns, status.st_size))
+        self.send_header("Content-Length", "0")
+        self.end_headers()
 
     def _send_error(self, refused):
         body = ("<?xml version=\"1.0\"?>\n<Error><Code>%s</Code><Message>no</Message></Error>"
@@ -274,7 +382,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         while left > 0:
             part = file.read(min(left, PART))
             if fault and fault.kind in ("reset", "short", "slow") and request.sent + len(part) > fault.after:
-                return self._break(fault)
+                return self._break(fault, part)
             if fault and fault.kind == "wrong" and request.sent == 0:
                 part = part[:-1] + bytes([part[-1] ^ 0x40])
             if store.link:
@@ -284,12 +392,14 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             left -= len(part)
         return None
 
-    def _break(self, fault):
+    def _break(self, fault, rest=b""):
         self.close_connection = True
         if fault.kind == "slow":
             with contextlib.suppress(OSError):
-                while not self.server.store._ending.wait(1):
-                    self.wfile.write(b"x")
+                for byte in rest:
+                    if self.server.store._ending.wait(1):
+                        break
+                    self.wfile.write(bytes([byte]))
         if fault.kind == "reset":
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.connection.close()
@@ -322,7 +432,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             raise _Refused(403, "AccessDenied")
         signed = {name: self.headers[name] for name in names.split(";")}
         secret = temporary.secret if temporary else store.keys[key]
-        if sign("GET", self.path, signed, region, secret, self.headers["x-amz-content-sha256"],
+        if sign(self.command, self.path, signed, region, secret, self.headers["x-amz-content-sha256"],
                 moment) != signature:
             raise _Refused(403, "SignatureDoesNotMatch")
         store.used.add(key)

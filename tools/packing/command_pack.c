@@ -121,7 +121,7 @@ s_print_json (const char *target, const packing_result_t *result, double seconds
 static bool
 s_print (const pack_options_t *options, const packing_result_t *result, double seconds)
 {
-    const char *target = options->packing.target;
+    const char *target = options->packing.address? options->packing.address: options->packing.target;
     if (options->json)
         return s_print_json (target, result, seconds);
     if (result->was_finished)
@@ -149,12 +149,16 @@ s_run (pack_options_t *options)
     packing->progress = options->quiet? NULL: s_tell;
     packing->stopped = s_is_stopped;
     packing->context = &run;
+    packing->source.store = (store_persistence_t) { .patience_ms = packing->patience_ms,
+        .stopped = s_is_stopped };
     packing->rows = options->no_rows? NULL: &rows;
     //  Large pictures that one thread has done with are memory for another: the C library would keep them,
     //  thread by thread.  Small ones it may keep: to give them back each time takes a sixth of the time.
     mallopt (M_MMAP_THRESHOLD, MAPPED_BYTES);
     mallopt (M_TRIM_THRESHOLD, 2 * MAPPED_BYTES);
     s_catch_signals ();
+    if (packing->address || pack_options_has_stores (options))
+        signal (SIGPIPE, SIG_IGN);      //  libcurl writes to connections that the store has closed
     s_raise_descriptors ();
     packing_result_t result;
     char error [PACK_SOURCE_ERROR_BYTES];

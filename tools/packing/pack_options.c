@@ -5,8 +5,11 @@
 #include "machine.h"
 #include "option.h"
 #include "pack_format.h"
+#include "store.h"
 
 #define MEMORY_BYTES_DEFAULT (UINT64_C (1) << 30)
+enum { VOLUME_BYTES_MIN = 1 << 20, PATIENCE_SECONDS = 300, PATIENCE_SECONDS_MAX = 1000000 };
+#define VOLUME_BYTES_MAX (UINT64_C (4) << 30)
 
 static bool
 s_chunk (void *target, char *text, char error [OPTION_ERROR_BYTES])
@@ -36,6 +39,15 @@ pack_options_split_field (char *text, bool *is_mask_p, char **folder_p)
     return true;
 }
 
+bool
+pack_options_has_stores (const pack_options_t *self)
+{
+    for (size_t index = 0; index < self->packing.source.path_count; index++)
+        if (store_is_meant (self->packing.source.paths [index]))
+            return true;
+    return false;
+}
+
 //  The catalogue judges the name.
 static bool
 s_field (void *target, char *text, char error [OPTION_ERROR_BYTES])
@@ -58,6 +70,9 @@ static const option_row_t s_rows [] = {
     { "seed", "S", AT (packing.seed),
         "of the shuffle; a random one when left out, which is told at the end. The same data,\n"
         "seed and chunk make the same pack, byte for byte" },
+    { "volume", "SIZE", AT (packing.volume_bytes),
+        "where a volume ends, but for its last chunk (1G)", VOLUME_BYTES_MIN, VOLUME_BYTES_MAX,
+        .unit = OPTION_BYTES, .expected = "a size from 1M to 4G, as in 256M" },
     { "memory", "SIZE", AT (packing.memory_bytes),
         "for buffers, at least twice the largest sample (a quarter of what there is, at most 1G)",
         PACKING_MEMORY_BYTES_MIN, .unit = OPTION_BYTES,
@@ -77,23 +92,34 @@ static const option_row_t s_rows [] = {
         "go on with what was stopped or killed, from where it was; begins where nothing was\n"
         "begun, so that the same command can be repeated until it succeeds; a finished pack\n"
         "is left as it is, without a look at the source" },
+    { "work", "FOLDER", AT (work),
+        "for a pack that goes to s3://: a folder for what is under way, as FOLDER otherwise is. It\n"
+        "is removed at the end; with --resume it is the one that was given before" },
+    { "patience", "SECONDS", AT (patience),
+        "how long a store that fails is asked again, before it ends and can be resumed (300)", 1,
+        PATIENCE_SECONDS_MAX },
     { "quiet", NULL, AT (quiet), "no progress on standard error" },
     { "json", NULL, AT (json), "the result as JSON on standard output" }
 };
 
 static const option_table_t s_table = { "tureen pack", s_rows, OPTION_ROWS (s_rows), SIZE_MAX, .before =
     "Usage: tureen pack [OPTION...] SOURCE... FOLDER\n"
-    "Packs a data set into FOLDER, shuffled as a whole, to be served and read in large pieces.\n"
+    "       tureen pack --work FOLDER [OPTION...] SOURCE... s3://BUCKET/PREFIX\n"
+    "Packs a data set into FOLDER, or into an object store, shuffled as a whole, to be served and read in\n"
+    "large pieces.\n"
     "\n"
     "  tureen pack /data/train /packs/train\n"
     "  tureen pack --field mask=mask:/data/masks /data/train /packs/train\n"
     "  tureen pack --mask seg.png shards/train-*.tar /packs/train\n"
     "  tureen serve --dataset train=/packs/train\n"
+    "  tureen pack --work /scratch/train /data/train s3://bucket/train\n"
     "\n"
     "SOURCE is a folder (class folders, or one with labels.tsv or labels.jsonl), a list (.tsv, .jsonl: a\n"
     "labels file lying anywhere; .txt: a path a line), or tar files, compressed or not, in the order\n"
-    "given: members with one stem are one sample, as in WebDataset. FOLDER is not there yet, or empty.\n"
-    "Ids, names, labels and fields stay those of the source; only the order on the disk is shuffled.\n"
+    "given: members with one stem are one sample, as in WebDataset. Tar files may lie in an object store or\n"
+    "on a web server: 's3://bucket/train-{000..099}.tar', https://HOST/PATH.tar.\n"
+    "FOLDER is not there yet, or empty. Ids, names, labels and fields stay those of the source; only the\n"
+    "order on the disk is shuffled.\n"
     "\n", .after =
     "\n"
     "The source is read once, in its order. On the way FOLDER takes the size of the data and that of one\n"
@@ -101,8 +127,26 @@ static const option_table_t s_table = { "tureen pack", s_rows, OPTION_ROWS (s_ro
     "about 120 bytes of memory a sample, and for each processor as much as the largest JPEG. A file that\n"
     "cannot be read ends it: left out, it would give all later samples other ids.\n"
     "\n"
+    "For s3:// the folder of --work takes that room. Each volume is sent when it is finished, up to four at\n"
+    "once, and deleted here; the index is sent last, so that the bucket holds a whole pack or none. The\n"
+    "keys must allow s3:PutObject, s3:GetObject and s3:ListBucket.\n"
+    "\n"
     "Exit status: 0 packed, 1 it failed, 2 unusable arguments, 130, 143 and 152 after SIGINT, SIGTERM and\n"
     "SIGXCPU (ulimit -t), which leave what --resume goes on with (so does a kill).\n" };
+
+//  A store's address and a folder for what is under way, or the folder alone.
+static bool
+s_choose_target (pack_options_t *self)
+{
+    packing_options_t *packing = &self->packing;
+    if (!store_is_meant (packing->target))
+        return !self->work || complain ("pack", "--work is for packs that go to s3://BUCKET/PREFIX, and '%s' "
+            "is a folder: leave it out", packing->target);
+    packing->address = packing->target;
+    packing->target = self->work;
+    return self->work || complain ("pack", "a pack that goes to an object store is made in a folder first, "
+        "volume after volume: give --work FOLDER, with about as much room as the data take");
+}
 
 static bool
 s_finish (pack_options_t *self, size_t count, char **words)
@@ -113,10 +157,11 @@ s_finish (pack_options_t *self, size_t count, char **words)
     self->packing.source.path_count = count - 1;
     self->packing.source.fields = self->fields;
     self->packing.target = words [count - 1];
+    self->packing.patience_ms = self->patience * 1000;
     for (size_t index = 0; index < count; index++)
         if (!*words [index])
             return complain ("pack", "an argument is empty; expected a path");
-    return true;
+    return s_choose_target (self);
 }
 
 //  A quarter of what this process may use, at most MEMORY_BYTES_DEFAULT.
@@ -132,7 +177,7 @@ s_default_memory (void)
 int
 pack_options_parse (pack_options_t *self, int argc, char **argv)
 {
-    *self = (pack_options_t) { .packing.memory_bytes = s_default_memory () };
+    *self = (pack_options_t) { .packing.memory_bytes = s_default_memory (), .patience = PATIENCE_SECONDS };
     option_result_t result;
     int status = option_parse (&s_table, self, argc, argv, &result);
     self->packing.has_seed = option_given (&s_table, &result, "seed");

@@ -40,6 +40,8 @@ s_size (double bytes, char text [DURATION_BYTES])
     snprintf (text, DURATION_BYTES, unit && bytes < 99.95? "%.1f %s": "%.0f %s", bytes, units [unit]);
 }
 
+static const char *const s_passes [] = { "reading", "writing", "uploading" };
+
 //  The line of this pass.  The whole takes this time and, in the first pass, about as long again.
 static void
 s_line (const pack_progress_t *self, const packing_progress_t *progress, double now, char line [LINE_BYTES])
@@ -54,8 +56,8 @@ s_line (const pack_progress_t *self, const packing_progress_t *progress, double 
     for (int column = 0; column < BAR_COLUMNS; column++)
         bar [column] = column < (int) (fraction * BAR_COLUMNS)? '#': '.';
     bar [BAR_COLUMNS] = 0;
-    int used = snprintf (line, LINE_BYTES, "%s (%d of 2) ", progress->pass == 1? "reading": "writing",
-        progress->pass);
+    int used = snprintf (line, LINE_BYTES, "%s (%d of %d) ", s_passes [progress->pass - 1],
+        progress->pass, progress->passes);
     if (total > 0)
         used += snprintf (line + used, LINE_BYTES - (size_t) used, "[%s] %3.0f %% ", bar, 100 * fraction);
     //  A narrow terminal cuts the line, so what is wanted most comes first.

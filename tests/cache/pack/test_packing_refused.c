@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "packing_play.h"
+#include "packing_upload.h"
 #include "scratch.h"
 
 #include <sys/file.h>
@@ -92,6 +93,23 @@ test_what_was_begun_is_kept_to (void **state)
     struct timespec times [2] = { { .tv_sec = 1 }, { .tv_sec = 1 } };
     assert_int_equal (utimensat (AT_FDCWD, play_in (*state, "data/c001/00101.jpg"), times, 0), 0);
     play_assert_refused (&job, -ESTALE, "changed since", "begin anew");
+}
+
+//  By one PUT a store takes 5 GiB.
+static void
+test_volumes_that_no_store_takes (void **state)
+{
+    (void) state;
+    char error [PACK_SOURCE_ERROR_BYTES] = "";
+    packing_options_t options = { .target = "x" };
+    packing_t packing = { .options = &options, .error = error };
+    pack_volume_t volumes [] = { { .bytes = UINT64_C (1) << 30 }, { .bytes = UINT64_C (5) << 30 },
+        { .bytes = (UINT64_C (5) << 30) + PACK_BLOCK_BYTES } };
+    assert_int_equal (packing_upload_check (&packing, volumes, 2), 0);
+    assert_string_equal (error, "");
+    assert_int_equal (packing_upload_check (&packing, volumes, 3), -EFBIG);
+    assert_non_null (strstr (error, "volume-00002.tureen will have 5368713216 bytes"));
+    assert_non_null (strstr (error, "a smaller --chunk or --volume"));
 }
 
 //  The pack's own field would be another of the same name, or hide it.
@@ -273,6 +291,7 @@ main (void)
     const struct CMUnitTest tests [] = {
         cmocka_unit_test_setup_teardown (test_targets_that_cannot_be, play_begin, play_end),
         cmocka_unit_test_setup_teardown (test_a_second_process_is_refused, play_begin, play_end),
+        cmocka_unit_test (test_volumes_that_no_store_takes),
         cmocka_unit_test_setup_teardown (test_what_was_begun_is_kept_to, play_begin, play_end),
         cmocka_unit_test_setup_teardown (test_a_name_that_the_pack_has, play_begin, play_end),
         cmocka_unit_test_setup_teardown (test_no_room, play_begin, play_end),

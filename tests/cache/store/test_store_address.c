@@ -38,6 +38,8 @@ test_urls (void **state)
     assert_url ("http://host:80/a%20b", "x y", "http://host:80/a%20b/x%20y");
     assert_url ("HTTPS://host", "x", "HTTPS://host/x");
     assert_url ("https://host/a//b/", "x", "https://host/a//b/x");
+    assert_url ("s3://bucket/a b/x.tar", NULL, "http://endpoint:9000/bucket/a%20b/x.tar");
+    assert_url ("https://host/a%20b/x.tar", NULL, "https://host/a%20b/x.tar");
 }
 
 //  Guards: paths are no addresses, whatever they look like.
