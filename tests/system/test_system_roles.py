@@ -179,7 +179,8 @@ class Failing(RolesTest):
             trouble = wait_until("trouble", lambda: self.keys(server)["trouble"], AT_MOST)
             self.assertIn("AWS_CONTAINER_CREDENTIALS_FULL_URI", trouble)
             self.assertIn("503", trouble)
-            trouble = wait_until("the store refuses", lambda: server.status()["datasets"][0]["trouble"], AT_MOST)
+            trouble = wait_until("the store refuses", lambda: server.status()["datasets"][0]["trouble"],
+                                 AT_MOST)
             self.assertIn("keys have expired", trouble["reason"])
             self.services.answer = None
             self.assert_epochs(reader.finish(), 6)
