@@ -79,7 +79,9 @@ http_error_code (const char *text, size_t bytes, char code [HTTP_CODE_BYTES])
     if (at)
         for (at += sizeof begin - 1; at + length < end && length < HTTP_CODE_BYTES - 1; length++) {
             char letter = at [length];
-            if (!((letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z')))
+            bool is_plain = (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z')
+                || (letter >= '0' && letter <= '9');
+            if (!is_plain)
                 break;
             code [length] = letter;
         }

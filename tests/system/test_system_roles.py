@@ -179,8 +179,9 @@ class Failing(RolesTest):
             trouble = wait_until("trouble", lambda: self.keys(server)["trouble"], AT_MOST)
             self.assertIn("AWS_CONTAINER_CREDENTIALS_FULL_URI", trouble)
             self.assertIn("503", trouble)
-            wait_until("the store refuses", lambda: server.status()["datasets"][0]["trouble"], AT_MOST)
-            self.assertIn("keys have expired", server.status()["datasets"][0]["trouble"]["reason"])
+            trouble = wait_until("the store refuses", lambda: server.status()["datasets"][0]["trouble"],
+                                 AT_MOST)
+            self.assertIn("keys have expired", trouble["reason"])
             self.services.answer = None
             self.assert_epochs(reader.finish(), 6)
             wait_until("it is over", lambda: self.keys(server)["trouble"] is None, AT_MOST)
