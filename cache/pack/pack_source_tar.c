@@ -88,7 +88,7 @@ s_fail_stream (const tar_t *self, char *error)
     const transfer_t *failed = object_stream_failed (self->stream);
     if (failed->rc == -ECANCELED)
         return pack_source_fail (error, -ECANCELED, "stopped: go on with --resume");
-    if (failed->rc == -ESTALE || failed->rc == -ENOENT)
+    if (failed->rc == -EREMCHG || failed->rc == -ENOENT)
         return s_fail_changed (shard, error);
     char what [700];
     store_explain_address (shard->store, shard->path, failed, what, sizeof what);

@@ -135,7 +135,7 @@ s_look (packing_upload_t *self)
     self->has_found = rc != -ENOENT;
     if (rc == 0 || rc == -ENOENT)
         return 0;
-    if (rc == -ESTALE)                  //  shorter than an index
+    if (rc == -EREMCHG)                 //  shorter than an index
         return packing_fail (self->packing, -EEXIST, "'%.600s/" PACK_INDEX_NAME "' is there and no pack's: "
             "choose another address, or delete it", self->packing->options->address);
     if (rc != -EKEYREJECTED)
@@ -427,7 +427,7 @@ s_ask_all (packing_upload_t *self, transfer_t *all, size_t count)
         if (rc == -ECANCELED)
             return s_fail_stopped (self);
         for (uint32_t volume = 0; volume < count; volume++)
-            if (all [volume].rc == -ENOENT || all [volume].rc == -ESTALE) {
+            if (all [volume].rc == -ENOENT || all [volume].rc == -EREMCHG) {
                 goes_on = goes_on || all [volume].done < all [volume].bytes;
                 all [volume].done = all [volume].bytes;         //  is not asked for again
             }

@@ -155,7 +155,7 @@ s_find_store (tar_shards_t *self, tar_shard_t *shard, char *error)
 static int
 s_fail_object (const tar_shard_t *shard, const transfer_t *transfer, char *error)
 {
-    if (transfer->rc == -ESTALE)
+    if (transfer->rc == -EREMCHG)
         return pack_source_fail (error, -EINVAL, "'%s' is empty, no tar file: check the address",
             shard->path);
     char what [700];

@@ -19,8 +19,8 @@ const char *http_header (const char *line, size_t bytes, const char *name, size_
 //  Content-Range's value, "bytes 0-4095/123456": the first byte and the bytes of the whole object.  False: it
 //  is none that can be.
 bool http_range (const char *value, size_t bytes, uint64_t *first_p, uint64_t *all_p);
-//  The code in an error's XML, "NoSuchKey": its letters and digits; "":
-//  none.  Needs no end in the text.
+//  The code in an error's XML, "NoSuchKey": its letters and digits; "": none.  Needs no end in the
+//  text.
 void http_error_code (const char *text, size_t bytes, char code [HTTP_CODE_BYTES]);
 
 #endif
