@@ -14,8 +14,9 @@ batches of 32 in random order, as uint8.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import List, NamedTuple, Tuple
+from typing import List, NamedTuple, Tuple, Union
 
 BATCH = 32
 SIDE = 224
@@ -33,6 +34,11 @@ class Settings(NamedTuple):
     processors: int
     port: int                   # of four free ones
     policy: str = "follow"      # of a Tureen server
+
+
+def key_of(settings: Settings, path: Union[str, Path]) -> str:
+    """The name of a file's object, where the folder that has the photographs' folder in it is a bucket."""
+    return os.path.relpath(path, os.path.dirname(settings.photographs))
 
 
 def photographs(settings: Settings) -> List[Tuple[Path, int]]:

@@ -221,6 +221,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True
 
+    do_HEAD = do_GET                        # without the body; other clients ask so
+
     def handle_expect_100(self):
         """An error is told before the body is sent."""
         fault = self._put_fault()
@@ -306,7 +308,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Type", "application/xml")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def _send_list(self, store, name, query, fault):
         """A page of a list; its token is the last name of the page before."""
@@ -373,6 +376,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if asked:
             self.send_header("Content-Range", "bytes %d-%d/%d" % (first, last, status.st_size))
         self.end_headers()
+        if self.command == "HEAD":
+            return
         with open(path, "rb") as file:
             file.seek(first)
             self._send_body(store, file, request, fault)

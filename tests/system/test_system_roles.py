@@ -41,6 +41,8 @@ def dumped(pid):
 
 
 class RolesTest(StoreTest):
+    SAMPLES = 200
+
     def setUp(self):
         super().setUp()
         self.store.keys = {}
