@@ -5,9 +5,9 @@
 
 The object store is the one of the tests (S3's GET with signatures) on this machine: it waits LATENCY
 milliseconds before each answer, and sends RATE megabytes a second in all (0: no limit).  DIR is an
-ImageFolder of JPEGs; it is copied to /dev/shm, which is the bucket.  How a figure is found is as in peers.py; in brackets
-is how many times as many as PyTorch's with boto3.  `MB sent` is what the store sent in a run, the jobs' first
-epoch included.
+ImageFolder of JPEGs; it is copied to /dev/shm, which is the bucket.  How a figure is found is as in peers.py;
+in brackets is how many times as many as PyTorch's with boto3.  `MB sent` is what the store sent in a run, the
+jobs' first epoch included.
 """
 
 from __future__ import annotations

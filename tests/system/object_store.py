@@ -362,8 +362,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         version = "\"%x-%x\"" % (status.st_mtime_ns, status.st_size)
         if self.headers.get("If-Match", version) != version:
             raise _Refused(412, "PreconditionFailed")
-        asked = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
-        first, last = (int(asked[1]), min(int(asked[2]), status.st_size - 1)) if asked \
+        asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
+        first, last = (int(asked[1]), min(int(asked[2] or status.st_size), status.st_size - 1)) if asked \
             else (0, status.st_size - 1)
         if asked and first >= status.st_size:
             raise _Refused(416, "InvalidRange")
