@@ -141,13 +141,13 @@ s_add_field (const draft_t *draft, const char *name, bool is_mask, const char *p
 }
 
 static int
-s_take_options (draft_t *draft, const catalogue_options_t *options)
+s_take_options (draft_t *draft, const catalogue_options_t *options, bool list_anew)
 {
     draft->extensions = options->extensions;
     draft->labels = options->labels;
     draft->index_only = options->index_only;
     draft->cache = options->cache;
-    draft->list_anew = options->list_anew;
+    draft->list_anew = list_anew;
     if (options->extensions && !catalogue_extensions_are_valid (options->extensions))
         return catalogue_fail (draft, -EINVAL, "'%.80s' is no list of file extensions: "
             "write them with their dots and commas between, like '.wav,.flac'", options->extensions);
@@ -233,10 +233,10 @@ catalogue_trim (catalogue_t *self)
 }
 
 static int
-s_fill (draft_t *draft, const catalogue_options_t *options)
+s_fill (draft_t *draft, const catalogue_options_t *options, bool list_anew)
 {
     catalogue_t *self = draft->self;
-    int rc = s_take_options (draft, options);
+    int rc = s_take_options (draft, options, list_anew);
     if (rc == 0)
         rc = s_open_root (draft, &self->fields [0]);
     if (rc == 0)
@@ -264,24 +264,35 @@ s_fill (draft_t *draft, const catalogue_options_t *options)
     return rc;
 }
 
+//  NULL: *rc_p.  *is_old_p: it failed with a list of objects that was kept.
+static catalogue_t *
+s_open (const catalogue_options_t *options, bool list_anew, char *error, size_t error_bytes, int *rc_p,
+    bool *is_old_p)
+{
+    catalogue_t *self = catalogue_new ();
+    draft_t draft = { .self = self, .error = error, .error_bytes = error_bytes };
+    error [0] = 0;
+    *rc_p = self? s_fill (&draft, options, list_anew): -ENOMEM;
+    *is_old_p = *rc_p && draft.has_kept_list;
+    if (*rc_p)
+        catalogue_destroy (&self);
+    return self;
+}
+
 int
 catalogue_open (catalogue_t **self_p, const catalogue_options_t *options, char *error, size_t error_bytes)
 {
     assert (self_p); assert (options); assert (options->path);
     assert (error); assert (error_bytes > 0);
-    *self_p = NULL;
-    error [0] = 0;
-    catalogue_t *self = catalogue_new ();
-    draft_t draft = { .self = self, .error = error, .error_bytes = error_bytes };
-    int rc = self? s_fill (&draft, options): -ENOMEM;
+    int rc;
+    bool is_old;
+    *self_p = s_open (options, options->list_anew, error, error_bytes, &rc, &is_old);
+    //  The objects may have changed since they were listed.
+    if (is_old)
+        *self_p = s_open (options, true, error, error_bytes, &rc, &is_old);
     if (rc && !error [0])
         snprintf (error, error_bytes, "not enough memory for the catalogue of '%s': free memory",
             options->path);
-    if (rc == 0) {
-        *self_p = self;
-        self = NULL;
-    }
-    catalogue_destroy (&self);
     return rc;
 }
 
@@ -583,7 +594,7 @@ s_begin_object (const catalogue_t *self, uint32_t id, size_t field, catalogue_bu
 //  Of the first one that failed, in *failed_p.
 static int
 s_read_objects (const catalogue_t *self, uint32_t first, size_t count, size_t field,
-    catalogue_buffer_t *buffers, uint32_t patience_ms, uint32_t *failed_p)
+    catalogue_buffer_t *buffers, const store_persistence_t *how, uint32_t *failed_p)
 {
     transfer_t *transfers = calloc (count, sizeof *transfers);
     int rc = transfers? 0: -ENOMEM;
@@ -592,7 +603,7 @@ s_read_objects (const catalogue_t *self, uint32_t first, size_t count, size_t fi
         *failed_p = first + (uint32_t) index;
         rc = s_begin_object (self, *failed_p, field, &buffers [index], &transfers [index]);
     }
-    if (rc == 0 && (rc = store_get (self->fields [field].store, transfers, count, patience_ms)))
+    if (rc == 0 && (rc = store_carry_out (self->fields [field].store, transfers, count, how)))
         for (size_t index = count; index-- > 0; )
             if (transfers [index].rc) {
                 rc = transfers [index].rc;
@@ -617,12 +628,13 @@ int
 catalogue_read (const catalogue_t *self, uint32_t id, size_t field, catalogue_buffer_t *buffer)
 {
     assert (buffer);
+    store_persistence_t how = { .patience_ms = READ_PATIENCE_MS };
     buffer->size = 0;
     uint64_t bytes = catalogue_file_bytes (self, id, field);
     if (bytes > CATALOGUE_SAMPLE_BYTES_MAX)
         return -EFBIG;
     int rc = self->pack? s_read_packed (self, id, field, buffer, bytes):
-        self->fields [field].store? s_read_objects (self, id, 1, field, buffer, READ_PATIENCE_MS, &id):
+        self->fields [field].store? s_read_objects (self, id, 1, field, buffer, &how, &id):
         s_read_plain (self, id, field, buffer, bytes);
     buffer->size = rc? 0: bytes;
     return rc;
@@ -630,10 +642,10 @@ catalogue_read (const catalogue_t *self, uint32_t id, size_t field, catalogue_bu
 
 int
 catalogue_read_row (const catalogue_t *self, uint32_t first, size_t count, size_t field,
-    catalogue_buffer_t *buffers, uint32_t patience_ms, uint32_t *failed_p)
+    catalogue_buffer_t *buffers, const store_persistence_t *how, uint32_t *failed_p)
 {
     if (s_field (self, field)->versions)
-        return s_read_objects (self, first, count, field, buffers, patience_ms, failed_p);
+        return s_read_objects (self, first, count, field, buffers, how, failed_p);
     int rc = 0;
     for (size_t index = 0; rc == 0 && index < count; index++) {
         *failed_p = first + (uint32_t) index;

@@ -149,16 +149,17 @@ typedef struct {
 } catalogue_buffer_t;
 
 //  Reads a whole file of a sample into buffer, which grows if it must.  0, or -errno and buffer->size 0:
-//  -EFBIG above CATALOGUE_SAMPLE_BYTES_MAX, -ESTALE if the file's size is no longer the one that was
+//  -EFBIG above CATALOGUE_SAMPLE_BYTES_MAX, -ESTALE if the file's size is not the one that was
 //  catalogued, -EINVAL if it is no file, -ENOMEM, or what open and read say; from a store what transfer.h
 //  says, after some seconds of patience.  From a pack: -EBADMSG if the
 //  bytes are not those that were packed, -ESTALE if the volume ends before.  Blocks for as long as a disk
 //  does, never for a fifo.  Any thread.
 int catalogue_read (const catalogue_t *self, uint32_t id, size_t field, catalogue_buffer_t *buffer);
 //  The same of the samples first .. first + count - 1, into a buffer for each; objects of a store come at the
-//  same time.  *failed_p: the first one that failed.  patience_ms: with a store.
+//  same time.  *failed_p: the first one that failed.  how: with a store (store.h).
+struct store_persistence;
 int catalogue_read_row (const catalogue_t *self, uint32_t first, size_t count, size_t field,
-    catalogue_buffer_t *buffers, uint32_t patience_ms, uint32_t *failed_p);
+    catalogue_buffer_t *buffers, const struct store_persistence *how, uint32_t *failed_p);
 //  What -errno of a read of this field means, for people; static.
 const char *catalogue_error (const catalogue_t *self, size_t field, int rc);
 

@@ -170,9 +170,8 @@ catalogue_listing_fetch (draft_t *draft, field_t *field)
         rc = store_listing_fetch (&field->listing, field->store, LIST_PATIENCE_MS, what, sizeof what);
     if (rc)
         return catalogue_fail (draft, rc, "%s", what);
-    if (!is_kept && field->list_blocks)
-        store_listing_keep (&field->listing, field->list_blocks, time (NULL));
     field->listed_s = is_kept? field->listed_s: 0;
+    draft->has_kept_list = draft->has_kept_list || is_kept;
     if (field->listing.count == 0)
         return catalogue_fail (draft, -ENODATA, "there is nothing at '%s', no pack and no objects: check "
             "the address", field->path);
@@ -256,7 +255,8 @@ s_place_objects (draft_t *draft, size_t number, block_data_key_t *key, uint64_t 
         block_data_key_add (key, url, version, bytes);
         free (url);
         field->places [id] = *bytes_p;
-        *bytes_p = block_data_next (*bytes_p, bytes);
+        //  One beyond the bound is never read.
+        *bytes_p = block_data_next (*bytes_p, bytes <= CATALOGUE_SAMPLE_BYTES_MAX? bytes: 0);
         if (!*version)
             field->blocks_rc = -ENODATA;
     }
@@ -286,6 +286,9 @@ catalogue_listing_finish (draft_t *draft)
             rc = s_note_versions (draft, number);
         if (rc == 0 && field->store && draft->cache)
             rc = s_keep_objects (draft, number);
+        //  Only a list that a catalogue could be made of.
+        if (rc == 0 && field->list_blocks && !field->listed_s)
+            store_listing_keep (&field->listing, field->list_blocks, time (NULL));
         store_listing_clear (&field->listing);
     }
     return rc;

@@ -151,6 +151,7 @@ typedef struct {
     bool index_only;                //  as in the options
     block_cache_t *cache;           //  as in the options
     bool list_anew;                 //  as in the options
+    bool has_kept_list;             //  of objects, which may have changed since
     char *error;
     size_t error_bytes;
 } draft_t;

@@ -32,7 +32,7 @@ typedef struct {
                                         //  which is "image"
     const catalogue_field_t *fields;    //  further fields of a folder
     size_t field_count;
-    store_persistence_t store;          //  with stores that fail: of tar files there
+    store_persistence_t store;          //  with stores that fail
     const char *masks;                  //  tar: "seg.png,mask.png": extensions of members that are masks;
                                         //  NULL: none
 } pack_source_options_t;

@@ -20,12 +20,12 @@
 #include "store.h"
 
 enum {
-    AHEAD_MAX = STORE_TOGETHER_MAX, AHEAD_BYTES = 64 * 1024 * 1024,     //  samples that are read at a time
-    PATIENCE_MS = 300000                        //  with a store that is busy or away
+    AHEAD_MAX = STORE_TOGETHER_MAX, AHEAD_BYTES = 64 * 1024 * 1024      //  samples that are read at a time
 };
 
 typedef struct {
     catalogue_t *catalogue;
+    store_persistence_t persistence;            //  with a store
     char *roots [CATALOGUE_FIELDS_MAX];         //  of each field, for errors and signature
     catalogue_buffer_t buffers [CATALOGUE_FIELDS_MAX] [AHEAD_MAX];
     uint64_t first, end;                        //  the samples in them
@@ -49,8 +49,10 @@ s_destroy (void *state)
 //  -- reading
 
 static const char *
-s_remedy (int rc)
+s_remedy (int rc, bool is_in_store)
 {
+    if (rc == -ENOENT && is_in_store)
+        return "it has gone meanwhile; begin anew when nothing writes to the data";
     switch (-rc) {
     case EACCES: return "let this user read it, or take it out of the data";
     case ENOENT: return "mend the link or take it out of the data";
@@ -74,7 +76,7 @@ s_fail (const folder_t *self, uint32_t id, size_t field, int rc, char *error)
         path,
         rc == -ESTALE? "its size is another": rc == -EINVAL
         || rc == -ENXIO? "it is no regular file": catalogue_error (self->catalogue, field, rc),
-        s_remedy (rc));
+        s_remedy (rc, catalogue_store (self->catalogue, field)));
     for (char *at = error; *at; at++)
         if ((unsigned char) *at < 0x20 || *at == 0x7f)
             *at = '?';
@@ -104,7 +106,7 @@ s_read_ahead (folder_t *self, char *error)
     for (size_t field = 0; field < catalogue_fields (self->catalogue); field++) {
         uint32_t failed;
         int rc = catalogue_read_row (self->catalogue, (uint32_t) self->id, count, field,
-            self->buffers [field], PATIENCE_MS, &failed);
+            self->buffers [field], &self->persistence, &failed);
         if (rc)
             return s_fail (self, failed, field, rc, error);
     }
@@ -237,6 +239,7 @@ s_check_names (const catalogue_t *catalogue, char *error)
 static int
 s_fill (folder_t *self, const pack_source_options_t *options, char *signature, char *error)
 {
+    self->persistence = options->store;
     const char *path = options->paths [0];
     struct stat status;
     bool is_list = stat (path, &status) == 0 && !S_ISDIR (status.st_mode);

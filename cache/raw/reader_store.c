@@ -166,8 +166,11 @@ static bool
 s_goes_on (reader_t *self, reader_transfer_t *item)
 {
     bool is_broken = item->transfer.rc == -ECONNRESET;
-    return is_broken && ++item->request->progress.tries < READER_TRIES
-        && s_begin (self, item) == 0;
+    if (!is_broken || ++item->request->progress.tries >= READER_TRIES)
+        return false;
+    int rc = s_begin (self, item);
+    item->transfer.rc = rc? rc: item->transfer.rc;
+    return rc == 0;
 }
 
 void

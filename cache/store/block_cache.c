@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 //  All of DIR/usage.
@@ -34,14 +35,27 @@ s_read_usage (block_cache_t *self)
     return 0;
 }
 
+//  Another process that has it for long (a debugger stops it) must not hold up reads.
+static int
+s_lock_soon (int descriptor)
+{
+    enum { TRIES = 20, PAUSE_MS = 5 };
+    for (int tries = 0; flock (descriptor, LOCK_EX | LOCK_NB) != 0; tries++) {
+        if ((errno != EWOULDBLOCK && errno != EINTR) || tries == TRIES)
+            return errno == EWOULDBLOCK? -EAGAIN: -errno;
+        nanosleep (&(struct timespec) { .tv_nsec = PAUSE_MS * 1000000L }, NULL);
+    }
+    return 0;
+}
+
 int
-block_cache_begin (block_cache_t *self)
+block_cache_begin (block_cache_t *self, bool may_wait)
 {
     assert (self && self->magic == BLOCK_CACHE_MAGIC);
     pthread_mutex_lock (&self->lock);
     int rc;
     do
-        rc = flock (self->usage, LOCK_EX)? -errno: 0;
+        rc = !may_wait? s_lock_soon (self->usage): flock (self->usage, LOCK_EX)? -errno: 0;
     while (rc == -EINTR);
     if (rc == 0 && (rc = s_read_usage (self)))
         flock (self->usage, LOCK_UN);
@@ -143,7 +157,7 @@ s_open_usage (block_cache_t *self, char *error, size_t error_bytes)
 static int
 s_look (block_cache_t *self, char *error, size_t error_bytes)
 {
-    int rc = block_cache_begin (self);
+    int rc = block_cache_begin (self, true);
     if (rc == -EPROTO)
         return s_fail (self->folder, rc, "another version of this program has made it: remove the folder, or "
             "give another one", error, error_bytes);

@@ -143,13 +143,14 @@ static bool
 s_remove (block_cache_t *self, const unused_t *unused)
 {
     char path [BLOCK_CACHE_PATH_BYTES];
+    uint64_t before = self->bytes;
     for (size_t file = 0; file < sizeof s_files / sizeof *s_files; file++) {
         snprintf (path, sizeof path, "%.32s/%s", unused->name, s_files [file]);
         unlinkat (self->descriptor, path, 0);
     }
     bool is_gone = unlinkat (self->descriptor, unused->name, AT_REMOVEDIR) == 0;
     s_count_again (self);
-    return is_gone;
+    return is_gone || self->bytes < before;         //  a foreign file in it keeps the folder
 }
 
 static bool

@@ -47,7 +47,7 @@ struct block_cache {
 //  -- block_cache.c
 
 //  Takes the lock of this process and all servers; 0 or -errno and it is not taken.
-int block_cache_begin (block_cache_t *self);
+int block_cache_begin (block_cache_t *self, bool may_wait);
 void block_cache_end (block_cache_t *self);
 //  Under the lock: notes what all takes; 0 or -errno.
 int block_cache_set_bytes (block_cache_t *self, uint64_t bytes);

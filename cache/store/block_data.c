@@ -203,7 +203,7 @@ block_data_open (block_data_t **self_p, block_cache_t *cache, const block_data_k
         (unsigned long long) key->words [0]);
     atomic_init (&self->held, 0);
     atomic_init (&self->is_lighter, false);
-    int rc = block_cache_begin (cache);
+    int rc = block_cache_begin (cache, true);
     if (rc == 0) {
         rc = s_open (self);
         block_head_t head;
@@ -468,11 +468,11 @@ block_data_store (block_data_t *self, uint64_t offset, size_t bytes, const uint8
     block_cache_t *cache = self->cache;
     if (atomic_load (&cache->failure))
         return;
-    int rc = block_cache_begin (cache);
+    int rc = block_cache_begin (cache, false);
     if (rc == 0) {
         rc = s_store (self, first, bytes, memory);
         block_cache_end (cache);
     }
-    if (rc < 0)
+    if (rc < 0 && rc != -EAGAIN)        //  another process has the lock for long: not kept this time
         block_cache_failed (cache, rc);
 }

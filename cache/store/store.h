@@ -54,7 +54,7 @@ const char *store_path (const store_t *self);
 //  first one that failed, to be found in it; then others may not have been begun.
 int store_get (store_t *self, transfer_t *transfers, size_t count, uint32_t patience_ms);
 //  The same, for objects that are written too.
-typedef struct {
+typedef struct store_persistence {
     uint32_t patience_ms;
     bool takes_long;                    //  patience counts from the first failure behind the last success
     bool (*stopped) (void *context);    //  asked several times a second; true: -ECANCELED.  NULL: never

@@ -8,7 +8,8 @@
 
 enum {
     TOGETHER_MAX = 32,                  //  pages under way
-    PAGE_BYTES = 4 * 1024 * 1024        //  1,000 names of 1,024 bytes, each byte as %XX, and what is around
+    PAGE_BYTES = 4 * 1024 * 1024,       //  1,000 names of 1,024 bytes, each byte as %XX, and what is around
+    EMPTY_PAGES_MAX = 1000              //  in a row, of a part
 };
 
 //  A part of the list: what begins with this text.
@@ -17,6 +18,9 @@ typedef struct part {
     char *token;                        //  of its next page; NULL: its first
     char *url;
     bool is_flat;
+    uint64_t pages, marked_pages;       //  that were taken; when the mark was set
+    char *mark;                         //  a token of before
+    uint32_t empty_pages;               //  in a row
     transfer_t transfer;
     struct part *next;
 } part_t;
@@ -29,6 +33,8 @@ typedef struct {
     size_t under_way;
     part_t *failed;                     //  the first one that failed for good; no other is begun
     int rc;
+    const part_t *taken;                //  its page is being taken
+    uint64_t pages;                     //  that were taken
 } fetch_t;
 
 
@@ -39,23 +45,32 @@ s_part_destroy (part_t *part)
 {
     free (part->begin);
     free (part->token);
+    free (part->mark);
     free (part->url);
     free (part->transfer.memory);
     free (part);
 }
 
 static int
-s_add_part (void *context, const char *begin)
+s_add_part (fetch_t *self, const char *begin)
+{
+    part_t *part = calloc (1, sizeof *part);
+    char *kept = part? strdup (begin): NULL;
+    if (!kept) {
+        free (part);
+        return -ENOMEM;
+    }
+    *part = (part_t) { .begin = kept, .is_flat = !*begin, .next = self->waiting };
+    self->waiting = part;
+    return 0;
+}
+
+//  The list of folders has names of its own.
+static int
+s_on_folder (void *context, const char *folder)
 {
     fetch_t *self = context;
-    part_t *part = calloc (1, sizeof *part);
-    if (!part)
-        return -ENOMEM;
-    part->begin = strdup (begin);
-    part->is_flat = !*begin;
-    part->next = self->waiting;
-    self->waiting = part;
-    return part->begin? 0: -ENOMEM;
+    return self->taken->is_flat && *folder? s_add_part (self, folder): -EPROTO;
 }
 
 static int
@@ -71,16 +86,38 @@ s_begin (fetch_t *self, part_t *part)
     return transfers_begin (self->transfers, &part->transfer);
 }
 
+//  Whether the pages go round in a circle, which would keep us for ever: a token comes again that was there
+//  before (as Brent finds cycles: the mark is set anew after twice as many pages); or nothing comes.
+static bool
+s_is_endless (part_t *part, const char *token, bool is_empty)
+{
+    part->empty_pages = is_empty? part->empty_pages + 1: 0;
+    if (!token)
+        return false;
+    if (part->empty_pages > EMPTY_PAGES_MAX || (part->mark && strcmp (token, part->mark) == 0))
+        return true;
+    if (++part->pages >= 2 * part->marked_pages) {
+        free (part->mark);
+        part->mark = strdup (token);
+        part->marked_pages = part->pages;
+    }
+    return false;
+}
+
 //  Its page has come.
 static int
 s_take (fetch_t *self, part_t *part)
 {
     char *token;
+    size_t before = self->listing->count;
+    const part_t *first = self->waiting;
+    self->taken = part;
     int rc = store_listing_take_page (self->listing, store_path (self->store), part->transfer.memory,
-        part->transfer.done, s_add_part, self, &token);
-    //  A store that gives the same page again and again would keep us for ever.
-    if (rc == 0 && token && part->token && strcmp (token, part->token) == 0)
+        part->transfer.done, s_on_folder, self, &token);
+    bool is_empty = self->listing->count == before && self->waiting == first;
+    if (rc == 0 && s_is_endless (part, token, is_empty))
         rc = -EPROTO;
+    self->pages += rc == 0;
     free (part->token);
     part->token = token;
     if (rc == -EPROTO)
@@ -103,7 +140,9 @@ static bool
 s_finish (fetch_t *self, part_t *part)
 {
     int rc = part->transfer.rc? part->transfer.rc: s_take (self, part);
-    bool is_through = rc == 0 && !part->token, may_pass = transfer_may_pass (rc);
+    //  Keys that have ended are renewed meanwhile.
+    bool may_pass = transfer_may_pass (rc) || (rc == -EKEYEXPIRED && store_keys (self->store));
+    bool is_through = rc == 0 && !part->token;
     if (is_through)
         s_part_destroy (part);
     else
@@ -154,15 +193,23 @@ s_give_up (fetch_t *self)
     self->rc = self->failed->transfer.rc;
 }
 
+//  Patience counts from the first failure behind the last page that came.
 static void
 s_fetch_all (fetch_t *self, uint32_t patience_ms)
 {
-    int64_t limit_ms = clock_now_ms () + patience_ms;
-    for (uint32_t failures = 0; s_turn (self) && !self->failed; failures++)
+    int64_t limit_ms = 0;
+    uint64_t pages = 0;
+    for (uint32_t failures = 0; s_turn (self) && !self->failed; failures++) {
+        if (failures == 0 || self->pages > pages) {
+            failures = 0;
+            limit_ms = clock_now_ms () + patience_ms;
+        }
+        pages = self->pages;
         if (clock_now_ms () < limit_ms)
             store_pause (failures);
         else
             s_give_up (self);
+    }
 }
 
 static int

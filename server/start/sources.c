@@ -377,6 +377,10 @@ s_open_dataset (sources_t *self, size_t index)
     dataset_t *dataset = broker_add_dataset (self->broker, wanted->name,
         catalogue_samples (source->catalogue),
         wanted->bad_is_fatal? BROKER_BAD_FAIL: BROKER_BAD_DROP, source);
+    bool has_list = !source->pack && catalogue_store (source->catalogue, 0) && self->blocks;
+    if (wanted->list_anew && !has_list)
+        return complain ("serve", "data set '%s': listing is for single objects of a store, with "
+            "block-cache: leave it out", wanted->name);
     if (source->pack)
         return s_open_pack (self, dataset, wanted);
     if (!wanted->tier && !wanted->piece)

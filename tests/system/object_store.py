@@ -85,6 +85,9 @@ class ObjectStore:
         self.folder, self.keys, self.token, self.latency = folder, keys, token, latency
         self.link = Link(rate) if rate else None
         self.page = 1000                    # names in a page of a list
+        #  Lists without an end (`circle`: the same pages again; `itself`: the address is a folder below
+        #  itself), and sizes that they tell instead, by name.
+        self.list_fault, self.listed_sizes = None, {}
         self.gives_versions = True
         self.faults, self.requests, self._lock = [], [], threading.Lock()
         self.issued, self.used = {}, set()
@@ -338,10 +341,17 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             status = os.stat(found[key])
             lines.append("<Contents><Key>%s</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified><ETag>"
                          "&quot;%x-%x&quot;</ETag><Size>%d</Size></Contents>"
-                         % (shown, status.st_mtime_ns, status.st_size, status.st_size))
-        if len(page) < len(names):
+                         % (shown, status.st_mtime_ns, status.st_size,
+                            store.listed_sizes.get(os.path.basename(key), status.st_size)))
+        if store.list_fault == "itself":
+            lines.append("<CommonPrefixes><Prefix>%s</Prefix></CommonPrefixes>"
+                         % urllib.parse.quote_plus(prefix, safe="/"))
+        token = page[-1] if len(page) < len(names) else None
+        if store.list_fault == "circle":        # of three pages, from tokens before all names
+            token = {"!": "#", "#": "$"}.get(after, "!")
+        if token is not None:
             lines.append("<IsTruncated>true</IsTruncated><NextContinuationToken>%s</NextContinuationToken>"
-                         % xml.sax.saxutils.escape(page[-1]))
+                         % xml.sax.saxutils.escape(token))
         body = ("<?xml version=\"1.0\"?>\n"
                 "<ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">"
                 "<Name>bucket</Name><Prefix>%s</Prefix>%s</ListBucketResult>"

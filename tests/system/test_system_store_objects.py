@@ -1,5 +1,6 @@
 """Buckets with one object for each sample: what a job gets from them is what it gets from the same files in a
 folder, whatever the network and the store's lists do."""
+import fcntl
 import json
 import os
 import shutil
@@ -224,6 +225,73 @@ class Kept(ObjectsTest):
         with self.serve() as server:
             self.assertEqual(server.status()["datasets"][0]["samples"], self.SAMPLES + 1)
 
+    def refusal(self):
+        done = run("serve", "--dataset", "train=s3://bucket/later", "--listen", "ipc://%s/socket" % self.root,
+                   "--block-cache", self.folder + "=16M", environment=self.store.environment(KEY))
+        self.assertEqual(done.returncode, 1, done.stderr)
+        return done.stderr
+
+    def test_a_list_that_was_of_no_use_is_not_kept(self):
+        """What is there is seen when it is there, and what was wrong when it is mended."""
+        later = os.path.join(self.root, "bucket", "later")
+        self.addCleanup(shutil.rmtree, later, ignore_errors=True)
+        self.assertIn("there is nothing", self.refusal())
+        shutil.copytree(self.data, later)
+        os.mkdir(os.path.join(later, "zzz"))
+        with open(os.path.join(later, "zzz", "notes"), "w") as file:
+            file.write("x")
+        self.assertIn("remove the folder", self.refusal())
+        shutil.rmtree(os.path.join(later, "zzz"))
+        arguments = ["--block-cache", self.folder + "=16M"]
+        with StoreTest.serve(self, {"train": "s3://bucket/later"}, arguments=arguments):
+            pass
+        #  A list that was of use, and is old: what it names has gone.
+        labels = os.path.join(later, "labels.tsv")
+        for line in ("class_0/none.jpg", sorted(files_below(later))[0]):
+            with open(labels, "w") as file:
+                file.write("path\tlabel\n%s\t1\n" % line)
+            if "none" not in line:
+                with StoreTest.serve(self, {"train": "s3://bucket/later"},
+                                     arguments=[*arguments, "--listing", "train=anew"]) as server:
+                    self.assertEqual(server.status()["datasets"][0]["samples"], 1)
+        with open(labels, "w") as file:
+            file.write("path\tlabel\n%s\t2\n%s\t2\n" % tuple(sorted(files_below(self.data))[:2]))
+        with StoreTest.serve(self, {"train": "s3://bucket/later"}, arguments=arguments) as server:
+            self.assertEqual(server.status()["datasets"][0]["samples"], 2)
+
+    def test_an_object_that_is_replaced(self):
+        """The job is told how the server finds the new one, and so it is."""
+        path = os.path.join(self.objects, "a+b %2F&<ü>", "00000.jpg")
+        before = os.stat(path)
+        self.addCleanup(os.utime, path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        with self.serve():
+            os.utime(path)
+        with self.serve() as server:
+            reader = self.read(server)
+            reader.wait()
+            self.assertIn("--listing train=anew", "".join(reader.texts()))
+        with self.serve(arguments=["--listing", "train=anew"]) as server:
+            self.assert_epochs(self.read(server).finish(), 2)
+
+    def test_another_process_that_has_the_lock(self):
+        """What cannot be kept is not kept; reads go on."""
+        with self.serve() as server:
+            usage = os.open(os.path.join(self.folder, "usage"), os.O_RDWR)
+            fcntl.flock(usage, fcntl.LOCK_EX)
+            self.assert_epochs(self.read(server, epochs=1).finish(), 1)
+            os.close(usage)
+            self.assert_epochs(self.read(server, epochs=1).finish(), 1)
+            self.assertGreater(server.status()["datasets"][0]["objects"]["block_cache_held"], 500000)
+
+    def test_sizes_beyond_any_bound(self):
+        """A store that tells nonsense makes bad samples, no more."""
+        self.store.listed_sizes = {"00001.jpg": 1 << 63, "00002.jpg": (1 << 64) - 1}
+        with self.serve() as server:
+            result = self.read(server, epochs=2).finish()
+            bad = [entry["id"] for entry in server.status()["datasets"][0]["bad"]]
+            self.assertGreaterEqual(len(bad), 2)
+            self.assert_epochs(result, 2, [id for id in range(self.SAMPLES) if id not in bad])
+
     def test_a_part_of_the_data(self):
         """A full cache keeps what it has; the rest comes from the store in each epoch."""
         with self.serve(size="1M") as server:
@@ -254,6 +322,16 @@ class Packing(ObjectsTest):
         files = files_below(self.objects)
         del files["README"]
         self.assertEqual(files_below(back), files)
+
+    def test_a_store_that_stays_away(self):
+        target = os.path.join(tempfile.mkdtemp(dir=self.root), "pack")
+        self.store.faults.append(Fault("status", 503, "SlowDown", "00123.jpg"))
+        began = time.monotonic()
+        done = run("pack", "--quiet", "--patience", "1", ADDRESS, target,
+                   environment=self.store.environment(KEY))
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("the store is busy", done.stderr)
+        self.assertLess(time.monotonic() - began, 15)
 
     def test_an_object_that_changes_ends_it(self):
         target = os.path.join(tempfile.mkdtemp(dir=self.root), "pack")
@@ -288,6 +366,10 @@ class Refused(ObjectsTest):
         self.store.faults[:] = [Fault("wrong", name="?list")]
         self.assert_refused(ADDRESS, "the answer is no list of objects")
         self.store.faults.clear()
+        for fault in ("circle", "itself"):
+            self.store.list_fault = fault
+            self.assert_refused(ADDRESS, "the answer is no list of objects")
+        self.store.list_fault = None
         flat = tempfile.mkdtemp(dir=os.path.join(self.root, "bucket"))
         self.addCleanup(shutil.rmtree, flat)
         with open(os.path.join(flat, "labels.tsv"), "w") as file:

@@ -374,7 +374,8 @@ s_end_message (const broker_t *self, const dataset_t *dataset)
     if (patience->is_replaced)
         return needed_text ("data set '%s' is not the one that the server found at its start: %s. No sample "
             "is marked as bad: bring the old objects back and join again, or start the server anew for the "
-            "new ones", dataset->name, patience->reason);
+            "new ones (single objects with --listing %s=anew)", dataset->name, patience->reason,
+            dataset->name);
     return needed_text (
         "data set '%s' could not be read for %lld s: %s. No sample is marked as bad: bring the "
         "storage back and join again, or start the server with more --patience", dataset->name,
