@@ -16,6 +16,9 @@ the time counts when an epoch has filled it.
     GETs        for each delivered sample
     samples     delivered a second
     local disk  megabytes that came from there a second
+
+At the end: the processor time of `tureen verify` for each gigabyte of the pack, from the store without delay
+or limit and from the folder, which takes the checksums alone.
 """
 
 from __future__ import annotations
@@ -24,7 +27,9 @@ import argparse
 import itertools
 import json
 import os
+import resource
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -110,6 +115,17 @@ def run(options: argparse.Namespace, folder: Path, latency: float, rate: float, 
                    local / options.seconds / MEGA)
 
 
+def verify_seconds(options: argparse.Namespace, folder: Path, address: str) -> float:
+    """Of the processor, for a gigabyte."""
+    size = sum(path.stat().st_size for path in (folder / "bucket/pack").iterdir())
+    with ObjectStore(str(folder), keys={"key": "secret"}) as store:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([options.binary, "verify", address], check=True, stdout=subprocess.DEVNULL,
+                       env=dict(os.environ, **store.environment("key")))
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) / size * 1e9
+
+
 def status(binary: Path, endpoint: str) -> Dict[str, Any]:
     page = subprocess.run([binary, "status", "--connect", endpoint, "--json"], capture_output=True,
                           text=True)
@@ -151,6 +167,10 @@ def main() -> int:
                      f"{found.first_ms:.0f} ms", f"{found.gets:.2f}", f"{found.samples:.0f}",
                      f"{found.local:.0f} MB/s"]
             print(f"| {' | '.join(cells)} |", flush=True)
+        takes = [statistics.median(verify_seconds(options, folder, address) for _ in range(5))
+                 for address in ("s3://bucket/pack", str(folder / "bucket/pack"))]
+        print(f"\nverify: {takes[0]:.2f} s of the processor for a GB from the store, {takes[1]:.2f} s from the "
+              "folder")
     except BenchError as error:
         print(f"store_bench: {error}", file=sys.stderr)
         return 1
