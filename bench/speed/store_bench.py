@@ -169,8 +169,8 @@ def main() -> int:
             print(f"| {' | '.join(cells)} |", flush=True)
         takes = [statistics.median(verify_seconds(options, folder, address) for _ in range(5))
                  for address in ("s3://bucket/pack", str(folder / "bucket/pack"))]
-        print(f"\nverify: {takes[0]:.2f} s of the processor for a GB from the store, {takes[1]:.2f} s from the "
-              "folder")
+        print(f"\nverify: {takes[0]:.2f} s of the processor for a GB from the store, {takes[1]:.2f} s from "
+              "the folder")
     except BenchError as error:
         print(f"store_bench: {error}", file=sys.stderr)
         return 1
