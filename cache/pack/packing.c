@@ -576,9 +576,7 @@ s_write (packing_t *self, const catalogue_t *catalogue, const packing_plan_t *pl
 {
     const pack_header_t *found = self->upload? packing_upload_found (self->upload): NULL;
     if (found && memcmp (found->pack, plan->pack, PACK_ID_BYTES) != 0)
-        return packing_fail (self, -EEXIST, "'%.500s' has become another pack meanwhile: delete that and go "
-            "on with --resume, or delete '%.300s' and choose another address", self->options->address,
-            self->options->target);
+        return packing_upload_fail_other (self);
     if (found)
         return 0;                       //  all of it was sent, and only the end is missing
     int rc = packing_write_volumes (self, plan);
