@@ -185,7 +185,9 @@ s_look_at_objects (tar_shards_t *self, store_t *store, char *error)
         if (shard->store != store)
             continue;
         shard->bytes = all [index].object_bytes;
-        memcpy (shard->version, all [index].object_version, sizeof shard->version);
+        //  A weak one ("W/..") never matches when it is asked for.
+        if (strncmp (all [index].object_version, "W/", 2) != 0)
+            memcpy (shard->version, all [index].object_version, sizeof shard->version);
     }
     if (rc && !*error)
         rc = s_fail_memory (error);

@@ -165,6 +165,9 @@ object_stream_next (object_stream_t *self, const uint8_t **bytes_p)
     }
     if (rc)
         return rc;
+    //  Without a version, the size is all that tells of another object.
+    if (part->transfer.object_bytes != 0 && part->transfer.object_bytes != self->options.bytes)
+        return s_fail (self, &part->transfer, -EREMCHG);
     size_t there = part->transfer.done - self->lent;
     *bytes_p = part->memory + self->lent;
     there = there < LENT_BYTES? there: LENT_BYTES;

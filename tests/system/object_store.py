@@ -86,6 +86,7 @@ class ObjectStore:
         self.link = Link(rate) if rate else None
         self.page = 1000                    # names in a page of a list
         self.gives_versions = True
+        self.has_weak_versions = False      # as web servers have them, which never match
         self.faults, self.requests, self._lock = [], [], threading.Lock()
         self.issued, self.used = {}, set()
         self.kept = 0                                   # objects that were written
@@ -360,7 +361,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             raise _Refused(404, "NoSuchKey")
         status = os.stat(path)
         version = "\"%x-%x\"" % (status.st_mtime_ns, status.st_size)
-        if self.headers.get("If-Match", version) != version:
+        if store.has_weak_versions:
+            version = "W/" + version
+        wanted = self.headers.get("If-Match")
+        if wanted and (wanted != version or store.has_weak_versions):
             raise _Refused(412, "PreconditionFailed")
         asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
         first, last = (int(asked[1]), min(int(asked[2] or status.st_size), status.st_size - 1)) if asked \

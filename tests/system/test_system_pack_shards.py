@@ -209,6 +209,28 @@ class Lasting(ShardTest):
         self.break_in_the_middle(lambda: os.utime(self.shards[3]), "train-03.tar' changed meanwhile")
         self.assert_fails("the source is not what", sources=["--resume", SHARDS])
 
+    def test_a_shard_without_a_version(self):
+        """Its size is what is left to be checked."""
+        size = os.path.getsize(self.shards[3])
+        with open(self.shards[3], "rb") as file:
+            kept = file.read()
+
+        def restore():
+            with open(self.shards[3], "wb") as file:
+                file.write(kept)
+        self.addCleanup(restore)
+        self.store.has_weak_versions = True
+        for self.store.gives_versions in (False, True):
+            for other in (size + 512, size - 5000000):
+                with self.subTest(versions=self.store.gives_versions, other=other - size):
+                    self.store.requests.clear()
+                    self.break_in_the_middle(lambda other=other: os.truncate(self.shards[3], other),
+                                             "train-03.tar' changed meanwhile")
+                    shutil.rmtree(self.target)
+                    restore()
+            self.assert_packs()
+            shutil.rmtree(self.target)
+
     def test_what_cannot_be_a_source(self):
         short, empty = (os.path.join(self.objects, "bucket", name) for name in ("short.tar", "empty.tar"))
         with open(self.shards[0], "rb") as file, open(short, "wb") as copy:
