@@ -461,6 +461,26 @@ class Refused(PackStoreTest):
         self.assert_fails("403 AccessDenied", "s3:PutObject")
         self.assert_nothing_begun()
 
+    def test_an_address_in_the_source(self):
+        """It would be a class the next time."""
+        place = os.path.join(self.objects, "bucket", "train")
+        shutil.copytree(self.data, place)
+        shutil.copytree(self.data, os.path.join(self.objects, "bucket", "masks"))
+        field = ("--field", "mask=image:s3://bucket/masks/")
+        for target, source, arguments in (
+                ("s3://bucket/train/pack", "s3://bucket/train", ()),
+                ("s3://bucket/train", "s3://bucket/train/", ()),
+                ("S3://bucket/train/cat", "s3://bucket", ()),
+                ("s3://bucket/masks/pack", "s3://bucket/train", field),
+                ("s3://bucket/masks", "s3://bucket/train", field)):
+            with self.subTest(target=target, source=source):
+                self.assert_fails("is in 's3://bucket", "which is to be packed: choose an address outside",
+                                  target=target, source=source, arguments=arguments)
+                self.assertFalse(os.path.exists(self.work))
+        self.assertEqual(self.store.written(), [])
+        done = self.pack(source="s3://bucket/train", target="s3://bucket/train-pack")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
     def test_arguments(self):
         done = harness.run("pack", self.data, ADDRESS, environment=self.store.environment(KEY))
         self.assertEqual(done.returncode, 2)
