@@ -178,6 +178,37 @@ class Lasting(ShardTest):
         self.store.faults.clear()
         self.assert_packs("--resume")
 
+    def hold_the_look(self, *arguments):
+        """A process that has not been told the size of one of them."""
+        fault = Fault("status", 503, name="train-02")
+        self.store.faults[:] = [fault]
+        process = self.start(*arguments)
+        wait_until("it asks", lambda: fault.met)
+        return process
+
+    def test_stopped_while_it_looks_at_the_shards(self):
+        process = self.hold_the_look()
+        began = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate()
+        self.assertEqual(process.returncode, 143, said)
+        self.assertLess(time.monotonic() - began, 8)
+        self.assertIn("stopped: go on with --resume", said)
+
+    def test_patience_while_it_looks_at_the_shards(self):
+        began = time.monotonic()
+        process = self.hold_the_look("--patience", "2")
+        _, said = process.communicate()
+        self.assertEqual(process.returncode, 1, said)
+        self.assertLess(time.monotonic() - began, 10)
+        self.assertIn("train-02.tar' (503 SlowDown)", said)
+        process = self.hold_the_look("--patience", "60")
+        time.sleep(17)
+        self.store.faults.clear()
+        _, said = process.communicate()
+        self.assertEqual((process.returncode, said), (0, ""))
+        self.assertEqual(contents(self.target), self.expected)
+
     def break_in_the_middle(self, fault, *words, arguments=()):
         """The shards are looked at first, so the fault waits until bytes have come."""
         self.store.latency = .02
