@@ -5,7 +5,7 @@
  *                  OBJECT_STREAM_PARTS ranges of OBJECT_STREAM_PART_BYTES are on their way at once; bytes
  *                  are lent in their order as soon as they are there.  They come while the reader is at work,
  *                  too, as far as the kernel's buffers hold them.
- *  failure modes:  a range that fails in a way that may pass goes on where it broke off, after a pause, for
+ *  failure modes:  ranges that fail in a way that may pass go on where they broke off, after one pause, for
  *                  patience_ms from the first failure behind the last range that came.  Then, and where it
  *                  cannot pass, object_stream_next returns its -errno.  -EREMCHG: the object has another
  *                  version now, or another size.

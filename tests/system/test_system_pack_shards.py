@@ -229,6 +229,24 @@ class Lasting(ShardTest):
                                  "then go on with --resume", arguments=["--patience", "2"])
         self.assert_packs("--resume")
 
+    def test_an_outage_takes_one_pause_for_all_ranges(self):
+        """Each time, and not one for each: what goes on is asked for soon, and a signal is heeded."""
+        self.store.latency, fault = .02, Fault("status", 503, name="train-03")
+        process = self.start()
+        wait_until("it has begun", lambda: self.store.sent("train-00") > 1)
+        self.store.faults[:] = [fault]
+        wait_until("it asks", lambda: fault.met)
+        began, before = time.monotonic(), fault.met
+        rounds, ranges = 7, -(-os.path.getsize(self.shards[3]) // (4 << 20))
+        wait_until("they were all asked for", lambda: fault.met >= before + rounds * ranges)
+        self.assertLess(time.monotonic() - began, 12)
+        process.send_signal(signal.SIGTERM)
+        began = time.monotonic()
+        _, said = process.communicate()
+        self.assertEqual(process.returncode, 143, said)
+        self.assertLess(time.monotonic() - began, 5)
+        self.assertIn("stopped: go on with --resume", said)
+
     def test_keys_that_end_on_the_way(self):
         self.break_in_the_middle(Fault("status", 403, "ExpiredToken", "train-03"), "403 ExpiredToken",
                                  "renew the keys")
