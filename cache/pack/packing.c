@@ -673,6 +673,8 @@ s_tell_finished (packing_t *self)
         || header.chunk_samples == 0
             || header.checksum != XXH3_64bits (&header, offsetof (pack_header_t, checksum))))
         rc = -EBADMSG;
+    if (rc && self->upload)
+        return packing_upload_fail_no_pack (self);
     if (rc)
         return packing_fail_file (self, rc, "read", PACK_INDEX_NAME);
     rc = s_check_wishes (self, header.seed, header.chunk_samples);

@@ -139,14 +139,20 @@ s_ask_for_index (const packing_upload_t *self, const store_persistence_t *how, p
     return rc == -ENOENT? 0: rc? rc: 1;
 }
 
+int
+packing_upload_fail_no_pack (const packing_t *packing)
+{
+    return packing_fail (packing, -EEXIST, "'%.600s/" PACK_INDEX_NAME "' is there and no pack's: choose "
+        "another address, or delete it", packing->options->address);
+}
+
 static int
 s_explain_index (const packing_upload_t *self, int rc, const transfer_t *transfer)
 {
     if (rc == -ECANCELED)
         return s_fail_stopped (self);
     if (rc == -EREMCHG)                 //  shorter than an index
-        return packing_fail (self->packing, -EEXIST, "'%.600s/" PACK_INDEX_NAME "' is there and no pack's: "
-            "choose another address, or delete it", self->packing->options->address);
+        return packing_upload_fail_no_pack (self->packing);
     if (rc == -ENOMEM)
         return packing_fail_memory (self->packing);
     s_fail_store (self, PACK_INDEX_NAME, transfer);

@@ -38,6 +38,8 @@ void packing_upload_destroy (packing_upload_t **self_p);
 const pack_header_t *packing_upload_found (const packing_upload_t *self);
 //  -EEXIST, and the sentence that another pack is there now.
 int packing_upload_fail_other (const packing_t *packing);
+//  The same: an object with the index's name is there, and no index.
+int packing_upload_fail_no_pack (const packing_t *packing);
 //  Makes the records, or reads those of a resumed packing.  A new one writes a few bytes to the first
 //  volume's object, so that keys that may not write are told now.
 int packing_upload_begin (packing_upload_t *self);

@@ -481,6 +481,19 @@ class Refused(PackStoreTest):
         done = self.pack(source="s3://bucket/train", target="s3://bucket/train-pack")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
 
+    def test_an_index_that_is_no_packs(self):
+        """The sentence has its address, with and without --resume."""
+        os.makedirs(self.bucket)
+        for size, arguments in ((100, ()), (100, ("--resume",)), (100000, ("--resume",))):
+            with self.subTest(size=size, arguments=arguments):
+                with open(os.path.join(self.bucket, INDEX), "wb") as file:
+                    file.write(b"notes" * (size // 5))
+                said = self.assert_fails("'%s/%s' is there and no pack's: choose another" % (ADDRESS, INDEX),
+                                         arguments=arguments)
+                self.assertNotIn(self.work, said)
+                self.assertFalse(os.path.exists(self.work))
+        self.assertEqual(self.store.written(), [])
+
     def test_arguments(self):
         done = harness.run("pack", self.data, ADDRESS, environment=self.store.environment(KEY))
         self.assertEqual(done.returncode, 2)
