@@ -501,6 +501,14 @@ class Refused(PackStoreTest):
         done = harness.run("pack", "--work", self.work, self.data, self.scratch + "/x")
         self.assertEqual(done.returncode, 2)
         self.assertIn("leave it out", done.stderr)
+        done = harness.run("pack", "--patience", "5", self.data, self.scratch + "/x")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--patience is for object stores and web servers", done.stderr)
+        self.assertFalse(os.path.exists(self.scratch + "/x"))
+        done = harness.run("pack", "--patience", "5", "--field", "mask=image:s3://no-bucket/x", self.data,
+                           self.scratch + "/x", environment=self.store.environment(KEY))
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("NoSuchBucket", done.stderr)
         self.assert_fails("is a pack already: choose another folder", work=self.folder,
                           arguments=["--resume"])
         self.assert_fails("holds something that is no pack", work=self.root)
