@@ -27,10 +27,12 @@
 
 #include <xxhash.h>
 
+#include "location.h"
 #include "pack_index.h"
 #include "packing_layout.h"
 #include "packing_order.h"
 #include "packing_upload.h"
+#include "store_address.h"
 
 enum {
     SPARE_DESCRIPTORS = 64,             //  that buckets leave free
@@ -225,7 +227,27 @@ s_is_in (const char *path, const char *folder)
     }
 }
 
-//  A pack in its own source would be a class the next time.
+//  Whether the address is this one, or below it.
+static bool
+s_is_in_store (const char *address, const char *folder)
+{
+    store_address_t inner = { .host = NULL }, outer = { .host = NULL };
+    char error [PACK_SOURCE_ERROR_BYTES];
+    bool is_in = store_is_meant (folder)
+        && store_address_parse (&inner, address, error, sizeof error) == 0
+        && store_address_parse (&outer, folder, error, sizeof error) == 0
+        && inner.is_s3 == outer.is_s3 && strcmp (inner.host, outer.host) == 0;
+    if (is_in && *outer.path) {
+        size_t length = strlen (outer.path);
+        is_in = strncmp (inner.path, outer.path, length) == 0
+            && (inner.path [length] == '/' || !inner.path [length]);
+    }
+    store_address_clear (&inner);
+    store_address_clear (&outer);
+    return is_in;
+}
+
+//  A pack in its own source would be a class the next time.  One beside tar files is not among them.
 static int
 s_check_overlap (const packing_t *self)
 {
@@ -234,10 +256,15 @@ s_check_overlap (const packing_t *self)
         const char *folder = index < options->source.path_count? options->source.paths [index]:
             options->source.fields [index - options->source.path_count].path;
         struct stat status;
-        if (stat (folder, &status) == 0 && S_ISDIR (status.st_mode) && s_is_in (options->target, folder))
+        if (!store_is_meant (folder) && stat (folder, &status) == 0 && S_ISDIR (status.st_mode)
+                && s_is_in (options->target, folder))
             return packing_fail (self, -EINVAL,
                 "'%.400s' is in '%.400s', which is to be packed: choose a folder "
                 "outside", options->target, folder);
+        bool is_tar = index < options->source.path_count && location_is_tar (folder);
+        if (options->address && !is_tar && s_is_in_store (options->address, folder))
+            return packing_fail (self, -EINVAL, "'%.400s' is in '%.400s', which is to be packed: choose an "
+                "address outside", options->address, folder);
     }
     return 0;
 }
@@ -576,9 +603,7 @@ s_write (packing_t *self, const catalogue_t *catalogue, const packing_plan_t *pl
 {
     const pack_header_t *found = self->upload? packing_upload_found (self->upload): NULL;
     if (found && memcmp (found->pack, plan->pack, PACK_ID_BYTES) != 0)
-        return packing_fail (self, -EEXIST, "'%.500s' has become another pack meanwhile: delete that and go "
-            "on with --resume, or delete '%.300s' and choose another address", self->options->address,
-            self->options->target);
+        return packing_upload_fail_other (self);
     if (found)
         return 0;                       //  all of it was sent, and only the end is missing
     int rc = packing_write_volumes (self, plan);
@@ -648,6 +673,8 @@ s_tell_finished (packing_t *self)
         || header.chunk_samples == 0
             || header.checksum != XXH3_64bits (&header, offsetof (pack_header_t, checksum))))
         rc = -EBADMSG;
+    if (rc && self->upload)
+        return packing_upload_fail_no_pack (self);
     if (rc)
         return packing_fail_file (self, rc, "read", PACK_INDEX_NAME);
     rc = s_check_wishes (self, header.seed, header.chunk_samples);

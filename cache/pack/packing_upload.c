@@ -52,6 +52,8 @@ typedef struct {
     char *url;
     int rc;
     bool is_of_file;                    //  what failed was reading the file
+    bool is_of_look;                    //  or the look for another pack's index: rc, and
+    transfer_t look;
 } task_t;
 
 typedef enum { VOLUME_UNFINISHED, VOLUME_HANDED_OVER, VOLUME_SENT } volume_state_t;
@@ -122,29 +124,54 @@ s_is_stopped (void *context)
 
 //  -- opening
 
-//  Whether there is an index, and its header.
+//  Whether there is an index, and its header: 1, 0, or -errno, of which transfer says more.  In any thread.
 static int
-s_look (packing_upload_t *self)
+s_ask_for_index (const packing_upload_t *self, const store_persistence_t *how, pack_header_t *header,
+    transfer_t *transfer)
 {
     char *url = store_url (self->store, PACK_INDEX_NAME);
     if (!url)
-        return packing_fail_memory (self->packing);
-    transfer_t transfer = { .url = url, .bytes = sizeof self->found, .memory = (uint8_t *) &self->found };
-    int rc = store_get (self->store, &transfer, 1, OPEN_PATIENCE_MS);
+        return -ENOMEM;
+    *transfer = (transfer_t) { .url = url, .bytes = sizeof *header, .memory = (uint8_t *) header };
+    int rc = store_carry_out (self->store, transfer, 1, how);
     free (url);
-    self->has_found = rc != -ENOENT;
-    if (rc == 0 || rc == -ENOENT)
-        return 0;
+    transfer->url = NULL;
+    return rc == -ENOENT? 0: rc? rc: 1;
+}
+
+int
+packing_upload_fail_no_pack (const packing_t *packing)
+{
+    return packing_fail (packing, -EEXIST, "'%.600s/" PACK_INDEX_NAME "' is there and no pack's: choose "
+        "another address, or delete it", packing->options->address);
+}
+
+static int
+s_explain_index (const packing_upload_t *self, int rc, const transfer_t *transfer)
+{
+    if (rc == -ECANCELED)
+        return s_fail_stopped (self);
     if (rc == -EREMCHG)                 //  shorter than an index
-        return packing_fail (self->packing, -EEXIST, "'%.600s/" PACK_INDEX_NAME "' is there and no pack's: "
-            "choose another address, or delete it", self->packing->options->address);
-    if (rc != -EKEYREJECTED)
-        return s_fail_store (self, PACK_INDEX_NAME, &transfer);
-    s_fail_store (self, PACK_INDEX_NAME, &transfer);
+        return packing_upload_fail_no_pack (self->packing);
+    if (rc == -ENOMEM)
+        return packing_fail_memory (self->packing);
+    s_fail_store (self, PACK_INDEX_NAME, transfer);
     size_t used = strlen (self->packing->error);
-    snprintf (self->packing->error + used, PACK_SOURCE_ERROR_BYTES - used,
-        "; and s3:ListBucket, without which a store says the same of what is not there");
+    if (rc == -EKEYREJECTED)
+        snprintf (self->packing->error + used, PACK_SOURCE_ERROR_BYTES - used,
+            "; and s3:ListBucket, without which a store says the same of what is not there");
     return rc;
+}
+
+//  In the packing's thread.
+static int
+s_look (packing_upload_t *self)
+{
+    transfer_t transfer;
+    store_persistence_t how = { .patience_ms = OPEN_PATIENCE_MS, .stopped = s_is_stopped, .context = self };
+    int rc = s_ask_for_index (self, &how, &self->found, &transfer);
+    self->has_found = rc > 0;
+    return rc < 0? s_explain_index (self, rc, &transfer): 0;
 }
 
 int
@@ -218,6 +245,20 @@ packing_upload_found (const packing_upload_t *self)
 
 //  -- one object
 
+//  The bucket has no lock.  -EEXIST: another pack has come, and the PUT would replace what belongs to it.  In
+//  any thread.
+static int
+s_look_for_other (task_t *task, const store_persistence_t *how)
+{
+    const packing_upload_t *self = task->upload;
+    pack_header_t header;
+    int rc = s_ask_for_index (self, how, &header, &task->look);
+    if (rc > 0)
+        rc = memcmp (header.pack, self->plan->pack, PACK_ID_BYTES) == 0? 0: -EEXIST;
+    task->is_of_look = rc != 0;
+    return rc;
+}
+
 //  Sends a file of the target, or of PACKING_FOLDER.  In any thread.
 static void
 s_send (task_t *task, const store_persistence_t *how)
@@ -225,6 +266,8 @@ s_send (task_t *task, const store_persistence_t *how)
     int fd = openat (task->folder_fd, task->name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     task->rc = fd < 0? -errno: store_checksum (fd, task->transfer.bytes, how, task->checksum);
     task->is_of_file = task->rc && task->rc != -ECANCELED;
+    if (task->rc == 0 && task->upload->plan)
+        task->rc = s_look_for_other (task, how);
     if (task->rc == 0) {
         task->body = (transfer_upload_t) { .descriptor = fd, .checksum = task->checksum,
             .sent = &task->upload->sent };
@@ -240,9 +283,20 @@ s_explain (const packing_upload_t *self, const task_t *task)
 {
     if (task->rc == -ECANCELED)
         return s_fail_stopped (self);
+    if (task->is_of_look)
+        return task->rc == -EEXIST? packing_upload_fail_other (self->packing):
+            s_explain_index (self, task->rc, &task->look);
     if (task->is_of_file)
         return packing_fail_file (self->packing, task->rc, "read", task->name);
     return s_fail_store (self, task->name, &task->transfer);
+}
+
+int
+packing_upload_fail_other (const packing_t *packing)
+{
+    return packing_fail (packing, -EEXIST, "'%.500s' has become another pack meanwhile: delete that and go "
+        "on with --resume, or delete '%.300s' and choose another address", packing->options->address,
+        packing->options->target);
 }
 
 //  The object's name is that of the file, unless another one is given.
@@ -290,9 +344,15 @@ static int
 s_begin_records (packing_upload_t *self)
 {
     records_header_t header = { .magic = RECORDS_MAGIC };
+    int rc = s_look (self);             //  again: the source may have taken long to open
+    if (rc == 0 && self->has_found)
+        rc = packing_fail (self->packing, -EEXIST, "'%.600s' has become a pack meanwhile: choose another "
+            "address, or delete it", self->packing->options->address);
+    if (rc)
+        return rc;
     snprintf (header.address, sizeof header.address, "%s", self->packing->options->address);
     header.checksum = XXH3_64bits (&header, offsetof (records_header_t, checksum));
-    int rc = packing_write (self->records_fd, &header, sizeof header, 0);
+    rc = packing_write (self->records_fd, &header, sizeof header, 0);
     if (rc == 0 && (fdatasync (self->records_fd) != 0 || fsync (self->packing->folder_fd) != 0))
         rc = -errno;
     if (rc)

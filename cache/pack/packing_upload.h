@@ -13,8 +13,11 @@
  *                  is sent once more.
  *  on close:       transfers under way are dropped; the store keeps nothing of them.
  *
- *  The bucket has no lock: two packings into one prefix at the same time are seen by the versions at the end
- *  (the one that ends last fails, or both), not before.
+ *  The bucket has no lock.  Just before each PUT the store is asked whether the index of another pack has
+ *  come meanwhile: then nothing more is sent.  What comes between that answer and the end of the PUT is not
+ *  seen.
+ *  Two packings into one prefix that are both under way are seen by the volumes' versions at the end: the one
+ *  that ends last fails, or both.
  *
  *  Owner: the packing's thread.
  */
@@ -33,6 +36,10 @@ void packing_upload_destroy (packing_upload_t **self_p);
 
 //  The header of the pack that the store held when it was asked; NULL: it held none.
 const pack_header_t *packing_upload_found (const packing_upload_t *self);
+//  -EEXIST, and the sentence that another pack is there now.
+int packing_upload_fail_other (const packing_t *packing);
+//  The same: an object with the index's name is there, and no index.
+int packing_upload_fail_no_pack (const packing_t *packing);
 //  Makes the records, or reads those of a resumed packing.  A new one writes a few bytes to the first
 //  volume's object, so that keys that may not write are told now.
 int packing_upload_begin (packing_upload_t *self);

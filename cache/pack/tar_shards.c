@@ -9,10 +9,7 @@
 
 #include <xxhash.h>
 
-enum {
-    DIGITS_MAX = 18,
-    OPEN_PATIENCE_MS = 15000            //  a user waits
-};
+enum { DIGITS_MAX = 18 };
 
 static int
 s_fail_memory (char *error)
@@ -166,8 +163,10 @@ s_fail_object (const tar_shard_t *shard, const transfer_t *transfer, char *error
 
 //  Sizes and versions of all objects of one store, many at once.
 static int
-s_look_at_objects (tar_shards_t *self, store_t *store, char *error)
+s_look_at_objects (tar_shards_t *self, store_t *store, const store_persistence_t *persistence, char *error)
 {
+    store_persistence_t how = *persistence;
+    how.takes_long = true;              //  with many
     transfer_t *all = calloc (self->count, sizeof *all);
     uint8_t byte;
     if (!all)
@@ -175,17 +174,21 @@ s_look_at_objects (tar_shards_t *self, store_t *store, char *error)
     for (size_t index = 0; index < self->count; index++)
         all [index] = (transfer_t) { .url = self->list [index].url, .bytes = 1,
             .done = self->list [index].store != store, .memory = &byte };
-    int rc = store_get (store, all, self->count, OPEN_PATIENCE_MS);
+    int rc = store_carry_out (store, all, self->count, &how);
+    if (rc == -ECANCELED)
+        pack_source_fail (error, rc, "stopped: go on with --resume");
     for (size_t index = 0; index < self->count; index++) {
         tar_shard_t *shard = &self->list [index];
-        if (rc && all [index].rc) {
+        if (rc && rc != -ECANCELED && all [index].rc) {
             rc = s_fail_object (shard, &all [index], error);
             break;
         }
         if (shard->store != store)
             continue;
         shard->bytes = all [index].object_bytes;
-        memcpy (shard->version, all [index].object_version, sizeof shard->version);
+        //  A weak one ("W/..") never matches when it is asked for.
+        if (strncmp (all [index].object_version, "W/", 2) != 0)
+            memcpy (shard->version, all [index].object_version, sizeof shard->version);
     }
     if (rc && !*error)
         rc = s_fail_memory (error);
@@ -212,7 +215,7 @@ tar_shards_find (tar_shards_t *self, const pack_source_options_t *options, char 
         rc = store_is_meant (shard->path)? s_find_store (self, shard, error): s_look_at_file (shard, error);
     }
     for (size_t index = 0; rc == 0 && index < self->store_count; index++)
-        rc = s_look_at_objects (self, self->stores [index], error);
+        rc = s_look_at_objects (self, self->stores [index], &options->store, error);
     for (size_t index = 0; rc == 0 && index < self->count; index++)
         self->bytes += self->list [index].bytes;
     if (rc)

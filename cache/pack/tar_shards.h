@@ -20,7 +20,7 @@ typedef struct {
     struct timespec changed;            //  of a file
     store_t *store;                     //  NULL: a file.  Lent
     char *url;
-    char version [TRANSFER_VERSION_BYTES];
+    char version [TRANSFER_VERSION_BYTES];      //  "": it has none, or a weak one
 } tar_shard_t;
 
 typedef struct {

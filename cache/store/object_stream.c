@@ -113,32 +113,59 @@ s_ask (object_stream_t *self)
     return rc;
 }
 
-//  It goes on where it broke off, unless that is in vain.
-static int
-s_try_again (object_stream_t *self, part_t *part)
+static bool
+s_is_stopped (const object_stream_t *self)
 {
-    int64_t now_ms = clock_now_ms ();
-    if (self->failures == 0)
-        self->limit_ms = now_ms + self->options.how.patience_ms;
-    if (!transfer_may_pass (part->transfer.rc) || now_ms >= self->limit_ms)
-        return s_fail (self, &part->transfer, part->transfer.rc);
-    store_pause (self->failures++);
-    return s_begin (self, part);
+    return self->options.how.stopped && self->options.how.stopped (self->options.how.context);
 }
 
-static int
-s_turn (object_stream_t *self, int limit_ms)
+//  Adds the ranges that have failed to these; returns how many there are then.
+static size_t
+s_collect (object_stream_t *self, int limit_ms, part_t **failed, size_t count)
 {
-    int rc = 0;
     transfers_wait (self->transfers, -1, limit_ms);
-    for (transfer_t *transfer; rc == 0 && (transfer = transfers_take (self->transfers)); ) {
+    for (transfer_t *transfer; (transfer = transfers_take (self->transfers)); ) {
         part_t *part = transfer->user;
         part->is_under_way = false;
         if (transfer->done == transfer->bytes)
             self->failures = 0;
         else
-            rc = s_try_again (self, part);
+            failed [count++] = part;
     }
+    return count;
+}
+
+//  Whether to try them again: 0, or why it would be in vain.
+static int
+s_judge (object_stream_t *self, part_t *const *failed, size_t count)
+{
+    int64_t now_ms = clock_now_ms ();
+    if (self->failures == 0)
+        self->limit_ms = now_ms + self->options.how.patience_ms;
+    for (size_t index = 0; index < count; index++) {
+        const transfer_t *transfer = &failed [index]->transfer;
+        if (!transfer_may_pass (transfer->rc) || now_ms >= self->limit_ms)
+            return s_fail (self, transfer, transfer->rc);
+    }
+    return s_is_stopped (self)? s_fail (self, &failed [0]->transfer, -ECANCELED): 0;
+}
+
+//  Ranges that failed go on where they broke off, after one pause for all: those that fail meanwhile, too.
+static int
+s_turn (object_stream_t *self, int limit_ms)
+{
+    part_t *failed [OBJECT_STREAM_PARTS];
+    size_t count = s_collect (self, limit_ms, failed, 0);
+    if (count == 0)
+        return 0;
+    int rc = s_judge (self, failed, count);
+    if (rc)
+        return rc;
+    store_pause (self->failures++);
+    count = s_collect (self, 0, failed, count);
+    rc = s_judge (self, failed, count);
+    for (size_t index = 0; rc == 0 && index < count; index++)
+        rc = s_begin (self, failed [index]);
     return rc;
 }
 
@@ -146,7 +173,6 @@ ssize_t
 object_stream_next (object_stream_t *self, const uint8_t **bytes_p)
 {
     assert (self && self->magic == STREAM_MAGIC); assert (bytes_p);
-    const store_persistence_t *how = &self->options.how;
     part_t *part = &self->parts [self->first];
     if (self->used > 0 && !part->is_under_way && self->lent == part->transfer.bytes) {
         self->first = (self->first + 1) % OBJECT_STREAM_PARTS;
@@ -159,12 +185,15 @@ object_stream_next (object_stream_t *self, const uint8_t **bytes_p)
         return rc;
     rc = rc? rc: s_turn (self, 0);
     while (rc == 0 && (part->transfer.done == self->lent)) {
-        if (how->stopped && how->stopped (how->context))
+        if (s_is_stopped (self))
             return s_fail (self, &part->transfer, -ECANCELED);
         rc = s_turn (self, LOOK_MS);
     }
     if (rc)
         return rc;
+    //  Without a version, the size is all that tells of another object.
+    if (part->transfer.object_bytes != 0 && part->transfer.object_bytes != self->options.bytes)
+        return s_fail (self, &part->transfer, -EREMCHG);
     size_t there = part->transfer.done - self->lent;
     *bytes_p = part->memory + self->lent;
     there = there < LENT_BYTES? there: LENT_BYTES;

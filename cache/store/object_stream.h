@@ -5,9 +5,10 @@
  *                  OBJECT_STREAM_PARTS ranges of OBJECT_STREAM_PART_BYTES are on their way at once; bytes
  *                  are lent in their order as soon as they are there.  They come while the reader is at work,
  *                  too, as far as the kernel's buffers hold them.
- *  failure modes:  a range that fails in a way that may pass goes on where it broke off, after a pause, for
+ *  failure modes:  ranges that fail in a way that may pass go on where they broke off, after one pause, for
  *                  patience_ms from the first failure behind the last range that came.  Then, and where it
- *                  cannot pass, object_stream_next returns its -errno.
+ *                  cannot pass, object_stream_next returns its -errno.  -EREMCHG: the object has another
+ *                  version now, or another size.
  *  on close:       ranges on their way are dropped.
  *
  *  Owner: one thread; blocks for as long as the store does.
@@ -25,7 +26,7 @@ typedef struct {
     store_t *store;
     const char *url;
     const char *version;                //  the ETag that it must have; "": any
-    uint64_t bytes;                     //  of the whole object; > 0
+    uint64_t bytes;                     //  of the whole object, which it must have; > 0
     store_persistence_t how;            //  takes_long is taken for true
 } object_stream_options_t;
 

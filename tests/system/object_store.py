@@ -89,6 +89,7 @@ class ObjectStore:
         #  itself), and sizes that they tell instead, by name.
         self.list_fault, self.listed_sizes = None, {}
         self.gives_versions = True
+        self.has_weak_versions = False      # as web servers have them, which never match
         self.faults, self.requests, self._lock = [], [], threading.Lock()
         self.issued, self.used = {}, set()
         self.kept = 0                                   # objects that were written
@@ -370,7 +371,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             raise _Refused(404, "NoSuchKey")
         status = os.stat(path)
         version = "\"%x-%x\"" % (status.st_mtime_ns, status.st_size)
-        if self.headers.get("If-Match", version) != version:
+        if store.has_weak_versions:
+            version = "W/" + version
+        wanted = self.headers.get("If-Match")
+        if wanted and (wanted != version or store.has_weak_versions):
             raise _Refused(412, "PreconditionFailed")
         asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
         first, last = (int(asked[1]), min(int(asked[2] or status.st_size), status.st_size - 1)) if asked \

@@ -178,6 +178,37 @@ class Lasting(ShardTest):
         self.store.faults.clear()
         self.assert_packs("--resume")
 
+    def hold_the_look(self, *arguments):
+        """A process that has not been told the size of one of them."""
+        fault = Fault("status", 503, name="train-02")
+        self.store.faults[:] = [fault]
+        process = self.start(*arguments)
+        wait_until("it asks", lambda: fault.met)
+        return process
+
+    def test_stopped_while_it_looks_at_the_shards(self):
+        process = self.hold_the_look()
+        began = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate()
+        self.assertEqual(process.returncode, 143, said)
+        self.assertLess(time.monotonic() - began, 8)
+        self.assertIn("stopped: go on with --resume", said)
+
+    def test_patience_while_it_looks_at_the_shards(self):
+        began = time.monotonic()
+        process = self.hold_the_look("--patience", "2")
+        _, said = process.communicate()
+        self.assertEqual(process.returncode, 1, said)
+        self.assertLess(time.monotonic() - began, 10)
+        self.assertIn("train-02.tar' (503 SlowDown)", said)
+        process = self.hold_the_look("--patience", "60")
+        time.sleep(17)
+        self.store.faults.clear()
+        _, said = process.communicate()
+        self.assertEqual((process.returncode, said), (0, ""))
+        self.assertEqual(contents(self.target), self.expected)
+
     def break_in_the_middle(self, fault, *words, arguments=()):
         """The shards are looked at first, so the fault waits until bytes have come."""
         self.store.latency = .02
@@ -198,6 +229,24 @@ class Lasting(ShardTest):
                                  "then go on with --resume", arguments=["--patience", "2"])
         self.assert_packs("--resume")
 
+    def test_an_outage_takes_one_pause_for_all_ranges(self):
+        """Each time, and not one for each: what goes on is asked for soon, and a signal is heeded."""
+        self.store.latency, fault = .02, Fault("status", 503, name="train-03")
+        process = self.start()
+        wait_until("it has begun", lambda: self.store.sent("train-00") > 1)
+        self.store.faults[:] = [fault]
+        wait_until("it asks", lambda: fault.met)
+        began, before = time.monotonic(), fault.met
+        rounds, ranges = 7, -(-os.path.getsize(self.shards[3]) // (4 << 20))
+        wait_until("they were all asked for", lambda: fault.met >= before + rounds * ranges)
+        self.assertLess(time.monotonic() - began, 12)
+        process.send_signal(signal.SIGTERM)
+        began = time.monotonic()
+        _, said = process.communicate()
+        self.assertEqual(process.returncode, 143, said)
+        self.assertLess(time.monotonic() - began, 5)
+        self.assertIn("stopped: go on with --resume", said)
+
     def test_keys_that_end_on_the_way(self):
         self.break_in_the_middle(Fault("status", 403, "ExpiredToken", "train-03"), "403 ExpiredToken",
                                  "renew the keys")
@@ -208,6 +257,28 @@ class Lasting(ShardTest):
         self.addCleanup(os.utime, self.shards[3], ns=(before.st_atime_ns, before.st_mtime_ns))
         self.break_in_the_middle(lambda: os.utime(self.shards[3]), "train-03.tar' changed meanwhile")
         self.assert_fails("the source is not what", sources=["--resume", SHARDS])
+
+    def test_a_shard_without_a_version(self):
+        """Its size is what is left to be checked."""
+        size = os.path.getsize(self.shards[3])
+        with open(self.shards[3], "rb") as file:
+            kept = file.read()
+
+        def restore():
+            with open(self.shards[3], "wb") as file:
+                file.write(kept)
+        self.addCleanup(restore)
+        self.store.has_weak_versions = True
+        for self.store.gives_versions in (False, True):
+            for other in (size + 512, size - 5000000):
+                with self.subTest(versions=self.store.gives_versions, other=other - size):
+                    self.store.requests.clear()
+                    self.break_in_the_middle(lambda other=other: os.truncate(self.shards[3], other),
+                                             "train-03.tar' changed meanwhile")
+                    shutil.rmtree(self.target)
+                    restore()
+            self.assert_packs()
+            shutil.rmtree(self.target)
 
     def test_what_cannot_be_a_source(self):
         short, empty = (os.path.join(self.objects, "bucket", name) for name in ("short.tar", "empty.tar"))

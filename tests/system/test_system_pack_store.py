@@ -58,10 +58,10 @@ class PackStoreTest(SystemTest):
         self.assertNotIn(SECRET, done.stdout + done.stderr)
         return done
 
-    def start(self, *arguments):
+    def start(self, *arguments, **options):
         """A process of its own."""
-        process = subprocess.Popen([harness.TUREEN, *self.command(*arguments)], stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.PIPE, text=True,
+        process = subprocess.Popen([harness.TUREEN, *self.command(*arguments, **options)],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                                    env={**os.environ, **self.store.environment(KEY)})
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.wait)
@@ -343,6 +343,100 @@ class Resumed(PackStoreTest):
         self.assert_packs("--resume")
 
 
+class Another(PackStoreTest):
+    """Another pack comes into the place meanwhile: it stays whole, and the other one ends with an error."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.other = os.path.join(cls.root, "other")
+        packed = harness.run("pack", "--quiet", "--seed", "8", cls.data, cls.other)
+        assert packed.returncode == 0, packed.stderr
+
+    def hold(self, name, method):
+        """What asks for it goes on asking."""
+        fault = Fault("status", 503, name=name, method=method)
+        self.store.faults.append(fault)
+        return fault
+
+    def wait_for(self, fault):
+        wait_until("it asks", lambda: fault.met)
+
+    def comes(self):
+        shutil.copytree(self.other, self.bucket, dirs_exist_ok=True)
+        self.there = contents(self.bucket)
+
+    def assert_ends(self, process, *words):
+        self.store.faults.clear()
+        _, said = process.communicate()
+        self.assertEqual(process.returncode, 1, said)
+        for word in words:
+            self.assertIn(word, said)
+        self.assertEqual(contents(self.bucket), self.there)
+
+    def test_before_the_first_byte(self):
+        """While the source is opened, which may take long."""
+        os.makedirs(os.path.join(self.objects, "bucket", "tars"))
+        subprocess.run(["tar", "cf", os.path.join(self.objects, "bucket", "tars", "x.tar"), "-C", self.data,
+                        "."], check=True)
+        fault = self.hold("x.tar", "GET")
+        process = self.start(source="s3://bucket/tars/x.tar")
+        self.wait_for(fault)
+        process.send_signal(signal.SIGSTOP)
+        self.comes()
+        process.send_signal(signal.SIGCONT)
+        self.assert_ends(process, "has become a pack meanwhile: choose another address")
+        self.assertFalse(os.path.exists(self.work))
+
+    def started_with_volumes(self):
+        """A process that has written to the first volume, and now asks before it sends volumes."""
+        trying = self.hold(self.volume(0), "PUT")
+        process = self.start()
+        self.wait_for(trying)
+        asking = self.hold(INDEX, "GET")
+        self.store.faults.remove(trying)
+        self.wait_for(asking)
+        return process
+
+    def test_before_the_first_volume(self):
+        process = self.started_with_volumes()
+        self.comes()
+        self.assert_ends(process, "has become another pack meanwhile", "--resume")
+        shutil.rmtree(self.bucket)
+        self.assert_packs("--resume")
+
+    def test_before_the_index(self):
+        last = self.hold(self.volume(self.volumes - 1), "PUT")
+        process = self.start()
+        self.wait_for(last)
+        wait_until("the others are sent", lambda: all(
+            self.puts(self.volume(number)) > (number == 0) for number in range(self.volumes - 1)))
+        asking = self.hold(INDEX, "GET")
+        self.store.faults.remove(last)
+        self.wait_for(asking)
+        shutil.copyfile(os.path.join(self.other, INDEX), os.path.join(self.bucket, INDEX))
+        self.there = contents(self.bucket)
+        self.assert_ends(process, "has become another pack meanwhile")
+
+    def test_stopped_while_it_asks(self):
+        process = self.started_with_volumes()
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate()
+        self.assertEqual(process.returncode, 143, said)
+        self.assertIn("stopped: go on with --resume", said)
+        self.store.faults.clear()
+        self.assert_packs("--resume")
+
+    def test_the_same_pack_is_no_other(self):
+        """Another packing of the same data and seed, of which nothing differs."""
+        process = self.started_with_volumes()
+        shutil.copyfile(os.path.join(self.folder, INDEX), os.path.join(self.bucket, INDEX))
+        self.store.faults.clear()
+        _, said = process.communicate()
+        self.assertEqual((process.returncode, said), (0, ""))
+        self.assert_whole()
+
+
 class Refused(PackStoreTest):
     def assert_nothing_begun(self):
         self.assertFalse(os.path.exists(self.work))
@@ -367,6 +461,39 @@ class Refused(PackStoreTest):
         self.assert_fails("403 AccessDenied", "s3:PutObject")
         self.assert_nothing_begun()
 
+    def test_an_address_in_the_source(self):
+        """It would be a class the next time."""
+        place = os.path.join(self.objects, "bucket", "train")
+        shutil.copytree(self.data, place)
+        shutil.copytree(self.data, os.path.join(self.objects, "bucket", "masks"))
+        field = ("--field", "mask=image:s3://bucket/masks/")
+        for target, source, arguments in (
+                ("s3://bucket/train/pack", "s3://bucket/train", ()),
+                ("s3://bucket/train", "s3://bucket/train/", ()),
+                ("S3://bucket/train/cat", "s3://bucket", ()),
+                ("s3://bucket/masks/pack", "s3://bucket/train", field),
+                ("s3://bucket/masks", "s3://bucket/train", field)):
+            with self.subTest(target=target, source=source):
+                self.assert_fails("is in 's3://bucket", "which is to be packed: choose an address outside",
+                                  target=target, source=source, arguments=arguments)
+                self.assertFalse(os.path.exists(self.work))
+        self.assertEqual(self.store.written(), [])
+        done = self.pack(source="s3://bucket/train", target="s3://bucket/train-pack")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_an_index_that_is_no_packs(self):
+        """The sentence has its address, with and without --resume."""
+        os.makedirs(self.bucket)
+        for size, arguments in ((100, ()), (100, ("--resume",)), (100000, ("--resume",))):
+            with self.subTest(size=size, arguments=arguments):
+                with open(os.path.join(self.bucket, INDEX), "wb") as file:
+                    file.write(b"notes" * (size // 5))
+                said = self.assert_fails("'%s/%s' is there and no pack's: choose another" % (ADDRESS, INDEX),
+                                         arguments=arguments)
+                self.assertNotIn(self.work, said)
+                self.assertFalse(os.path.exists(self.work))
+        self.assertEqual(self.store.written(), [])
+
     def test_arguments(self):
         done = harness.run("pack", self.data, ADDRESS, environment=self.store.environment(KEY))
         self.assertEqual(done.returncode, 2)
@@ -374,6 +501,14 @@ class Refused(PackStoreTest):
         done = harness.run("pack", "--work", self.work, self.data, self.scratch + "/x")
         self.assertEqual(done.returncode, 2)
         self.assertIn("leave it out", done.stderr)
+        done = harness.run("pack", "--patience", "5", self.data, self.scratch + "/x")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--patience is for object stores and web servers", done.stderr)
+        self.assertFalse(os.path.exists(self.scratch + "/x"))
+        done = harness.run("pack", "--patience", "5", "--field", "mask=image:s3://no-bucket/x", self.data,
+                           self.scratch + "/x", environment=self.store.environment(KEY))
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("NoSuchBucket", done.stderr)
         self.assert_fails("is a pack already: choose another folder", work=self.folder,
                           arguments=["--resume"])
         self.assert_fails("holds something that is no pack", work=self.root)

@@ -45,6 +45,9 @@ pack_options_has_stores (const pack_options_t *self)
     for (size_t index = 0; index < self->packing.source.path_count; index++)
         if (store_is_meant (self->packing.source.paths [index]))
             return true;
+    for (size_t index = 0; index < self->packing.source.field_count; index++)
+        if (store_is_meant (self->fields [index].path))
+            return true;
     return false;
 }
 
@@ -181,5 +184,15 @@ pack_options_parse (pack_options_t *self, int argc, char **argv)
     option_result_t result;
     int status = option_parse (&s_table, self, argc, argv, &result);
     self->packing.has_seed = option_given (&s_table, &result, "seed");
-    return status >= 0? status: s_finish (self, result.word_count, result.words)? -1: 2;
+    if (status >= 0)
+        return status;
+    if (!s_finish (self, result.word_count, result.words))
+        return 2;
+    if (option_given (&s_table, &result, "patience") && !self->packing.address
+            && !pack_options_has_stores (self)) {
+        complain ("pack", "--patience is for object stores and web servers, and all of this is here: leave "
+            "it out");
+        return 2;
+    }
+    return -1;
 }

@@ -16,7 +16,7 @@ typedef struct {
 
 //  -1: go on; else the exit status: help was printed, or standard error says what is wrong.
 int pack_options_parse (pack_options_t *self, int argc, char **argv);
-//  Whether a source is in an object store or on a web server.
+//  Whether a source or a field of it is in an object store or on a web server.
 bool pack_options_has_stores (const pack_options_t *self);
 //  NAME=mask:FOLDER or NAME=image:FOLDER: ends the name in place.  False: it is neither.
 bool pack_options_split_field (char *text, bool *is_mask_p, char **folder_p);
