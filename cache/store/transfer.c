@@ -478,12 +478,12 @@ transfers_begin (transfers_t *self, transfer_t *transfer)
     transfer->detail [0] = 0;
     handle_t *handle = s_take_handle (self);
     if (!handle)
-        return -ENOMEM;
+        return transfer->rc = -ENOMEM;
     handle->transfer = transfer;
     if (!s_ask (handle, self, transfer)
     ||  curl_multi_add_handle (self->multi, handle->easy) != CURLM_OK) {
         s_give_handle (self, handle);
-        return -ENOMEM;
+        return transfer->rc = -ENOMEM;
     }
     handle->next = self->busy_handles;
     self->busy_handles = handle;

@@ -73,7 +73,7 @@ typedef struct transfer {
 int transfers_new (transfers_t **self_p, const account_t *account, keyring_t *keys);
 void transfers_destroy (transfers_t **self_p);
 
-//  It is under way from now on, beside all others.  0, or -ENOMEM and it is not.
+//  It is under way from now on, beside all others.  0, or -ENOMEM, in its rc too, and it is not.
 int transfers_begin (transfers_t *self, transfer_t *transfer);
 //  Drops a transfer that was begun and not taken: it will not be taken, and its memory is the caller's.
 void transfers_drop (transfers_t *self, const transfer_t *transfer);
