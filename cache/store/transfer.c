@@ -71,6 +71,52 @@ s_on_header (char *line, size_t unit, size_t count, void *context)
     return bytes;
 }
 
+//  What is between the quotes: what stands on the way may make a version weak.
+static const char *
+s_opaque (const char *version, size_t *length_p)
+{
+    version += strncmp (version, "W/", 2) == 0? 2: 0;
+    size_t length = strlen (version);
+    bool has_quotes = length > 1 && version [0] == '"' && version [length - 1] == '"';
+    *length_p = has_quotes? length - 2: length;
+    return has_quotes? version + 1: version;
+}
+
+//  Whether both are known, and not the same.
+static bool
+s_is_other_version (const char *one, const char *other)
+{
+    size_t one_length, other_length;
+    one = s_opaque (one, &one_length);
+    other = s_opaque (other, &other_length);
+    return one_length > 0 && other_length > 0
+        && (one_length != other_length || memcmp (one, other, one_length) != 0);
+}
+
+//  The version to ask for: the caller's, or of the bytes that have come; "": any.
+static const char *
+s_wanted_version (const transfer_t *transfer)
+{
+    return transfer->version && *transfer->version? transfer->version: transfer->first_version;
+}
+
+//  Whether the head of the answer is another object's.  Not every store heeds the condition in the question.
+static bool
+s_is_other (const transfer_t *transfer)
+{
+    uint64_t expected = transfer->expected_bytes? transfer->expected_bytes: transfer->first_bytes;
+    return s_is_other_version (s_wanted_version (transfer), transfer->object_version)
+        || (expected && transfer->object_bytes && expected != transfer->object_bytes);
+}
+
+//  Whether the answer is what was asked for, by its status.
+static bool
+s_has_object (const handle_t *self, long status)
+{
+    return !self->transfer->upload
+        && (status == 206? self->has_range: status == 200 && self->transfer->is_whole);
+}
+
 static size_t
 s_on_body (char *data, size_t unit, size_t count, void *context)
 {
@@ -79,9 +125,13 @@ s_on_body (char *data, size_t unit, size_t count, void *context)
     size_t bytes = unit * count;
     long status = 0;
     curl_easy_getinfo (self->easy, CURLINFO_RESPONSE_CODE, &status);
-    if ((status == 206 && self->has_range) || (status == 200 && transfer->is_whole)) {
-        if (bytes > transfer->bytes - transfer->done)
-            return 0;                   //  more than was asked for: curl ends it
+    if (s_has_object (self, status)) {
+        if (bytes > transfer->bytes - transfer->done || s_is_other (transfer))
+            return 0;                   //  more than was asked for, or of another object: curl ends it
+        if (transfer->done == 0) {
+            transfer->first_bytes = transfer->object_bytes;
+            memcpy (transfer->first_version, transfer->object_version, TRANSFER_VERSION_BYTES);
+        }
         memcpy (transfer->memory + transfer->done, data, bytes);
         transfer->done += bytes;
         return bytes;
@@ -178,6 +228,11 @@ s_judge (handle_t *self, CURLcode result)
     if (self->is_unreadable) {
         transfer->rc = -EIO;
         snprintf (transfer->detail, TRANSFER_DETAIL_BYTES, "the file to send cannot be read");
+    }
+    else
+    if (s_has_object (self, status) && s_is_other (transfer)) {
+        transfer->rc = -EREMCHG;
+        snprintf (transfer->detail, TRANSFER_DETAIL_BYTES, "the answer is of another version of the object");
     }
     else
     if (status >= 300 && (result == CURLE_OK || result == CURLE_WRITE_ERROR)) {
@@ -320,10 +375,12 @@ s_ask_object (handle_t *self, const transfers_t *transfers, const transfer_t *tr
     char range [64];
     uint64_t first = transfer->offset + transfer->done, last = transfer->offset + transfer->bytes - 1;
     bool is_range = !transfer->is_whole;
+    const char *version = s_wanted_version (transfer);
+    bool is_condition = *version && strncmp (version, "W/", 2) != 0;    //  RFC 9110, 13.1.1
     snprintf (range, sizeof range, "bytes=%llu-%llu", (unsigned long long) first, (unsigned long long) last);
     return (!is_range || s_add_header (self, "Range", range))
         && (!transfers->keys || s_sign_now (self, transfers, transfer, is_range? range: NULL))
-        && (!transfer->version || !*transfer->version || s_add_header (self, "If-Match", transfer->version))
+        && (!is_condition || s_add_header (self, "If-Match", version))
         && (!transfer->is_afresh || s_add_header (self, "Cache-Control", "no-cache"));
 }
 
@@ -476,6 +533,10 @@ transfers_begin (transfers_t *self, transfer_t *transfer)
     transfer->object_bytes = 0;
     transfer->object_version [0] = 0;
     transfer->detail [0] = 0;
+    if (transfer->done == 0) {
+        transfer->first_bytes = 0;
+        transfer->first_version [0] = 0;
+    }
     handle_t *handle = s_take_handle (self);
     if (!handle)
         return transfer->rc = -ENOMEM;

@@ -86,6 +86,8 @@ class ObjectStore:
         self.link = Link(rate) if rate else None
         self.page = 1000                    # names in a page of a list
         self.gives_versions = True
+        self.heeds_versions = True          # If-Match counts; some stores and proxies do not know it
+        self.weak_versions = False          # W/"..", which If-Match never meets
         self.faults, self.requests, self._lock = [], [], threading.Lock()
         self.issued, self.used = {}, set()
         self.kept = 0                                   # objects that were written
@@ -360,7 +362,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             raise _Refused(404, "NoSuchKey")
         status = os.stat(path)
         version = "\"%x-%x\"" % (status.st_mtime_ns, status.st_size)
-        if self.headers.get("If-Match", version) != version:
+        condition = self.headers.get("If-Match")
+        if store.heeds_versions and condition and (store.weak_versions or condition != version):
             raise _Refused(412, "PreconditionFailed")
         asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
         first, last = (int(asked[1]), min(int(asked[2] or status.st_size), status.st_size - 1)) if asked \
@@ -371,7 +374,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         store.add(request)
         self.send_response(request.status)
         if store.gives_versions:
-            self.send_header("ETag", version)
+            self.send_header("ETag", "W/" * store.weak_versions + version)
         self.send_header("Content-Length", str(last - first + 1))
         if asked:
             self.send_header("Content-Range", "bytes %d-%d/%d" % (first, last, status.st_size))

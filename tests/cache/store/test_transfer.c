@@ -1,0 +1,276 @@
+//  Transfers beside a store that is not as stores should be: it heeds no condition, changes its objects
+//  between two ranges, or answers without an end.  No byte of another object is taken, and no answer holds a
+//  transfer for ever.
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <arpa/inet.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+#include <sodium.h>
+#include "clock.h"
+#include "store.h"
+
+enum { OBJECT_BYTES = 3000, BROKEN_BYTES = 1000 };
+
+//  One connection at a time, and one question each.
+typedef struct {
+    int listener;
+    pthread_t thread;
+    char url [64];
+    //  for the tests; set while nothing is under way
+    const char *version, *next_version; //  of answers from the object's begin, and of others
+    size_t next_bytes;                  //  of the object, in others
+    bool is_broken;                     //  the first answer breaks off
+    bool has_condition;                 //  the last question had one
+    unsigned questions;
+} world_t;
+
+
+//  -- what answers
+
+static bool
+s_send (int peer, const char *text, size_t bytes)
+{
+    while (bytes > 0) {
+        ssize_t sent = send (peer, text, bytes, MSG_NOSIGNAL);
+        if (sent <= 0)
+            return false;
+        text += sent;
+        bytes -= (size_t) sent;
+    }
+    return true;
+}
+
+static void
+s_send_object (const world_t *self, int peer, size_t first, size_t last)
+{
+    static char answer [OBJECT_BYTES + 1000];
+    size_t all = first? self->next_bytes: OBJECT_BYTES;
+    const char *version = first? self->next_version: self->version;
+    size_t used = (size_t) snprintf (answer, sizeof answer, "HTTP/1.1 206 Partial\r\nConnection: close\r\n"
+        "ETag: %s\r\nContent-Range: bytes %zu-%zu/%zu\r\nContent-Length: %zu\r\n\r\n", version, first, last,
+        all, last - first + 1);
+    for (size_t at = first; at <= last && !(self->is_broken && at == BROKEN_BYTES && first == 0); at++)
+        answer [used++] = (char) ('a' + at % 23);
+    s_send (peer, answer, used);
+}
+
+static void
+s_send_endless (int peer, const char *status)
+{
+    char head [200];
+    static char part [1024];
+    memset (part, 'x', sizeof part);
+    snprintf (head, sizeof head, "HTTP/1.1 %s\r\nContent-Length: 1000000000000\r\n\r\n", status);
+    bool goes_on = s_send (peer, head, strlen (head));
+    while (goes_on) {
+        nanosleep (&(struct timespec) { .tv_nsec = 5000000 }, NULL);
+        goes_on = s_send (peer, part, sizeof part);
+    }
+}
+
+static void
+s_answer (world_t *self, int peer)
+{
+    char question [8192];
+    size_t used = 0, first = 0, last = OBJECT_BYTES - 1;
+    ssize_t got;
+    question [0] = 0;
+    while (!strstr (question, "\r\n\r\n") && used < sizeof question - 1
+    &&  (got = recv (peer, question + used, sizeof question - 1 - used, 0)) > 0) {
+        used += (size_t) got;
+        question [used] = 0;
+    }
+    const char *range = strstr (question, "Range: bytes=");
+    if (range)
+        sscanf (range, "Range: bytes=%zu-%zu", &first, &last);
+    self->has_condition = strstr (question, "If-Match: ");
+    self->questions++;
+    if (strncmp (question, "PUT", 3) == 0)
+        s_send_endless (peer, "200 OK");
+    else
+    if (strstr (question, "/endless "))
+        s_send_endless (peer, "404 Not Found");
+    else
+    if (used)
+        s_send_object (self, peer, first, last);
+}
+
+static void *
+s_serve (void *context)
+{
+    world_t *self = context;
+    for (int peer; (peer = accept (self->listener, NULL, NULL)) >= 0; close (peer))
+        s_answer (self, peer);
+    return NULL;
+}
+
+static int
+s_set_up (void **state)
+{
+    static world_t world;
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl (INADDR_LOOPBACK) };
+    socklen_t length = sizeof address;
+    world.listener = socket (AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal (bind (world.listener, (struct sockaddr *) &address, length), 0);
+    assert_int_equal (listen (world.listener, 64), 0);
+    assert_int_equal (getsockname (world.listener, (struct sockaddr *) &address, &length), 0);
+    snprintf (world.url, sizeof world.url, "http://127.0.0.1:%u", ntohs (address.sin_port));
+    assert_int_equal (pthread_create (&world.thread, NULL, s_serve, &world), 0);
+    *state = &world;
+    return 0;
+}
+
+static int
+s_tear_down (void **state)
+{
+    world_t *self = *state;
+    shutdown (self->listener, SHUT_RDWR);
+    pthread_join (self->thread, NULL);
+    close (self->listener);
+    return 0;
+}
+
+
+//  -- the tests
+
+static uint8_t s_memory [OBJECT_BYTES];
+
+//  Carries it out, with patience if the store is to be asked again.
+static int
+s_carry_out (const world_t *self, const char *name, transfer_t *transfer, uint32_t patience_ms)
+{
+    store_t *store;
+    char error [900];
+    assert_int_equal (store_open (&store, self->url, error, sizeof error), 0);
+    char *url = store_url (store, name);
+    transfer->url = url;
+    memset (s_memory, 0, sizeof s_memory);
+    int rc = store_get (store, transfer, 1, patience_ms);
+    assert_int_equal (rc, transfer->rc);
+    free (url);
+    store_destroy (&store);
+    return rc;
+}
+
+//  The object, all of it or behind its begin.
+static int
+s_read (world_t *self, transfer_t *transfer, size_t offset)
+{
+    self->questions = 0;
+    transfer->offset = offset;
+    transfer->bytes = OBJECT_BYTES - offset;
+    transfer->memory = s_memory;
+    int rc = s_carry_out (self, "object", transfer, 5000);
+    for (size_t at = 0; at < OBJECT_BYTES; at++)
+        assert_int_equal (s_memory [at], at < transfer->done? 'a' + (at + offset) % 23: 0);
+    return rc;
+}
+
+static void
+s_reset (world_t *self, const char *version, const char *next_version)
+{
+    self->version = version;
+    self->next_version = next_version;
+    self->next_bytes = OBJECT_BYTES;
+    self->is_broken = false;
+}
+
+//  Guards: another version than the one that was asked for gives no byte, whatever the store thinks.
+static void
+test_a_store_that_heeds_no_version (void **state)
+{
+    world_t *self = *state;
+    s_reset (self, "\"one\"", "\"two\"");
+    transfer_t transfer = { .version = "\"one\"" };
+    assert_int_equal (s_read (self, &transfer, 0), 0);
+    assert_true (self->has_condition);
+    transfer = (transfer_t) { .version = "\"one\"" };
+    assert_int_equal (s_read (self, &transfer, 10), -EREMCHG);
+    assert_int_equal (transfer.done, 0);
+    assert_int_equal (self->questions, 1);
+}
+
+//  Guards: a range that is begun again is of the same object throughout, also if no version was asked for.
+static void
+test_an_object_that_changes_between_two_ranges (void **state)
+{
+    world_t *self = *state;
+    s_reset (self, "\"one\"", "\"one\"");
+    self->is_broken = true;
+    transfer_t transfer = { .version = NULL };
+    assert_int_equal (s_read (self, &transfer, 0), 0);
+    assert_int_equal (self->questions, 2);
+    assert_true (self->has_condition);
+    self->next_version = "\"two\"";
+    transfer = (transfer_t) { .version = NULL };
+    assert_int_equal (s_read (self, &transfer, 0), -EREMCHG);
+    assert_int_equal (transfer.done, BROKEN_BYTES);
+    transfer = (transfer_t) { .version = "\"one\"" };
+    assert_int_equal (s_read (self, &transfer, 0), -EREMCHG);
+    assert_int_equal (transfer.done, BROKEN_BYTES);
+    //  Without versions its size tells.
+    s_reset (self, "", "");
+    self->is_broken = true;
+    self->next_bytes = OBJECT_BYTES + 1;
+    transfer = (transfer_t) { .version = "" };
+    assert_int_equal (s_read (self, &transfer, 0), -EREMCHG);
+    assert_int_equal (transfer.done, BROKEN_BYTES);
+}
+
+//  Guards: an object of another size than is known is another one.
+static void
+test_sizes (void **state)
+{
+    world_t *self = *state;
+    s_reset (self, "\"one\"", "\"one\"");
+    transfer_t transfer = { .expected_bytes = OBJECT_BYTES };
+    assert_int_equal (s_read (self, &transfer, 0), 0);
+    transfer = (transfer_t) { .expected_bytes = OBJECT_BYTES + 1 };
+    assert_int_equal (s_read (self, &transfer, 0), -EREMCHG);
+    assert_int_equal (transfer.done, 0);
+}
+
+//  Guards: a weak version is no condition, which no store could meet, and is compared; what makes a version
+//  weak on the way, or takes its quotes, is no change.
+static void
+test_weak_versions (void **state)
+{
+    world_t *self = *state;
+    s_reset (self, "W/\"one\"", "one");
+    transfer_t transfer = { .version = "W/\"one\"" };
+    assert_int_equal (s_read (self, &transfer, 0), 0);
+    assert_false (self->has_condition);
+    transfer = (transfer_t) { .version = "\"one\"" };
+    assert_int_equal (s_read (self, &transfer, 0), 0);
+    assert_true (self->has_condition);
+    transfer = (transfer_t) { .version = "W/\"one\"" };
+    assert_int_equal (s_read (self, &transfer, 10), 0);
+    transfer = (transfer_t) { .version = "W/\"two\"" };
+    assert_int_equal (s_read (self, &transfer, 0), -EREMCHG);
+    assert_int_equal (transfer.done, 0);
+}
+
+int
+main (void)
+{
+    if (sodium_init () < 0)
+        return 1;
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test (test_a_store_that_heeds_no_version),
+        cmocka_unit_test (test_an_object_that_changes_between_two_ranges),
+        cmocka_unit_test (test_sizes),
+        cmocka_unit_test (test_weak_versions),
+    };
+    return cmocka_run_group_tests (tests, s_set_up, s_tear_down);
+}
