@@ -18,7 +18,8 @@ enum {
     CONNECT_S = 10, SLOW_BYTES = 1024, SLOW_S = 10,
     CONFIRM_S = 30,                     //  a store may take long to confirm a large object that it has
     BUFFER_BYTES = 256 * 1024, CONNECTIONS_MAX = 256,
-    BODY_BYTES = 1024                   //  of an error's answer, for its code
+    BODY_BYTES = 1024,                  //  of an error's answer, for its code
+    SWALLOWED_BYTES = 64 * 1024         //  of an answer that is no object: some do not end
 };
 
 //  A transfer under way; kept for the next one when it is done.
@@ -32,6 +33,7 @@ typedef struct handle {
     bool is_unreadable;                 //  its file is
     char body [BODY_BYTES];
     size_t body_bytes;
+    size_t swallowed;                   //  bytes that are no part of an object
     char message [CURL_ERROR_SIZE];
     struct handle *next;
 } handle_t;
@@ -136,8 +138,13 @@ s_on_body (char *data, size_t unit, size_t count, void *context)
         transfer->done += bytes;
         return bytes;
     }
-    if (status < 300)                   //  the whole object, or another range; or a word on what was written
-        return transfer->upload? bytes: 0;
+    if (status < 300 && !transfer->upload)      //  the whole object, or another range
+        return 0;
+    self->swallowed += bytes;
+    if (self->swallowed > SWALLOWED_BYTES)
+        return 0;
+    if (status < 300)                   //  a word on what was written
+        return bytes;
     size_t kept = bytes < BODY_BYTES - self->body_bytes? bytes: BODY_BYTES - self->body_bytes;
     memcpy (self->body + self->body_bytes, data, kept);
     self->body_bytes += kept;
@@ -245,6 +252,11 @@ s_judge (handle_t *self, CURLcode result)
         transfer->rc = -EPROTO;
         snprintf (transfer->detail, TRANSFER_DETAIL_BYTES, "the answer has more than %zu bytes",
             transfer->bytes);
+    }
+    else
+    if (transfer->upload && result == CURLE_WRITE_ERROR) {
+        transfer->rc = -EPROTO;
+        snprintf (transfer->detail, TRANSFER_DETAIL_BYTES, "%ld, with an answer that does not end", status);
     }
     else
     if (is_whole_object) {

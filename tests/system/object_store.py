@@ -33,10 +33,11 @@ CLOCK_SKEW_S = 900
 
 class Fault:
     """kind: `status` answers with it; `reset` and `short` end the connection in the body, at once or in
-    order; `slow` sends a byte a second; `wrong` changes a byte; `hang` does not answer.  Of a PUT, `reset`
-    and `short` end it while the body comes, `slow` takes the body and does not confirm it, and `lossy`
-    confirms an object of which it keeps half.  The fault meets requests of this method, or of all, for
-    objects with `name` in their names, `times` of them; None: all."""
+    order; `slow` sends a byte a second; `wrong` changes a byte; `hang` does not answer; `endless` answers
+    with the status and a body of 8 KB a second that does not end.  Of a PUT, `reset` and `short` end it while
+    the body comes, `slow` takes the body and does not confirm it, and `lossy` confirms an object of which it
+    keeps half.  The fault meets requests of this method, or of all, for objects with `name` in their
+    names, `times` of them; None: all."""
 
     def __init__(self, kind, status=503, code="SlowDown", name="", times=None, after=PART, method=None):
         self.kind, self.status, self.code, self.name, self.after = kind, status, code, name, after
@@ -212,6 +213,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 store.wait(3600)
             if fault and fault.kind == "status":
                 raise _Refused(fault.status, fault.code)
+            if fault and fault.kind == "endless":
+                return self._send_endless(store, fault)
             self._check_signature(store)
             if query:
                 self._send_list(store, name, urllib.parse.parse_qs(query, keep_blank_values=True), fault)
@@ -312,6 +315,13 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)
+
+    def _send_endless(self, store, fault):
+        self.close_connection = True
+        self.send_response(fault.status)
+        self.end_headers()
+        while not store._ending.wait(.125):
+            self.wfile.write(b"x" * 1024)
 
     def _send_list(self, store, name, query, fault):
         """A page of a list; its token is the last name of the page before."""

@@ -119,6 +119,10 @@ class Passing(StoreTest):
     def test_bytes_that_hardly_come(self):
         self.assert_outlived(Fault("slow", name="volume", times=2, after=100))
 
+    def test_answers_that_do_not_end(self):
+        """What stands before a store may answer so: it is an error as others are."""
+        self.assert_outlived(Fault("endless", 502, name="volume", times=2))
+
     def test_wrong_bytes_once(self):
         self.assert_outlived(Fault("wrong", name="volume", times=8))
 

@@ -261,6 +261,34 @@ test_weak_versions (void **state)
     assert_int_equal (transfer.done, 0);
 }
 
+//  Guards: an error's answer that does not end, at a rate that is not slow, is an answer all the same.
+static void
+test_an_error_without_an_end (void **state)
+{
+    world_t *self = *state;
+    transfer_t transfer = { .bytes = OBJECT_BYTES, .memory = s_memory };
+    int64_t began_ms = clock_now_ms ();
+    assert_int_equal (s_carry_out (self, "endless", &transfer, 0), -ENOENT);
+    assert_true (clock_now_ms () - began_ms < 10000);
+    assert_int_equal (transfer.status, 404);
+}
+
+//  Guards: so is a word on what was written.
+static void
+test_a_word_without_an_end (void **state)
+{
+    world_t *self = *state;
+    FILE *file = tmpfile ();
+    assert_true (file && fwrite (s_memory, 1, 100, file) == 100 && fflush (file) == 0);
+    transfer_upload_t upload = { .descriptor = fileno (file), .checksum = "0" };
+    transfer_t transfer = { .bytes = 100, .upload = &upload };
+    int64_t began_ms = clock_now_ms ();
+    assert_int_equal (s_carry_out (self, "object", &transfer, 0), -EPROTO);
+    assert_true (clock_now_ms () - began_ms < 10000);
+    assert_int_equal (transfer.done, 0);
+    fclose (file);
+}
+
 int
 main (void)
 {
@@ -271,6 +299,8 @@ main (void)
         cmocka_unit_test (test_an_object_that_changes_between_two_ranges),
         cmocka_unit_test (test_sizes),
         cmocka_unit_test (test_weak_versions),
+        cmocka_unit_test (test_an_error_without_an_end),
+        cmocka_unit_test (test_a_word_without_an_end),
     };
     return cmocka_run_group_tests (tests, s_set_up, s_tear_down);
 }
