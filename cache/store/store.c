@@ -369,7 +369,9 @@ s_keys_number (store_t *self)
 static bool
 s_has_others (store_t *self, int rc, uint64_t number)
 {
-    if (!self->keys || (rc != -EKEYEXPIRED && (rc != -EKEYREJECTED || keyring_is_fresh (self->keys))))
+    if (!self->keys || (rc != -EKEYEXPIRED && rc != -EKEYREJECTED))
+        return false;
+    if (rc == -EKEYREJECTED && keyring_was_fresh (self->keys, number))
         return false;
     return keyring_await (self->keys, number, 2 * KEYRING_REFUSED_S * 1000);
 }

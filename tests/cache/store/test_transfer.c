@@ -1,6 +1,6 @@
 //  Transfers beside a store that is not as stores should be: it heeds no condition, changes its objects
-//  between two ranges, or answers without an end.  No byte of another object is taken, and no answer holds a
-//  transfer for ever.
+//  between two ranges, refuses keys, or answers without an end.  No byte of another object is taken, keys
+//  that are there are used, and no answer holds a transfer for ever.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,6 +31,8 @@ typedef struct {
     const char *version, *next_version; //  of answers from the object's begin, and of others
     size_t next_bytes;                  //  of the object, in others
     bool is_broken;                     //  the first answer breaks off
+    const char *refusal;                //  the code for keys called "old"
+    unsigned busy;                      //  so many questions with others are refused for now
     bool has_condition;                 //  the last question had one
     unsigned questions;
 } world_t;
@@ -79,6 +81,17 @@ s_send_endless (int peer, const char *status)
     }
 }
 
+//  Behind the one before, so that a keyring may find others between two refusals.
+static void
+s_send_error (int peer, const char *status, const char *code)
+{
+    char answer [500];
+    nanosleep (&(struct timespec) { .tv_nsec = 20000000 }, NULL);
+    int used = snprintf (answer, sizeof answer, "HTTP/1.1 %s\r\nConnection: close\r\n\r\n"
+        "<Error><Code>%s</Code></Error>", status, code);
+    s_send (peer, answer, (size_t) used);
+}
+
 static void
 s_answer (world_t *self, int peer)
 {
@@ -96,6 +109,15 @@ s_answer (world_t *self, int peer)
         sscanf (range, "Range: bytes=%zu-%zu", &first, &last);
     self->has_condition = strstr (question, "If-Match: ");
     self->questions++;
+    if (self->refusal && strstr (question, "Credential=old/"))
+        s_send_error (peer, strcmp (self->refusal, "ExpiredToken") == 0? "400 Bad": "403 Forbidden",
+            self->refusal);
+    else
+    if (self->busy > 0) {
+        self->busy--;
+        s_send_error (peer, "503 Busy", "SlowDown");
+    }
+    else
     if (strncmp (question, "PUT", 3) == 0)
         s_send_endless (peer, "200 OK");
     else
@@ -289,6 +311,65 @@ test_a_word_without_an_end (void **state)
     fclose (file);
 }
 
+static void
+s_write_keys (const char *path, const char *name)
+{
+    FILE *file = fopen (path, "we");
+    assert_non_null (file);
+    fprintf (file, "[default]\naws_access_key_id = %s\naws_secret_access_key = b\n", name);
+    assert_int_equal (fclose (file), 0);
+}
+
+//  Reads in several parts with a profile's keys called "old", which were read wait_ms ago and are refused;
+//  the file has others now.
+static int
+s_read_with_other_keys (world_t *self, const char *refusal, long wait_ms, const store_persistence_t *how)
+{
+    enum { PARTS = 8, PART_BYTES = OBJECT_BYTES / PARTS };
+    static uint8_t memory [OBJECT_BYTES];
+    char path [] = "/tmp/tureen-transfer-XXXXXX", error [900];
+    close (mkstemp (path));
+    s_write_keys (path, "old");
+    setenv ("AWS_SHARED_CREDENTIALS_FILE", path, 1);
+    setenv ("AWS_CONFIG_FILE", "/nowhere", 1);
+    setenv ("AWS_ENDPOINT_URL_S3", self->url, 1);
+    unsetenv ("AWS_ACCESS_KEY_ID");
+    unsetenv ("AWS_PROFILE");
+    s_reset (self, "\"one\"", "\"one\"");
+    self->refusal = refusal;
+    store_t *store;
+    if (store_open (&store, "s3://bucket/a", error, sizeof error))
+        fail_msg ("%s", error);
+    s_write_keys (path, "new");
+    nanosleep (&(struct timespec) { .tv_sec = wait_ms / 1000, .tv_nsec = wait_ms % 1000 * 1000000 }, NULL);
+    transfer_t parts [PARTS];
+    char *url = store_url (store, "object");
+    for (size_t part = 0; part < PARTS; part++)
+        parts [part] = (transfer_t) { .url = url, .offset = part * PART_BYTES, .bytes = PART_BYTES,
+            .memory = memory + part * PART_BYTES };
+    int rc = store_carry_out (store, parts, PARTS, how);
+    for (size_t at = 0; rc == 0 && at < OBJECT_BYTES; at++)
+        assert_int_equal (memory [at], 'a' + at % 23);
+    free (url);
+    store_destroy (&store);
+    unlink (path);
+    self->refusal = NULL;
+    return rc;
+}
+
+//  Guards: several refusals of keys that are not fresh, of which the first lets others be found, are no end.
+static void
+test_keys_that_are_refused_to_several (void **state)
+{
+    assert_int_equal (s_read_with_other_keys (*state, "InvalidAccessKeyId", KEYRING_REFUSED_S * 1000 + 200,
+        &(store_persistence_t) { .patience_ms = 0 }), 0);
+    //  Of fresh ones no others are waited for.
+    int64_t began_ms = clock_now_ms ();
+    assert_int_equal (s_read_with_other_keys (*state, "InvalidAccessKeyId", 0,
+        &(store_persistence_t) { .patience_ms = 0 }), -EKEYREJECTED);
+    assert_true (clock_now_ms () - began_ms < 2000);
+}
+
 int
 main (void)
 {
@@ -299,6 +380,7 @@ main (void)
         cmocka_unit_test (test_an_object_that_changes_between_two_ranges),
         cmocka_unit_test (test_sizes),
         cmocka_unit_test (test_weak_versions),
+        cmocka_unit_test (test_keys_that_are_refused_to_several),
         cmocka_unit_test (test_an_error_without_an_end),
         cmocka_unit_test (test_a_word_without_an_end),
     };
