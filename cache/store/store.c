@@ -386,22 +386,26 @@ store_carry_out (store_t *self, transfer_t *all, size_t count, const store_persi
         return rc;
     int64_t limit_ms = clock_now_ms () + how->patience_ms;
     turn_t turn;
-    bool has_renewed = false;
+    bool has_renewed = false, has_limit = !how->takes_long;
     uint64_t number = s_keys_number (self);
-    for (uint32_t failures = 0; (turn = s_try (transfers, all, count, how)).failed; failures++) {
+    uint32_t failures = 0;
+    while ((turn = s_try (transfers, all, count, how)).failed) {
+        if (turn.succeeded > 0 && how->takes_long)
+            has_limit = false;
         if (!has_renewed && s_has_others (self, turn.failed, number)) {
             has_renewed = true;         //  others that are refused as well are an answer
             continue;
         }
         if (!turn.may_pass)
             break;
-        if (how->takes_long && (turn.succeeded > 0 || failures == 0)) {
+        if (!has_limit) {
             limit_ms = clock_now_ms () + how->patience_ms;
             failures = 0;
+            has_limit = true;
         }
         if (clock_now_ms () >= limit_ms)
             break;
-        store_pause (failures);
+        store_pause (failures++);
     }
     if (turn.failed == -ECANCELED)
         transfers_destroy (&transfers);

@@ -370,6 +370,17 @@ test_keys_that_are_refused_to_several (void **state)
     assert_true (clock_now_ms () - began_ms < 2000);
 }
 
+//  Guards: the time in which keys are renewed is not taken from a long transfer's patience.
+static void
+test_patience_after_other_keys (void **state)
+{
+    world_t *self = *state;
+    self->busy = 8;                     //  all parts
+    assert_int_equal (s_read_with_other_keys (self, "ExpiredToken", 0,
+        &(store_persistence_t) { .patience_ms = 2000, .takes_long = true }), 0);
+    assert_int_equal (self->busy, 0);
+}
+
 int
 main (void)
 {
@@ -381,6 +392,7 @@ main (void)
         cmocka_unit_test (test_sizes),
         cmocka_unit_test (test_weak_versions),
         cmocka_unit_test (test_keys_that_are_refused_to_several),
+        cmocka_unit_test (test_patience_after_other_keys),
         cmocka_unit_test (test_an_error_without_an_end),
         cmocka_unit_test (test_a_word_without_an_end),
     };
