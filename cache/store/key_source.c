@@ -201,6 +201,7 @@ s_read_token (const char *path, char **token_p, char *error, size_t error_bytes)
     }
     if (rc) {
         snprintf (error, error_bytes, rc == -EBADMSG? "'%.300s' holds no token%s%s: check what writes it":
+            rc == -ENOENT || rc == -ENOTDIR? "cannot read the token '%.300s'%s%s: check the path":
             "cannot read the token '%.300s'%s%s: let this user read it", path, rc == -EBADMSG? "": ": ",
             rc == -EBADMSG? "": strerror (-rc));
         wiped_guarded_free (token);
