@@ -83,6 +83,7 @@ s_prepare (key_source_t *self, CURL *easy, const question_t *question, struct cu
         *headers_p = headers;
     }
     curl_easy_setopt (easy, CURLOPT_NOSIGNAL, 1L);
+    http_forget_resolver (easy);
     curl_easy_setopt (easy, CURLOPT_HTTP_VERSION, (long) CURL_HTTP_VERSION_1_1);
     curl_easy_setopt (easy, CURLOPT_CONNECTTIMEOUT_MS, question->limit_ms);
     curl_easy_setopt (easy, CURLOPT_TIMEOUT_MS, question->limit_ms);

@@ -357,6 +357,7 @@ static void
 s_set_limits (CURL *easy, bool is_upload)
 {
     curl_easy_setopt (easy, CURLOPT_NOSIGNAL, 1L);
+    http_forget_resolver (easy);
     curl_easy_setopt (easy, CURLOPT_HTTP_VERSION, (long) CURL_HTTP_VERSION_1_1);
     curl_easy_setopt (easy, CURLOPT_CONNECTTIMEOUT, (long) CONNECT_S);
     curl_easy_setopt (easy, CURLOPT_LOW_SPEED_LIMIT, (long) SLOW_BYTES);

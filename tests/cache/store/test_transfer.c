@@ -8,8 +8,11 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <errno.h>
+#include <netdb.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +39,28 @@ typedef struct {
     bool has_condition;                 //  the last question had one
     unsigned questions;
 } world_t;
+
+
+//  -- a name server that does not answer for a time
+
+enum { RESOLVING_MS = 4000 };
+
+static atomic_int s_resolving;
+
+int
+getaddrinfo (const char *restrict name, const char *restrict service, const struct addrinfo *restrict hints,
+    struct addrinfo **restrict found_p)
+{
+    typedef int resolve_t (const char *, const char *, const struct addrinfo *, struct addrinfo **);
+    if (name && strcmp (name, "slow.invalid") == 0) {
+        atomic_fetch_add (&s_resolving, 1);
+        nanosleep (&(struct timespec) { .tv_sec = RESOLVING_MS / 1000 }, NULL);
+        atomic_fetch_sub (&s_resolving, 1);
+        return EAI_AGAIN;
+    }
+    resolve_t *resolve = (resolve_t *) dlsym (RTLD_NEXT, "getaddrinfo");
+    return resolve (name, service, hints, found_p);
+}
 
 
 //  -- what answers
@@ -381,6 +406,41 @@ test_patience_after_other_keys (void **state)
     assert_int_equal (self->busy, 0);
 }
 
+//  What asks the name server ends by itself, later.
+static void
+s_await_resolvers (void)
+{
+    assert_true (atomic_load (&s_resolving) > 0);       //  nothing has waited for it
+    while (atomic_load (&s_resolving) > 0)
+        nanosleep (&(struct timespec) { .tv_nsec = 50000000 }, NULL);
+    nanosleep (&(struct timespec) { .tv_nsec = 200000000 }, NULL);
+}
+
+//  Guards: the end waits for no name server, and a question for keys no longer than its limit.
+static void
+test_a_name_server_that_does_not_answer (void **state)
+{
+    (void) state;
+    transfers_t *transfers;
+    transfer_t transfer = { .url = "http://slow.invalid/a", .bytes = OBJECT_BYTES, .memory = s_memory };
+    assert_int_equal (transfers_new (&transfers, NULL, NULL), 0);
+    int64_t began_ms = clock_now_ms ();
+    assert_int_equal (transfers_begin (transfers, &transfer), 0);
+    transfers_wait (transfers, -1, 100);
+    transfers_destroy (&transfers);
+    assert_true (clock_now_ms () - began_ms < RESOLVING_MS / 2);
+    s_await_resolvers ();
+    setenv ("AWS_SHARED_CREDENTIALS_FILE", "/nowhere", 1);
+    setenv ("AWS_CONFIG_FILE", "/nowhere", 1);
+    setenv ("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://slow.invalid", 1);
+    store_t *store;
+    char error [900];
+    began_ms = clock_now_ms ();
+    assert_int_equal (store_open (&store, "s3://bucket/a", error, sizeof error), -ETIMEDOUT);
+    assert_true (clock_now_ms () - began_ms < RESOLVING_MS / 2);
+    s_await_resolvers ();
+}
+
 int
 main (void)
 {
@@ -393,6 +453,7 @@ main (void)
         cmocka_unit_test (test_weak_versions),
         cmocka_unit_test (test_keys_that_are_refused_to_several),
         cmocka_unit_test (test_patience_after_other_keys),
+        cmocka_unit_test (test_a_name_server_that_does_not_answer),
         cmocka_unit_test (test_an_error_without_an_end),
         cmocka_unit_test (test_a_word_without_an_end),
     };
