@@ -64,8 +64,8 @@ s_bucket_url (const store_t *self)
         return s_joined (self->account.endpoint, "/", bucket);
     bool has_dots = strchr (bucket, '.');
     char url [600];
-    snprintf (url, sizeof url, "https://%s%ss3.%.80s.amazonaws.com", has_dots? "": bucket, has_dots? "": ".",
-        self->account.region);
+    snprintf (url, sizeof url, "https://%s%ss3.%.80s.%s", has_dots? "": bucket, has_dots? "": ".",
+        self->account.region, account_domain (self->account.region));
     return has_dots? s_joined (url, "/", bucket): strdup (url);
 }
 
