@@ -586,7 +586,7 @@ s_begin_object (const catalogue_t *self, uint32_t id, size_t field, catalogue_bu
     int rc = bytes > CATALOGUE_SAMPLE_BYTES_MAX? -EFBIG: catalogue_make_room (buffer, bytes);
     char *url = rc? NULL: catalogue_url (self, id, field);
     *transfer = (transfer_t) { .url = url, .version = catalogue_version (self, id, field), .bytes = bytes,
-        .memory = buffer->bytes };
+        .expected_bytes = bytes, .memory = buffer->bytes };
     buffer->size = 0;
     return rc? rc: url? 0: -ENOMEM;
 }

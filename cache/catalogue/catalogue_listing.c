@@ -200,7 +200,7 @@ catalogue_listing_read (const draft_t *draft, const store_object_t *object, char
     const char *name = store_listing_name (&field->listing, object);
     char *url = store_url (field->store, name), *text = malloc (object->bytes + 1);
     transfer_t transfer = { .url = url, .version = store_listing_version (&field->listing, object),
-        .bytes = object->bytes, .memory = (uint8_t *) text };
+        .bytes = object->bytes, .expected_bytes = object->bytes, .memory = (uint8_t *) text };
     int rc = !url || !text? catalogue_fail_memory (draft): 0;
     if (rc == 0 && object->bytes > 0 && (rc = store_get (field->store, &transfer, 1, LIST_PATIENCE_MS))) {
         char what [500];

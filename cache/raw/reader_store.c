@@ -115,7 +115,7 @@ s_of_object (const reader_request_t *request, reader_transfer_t *item)
     if (rc)
         return rc;
     item->url = catalogue_url (catalogue, request->id, request->field);
-    item->transfer = (transfer_t) { .url = item->url, .bytes = (size_t) bytes,
+    item->transfer = (transfer_t) { .url = item->url, .bytes = (size_t) bytes, .expected_bytes = bytes,
         .version = catalogue_version (catalogue, request->id, request->field),
         .memory = request->buffer->bytes };
     block_data_t *blocks = catalogue_blocks (catalogue, request->field, &rc);

@@ -185,8 +185,7 @@ s_take_web_identity (account_t *self, const search_t *search, const char *token_
     given = given? given: s_environment ("AWS_ENDPOINT_URL");
     given = given? given: SETTING (search, endpoint);
     char own [160];
-    snprintf (own, sizeof own, "https://sts.%.80s.amazonaws.com%s", self->region,
-        strncmp (self->region, "cn-", 3) == 0? ".cn": "");
+    snprintf (own, sizeof own, "https://sts.%.80s.%s", self->region, account_domain (self->region));
     return s_take_endpoint (search, &self->service, given? given: own,
         "AWS_ENDPOINT_URL_STS, AWS_ENDPOINT_URL, endpoint_url");
 }
@@ -420,6 +419,13 @@ account_clear (account_t *self)
         free (all [index]);
     wiped_guarded_free (self->authorization);
     *self = (account_t) { .source = ACCOUNT_UNSIGNED };
+}
+
+const char *
+account_domain (const char *region)
+{
+    assert (region);
+    return strncmp (region, "cn-", 3) == 0? "amazonaws.com.cn": "amazonaws.com";
 }
 
 const char *

@@ -56,6 +56,8 @@ int account_read_again (const account_t *self, access_key_t **key_p, char *error
 //  Takes one that is all zero.
 void account_clear (account_t *self);
 
+//  What the names of Amazon's hosts in a region end with: "amazonaws.com"; static.
+const char *account_domain (const char *region);
 //  "a web identity": for people; static.
 const char *account_source_name (account_source_t source);
 

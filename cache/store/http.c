@@ -21,6 +21,15 @@ http_begin (void)
     return rc;
 }
 
+void
+http_forget_resolver (void *easy)
+{
+    assert (easy);
+#if LIBCURL_VERSION_NUM >= 0x075700     //  7.87
+    curl_easy_setopt (easy, CURLOPT_QUICK_EXIT, 1L);
+#endif
+}
+
 const char *
 http_header (const char *line, size_t bytes, const char *name, size_t *value_bytes_p)
 {

@@ -83,6 +83,7 @@ s_prepare (key_source_t *self, CURL *easy, const question_t *question, struct cu
         *headers_p = headers;
     }
     curl_easy_setopt (easy, CURLOPT_NOSIGNAL, 1L);
+    http_forget_resolver (easy);
     curl_easy_setopt (easy, CURLOPT_HTTP_VERSION, (long) CURL_HTTP_VERSION_1_1);
     curl_easy_setopt (easy, CURLOPT_CONNECTTIMEOUT_MS, question->limit_ms);
     curl_easy_setopt (easy, CURLOPT_TIMEOUT_MS, question->limit_ms);
@@ -201,6 +202,7 @@ s_read_token (const char *path, char **token_p, char *error, size_t error_bytes)
     }
     if (rc) {
         snprintf (error, error_bytes, rc == -EBADMSG? "'%.300s' holds no token%s%s: check what writes it":
+            rc == -ENOENT || rc == -ENOTDIR? "cannot read the token '%.300s'%s%s: check the path":
             "cannot read the token '%.300s'%s%s: let this user read it", path, rc == -EBADMSG? "": ": ",
             rc == -EBADMSG? "": strerror (-rc));
         wiped_guarded_free (token);

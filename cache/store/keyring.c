@@ -31,11 +31,12 @@ struct keyring {
     //  shared
     pthread_mutex_t lock;               //  of all below
     pthread_cond_t changed;
-    bool is_ending, is_refused;
+    bool is_ending, is_asking;
+    bool is_refused;                    //  since the source was asked
+    bool was_fresh;                     //  asked within REFUSED_MS, when they were refused
     access_key_t *key;
     uint64_t number;                    //  of key; from 1
-    uint64_t asked;                     //  how often the source was asked
-    int64_t asked_ms;                   //  when, last
+    int64_t asked_ms;                   //  when the source was asked last
     keyring_look_t look;
 };
 
@@ -141,11 +142,12 @@ s_renew (keyring_t *self)
     access_key_t *key;
     char error [KEYRING_TROUBLE_BYTES];
     s_plan_refused (self, self->is_refused);
+    self->is_asking = true;
     pthread_mutex_unlock (&self->lock);
     int rc = self->source.ask (self->source.context, &key, error, sizeof error);
     pthread_mutex_lock (&self->lock);
+    self->is_asking = false;
     self->is_refused = false;
-    self->asked++;
     if (rc == 0)
         s_use (self, key);
     else {
@@ -280,6 +282,7 @@ keyring_refused (keyring_t *self, uint64_t number)
     pthread_mutex_lock (&self->lock);
     if (self->has_thread && number == self->number && !self->is_refused) {
         self->is_refused = true;
+        self->was_fresh = !self->is_asking && clock_now_ms () - self->asked_ms < REFUSED_MS;
         pthread_cond_broadcast (&self->changed);
     }
     pthread_mutex_unlock (&self->lock);
@@ -291,9 +294,8 @@ keyring_await (keyring_t *self, uint64_t number, uint32_t limit_ms)
     assert (self && self->magic == MAGIC);
     int64_t until_ms = clock_now_ms () + limit_ms, left_ms;
     pthread_mutex_lock (&self->lock);
-    uint64_t asked = self->asked;
-    while (self->has_thread && self->number == number && self->asked == asked
-    &&  (left_ms = until_ms - clock_now_ms ()) > 0)
+    while (self->has_thread && self->number == number && (left_ms = until_ms - clock_now_ms ()) > 0
+    &&  (self->is_asking || (self->is_refused && s_due_ms (self) <= left_ms)))
         s_wait (self, left_ms);
     bool is_other = self->number != number;
     pthread_mutex_unlock (&self->lock);
@@ -301,13 +303,13 @@ keyring_await (keyring_t *self, uint64_t number, uint32_t limit_ms)
 }
 
 bool
-keyring_is_fresh (keyring_t *self)
+keyring_was_fresh (keyring_t *self, uint64_t number)
 {
     assert (self && self->magic == MAGIC);
     pthread_mutex_lock (&self->lock);
-    bool is_fresh = clock_now_ms () - self->asked_ms < REFUSED_MS;
+    bool was_fresh = self->number == number && self->was_fresh;
     pthread_mutex_unlock (&self->lock);
-    return is_fresh;
+    return was_fresh;
 }
 
 void

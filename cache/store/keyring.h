@@ -48,11 +48,13 @@ void keyring_destroy (keyring_t **self_p);
 access_key_t *keyring_take (keyring_t *self, uint64_t *number_p);
 //  The store refused the keys with this number.  Never blocks for long.
 void keyring_refused (keyring_t *self, uint64_t number);
-//  Waits until there are other keys than those with this number, which the store has refused, or the source
-//  has been asked in vain, or limit_ms are over.  Whether there are others.
+//  Waits until there are other keys than those with this number, which the store has refused, or limit_ms are
+//  over; does not wait if the source has been asked in vain since, or will not be asked within limit_ms.
+//  Whether there are others.
 bool keyring_await (keyring_t *self, uint64_t number, uint32_t limit_ms);
-//  Whether the source was asked within the last KEYRING_REFUSED_S: asking again would hardly help.
-bool keyring_is_fresh (keyring_t *self);
+//  Whether the source had been asked within KEYRING_REFUSED_S when the keys with this number, which are those
+//  of now, were refused: asking again would hardly help.
+bool keyring_was_fresh (keyring_t *self, uint64_t number);
 void keyring_look (keyring_t *self, keyring_look_t *look);
 
 //  When keys that end after life_ms are to be renewed, in ms from now; chance: 0 .. 1000.

@@ -104,7 +104,8 @@ s_ask (object_stream_t *self)
         part_t *part = &self->parts [(self->first + self->used) % OBJECT_STREAM_PARTS];
         uint64_t left = self->options.bytes - self->asked;
         part->transfer = (transfer_t) { .url = self->options.url, .version = self->options.version,
-            .offset = self->asked, .memory = part->memory, .user = part,
+            .expected_bytes = self->options.bytes, .offset = self->asked, .user = part,
+            .memory = part->memory,
             .bytes = left < OBJECT_STREAM_PART_BYTES? (size_t) left: OBJECT_STREAM_PART_BYTES };
         self->used++;
         self->asked += part->transfer.bytes;

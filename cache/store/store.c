@@ -64,8 +64,8 @@ s_bucket_url (const store_t *self)
         return s_joined (self->account.endpoint, "/", bucket);
     bool has_dots = strchr (bucket, '.');
     char url [600];
-    snprintf (url, sizeof url, "https://%s%ss3.%.80s.amazonaws.com", has_dots? "": bucket, has_dots? "": ".",
-        self->account.region);
+    snprintf (url, sizeof url, "https://%s%ss3.%.80s.%s", has_dots? "": bucket, has_dots? "": ".",
+        self->account.region, account_domain (self->account.region));
     return has_dots? s_joined (url, "/", bucket): strdup (url);
 }
 
@@ -369,7 +369,9 @@ s_keys_number (store_t *self)
 static bool
 s_has_others (store_t *self, int rc, uint64_t number)
 {
-    if (!self->keys || (rc != -EKEYEXPIRED && (rc != -EKEYREJECTED || keyring_is_fresh (self->keys))))
+    if (!self->keys || (rc != -EKEYEXPIRED && rc != -EKEYREJECTED))
+        return false;
+    if (rc == -EKEYREJECTED && keyring_was_fresh (self->keys, number))
         return false;
     return keyring_await (self->keys, number, 2 * KEYRING_REFUSED_S * 1000);
 }
@@ -384,22 +386,26 @@ store_carry_out (store_t *self, transfer_t *all, size_t count, const store_persi
         return rc;
     int64_t limit_ms = clock_now_ms () + how->patience_ms;
     turn_t turn;
-    bool has_renewed = false;
+    bool has_renewed = false, has_limit = !how->takes_long;
     uint64_t number = s_keys_number (self);
-    for (uint32_t failures = 0; (turn = s_try (transfers, all, count, how)).failed; failures++) {
+    uint32_t failures = 0;
+    while ((turn = s_try (transfers, all, count, how)).failed) {
+        if (turn.succeeded > 0 && how->takes_long)
+            has_limit = false;
         if (!has_renewed && s_has_others (self, turn.failed, number)) {
             has_renewed = true;         //  others that are refused as well are an answer
             continue;
         }
         if (!turn.may_pass)
             break;
-        if (how->takes_long && (turn.succeeded > 0 || failures == 0)) {
+        if (!has_limit) {
             limit_ms = clock_now_ms () + how->patience_ms;
             failures = 0;
+            has_limit = true;
         }
         if (clock_now_ms () >= limit_ms)
             break;
-        store_pause (failures);
+        store_pause (failures++);
     }
     if (turn.failed == -ECANCELED)
         transfers_destroy (&transfers);

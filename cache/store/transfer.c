@@ -18,7 +18,8 @@ enum {
     CONNECT_S = 10, SLOW_BYTES = 1024, SLOW_S = 10,
     CONFIRM_S = 30,                     //  a store may take long to confirm a large object that it has
     BUFFER_BYTES = 256 * 1024, CONNECTIONS_MAX = 256,
-    BODY_BYTES = 1024                   //  of an error's answer, for its code
+    BODY_BYTES = 1024,                  //  of an error's answer, for its code
+    SWALLOWED_BYTES = 64 * 1024         //  of an answer that is no object: some do not end
 };
 
 //  A transfer under way; kept for the next one when it is done.
@@ -32,6 +33,7 @@ typedef struct handle {
     bool is_unreadable;                 //  its file is
     char body [BODY_BYTES];
     size_t body_bytes;
+    size_t swallowed;                   //  bytes that are no part of an object
     char message [CURL_ERROR_SIZE];
     struct handle *next;
 } handle_t;
@@ -71,6 +73,52 @@ s_on_header (char *line, size_t unit, size_t count, void *context)
     return bytes;
 }
 
+//  What is between the quotes: what stands on the way may make a version weak.
+static const char *
+s_opaque (const char *version, size_t *length_p)
+{
+    version += strncmp (version, "W/", 2) == 0? 2: 0;
+    size_t length = strlen (version);
+    bool has_quotes = length > 1 && version [0] == '"' && version [length - 1] == '"';
+    *length_p = has_quotes? length - 2: length;
+    return has_quotes? version + 1: version;
+}
+
+//  Whether both are known, and not the same.
+static bool
+s_is_other_version (const char *one, const char *other)
+{
+    size_t one_length, other_length;
+    one = s_opaque (one, &one_length);
+    other = s_opaque (other, &other_length);
+    return one_length > 0 && other_length > 0
+        && (one_length != other_length || memcmp (one, other, one_length) != 0);
+}
+
+//  The version to ask for: the caller's, or of the bytes that have come; "": any.
+static const char *
+s_wanted_version (const transfer_t *transfer)
+{
+    return transfer->version && *transfer->version? transfer->version: transfer->first_version;
+}
+
+//  Whether the head of the answer is another object's.  Not every store heeds the condition in the question.
+static bool
+s_is_other (const transfer_t *transfer)
+{
+    uint64_t expected = transfer->expected_bytes? transfer->expected_bytes: transfer->first_bytes;
+    return s_is_other_version (s_wanted_version (transfer), transfer->object_version)
+        || (expected && transfer->object_bytes && expected != transfer->object_bytes);
+}
+
+//  Whether the answer is what was asked for, by its status.
+static bool
+s_has_object (const handle_t *self, long status)
+{
+    return !self->transfer->upload
+        && (status == 206? self->has_range: status == 200 && self->transfer->is_whole);
+}
+
 static size_t
 s_on_body (char *data, size_t unit, size_t count, void *context)
 {
@@ -79,15 +127,24 @@ s_on_body (char *data, size_t unit, size_t count, void *context)
     size_t bytes = unit * count;
     long status = 0;
     curl_easy_getinfo (self->easy, CURLINFO_RESPONSE_CODE, &status);
-    if ((status == 206 && self->has_range) || (status == 200 && transfer->is_whole)) {
-        if (bytes > transfer->bytes - transfer->done)
-            return 0;                   //  more than was asked for: curl ends it
+    if (s_has_object (self, status)) {
+        if (bytes > transfer->bytes - transfer->done || s_is_other (transfer))
+            return 0;                   //  more than was asked for, or of another object: curl ends it
+        if (transfer->done == 0) {
+            transfer->first_bytes = transfer->object_bytes;
+            memcpy (transfer->first_version, transfer->object_version, TRANSFER_VERSION_BYTES);
+        }
         memcpy (transfer->memory + transfer->done, data, bytes);
         transfer->done += bytes;
         return bytes;
     }
-    if (status < 300)                   //  the whole object, or another range; or a word on what was written
-        return transfer->upload? bytes: 0;
+    if (status < 300 && !transfer->upload)      //  the whole object, or another range
+        return 0;
+    self->swallowed += bytes;
+    if (self->swallowed > SWALLOWED_BYTES)
+        return 0;
+    if (status < 300)                   //  a word on what was written
+        return bytes;
     size_t kept = bytes < BODY_BYTES - self->body_bytes? bytes: BODY_BYTES - self->body_bytes;
     memcpy (self->body + self->body_bytes, data, kept);
     self->body_bytes += kept;
@@ -180,6 +237,11 @@ s_judge (handle_t *self, CURLcode result)
         snprintf (transfer->detail, TRANSFER_DETAIL_BYTES, "the file to send cannot be read");
     }
     else
+    if (s_has_object (self, status) && s_is_other (transfer)) {
+        transfer->rc = -EREMCHG;
+        snprintf (transfer->detail, TRANSFER_DETAIL_BYTES, "the answer is of another version of the object");
+    }
+    else
     if (status >= 300 && (result == CURLE_OK || result == CURLE_WRITE_ERROR)) {
         http_error_code (self->body, self->body_bytes, code);
         transfer->rc = s_judge_status (transfer, code);
@@ -190,6 +252,11 @@ s_judge (handle_t *self, CURLcode result)
         transfer->rc = -EPROTO;
         snprintf (transfer->detail, TRANSFER_DETAIL_BYTES, "the answer has more than %zu bytes",
             transfer->bytes);
+    }
+    else
+    if (transfer->upload && result == CURLE_WRITE_ERROR) {
+        transfer->rc = -EPROTO;
+        snprintf (transfer->detail, TRANSFER_DETAIL_BYTES, "%ld, with an answer that does not end", status);
     }
     else
     if (is_whole_object) {
@@ -290,6 +357,7 @@ static void
 s_set_limits (CURL *easy, bool is_upload)
 {
     curl_easy_setopt (easy, CURLOPT_NOSIGNAL, 1L);
+    http_forget_resolver (easy);
     curl_easy_setopt (easy, CURLOPT_HTTP_VERSION, (long) CURL_HTTP_VERSION_1_1);
     curl_easy_setopt (easy, CURLOPT_CONNECTTIMEOUT, (long) CONNECT_S);
     curl_easy_setopt (easy, CURLOPT_LOW_SPEED_LIMIT, (long) SLOW_BYTES);
@@ -320,10 +388,12 @@ s_ask_object (handle_t *self, const transfers_t *transfers, const transfer_t *tr
     char range [64];
     uint64_t first = transfer->offset + transfer->done, last = transfer->offset + transfer->bytes - 1;
     bool is_range = !transfer->is_whole;
+    const char *version = s_wanted_version (transfer);
+    bool is_condition = *version && strncmp (version, "W/", 2) != 0;    //  RFC 9110, 13.1.1
     snprintf (range, sizeof range, "bytes=%llu-%llu", (unsigned long long) first, (unsigned long long) last);
     return (!is_range || s_add_header (self, "Range", range))
         && (!transfers->keys || s_sign_now (self, transfers, transfer, is_range? range: NULL))
-        && (!transfer->version || !*transfer->version || s_add_header (self, "If-Match", transfer->version))
+        && (!is_condition || s_add_header (self, "If-Match", version))
         && (!transfer->is_afresh || s_add_header (self, "Cache-Control", "no-cache"));
 }
 
@@ -476,14 +546,18 @@ transfers_begin (transfers_t *self, transfer_t *transfer)
     transfer->object_bytes = 0;
     transfer->object_version [0] = 0;
     transfer->detail [0] = 0;
+    if (transfer->done == 0) {
+        transfer->first_bytes = 0;
+        transfer->first_version [0] = 0;
+    }
     handle_t *handle = s_take_handle (self);
     if (!handle)
-        return -ENOMEM;
+        return transfer->rc = -ENOMEM;
     handle->transfer = transfer;
     if (!s_ask (handle, self, transfer)
     ||  curl_multi_add_handle (self->multi, handle->easy) != CURLM_OK) {
         s_give_handle (self, handle);
-        return -ENOMEM;
+        return transfer->rc = -ENOMEM;
     }
     handle->next = self->busy_handles;
     self->busy_handles = handle;

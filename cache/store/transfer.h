@@ -12,7 +12,10 @@
  *                  -EKEYREJECTED   401, 403: the keys do not allow it
  *                  -EKEYEXPIRED    temporary keys have ended, or the clocks differ
  *                  -ENOENT         404: no such object or bucket
- *                  -EREMCHG        the object is not the version that was asked for, or ends before the range
+ *                  -EREMCHG        the object is not the version that was asked for (by the store's word, or
+ *                                  as the answer's head shows: no byte of another is taken), not the one of
+ *                                  which the bytes before came, not of expected_bytes, or ends before the
+ *                                  range
  *                  -EPROTO         anything else that is no answer to the question, a server without ranges
  *                                  included
  *                  -EIO            the file that is to be written cannot be read
@@ -48,7 +51,9 @@ typedef struct transfer {
     const char *url;
     const transfer_upload_t *upload;    //  NULL: reads a range.  Else writes the object, of `bytes` bytes;
                                         //  version, offset, memory and is_afresh are not used
-    const char *version;                //  the ETag that it must have; NULL or "": any
+    const char *version;                //  the ETag that it must have; NULL or "": any.  A weak one (W/"..")
+                                        //  is compared here alone: stores take it for no condition
+    uint64_t expected_bytes;            //  the whole object's size, if it is known; 0: any
     uint64_t offset;
     size_t bytes;                       //  > 0
     uint8_t *memory;
@@ -66,6 +71,8 @@ typedef struct transfer {
     char detail [TRANSFER_DETAIL_BYTES];                //  of a failure, for people: "404 NoSuchKey"
     //  the transfers'
     struct transfer *next;
+    uint64_t first_bytes;               //  object_bytes and object_version of the answer that gave the first
+    char first_version [TRANSFER_VERSION_BYTES];        //  of the bytes that are done
 } transfer_t;
 
 //  account: lent; NULL: of a web server.  keys: lent; each request is signed with those that are in it then;
@@ -73,7 +80,7 @@ typedef struct transfer {
 int transfers_new (transfers_t **self_p, const account_t *account, keyring_t *keys);
 void transfers_destroy (transfers_t **self_p);
 
-//  It is under way from now on, beside all others.  0, or -ENOMEM and it is not.
+//  It is under way from now on, beside all others.  0, or -ENOMEM, in its rc too, and it is not.
 int transfers_begin (transfers_t *self, transfer_t *transfer);
 //  Drops a transfer that was begun and not taken: it will not be taken, and its memory is the caller's.
 void transfers_drop (transfers_t *self, const transfer_t *transfer);

@@ -33,10 +33,11 @@ CLOCK_SKEW_S = 900
 
 class Fault:
     """kind: `status` answers with it; `reset` and `short` end the connection in the body, at once or in
-    order; `slow` sends a byte a second; `wrong` changes a byte; `hang` does not answer.  Of a PUT, `reset`
-    and `short` end it while the body comes, `slow` takes the body and does not confirm it, and `lossy`
-    confirms an object of which it keeps half.  The fault meets requests of this method, or of all, for
-    objects with `name` in their names, `times` of them; None: all."""
+    order; `slow` sends a byte a second; `wrong` changes a byte; `hang` does not answer; `endless` answers
+    with the status and a body of 8 KB a second that does not end.  Of a PUT, `reset` and `short` end it while
+    the body comes, `slow` takes the body and does not confirm it, and `lossy` confirms an object of which it
+    keeps half.  The fault meets requests of this method, or of all, for objects with `name` in their
+    names, `times` of them; None: all."""
 
     def __init__(self, kind, status=503, code="SlowDown", name="", times=None, after=PART, method=None):
         self.kind, self.status, self.code, self.name, self.after = kind, status, code, name, after
@@ -89,7 +90,8 @@ class ObjectStore:
         #  itself), and sizes that they tell instead, by name.
         self.list_fault, self.listed_sizes = None, {}
         self.gives_versions = True
-        self.has_weak_versions = False      # as web servers have them, which never match
+        self.heeds_versions = True          # If-Match counts; some stores and proxies do not know it
+        self.has_weak_versions = False      # W/"..", which If-Match never meets
         self.faults, self.requests, self._lock = [], [], threading.Lock()
         self.issued, self.used = {}, set()
         self.kept = 0                                   # objects that were written
@@ -214,6 +216,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 store.wait(3600)
             if fault and fault.kind == "status":
                 raise _Refused(fault.status, fault.code)
+            if fault and fault.kind == "endless":
+                return self._send_endless(store, fault)
             self._check_signature(store)
             if query:
                 self._send_list(store, name, urllib.parse.parse_qs(query, keep_blank_values=True), fault)
@@ -315,6 +319,13 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(body)
 
+    def _send_endless(self, store, fault):
+        self.close_connection = True
+        self.send_response(fault.status)
+        self.end_headers()
+        while not store._ending.wait(.125):
+            self.wfile.write(b"x" * 1024)
+
     def _send_list(self, store, name, query, fault):
         """A page of a list; its token is the last name of the page before."""
         bucket = os.path.join(store.folder, name.rstrip("/").partition("?")[0].strip("/"))
@@ -371,10 +382,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             raise _Refused(404, "NoSuchKey")
         status = os.stat(path)
         version = "\"%x-%x\"" % (status.st_mtime_ns, status.st_size)
-        if store.has_weak_versions:
-            version = "W/" + version
-        wanted = self.headers.get("If-Match")
-        if wanted and (wanted != version or store.has_weak_versions):
+        condition = self.headers.get("If-Match")
+        if store.heeds_versions and condition and (store.has_weak_versions or condition != version):
             raise _Refused(412, "PreconditionFailed")
         asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
         first, last = (int(asked[1]), min(int(asked[2] or status.st_size), status.st_size - 1)) if asked \
@@ -385,7 +394,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         store.add(request)
         self.send_response(request.status)
         if store.gives_versions:
-            self.send_header("ETag", version)
+            self.send_header("ETag", "W/" * store.has_weak_versions + version)
         self.send_header("Content-Length", str(last - first + 1))
         if asked:
             self.send_header("Content-Range", "bytes %d-%d/%d" % (first, last, status.st_size))

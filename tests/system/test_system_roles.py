@@ -202,6 +202,16 @@ class Failing(RolesTest):
             time.sleep(8)
             self.assertLess(len(self.services.asked) - asked, 12)
 
+    def test_a_token_file_that_goes(self):
+        """Its name need be no text: `status` has all devices, and the reason."""
+        folder = os.path.join(self.folder, "caf\udce9")
+        os.mkdir(folder)
+        environment = self.services.web_identity(folder)
+        with self.serve(environment=environment) as server:
+            os.unlink(environment["AWS_WEB_IDENTITY_TOKEN_FILE"])
+            trouble = wait_until("trouble", lambda: self.keys(server)["trouble"], AT_MOST)
+            self.assertIn("caf\ufffd/identity': No such file or directory: check the path", trouble)
+
     def test_stopped_while_it_asks(self):
         with self.serve(environment=self.services.container()) as server:
             self.services.delay = 4

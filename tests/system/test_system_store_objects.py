@@ -134,6 +134,25 @@ class Passing(ObjectsTest):
             self.assertEqual(server.status()["bad_samples"], 0)
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
+    def test_an_object_that_changes_where_conditions_do_not_count(self):
+        """A store that does not know If-Match, and one without versions: a larger object is another one."""
+        path = os.path.join(self.objects, "a+b %2F&<ü>", "00000.jpg")
+        before, kept = os.stat(path), open(path, "rb").read()
+        self.store.heeds_versions = False
+        for has_versions in (True, False):
+            self.store.gives_versions = has_versions
+            with self.subTest(has_versions=has_versions), self.serve() as server:
+                with open(path, "wb") as file:
+                    file.write(kept + b"more")
+                reader = self.read(server)
+                reader.wait()
+                said = "".join(reader.texts())
+                self.assertIn("is not the one that the server found at its start", said)
+                self.assertEqual(server.status()["bad_samples"], 0)
+            with open(path, "wb") as file:
+                file.write(kept)
+            os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
     def test_an_object_without_bytes(self):
         path = os.path.join(self.objects, "a+b %2F&<ü>", "empty.jpg")
         with open(path, "w"):
@@ -368,7 +387,7 @@ class Refused(ObjectsTest):
         self.store.faults.clear()
         for fault in ("circle", "itself"):
             self.store.list_fault = fault
-            self.assert_refused(ADDRESS, "the answer is no list of objects")
+            self.assert_refused(ADDRESS, "the answer is no list of objects", "lists its objects")
         self.store.list_fault = None
         flat = tempfile.mkdtemp(dir=os.path.join(self.root, "bucket"))
         self.addCleanup(shutil.rmtree, flat)

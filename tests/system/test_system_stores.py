@@ -79,6 +79,13 @@ class Epochs(StoreTest):
                     self.assertEqual(device["device"], "s3://bucket" if name == ADDRESS else self.store.url)
                     self.assertIn("libcurl/", device["reading"])
 
+    def test_weak_versions(self):
+        """Web servers give them; they are no condition that could be met."""
+        self.store.has_weak_versions = True
+        with self.serve() as server:
+            self.assert_epochs(self.read(server).finish(), 2)
+            self.assertEqual(server.status()["bad_samples"], 0)
+
     def test_each_epoch_reads_the_pack_once(self):
         with self.serve() as server:
             self.assert_epochs(self.read(server, epochs=1).finish(), 1)
@@ -111,6 +118,10 @@ class Passing(StoreTest):
 
     def test_bytes_that_hardly_come(self):
         self.assert_outlived(Fault("slow", name="volume", times=2, after=100))
+
+    def test_answers_that_do_not_end(self):
+        """What stands before a store may answer so: it is an error as others are."""
+        self.assert_outlived(Fault("endless", 502, name="volume", times=2))
 
     def test_wrong_bytes_once(self):
         self.assert_outlived(Fault("wrong", name="volume", times=8))
@@ -169,6 +180,13 @@ class Lasting(StoreTest):
             os.utime(volume)
             self.assert_ends(server, reader, "the object is not the one that was there before")
         os.utime(volume, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    def test_an_object_that_changes_in_a_store_that_heeds_no_version(self):
+        """What does not know If-Match, or gives versions that are weak, tells it by its answers."""
+        for heeds, weak in ((False, False), (True, True)):
+            self.store.heeds_versions, self.store.has_weak_versions = heeds, weak
+            with self.subTest(heeds=heeds, weak=weak):
+                self.test_an_object_that_changes()
 
     def test_an_object_that_goes(self):
         volume = os.path.join(self.pack, "volume-00000.tureen")

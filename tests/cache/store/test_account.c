@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "account.h"
+#include "store.h"
 
 typedef struct {
     char folder [64], credentials [96], config [96];
@@ -369,6 +370,28 @@ test_no_keys (void **state)
     }
 }
 
+//  Guards: where Amazon's buckets are, in China too.
+static void
+test_buckets (void **state)
+{
+    world_t *self = *state;
+    static const struct { const char *region, *address, *url; } buckets [] = {
+        { "eu-west-3", "s3://bucket/a", "https://bucket.s3.eu-west-3.amazonaws.com/a/x" },
+        { "cn-north-1", "s3://bucket/a", "https://bucket.s3.cn-north-1.amazonaws.com.cn/a/x" },
+        { "cn-north-1", "s3://my.bucket", "https://s3.cn-north-1.amazonaws.com.cn/my.bucket/x" },
+    };
+    setenv ("AWS_NO_SIGN_REQUEST", "YES", 1);
+    for (size_t index = 0; index < sizeof buckets / sizeof *buckets; index++) {
+        setenv ("AWS_REGION", buckets [index].region, 1);
+        store_t *store;
+        assert_int_equal (store_open (&store, buckets [index].address, self->error, sizeof self->error), 0);
+        char *url = store_url (store, "x");
+        assert_string_equal (url, buckets [index].url);
+        free (url);
+        store_destroy (&store);
+    }
+}
+
 int
 main (void)
 {
@@ -384,6 +407,7 @@ main (void)
         cmocka_unit_test_setup_teardown (test_an_instance, s_set_up, s_tear_down),
         cmocka_unit_test_setup_teardown (test_keys_that_cannot_be, s_set_up, s_tear_down),
         cmocka_unit_test_setup_teardown (test_no_keys, s_set_up, s_tear_down),
+        cmocka_unit_test_setup_teardown (test_buckets, s_set_up, s_tear_down),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -193,13 +193,13 @@ test_refused (void **state)
     (void) state;
     source_t source = { .lock = PTHREAD_MUTEX_INITIALIZER };
     keyring_t *ring = s_ring (&source, 0, false);
-    assert_true (keyring_is_fresh (ring));
     keyring_refused (ring, 7);
     s_sleep_ms (100);
     assert_int_equal (s_asked (&source), 0);
     int64_t began_ms = clock_now_ms ();
     for (int index = 0; index < 50; index++)
         keyring_refused (ring, 1);
+    assert_true (keyring_was_fresh (ring, 1));
     assert_false (keyring_await (ring, 1, 100));
     assert_true (keyring_await (ring, 1, 2 * KEYRING_REFUSED_S * 1000));
     assert_in_range (clock_now_ms () - began_ms, KEYRING_REFUSED_S * 1000 - 300,
@@ -210,9 +210,51 @@ test_refused (void **state)
     s_sleep_ms (100);
     assert_int_equal (s_asked (&source), 1);            //  those were replaced already
     assert_int_equal (s_number (ring), 2);
-    assert_true (keyring_is_fresh (ring));
-    s_sleep_ms (KEYRING_REFUSED_S * 1000);
-    assert_false (keyring_is_fresh (ring));
+    assert_false (keyring_was_fresh (ring, 1));         //  there are others
+    keyring_destroy (&ring);
+}
+
+//  Guards: for keys that are refused some seconds after they came others are looked for, also where the ring
+//  has begun to ask, or has found others, before a second refusal of the same keys comes.
+static void
+test_refused_by_several_requests (void **state)
+{
+    (void) state;
+    source_t source = { .lock = PTHREAD_MUTEX_INITIALIZER };
+    keyring_t *ring = s_ring (&source, 0, false);
+    s_sleep_ms (KEYRING_REFUSED_S * 1000 + 100);
+    s_set (&source, &source.is_hanging, true);
+    keyring_refused (ring, 1);
+    s_sleep_ms (50);                                    //  it asks now
+    keyring_refused (ring, 1);
+    assert_false (keyring_was_fresh (ring, 1));
+    s_set (&source, &source.is_hanging, false);
+    assert_true (keyring_await (ring, 1, 10000));
+    keyring_refused (ring, 1);
+    assert_false (keyring_was_fresh (ring, 1));
+    assert_int_equal (s_asked (&source), 1);
+    keyring_destroy (&ring);
+}
+
+//  Guards: where the source has been asked in vain since the refusal, there is nothing to wait for, and what
+//  is refused then is fresh.
+static void
+test_refused_in_vain (void **state)
+{
+    (void) state;
+    source_t source = { .lock = PTHREAD_MUTEX_INITIALIZER, .life_s = 3600, .is_failing = true };
+    keyring_t *ring = s_ring (&source, 3600, true);
+    s_sleep_ms (KEYRING_REFUSED_S * 1000 + 100);
+    keyring_refused (ring, 1);
+    for (int turn = 0; turn < 100 && s_asked (&source) < 1; turn++)
+        s_sleep_ms (5);
+    s_sleep_ms (20);
+    int64_t began_ms = clock_now_ms ();
+    assert_false (keyring_await (ring, 1, 10000));
+    assert_true (clock_now_ms () - began_ms < 400);
+    assert_false (keyring_was_fresh (ring, 1));
+    keyring_refused (ring, 1);
+    assert_true (keyring_was_fresh (ring, 1));
     keyring_destroy (&ring);
 }
 
@@ -253,6 +295,8 @@ main (void)
         cmocka_unit_test (test_renewed_before_they_end),
         cmocka_unit_test (test_failures),
         cmocka_unit_test (test_refused),
+        cmocka_unit_test (test_refused_by_several_requests),
+        cmocka_unit_test (test_refused_in_vain),
         cmocka_unit_test (test_keys_that_stay),
         cmocka_unit_test (test_the_end),
     };

@@ -298,6 +298,40 @@ test_no_memory_from_then_on (void **state)
         s_sweep (*state, kinds [index], "s3://bucket/a", true, 0);
 }
 
+//  Guards: a range that cannot go on for want of memory does not look as if it had come: its rc says so, and
+//  it goes on later.
+static void
+test_a_range_that_cannot_go_on (void **state)
+{
+    uint8_t memory [200];
+    transfers_t *transfers;
+    char url [100];
+    snprintf (url, sizeof url, "%s/object", ((world_t *) *state)->url);
+    bool struck = true;
+    for (unsigned nth = 1; struck && nth < FAULTS_MAX; nth++) {
+        for (size_t at = 0; at < sizeof memory; at++)
+            memory [at] = at < 100? (uint8_t) ('a' + at % 23): 0;
+        transfer_t transfer = { .url = url, .bytes = sizeof memory, .memory = memory, .done = 100,
+            .rc = -ECONNRESET };
+        assert_int_equal (transfers_new (&transfers, NULL, NULL), 0);
+        fault_arm (nth, ENOMEM, false);
+        int rc = transfers_begin (transfers, &transfer);
+        struck = fault_disarm ();
+        assert_int_equal (transfer.rc, rc);
+        assert_int_equal (transfer.done, 100);
+        if (rc)
+            assert_int_equal (transfers_begin (transfers, &transfer), 0);
+        while (!transfers_take (transfers))
+            transfers_wait (transfers, -1, 1000);
+        if (!struck)
+            assert_int_equal (transfer.rc, 0);
+        for (size_t at = 0; at < transfer.done; at++)
+            assert_int_equal (memory [at], 'a' + at % 23);
+        transfers_destroy (&transfers);
+    }
+    assert_false (struck);
+}
+
 int
 main (void)
 {
@@ -309,6 +343,7 @@ main (void)
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_each_allocation_fails_once),
         cmocka_unit_test (test_no_memory_from_then_on),
+        cmocka_unit_test (test_a_range_that_cannot_go_on),
     };
     return cmocka_run_group_tests (tests, s_set_up, s_tear_down);
 }

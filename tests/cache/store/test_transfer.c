@@ -1,0 +1,461 @@
+//  Transfers beside a store that is not as stores should be: it heeds no condition, changes its objects
+//  between two ranges, refuses keys, or answers without an end.  No byte of another object is taken, keys
+//  that are there are used, and no answer holds a transfer for ever.
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <arpa/inet.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <netdb.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+#include <sodium.h>
+#include "clock.h"
+#include "store.h"
+
+enum { OBJECT_BYTES = 3000, BROKEN_BYTES = 1000 };
+
+//  One connection at a time, and one question each.
+typedef struct {
+    int listener;
+    pthread_t thread;
+    char url [64];
+    //  for the tests; set while nothing is under way
+    const char *version, *next_version; //  of answers from the object's begin, and of others
+    size_t next_bytes;                  //  of the object, in others
+    bool is_broken;                     //  the first answer breaks off
+    const char *refusal;                //  the code for keys called "old"
+    unsigned busy;                      //  so many questions with others are refused for now
+    bool has_condition;                 //  the last question had one
+    unsigned questions;
+} world_t;
+
+
+//  -- a name server that does not answer for a time
+
+enum { RESOLVING_MS = 4000 };
+
+static atomic_int s_resolving;
+
+int
+getaddrinfo (const char *restrict name, const char *restrict service, const struct addrinfo *restrict hints,
+    struct addrinfo **restrict found_p)
+{
+    typedef int resolve_t (const char *, const char *, const struct addrinfo *, struct addrinfo **);
+    if (name && strcmp (name, "slow.invalid") == 0) {
+        atomic_fetch_add (&s_resolving, 1);
+        nanosleep (&(struct timespec) { .tv_sec = RESOLVING_MS / 1000 }, NULL);
+        atomic_fetch_sub (&s_resolving, 1);
+        return EAI_AGAIN;
+    }
+    resolve_t *resolve = (resolve_t *) dlsym (RTLD_NEXT, "getaddrinfo");
+    return resolve (name, service, hints, found_p);
+}
+
+
+//  -- what answers
+
+static bool
+s_send (int peer, const char *text, size_t bytes)
+{
+    while (bytes > 0) {
+        ssize_t sent = send (peer, text, bytes, MSG_NOSIGNAL);
+        if (sent <= 0)
+            return false;
+        text += sent;
+        bytes -= (size_t) sent;
+    }
+    return true;
+}
+
+static void
+s_send_object (const world_t *self, int peer, size_t first, size_t last)
+{
+    static char answer [OBJECT_BYTES + 1000];
+    size_t all = first? self->next_bytes: OBJECT_BYTES;
+    const char *version = first? self->next_version: self->version;
+    size_t used = (size_t) snprintf (answer, sizeof answer, "HTTP/1.1 206 Partial\r\nConnection: close\r\n"
+        "ETag: %s\r\nContent-Range: bytes %zu-%zu/%zu\r\nContent-Length: %zu\r\n\r\n", version, first, last,
+        all, last - first + 1);
+    for (size_t at = first; at <= last && !(self->is_broken && at == BROKEN_BYTES && first == 0); at++)
+        answer [used++] = (char) ('a' + at % 23);
+    s_send (peer, answer, used);
+}
+
+static void
+s_send_endless (int peer, const char *status)
+{
+    char head [200];
+    static char part [1024];
+    memset (part, 'x', sizeof part);
+    snprintf (head, sizeof head, "HTTP/1.1 %s\r\nContent-Length: 1000000000000\r\n\r\n", status);
+    bool goes_on = s_send (peer, head, strlen (head));
+    while (goes_on) {
+        nanosleep (&(struct timespec) { .tv_nsec = 5000000 }, NULL);
+        goes_on = s_send (peer, part, sizeof part);
+    }
+}
+
+//  Behind the one before, so that a keyring may find others between two refusals.
+static void
+s_send_error (int peer, const char *status, const char *code)
+{
+    char answer [500];
+    nanosleep (&(struct timespec) { .tv_nsec = 20000000 }, NULL);
+    int used = snprintf (answer, sizeof answer, "HTTP/1.1 %s\r\nConnection: close\r\n\r\n"
+        "<Error><Code>%s</Code></Error>", status, code);
+    s_send (peer, answer, (size_t) used);
+}
+
+static void
+s_answer (world_t *self, int peer)
+{
+    char question [8192];
+    size_t used = 0, first = 0, last = OBJECT_BYTES - 1;
+    ssize_t got;
+    question [0] = 0;
+    while (!strstr (question, "\r\n\r\n") && used < sizeof question - 1
+    &&  (got = recv (peer, question + used, sizeof question - 1 - used, 0)) > 0) {
+        used += (size_t) got;
+        question [used] = 0;
+    }
+    const char *range = strstr (question, "Range: bytes=");
+    if (range)
+        sscanf (range, "Range: bytes=%zu-%zu", &first, &last);
+    self->has_condition = strstr (question, "If-Match: ");
+    self->questions++;
+    if (self->refusal && strstr (question, "Credential=old/"))
+        s_send_error (peer, strcmp (self->refusal, "ExpiredToken") == 0? "400 Bad": "403 Forbidden",
+            self->refusal);
+    else
+    if (self->busy > 0) {
+        self->busy--;
+        s_send_error (peer, "503 Busy", "SlowDown");
+    }
+    else
+    if (strncmp (question, "PUT", 3) == 0)
+        s_send_endless (peer, "200 OK");
+    else
+    if (strstr (question, "/endless "))
+        s_send_endless (peer, "404 Not Found");
+    else
+    if (used)
+        s_send_object (self, peer, first, last);
+}
+
+static void *
+s_serve (void *context)
+{
+    world_t *self = context;
+    for (int peer; (peer = accept (self->listener, NULL, NULL)) >= 0; close (peer))
+        s_answer (self, peer);
+    return NULL;
+}
+
+static int
+s_set_up (void **state)
+{
+    static world_t world;
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl (INADDR_LOOPBACK) };
+    socklen_t length = sizeof address;
+    world.listener = socket (AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal (bind (world.listener, (struct sockaddr *) &address, length), 0);
+    assert_int_equal (listen (world.listener, 64), 0);
+    assert_int_equal (getsockname (world.listener, (struct sockaddr *) &address, &length), 0);
+    snprintf (world.url, sizeof world.url, "http://127.0.0.1:%u", ntohs (address.sin_port));
+    assert_int_equal (pthread_create (&world.thread, NULL, s_serve, &world), 0);
+    *state = &world;
+    return 0;
+}
+
+static int
+s_tear_down (void **state)
+{
+    world_t *self = *state;
+    shutdown (self->listener, SHUT_RDWR);
+    pthread_join (self->thread, NULL);
+    close (self->listener);
+    return 0;
+}
+
+
+//  -- the tests
+
+static uint8_t s_memory [OBJECT_BYTES];
+
+//  Carries it out, with patience if the store is to be asked again.
+static int
+s_carry_out (const world_t *self, const char *name, transfer_t *transfer, uint32_t patience_ms)
+{
+    store_t *store;
+    char error [900];
+    assert_int_equal (store_open (&store, self->url, error, sizeof error), 0);
+    char *url = store_url (store, name);
+    transfer->url = url;
+    memset (s_memory, 0, sizeof s_memory);
+    int rc = store_get (store, transfer, 1, patience_ms);
+    assert_int_equal (rc, transfer->rc);
+    free (url);
+    store_destroy (&store);
+    return rc;
+}
+
+//  The object, all of it or behind its begin.
+static int
+s_read (world_t *self, transfer_t *transfer, size_t offset)
+{
+    self->questions = 0;
+    transfer->offset = offset;
+    transfer->bytes = OBJECT_BYTES - offset;
+    transfer->memory = s_memory;
+    int rc = s_carry_out (self, "object", transfer, 5000);
+    for (size_t at = 0; at < OBJECT_BYTES; at++)
+        assert_int_equal (s_memory [at], at < transfer->done? 'a' + (at + offset) % 23: 0);
+    return rc;
+}
+
+static void
+s_reset (world_t *self, const char *version, const char *next_version)
+{
+    self->version = version;
+    self->next_version = next_version;
+    self->next_bytes = OBJECT_BYTES;
+    self->is_broken = false;
+}
+
+//  Guards: another version than the one that was asked for gives no byte, whatever the store thinks.
+static void
+test_a_store_that_heeds_no_version (void **state)
+{
+    world_t *self = *state;
+    s_reset (self, "\"one\"", "\"two\"");
+    transfer_t transfer = { .version = "\"one\"" };
+    assert_int_equal (s_read (self, &transfer, 0), 0);
+    assert_true (self->has_condition);
+    transfer = (transfer_t) { .version = "\"one\"" };
+    assert_int_equal (s_read (self, &transfer, 10), -EREMCHG);
+    assert_int_equal (transfer.done, 0);
+    assert_int_equal (self->questions, 1);
+}
+
+//  Guards: a range that is begun again is of the same object throughout, also if no version was asked for.
+static void
+test_an_object_that_changes_between_two_ranges (void **state)
+{
+    world_t *self = *state;
+    s_reset (self, "\"one\"", "\"one\"");
+    self->is_broken = true;
+    transfer_t transfer = { .version = NULL };
+    assert_int_equal (s_read (self, &transfer, 0), 0);
+    assert_int_equal (self->questions, 2);
+    assert_true (self->has_condition);
+    self->next_version = "\"two\"";
+    transfer = (transfer_t) { .version = NULL };
+    assert_int_equal (s_read (self, &transfer, 0), -EREMCHG);
+    assert_int_equal (transfer.done, BROKEN_BYTES);
+    transfer = (transfer_t) { .version = "\"one\"" };
+    assert_int_equal (s_read (self, &transfer, 0), -EREMCHG);
+    assert_int_equal (transfer.done, BROKEN_BYTES);
+    //  Without versions its size tells.
+    s_reset (self, "", "");
+    self->is_broken = true;
+    self->next_bytes = OBJECT_BYTES + 1;
+    transfer = (transfer_t) { .version = "" };
+    assert_int_equal (s_read (self, &transfer, 0), -EREMCHG);
+    assert_int_equal (transfer.done, BROKEN_BYTES);
+}
+
+//  Guards: an object of another size than is known is another one.
+static void
+test_sizes (void **state)
+{
+    world_t *self = *state;
+    s_reset (self, "\"one\"", "\"one\"");
+    transfer_t transfer = { .expected_bytes = OBJECT_BYTES };
+    assert_int_equal (s_read (self, &transfer, 0), 0);
+    transfer = (transfer_t) { .expected_bytes = OBJECT_BYTES + 1 };
+    assert_int_equal (s_read (self, &transfer, 0), -EREMCHG);
+    assert_int_equal (transfer.done, 0);
+}
+
+//  Guards: a weak version is no condition, which no store could meet, and is compared; what makes a version
+//  weak on the way, or takes its quotes, is no change.
+static void
+test_weak_versions (void **state)
+{
+    world_t *self = *state;
+    s_reset (self, "W/\"one\"", "one");
+    transfer_t transfer = { .version = "W/\"one\"" };
+    assert_int_equal (s_read (self, &transfer, 0), 0);
+    assert_false (self->has_condition);
+    transfer = (transfer_t) { .version = "\"one\"" };
+    assert_int_equal (s_read (self, &transfer, 0), 0);
+    assert_true (self->has_condition);
+    transfer = (transfer_t) { .version = "W/\"one\"" };
+    assert_int_equal (s_read (self, &transfer, 10), 0);
+    transfer = (transfer_t) { .version = "W/\"two\"" };
+    assert_int_equal (s_read (self, &transfer, 0), -EREMCHG);
+    assert_int_equal (transfer.done, 0);
+}
+
+//  Guards: an error's answer that does not end, at a rate that is not slow, is an answer all the same.
+static void
+test_an_error_without_an_end (void **state)
+{
+    world_t *self = *state;
+    transfer_t transfer = { .bytes = OBJECT_BYTES, .memory = s_memory };
+    int64_t began_ms = clock_now_ms ();
+    assert_int_equal (s_carry_out (self, "endless", &transfer, 0), -ENOENT);
+    assert_true (clock_now_ms () - began_ms < 10000);
+    assert_int_equal (transfer.status, 404);
+}
+
+//  Guards: so is a word on what was written.
+static void
+test_a_word_without_an_end (void **state)
+{
+    world_t *self = *state;
+    FILE *file = tmpfile ();
+    assert_true (file && fwrite (s_memory, 1, 100, file) == 100 && fflush (file) == 0);
+    transfer_upload_t upload = { .descriptor = fileno (file), .checksum = "0" };
+    transfer_t transfer = { .bytes = 100, .upload = &upload };
+    int64_t began_ms = clock_now_ms ();
+    assert_int_equal (s_carry_out (self, "object", &transfer, 0), -EPROTO);
+    assert_true (clock_now_ms () - began_ms < 10000);
+    assert_int_equal (transfer.done, 0);
+    fclose (file);
+}
+
+static void
+s_write_keys (const char *path, const char *name)
+{
+    FILE *file = fopen (path, "we");
+    assert_non_null (file);
+    fprintf (file, "[default]\naws_access_key_id = %s\naws_secret_access_key = b\n", name);
+    assert_int_equal (fclose (file), 0);
+}
+
+//  Reads in several parts with a profile's keys called "old", which were read wait_ms ago and are refused;
+//  the file has others now.
+static int
+s_read_with_other_keys (world_t *self, const char *refusal, long wait_ms, const store_persistence_t *how)
+{
+    enum { PARTS = 8, PART_BYTES = OBJECT_BYTES / PARTS };
+    static uint8_t memory [OBJECT_BYTES];
+    char path [] = "/tmp/tureen-transfer-XXXXXX", error [900];
+    close (mkstemp (path));
+    s_write_keys (path, "old");
+    setenv ("AWS_SHARED_CREDENTIALS_FILE", path, 1);
+    setenv ("AWS_CONFIG_FILE", "/nowhere", 1);
+    setenv ("AWS_ENDPOINT_URL_S3", self->url, 1);
+    unsetenv ("AWS_ACCESS_KEY_ID");
+    unsetenv ("AWS_PROFILE");
+    s_reset (self, "\"one\"", "\"one\"");
+    self->refusal = refusal;
+    store_t *store;
+    if (store_open (&store, "s3://bucket/a", error, sizeof error))
+        fail_msg ("%s", error);
+    s_write_keys (path, "new");
+    nanosleep (&(struct timespec) { .tv_sec = wait_ms / 1000, .tv_nsec = wait_ms % 1000 * 1000000 }, NULL);
+    transfer_t parts [PARTS];
+    char *url = store_url (store, "object");
+    for (size_t part = 0; part < PARTS; part++)
+        parts [part] = (transfer_t) { .url = url, .offset = part * PART_BYTES, .bytes = PART_BYTES,
+            .memory = memory + part * PART_BYTES };
+    int rc = store_carry_out (store, parts, PARTS, how);
+    for (size_t at = 0; rc == 0 && at < OBJECT_BYTES; at++)
+        assert_int_equal (memory [at], 'a' + at % 23);
+    free (url);
+    store_destroy (&store);
+    unlink (path);
+    self->refusal = NULL;
+    return rc;
+}
+
+//  Guards: several refusals of keys that are not fresh, of which the first lets others be found, are no end.
+static void
+test_keys_that_are_refused_to_several (void **state)
+{
+    assert_int_equal (s_read_with_other_keys (*state, "InvalidAccessKeyId", KEYRING_REFUSED_S * 1000 + 200,
+        &(store_persistence_t) { .patience_ms = 0 }), 0);
+    //  Of fresh ones no others are waited for.
+    int64_t began_ms = clock_now_ms ();
+    assert_int_equal (s_read_with_other_keys (*state, "InvalidAccessKeyId", 0,
+        &(store_persistence_t) { .patience_ms = 0 }), -EKEYREJECTED);
+    assert_true (clock_now_ms () - began_ms < 2000);
+}
+
+//  Guards: the time in which keys are renewed is not taken from a long transfer's patience.
+static void
+test_patience_after_other_keys (void **state)
+{
+    world_t *self = *state;
+    self->busy = 8;                     //  all parts
+    assert_int_equal (s_read_with_other_keys (self, "ExpiredToken", 0,
+        &(store_persistence_t) { .patience_ms = 2000, .takes_long = true }), 0);
+    assert_int_equal (self->busy, 0);
+}
+
+//  What asks the name server ends by itself, later.
+static void
+s_await_resolvers (void)
+{
+    assert_true (atomic_load (&s_resolving) > 0);       //  nothing has waited for it
+    while (atomic_load (&s_resolving) > 0)
+        nanosleep (&(struct timespec) { .tv_nsec = 50000000 }, NULL);
+    nanosleep (&(struct timespec) { .tv_nsec = 200000000 }, NULL);
+}
+
+//  Guards: the end waits for no name server, and a question for keys no longer than its limit.
+static void
+test_a_name_server_that_does_not_answer (void **state)
+{
+    (void) state;
+    transfers_t *transfers;
+    transfer_t transfer = { .url = "http://slow.invalid/a", .bytes = OBJECT_BYTES, .memory = s_memory };
+    assert_int_equal (transfers_new (&transfers, NULL, NULL), 0);
+    int64_t began_ms = clock_now_ms ();
+    assert_int_equal (transfers_begin (transfers, &transfer), 0);
+    transfers_wait (transfers, -1, 100);
+    transfers_destroy (&transfers);
+    assert_true (clock_now_ms () - began_ms < RESOLVING_MS / 2);
+    s_await_resolvers ();
+    setenv ("AWS_SHARED_CREDENTIALS_FILE", "/nowhere", 1);
+    setenv ("AWS_CONFIG_FILE", "/nowhere", 1);
+    setenv ("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://slow.invalid", 1);
+    store_t *store;
+    char error [900];
+    began_ms = clock_now_ms ();
+    assert_int_equal (store_open (&store, "s3://bucket/a", error, sizeof error), -ETIMEDOUT);
+    assert_true (clock_now_ms () - began_ms < RESOLVING_MS / 2);
+    s_await_resolvers ();
+}
+
+int
+main (void)
+{
+    if (sodium_init () < 0)
+        return 1;
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test (test_a_store_that_heeds_no_version),
+        cmocka_unit_test (test_an_object_that_changes_between_two_ranges),
+        cmocka_unit_test (test_sizes),
+        cmocka_unit_test (test_weak_versions),
+        cmocka_unit_test (test_keys_that_are_refused_to_several),
+        cmocka_unit_test (test_patience_after_other_keys),
+        cmocka_unit_test (test_a_name_server_that_does_not_answer),
+        cmocka_unit_test (test_an_error_without_an_end),
+        cmocka_unit_test (test_a_word_without_an_end),
+    };
+    return cmocka_run_group_tests (tests, s_set_up, s_tear_down);
+}
