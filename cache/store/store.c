@@ -483,6 +483,7 @@ s_remedy (const store_t *self, int rc, bool is_list, bool is_upload)
         return "free memory or raise the limit";
     case EPROTO:
         return is_upload? "check the address, and that what answers there is a store that takes objects":
+            is_list? "check the address, and that what answers there is a store that lists its objects":
             "check the address, and that what answers there is a store that gives ranges of objects";
     case EIO:
         return "check the file system";

@@ -66,8 +66,6 @@ int store_carry_out (store_t *self, transfer_t *transfers, size_t count, const s
 enum { STORE_CHECKSUM_BYTES = 65 };
 int store_checksum (int descriptor, uint64_t bytes, const store_persistence_t *how,
     char checksum [STORE_CHECKSUM_BYTES]);
-//  The pause after so many failures in a row.
-void store_pause (uint32_t failures);
 //  Writes a sentence on a failed transfer of this object, or of a list (NULL): what failed, and a remedy.
 void store_explain (const store_t *self, const char *name, const transfer_t *transfer, char *error,
     size_t error_bytes);

@@ -54,9 +54,6 @@ class RolesTest(StoreTest):
     def keys(self, server):
         return server.status()["devices"][0]["keys"]
 
-    def wait_for_renewals(self, server, count):
-        self.services_used = wait_until("renewals", lambda: len(self.store.used) > count, AT_MOST)
-
     def assert_no_secrets(self, server, *texts):
         texts = [server.log(), json.dumps(server.status()), *texts] + [request.name for request in
                                                                        self.store.requests]
