@@ -227,7 +227,8 @@ class Status(CacheTest):
             status, text = server.status(), server.status_text()
         pack, cache = status["datasets"][0]["pack"], status["block_cache"]
         self.assertEqual(pack["source_bytes"], sent)
-        self.assertAlmostEqual(pack["block_cache_bytes"], size / 2, delta=.02 * size)
+        #  A loaded machine reads some pieces twice in the first epoch.
+        self.assertAlmostEqual(pack["block_cache_bytes"], size / 2, delta=.06 * size)
         self.assertEqual(pack["bytes_read"], pack["source_bytes"] + pack["block_cache_bytes"])
         self.assertAlmostEqual(pack["memory_bytes"], 2 * size, delta=.05 * size)
         asked = [request for request in self.store.requests if "volume" in request.name]
