@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import List, NamedTuple, Tuple, Union
+from typing import Any, Iterable, Iterator, List, NamedTuple, Sized, Tuple, Union
 
 BATCH = 32
 SIDE = 224
@@ -34,6 +34,13 @@ class Settings(NamedTuple):
     processors: int
     port: int                   # of four free ones
     policy: str = "follow"      # of a Tureen server
+
+
+def endless(loader: Iterable[Tuple[Sized, Any]]) -> Iterator[int]:
+    """Epoch after epoch of a loader: the number of each batch's samples."""
+    while True:
+        for images, _ in loader:
+            yield len(images)
 
 
 def key_of(settings: Settings, path: Union[str, Path]) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Iterator, Tuple
 import boto3
 import torch
 
-from peer import BATCH, Settings, key_of, photographs
+from peer import BATCH, Settings, endless, key_of, photographs
 from peer_pytorch import make_transform
 
 
@@ -37,9 +37,4 @@ def batches(settings: Settings, job: int) -> Iterator[int]:
     torch.set_num_threads(1)
     loader = torch.utils.data.DataLoader(Objects(settings), batch_size=BATCH, shuffle=True,
                                          num_workers=settings.workers, persistent_workers=True)
-
-    def endless() -> Iterator[int]:
-        while True:
-            for images, _ in loader:
-                yield len(images)
-    return endless()
+    return endless(loader)

@@ -17,7 +17,7 @@ from ffcv.transforms import RandomHorizontalFlip, Squeeze, ToTensor
 from ffcv.writer import DatasetWriter
 from PIL import Image
 
-from peer import AREA, BATCH, RATIO, SIDE, Settings, photographs
+from peer import AREA, BATCH, RATIO, SIDE, Settings, endless, photographs
 
 
 class Files:
@@ -54,9 +54,4 @@ def batches(settings: Settings, job: int) -> Iterator[int]:
     loader = Loader(f"{settings.directory}/photographs.beton", batch_size=BATCH, num_workers=settings.workers,
                     order=OrderOption.RANDOM, os_cache=True, drop_last=False,
                     pipelines={"image": image, "label": [IntDecoder(), ToTensor(), Squeeze()]})
-
-    def endless() -> Iterator[int]:
-        while True:
-            for images, _ in loader:
-                yield len(images)
-    return endless()
+    return endless(loader)

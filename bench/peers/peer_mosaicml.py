@@ -13,7 +13,7 @@ from typing import Any, Iterator
 import torch
 from streaming import MDSWriter, StreamingDataset
 
-from peer import BATCH, Settings, photographs
+from peer import BATCH, Settings, endless, photographs
 from peer_pytorch import make_transform
 
 
@@ -34,15 +34,15 @@ class Photographs(StreamingDataset):
 
 
 def batches(settings: Settings, job: int) -> Iterator[int]:
+    return batches_of(settings, local=f"{settings.directory}/shards")
+
+
+def batches_of(settings: Settings, **where: str) -> Iterator[int]:
+    """where: StreamingDataset's `local`, and `remote` of a bucket."""
     torch.set_num_threads(1)
     with open(f"{settings.directory}/lock", "wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        data = Photographs(local=f"{settings.directory}/shards", shuffle=True, batch_size=BATCH)
+        data = Photographs(shuffle=True, batch_size=BATCH, **where)
     loader = torch.utils.data.DataLoader(data, batch_size=BATCH, num_workers=settings.workers,
                                          persistent_workers=True)
-
-    def endless() -> Iterator[int]:
-        while True:
-            for images, _ in loader:
-                yield len(images)
-    return endless()
+    return endless(loader)

@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 from torchvision.transforms import Compose, RandomHorizontalFlip, RandomResizedCrop
 
-from peer import AREA, BATCH, RATIO, SIDE, Settings, photographs
+from peer import AREA, BATCH, RATIO, SIDE, Settings, endless, photographs
 
 
 def make_transform() -> Callable[[Any], torch.Tensor]:
@@ -54,9 +54,4 @@ def prepare(settings: Settings) -> None:
 
 def batches(settings: Settings, job: int, samples: Optional[range] = None) -> Iterator[int]:
     loader = make_loader(settings, settings.workers, samples)
-
-    def endless() -> Iterator[int]:
-        while True:
-            for images, _ in loader:
-                yield len(images)
-    return endless()
+    return endless(loader)

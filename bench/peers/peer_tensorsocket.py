@@ -9,7 +9,7 @@ from typing import Any, Dict, Iterator
 from tensorsocket.consumer import TensorConsumer
 from tensorsocket.producer import TensorProducer
 
-from peer import BATCH, READY, Settings
+from peer import BATCH, READY, Settings, endless
 from peer_pytorch import make_loader
 
 
@@ -36,9 +36,4 @@ def serve(settings: Settings) -> None:
 def batches(settings: Settings, job: int) -> Iterator[int]:
     time.sleep(0.2 * job)
     consumer = TensorConsumer(batch_size=BATCH, **ports(settings))
-
-    def endless() -> Iterator[int]:
-        while True:
-            for images, _ in consumer:
-                yield len(images)
-    return endless()
+    return endless(consumer)

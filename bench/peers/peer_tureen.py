@@ -10,7 +10,7 @@ from typing import Iterator, Optional
 
 from torchvision.transforms import Compose, RandomHorizontalFlip, RandomResizedCrop
 
-from peer import AREA, BATCH, RATIO, READY, SIDE, Settings
+from peer import AREA, BATCH, RATIO, READY, SIDE, Settings, endless
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "clients" / "python"))
@@ -50,9 +50,4 @@ def batches(settings: Settings, job: int, samples: Optional[range] = None) -> It
     loader = DataLoader("train", batch_size=BATCH, shuffle=True, endpoint=endpoint(settings),
                         subset=samples,
                         transform=Compose([RandomResizedCrop(SIDE, AREA, RATIO), RandomHorizontalFlip()]))
-
-    def endless() -> Iterator[int]:
-        while True:
-            for images, _ in loader:
-                yield len(images)
-    return endless()
+    return endless(loader)

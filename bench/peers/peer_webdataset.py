@@ -8,7 +8,7 @@ from typing import Any, Iterator, List
 import torch
 import webdataset
 
-from peer import BATCH, Settings, photographs
+from peer import BATCH, Settings, endless, photographs
 from peer_pytorch import make_transform
 
 SHARDS = 8                      # so that every worker has some
@@ -38,9 +38,4 @@ def batches(settings: Settings, job: int) -> Iterator[int]:
     data = webdataset.WebDataset(shards, shardshuffle=SHARDS).shuffle(SHUFFLE_BUFFER).map(Decode())
     loader = torch.utils.data.DataLoader(data, batch_size=BATCH, num_workers=settings.workers,
                                          persistent_workers=True)
-
-    def endless() -> Iterator[int]:
-        while True:
-            for images, _ in loader:
-                yield len(images)
-    return endless()
+    return endless(loader)

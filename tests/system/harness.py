@@ -449,6 +449,23 @@ class SystemTest(unittest.TestCase):
                 self.assertLessEqual(set(got), set(ids), "epoch %d" % number)
 
 
+def kill_until_done(start, pause, rounds, look=lambda: None):
+    """Starts a command up to so many times and kills it after pause() seconds, with a look at what it left,
+    until one has ended well before.  How many were killed."""
+    killed = 0
+    for _ in range(rounds):
+        process = start()
+        time.sleep(pause())
+        process.kill()
+        _, said = process.communicate()
+        if process.returncode == 0:
+            break
+        assert process.returncode == -signal.SIGKILL, said
+        killed += 1
+        look()
+    return killed
+
+
 def seeded(name):
     """A generator for one test, its seed printed."""
     seed = "%d-%s" % (SEED, name)

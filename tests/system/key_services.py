@@ -12,9 +12,10 @@ import http.server
 import json
 import os
 import secrets
-import threading
 import time
 import urllib.parse
+
+from object_store import LocalService
 
 ROLE, SESSION = "arn:aws:iam::123456789012:role/reader of packs", "node-1"
 IDENTITY = "ey.J0+/=&x.secret-identity"
@@ -26,26 +27,13 @@ def moment(seconds):
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
-class KeyServices:
+class KeyServices(LocalService):
     def __init__(self, store, life=6):
         self.store, self.life = store, life
         self.answer, self.delay, self.asked, self.given = None, 0, [], []
         self.instance_token = secrets.token_urlsafe(40) + "=="
         self.identity, self.authorization = IDENTITY, AUTHORIZATION
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-        self._server.daemon_threads = True
-        self._server.services = self
-        self.url = "http://127.0.0.1:%d" % self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(.05,), daemon=True)
-
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__(_Handler)
 
     def give(self):
         """New keys, which the store takes until they end."""
@@ -104,7 +92,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def _begin(self, word):
         """Whether the question is to be answered."""
-        services = self.server.services
+        services = self.server.service
         services.asked.append(word)
         if services.delay:
             time.sleep(services.delay)
@@ -113,7 +101,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         return not services.answer
 
     def _send_json(self):
-        key = self.server.services.give()
+        key = self.server.service.give()
         self._send(200, json.dumps({
             "Code": "Success", "LastUpdated": moment(time.time()), "Type": "AWS-HMAC",
             "AccessKeyId": key.name, "SecretAccessKey": key.secret, "Token": key.token,
@@ -122,7 +110,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     #   ---- STS
 
     def do_POST(self):
-        services = self.server.services
+        services = self.server.service
         form = urllib.parse.parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode(),
                                      strict_parsing=True)
         if not self._begin("sts"):
@@ -152,10 +140,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if self._begin("token"):
             good = self.path == "/latest/api/token" \
                 and self.headers.get("x-aws-ec2-metadata-token-ttl-seconds") == "21600"
-            self._send(200 if good else 400, self.server.services.instance_token if good else "Bad Request")
+            self._send(200 if good else 400, self.server.service.instance_token if good else "Bad Request")
 
     def do_GET(self):
-        services = self.server.services
+        services = self.server.service
         roles = "/latest/meta-data/iam/security-credentials/"
         if self.path.startswith(roles):
             word = "keys" if self.path != roles else "role"

@@ -81,7 +81,26 @@ class _Listener(http.server.ThreadingHTTPServer):
             super().handle_error(request, address)
 
 
-class ObjectStore:
+class LocalService:
+    """An HTTP server on a free port of this machine, in threads, for as long as `with` lasts."""
+
+    def __init__(self, handler):
+        self._server = _Listener(("127.0.0.1", 0), handler)
+        self._server.service = self
+        self.url = "http://127.0.0.1:%d" % self._server.server_address[1]
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(.05,), daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class ObjectStore(LocalService):
     def __init__(self, folder, keys=None, token=None, latency=0.0, rate=None):
         self.folder, self.keys, self.token, self.latency = folder, keys, token, latency
         self.link = Link(rate) if rate else None
@@ -96,22 +115,11 @@ class ObjectStore:
         self.issued, self.used = {}, set()
         self.kept = 0                                   # objects that were written
         self._ending = threading.Event()
-        self._server = _Listener(("127.0.0.1", 0), _Handler, bind_and_activate=False)
-        self._server.store = self
-        self._server.server_bind()
-        self._server.server_activate()
-        self.url = "http://127.0.0.1:%d" % self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(.05,), daemon=True)
+        super().__init__(_Handler)
 
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
+    def __exit__(self, *exception):
         self._ending.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__exit__(*exception)
 
     def environment(self, key=None):
         """How a client finds this store, and no keys of the caller's own."""
@@ -205,7 +213,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         pass
 
     def do_GET(self):
-        store = self.server.store
+        store = self.server.service
         path, _, query = self.path.partition("?")
         name = urllib.parse.unquote(path).lstrip("/") + ("?list" if query else "")
         if store.latency:
@@ -243,16 +251,16 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         """Of this request, drawn once."""
         if getattr(self, "_drawn_for", None) != (self.path, id(self.headers)):
             self._drawn_for = (self.path, id(self.headers))
-            self._drawn = self.server.store.take_fault(urllib.parse.unquote(self.path).lstrip("/"), "PUT")
+            self._drawn = self.server.service.take_fault(urllib.parse.unquote(self.path).lstrip("/"), "PUT")
         return self._drawn
 
     def _refuse_put(self, refused):
-        self.server.store.add(Request(urllib.parse.unquote(self.path).lstrip("/"), None, None, refused.status,
-                                      "PUT"))
+        name = urllib.parse.unquote(self.path).lstrip("/")
+        self.server.service.add(Request(name, None, None, refused.status, "PUT"))
         self._send_error(refused)
 
     def do_PUT(self):
-        store = self.server.store
+        store = self.server.service
         name = urllib.parse.unquote(self.path).lstrip("/")
         if store.latency:
             store.wait(store.latency)
@@ -425,7 +433,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if fault.kind == "slow":
             with contextlib.suppress(OSError):
                 for byte in rest:
-                    if self.server.store._ending.wait(1):
+                    if self.server.service._ending.wait(1):
                         break
                     self.wfile.write(bytes([byte]))
         if fault.kind == "reset":

@@ -149,15 +149,8 @@ class Passing(ShardTest):
         longest = time.monotonic() - began
         for _ in range(4):
             shutil.rmtree(self.target)
-            for _ in range(30):
-                process = self.start("--resume")
-                time.sleep(random.uniform(0, .7 * longest))
-                process.kill()
-                _, said = process.communicate()
-                if process.returncode == 0:
-                    break
-                self.assertEqual(process.returncode, -signal.SIGKILL, said)
-                broken += 1
+            broken += harness.kill_until_done(lambda: self.start("--resume"),
+                                              lambda: random.uniform(0, .7 * longest), 30)
             self.assert_packs("--resume")
         print("%d times broken off" % broken, flush=True)
         self.assertGreater(broken, 0)

@@ -275,6 +275,10 @@ class Resumed(PackStoreTest):
                 self.assert_no_pack()
                 self.assert_goes_on(self.volume(0), self.volume(1))
 
+    def assert_whole_if_any(self):
+        if os.path.exists(os.path.join(self.bucket, INDEX)):
+            self.assertEqual(contents(self.bucket), self.expected)
+
     def test_killed_at_any_moment(self):
         random = harness.seeded(self.id())
         self.store.latency = .01
@@ -283,17 +287,9 @@ class Resumed(PackStoreTest):
         longest, broken = time.monotonic() - began, 0
         for _ in range(6):
             shutil.rmtree(self.bucket)
-            for _ in range(60):
-                process = self.start("--resume")
-                time.sleep(random.uniform(0, .8 * longest))
-                process.kill()
-                _, said = process.communicate()
-                if process.returncode == 0:
-                    break
-                self.assertEqual(process.returncode, -signal.SIGKILL, said)
-                broken += 1
-                if os.path.exists(os.path.join(self.bucket, INDEX)):
-                    self.assertEqual(contents(self.bucket), self.expected)
+            broken += harness.kill_until_done(lambda: self.start("--resume"),
+                                              lambda: random.uniform(0, .8 * longest), 60,
+                                              self.assert_whole_if_any)
             done = self.pack("--resume")
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assert_whole_again()

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 
 #include "scratch.h"
+#include "simulator_run.h"
 
 enum { OUTPUT_MAX = 200000, COMMAND_MAX = 3000 };
 
@@ -24,17 +25,7 @@ static char s_text [OUTPUT_MAX];
 static int
 s_run (const char *arguments)
 {
-    const char *folder = getenv ("TUREEN_BIN");
-    assert_non_null (folder);
-    char command [COMMAND_MAX];
-    int length = snprintf (command, sizeof command, "%s/store_sim %s 2>&1", folder, arguments);
-    assert_true (length > 0 && length < (int) sizeof command);
-    FILE *pipe = popen (command, "r");
-    assert_non_null (pipe);
-    size_t size = fread (s_text, 1, sizeof s_text - 1, pipe);
-    s_text [size] = '\0';
-    int status = pclose (pipe);
-    return WIFEXITED (status)? WEXITSTATUS (status): -1;
+    return simulator_run ("store_sim", arguments, s_text, sizeof s_text);
 }
 
 //  ---- what it refuses

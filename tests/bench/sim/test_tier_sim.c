@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 
 #include "tier_mixing.h"
+#include "simulator_run.h"
 #include "tier_run.h"
 
 enum { OUTPUT_MAX = 200000 };
@@ -25,17 +26,7 @@ static char s_text [OUTPUT_MAX];
 static int
 s_run (const char *arguments)
 {
-    const char *folder = getenv ("TUREEN_BIN");
-    assert_non_null (folder);
-    char command [2000];
-    int length = snprintf (command, sizeof command, "%s/tier_sim %s 2>&1", folder, arguments);
-    assert_true (length > 0 && length < (int) sizeof command);
-    FILE *pipe = popen (command, "r");
-    assert_non_null (pipe);
-    size_t size = fread (s_text, 1, sizeof s_text - 1, pipe);
-    s_text [size] = '\0';
-    int status = pclose (pipe);
-    return WIFEXITED (status)? WEXITSTATUS (status): -1;
+    return simulator_run ("tier_sim", arguments, s_text, sizeof s_text);
 }
 
 static json_t *
