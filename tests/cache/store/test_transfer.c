@@ -30,7 +30,8 @@ typedef struct {
     int listener;
     pthread_t thread;
     char url [64];
-    //  for the tests; set while nothing is under way
+    //  The store's while it answers, the test's except while it reads (s_lend, s_take_back).
+    pthread_mutex_t owned;
     const char *version, *next_version; //  of answers from the object's begin, and of others
     size_t next_bytes;                  //  of the object, in others
     bool is_broken;                     //  the first answer breaks off
@@ -129,6 +130,7 @@ s_answer (world_t *self, int peer)
         used += (size_t) got;
         question [used] = 0;
     }
+    pthread_mutex_lock (&self->owned);
     const char *range = strstr (question, "Range: bytes=");
     if (range)
         sscanf (range, "Range: bytes=%zu-%zu", &first, &last);
@@ -151,6 +153,7 @@ s_answer (world_t *self, int peer)
     else
     if (used)
         s_send_object (self, peer, first, last);
+    pthread_mutex_unlock (&self->owned);
 }
 
 static void *
@@ -165,7 +168,7 @@ s_serve (void *context)
 static int
 s_set_up (void **state)
 {
-    static world_t world;
+    static world_t world = { .owned = PTHREAD_MUTEX_INITIALIZER };
     struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl (INADDR_LOOPBACK) };
     socklen_t length = sizeof address;
     world.listener = socket (AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -173,6 +176,7 @@ s_set_up (void **state)
     assert_int_equal (listen (world.listener, 64), 0);
     assert_int_equal (getsockname (world.listener, (struct sockaddr *) &address, &length), 0);
     snprintf (world.url, sizeof world.url, "http://127.0.0.1:%u", ntohs (address.sin_port));
+    pthread_mutex_lock (&world.owned);
     assert_int_equal (pthread_create (&world.thread, NULL, s_serve, &world), 0);
     *state = &world;
     return 0;
@@ -182,6 +186,7 @@ static int
 s_tear_down (void **state)
 {
     world_t *self = *state;
+    pthread_mutex_unlock (&self->owned);
     shutdown (self->listener, SHUT_RDWR);
     pthread_join (self->thread, NULL);
     close (self->listener);
@@ -193,9 +198,22 @@ s_tear_down (void **state)
 
 static uint8_t s_memory [OBJECT_BYTES];
 
+static void
+s_lend (world_t *self)
+{
+    pthread_mutex_unlock (&self->owned);
+}
+
+//  Waits for an answer that is under way.
+static void
+s_take_back (world_t *self)
+{
+    pthread_mutex_lock (&self->owned);
+}
+
 //  Carries it out, with patience if the store is to be asked again.
 static int
-s_carry_out (const world_t *self, const char *name, transfer_t *transfer, uint32_t patience_ms)
+s_carry_out (world_t *self, const char *name, transfer_t *transfer, uint32_t patience_ms)
 {
     store_t *store;
     char error [900];
@@ -203,10 +221,12 @@ s_carry_out (const world_t *self, const char *name, transfer_t *transfer, uint32
     char *url = store_url (store, name);
     transfer->url = url;
     memset (s_memory, 0, sizeof s_memory);
+    s_lend (self);
     int rc = store_get (store, transfer, 1, patience_ms);
     assert_int_equal (rc, transfer->rc);
     free (url);
     store_destroy (&store);
+    s_take_back (self);
     return rc;
 }
 
@@ -372,11 +392,13 @@ s_read_with_other_keys (world_t *self, const char *refusal, long wait_ms, const 
     for (size_t part = 0; part < PARTS; part++)
         parts [part] = (transfer_t) { .url = url, .offset = part * PART_BYTES, .bytes = PART_BYTES,
             .memory = memory + part * PART_BYTES };
+    s_lend (self);
     int rc = store_carry_out (store, parts, PARTS, how);
     for (size_t at = 0; rc == 0 && at < OBJECT_BYTES; at++)
         assert_int_equal (memory [at], 'a' + at % 23);
     free (url);
     store_destroy (&store);
+    s_take_back (self);
     unlink (path);
     self->refusal = NULL;
     return rc;
