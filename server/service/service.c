@@ -182,8 +182,7 @@ s_send_batch (service_t *self, const action_t *action)
     s_close_holes (&connection->layout, connection_slot (connection, slot), self->rows, count);
     outbox_batch_t batch = { .batch = &action->batch, .ids = self->ids, .step = action->step,
         .step_words = action->step_words,
-        .inline_slot = connection_take_inline (connection, slot),
-        .slot_bytes = connection->layout.slot_bytes };
+        .memory = connection->memory, .block = connection_take_inline (connection, slot) };
     if (outbox_send_batch (self->options.router, &connection->peer, s_job_of (rank), &batch) == OUTBOX_GONE)
         broker_lost (self->options.broker, rank, self->now_ms);
 }

@@ -112,49 +112,12 @@ outbox_send_bytes (void *router, const peer_t *peer, wire_kind_t kind, uint64_t 
     return status;
 }
 
-//  Is stored behind the bytes of an inline slot.
-typedef struct {
-    atomic_size_t *outgoing;
-    size_t slot_bytes;
-} parcel_t;
-
-uint8_t *
-outbox_slot_new (size_t slot_bytes, atomic_size_t *outgoing)
-{
-    assert (slot_bytes % _Alignof (parcel_t) == 0);
-    uint8_t *slot = calloc (1, slot_bytes + sizeof (parcel_t));
-    if (slot)
-        *(parcel_t *) (void *) (slot + slot_bytes) = (parcel_t) { outgoing, slot_bytes };
-    return slot;
-}
-
-void
-outbox_slot_free (uint8_t *slot)
-{
-    free (slot);
-}
-
-//  Runs on one of ZeroMQ's threads when the bytes have left.
-static void
-s_sent (void *data, void *hint)
-{
-    const parcel_t *parcel = hint;
-    handoff_take (data);
-    atomic_fetch_sub (parcel->outgoing, parcel->slot_bytes);
-    free (data);
-}
-
 static outbox_status_t
-s_slot (void *router, uint8_t *inline_slot, size_t slot_bytes)
+s_block (void *router, const outbox_batch_t *batch)
 {
     zmq_msg_t message;
-    parcel_t *parcel = (void *) (inline_slot + slot_bytes);
-    atomic_fetch_add (parcel->outgoing, slot_bytes);
-    handoff_give (inline_slot);
-    if (zmq_msg_init_data (&message, inline_slot, slot_bytes, s_sent, parcel)) {
-        s_sent (inline_slot, parcel);
+    if (batch_memory_message (batch->memory, batch->block, &message))
         return OUTBOX_GONE;
-    }
     if (zmq_msg_send (&message, router, ZMQ_DONTWAIT) < 0) {
         zmq_msg_close (&message);
         return OUTBOX_GONE;
@@ -166,7 +129,7 @@ outbox_status_t
 outbox_send_batch (void *router, const peer_t *peer, uint64_t job, const outbox_batch_t *batch)
 {
     wire_head_t head = reply_head (WIRE_BATCH, job, 0);
-    bool has_bytes = batch->inline_slot != NULL;
+    bool has_bytes = batch->block != NULL;
     if (s_address (router, peer) == OUTBOX_GONE
     ||  s_frame (router, &head, sizeof head, true) == OUTBOX_GONE
     ||  s_frame (router, batch->batch, sizeof *batch->batch, true) == OUTBOX_GONE
@@ -175,8 +138,9 @@ outbox_send_batch (void *router, const peer_t *peer, uint64_t job, const outbox_
     ||  (batch->step
             && s_frame (router, batch->step, batch->step_words * sizeof *batch->step, has_bytes)
             == OUTBOX_GONE)) {
-        outbox_slot_free (batch->inline_slot);
+        if (has_bytes)
+            batch_memory_give_back (batch->memory, batch->block);
         return OUTBOX_GONE;
     }
-    return has_bytes? s_slot (router, batch->inline_slot, batch->slot_bytes): OUTBOX_SENT;
+    return has_bytes? s_block (router, batch): OUTBOX_SENT;
 }

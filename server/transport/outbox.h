@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include "batch_memory.h"
 #include "wire.h"
 
 enum { OUTBOX_PEER_BYTES_MAX = 255 };
@@ -43,21 +44,16 @@ outbox_status_t outbox_send_counted (void *router, const peer_t *peer, wire_kind
 //  they count instead of the text.
 outbox_status_t outbox_send_bytes (void *router, const peer_t *peer, wire_kind_t kind, uint64_t tag,
     char *text, uint8_t *bytes, size_t size, atomic_size_t *account);
-//  Memory for one inline batch, zeroed: a short batch is sent whole, and must not end in another job's
-//  pixels.  *outgoing counts slot_bytes from the sending until the bytes have left; it outlives the ROUTER.
-//  NULL: no memory.
-uint8_t *outbox_slot_new (size_t slot_bytes, atomic_size_t *outgoing);
-//  Frees an inline slot that was not sent; NULL is fine.
-void outbox_slot_free (uint8_t *slot);
-//  BATCH: ids are batch->count uint64; step, unless NULL, is one more frame of step_words.  inline_slot:
-//  NULL, or from outbox_slot_new and owned by the message from now on, whatever the status.
+//  BATCH: ids are batch->count uint64; step, unless NULL, is one more frame of step_words.  block:
+//  NULL, or the bytes of an inline batch, taken from memory and the message's from now on, whatever the
+//  status.
 typedef struct {
     const wire_batch_t *batch;
     const uint64_t *ids;
     const uint64_t *step;
     size_t step_words;
-    uint8_t *inline_slot;
-    size_t slot_bytes;
+    batch_memory_t *memory;
+    uint8_t *block;
 } outbox_batch_t;
 
 outbox_status_t outbox_send_batch (void *router, const peer_t *peer, uint64_t job,

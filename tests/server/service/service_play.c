@@ -114,17 +114,38 @@ outbox_send_bytes (void *router, const peer_t *peer, wire_kind_t kind, uint64_t 
     return s_count (s_play, outbox_send_text (router, peer, kind, 0, tag, text), size, account);
 }
 
-uint8_t *
-outbox_slot_new (size_t slot_bytes, atomic_size_t *outgoing)
+//  Blocks are not used again here.
+struct batch_memory { size_t block_bytes; };
+
+batch_memory_t *
+batch_memory_new (size_t block_bytes, uint32_t blocks_max, atomic_size_t *outgoing)
 {
+    (void) blocks_max;
     (void) outgoing;
-    return s_play->has_no_memory? NULL: calloc (1, slot_bytes);
+    batch_memory_t *self = malloc (sizeof *self);
+    if (self)
+        *self = (batch_memory_t) { block_bytes };
+    return self;
 }
 
 void
-outbox_slot_free (uint8_t *slot)
+batch_memory_destroy (batch_memory_t **self_p)
 {
-    free (slot);
+    free (*self_p);
+    *self_p = NULL;
+}
+
+uint8_t *
+batch_memory_take (batch_memory_t *self)
+{
+    return s_play->has_no_memory? NULL: calloc (1, self->block_bytes);
+}
+
+void
+batch_memory_give_back (batch_memory_t *self, uint8_t *block)
+{
+    (void) self;
+    free (block);
 }
 
 //  The text is the batch and its ids, as far as they fit.
@@ -139,8 +160,8 @@ outbox_send_batch (void *router, const peer_t *peer, uint64_t job, const outbox_
     outbox_status_t status = outbox_send (router, peer, WIRE_BATCH, job, 0, body,
         sizeof *batch->batch + ids);
     if (status == OUTBOX_SENT)
-        s_play->sent [s_play->sent_count - 1].has_bytes = batch->inline_slot != NULL;
-    free (batch->inline_slot);
+        s_play->sent [s_play->sent_count - 1].has_bytes = batch->block != NULL;
+    free (batch->block);
     return status;
 }
 

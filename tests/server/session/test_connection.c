@@ -46,20 +46,43 @@ ring_slot (ring_t *self, uint32_t slot)
     return self->slots [slot];
 }
 
-uint8_t *
-outbox_slot_new (size_t slot_bytes, atomic_size_t *outgoing)
+static size_t s_memories;                       //  batch_memory_t that exist
+
+struct batch_memory { uint32_t blocks_max; };
+
+batch_memory_t *
+batch_memory_new (size_t block_bytes, uint32_t blocks_max, atomic_size_t *outgoing)
 {
-    assert_int_equal (slot_bytes, SLOT_BYTES);
+    assert_int_equal (block_bytes, SLOT_BYTES);
     assert_non_null (outgoing);
-    s_blocks++;
-    return calloc (1, slot_bytes);
+    batch_memory_t *self = malloc (sizeof *self);
+    *self = (batch_memory_t) { blocks_max };
+    s_memories++;
+    return self;
 }
 
 void
-outbox_slot_free (uint8_t *slot)
+batch_memory_destroy (batch_memory_t **self_p)
 {
-    s_blocks -= slot != NULL;
-    free (slot);
+    s_memories -= *self_p != NULL;
+    free (*self_p);
+    *self_p = NULL;
+}
+
+uint8_t *
+batch_memory_take (batch_memory_t *self)
+{
+    assert_non_null (self);
+    s_blocks++;
+    return calloc (1, SLOT_BYTES);
+}
+
+void
+batch_memory_give_back (batch_memory_t *self, uint8_t *block)
+{
+    assert_non_null (self);
+    s_blocks -= block != NULL;
+    free (block);
 }
 
 static const peer_t s_peer = { .size = 5, .bytes = { 0, 1, 2, 3, 4 } };
@@ -96,7 +119,7 @@ a_ring_holds_all_slots_but_one (void **state)
     assert_ptr_equal (connection_slot (self, WIRE_SLOT_NONE), loose);
     connection_destroy (&self);
     assert_null (self);
-    assert_int_equal (s_rings + s_blocks, 0);
+    assert_int_equal (s_rings + s_blocks + s_memories, 0);
 }
 
 //  Must hold: a slot has one block until that is taken, and then another; what was not taken is freed.
@@ -115,10 +138,10 @@ blocks_are_given_away_once (void **state)
     assert_null (connection_take_inline (self, 1));
     assert_ptr_not_equal (connection_slot (self, 1), first);
     connection_slot (self, WIRE_SLOT_NONE);
-    outbox_slot_free (first);
+    batch_memory_give_back (self->memory, first);
     assert_int_equal (s_blocks, 3);
     connection_destroy (&self);
-    assert_int_equal (s_blocks, 0);
+    assert_int_equal (s_blocks + s_memories, 0);
 }
 
 //  Must hold: lack of memory refuses a job, because a job without a ring needs as much; anything else costs
@@ -136,7 +159,7 @@ without_a_ring (void **state)
         assert_true (!self || (!self->ring && self->ring_rc == reasons [index] && self->inline_slots));
         connection_destroy (&self);
     }
-    assert_int_equal (s_rings, 0);
+    assert_int_equal (s_rings + s_memories, 0);
 }
 
 //  Must hold: the ring's memory is given back at once, and the slots are blocks from then on.
@@ -150,10 +173,12 @@ inline_after_all (void **state)
     assert_true (connection_go_inline (self));
     assert_int_equal (s_rings, 0);
     assert_null (self->ring);
+    assert_int_equal (self->memory->blocks_max, SLOTS);
+    assert_int_equal (s_memories, 1);
     uint8_t *block = connection_slot (self, 0);
     assert_int_equal (s_blocks, 1);
     assert_ptr_equal (connection_take_inline (self, 0), block);
-    outbox_slot_free (block);
+    batch_memory_give_back (self->memory, block);
     connection_destroy (&self);
 }
 

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <zmq.h>
 
 #include "outbox.h"
@@ -61,15 +62,20 @@ FAULT_CALL (int, -1, zmq_msg_init_data, (zmq_msg_t *message, void *data, size_t 
 
 typedef struct {
     void *context, *router, *dealer;
-    atomic_size_t account;
+    atomic_size_t *account;
+    batch_memory_t *memory;
 } fixture_t;
 
 static const peer_t s_peer = { .bytes = "peer", .size = 4 };
 
+//  Blocks of which so many are kept.
 static fixture_t
-s_begin (bool peer_is_there)
+s_begin_keeping (bool peer_is_there, uint32_t kept)
 {
-    fixture_t self = { .context = zmq_ctx_new () };
+    static atomic_size_t account;
+    fixture_t self = { .context = zmq_ctx_new (), .account = &account };
+    self.memory = batch_memory_new (SLOT_BYTES, kept, self.account);
+    assert_non_null (self.memory);
     int one = 1, none = 0, patience = PATIENCE_MS;
     self.router = zmq_socket (self.context, ZMQ_ROUTER);
     self.dealer = zmq_socket (self.context, ZMQ_DEALER);
@@ -92,15 +98,22 @@ s_begin (bool peer_is_there)
     return self;
 }
 
+static fixture_t
+s_begin (bool peer_is_there)
+{
+    return s_begin_keeping (peer_is_there, 0);
+}
+
 //  All that was on its way is freed with the sockets.
 static void
 s_end (fixture_t *self)
 {
+    batch_memory_destroy (&self->memory);
     zmq_close (self->dealer);
     zmq_close (self->router);
     zmq_ctx_term (self->context);
     assert_int_equal (s_held, 0);
-    assert_int_equal (self->account, 0);
+    assert_int_equal (*self->account, 0);
 }
 
 //  The next frame is these bytes; more: whether it is not the last one.
@@ -135,25 +148,25 @@ s_text (void)
 }
 
 static uint8_t *
-s_slot (fixture_t *self)
+s_block (fixture_t *self)
 {
-    uint8_t *slot = outbox_slot_new (SLOT_BYTES, &self->account);
-    assert_non_null (slot);
+    uint8_t *block = batch_memory_take (self->memory);
+    assert_non_null (block);
     for (int index = 0; index < SLOT_BYTES; index++)
-        assert_int_equal (slot [index], 0);
-    return memset (slot, 0x5a, SLOT_BYTES);
+        assert_int_equal (block [index], 0);
+    return memset (block, 0x5a, SLOT_BYTES);
 }
 
 static outbox_status_t
 s_send (fixture_t *self, message_type_t type, unsigned int failing)
 {
-    outbox_batch_t batch = { .batch = &s_batch, .ids = s_ids, .slot_bytes = SLOT_BYTES };
+    outbox_batch_t batch = { .batch = &s_batch, .ids = s_ids, .memory = self->memory };
     if (type == BATCH_STEP || type == BATCH_ALL) {
         batch.step = s_step;
         batch.step_words = STEP_WORDS;
     }
     if (type == BATCH_SLOT || type == BATCH_ALL)
-        batch.inline_slot = s_slot (self);
+        batch.block = s_block (self);
     char *text = type == TEXT || type == COUNTED || type == BYTES? s_text (): NULL;
     uint8_t *bytes = type == BYTES? (uint8_t *) s_text (): NULL;
     if (failing)
@@ -164,10 +177,10 @@ s_send (fixture_t *self, message_type_t type, unsigned int failing)
     case TEXT:
         return outbox_send_text (self->router, &s_peer, WIRE_ERROR, 3, 4, text);
     case COUNTED:
-        return outbox_send_counted (self->router, &s_peer, WIRE_STATUS_REPLY, 3, 4, text, &self->account);
+        return outbox_send_counted (self->router, &s_peer, WIRE_STATUS_REPLY, 3, 4, text, self->account);
     case BYTES:
         return outbox_send_bytes (self->router, &s_peer, WIRE_DATASET_REPLY, 4, text, bytes, 7,
-            &self->account);
+            self->account);
     default:
         return outbox_send_batch (self->router, &s_peer, 3, &batch);
     }
@@ -224,8 +237,8 @@ test_peer_that_is_gone (void **state)
     fixture_t self = s_begin (false);
     for (int type = 0; type < MESSAGES; type++) {
         assert_int_equal (s_send (&self, (message_type_t) type, 0), OUTBOX_GONE);
-        assert_int_equal (s_held, 0);
-        assert_int_equal (self.account, 0);
+        assert_int_equal (s_held, 1);               //  the memory's own
+        assert_int_equal (*self.account, 0);
     }
     s_end (&self);
 }
@@ -250,13 +263,65 @@ test_calls_that_fail (void **state)
     }
 }
 
+static void
+s_send_block (fixture_t *self, uint8_t *block)
+{
+    outbox_batch_t batch = { .batch = &s_batch, .ids = s_ids, .memory = self->memory, .block = block };
+    assert_int_equal (outbox_send_batch (self->router, &s_peer, 3, &batch), OUTBOX_SENT);
+    s_assert_frame (self, NULL, sizeof (wire_head_t), true);
+    s_assert_frame (self, &s_batch, sizeof s_batch, true);
+    s_assert_frame (self, s_ids, sizeof s_ids, true);
+    s_assert_frame (self, NULL, SLOT_BYTES, false);
+    for (int patience = PATIENCE_MS; *self->account > 0; patience--) {
+        assert_true (patience > 0);
+        usleep (1000);
+    }
+}
+
+//  Guards: a batch that has left lends its memory to the next one, and no more is kept than was said.
+static void
+test_memory_is_used_again (void **state)
+{
+    (void) state;
+    fixture_t self = s_begin_keeping (true, 2);
+    uint8_t *first = s_block (&self);
+    s_send_block (&self, first);
+    assert_ptr_equal (batch_memory_take (self.memory), first);
+    uint8_t *others [] = { s_block (&self), s_block (&self) };
+    int held = s_held;
+    batch_memory_give_back (self.memory, first);        //  two are in use: it is not kept
+    assert_int_equal (s_held, held - 1);
+    batch_memory_give_back (self.memory, others [0]);   //  one is
+    s_send_block (&self, others [1]);
+    assert_int_equal (s_held, held - 1);
+    assert_ptr_equal (batch_memory_take (self.memory), others [1]);
+    batch_memory_give_back (self.memory, others [1]);
+    s_end (&self);
+}
+
+//  Guards: a client that has gone leaves nothing, though its last batch is still on its way.
+static void
+test_memory_that_is_sent_last (void **state)
+{
+    (void) state;
+    fixture_t self = s_begin_keeping (true, 2);
+    outbox_batch_t batch = { .batch = &s_batch, .ids = s_ids, .memory = self.memory,
+        .block = s_block (&self) };
+    assert_int_equal (outbox_send_batch (self.router, &s_peer, 3, &batch), OUTBOX_SENT);
+    batch_memory_destroy (&self.memory);
+    assert_true (s_held >= 2);
+    s_end (&self);
+}
+
 int
 main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_messages_arrive_whole),
         cmocka_unit_test (test_peer_that_is_gone),
-        cmocka_unit_test (test_calls_that_fail)
+        cmocka_unit_test (test_calls_that_fail),
+        cmocka_unit_test (test_memory_is_used_again),
+        cmocka_unit_test (test_memory_that_is_sent_last)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
