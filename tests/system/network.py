@@ -1,4 +1,4 @@
-"""Several machines on one: network namespaces on a switch of their own, whose links can be cut, slowed and
+"""Several machines on one: network namespaces on a switch of their own, and links that can be cut, slowed and
 mended.  Nothing of it is in the namespace that the caller is in.
 
     with Network(["one", "two"]) as network:
