@@ -75,7 +75,7 @@ class Network:
         _call("ip", "-n", self._name(machine), "link", "set", "lo", "up")
 
     def _add(self, machine):
-        """A machine with one interface, `net`, whose other end is the switch's port."""
+        """A machine with one interface, `net`, that leads to a port of the switch."""
         self._namespace(machine)
         name, switch = self._name(machine), self._name(SWITCH)
         _call("ip", "-n", switch, "link", "add", machine, "type", "veth", "peer", "name", "net",
