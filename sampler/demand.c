@@ -25,6 +25,8 @@ struct demand {
     uint32_t ranked_first;
     uint32_t *ranked_ids;           //  the same as an array, while the job joins; else NULL
     uint64_t seed;
+    roaring_bitmap_t *asked;        //  with parts: all the data, readable or not; else NULL
+    parts_t parts;                  //  with parts
     stream_order_t *stream;         //  SEEDED with a pool: instead of the two above; NULL: without
     //  Changed by drops.
     roaring_bitmap_t *data;
@@ -34,7 +36,9 @@ struct demand {
     roaring_bitmap_t *remaining;
     uint64_t remaining_count;
     uint64_t drawn_count;           //  or taken before: of what is still in data
-    roaring_bitmap_t *taken;        //  SEEDED: before the job joined in this epoch; NULL: nothing
+    roaring_bitmap_t *taken;        //  SEEDED, or with parts: before the job joined in this epoch, or by other
+                                    //  nodes; NULL: nothing
+    roaring_bitmap_t *next_part;    //  with parts: of the next epoch
     size_t cursor;                  //  next place of a list or a seeded order, past what was dropped or taken
     uint32_t next;                  //  the id there
     uint64_t epoch;
@@ -235,6 +239,78 @@ s_readable_taken (const demand_t *self, const sampler_join_t *join, const roarin
     return taken;
 }
 
+//  ---- parts
+
+//  All but the node's part, perhaps also what cannot be read; yours to free.
+static roaring_bitmap_t *
+s_others (const demand_t *self, const roaring_bitmap_t *part)
+{
+    const roaring_bitmap_t *data = self->data? self->data: self->asked;
+    return sampler_need (roaring_bitmap_andnot (data, part));
+}
+
+static void
+s_look_ahead (demand_t *self)
+{
+    if (self->next_part)
+        roaring_bitmap_free (self->next_part);
+    self->next_part = parts_of (&self->parts, self->epoch + 1, self->sample_count, self->asked);
+}
+
+//  The present epoch, of which nothing is drawn or taken yet, is cut down to the node's part.
+static void
+s_take_part (demand_t *self, const roaring_bitmap_t *part)
+{
+    roaring_bitmap_t *others = s_others (self, part);
+    if (self->history) {
+        history_leave_out (self->history, others);
+        roaring_bitmap_free (others);
+    }
+    else
+        s_take (self, others);
+}
+
+//  The first epoch: the parts of what had not been taken at the cut.
+static roaring_bitmap_t *
+s_first_part (demand_t *self, const sampler_join_t *join)
+{
+    self->parts = *join->parts;
+    self->asked = sampler_need (roaring_bitmap_copy (join->data));
+    roaring_bitmap_t *remaining = sampler_need (roaring_bitmap_copy (join->data));
+    if (join->cut)
+        roaring_bitmap_andnot_inplace (remaining, join->cut);
+    roaring_bitmap_t *part = parts_of (&self->parts, self->epoch, self->sample_count, remaining);
+    roaring_bitmap_free (remaining);
+    s_look_ahead (self);
+    return part;
+}
+
+//  What is taken of the first epoch.  With a history: of the node's part, in whichever order; what others had
+//  is left out first.
+static void
+s_take_first (demand_t *self, roaring_bitmap_t *taken, const roaring_bitmap_t *part, random_t *random)
+{
+    if (part && self->history)
+        s_take_part (self, part);
+    if (part && taken && self->history)
+        roaring_bitmap_and_inplace (taken, part);
+    else
+    if (part && !self->history) {
+        roaring_bitmap_t *others = s_others (self, part);
+        if (taken)
+            roaring_bitmap_or_inplace (others, taken);
+        if (taken)
+            roaring_bitmap_free (taken);
+        taken = others;
+    }
+    if (taken && !self->history)
+        s_take (self, taken);
+    if (taken && self->history) {
+        history_go_on (self->history, taken, random);
+        roaring_bitmap_free (taken);
+    }
+}
+
 demand_t *
 demand_new (const sampler_join_t *join, const roaring_bitmap_t *readable, uint32_t sample_count,
     bool remembers, random_t *random)
@@ -261,11 +337,10 @@ demand_new (const sampler_join_t *join, const roaring_bitmap_t *readable, uint32
     if (self->list && !is_whole)
         places = s_shorten_list (self, places);
     roaring_bitmap_t *taken = s_readable_taken (self, join, readable);
+    roaring_bitmap_t *part = join->parts && !join->list? s_first_part (self, join): NULL;
     if (remembers) {
         assert (self->epoch_count > 0);
         self->history = history_new (self->data, sample_count);
-        if (taken)
-            history_go_on (self->history, taken, random);
         roaring_bitmap_free (self->data);
         self->data = NULL;
     }
@@ -273,11 +348,9 @@ demand_new (const sampler_join_t *join, const roaring_bitmap_t *readable, uint32
         s_epoch_begin (self);
     if (places > 0)
         s_take_places (self, places);
-    if (taken && !remembers)
-        s_take (self, taken);
-    else
-    if (taken)
-        roaring_bitmap_free (taken);
+    s_take_first (self, taken, part, random);
+    if (part)
+        roaring_bitmap_free (part);
     return self;
 }
 
@@ -297,6 +370,10 @@ demand_destroy (demand_t **self_p)
         roaring_bitmap_free (self->taken);
     if (self->ranked)
         roaring_bitmap_free (self->ranked);
+    if (self->asked)
+        roaring_bitmap_free (self->asked);
+    if (self->next_part)
+        roaring_bitmap_free (self->next_part);
     history_destroy (&self->history);
     stream_order_destroy (&self->stream);
     free (self->gone);
@@ -340,6 +417,18 @@ bool
 demand_needs (const demand_t *self, uint32_t id)
 {
     return self->history? history_needs (self->history, id): roaring_bitmap_contains (self->remaining, id);
+}
+
+bool
+demand_needs_next (const demand_t *self, uint32_t id)
+{
+    return demand_has (self, id) && (!self->next_part || roaring_bitmap_contains (self->next_part, id));
+}
+
+bool
+demand_has_parts (const demand_t *self)
+{
+    return self->next_part != NULL;
 }
 
 uint64_t
@@ -441,12 +530,15 @@ void
 demand_epoch_begin (demand_t *self)
 {
     assert (self->magic == DEMAND_MAGIC);
+    self->epoch++;
     if (self->history)
         history_epoch_begin (self->history);
-    else {
-        self->epoch++;
+    else
         s_epoch_begin (self);
-    }
+    if (!self->next_part)
+        return;
+    s_take_part (self, self->next_part);
+    s_look_ahead (self);
 }
 
 typedef struct {

@@ -6,7 +6,7 @@
  *  Invariants, checked by demand_check ():
  *    D1  remaining is a subset of data, and neither set is run-compressed (drawing would be 80 times slower).
  *    D2  remaining_count and epoch_count count the samples of remaining and data, with the repeats of a list.
- *    D3  samples drawn in this epoch, or taken before the job joined in it, and still in data, plus
+ *    D3  samples drawn in this epoch, or taken before the job joined in it, or other nodes', and still in data, plus
  *        remaining_count, make epoch_count.
  *    D4  a list's remaining set holds just the ids that occur at or after its cursor, and so does a seeded
  *        order's, less what was taken; what is at the cursor remains.
@@ -40,9 +40,12 @@ const roaring_bitmap_t *demand_data (const demand_t *self);
 const roaring_bitmap_t *demand_remaining (const demand_t *self);
 //  NULL where there are sets.
 history_t *demand_history (const demand_t *self);
-//  Whether id is in the data at all; whether it remains.
+//  Whether id is in the data at all; whether it remains; whether it will in the next epoch.
 bool demand_has (const demand_t *self, uint32_t id);
 bool demand_needs (const demand_t *self, uint32_t id);
+bool demand_needs_next (const demand_t *self, uint32_t id);
+//  Whether it is one node's of several: of each epoch, the other nodes' parts count as taken.
+bool demand_has_parts (const demand_t *self);
 uint64_t demand_remaining_count (const demand_t *self);
 uint64_t demand_epoch_count (const demand_t *self);
 
@@ -56,7 +59,7 @@ void demand_draw (demand_t *self, uint32_t id);
 bool demand_entered (demand_t *self, stream_piece_t *piece);
 //  id leaves data and remaining; it may be in neither.
 void demand_drop (demand_t *self, uint32_t id);
-//  All the data remain again.
+//  All the data remain again, or the node's part of them.
 void demand_epoch_begin (demand_t *self);
 
 //  Aborts at the first invariant that does not hold; there must be nothing that is not in readable.

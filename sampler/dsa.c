@@ -125,8 +125,12 @@ dsa_epoch_begin (dsa_t *self, uint32_t job)
     assert (self->magic == DSA_MAGIC);
     if (!s_is_shared (self, job))
         return;
-    need_table_add (self->needs, job, demand_remaining (self->demands [job]));
-    self->hashes [job] = self->data_hashes [job];
+    const demand_t *demand = self->demands [job];
+    if (demand_has_parts (demand))      //  what was left out of the last epoch need not be of this one's part
+        need_table_leave (self->needs, job, demand_data (demand));
+    need_table_add (self->needs, job, demand_remaining (demand));
+    self->hashes [job] = demand_has_parts (demand)? s_hash (self, demand_remaining (demand)):
+        self->data_hashes [job];
 }
 
 void

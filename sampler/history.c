@@ -25,15 +25,16 @@ enum {
 typedef struct { uint8_t shift, mask, values; } lag_t;
 
 static const lag_t s_lags [HISTORY_LAGS] = {
-    { AGE_SHIFT, 31, HISTORY_AGES + 1 }, { 22, 15, HISTORY_TENTHS }, { 18, 15, HISTORY_TENTHS },
-    { 15, 7, HISTORY_FIFTHS }, { 12, 7, HISTORY_FIFTHS }, { 9, 7, HISTORY_FIFTHS }, { 6, 7, HISTORY_FIFTHS },
-    { 3, 7, HISTORY_FIFTHS }, { 0, 7, HISTORY_FIFTHS }
+    { AGE_SHIFT, 31, HISTORY_AGES + 2 }, { 22, 15, HISTORY_TENTHS + 1 }, { 18, 15, HISTORY_TENTHS + 1 },
+    { 15, 7, HISTORY_FIFTHS + 1 }, { 12, 7, HISTORY_FIFTHS + 1 }, { 9, 7, HISTORY_FIFTHS + 1 },
+    { 6, 7, HISTORY_FIFTHS + 1 }, { 3, 7, HISTORY_FIFTHS + 1 }, { 0, 7, HISTORY_FIFTHS + 1 }
 };
 
-enum { VALUES_MAX = HISTORY_AGES + 1 };
+//  In place of a twentieth of the epoch; as it moves on, it becomes HISTORY_TENTHS, and then HISTORY_FIFTHS.
+enum { ELSEWHERE = HISTORY_AGES, VALUES_MAX = HISTORY_AGES + 2 };
 
 _Static_assert (HISTORY_AGES == 2 * HISTORY_TENTHS && HISTORY_TENTHS == 2 * HISTORY_FIFTHS
-    && HISTORY_AGES < 32, "five bits");
+    && ELSEWHERE + 1 < 32 && HISTORY_TENTHS < 16 && HISTORY_FIFTHS < 8, "five bits, four, three");
 _Static_assert (VALUES_MAX <= 32, "a bit each");
 
 //  The quotas of one lag, by the value of its bits.
@@ -54,6 +55,7 @@ struct history {
     uint32_t *states;                   //  of id low + index
     uint64_t size, remaining;
     uint64_t drawn;                     //  in this epoch, dropped since or not
+    uint64_t left_out;                  //  of this epoch, likewise
     uint32_t *late;                     //  what remains and some of what did; NULL: not late yet
     size_t late_count;
     quota_t quotas [HISTORY_LAGS];
@@ -76,7 +78,7 @@ s_value (uint32_t state, size_t lag)
     return state >> s_lags [lag].shift & s_lags [lag].mask;
 }
 
-//  What a sample's bits become if it is drawn in this twentieth of the epoch: each lag's class moves on by
+//  What a sample's bits become if it is drawn in this twentieth of the epoch, or ELSEWHERE: each lag's class moves on by
 //  one lag, where it may be told less finely.
 static uint32_t
 s_when_drawn (uint32_t state, uint32_t now)
@@ -105,12 +107,12 @@ s_count (history_t *self, uint32_t state)
         self->quotas [lag].sizes [s_value (state, lag)]++;
 }
 
-//  For the sizes of now.  An epoch's table of n samples is fresh up to a chi-square of 81 + 0.02 n: so large
+//  For the sizes of now, when nothing is drawn.  An epoch's table of n samples is fresh up to a chi-square of 81 + 0.02 n: so large
 //  data may be further off than chance is.
 static void
 s_set_widths (history_t *self)
 {
-    double growth = sqrt (1 + HISTORY_FRESH * (double) self->size / HISTORY_FREEDOM);
+    double growth = sqrt (1 + HISTORY_FRESH * (double) self->remaining / HISTORY_FREEDOM);
     for (size_t lag = 0; lag < HISTORY_LAGS; lag++)
         for (uint32_t value = 0; value < s_lags [lag].values; value++)
             self->quotas [lag].widths [value] = (float) ((lag? HISTORY_SLACK_OLDER: HISTORY_SLACK) * growth
@@ -161,6 +163,25 @@ history_go_on (history_t *self, const roaring_bitmap_t *taken, random_t *random)
         history_draw (self, id);
     }
     free (ids);
+}
+
+void
+history_leave_out (history_t *self, const roaring_bitmap_t *ids)
+{
+    assert (self->magic == HISTORY_MAGIC);
+    assert (self->drawn == 0 && !self->late);
+    roaring_uint32_iterator_t each;
+    for (roaring_init_iterator (ids, &each); each.has_value; roaring_advance_uint32_iterator (&each)) {
+        uint32_t id = each.current_value, state = s_at (self, id);
+        if (!s_remains (state))
+            continue;
+        for (size_t lag = 0; lag < HISTORY_LAGS; lag++)
+            self->quotas [lag].sizes [s_value (state, lag)]--;
+        self->states [id - self->low] = s_when_drawn (state, ELSEWHERE);
+        self->remaining--;
+        self->left_out++;
+    }
+    s_set_widths (self);
 }
 
 void
@@ -365,12 +386,12 @@ history_epoch_begin (history_t *self)
         *state = (s_remains (*state)? s_when_drawn (*state, HISTORY_AGES - 1): *state) & (DRAWN - 1);
         s_count (self, *state);
     }
-    s_set_widths (self);
     free (self->late);
     self->late = NULL;
     self->late_count = 0;
     self->remaining = self->size;
-    self->drawn = 0;
+    self->drawn = self->left_out = 0;
+    s_set_widths (self);
     self->epochs++;
 }
 
@@ -392,7 +413,7 @@ history_check (const history_t *self)
         for (size_t lag = 0; lag < HISTORY_LAGS; lag++)
             left [lag] [s_value (state, lag)]++;
     }
-    assert (remaining == self->remaining && drawn <= self->drawn);                              //  H1
+    assert (remaining == self->remaining && drawn <= self->drawn + self->left_out);    //  H1
     assert (remaining + drawn == self->size);                                                   //  H1
     for (size_t lag = 0; lag < HISTORY_LAGS; lag++) {
         const quota_t *quota = &self->quotas [lag];

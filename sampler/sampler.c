@@ -197,6 +197,18 @@ sampler_needs (const sampler_t *self, uint32_t job, uint32_t id)
 }
 
 bool
+sampler_needs_next (const sampler_t *self, uint32_t job, uint32_t id)
+{
+    return demand_needs_next (s_demand (self, job), id);
+}
+
+bool
+sampler_has_parts (const sampler_t *self, uint32_t job)
+{
+    return demand_has_parts (s_demand (self, job));
+}
+
+bool
 sampler_has (const sampler_t *self, uint32_t job, uint32_t id)
 {
     return demand_has (s_demand (self, job), id);

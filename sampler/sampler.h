@@ -19,8 +19,8 @@
  *
  *  Invariants, checked by sampler_check ():
  *    S1  remaining is a subset of data; nothing dropped is in either.
- *    S2  a job's draws of one epoch, the samples of it taken before the job joined, and its remaining are its
- *        data at the epoch's begin, less the dropped.
+ *    S2  a job's draws of one epoch, the samples of it taken before the job joined or by other nodes, and its
+ *        remaining are its data at the epoch's begin, less the dropped.
  *    S3  groups partition the jobs; SHARED jobs are one group if their data overlap, also through others.
  *    S4  under `dsa`: the table of needs says what the remaining sets say, and jobs that count as one have
  *        equal sets.
@@ -32,6 +32,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <roaring/roaring.h>
+#include "parts.h"
 #include "sampler_list.h"
 #include "stream_order.h"
 
@@ -80,6 +81,11 @@ typedef struct {
                                     //  data, copied; NULL: none
     size_t taken_places;        //  LIST with ids, instead of taken: so many of its places are behind it, at
                                 //  most list_count
+    //  Of a job over several nodes (not of a LIST with ids): in each epoch what remains is the node's part of
+    //  the data.  Copied, but for its order, which is lent for the job's life.  NULL: one node.
+    const parts_t *parts;
+    const roaring_bitmap_t *cut;    //  of taken: what was taken before the first epoch's parts were made;
+                                    //  copied; NULL: nothing
 } sampler_join_t;
 
 //  A sampler for ids 0 .. sample_count-1 (> 0).  All its choices follow from seed.  Never NULL.
@@ -96,11 +102,15 @@ void sampler_leave (sampler_t *self, uint32_t job);
 
 //  Samples the job has not drawn in its present epoch.
 uint64_t sampler_remaining (const sampler_t *self, uint32_t job);
-//  Samples of one whole epoch of this job, dropped ones left out (LIST: with repeats).
+//  Samples of one whole epoch of this job, dropped ones left out (LIST: with repeats), over all nodes.
 uint64_t sampler_epoch_samples (const sampler_t *self, uint32_t job);
 //  Whether the job will still draw id in its present epoch.
 bool sampler_needs (const sampler_t *self, uint32_t job, uint32_t id);
-//  Whether id belongs to the job's data at all (dropped: no).
+//  Whether it will draw id in the next one, if there is one.
+bool sampler_needs_next (const sampler_t *self, uint32_t job, uint32_t id);
+//  Whether the job has other samples in each epoch (parts).
+bool sampler_has_parts (const sampler_t *self, uint32_t job);
+//  Whether id belongs to the job's data at all (dropped: no), of whichever node.
 bool sampler_has (const sampler_t *self, uint32_t job, uint32_t id);
 //  Calls visit for each sample of the job's data, once.
 void sampler_each (const sampler_t *self, uint32_t job, void (*visit) (void *context, uint32_t id),

@@ -42,7 +42,7 @@ struct tier {
     bool goes_on [SAMPLER_JOBS_MAX];            //  by job number: in its first epoch, resumed with samples
                                                 //  taken before
     size_t unknown;                 //  jobs that do not follow and have no mark
-    size_t partial;                 //  jobs without some of the samples
+    size_t partial;                 //  jobs without some of the samples, or with other ones in each epoch
     //  By job number: the draws of its past epochs, for jobs that do not follow; else NULL.
     history_t *histories [SAMPLER_JOBS_MAX];
     uint32_t drawing [SAMPLER_JOBS_MAX];        //  the jobs of the offer of the last tier_pick
@@ -75,7 +75,7 @@ s_need (void *context, uint32_t id)
         bool needs = sampler_needs (self->sampler, job, id);
         bool needs_now = !now && needs;
         bool needs_next = !next && s_is_ending (self, job, residents)
-            && (needs || sampler_has (self->sampler, job, id));
+            && sampler_needs_next (self->sampler, job, id);
         if ((needs_now || needs_next) && !version_index_serves (self->version_index, &consumer, 1, id)) {
             now = now || needs_now;
             next = next || needs_next;
@@ -93,7 +93,7 @@ s_first_to_need (const tier_t *self, uint32_t id)
         consumer_t *consumer = self->consumers [place];
         uint32_t job = consumer->sampler_job;
         if ((sampler_needs (self->sampler, job, id)
-                || (s_is_ending (self, job, residents) && sampler_has (self->sampler, job, id)))
+                || (s_is_ending (self, job, residents) && sampler_needs_next (self->sampler, job, id)))
                 && !version_index_serves (self->version_index, &consumer, 1, id))
             return place;
     }
@@ -300,8 +300,11 @@ s_count_partial (tier_t *self)
 {
     uint64_t all = self->samples - sampler_dropped_count (self->sampler);
     self->partial = 0;
-    for (size_t place = 0; place < self->job_count; place++)
-        self->partial += sampler_epoch_samples (self->sampler, self->consumers [place]->sampler_job) < all;
+    for (size_t place = 0; place < self->job_count; place++) {
+        uint32_t job = self->consumers [place]->sampler_job;
+        self->partial += sampler_has_parts (self->sampler, job)
+            || sampler_epoch_samples (self->sampler, job) < all;
+    }
 }
 
 //  The resident and passed samples would reveal which jobs' data a sample was in.
@@ -341,6 +344,15 @@ s_notice_merges (tier_t *self)
 
 //  ---- jobs that join and leave
 
+//  Of a job over several nodes: what others draw in the epoch, of which it has drawn nothing here.
+static void
+s_leave_out_others (tier_t *self, uint32_t job)
+{
+    roaring_bitmap_t *gone = s_gone (self, job);
+    history_leave_out (self->histories [job], gone);
+    roaring_bitmap_free (gone);
+}
+
 //  The sampler keeps no quotas of a job that does not follow.  But the residents depend on the job's last
 //  epoch: a sample that no job drew in one pass is resident in the next.
 static void
@@ -351,6 +363,9 @@ s_remember (tier_t *self, uint32_t job)
     roaring_bitmap_t *data = s_data (self, job);
     if (!roaring_bitmap_is_empty (data))
         self->histories [job] = history_new (data, self->samples);
+    if (self->histories [job] && sampler_has_parts (self->sampler, job))
+        s_leave_out_others (self, job);
+    else
     if (self->histories [job] && self->goes_on [job]) {
         roaring_bitmap_t *taken = s_gone (self, job);
         history_go_on (self->histories [job], taken, &self->random);
@@ -368,7 +383,9 @@ tier_join (tier_t *self, consumer_t *consumer)
         == sampler_follows (self->sampler, self->consumers [0]->sampler_job));
     self->consumers [self->job_count++] = consumer;
     self->stops [consumer->sampler_job] = false;
-    self->goes_on [consumer->sampler_job] = sampler_remaining (self->sampler, consumer->sampler_job)
+    //  Of several nodes' parts chance alone decides what is this one's: no earlier job does.
+    self->goes_on [consumer->sampler_job] = !sampler_has_parts (self->sampler, consumer->sampler_job)
+        && sampler_remaining (self->sampler, consumer->sampler_job)
         < sampler_epoch_samples (self->sampler, consumer->sampler_job);
     slow_job_quota_reset (&self->quota, consumer->sampler_job);
     s_share (self);
@@ -407,6 +424,8 @@ tier_epoch_begin (tier_t *self, uint32_t sampler_job)
         s_merge (self);
     if (self->histories [sampler_job])
         history_epoch_begin (self->histories [sampler_job]);
+    if (self->histories [sampler_job] && sampler_has_parts (self->sampler, sampler_job))
+        s_leave_out_others (self, sampler_job);
     if (self->goes_on [sampler_job]) {
         self->goes_on [sampler_job] = false;
         s_mark_all (self);          //  the samples taken before may have had no room for a mark
