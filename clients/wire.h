@@ -24,6 +24,7 @@ enum {
     WIRE_TOKEN_BYTES = 32,          //  lower-case hexadecimal, sent to the ring's socket
     WIRE_RUN_BYTES = 32,            //  lower-case hexadecimal: a run, or a client object (instance)
     WIRE_RANKS_MAX = 64,            //  processes that take one job together
+    WIRE_NODES_MAX = 1024,          //  machines that take one job together, each from its own server
     WIRE_RANK_SECONDS_MAX = 86400,  //  of gather and rank_wait
     WIRE_RECENT_RECORDS_MAX = 256,
     WIRE_RECENT_IDS_MAX = 1 << 20,

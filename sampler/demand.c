@@ -36,8 +36,8 @@ struct demand {
     roaring_bitmap_t *remaining;
     uint64_t remaining_count;
     uint64_t drawn_count;           //  or taken before: of what is still in data
-    roaring_bitmap_t *taken;        //  SEEDED, or with parts: before the job joined in this epoch, or by other
-                                    //  nodes; NULL: nothing
+    roaring_bitmap_t *taken;        //  SEEDED, or with parts: before the job joined in this epoch, or by
+                                    //  other nodes; NULL: nothing
     roaring_bitmap_t *next_part;    //  with parts: of the next epoch
     size_t cursor;                  //  next place of a list or a seeded order, past what was dropped or taken
     uint32_t next;                  //  the id there

@@ -6,8 +6,8 @@
  *  Invariants, checked by demand_check ():
  *    D1  remaining is a subset of data, and neither set is run-compressed (drawing would be 80 times slower).
  *    D2  remaining_count and epoch_count count the samples of remaining and data, with the repeats of a list.
- *    D3  samples drawn in this epoch, or taken before the job joined in it, or other nodes', and still in data, plus
- *        remaining_count, make epoch_count.
+ *    D3  samples drawn in this epoch, or taken before the job joined in it or by other nodes, and still in
+ *        data, plus remaining_count, make epoch_count.
  *    D4  a list's remaining set holds just the ids that occur at or after its cursor, and so does a seeded
  *        order's, less what was taken; what is at the cursor remains.
  *    D5  a list has only places that are in data, but for what was dropped in this epoch: so that no other

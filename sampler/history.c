@@ -78,8 +78,8 @@ s_value (uint32_t state, size_t lag)
     return state >> s_lags [lag].shift & s_lags [lag].mask;
 }
 
-//  What a sample's bits become if it is drawn in this twentieth of the epoch, or ELSEWHERE: each lag's class moves on by
-//  one lag, where it may be told less finely.
+//  What a sample's bits become if it is drawn in this twentieth of the epoch, or ELSEWHERE: each lag's class
+//  moves on by one lag, where it may be told less finely.
 static uint32_t
 s_when_drawn (uint32_t state, uint32_t now)
 {
@@ -107,8 +107,8 @@ s_count (history_t *self, uint32_t state)
         self->quotas [lag].sizes [s_value (state, lag)]++;
 }
 
-//  For the sizes of now, when nothing is drawn.  An epoch's table of n samples is fresh up to a chi-square of 81 + 0.02 n: so large
-//  data may be further off than chance is.
+//  For the sizes of now, when nothing is drawn.  An epoch's table of n samples is fresh up to a chi-square of
+//  81 + 0.02 n: so large data may be further off than chance is.
 static void
 s_set_widths (history_t *self)
 {

@@ -23,9 +23,9 @@
  *  their order is left, and what is held at one lag hardly comes back at a later one; with halves from lag 5
  *  on, epoch 5 knew epoch 0 (phi2 0.09).  docs/randomness.md has the figures.
  *
- *  Of a job over several nodes, samples that another node draws are left out of an epoch.  When that node draws
- *  them is not known here, so they are a class of their own, *elsewhere*, at each lag: quotas spread them over
- *  a later epoch as they spread any other class.
+ *  Of a job over several nodes, samples that another node draws are left out of an epoch.  When that node
+ *  draws them is not known here, so they are a class of their own, *elsewhere*, at each lag: quotas spread
+ *  them over a later epoch as they spread any other class.
  *
  *  Four bytes a sample: absent, remaining with its nine classes, or drawn with what they will be.  Late in an
  *  epoch a short list of what remains, so that a uniform proposal never takes more than some dozen tries.
@@ -65,8 +65,8 @@ history_t *history_new (const roaring_bitmap_t *data, uint32_t sample_count);
 //  likely at each place says nothing either, so they get the places up to now at random: each age class that
 //  has passed the right number, and so the next epoch's quotas spread them as they spread all others.
 void history_go_on (history_t *self, const roaring_bitmap_t *taken, random_t *random);
-//  In an epoch of which nothing has been drawn: these ids are drawn elsewhere, and do not remain.  Ids that are
-//  not in the data, or are left out already, change nothing.
+//  In an epoch of which nothing has been drawn: these ids are drawn elsewhere, and do not remain.  Ids that
+//  are not in the data, or are left out already, change nothing.
 void history_leave_out (history_t *self, const roaring_bitmap_t *ids);
 void history_destroy (history_t **self_p);
 

@@ -30,7 +30,7 @@
 #include <stdint.h>
 #include <roaring/roaring.h>
 
-enum { PARTS_NODES_MAX = 1024, PARTS_UNIT = 64 };
+enum { PARTS_UNIT = 64 };
 
 typedef struct {
     uint32_t nodes;                 //  1: the part is the whole

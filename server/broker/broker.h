@@ -186,6 +186,19 @@ uint64_t broker_share (const broker_t *self, const tenant_t *tenant, uint64_t wh
 //  count in the budget of jobs, so that peers that read nothing and leave cannot make them pile up.
 void broker_outside (broker_t *self, tenant_t *tenant, size_t jobs, size_t bytes);
 
+//  A job over several nodes: which node's part of each epoch this server serves (parts.h).  nodes 0 or 1: one
+//  node.
+typedef struct {
+    uint32_t nodes, node;
+    bool is_fixed;                  //  parts_t
+    uint64_t key;                   //  parts_t
+    uint64_t whole;                 //  samples of one epoch over all nodes, those counted that cannot be read
+    //  Of the epoch where the job resumes, when its parts were made: the samples taken before (NULL: none, or
+    //  a list) and how many, and the batches that each node had sent.
+    roaring_bitmap_t *cut;
+    uint64_t cut_samples, cut_batches;
+} broker_parts_t;
+
 //  What a client asks for, already parsed; for a job with ranks, what all ranks ask for.
 typedef struct {
     tenant_t *tenant;               //  the job's tenant; NULL: the first one
@@ -216,6 +229,7 @@ typedef struct {
     uint64_t epoch_batches;         //  of that epoch, sent by the earlier job
     const roaring_bitmap_t *taken;  //  of that epoch's samples; NULL: none
     size_t taken_places;            //  LIST with ids: of the list's places
+    broker_parts_t parts;           //  cut is lent; of a LIST with ids, list has this node's places only
     //  With ranks: the position of each rank, none beyond the position where the job resumes; recent holds
     //  the steps that they lack, up to that position.  NULL: all ranks are where the job resumes.
     const broker_position_t *positions;
@@ -419,6 +433,11 @@ dataset_t *job_dataset (const job_t *self);
 tenant_t *job_tenant (const job_t *self);
 const pipeline_t *job_pipeline (const job_t *self);
 uint64_t job_epoch_samples (const job_t *self);
+//  Of a job over several nodes, that has just joined: the samples of this node's part that it has not given
+//  yet, as far as known; and the batches of its first epoch, those sent before included.
+uint64_t job_part_samples (const job_t *self);
+uint64_t job_first_batches (const job_t *self);
+uint32_t job_nodes (const job_t *self);
 //  Unreadable samples that the job's data leave out: {"count": .., "samples": [{"id", "reason"} ..]}, at most
 //  ten of them, in the order found; a new reference.
 json_t *job_unreadable (const job_t *self);

@@ -133,6 +133,12 @@ reply_joined (const reply_joined_t *joined)
     s_put (object, "forked", json_boolean (joined->forked));
     s_put (object, "rank", json_integer (joined->rank));
     s_put (object, "world_size", json_integer (joined->world_size));
+    if (joined->nodes > 1) {
+        s_put (object, "nodes", json_integer (joined->nodes));
+        s_put (object, "node", json_integer (joined->node));
+        s_put (object, "part_samples", s_number (joined->part_samples));
+        s_put (object, "steps", s_number (joined->epoch_batches));
+    }
     json_t *pipeline = json_loads (joined->pipeline_text, 0, NULL);
     assert (json_is_array (pipeline));          //  the server's own text
     s_put (object, "pipeline", pipeline);

@@ -217,11 +217,12 @@ s_note_frame (size_t place, size_t *first_p, size_t *frames_p)
 static bool
 s_take_frames (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal)
 {
-    static const char *const words [] = { "subset", "list", "taken", "recent" };
-    enum { SUBSET, LIST, TAKEN, RECENT, WORDS };
+    static const char *const words [] = { "subset", "list", "taken", "recent", "cut" };
+    enum { SUBSET, LIST, TAKEN, RECENT, CUT, WORDS };
+    static const char *const kinds = "\"subset\", \"list\", \"taken\", \"cut\" or \"recent\"";
     if (!json_is_array (value))
-        return request_refuse_value (refusal, key, "a list of \"subset\", \"list\", \"taken\" or \"recent\"",
-            value);
+        return request_refuse_value (refusal, key,
+            "a list of \"subset\", \"list\", \"taken\", \"cut\" or \"recent\"", value);
     size_t index, subset_frames = 0;
     json_t *entry;
     json_array_foreach (value, index, entry) {
@@ -229,13 +230,13 @@ s_take_frames (const char *key, const json_t *value, request_join_t *join, refus
         char place [48];
         snprintf (place, sizeof place, "%s [%zu]", key, index);
         if (word < 0)
-            return request_refuse_value (refusal, place, "\"subset\", \"list\", \"taken\" or \"recent\"",
-                entry);
+            return request_refuse_value (refusal, place, kinds, entry);
         if (word == SUBSET && subset_frames > 0)
             return refuse (refusal, "bad_request", "%s: \"subset\" stands there once at most", place);
         bool follows = word == SUBSET? s_note_frame (index, &join->subset_first, &subset_frames)
             : word == LIST? s_note_frame (index, &join->list_first, &join->list_frames)
             : word == TAKEN? s_note_frame (index, &join->taken_first, &join->taken_frames)
+            : word == CUT? s_note_frame (index, &join->cut_first, &join->cut_frames)
             : s_note_frame (index, &join->recent_first, &join->recent_frames);
         if (!follows)
             return refuse (refusal, "bad_request", "%s: \"%s\" must follow the \"%s\" before it", place,
@@ -258,11 +259,12 @@ static const struct {
     { "instance", request_take_instance }, { "run", request_take_run }, { "resume", request_take_resume },
     { "world_size", request_take_world_size }, { "rank", request_take_rank },
     { "gather", request_take_gather },
-    { "rank_wait", request_take_rank_wait }, { "on_bad", s_take_on_bad }, { "frames", s_take_frames },
+    { "rank_wait", request_take_rank_wait }, { "nodes", request_take_nodes }, { "node", request_take_node },
+    { "parts", request_take_parts }, { "on_bad", s_take_on_bad }, { "frames", s_take_frames },
 };
 #define KNOWN_KEYS "dataset, batch_size, epochs, drop_last, pipeline, order, slots, transport, seed, pool, " \
     "name, " \
-    "job, instance, run, resume, world_size, rank, gather, rank_wait, on_bad, frames"
+    "job, instance, run, resume, world_size, rank, gather, rank_wait, nodes, node, parts, on_bad, frames"
 
 static bool
 s_take (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal)
@@ -291,7 +293,8 @@ s_check_frames (const request_join_t *join, size_t count, refusal_t *refusal)
         return refuse (refusal, "bad_request", "frames: \"list\" needs order \"list\"");
     if (join->list_frames && join->subset_given)
         return refuse (refusal, "bad_request", "frames: \"list\" and \"subset\" exclude each other");
-    size_t listed = join->list_frames + join->subset_given + join->taken_frames + join->recent_frames;
+    size_t listed = join->list_frames + join->subset_given + join->taken_frames + join->recent_frames
+        + join->cut_frames;
     if (count != 2 + listed)
         return refuse (refusal, "malformed", "frames names %zu, so JOIN has %zu frames; got %zu",
             listed, 2 + listed, count);
@@ -315,7 +318,7 @@ s_read_join (json_t *object, size_t count, request_join_t *join, refusal_t *refu
         return refuse (refusal, "bad_request", "batch_size is missing: an integer from 1 to 65536");
     return s_check_pool (join, refusal) && s_check_frames (join, count, refusal)
         && request_check_resume (join, refusal)
-        && request_check_ranks (join, refusal);
+        && request_check_ranks (join, refusal) && request_check_parts (join, refusal);
 }
 
 //  An empty object, reserved for later keys.
@@ -345,7 +348,7 @@ request_drain (const frame_t *frame, refusal_t *refusal)
 bool
 request_join (const frame_t *frames, size_t count, request_join_t *join, refusal_t *refusal)
 {
-    *join = (request_join_t) { .order = REQUEST_SHARED, .slots = 4, .world_size = 1,
+    *join = (request_join_t) { .order = REQUEST_SHARED, .slots = 4, .world_size = 1, .nodes = 1,
         .gather_seconds = REQUEST_GATHER_SECONDS, .rank_wait_seconds = REQUEST_RANK_WAIT_SECONDS };
     if (count < 2)
         return refuse (refusal, "malformed", "JOIN has 2 to %d frames, got %zu", WIRE_FRAMES_MAX, count);

@@ -60,6 +60,7 @@ typedef struct {
     char fingerprint [REQUEST_NAME_BYTES_MAX + 1];
     char data [WIRE_DATA_BYTES + 1];
     uint64_t epoch, batches, places;
+    uint64_t cut_batches, cut_places;   //  over several nodes: when this epoch's parts were made
 } request_resume_t;
 
 //  Frame 1 of JOIN.
@@ -84,10 +85,13 @@ typedef struct {
     uint32_t world_size;        //  1: not given, or a job of one process
     uint32_t rank;              //  below world_size
     uint32_t gather_seconds, rank_wait_seconds;
+    uint32_t nodes;             //  1: not given, or a job on one node
+    uint32_t node;              //  below nodes
+    bool parts_fixed;           //  parts is "fixed"
     bool subset_given;
-    size_t list_frames, taken_frames, recent_frames;
+    size_t list_frames, taken_frames, recent_frames, cut_frames;
     //  the index of each kind's first frame in the message; 0: none
-    size_t subset_first, list_first, taken_first, recent_first;
+    size_t subset_first, list_first, taken_first, recent_first, cut_first;
 } request_join_t;
 
 //  frames[0] is the head, frames[1] the JSON.  True: the caller calls request_join_clear.  False: nothing to

@@ -43,16 +43,18 @@ s_take (const char *key, const json_t *value, request_resume_t *resume, refusal_
         return s_take_number (place, value, &resume->batches, refusal);
     if (strcmp (key, "places") == 0)
         return s_take_number (place, value, &resume->places, refusal);
+    if (strcmp (key, "cut") == 0)
+        return request_take_cut (place, value, resume, refusal);
     return refuse (refusal, "bad_request",
-        "resume: unknown key '%s'; there are fingerprint, data, epoch, batches, places", shown);
+        "resume: unknown key '%s'; there are fingerprint, data, epoch, batches, places, cut", shown);
 }
 
 bool
 request_take_resume (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal)
 {
     if (!json_is_object (value))
-        return request_refuse_value (refusal, key, "an object: fingerprint, data, epoch, batches, places",
-            value);
+        return request_refuse_value (refusal, key,
+            "an object: fingerprint, data, epoch, batches, places, cut", value);
     request_resume_t *resume = &join->resume;
     const char *inner;
     json_t *entry;

@@ -50,6 +50,14 @@ bool request_take_gather (const char *key, const json_t *value, request_join_t *
 bool request_take_rank_wait (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal);
 bool request_check_ranks (const request_join_t *join, refusal_t *refusal);
 
+//  request_parts.c: of a job over several nodes.
+bool request_take_nodes (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal);
+bool request_take_node (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal);
+bool request_take_parts (const char *key, const json_t *value, request_join_t *join, refusal_t *refusal);
+//  "cut" of resume.
+bool request_take_cut (const char *key, const json_t *value, request_resume_t *resume, refusal_t *refusal);
+bool request_check_parts (const request_join_t *join, refusal_t *refusal);
+
 //  ---- request_ids.c: id frames
 
 //  Checks size and head; what: names the frame in messages.  The caller checks the form.

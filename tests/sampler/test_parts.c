@@ -234,7 +234,7 @@ s_draw_some (scene_t *self, uint64_t most)
     return is_over;
 }
 
-//  What is missing of the epoch is what the node, in whose part it is, cannot read.
+//  What is missing of the epoch is what the node that has it in its part cannot read.
 static void
 s_check_epoch (const scene_t *self)
 {

@@ -20,7 +20,7 @@
 //  ---- joining
 
 //  A table of records doubles; a pipeline's texts exist for the job, for its class, and in compiled form.
-enum { RECORD_PARTS = 2, JOB_TEXTS = 4, LIST_COPIES = 2 };
+enum { RECORD_PARTS = 2, JOB_TEXTS = 4, LIST_COPIES = 2, PARTS_SETS = 4 };
 
 //  A count for each id; the list, and while it is made also the list without unreadable ids; and a bit for
 //  each sample, whether it was dropped in this epoch.
@@ -44,12 +44,15 @@ s_bookkeeping_bytes (const broker_t *self, const broker_join_t *join)
     size_t draws = pipeline_shared_is_random (join->pipeline)? join->dataset->samples * sizeof (uint32_t): 0;
     uint32_t samples = join->dataset->samples, ahead = join->pool < samples? join->pool: samples;
     size_t pool = join->pool? stream_order_bytes (samples, join->pool) + ahead * sizeof (raw_sample_t): 0;
+    //  With parts: what was asked for, the next epoch's part, what others have in this one, and one of these
+    //  while it is made.
+    size_t parts = join->parts.nodes > 1? PARTS_SETS * (samples / 8): 0;
     size_t taken = join->taken? samples / 8: 0, lost = (self->tenant_count > 1? 2: 1) * (samples / 8);
     size_t texts = JOB_TEXTS * (strlen (pipeline_text (join->pipeline))
         + strlen (pipeline_shared_text (join->pipeline)));
     return sizeof (job_t) + window * (sizeof (batch_row_t) + sizeof (version_t)
         + RECORD_PARTS * sizeof (sharing_record_t)) + sets
-        + list + draws + pool + taken + lost + texts + ranks_bytes (join);
+        + list + draws + pool + taken + parts + lost + texts + ranks_bytes (join);
 }
 
 static size_t
@@ -97,6 +100,12 @@ s_join_has_data (const broker_join_t *join, refusal_t *refusal)
     if (samples == 0)
         return refuse (refusal, "bad_request",
             "none of the job's samples can be read; `tureen status` names them");
+    if (join->parts.nodes > 1)
+        return parts_batches (join->parts.nodes, join->parts.whole, step, join->drop_last) > 0
+            || refuse (refusal, "bad_request",
+            "drop_last with %llu samples over %u nodes leaves no %s of %llu: take a smaller batch_size",
+            (unsigned long long) join->parts.whole, join->parts.nodes,
+            join->world_size > 1? "step (world_size x batch_size)": "batch", (unsigned long long) step);
     if (samples < needed)
         return refuse (refusal, "bad_request",
             "drop_last with %llu samples leaves no %s of %llu: take a smaller "
@@ -110,6 +119,49 @@ static bool
 s_join_is_drawn (const broker_join_t *join)
 {
     return join->epochs && join->epoch >= join->epochs;
+}
+
+//  NULL: not a part.  Its order is the pack's.
+static const parts_t *
+s_parts (const broker_join_t *join, parts_t *parts)
+{
+    if (join->parts.nodes <= 1)
+        return NULL;
+    const raw_prefetch_t *pack = join->dataset->prefetch;
+    *parts = (parts_t) { .nodes = join->parts.nodes, .node = join->parts.node,
+        .is_fixed = join->parts.is_fixed, .key = join->parts.key,
+        .pack_order = pack? pack->given.order: NULL };
+    return parts;
+}
+
+//  The caller's to free.
+static roaring_bitmap_t *
+s_all_samples (const dataset_t *dataset)
+{
+    roaring_bitmap_t *all = needed_memory (roaring_bitmap_from_range (0, dataset->samples, 1));
+    roaring_bitmap_remove_run_compression (all);
+    return all;
+}
+
+//  Whether what this node has taken is of its part: else another node's samples would come twice.
+static bool
+s_join_keeps_part (const broker_join_t *join, refusal_t *refusal)
+{
+    parts_t parts;
+    uint32_t samples = join->dataset->samples;
+    roaring_bitmap_t *remaining = join->subset? needed_memory (roaring_bitmap_copy (join->subset)):
+        s_all_samples (join->dataset);
+    if (join->parts.cut)
+        roaring_bitmap_andnot_inplace (remaining, join->parts.cut);
+    roaring_bitmap_t *part = parts_of (s_parts (join, &parts), join->epoch, samples, remaining);
+    roaring_bitmap_and_inplace (remaining, join->taken);
+    uint64_t foreign = roaring_bitmap_andnot_cardinality (remaining, part);
+    roaring_bitmap_free (remaining);
+    roaring_bitmap_free (part);
+    return foreign == 0 || refuse (refusal, "bad_state",
+        "the state says that %llu samples were taken that are not in the part of node %u of %u: it is of "
+        "another node or of another number of nodes; load the merged states of all nodes",
+        (unsigned long long) foreign, join->parts.node, join->parts.nodes);
 }
 
 //  Whether the job's data and epochs are those of the job that it continues.
@@ -127,14 +179,19 @@ s_join_goes_on (const broker_join_t *join, bool is_whole, refusal_t *refusal)
         return refuse (refusal, "bad_state",
             "the state is at place %zu of a list, this one has %zu: it is of another list; "
             "begin anew without the state", join->taken_places, join->list_count);
+    if (join->parts.cut && (!join->taken || !roaring_bitmap_is_subset (join->parts.cut, join->taken)))
+        return refuse (refusal, "bad_state",
+            "the state's cut has samples that were not taken: it is damaged; load another one");
     if (!join->taken)
         return true;
     uint64_t foreign = join->subset? roaring_bitmap_andnot_cardinality (join->taken, join->subset)
         : roaring_bitmap_get_cardinality (join->taken) - roaring_bitmap_rank (join->taken,
             join->dataset->samples - 1);
-    return foreign == 0 || refuse (refusal, "bad_state",
-        "the state says that %llu samples were taken that are not in the job's "
-        "data: it is of another subset; begin anew without the state", (unsigned long long) foreign);
+    if (foreign > 0)
+        return refuse (refusal, "bad_state",
+            "the state says that %llu samples were taken that are not in the job's "
+            "data: it is of another subset; begin anew without the state", (unsigned long long) foreign);
+    return join->parts.nodes <= 1 || s_join_keeps_part (join, refusal);
 }
 
 //  All reasons to refuse, as if the ghost had left already.  is_whole: the join is for all ranks of the job.
@@ -198,11 +255,13 @@ s_join_sampler (job_t *job, const broker_join_t *join)
         .list = join->list, .list_count = join->list_count, .made = join->list_made, .seed = join->seed,
         .pool = join->pool, .pack_order = join->pool? dataset->prefetch->given.order: NULL,
         .epoch = join->epoch, .taken = join->taken, .taken_places = join->taken_places };
-    if (!entry.data && !entry.list) {
-        everything = needed_memory (roaring_bitmap_from_range (0, dataset->samples, 1));
-        roaring_bitmap_remove_run_compression (everything);
-        entry.data = everything;
+    parts_t parts;
+    if (!join->list && s_parts (join, &parts)) {
+        entry.parts = &parts;
+        entry.cut = join->parts.cut;
     }
+    if (!entry.data && !entry.list)
+        entry.data = everything = s_all_samples (dataset);
     if (s_join_is_drawn (join)) {       //  it needs no samples, though its epoch has no end yet
         entry.taken = entry.data;
         entry.taken_places = entry.list_count;
@@ -245,12 +304,27 @@ s_go_on_listed (job_t *job, const broker_join_t *join)
         job->epoch_samples -= job->occurrences [ids.current_value];
 }
 
+static void
+s_set_parts (job_t *job, const broker_join_t *join)
+{
+    uint64_t left = join->parts.whole - join->parts.cut_samples;
+    job->parts = join->parts;
+    job->parts.cut = NULL;
+    job->first_epoch = join->epoch;
+    job->first_batches = join->parts.cut_batches
+        + parts_batches (join->parts.nodes, left, job->batch_size, job->drop_last);
+    job->later_batches = parts_batches (join->parts.nodes, join->parts.whole, job->batch_size,
+        job->drop_last);
+}
+
 //  The epoch in which the job resumes: delivered samples count as taken.
 static void
 s_go_on (job_t *job, const broker_join_t *join)
 {
     job->epoch = join->epoch;
-    job->epoch_index = join->epoch_batches;
+    job->epoch_index = job->opened = join->epoch_batches;
+    if (join->parts.nodes > 1)
+        s_set_parts (job, join);
     job->epoch_samples = join->taken? roaring_bitmap_get_cardinality (join->taken): 0;
     job->is_resumed = join->epoch || join->epoch_batches || join->taken || join->taken_places;
     if (join->list)

@@ -46,6 +46,12 @@ s_same_numbers (const pair_t *pair, const char *what, uint64_t one, uint64_t oth
     return s_same_texts (pair, what, texts [0], texts [1], refusal);
 }
 
+static uint32_t
+s_nodes (const broker_join_t *join)
+{
+    return join->parts.nodes > 1? join->parts.nodes: 1;
+}
+
 //  For values that are too long, or meaningless to people.
 static bool
 s_same_unsaid (const pair_t *pair, const char *what, const char *one, const char *other, refusal_t *refusal)
@@ -100,6 +106,10 @@ s_agree_on_samples (const pair_t *pair, refusal_t *refusal)
         refusal)
         && s_same_texts (pair, "order", orders [one->order], orders [other->order], refusal)
         && s_same_numbers (pair, "pool", one->pool, other->pool, refusal)
+        && s_same_numbers (pair, "nodes", s_nodes (one), s_nodes (other), refusal)
+        && s_same_numbers (pair, "node", one->parts.node, other->parts.node, refusal)
+        && s_same_texts (pair, "parts", one->parts.is_fixed? "fixed": "fresh",
+            other->parts.is_fixed? "fixed": "fresh", refusal)
         && s_same_unsaid (pair, "data (subset or list)", s_text (one->data), s_text (other->data), refusal);
 }
 
@@ -145,7 +155,7 @@ s_view (const job_t *job)
         .slots = job->slots, .epochs = job->epochs, .drop_last = job->drop_last, .on_bad_given = true,
         .on_bad = job->on_bad,
         .order = job->order, .seed = job->seed,
-        .seed_given = job->seed_given, .pool = job->pool, .data = job->data
+        .seed_given = job->seed_given, .pool = job->pool, .data = job->data, .parts = job->parts
     };
 }
 

@@ -355,7 +355,11 @@ s_prepare_padding (broker_t *self, rank_t *rank, const record_t *record)
             s_prepare (self, rank, record, ids [index]);
             return;
         }
-    draw_end_unreadable (job);
+    uint32_t id;
+    if (record->samples == 0 && draw_padding_id (job, &id))
+        s_prepare (self, rank, record, id);
+    else
+        draw_end_unreadable (job);
 }
 
 static void

@@ -47,19 +47,61 @@ s_filled (const job_t *job, const batch_t *batch, const batch_row_t *same)
     return NULL;
 }
 
+//  Over several nodes: other nodes have samples for the step, this one has none.
+static bool
+s_is_empty (const batch_t *batch)
+{
+    return batch->drawn == batch->holes;
+}
+
 //  Whether the rank's padding belongs to this step.
 static bool
 s_is_padded (const rank_t *rank, uint32_t slot)
 {
     const batch_row_t *padding = &rank->padding;
-    return padding->state == ROW_FILLED && padding->slot == slot
-        && s_filled (rank->job, &rank->job->batches [slot], padding);
+    const job_t *job = rank->job;
+    const batch_t *batch = &job->batches [slot];
+    if (padding->state != ROW_FILLED || padding->slot != slot)
+        return false;
+    return s_filled (job, batch, padding)
+        || (s_is_empty (batch) && !sampler_is_dropped (job->dataset->sampler, padding->id));
 }
 
 void
 draw_end_unreadable (job_t *job)
 {
     job_end (job, "unreadable", "of the samples of a step none can be read any more; status names them");
+}
+
+typedef struct {
+    const sampler_t *sampler;
+    bool is_found;
+    uint32_t id;
+} any_t;
+
+static void
+s_find_any (void *context, uint32_t id)
+{
+    any_t *any = context;
+    if (!any->is_found && !sampler_is_dropped (any->sampler, id)) {
+        any->is_found = true;
+        any->id = id;
+    }
+}
+
+bool
+draw_padding_id (job_t *job, uint32_t *id_p)
+{
+    sampler_t *sampler = job->dataset->sampler;
+    if (!job->has_padding_id || sampler_is_dropped (sampler, job->padding_id)) {
+        any_t any = { .sampler = sampler };
+        if (job_has_parts (job))
+            sampler_each (sampler, job->consumer.sampler_job, s_find_any, &any);
+        job->has_padding_id = any.is_found;
+        job->padding_id = any.id;
+    }
+    *id_p = job->padding_id;
+    return job->has_padding_id;
 }
 
 //  False: no sample of the step can be read any more, and the job has ended.
@@ -69,15 +111,16 @@ s_pad_rank (broker_t *self, rank_t *rank, uint32_t slot)
     job_t *job = rank->job;
     const batch_t *batch = &job->batches [slot];
     const batch_row_t *other = s_filled (job, batch, NULL);
-    if (!other) {
+    batch_row_t *padding = &rank->padding;
+    if (!other && !(s_is_empty (batch) && draw_padding_id (job, &padding->id))) {
         draw_end_unreadable (job);
         return false;
     }
-    batch_row_t *padding = &rank->padding;
     padding->slot = slot;
     padding->epoch = batch->epoch;
-    padding->id = other->id;
-    padding->occurrence = other->occurrence;
+    padding->occurrence = other? other->occurrence: 0;
+    if (other)
+        padding->id = other->id;
     schedule_await (padding, draw_serve (self, padding));
     return true;
 }
@@ -131,6 +174,8 @@ static bool
 s_is_sent (const job_t *job, const batch_t *batch)
 {
     uint32_t count = batch->drawn - batch->holes;
+    if (job_has_parts (job))
+        return true;                        //  other nodes send one too
     //  A job that keeps its holes leaves out only a batch that was never full.
     uint32_t full = draw_keeps_order (job)? batch->drawn: count;
     return count > 0 && (!job->drop_last || full == job->batch_size);
@@ -142,7 +187,7 @@ s_send_part (broker_t *self, rank_t *rank, uint32_t slot, const uint64_t *step, 
 {
     const job_t *job = rank->job;
     const batch_t *batch = &job->batches [slot];
-    bool is_padding = step && step [rank->number] == 0;
+    bool is_padding = step? step [rank->number] == 0: s_is_empty (batch);
     rank->rows [slot] = step? (uint32_t) step [rank->number]: batch->drawn - batch->holes;
     rank->held |= 1ull << slot;
     rank->padded &= ~(1ull << slot);
@@ -186,6 +231,11 @@ s_send (broker_t *self, job_t *job, uint32_t slot)
     job->epoch_samples += count;
     job->delivered += count;
     self->delivered_count += count;
+    const batch_row_t *sent = count? s_filled (job, batch, NULL): NULL;
+    if (sent && job_has_parts (job)) {
+        job->padding_id = sent->id;
+        job->has_padding_id = true;
+    }
     s_send_parts (self, job, slot, job->world_size > 1? replay_enter_step (job, slot): NULL);
 }
 
@@ -218,7 +268,8 @@ draw_send (broker_t *self, job_t *job)
         if (batch->state != SLOT_FULL || batch->open > 0)
             return;
         bool is_sent = s_is_sent (job, batch);
-        if (job->world_size > 1 && (s_is_padding (job) || (is_sent && !s_is_padded_out (self, job, slot))))
+        bool may_pad = job->world_size > 1 || job_has_parts (job);
+        if (may_pad && (s_is_padding (job) || (is_sent && !s_is_padded_out (self, job, slot))))
             return;
         if (is_sent && s_is_behind (job))
             return;

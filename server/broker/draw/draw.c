@@ -74,23 +74,31 @@ draw_release (job_t *job, uint32_t slot)
 
 //  ---- rows
 
-//  The ranks' parts of the step follow from its number of samples, as far as known now.  One sample has been
-//  drawn already.
-static batch_t *
-s_open_batch (job_t *job)
+//  The next batch, for so many samples; returns its slot.
+static uint32_t
+s_take_slot (job_t *job, uint32_t planned)
 {
-    uint64_t remaining = sampler_remaining (job->dataset->sampler, job->consumer.sampler_job) + 1;
     uint32_t slot = 0;
     while (job->batches [slot].state != SLOT_FREE)
         slot++;
     assert (slot < job->slots);
     slot_move (&job->batches [slot], SLOT_FILLING);
     job->batches [slot].epoch = job->epoch;
-    job->batches [slot].planned = remaining < job->batch_size? (uint32_t) remaining: job->batch_size;
-    job->filling = slot;
+    job->batches [slot].planned = planned;
     job->used_slots++;
+    job->opened++;
     job->order_of [(job->order_first + job->order_count++) % WIRE_SLOTS_MAX] = slot;
-    return &job->batches [slot];
+    return slot;
+}
+
+//  The ranks' parts of the step follow from its number of samples, as far as known now.  One sample has been
+//  drawn already.
+static batch_t *
+s_open_batch (job_t *job)
+{
+    uint64_t remaining = sampler_remaining (job->dataset->sampler, job->consumer.sampler_job) + 1;
+    job->filling = s_take_slot (job, remaining < job->batch_size? (uint32_t) remaining: job->batch_size);
+    return &job->batches [job->filling];
 }
 
 //  Each rank has an equal part of the step; a remainder goes to the first ranks, one sample each.
@@ -216,6 +224,7 @@ s_close_epoch (broker_t *self, job_t *job)
         job_move (job, JOB_DRAWN);
     else {
         job->epoch++;
+        job->opened = 0;
         version_index_epoch_begin (self->version_index, &job->consumer);
         raw_prefetch_epoch_begin (self, job);
         if (job->occurrences)
@@ -229,6 +238,9 @@ static bool
 s_epoch_is_drawn (job_t *job)
 {
     uint64_t remaining = sampler_remaining (job->dataset->sampler, job->consumer.sampler_job);
+    if (job_has_parts (job))
+        return (remaining == 0 || (job->drop_last && !s_filling (job)))
+            && job->opened >= job_epoch_batches (job, job->epoch);
     return remaining == 0 || (job->drop_last && !s_filling (job) && remaining < job->batch_size);
 }
 
@@ -238,6 +250,34 @@ s_after_draw (broker_t *self, job_t *job)
 {
     if (job->state == JOB_RUNNING && !job->held_up && s_epoch_is_drawn (job))
         s_close_epoch (self, job);
+}
+
+//  Whether all that the node has for the epoch is drawn, and other nodes send more batches of it.
+static bool
+s_lacks_batches (const job_t *job)
+{
+    return job_has_parts (job) && job->state == JOB_RUNNING && !job->held_up
+        && sampler_remaining (job->dataset->sampler, job->consumer.sampler_job) == 0;
+}
+
+//  Opens batches without samples, as slots become free, until the epoch has as many as on other nodes; each
+//  rank gets padding.  An epoch may consist of these alone.
+static void
+s_pad_epoch (broker_t *self, job_t *job, int64_t now_ms)
+{
+    while (s_lacks_batches (job) && job->start_ms <= now_ms) {
+        batch_t *filling = s_filling (job);
+        if (filling) {
+            slot_move (filling, SLOT_FULL);
+            job->filling = job->slots;
+        }
+        for (; job->used_slots < job->slots && job->opened < job_epoch_batches (job, job->epoch);)
+            slot_move (&job->batches [s_take_slot (job, 0)], SLOT_FULL);
+        job_mark_delivery (job);
+        if (!s_epoch_is_drawn (job))
+            return;
+        s_after_draw (self, job);
+    }
 }
 
 void
@@ -266,7 +306,7 @@ draw_settle (broker_t *self, dataset_t *dataset)
         //  something.
         if (job->state == JOB_DRAWN && (samples > 0 || job->delivered > 0))
             continue;
-        if (samples == 0 || (job->drop_last && samples < job->batch_size))
+        if (samples == 0 || (job->drop_last && samples < job->batch_size && !job_has_parts (job)))
             s_end_unreadable (job);
         else
             s_after_draw (self, job);
@@ -284,7 +324,7 @@ s_round (broker_t *self, dataset_t *dataset, const uint32_t *members, size_t cou
     bool needed = false;
     for (size_t index = 0; index < count; index++) {
         job_t *job = dataset->jobs [members [index]];
-        if (!job || !s_has_room (job))
+        if (!job || !s_has_room (job) || s_lacks_batches (job))
             continue;
         if (job->start_ms > now_ms) {
             broker_wake (self, job->start_ms);
@@ -309,6 +349,9 @@ draw_rounds (broker_t *self, int64_t now_ms)
 {
     for (size_t index = 0; index < self->dataset_count; index++) {
         dataset_t *dataset = self->datasets [index];
+        for (uint32_t number = 0; number < SAMPLER_JOBS_MAX; number++)
+            if (dataset->jobs [number])
+                s_pad_epoch (self, dataset->jobs [number], now_ms);
         for (size_t group = 0; group < sampler_group_count (dataset->sampler); group++) {
             size_t count;
             const uint32_t *members = sampler_group (dataset->sampler, group, &count);

@@ -202,6 +202,9 @@ struct job {
     bool order_is_of_seed;      //  as broker_join_t
     size_t memory_bytes;        //  ring and bookkeeping
     batch_row_t *row_memory;
+    broker_parts_t parts;       //  nodes 0 or 1: none; without its cut
+    uint64_t first_epoch, first_batches, later_batches;     //  with parts: of each epoch, those sent before
+                                                            //  the job joined included
     uint32_t *occurrences;      //  LIST with ids: how often each id came in this epoch; else NULL
     char run [WIRE_RUN_BYTES + 1];
     char job_name [REQUEST_NAME_BYTES_MAX + 1];     //  empty: not said
@@ -234,6 +237,10 @@ struct job {
     uint32_t order_of [WIRE_SLOTS_MAX];     //  slots in drawn order, a ring
     uint32_t order_first, order_count;      //  those not sent
     uint32_t filling;           //  slot, or slots: none
+    uint64_t opened;            //  batches of the epoch being drawn that were opened, or sent before the job
+                                //  joined
+    uint32_t padding_id;        //  with parts: a sample that it was sent
+    bool has_padding_id;
     uint32_t used_slots;        //  not free
     row_list_t wanted;          //  rows with a version that waits to be handed out, in drawn order
     row_list_t ready;           //  rows that wait to be copied

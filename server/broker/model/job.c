@@ -153,6 +153,24 @@ job_pipeline (const job_t *self)
 }
 
 uint64_t
+job_part_samples (const job_t *self)
+{
+    return sampler_remaining (self->dataset->sampler, self->consumer.sampler_job);
+}
+
+uint64_t
+job_first_batches (const job_t *self)
+{
+    return self->first_batches;
+}
+
+uint32_t
+job_nodes (const job_t *self)
+{
+    return self->parts.nodes > 1? self->parts.nodes: 1;
+}
+
+uint64_t
 job_epoch_samples (const job_t *self)
 {
     return sampler_epoch_samples (self->dataset->sampler, self->consumer.sampler_job);

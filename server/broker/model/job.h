@@ -17,6 +17,17 @@ void job_go (job_t *job);
 void job_mark_delivery (job_t *job);
 //  The row is filled or a hole.
 void row_done (batch_row_t *row);
+static inline bool
+job_has_parts (const job_t *job)
+{
+    return job->parts.nodes > 1;
+}
+//  With parts: the batches of an epoch, on all nodes alike.
+static inline uint64_t
+job_epoch_batches (const job_t *job, uint64_t epoch)
+{
+    return epoch == job->first_epoch? job->first_batches: job->later_batches;
+}
 //  The epoch of the next batch to be sent.
 uint64_t job_sending_epoch (const job_t *job);
 //  Ends a job without an open epoch, because the server begins no more epochs.

@@ -115,6 +115,11 @@ s_job (const job_t *job, int64_t now_ms)
     json_object_set_new (object, "transport", json_string (job->ranks [0].is_inline? "inline": "ring"));
     json_object_set_new (object, "world_size", s_number (job->world_size));
     json_object_set_new (object, "ranks", s_ranks (job));
+    if (job_has_parts (job)) {
+        json_object_set_new (object, "nodes", s_number (job->parts.nodes));
+        json_object_set_new (object, "node", s_number (job->parts.node));
+        json_object_set_new (object, "parts", json_string (job->parts.is_fixed? "fixed": "fresh"));
+    }
     json_object_set_new (object, "epoch", s_number (job_sending_epoch (job)));
     json_object_set_new (object, "epochs", job->epochs? s_number (job->epochs): json_null ());
     json_object_set_new (object, "epoch_samples", s_number (job_epoch_samples (job)));

@@ -84,6 +84,8 @@ s_describe (const admission_t *self, const join_request_t *join_request, const r
         .fingerprint = catalogue_fingerprint (catalogue),
         .data = join_request->digest.text, .run = job_run (job), .forked = job_is_forked (job),
         .rank = rank_number (rank), .world_size = job_world_size (job),
+        .nodes = job_nodes (job), .node = join_request->request.node, .part_samples = job_part_samples (job),
+        .epoch_batches = job_first_batches (job),
         .pipeline_text = pipeline_text (join_request->join.pipeline), .lease_ms = BROKER_LEASE_MS
     };
     char *text = reply_joined (&joined);
@@ -106,7 +108,7 @@ static void
 s_log (const admission_t *self, const join_request_t *join_request, job_t *job, const broker_join_t *join)
 {
     const request_join_t *request = &join_request->request;
-    char resumed [64] = "", ranks [64] = "";
+    char resumed [64] = "", ranks [64] = "", nodes [64] = "";
     uint32_t world_size = job_world_size (job), rings = 0;
     for (uint32_t rank = 0; rank < world_size; rank++)
         rings += !rank_is_inline (job_rank (job, rank));
@@ -114,13 +116,16 @@ s_log (const admission_t *self, const join_request_t *join_request, job_t *job, 
         snprintf (resumed, sizeof resumed, ", goes on in epoch %llu", (unsigned long long) join->epoch);
     if (world_size > 1)
         snprintf (ranks, sizeof ranks, "%u ranks, ", world_size);
+    if (job_nodes (job) > 1)
+        snprintf (nodes, sizeof nodes, "node %u of %u, ", request->node, job_nodes (job));
     uint64_t user = join_request->caller.user;
     log_event (self->log, LOG_LEVEL_INFO, "joined",
         LOG_FIELDS (LOG_TEXT ("tenant", broker_tenant_label (self->broker, job_tenant (job))),
         LOG_NUMBER ("job", job_id (job)), LOG_NUMBER_IF (user != BROKER_USER_UNKNOWN, "user", user),
         LOG_TEXT ("dataset", request->dataset)),
-        "job %llu joined: %s, %sbatches of %u, %s%s%s%s", (unsigned long long) job_id (job), request->dataset,
-        ranks, request->batch_size, rings == world_size? "ring": rings? "some with a ring": "inline", resumed,
+        "job %llu joined: %s, %s%sbatches of %u, %s%s%s%s", (unsigned long long) job_id (job),
+        request->dataset, nodes, ranks, request->batch_size,
+        rings == world_size? "ring": rings? "some with a ring": "inline", resumed,
         *join->name? ", ": "", join->name);
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <xxhash.h>
 #include "source.h"
 
 //  Work of about a millisecond: bytes of frames, or samples of the data set, because a short frame can mean
@@ -84,6 +85,14 @@ s_layout (join_request_t *self, refusal_t *refusal)
     return true;
 }
 
+//  How many of the places before this one are the node's: it has each nodes-th.
+static size_t
+s_places_before (const join_request_t *self, uint64_t place)
+{
+    uint32_t nodes = self->request.nodes, node = self->request.node;
+    return place <= node? 0: (size_t) ((place - node + nodes - 1) / nodes);
+}
+
 //  Makes the list in the sampler's form, so that the broker's thread need not go through it.
 static bool
 s_list (join_request_t *self, const frame_t *frames, refusal_t *refusal)
@@ -93,13 +102,22 @@ s_list (join_request_t *self, const frame_t *frames, refusal_t *refusal)
     if (!request_list (&frames [self->request.list_first], self->request.list_frames, samples, &ids,
         &self->join.list_count, refusal))
         return false;
+    self->list_whole = self->join.list_count;
+    self->digest = data_digest_of_list (ids, self->list_whole);
+    if (self->list_whole < self->request.nodes) {
+        free (ids);
+        return refuse (refusal, "bad_request", "a list of %zu ids over %u nodes leaves some node none: take "
+            "fewer nodes", self->list_whole, self->request.nodes);
+    }
+    self->join.list_count = s_places_before (self, self->list_whole);
+    for (size_t place = 0; place < self->join.list_count; place++)
+        ids [place] = ids [place * self->request.nodes + self->request.node];
     self->join.list_made = sampler_list_new (ids, self->join.list_count, samples);
     if (!self->join.list_made) {
         free (ids);
         return refuse (refusal, "budget", "no memory for a list of %zu ids", self->join.list_count);
     }
     self->join.list = ids;
-    self->digest = data_digest_of_list (ids, self->join.list_count);
     return true;
 }
 
@@ -148,11 +166,19 @@ s_resume (join_request_t *self, const frame_t *frames, refusal_t *refusal)
             "%s; join with the same %s, or begin anew without the state", request->dataset,
             request->resume.data,
             self->join.list? "list": "samples", self->digest.text, self->join.list? "list": "subset");
-    roaring_bitmap_t *taken = NULL;
+    if (request->resume.places > self->list_whole)
+        return refuse (refusal, "bad_state",
+            "the state is at place %llu of a list, this one has %zu: it is of another list; "
+            "begin anew without the state", (unsigned long long) request->resume.places, self->list_whole);
+    roaring_bitmap_t *taken = NULL, *cut = NULL;
     if (request->taken_frames
     &&  !request_taken (&frames [request->taken_first], request->taken_frames, samples, &taken, refusal))
         return false;
     self->join.taken = taken;
+    if (request->cut_frames
+    &&  !request_taken (&frames [request->cut_first], request->cut_frames, samples, &cut, refusal))
+        return false;
+    self->join.parts.cut = cut;
     broker_record_t *recent = NULL;
     if (request->recent_frames
     &&  !request_recent (frames, request, samples, &recent, &self->join.recent_count, refusal))
@@ -184,6 +210,33 @@ s_fresh_run (join_request_t *self, refusal_t *refusal)
     return true;
 }
 
+//  The same number on all nodes, and in each epoch: of the data set's files and the job's data.
+static uint64_t
+s_parts_key (const join_request_t *self)
+{
+    char text [REQUEST_NAME_BYTES_MAX + WIRE_DATA_BYTES + 2];
+    snprintf (text, sizeof text, "%s\n%s", catalogue_fingerprint (source_of (self->join.dataset)->catalogue),
+        self->digest.text);
+    return XXH3_64bits (text, strlen (text));
+}
+
+static void
+s_fill_parts (join_request_t *self)
+{
+    const request_join_t *request = &self->request;
+    broker_parts_t *parts = &self->join.parts;
+    parts->nodes = request->nodes;
+    parts->node = request->node;
+    parts->is_fixed = request->parts_fixed;
+    parts->key = s_parts_key (self);
+    parts->whole = self->join.list? self->list_whole
+        : self->join.subset? roaring_bitmap_get_cardinality (self->join.subset)
+        : dataset_samples (self->join.dataset);
+    parts->cut_batches = request->resume.cut_batches;
+    parts->cut_samples = self->join.list? request->resume.cut_places
+        : parts->cut? roaring_bitmap_get_cardinality (parts->cut): 0;
+}
+
 //  The rest of the broker's join; data set, pipeline and ids are set already.
 static void
 s_fill_join (join_request_t *self)
@@ -208,7 +261,8 @@ s_fill_join (join_request_t *self)
     join->data = self->digest.text;
     join->epoch = request->resume.epoch;
     join->epoch_batches = request->resume.batches;
-    join->taken_places = (size_t) request->resume.places;
+    join->taken_places = s_places_before (self, request->resume.places);
+    s_fill_parts (self);
     join->rank_wait_seconds = request->rank_wait_seconds;
     join->run = request->run;
     join->job_name = request->job;
@@ -250,6 +304,7 @@ join_request_is_long (const join_request_t *self, const frame_t *frames)
     return s_bytes (&frames [request->subset_first],
         request->subset_given) + s_bytes (&frames [request->list_first],
         request->list_frames) + s_bytes (&frames [request->taken_first], request->taken_frames)
+        + s_bytes (&frames [request->cut_first], request->cut_frames)
         + s_bytes (&frames [request->recent_first], request->recent_frames) > LONG_BYTES;
 }
 
@@ -285,6 +340,8 @@ join_request_destroy (join_request_t **self_p)
     s_drop_data (self);
     if (self->join.taken)
         roaring_bitmap_free (self->join.taken);
+    if (self->join.parts.cut)
+        roaring_bitmap_free (self->join.parts.cut);
     free ((broker_record_t *) self->join.recent);
     free (self);
     *self_p = NULL;
@@ -295,6 +352,7 @@ join_request_bytes (const join_request_t *self)
 {
     return sizeof *self + (self->join.subset? roaring_bitmap_size_in_bytes (self->join.subset): 0)
         + (self->join.taken? roaring_bitmap_size_in_bytes (self->join.taken): 0)
+        + (self->join.parts.cut? roaring_bitmap_size_in_bytes (self->join.parts.cut): 0)
         + (self->join.list?
             sampler_list_bytes (self->join.list_count, dataset_samples (self->join.dataset)): 0)
         + request_recent_bytes (self->join.recent, self->join.recent_count, self->request.world_size);

@@ -22,9 +22,10 @@ typedef struct {
     caller_t caller;
     layout_t layout;
     data_digest_t digest;
+    size_t list_whole;          //  of a list: its places over all nodes; join.list has this node's
     char fresh_run [WIRE_RUN_BYTES + 1];
-    //  The join for the broker.  The request owns its pipeline (one reference), subset, taken, list_made (one
-    //  reference; list lies in it) and recent (one block); its texts lie in the members above.
+    //  The join for the broker.  The request owns its pipeline (one reference), subset, taken, parts.cut,
+    //  list_made (one reference; list lies in it) and recent (one block); its texts lie in the members above.
     broker_join_t join;
 } join_request_t;
 

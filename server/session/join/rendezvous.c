@@ -337,6 +337,7 @@ s_may_work (rendezvous_t *self, const join_request_t *join_request, int64_t now_
     if (join.epochs && join.epoch == join.epochs) {
         join.epoch--;
         join.epoch_batches = 0;
+        join.parts.cut_batches = 0;
         join.recent = NULL;
         join.recent_count = 0;
     }

@@ -98,6 +98,10 @@ typedef struct {
     broker_bad_t on_bad;
     const int64_t *rank_us;     //  pace of each rank, instead of sample_us; lent while it joins
     const char *const *instances;       //  of each rank; NULL: made up.  Lent while it joins
+    //  of several nodes, each a simulation of its own; not of a list
+    uint32_t nodes, node;       //  0, 1: one node
+    bool parts_fixed;
+    const struct simulated_state *cut;  //  where the parts of the state's epoch were made; NULL: at its begin
     const struct simulated_standing *standing;  //  where the ranks of an earlier job stood, instead of state
 } simulated_job_t;
 

@@ -102,7 +102,7 @@ static void
 s_see_ids (const simulation_t *self, client_t *client, uint64_t number, const uint64_t *ids, size_t count)
 {
     seen_epoch_t *epoch = s_epoch (client, number);
-    epoch->ids = realloc (epoch->ids, (epoch->count + count) * sizeof *epoch->ids);
+    epoch->ids = realloc (epoch->ids, (epoch->count + count + 1) * sizeof *epoch->ids);
     assert_non_null (epoch->ids);
     for (size_t index = 0; index < count; index++) {
         uint32_t id = (uint32_t) ids [index];
@@ -136,15 +136,18 @@ clients_receive (simulation_t *self, client_t *client, const action_t *action)
     uint32_t count = rank_batch_rows (client->rank, batch->slot, rows, ids);
     assert_int_equal (count, batch->count);
     assert_true (count > 0 && count <= client->options.batch_size);
+    bool is_padding = batch->flags & WIRE_BATCH_PADDING;
     s_see_rows (client, batch->slot, rows, ids, count);
     assert_int_equal (batch->sequence, client->next_sequence++);
     assert_int_equal (batch->epoch, client->next_epoch);
     assert_int_equal (batch->index, client->next_index++);
     s_see_slot (client, batch);
     if (client->group < 0) {
-        assert_true (action->step == NULL && action->step_words == 0 && !(batch->flags & WIRE_BATCH_PADDING));
-        s_see_ids (self, client, batch->epoch, ids, count);
-        s_see_count (client, batch, count);
+        assert_true (action->step == NULL && action->step_words == 0);
+        assert_true (!is_padding || (client->options.nodes > 1 && count == 1));
+        client->paddings += is_padding;
+        s_see_ids (self, client, batch->epoch, ids, is_padding? 0: count);
+        s_see_count (client, batch, is_padding? 0: count);
     }
     else {
         ranks_receive (self, client, action, ids, count);
@@ -260,6 +263,18 @@ s_tell_data (const simulated_job_t *job, char text [WIRE_DATA_BYTES + 1])
     snprintf (text, WIRE_DATA_BYTES + 1, "%016" PRIx64, digest);
 }
 
+static broker_parts_t
+s_parts (const simulation_t *self, const simulated_job_t *job)
+{
+    assert_true (job->nodes <= 1 || !job->list);
+    const simulated_state_t *cut = job->cut;
+    return (broker_parts_t) { .nodes = job->nodes, .node = job->node, .is_fixed = job->parts_fixed,
+        .key = 0x9a7, .whole = job->to? job->to - job->from: self->options.samples,
+        .cut = cut? cut->taken: NULL,
+        .cut_samples = cut? roaring_bitmap_get_cardinality (cut->taken): 0,
+        .cut_batches = cut? cut->batches: 0 };
+}
+
 void
 clients_ask (simulation_t *self, const simulated_job_t *job, simulated_ask_t *ask)
 {
@@ -291,7 +306,7 @@ clients_ask (simulation_t *self, const simulated_job_t *job, simulated_ask_t *as
         .order_is_of_seed = job->order_is_of_seed, .seed = job->seed, .pool = job->pool,
         .slot_bytes = job->slot_bytes? job->slot_bytes: 4096,
         .data = ask->data, .rank_wait_seconds = job->rank_wait_seconds, .on_bad_given = job->on_bad_given,
-        .on_bad = job->on_bad
+        .on_bad = job->on_bad, .parts = s_parts (self, job)
     };
 }
 
@@ -327,6 +342,7 @@ clients_add (simulation_t *self, const simulated_job_t *job, simulated_ask_t *as
         s_go_on (client, from);
     client->options.state = NULL;               //  lent for the join only, as are these
     client->options.standing = NULL;
+    client->options.cut = NULL;
     client->options.rank_us = NULL;
     client->options.instances = NULL;
     client->options.instance = client->options.job_name = client->options.run = NULL;

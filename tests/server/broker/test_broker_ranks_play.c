@@ -1,4 +1,5 @@
-//  Property: jobs of several ranks and plain ones on one data set, at random, for many seeds.
+//  Property: jobs of several ranks and plain ones on one data set, some of them parts of jobs over several
+//  nodes, at random, for many seeds.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -100,6 +101,10 @@ s_begin (play_t *play, crew_t *crew)
     for (uint32_t rank = 0; rank < WORLD_MAX; rank++)
         crew->paces [rank] = s_below (play, 3) == 0? 0: s_below (play, 600);
     s_begin_data (play, crew);
+    if (!crew->job.list && s_below (play, 3) == 0) {
+        crew->job.nodes = 2 + s_below (play, 3);
+        crew->job.node = s_below (play, crew->job.nodes);
+    }
     crew->first = simulation_join (play->simulation, &crew->job);
     if (crew->first < 0) {
         const refusal_t *refusal = simulation_refusal (play->simulation);
@@ -136,7 +141,7 @@ s_assert_crew (const play_t *play, const crew_t *crew)
             const seen_epoch_t *epoch = simulation_epoch (play->simulation, client, number);
             if (!epoch->ended)
                 continue;
-            if (crew->job.drop_last)
+            if (crew->job.drop_last || crew->job.nodes > 1)
                 assert_true (epoch->told_samples <= readable);
             else
                 assert_int_equal (epoch->told_samples, readable);

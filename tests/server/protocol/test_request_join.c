@@ -354,7 +354,8 @@ names_and_states_of_a_wrong_kind (void **state)
         { "\"run\":null", "run: expected" },
         { "\"instance\":\"4b7c1d2e3f405162738495a6b7c8d9ea0\"",
             "instance: expected 32 lower-case hexadecimal digits, drawn at random, got" },
-        { "\"resume\":[]", "resume: expected an object: fingerprint, data, epoch, batches, places, got []" },
+        { "\"resume\":[]",
+            "resume: expected an object: fingerprint, data, epoch, batches, places, cut, got []" },
         { "\"resume\":{}", "resume.fingerprint is missing: what JOINED told" },
         { "\"resume\":{\"fingerprint\":\"f\"}", "resume.data is missing: what JOINED told" },
         { "\"resume\":{\"fingerprint\":\"f\",\"data\":\"0123456789abcdef\"}",
@@ -369,11 +370,36 @@ names_and_states_of_a_wrong_kind (void **state)
         { "\"resume\":{\"batches\":null}", "resume.batches: expected" },
         { "\"resume\":{\"places\":-3}", "resume.places: expected" },
         { "\"resume\":{\"when\\u001b\":3}",
-            "resume: unknown key 'when\\x1b'; there are fingerprint, data, epoch, batches, places" },
+            "resume: unknown key 'when\\x1b'; there are fingerprint, data, epoch, batches, places, cut" },
         { "\"resume\":{\"fingerprint\":\"f\",\"data\":\"0123456789abcdef\",\"epoch\":0,\"places\":1}",
             "resume.places: only of a job that gives a list; frames \"taken\" say which samples were taken" },
     };
     s_refused_members (cases, sizeof cases / sizeof *cases);
+}
+
+static void
+nodes_of_a_wrong_kind (void **state)
+{
+    (void) state;
+    static const wrong_member_t cases [] = {
+        { "\"nodes\":0", "nodes: expected an integer from 1 to 1024, got 0" },
+        { "\"nodes\":1025", "nodes: expected an integer from 1 to 1024, got 1025" },
+        { "\"nodes\":3,\"node\":3", "node: 3 of nodes 3: nodes are counted from 0" },
+        { "\"node\":1", "node: 1 of nodes 1: nodes are counted from 0; say in nodes how many" },
+        { "\"nodes\":3,\"parts\":\"old\"", "parts: expected \"fresh\" or \"fixed\", got \"old\"" },
+        { "\"parts\":\"fixed\"", "parts: of a job over several nodes" },
+        { "\"nodes\":2,\"resume\":{\"cut\":1}", "resume.cut: expected an object: batches, places, got 1" },
+        { "\"nodes\":2,\"resume\":{\"cut\":{\"when\":1}}", "resume.cut: unknown key 'when'; there are" },
+        { "\"nodes\":2,\"resume\":{\"cut\":{\"batches\":-1}}", "resume.cut.batches: expected" },
+        { "\"resume\":{\"fingerprint\":\"f\",\"data\":\"0123456789abcdef\",\"epoch\":0,\"batches\":3,"
+            "\"cut\":{\"batches\":2}}", "resume.cut and frames \"cut\" are of a job over several nodes" },
+    };
+    s_refused_members (cases, sizeof cases / sizeof *cases);
+    s_refused_join ("{\"dataset\":\"d\",\"batch_size\":1,\"nodes\":2,\"resume\":{\"fingerprint\":\"f\","
+        "\"data\":\"0123456789abcdef\",\"epoch\":0,\"batches\":3,\"cut\":{\"batches\":4}}}", 2,
+        "bad_state", "resume.cut is behind resume");
+    s_refused_join ("{\"dataset\":\"d\",\"batch_size\":1,\"nodes\":2,\"frames\":[\"cut\"]}", 3, "bad_request",
+        "frames: \"cut\" needs resume");
 }
 
 static void
@@ -409,8 +435,10 @@ frames_and_unknown_members (void **state)
     (void) state;
     static const wrong_member_t cases [] = {
         { "\"frames\":\"subset\"",
-            "frames: expected a list of \"subset\", \"list\", \"taken\" or \"recent\", got \"subset\"" },
-        { "\"frames\":[\"ids\"]", "frames [0]: expected \"subset\", \"list\", \"taken\" or \"recent\", got "
+            "frames: expected a list of \"subset\", \"list\", \"taken\", \"cut\" or \"recent\", got "
+            "\"subset\"" },
+        { "\"frames\":[\"ids\"]",
+            "frames [0]: expected \"subset\", \"list\", \"taken\", \"cut\" or \"recent\", got "
             "\"ids\"" },
         { "\"frames\":[\"subset\",1]", "frames [1]: expected" },
         { "\"frames\":[\"subset\",\"subset\"]", "frames [1]: \"subset\" stands there once at most" },
@@ -422,7 +450,7 @@ frames_and_unknown_members (void **state)
         { "\"Epochs\":1",
             "unknown key 'Epochs'; there are dataset, batch_size, epochs, drop_last, pipeline, order, "
             "slots, transport, seed, pool, name, job, instance, run, resume, world_size, rank, gather, "
-            "rank_wait, on_bad, frames" },
+            "rank_wait, nodes, node, parts, on_bad, frames" },
         { "\"\":1", "unknown key ''" },
         { "\"a\\u001b[2Jb\":1", "unknown key 'a\\x1b[2Jb'" },
     };
@@ -494,6 +522,7 @@ main (void)
         cmocka_unit_test (json_too_large),
         cmocka_unit_test (values_of_a_wrong_kind),
         cmocka_unit_test (names_and_states_of_a_wrong_kind),
+        cmocka_unit_test (nodes_of_a_wrong_kind),
         cmocka_unit_test (ranks_of_a_wrong_kind),
         cmocka_unit_test (frames_and_unknown_members),
         cmocka_unit_test (frames_that_do_not_match),
