@@ -246,7 +246,7 @@ class Lasting(ShardTest):
         self.assert_packs("--resume")
 
     def test_keys_that_end_on_the_way_and_are_renewed(self):
-        """A profile's file has others when the store refuses the first ones: the packing goes on with them."""
+        """A profile's file has others when the store refuses the first ones: packing goes on with them."""
         path = os.path.join(self.scratch, "credentials")
 
         def give(key):

@@ -307,7 +307,8 @@ s_list_store (const char *address, uint32_t patience_ms)
 static bool
 s_is_fair (int rc, bool has_query)
 {
-    return rc == 0 || (rc == -EKEYREJECTED && has_query) || rc == -ENOMEM || rc == -EAGAIN || rc == -EBADMSG || transfer_may_pass (rc);
+    return rc == 0 || rc == -ENOMEM || rc == -EAGAIN || rc == -EBADMSG || transfer_may_pass (rc)
+        || (rc == -EKEYREJECTED && has_query);
 }
 
 //  Blocks more than before.  A thread of libcurl's that resolves a name may free its own a little later
