@@ -14,11 +14,12 @@ from .errors import (ForkedProcess, JobEnded, KeyRefused, KeyUnusable, LoaderClo
 from .loader import BatchIterator, Loader
 from .query import status
 from .serving import ServeFailed, Server, serve
+from .state import merge_states
 from .wire import Field
 
 __version__ = "0.1.0"
 __all__ = ["Batch", "BatchIterator", "DataSet", "Field", "ForkedProcess", "JobEnded", "KeyRefused",
            "KeyUnusable", "Loader", "LoaderClosed", "NoServer", "NotLetIn",
            "ProtocolError", "RequestRefused", "ServeFailed", "Server", "ServerGone", "ServerStopped",
-           "StateError", "TureenError", "TureenWarning", "UnreadableWarning", "ranks", "recipes", "serve",
-           "status", "transforms"]
+           "StateError", "TureenError", "TureenWarning", "UnreadableWarning", "merge_states", "ranks",
+           "recipes", "serve", "status", "transforms"]

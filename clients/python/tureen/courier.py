@@ -355,7 +355,9 @@ class Courier:
             raise ProtocolError(f"the server's batch {batch.sequence} has {len(frames[-1])} bytes "
                                 f"instead of {joined.slot_bytes}")
         step = None if recent is None else _step(joined, batch, frames[2], frames[3])
-        behind = frames[2] if step is None else step.ids
+        #  Over several nodes a batch may be of padding alone, which is not behind.
+        is_padding = joined.nodes > 1 and batch.flags & wire.BATCH_PADDING
+        behind = step.ids if step is not None else b"" if is_padding else frames[2]
         self.job.slots.arrived(batch.sequence, None if nowhere else batch.slot)
         self._connection.received.receive(batch, np.frombuffer(behind, "<u8"))
         if recent is not None and step is not None:
@@ -482,12 +484,12 @@ def _step(joined: wire.Joined, batch: wire.BatchHead, ids: bytes, frame: bytes) 
 
     Of a batch in no slot, of a step that was sent to the others before, some samples may be unreadable by
     now, or all."""
-    step = wire.parse_step(frame, joined.world_size, joined.batch_size)
+    step = wire.parse_step(frame, joined.world_size, joined.batch_size, joined.nodes)
     own, before = step.counts[joined.rank], 8 * sum(step.counts[:joined.rank])
     part, loose = step.ids[before:before + 8 * own], batch.slot == wire.SLOT_NONE
     if batch.flags & wire.BATCH_PADDING:
-        fits = (own == 0 or loose) and batch.samples == 1 and np.frombuffer(ids,
-            "<u8")[0] in np.frombuffer(step.ids, "<u8")
+        fits = (own == 0 or loose) and batch.samples == 1 and (
+            not step.ids or np.frombuffer(ids, "<u8")[0] in np.frombuffer(step.ids, "<u8"))
     else:
         fits = part == ids or loose and _is_within(np.frombuffer(ids, "<u8"), np.frombuffer(part, "<u8"))
     if not fits:

@@ -26,10 +26,17 @@ class Course:
         """Of a data set of so many samples; `listed`: the list that the job gave."""
         self.epoch = begin.epoch
         self.batches = begin.batches
+        #  Of one node of several: where this epoch's parts were made.
+        self.part = begin.part
         #  Samples, or the list's places, of this epoch that are behind.
         self.count = begin.count
         self._samples = samples
         self._listed = listed
+        self._places = 0 if listed is None else len(listed)
+        if listed is not None and self.part is not None:
+            #  The node's own places are counted here.
+            self._listed = listed[self.part.node::self.part.nodes]
+            self.count = self.part.places_before(begin.count)
         self._mask: Optional[Mask] = begin.mask() if begin.words else None
 
     def check_next(self, head: BatchHead, ids: Ids) -> None:
@@ -37,7 +44,7 @@ class Course:
         if head.epoch != self.epoch or head.place != self.batches:
             raise ProtocolError(f"the server sent batch {head.place} of epoch {head.epoch} "
                                 f"where batch {self.batches} of epoch {self.epoch} was due")
-        if int(ids.max()) >= self._samples:
+        if len(ids) and int(ids.max()) >= self._samples:
             raise ProtocolError(f"the server sent sample {ids.max()} of a data set that has {self._samples}")
 
     def note(self, head: BatchHead, ids: Ids) -> None:
@@ -60,9 +67,15 @@ class Course:
         self.epoch = epoch + 1
         self.batches = self.count = 0
         self._mask = None
+        if self.part is not None:
+            self.part = self.part.uncut()
 
     def taken(self) -> Tuple[int, bytes]:
         """`count` and `words` of a state."""
+        if self._listed is not None and self.part is not None:
+            begin = self.part.count
+            own = self.count - self.part.places_before(begin)
+            return min(self._places, begin + self.part.nodes * own), b""
         if self._mask is None:
             return self.count, b""
         return int(np.count_nonzero(self._mask)), states.pack_words(self._mask)
@@ -87,7 +100,8 @@ class Ledger:
     """What is behind of a loader's job, and of those that went on with it.  Any thread."""
 
     def __init__(self, request: Request, begin: State, epoch_samples: int) -> None:
-        """`begin`: where the job began, of which an epoch has so many samples (or places of a list)."""
+        """`begin`: where the job began, of which an epoch has so many samples (or places of a list; over
+        several nodes those of all of them, readable or not)."""
         self._request = request
         self._begin = begin                 # what of it does not change
         self._run = begin.run
@@ -107,11 +121,12 @@ class Ledger:
             dataset=request.dataset, fingerprint=joined.fingerprint, data=joined.data,
             samples=joined.dataset_samples, order=begin.order if begin else request.order, seed=joined.seed,
             pool=begin.pool if begin else request.pool, run=joined.run, epoch=0, batches=0, count=0,
-            words=b"", places=None if request.ids is None else 0)
+            words=b"", places=None if request.ids is None else 0, part=request.part)
         if begin is not None:
             state = state._replace(epoch=begin.epoch, batches=begin.batches, count=begin.count,
-                                   words=begin.words, places=begin.places)
-        return cls(request, state, joined.samples if request.ids is None else len(request.ids))
+                                   words=begin.words, places=begin.places, part=begin.part)
+        samples = joined.samples if request.ids is None else len(request.ids)
+        return cls(request, state, samples if request.part is None else request.whole(joined.dataset_samples))
 
     @classmethod
     def at_end(cls, request: Request, state: State) -> Ledger:
@@ -142,7 +157,7 @@ class Ledger:
         with self._lock:
             self._course.note(head, ids)
             self._run = joined.run
-            if self._request.ids is None:
+            if self._request.ids is None and self._request.part is None:
                 self._epoch_samples = joined.samples        # which the next server may know better
 
     def end(self, epoch: int) -> None:
@@ -164,6 +179,10 @@ class Ledger:
 
     def _whole(self) -> bool:
         """Nothing of this epoch is left that could fill a batch."""
+        part = self._course.part
+        if part is not None:
+            return self._course.batches >= part.epoch_batches(self._epoch_samples, self._request.step_size,
+                                                              self._request.drop_last)
         left = self._epoch_samples - self._course.count
         return left <= 0 or self._request.drop_last and left < self._request.step_size
 
@@ -171,4 +190,4 @@ class Ledger:
         count, words = self._course.taken()
         return self._begin._replace(
             run=run, epoch=self._course.epoch, batches=self._course.batches, count=count, words=words,
-            places=None if self._request.ids is None else count)
+            places=None if self._request.ids is None else count, part=self._course.part)

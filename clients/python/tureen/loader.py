@@ -67,6 +67,11 @@ class Loader(Owned):
                         same `job`
                 name, and this is one of them, from 0 (tureen.ranks.torchrun() tells).  None: it is a process
                 alone
+    nodes, node so many machines take one job together, each with a server of its own for the same data, and
+                this is one of them, from 0.  In each epoch a node gets its part of the data, and all nodes
+                get equally many batches: what one lacks is `batch.padding`.  batch_size, drop_last, order,
+                data and number of ranks must be the same on all.  None: one machine
+    parts       with nodes: "fresh", other parts in each epoch (None); "fixed", the same ones
     key         for a server on tcp:// that admits only clients with a key that it knows: the path of this
                 client's certificate, made with `tureen key new`; PATH_secret is beside it.  None or "":
                 $TUREEN_KEY, else the server is open.  At ipc:// the user counts, and no key is read
@@ -96,6 +101,9 @@ class Loader(Owned):
     same step, and any number of ranks goes on from it. Where one leaves in the middle or is lost, the others
     get JobEnded (`rank_left`, `rank_lost`), behind what was delivered.
 
+    With nodes a state is its node's.  Between two epochs it is the job's as well; within one,
+    tureen.merge_states makes the job's of those of all nodes, and any number of nodes goes on from that.
+
     Batches may be kept: when all but two slots are (of three, all but one), further ones are copied, with one
     warning. A job is left, and its shared memory given back, only when the last view of its batches is gone.
 
@@ -110,7 +118,9 @@ class Loader(Owned):
                  pool: Optional[int] = None, name: str = "", timeout: float = 10.0, job: Optional[str] = None,
                  rejoin: float = 300.0, rank: Optional[int] = None, world_size: Optional[int] = None,
                  gather: float = 300.0, rank_wait: float = 10.0, key: Optional[Path] = None,
-                 server_key: Optional[Path] = None, on_bad: Optional[str] = None) -> None:
+                 server_key: Optional[Path] = None, on_bad: Optional[str] = None,
+                 nodes: Optional[int] = None, node: Optional[int] = None,
+                 parts: Optional[str] = None) -> None:
         super().__init__()
         self.endpoint = resolve_endpoint(endpoint)
         self._keys = KeyPaths(key, server_key)
@@ -119,7 +129,8 @@ class Loader(Owned):
         self._request = Request(dataset=dataset, batch_size=batch_size, epochs=epochs, drop_last=drop_last,
                                 pipeline=pipeline, order=order, slots=slots, transport=transport, seed=seed,
                                 name=name, ids=ids, subset=self._data.chosen, pool=pool, job=job, rank=rank,
-                                world_size=world_size, gather=gather, rank_wait=rank_wait, on_bad=on_bad)
+                                world_size=world_size, gather=gather, rank_wait=rank_wait, on_bad=on_bad, nodes=nodes, node=node,
+                                parts=parts)
         self._timeout = seconds("timeout", timeout)
         self._rejoin = seconds("rejoin", rejoin)
         self._instance = ("", 0)                            # with the process that drew it
@@ -249,6 +260,10 @@ class Loader(Owned):
         if self._request.epochs is None:
             raise TypeError("a loader without an end (epochs=None) has no len()")
         samples, size = self.samples, self._request.step_size
+        part = self._request.part
+        if part is not None:
+            whole = self._request.whole(self.joined.dataset_samples)
+            return self._request.epochs * part.epoch_batches(whole, size, self._request.drop_last)
         return self._request.epochs * (samples // size if self._request.drop_last else -(-samples // size))
 
     def __bool__(self) -> bool:
@@ -274,7 +289,7 @@ class Loader(Owned):
 
     @property
     def samples(self) -> int:
-        """Samples in one epoch, of all ranks together, without those that are known to be unreadable.  It
+        """Samples in one epoch, of all ranks and nodes together, without those that are known to be unreadable.  It
         changes at an epoch's end only, and there in the same way on all ranks: what was missing in that epoch
         is not counted any more."""
         if self._tally is not None and self._tally.epoch_samples is not None:

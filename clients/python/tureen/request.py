@@ -14,7 +14,7 @@ import numpy.typing as npt
 from . import wire
 from .errors import StateError
 from .recent import Recent
-from .state import State
+from .state import Part, State, fitted_part
 
 if TYPE_CHECKING:
     from .dataset import DataSet
@@ -128,7 +128,9 @@ class Request:
                  pipeline: Pipeline, order: Optional[str], slots: int, transport: str, seed: Optional[int],
                  name: str, ids: Optional[Any], subset: Optional[Any], pool: Optional[int] = None,
                  job: Optional[str] = None, rank: Optional[int] = None, world_size: Optional[int] = None,
-                 gather: float = 300.0, rank_wait: float = 10.0, on_bad: Optional[str] = None) -> None:
+                 gather: float = 300.0, rank_wait: float = 10.0, on_bad: Optional[str] = None,
+                 nodes: Optional[int] = None, node: Optional[int] = None,
+                 parts: Optional[str] = None) -> None:
         self.epochs = None if epochs is None else within("epochs", epochs, 1, wire.EPOCHS_MAX)
         self.batch_size = within("batch_size", batch_size, 1, wire.BATCH_SIZE_MAX)
         self.drop_last = bool(drop_last)
@@ -156,6 +158,7 @@ class Request:
             raise ValueError("job is missing: the ranks of a job find each other by its name. Give the same "
                              "name to all of them, and to no other loader (tureen.ranks.torchrun() tells "
                              "what the run is called)")
+        self.part = _part(nodes, node, parts, ids is not None)
         self.gather_s = whole_seconds("gather", gather, 1)
         self._rank_wait_s = whole_seconds("rank_wait", rank_wait, 0)
         self.ids: Optional[Ids] = None      # the list that was given
@@ -178,6 +181,15 @@ class Request:
         if self.chosen is not None and not self._subset:
             #  A settled choice does not look at the data.
             self._subset = [_subset_frame(self.chosen.ranges(data))]    # type: ignore[arg-type]
+
+    def whole(self, dataset_samples: int) -> int:
+        """Samples of one epoch over all nodes, readable or not; of a data set of so many.  Settled."""
+        if self.ids is not None:
+            return len(self.ids)
+        if self.chosen is None:
+            return dataset_samples
+        ranges = self.chosen.ranges(None)           # type: ignore[arg-type]
+        return int((ranges[:, 1] - ranges[:, 0]).sum())
 
     @property
     def step_size(self) -> int:
@@ -211,7 +223,8 @@ class Request:
         if self.epochs is not None and state.epoch > self.epochs:
             raise StateError(f"the state is at epoch {state.epoch}, and the loader ends after "
                              f"epochs={self.epochs}: give it more, or None")
-        return state
+        own = self.part or Part(1, 0, "fresh")
+        return fitted_part(state, own.nodes, own.node, own.parts)
 
     def message(self, tag: int, instance: str = "", state: Optional[State] = None, *,
                 recent: Optional[Recent] = None, gather_s: Optional[float] = None) -> List[bytes]:
@@ -242,6 +255,11 @@ class Request:
             said["resume"] = _resume(state)
             taken = _id_frames(wire.IDS_WORDS, np.frombuffer(state.words, "<u8"))
             frames, kinds = frames + taken, kinds + ["taken"] * len(taken)
+            if state.part is not None:
+                cut = _id_frames(wire.IDS_WORDS, np.frombuffer(state.part.words, "<u8"))
+                frames, kinds = frames + cut, kinds + ["cut"] * len(cut)
+        if self.part is not None:
+            said.update(nodes=self.part.nodes, node=self.part.node, parts=self.part.parts)
         if self.world_size > 1:
             said.update(world_size=self.world_size, rank=self.rank, gather=self.gather_s,
                         rank_wait=self._rank_wait_s)
@@ -254,9 +272,26 @@ class Request:
         return wire.join(wire.pack_json(said), frames, tag)
 
 
-def _resume(state: State) -> Dict[str, str]:
-    return {"fingerprint": state.fingerprint, "data": state.data, "epoch": str(state.epoch),
-            "batches": str(state.batches), "places": str(state.places or 0)}
+def _part(nodes: Optional[int], node: Optional[int], parts: Optional[str], is_list: bool) -> Optional[Part]:
+    """None: one node."""
+    if (nodes is None) != (node is None):
+        given, missing = ("nodes", "node") if node is None else ("node", "nodes")
+        raise ValueError(f"{given} is given without {missing}: of machines that take one job together each "
+                         "says how many they are, and which of them it is")
+    count = 1 if nodes is None else within("nodes", nodes, 1, wire.NODES_MAX)
+    number = 0 if node is None else within("node", node, 0, count - 1)
+    said = wire.PARTS[0] if parts is None else _among("parts", parts, wire.PARTS)
+    if count == 1 and parts is not None and nodes is None:
+        raise ValueError("parts is of a job over several nodes: give nodes and node with it")
+    return None if count == 1 else Part(count, number, said, places=0 if is_list else None)
+
+
+def _resume(state: State) -> Dict[str, Any]:
+    said: Dict[str, Any] = {"fingerprint": state.fingerprint, "data": state.data, "epoch": str(state.epoch),
+                            "batches": str(state.batches), "places": str(state.places or 0)}
+    if state.part is not None:
+        said["cut"] = {"batches": str(state.part.batches), "places": str(state.part.places or 0)}
+    return said
 
 
 def _id_frames(form: int, numbers: Ids) -> List[bytes]:

@@ -6,7 +6,7 @@ import base64
 import binascii
 import string
 import zlib
-from typing import Any, Dict, List, Mapping, NamedTuple, NoReturn, Optional
+from typing import Any, Dict, List, Mapping, NamedTuple, NoReturn, Optional, Sequence, Tuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +17,36 @@ from .errors import StateError
 VERSION = 1
 _KEYS = ("tureen_state", "dataset", "fingerprint", "data", "samples", "order", "seed", "pool", "run", "epoch",
          "batches", "taken", "checksum")
+_PART_KEYS = {"nodes", "node", "parts", "batches", "cut"}
 _LOAD_ANOTHER = "it was cut off, damaged or changed by hand: load another one"
 Mask = npt.NDArray[np.bool_]
+
+
+class Part(NamedTuple):
+    """Of a job over several nodes: which one this is, and the epoch's cut, where its parts were made: what was
+    taken before."""
+    nodes: int
+    node: int
+    parts: str                  # "fresh" or "fixed"
+    batches: int = 0
+    count: int = 0              # samples of the epoch, or places of a list
+    words: bytes = b""          # as State's
+    places: Optional[int] = None
+
+    def uncut(self) -> Part:
+        """The same where an epoch begins."""
+        return self._replace(batches=0, count=0, words=b"", places=None if self.places is None else 0)
+
+    def places_before(self, place: int) -> int:
+        """How many of a list's places before this one are the node's: it has each nodes-th."""
+        return max(0, -(-(place - self.node) // self.nodes))
+
+    def epoch_batches(self, whole: int, size: int, drop_last: bool) -> int:
+        """The batches of an epoch of so many samples over all nodes, on each of them; size: of a batch of all
+        its ranks."""
+        left = whole - self.count
+        rest = left // self.nodes // size if drop_last else -(-(-(-left // self.nodes)) // size)
+        return self.batches + rest
 
 
 class State(NamedTuple):
@@ -37,6 +65,7 @@ class State(NamedTuple):
     #  Which samples: 64-bit words, little-endian, those at the end that are 0 left out
     words: bytes
     places: Optional[int]       # of a list instead, so many of its places; else None
+    part: Optional[Part] = None     # of one node of several
 
     def mask(self) -> Mask:
         """The words, a boolean for each sample."""
@@ -45,7 +74,12 @@ class State(NamedTuple):
     def at_epoch(self, epoch: int) -> State:
         """The same job where that epoch begins."""
         return self._replace(epoch=epoch, batches=0, count=0, words=b"",
-                             places=None if self.places is None else 0)
+                             places=None if self.places is None else 0, part=None)
+
+    @property
+    def is_between(self) -> bool:
+        """Between two epochs: a state of any node is that of all."""
+        return self.batches == self.count == 0
 
 
 def pack_words(mask: Mask) -> bytes:
@@ -63,15 +97,24 @@ def unpack_words(words: bytes, samples: int) -> Mask:
 
 def pack(state: State) -> Dict[str, Any]:
     """The object of docs/state.md."""
-    taken = ({"count": str(state.count), "words": base64.b64encode(state.words).decode("ascii")}
-             if state.places is None else {"places": str(state.places)})
+    taken = _taken(state.count, state.words, state.places)
     value: Dict[str, Any] = {
         "tureen_state": VERSION, "dataset": state.dataset, "fingerprint": state.fingerprint,
         "data": state.data, "samples": str(state.samples), "order": state.order, "seed": str(state.seed),
         "pool": state.pool, "run": state.run, "epoch": str(state.epoch), "batches": str(state.batches),
         "taken": taken}
+    part = state.part
+    if part is not None and not state.is_between:
+        value["part"] = {"nodes": part.nodes, "node": part.node, "parts": part.parts,
+                         "batches": str(part.batches), "cut": _taken(part.count, part.words, part.places)}
     value["checksum"] = _checksum(value)
     return value
+
+
+def _taken(count: int, words: bytes, places: Optional[int]) -> Dict[str, str]:
+    if places is not None:
+        return {"places": str(places)}
+    return {"count": str(count), "words": base64.b64encode(words).decode("ascii")}
 
 
 def parse(value: Any) -> State:
@@ -89,14 +132,148 @@ def parse(value: Any) -> State:
         if key not in value:
             _wrong(f"it has no {key}")
     for key in value:
-        if key not in _KEYS:
+        if key not in _KEYS and key != "part":
             _wrong(f"it has {key!r}, which no state has")
-    taken = value["taken"]
-    if not isinstance(taken, Mapping) or set(taken) not in ({"count", "words"}, {"places"}):
-        _wrong("taken is neither count and words nor places")
+    taken, part = value["taken"], value.get("part")
+    _check_taken("taken", taken)
+    if part is not None:
+        if not isinstance(part, Mapping) or set(part) != _PART_KEYS:
+            _wrong("part is not nodes, node, parts, batches and cut")
+        _check_taken("part.cut", part["cut"])
     _check_checksum(value)
-    return _parsed(value, taken)
+    state = _parsed(value, taken)
+    return state if part is None else state._replace(part=_parsed_part(state, part))
 
+
+def _check_taken(name: str, taken: Any) -> None:
+    if not isinstance(taken, Mapping) or set(taken) not in ({"count", "words"}, {"places"}):
+        _wrong(f"{name} is neither count and words nor places")
+
+
+def _parsed_part(state: State, part: Mapping[str, Any]) -> Part:
+    nodes, node, cut = part["nodes"], part["node"], part["cut"]
+    if type(nodes) is not int or type(node) is not int or not (2 <= nodes <= wire.NODES_MAX
+                                                              and 0 <= node < nodes):
+        _wrong(f"part is node {node!r} of {nodes!r}")
+    if part["parts"] not in wire.PARTS:
+        _wrong(f"part.parts is {part['parts']!r}, none of {', '.join(wire.PARTS)}")
+    places = _number(cut, "places") if "places" in cut else None
+    if (places is None) != (state.places is None):
+        _wrong("part.cut and taken are not of one kind")
+    words = b"" if places is not None else _words(cut["words"], state.samples)
+    count = places if places is not None else _number(cut, "count")
+    if places is None and count != _ones(words):
+        _wrong(f"part.cut says {count} samples, its words {_ones(words)}")
+    batches = _number(part, "batches")
+    inside = np.frombuffer(words, np.uint8)
+    taken = np.frombuffer(state.words.ljust(len(words), b"\0"), np.uint8)[:len(inside)]
+    if batches > state.batches or count > state.count or bool(np.any(inside & ~taken)):
+        _wrong("part.cut is not part of what was taken")
+    return Part(nodes, node, str(part["parts"]), batches, count, words, places)
+
+
+def merge_states(given: Sequence[Mapping[str, Any]]) -> Dict[str, Any]:
+    """The state of a job over several nodes, of the states of all its nodes: any number of nodes goes on from
+    it.  Of a node's ranks one state or all of them may be given.
+
+    StateError where a node is missing, with the number of samples that would come twice; where two states of
+    a node differ; and where the states are not of one job, or not of one epoch: take them after the same step
+    on all nodes.
+    """
+    states = [parse(state) for state in given]
+    if not states:
+        raise StateError("there is no state to merge: give one of each node")
+    first = states[0]
+    for state in states:
+        _check_mergeable(first, state)
+    if first.part is None:
+        for state in states:
+            if _merged_from(state) != _merged_from(first):
+                raise StateError("the states are of different moments: take them after the same step on all "
+                                 "nodes")
+        return pack(first)
+    by_node: Dict[int, State] = {}
+    for state in states:
+        assert state.part is not None
+        before = by_node.setdefault(state.part.node, state)
+        if _merged_from(before) != _merged_from(state):
+            raise StateError(f"two states of node {state.part.node} differ: take those of its ranks after "
+                             "the same step")
+    nodes = first.part.nodes
+    missing = [node for node in range(nodes) if node not in by_node]
+    if missing:
+        raise StateError(f"the states of {_named(missing)} of {nodes} are missing: "
+                         f"{_twice(list(by_node.values()), len(missing))} samples would come twice")
+    return pack(_union([by_node[node] for node in range(nodes)]))
+
+
+def _check_mergeable(one: State, other: State) -> None:
+    for name in ("fingerprint", "data", "samples", "order", "pool"):
+        if getattr(one, name) != getattr(other, name):
+            raise StateError(f"the states are not of one job: their {name} is {getattr(one, name)!r} and "
+                             f"{getattr(other, name)!r}")
+    if one.epoch != other.epoch or (one.part is None) != (other.part is None):
+        raise StateError(f"the states are of different epochs, {_at(one)} and {_at(other)}: take them after "
+                         "the same step on all nodes")
+    if one.part is None or other.part is None:
+        return
+    if one.part._replace(node=0) != other.part._replace(node=0):
+        raise StateError("the states are not of one job over nodes: their number of nodes, parts or cuts "
+                         "differ")
+    if one.places is not None and one.batches != other.batches:
+        raise StateError(f"the states of a list are of different steps, {one.batches} and {other.batches}: "
+                         "take them after the same step on all nodes")
+
+
+def _merged_from(state: State) -> Tuple[Any, ...]:
+    return state.batches, state.count, state.words, state.places
+
+
+def _at(state: State) -> str:
+    where = "" if state.part is None else f"node {state.part.node} in "
+    return f"{where}epoch {state.epoch}, batch {state.batches}"
+
+
+def _named(nodes: Sequence[int]) -> str:
+    numbers = ", ".join(map(str, nodes))
+    return f"node {numbers}" if len(nodes) == 1 else f"nodes {numbers}"
+
+
+def _twice(states: Sequence[State], missing: int) -> str:
+    """What so many nodes were given, about: what these were."""
+    given = 0
+    for state in states:
+        assert state.part is not None
+        own = state.count - state.part.count
+        given = max(given, own // state.part.nodes if state.places is not None else own)
+    return f"about {missing * given}"
+
+
+def _union(states: Sequence[State]) -> State:
+    first = states[0]
+    if first.places is not None:
+        return first._replace(places=max(state.count for state in states),
+                              count=max(state.count for state in states), part=None)
+    mask = np.zeros(first.samples, np.bool_)
+    for state in states:
+        mask |= state.mask()
+    return first._replace(batches=max(state.batches for state in states), words=pack_words(mask),
+                          count=int(np.count_nonzero(mask)), part=None)
+
+
+def fitted_part(state: State, nodes: int, node: int, parts: str) -> State:
+    """The state as that node of so many goes on from it.  StateError where it is another part's."""
+    part = state.part
+    if part is not None and not state.is_between:
+        if (part.nodes, part.node, part.parts) == (nodes, node, parts):
+            return state
+        raise StateError(f"the state is of node {part.node} of {part.nodes} (parts {part.parts!r}) alone: "
+                         f"{_twice([state], part.nodes - 1)} samples that other nodes were given would come "
+                         "twice. Merge the states of all nodes (tureen.merge_states), and load that")
+    if nodes == 1:
+        return state._replace(part=None)
+    cut = Part(nodes, node, parts, state.batches, state.count, state.words, state.places)
+    return state._replace(part=cut)
 
 def _parsed(value: Mapping[str, Any], taken: Mapping[str, Any]) -> State:
     samples, order = _number(value, "samples", 1), value["order"]
@@ -122,10 +299,15 @@ def _parsed(value: Mapping[str, Any], taken: Mapping[str, Any]) -> State:
 
 
 def _checksum(value: Mapping[str, Any]) -> str:
-    taken = value["taken"]
-    of_taken = [taken["count"], taken["words"]] if "words" in taken else [taken["places"]]
-    texts: List[Any] = [value[key] for key in _KEYS[:-2]] + of_taken
+    texts: List[Any] = [value[key] for key in _KEYS[:-2]] + _texts(value["taken"])
+    part = value.get("part")
+    if part is not None:
+        texts += [part["nodes"], part["node"], part["parts"], part["batches"]] + _texts(part["cut"])
     return f"{zlib.crc32(''.join(f'{text}' + chr(10) for text in texts).encode('utf-8')):08x}"
+
+
+def _texts(taken: Mapping[str, Any]) -> List[Any]:
+    return [taken["count"], taken["words"]] if "words" in taken else [taken["places"]]
 
 
 def _check_checksum(value: Mapping[str, Any]) -> None:

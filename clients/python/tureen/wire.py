@@ -39,6 +39,8 @@ BATCH_SIZE_MAX = 65536
 POOL_MIN, POOL_MAX = 8, 2**24
 EPOCHS_MAX = 1 << 53
 RANKS_MAX = 64
+NODES_MAX = 1024            # machines that take one job together
+PARTS = ("fresh", "fixed")
 RANK_SECONDS_MAX = 86400    # of gather and rank_wait
 RECENT_RECORDS_MAX = 256
 RECENT_IDS_MAX = 1 << 20
@@ -143,6 +145,8 @@ class Joined(NamedTuple):
     lease_ms: int
     rank: int = 0
     world_size: int = 1
+    nodes: int = 1
+    node: int = 0
 
 
 #  Client to server
@@ -218,12 +222,13 @@ def parse_batch_head(frame: bytes) -> BatchHead:
     return BatchHead(*_BATCH.unpack(frame)[:6])
 
 
-def parse_step(frame: bytes, world_size: int, batch_size: int) -> Step:
+def parse_step(frame: bytes, world_size: int, batch_size: int, nodes: int) -> Step:
+    """Over several nodes a step may be of padding alone."""
     numbers, rest = divmod(len(frame), 8)
     if rest or numbers < world_size:
         _wrong("BATCH", f"the step of its {world_size} ranks has {len(frame)} bytes")
     counts = struct.unpack_from(f"<{world_size}Q", frame)
-    if max(counts) > batch_size or not 0 < sum(counts) == numbers - world_size:
+    if max(counts) > batch_size or not int(nodes == 1) <= sum(counts) == numbers - world_size:
         _wrong("BATCH", f"its step says {counts} samples of at most {batch_size} each, and names "
                f"{numbers - world_size}")
     return Step(counts, frame[8 * world_size:])
@@ -287,7 +292,9 @@ def parse_joined(frame: bytes) -> Joined:
         forked=value.get("forked") is True, pipeline=list(value.get("pipeline") or []),
         heartbeat_ms=integer(value, "heartbeat_ms", 1), lease_ms=integer(value, "lease_ms", 1),
         rank=integer(value, "rank", 0) if "rank" in value else 0,
-        world_size=integer(value, "world_size", 1) if "world_size" in value else 1)
+        world_size=integer(value, "world_size", 1) if "world_size" in value else 1,
+        nodes=integer(value, "nodes", 1) if "nodes" in value else 1,
+        node=integer(value, "node", 0) if "node" in value else 0)
 
 
 def _wrong(what: str, how: str) -> NoReturn:
