@@ -42,6 +42,52 @@ def torchrun(environment: Mapping[str, str] = os.environ) -> Optional[Ranks]:
     return Ranks(rank, world_size, short_name(name))
 
 
+class Node(NamedTuple):
+    """A machine among those that train together, and this process among its own."""
+    nodes: int
+    node: int
+    rank: int                   # of the processes of this machine, from 0
+    world_size: int             # so many are there; as many on all machines
+
+
+def this_node(environment: Mapping[str, str] = os.environ) -> Optional[Node]:
+    """What torchrun (GROUP_RANK, GROUP_WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE) or Slurm's srun (SLURM_NODEID,
+    SLURM_NNODES, SLURM_LOCALID, SLURM_TASKS_PER_NODE) have set for this process.  None: it is on one machine
+    alone, or nothing says.
+
+    ValueError, which names the variable, where one is missing or makes no sense, and where machines have
+    different numbers of processes, which a job over several nodes cannot have.
+    """
+    if environment.get("GROUP_WORLD_SIZE", "1") != "1":
+        nodes = _number(environment, "GROUP_WORLD_SIZE", 1, wire.NODES_MAX)
+        world_size = _number(environment, "LOCAL_WORLD_SIZE", 1, wire.RANKS_MAX)
+        whole = environment.get("WORLD_SIZE")
+        if whole is not None and whole != str(nodes * world_size):
+            raise ValueError(f"WORLD_SIZE is {whole}, and {nodes} machines (GROUP_WORLD_SIZE) of {world_size} "
+                             f"processes as this one (LOCAL_WORLD_SIZE) are {nodes * world_size}: {_UNEQUAL}")
+        return Node(nodes, _number(environment, "GROUP_RANK", 0, nodes - 1),
+                    _number(environment, "LOCAL_RANK", 0, world_size - 1), world_size)
+    if "SLURM_PROCID" in environment and environment.get("SLURM_NNODES", "1") != "1":
+        nodes = _number(environment, "SLURM_NNODES", 1, wire.NODES_MAX)
+        world_size = _slurm_tasks(environment.get("SLURM_TASKS_PER_NODE", ""), nodes)
+        return Node(nodes, _number(environment, "SLURM_NODEID", 0, nodes - 1),
+                    _number(environment, "SLURM_LOCALID", 0, world_size - 1), world_size)
+    return None
+
+
+_UNEQUAL = ("the nodes of a job must have equally many processes. Start as many on each, or let all of them use "
+            "one server (TUREEN_ENDPOINT=tcp://HOST:PORT)")
+
+
+def _slurm_tasks(text: str, nodes: int) -> int:
+    """Of "4(x2)"; of "4(x2),3" ValueError."""
+    count, _, times = text.partition("(x")
+    if not (count.isascii() and count.isdigit() and 1 <= int(count) <= wire.RANKS_MAX
+            and times in ("", f"{nodes})")):
+        raise ValueError(f"SLURM_TASKS_PER_NODE is {text!r} for {nodes} nodes: {_UNEQUAL}")
+    return int(count)
+
+
 def run_name(environment: Mapping[str, str] = os.environ) -> Optional[str]:
     """What tells this run from others, the same in all of its processes; None where nothing says."""
     run = environment.get("TORCHELASTIC_RUN_ID", "")
@@ -69,9 +115,17 @@ def short_name(name: str) -> str:
 def _number(environment: Mapping[str, str], name: str, least: int, most: int) -> int:
     text = environment.get(name)
     if text is None:
-        raise ValueError(f"WORLD_SIZE is {environment['WORLD_SIZE']}, and {name} is not set: the program "
-                         "that starts the processes must set both (torchrun does)")
+        raise ValueError(f"{_said(environment)}, and {name} is not set: the program that starts the processes "
+                         "must set both (torchrun does)")
     if not (text.isascii() and text.isdigit() and len(text) <= 9 and least <= int(text) <= most):
         raise ValueError(f"{name} is {text!r}, not a number from {least} to {most}"
-                         + (f" (WORLD_SIZE is {environment['WORLD_SIZE']})" if name != "WORLD_SIZE" else ""))
+                         + (f" ({_said(environment)})" if name != "WORLD_SIZE" else ""))
     return int(text)
+
+
+def _said(environment: Mapping[str, str]) -> str:
+    """The number of processes, or where nothing says it of machines."""
+    for name in ("WORLD_SIZE", "GROUP_WORLD_SIZE", "SLURM_NNODES"):
+        if name in environment:
+            return f"{name} is {environment[name]}"
+    return "there are several processes"

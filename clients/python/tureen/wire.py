@@ -222,7 +222,7 @@ def parse_batch_head(frame: bytes) -> BatchHead:
     return BatchHead(*_BATCH.unpack(frame)[:6])
 
 
-def parse_step(frame: bytes, world_size: int, batch_size: int, nodes: int) -> Step:
+def parse_step(frame: bytes, world_size: int, batch_size: int, nodes: int = 1) -> Step:
     """Over several nodes a step may be of padding alone."""
     numbers, rest = divmod(len(frame), 8)
     if rest or numbers < world_size:

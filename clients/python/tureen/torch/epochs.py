@@ -117,6 +117,12 @@ class OneJob:
         joined = self.joined()
         return joined.samples if self.loader._tally is None else self.loader.samples
 
+    def whole_count(self) -> int:
+        """Samples in one epoch, whether they can be read or not."""
+        request = self.loader._request
+        request.settle(self.loader._data)
+        return request.whole(self.joined().dataset_samples)
+
     @property
     def used(self) -> bool:
         """It belongs to this process."""
@@ -226,6 +232,10 @@ class JobPerEpoch:
             raise RequestRefused("unknown_sample", f"with a sampler only the present epoch, {self._epoch}, "
                                  "can be explained")
         return {**self._question().explain(id), "epoch": str(self._epoch)}
+
+    def whole_count(self) -> int:
+        """As count: a job with a sampler is on one node."""
+        return self.count()
 
     def count(self) -> int:
         count = len(self._sampler)      # type: ignore[arg-type]  # TypeError where it has none, as in PyTorch

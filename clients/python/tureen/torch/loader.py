@@ -15,6 +15,7 @@ from ..loader import BatchIterator, Loader, Path
 from ..owned import Owned
 from ..request import Subset, given_subset
 from ..slots import lent_max
+from ..state import Part, merge_states
 from ..wire import Field, Joined
 from . import arguments
 from .device import Copier, CudaDevice, Device, check_device
@@ -143,6 +144,10 @@ class DataLoader(Owned):
     rank, world_size    which of how many processes this is, that take one job together; see below.  None: as
                 torch.distributed or torchrun's environment says; with a sampler, and where there is none of
                 these, it is a process alone.  world_size=1: this process alone gets all the data
+    nodes, node which of how many machines this is, that take one job together, each with a server of its own;
+                see below.  None: as torchrun's or Slurm's environment says, if the server is this machine's
+                own (ipc://); one server for all (tcp://) has no nodes
+    parts       with nodes: "fresh", other parts in each epoch (None); "fixed", the same ones
     gather      with ranks: seconds to wait for the others to join; None: 300
     rank_wait   with ranks: seconds for which the job waits when one was lost, before it ends; None: 10
     rejoin      seconds to look for a server that is gone, and go on there; None: as tureen.Loader
@@ -161,6 +166,12 @@ class DataLoader(Owned):
     when one leaves, the others get JobEnded (`rank_left`) behind what was sent to them.  States are the whole
     job's: each rank's is the same, and may be loaded with another world size.  A state that is asked for
     before the first loop waits for the other ranks; other questions do not.
+
+    **Nodes.**  With a server on each machine, each epoch is divided over the machines, and each server serves its
+    part to the ranks of its own: every sample once an epoch over all of them, equally many batches on all, and
+    no server talks to another.  Give all the same arguments, and equally many ranks.  A state that is taken
+    within an epoch is its node's: `state_dict (gather=True)`, called on all ranks, gives that of all nodes,
+    from which any number of nodes goes on.
 
     **State.**  `state_dict()` is plain (torch.save and json both write it) and needs no round trip.  In a
     loop it counts what the loop has been given; behind the loop it is the beginning of the next epoch; behind
@@ -184,7 +195,9 @@ class DataLoader(Owned):
                  rejoin: Optional[float] = None, transport: str = "auto", rank: Optional[int] = None,
                  world_size: Optional[int] = None, gather: Optional[float] = None,
                  rank_wait: Optional[float] = None, key: Optional[Path] = None,
-                 server_key: Optional[Path] = None, on_bad: Optional[str] = None, num_workers: Any = 0,
+                 server_key: Optional[Path] = None, on_bad: Optional[str] = None,
+                 nodes: Optional[int] = None, node: Optional[int] = None, parts: Optional[str] = None,
+                 num_workers: Any = 0,
                  persistent_workers: Any = False, prefetch_factor: Any = None, pin_memory: Any = False,
                  pin_memory_device: Any = "", multiprocessing_context: Any = None, batch_sampler: Any = None,
                  collate_fn: Any = None, worker_init_fn: Any = None, generator: Any = None) -> None:
@@ -197,7 +210,7 @@ class DataLoader(Owned):
         self._by_name, self._with_ids = bool(fields), bool(ids)
         self._job, self._slots = job, slots
         self._device = check_device(device)
-        self._membership = Membership(dataset, rank, world_size, job, sampler)
+        self._membership = Membership(dataset, rank, world_size, job, sampler, endpoint, nodes, node, parts)
         server: Dict[str, Any] = dict(
             endpoint=endpoint, pipeline=arguments.pipeline_of(transform, dtype, normalize),
             timeout=timeout if timeout != 0 else _TIMEOUT_S, key=key, server_key=server_key)
@@ -409,15 +422,29 @@ class DataLoader(Owned):
             self._target = wanted
         self._source.tell(wanted)
 
-    def state_dict(self) -> State:
+    def state_dict(self, gather: bool = False) -> State:
         """Where the loader is; see the class.  Right after load_state_dict, what was loaded.  Of a closed
-        loader too."""
+        loader too.
+
+        gather: of a job over several nodes the state of all of them, the same everywhere: all ranks of all
+        nodes call it, behind the same batch, and torch.distributed carries it.  StateError where they are at
+        different epochs."""
         self._check_process()
         if self._target is not None and not self._running:
             self._settle()
         state = self._state()
         self._own_if_used()
-        return state
+        return self._gathered(state) if gather and self._membership.settle().nodes > 1 else state
+
+    def _gathered(self, state: State) -> State:
+        distributed = torch.distributed
+        if not distributed.is_available() or not distributed.is_initialized():
+            raise RuntimeError("gather=True asks the other nodes, through torch.distributed, which is not "
+                               "initialised: call init_process_group, or merge the nodes' states with "
+                               "tureen.merge_states")
+        states: List[Any] = [None] * distributed.get_world_size()
+        distributed.all_gather_object(states, state)
+        return merge_states(states)
 
     def _state(self) -> State:
         return self._source.state(self._iterator, self._epoch)
@@ -442,7 +469,13 @@ class DataLoader(Owned):
         at the server) may have as many batches as this said, or fewer, and the next ones have what it says
         then.  With a sampler it is what came of its last list, or before that the whole list."""
         self._check()
-        samples, size = self._source.count(), self._batch_size * self._membership.settle().world_size
+        place = self._membership.settle()
+        size = self._batch_size * place.world_size
+        if place.nodes > 1:
+            samples = self._source.whole_count()
+            self._own_if_used()
+            return Part(place.nodes, place.node, "").epoch_batches(samples, size, self._drop_last)
+        samples = self._source.count()
         self._own_if_used()
         return samples // size if self._drop_last else -(-samples // size)
 
@@ -465,6 +498,16 @@ class DataLoader(Owned):
     def world_size(self) -> int:
         """How many they are."""
         return self._membership.place.world_size
+
+    @property
+    def node(self) -> int:
+        """Which of the machines this one is that take the job together; from 0."""
+        return self._membership.place.node
+
+    @property
+    def nodes(self) -> int:
+        """How many they are; `rank` and `world_size` are of the processes of one."""
+        return self._membership.place.nodes
 
     @property
     def padding(self) -> bool:
