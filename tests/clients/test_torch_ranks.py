@@ -101,8 +101,8 @@ class WhoIsWho(unittest.TestCase):
                 self.assertEqual((loader.rank, loader.world_size), expected[:2])
 
     def test_where_nodes_come_from(self) -> None:
-        """Arguments before torchrun's and Slurm's environment, which counts for a server of this machine alone;
-        the job is a job on each node."""
+        """Arguments before torchrun's and Slurm's environment, which counts for a server of this machine
+        alone; the job is a job on each node."""
         two = {"WORLD_SIZE": "6", "RANK": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "3", "GROUP_RANK": "1",
                "GROUP_WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "run-7"}
         slurm = {"SLURM_PROCID": "4", "SLURM_NNODES": "2", "SLURM_NODEID": "1", "SLURM_LOCALID": "1",

@@ -321,9 +321,9 @@ class Trouble(CacheTest):
                 self.assertIn("not written any more", server.status_text())
 
     def test_wrong_bytes_of_the_store_do_not_stay(self):
-        """They are kept as they came; the samples' checksums see it, and what comes afresh replaces them.  Only
-        samples that were asked for are looked at: a wrong copy of another one in the same range is seen when
-        it is read from the cache."""
+        """They are kept as they came; the samples' checksums see it, and what comes afresh replaces them.
+        Only samples that were asked for are looked at: a wrong copy of another one in the same range is seen
+        when it is read from the cache."""
         with self.serve() as server:
             self.store.faults.append(Fault("wrong", name="volume", times=5))
             self.epochs(server)

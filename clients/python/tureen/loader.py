@@ -129,8 +129,8 @@ class Loader(Owned):
         self._request = Request(dataset=dataset, batch_size=batch_size, epochs=epochs, drop_last=drop_last,
                                 pipeline=pipeline, order=order, slots=slots, transport=transport, seed=seed,
                                 name=name, ids=ids, subset=self._data.chosen, pool=pool, job=job, rank=rank,
-                                world_size=world_size, gather=gather, rank_wait=rank_wait, on_bad=on_bad, nodes=nodes, node=node,
-                                parts=parts)
+                                world_size=world_size, gather=gather, rank_wait=rank_wait, on_bad=on_bad,
+                                nodes=nodes, node=node, parts=parts)
         self._timeout = seconds("timeout", timeout)
         self._rejoin = seconds("rejoin", rejoin)
         self._instance = ("", 0)                            # with the process that drew it
@@ -289,9 +289,9 @@ class Loader(Owned):
 
     @property
     def samples(self) -> int:
-        """Samples in one epoch, of all ranks and nodes together, without those that are known to be unreadable.  It
-        changes at an epoch's end only, and there in the same way on all ranks: what was missing in that epoch
-        is not counted any more."""
+        """Samples in one epoch, of all ranks and nodes together, without those that are known to be
+        unreadable.  It changes at an epoch's end only, and there in the same way on all ranks: what was
+        missing in that epoch is not counted any more."""
         if self._tally is not None and self._tally.epoch_samples is not None:
             return self._tally.epoch_samples
         return self.joined.samples

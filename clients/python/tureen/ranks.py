@@ -51,9 +51,9 @@ class Node(NamedTuple):
 
 
 def this_node(environment: Mapping[str, str] = os.environ) -> Optional[Node]:
-    """What torchrun (GROUP_RANK, GROUP_WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE) or Slurm's srun (SLURM_NODEID,
-    SLURM_NNODES, SLURM_LOCALID, SLURM_TASKS_PER_NODE) have set for this process.  None: it is on one machine
-    alone, or nothing says.
+    """What torchrun (GROUP_RANK, GROUP_WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE) or Slurm's srun
+    (SLURM_NODEID, SLURM_NNODES, SLURM_LOCALID, SLURM_TASKS_PER_NODE) have set for this process.  None: it is
+    on one machine alone, or nothing says.
 
     ValueError, which names the variable, where one is missing or makes no sense, and where machines have
     different numbers of processes, which a job over several nodes cannot have.
@@ -63,8 +63,9 @@ def this_node(environment: Mapping[str, str] = os.environ) -> Optional[Node]:
         world_size = _number(environment, "LOCAL_WORLD_SIZE", 1, wire.RANKS_MAX)
         whole = environment.get("WORLD_SIZE")
         if whole is not None and whole != str(nodes * world_size):
-            raise ValueError(f"WORLD_SIZE is {whole}, and {nodes} machines (GROUP_WORLD_SIZE) of {world_size} "
-                             f"processes as this one (LOCAL_WORLD_SIZE) are {nodes * world_size}: {_UNEQUAL}")
+            raise ValueError(f"WORLD_SIZE is {whole}, and {nodes} machines (GROUP_WORLD_SIZE) of "
+                             f"{world_size} processes as this one (LOCAL_WORLD_SIZE) are "
+                             f"{nodes * world_size}: {_UNEQUAL}")
         return Node(nodes, _number(environment, "GROUP_RANK", 0, nodes - 1),
                     _number(environment, "LOCAL_RANK", 0, world_size - 1), world_size)
     if "SLURM_PROCID" in environment and environment.get("SLURM_NNODES", "1") != "1":
@@ -75,8 +76,8 @@ def this_node(environment: Mapping[str, str] = os.environ) -> Optional[Node]:
     return None
 
 
-_UNEQUAL = ("the nodes of a job must have equally many processes. Start as many on each, or let all of them use "
-            "one server (TUREEN_ENDPOINT=tcp://HOST:PORT)")
+_UNEQUAL = ("the nodes of a job must have equally many processes. Start as many on each, or let all of them "
+            "use one server (TUREEN_ENDPOINT=tcp://HOST:PORT)")
 
 
 def _slurm_tasks(text: str, nodes: int) -> int:
@@ -115,8 +116,8 @@ def short_name(name: str) -> str:
 def _number(environment: Mapping[str, str], name: str, least: int, most: int) -> int:
     text = environment.get(name)
     if text is None:
-        raise ValueError(f"{_said(environment)}, and {name} is not set: the program that starts the processes "
-                         "must set both (torchrun does)")
+        raise ValueError(f"{_said(environment)}, and {name} is not set: the program that starts the "
+                         "processes must set both (torchrun does)")
     if not (text.isascii() and text.isdigit() and len(text) <= 9 and least <= int(text) <= most):
         raise ValueError(f"{name} is {text!r}, not a number from {least} to {most}"
                          + (f" ({_said(environment)})" if name != "WORLD_SIZE" else ""))

@@ -23,8 +23,8 @@ Mask = npt.NDArray[np.bool_]
 
 
 class Part(NamedTuple):
-    """Of a job over several nodes: which one this is, and the epoch's cut, where its parts were made: what was
-    taken before."""
+    """Of a job over several nodes: which one this is, and the epoch's cut, where its parts were made: what
+    was taken before."""
     nodes: int
     node: int
     parts: str                  # "fresh" or "fixed"

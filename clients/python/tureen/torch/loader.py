@@ -167,11 +167,11 @@ class DataLoader(Owned):
     job's: each rank's is the same, and may be loaded with another world size.  A state that is asked for
     before the first loop waits for the other ranks; other questions do not.
 
-    **Nodes.**  With a server on each machine, each epoch is divided over the machines, and each server serves its
-    part to the ranks of its own: every sample once an epoch over all of them, equally many batches on all, and
-    no server talks to another.  Give all the same arguments, and equally many ranks.  A state that is taken
-    within an epoch is its node's: `state_dict (gather=True)`, called on all ranks, gives that of all nodes,
-    from which any number of nodes goes on.
+    **Nodes.**  With a server on each machine, each epoch is divided over the machines, and each server serves
+    its part to the ranks of its own: every sample once an epoch over all of them, equally many batches on
+    all, and no server talks to another.  Give all the same arguments, and equally many ranks.  A state that
+    is taken within an epoch is its node's: `state_dict (gather=True)`, called on all ranks, gives that of all
+    nodes, from which any number of nodes goes on.
 
     **State.**  `state_dict()` is plain (torch.save and json both write it) and needs no round trip.  In a
     loop it counts what the loop has been given; behind the loop it is the beginning of the next epoch; behind

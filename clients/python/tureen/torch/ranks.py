@@ -86,8 +86,8 @@ class Membership:
         if found.world_size * found.nodes > 1:
             raise RuntimeError(
                 "this loader was first used before torch.distributed was initialised, as that of one process "
-                f"alone, and now there are {found.world_size * found.nodes}: make it after init_process_group, or "
-                "give world_size=1 if each process is to get all the data")
+                f"alone, and now there are {found.world_size * found.nodes}: make it after "
+                "init_process_group, or give world_size=1 if each process is to get all the data")
 
     def options(self) -> Dict[str, Any]:
         """Of the Loader of the next job."""
@@ -157,20 +157,20 @@ class Membership:
 def _check_group(here: Node, world_size: int) -> None:
     if here.nodes * here.world_size != world_size:
         raise ValueError(f"torch.distributed has {world_size} processes, and {here.nodes} machines of "
-                         f"{here.world_size} as this one have {here.nodes * here.world_size}: give nodes, node, "
-                         "rank and world_size (of this node)")
+                         f"{here.world_size} as this one have {here.nodes * here.world_size}: give nodes, "
+                         "node, rank and world_size (of this node)")
 
 
 def _explicit_nodes(nodes: Optional[int], node: Optional[int], sampler: Any) -> Optional[Tuple[int, int]]:
     if nodes is None and node is None:
         return None
     if nodes is None or node is None:
-        raise ValueError("nodes and node go together: give both, or nodes=1, node=0 for a machine that gets all "
-                         "the data, or neither, and they are torchrun's or Slurm's")
+        raise ValueError("nodes and node go together: give both, or nodes=1, node=0 for a machine that gets "
+                         "all the data, or neither, and they are torchrun's or Slurm's")
     count = within("nodes", nodes, 1, NODES_MAX)
     if count > 1 and sampler is not None:
-        raise ValueError("sampler= and nodes= cannot be given together: give shuffle= or order= instead of the "
-                         "sampler, or leave nodes out and have the sampler split the data")
+        raise ValueError("sampler= and nodes= cannot be given together: give shuffle= or order= instead of "
+                         "the sampler, or leave nodes out and have the sampler split the data")
     return count, within("node", node, 0, count - 1)
 
 
