@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <zmq.h>
 #include "wire.h"
 
 enum { OUTBOX_PEER_BYTES_MAX = 255 };
@@ -43,6 +44,9 @@ outbox_status_t outbox_send_counted (void *router, const peer_t *peer, wire_kind
 //  they count instead of the text.
 outbox_status_t outbox_send_bytes (void *router, const peer_t *peer, wire_kind_t kind, uint64_t tag,
     char *text, uint8_t *bytes, size_t size, atomic_size_t *account);
+//  A head, a body that is copied, and one more frame, which it takes over.
+outbox_status_t outbox_send_message (void *router, const peer_t *peer, wire_kind_t kind, uint64_t tag,
+    const void *body, size_t size, zmq_msg_t *last);
 //  Memory for one inline batch, zeroed: a short batch is sent whole, and must not end in another job's
 //  pixels.  *outgoing counts slot_bytes from the sending until the bytes have left; it outlives the ROUTER.
 //  NULL: no memory.
