@@ -329,8 +329,8 @@ s_has_role (const arguments_t *arguments)
 {
     if (arguments->is_worker)
         return (!arguments->tenant && !arguments->is_operator)
-            || complain ("key", "a worker's key belongs to no tenant, and may do nothing else: leave --tenant "
-                "and --operator out, or --worker");
+            || complain ("key", "a worker's key belongs to no tenant, and may do nothing else: leave "
+                "--tenant and --operator out, or --worker");
     if (!arguments->tenant || !certificate_is_name (arguments->tenant)) {
         complain ("key", arguments->tenant? "'%s' is no tenant's name (letters, digits, '.', '_', '-')":
             "which tenant is the key for? "
@@ -370,7 +370,8 @@ s_judge_contradictions (entries_t *self)
             const certificate_t *one = &self->entries [index].certificate,
                 *two = &self->entries [other].certificate;
             if (one->public_text [0] && strcmp (one->public_text, two->public_text) == 0
-            &&  (one->is_operator != two->is_operator || one->is_worker != two->is_worker || strcmp (one->tenant, two->tenant)))
+            &&  (one->is_operator != two->is_operator || one->is_worker != two->is_worker
+                || strcmp (one->tenant, two->tenant)))
                 self->entries [index].reason = "has a key of which another file says something else";
         }
 }
@@ -394,8 +395,8 @@ s_print_json (const entries_t *entries, const char *server)
         char *name = utf8_repaired (entry->name);
         json_t *object = entry->reason? json_pack ("{s:s, s:s}", "file", name, "reason", entry->reason):
             json_pack ("{s:s, s:s, s:b, s:b, s:s, s:s}", "label", name, "tenant", entry->certificate.tenant,
-                "operator", entry->certificate.is_operator, "worker", entry->certificate.is_worker, "key", entry->certificate.public_text, "since",
-                entry->certificate.since);
+                "operator", entry->certificate.is_operator, "worker", entry->certificate.is_worker,
+                "key", entry->certificate.public_text, "since", entry->certificate.since);
         json_array_append_new (entry->reason? bad: keys, object);
         free (name);
     }

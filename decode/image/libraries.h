@@ -1,4 +1,4 @@
-/*  libraries -- which libraries this build decodes with, for people who compare two builds.
+/*  libraries -- which libraries this build decodes with, for comparing two builds.
  *
  *  Threads: no state.
  */

@@ -29,6 +29,7 @@ typedef struct {
     size_t files;
     uint64_t version_bytes;
     int64_t given_ns, given_ms;
+    int64_t late_ms;                    //  from then on it is handed out again: set when it was given
 } out_t;
 
 struct remote_workers {
@@ -155,8 +156,8 @@ s_return_tasks (remote_workers_t *self, remote_worker_t *worker)
         }
 }
 
-//  The worker gets no tasks any more, and what it has goes back.  In this order: who takes a task back may
-//  hand it out.
+//  The worker gets no tasks any more, and its tasks go back.  In this order: the caller that takes a task
+//  back may hand it out at once.
 static void
 s_leave (remote_workers_t *self, remote_worker_t *worker, remote_worker_state_t state)
 {
@@ -390,7 +391,8 @@ remote_workers_give (remote_workers_t *self, const remote_task_t *task, int64_t 
         &&  s_send_task (self, worker, task, entry->number, self->last_number)) {
             *out = (out_t) { .number = self->last_number, .task = task->task, .worker = worker,
                 .files = task->files, .version_bytes = version_bytes,
-                .given_ns = self->options.nanoseconds (), .given_ms = now_ms };
+                .given_ns = self->options.nanoseconds (), .given_ms = now_ms,
+                .late_ms = now_ms + remote_worker_late_ms (worker) };
             worker->out++;
             worker->out_bytes += version_bytes;
             self->out_count++;
@@ -499,7 +501,7 @@ s_look_at_tasks (remote_workers_t *self, int64_t now_ms)
 {
     for (size_t index = 0; index < REMOTE_WORKERS_TASKS_MAX; index++) {
         out_t *out = &self->out [index];
-        if (!out->number || now_ms - out->given_ms <= remote_worker_late_ms (out->worker))
+        if (!out->number || now_ms <= out->late_ms)
             continue;
         remote_worker_t *worker = out->worker;
         remote_worker_move (worker, REMOTE_WORKER_STALLED);

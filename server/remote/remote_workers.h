@@ -67,8 +67,8 @@ typedef struct {
 remote_workers_t *remote_workers_new (const remote_workers_options_t *options);
 void remote_workers_destroy (remote_workers_t **self_p);
 
-//  A message of kind WIRE_WORK_.., with a good head.  label: what the operator calls its key, or NULL.  False:
-//  it is refused.
+//  A message of kind WIRE_WORK_.., with a good head.  label: what the operator calls its key, or NULL.
+//  False: it is refused.
 typedef struct {
     const peer_t *peer;
     uint64_t user;
@@ -93,7 +93,8 @@ typedef struct {
     decoder_sample_t sample;
     size_t files;
 } remote_task_t;
-//  Gives it to the worker that will be ready first; its version has at most WIRE_WORK_VERSION_MAX bytes.  False: no worker has credit.
+//  Gives it to the worker that will be ready first; its version has at most WIRE_WORK_VERSION_MAX bytes.
+//  False: no worker has credit.
 bool remote_workers_give (remote_workers_t *self, const remote_task_t *task, int64_t now_ms);
 
 //  Looks for tasks that are late and workers that are gone, and sends heartbeats: call it at the time of

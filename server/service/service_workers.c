@@ -1,4 +1,4 @@
-//  Workers on other machines: who may be one, and their messages on the way to remote_workers.h.
+//  Workers on other machines: the callers that may be one, and their messages on the way to remote_workers.h.
 
 #include "service_state.h"
 #include "remote_workers.h"
@@ -15,9 +15,10 @@ s_may_send (const inbound_message_t *inbound, refusal_t *refusal)
     const caller_t *caller = &inbound->caller;
     if (service_is_of_worker (inbound) && !caller->may_work)
         return refuse (refusal, "forbidden", caller->uid == (uid_t) -1?
-            "this is no worker's key: have the server's operator allow one (tureen key allow DIR FILE --worker)":
-            "only the server's own user and root may be workers here: run `tureen work` as that user, or over "
-            "tcp with a worker's key");
+            "this is no worker's key: have the server's operator allow one (tureen key allow DIR FILE "
+            "--worker)":
+            "only the server's own user and root may be workers here: run `tureen work` as that user, or "
+            "over tcp with a worker's key");
     if (!service_is_of_worker (inbound) && caller->only_works)
         return refuse (refusal, "forbidden", "this is a worker's key, for `tureen work` alone: have the "
             "server's operator allow another one (tureen key allow DIR FILE --tenant NAME)");

@@ -120,8 +120,10 @@ s_has_room (const ready_tasks_t *self)
 void
 ready_tasks_add (ready_tasks_t *self, task_t *task)
 {
-    //  What is known to be bad goes through the pool, where it costs nothing.
-    if (task->outcome != OUTCOME_READY || pipeline_version_bytes (task->pipeline) > WIRE_WORK_VERSION_MAX || (!self->first && s_has_room (self)))
+    //  A sample that is known to be bad goes through the pool, where it costs nothing.
+    bool stays = task->outcome != OUTCOME_READY
+        || pipeline_version_bytes (task->pipeline) > WIRE_WORK_VERSION_MAX;
+    if (stays || (!self->first && s_has_room (self)))
         s_submit (self, task);
     else
         s_put (self, task, false);

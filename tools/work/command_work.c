@@ -1,5 +1,7 @@
-//  happy path:     each server gives tasks -> they wait, in a line for each server -> the server with the next
-//                  turn (fairness.h) has its oldest one given to a thread -> the answer
+//  Lends this machine's processors to servers on others.
+//
+//  happy path:     each server gives tasks -> they wait, in a line for each server -> the oldest of the
+//                  server with the next turn (fairness.h) goes to a thread -> the answer
 //  failure modes:  a server that goes: work_server.h.  All have refused this worker: status 1.
 //  on close:       SIGTERM, SIGINT: goodbye to each server, which hands the tasks out again; status 0.
 //
@@ -58,7 +60,8 @@ s_take_connect (void *target, char *text, char error [OPTION_ERROR_BYTES])
     const char *end = "";
     if (self->count == SERVERS_MAX)
         return option_fail (error, "at most %d servers", SERVERS_MAX);
-    if (equals && (!option_digits (equals + 1, "", &weight, &end) || *end || weight == 0 || weight > WEIGHT_MAX))
+    bool is_number = !equals || (option_digits (equals + 1, "", &weight, &end) && !*end);
+    if (!is_number || weight == 0 || weight > WEIGHT_MAX)
         return option_fail (error, "ENDPOINT or ENDPOINT=WEIGHT, with a weight of 1 to %d", WEIGHT_MAX);
     if (equals)
         *equals = 0;

@@ -180,7 +180,8 @@ s_take_task (work_server_t *self, const frame_t *frames, uint64_t number, work_t
         return false;
     size_t place = wire.pipeline % WIRE_WORK_PIPELINES_MAX;
     const pipeline_t *pipeline = self->pipelines [place].pipeline;
-    if (!pipeline || self->pipelines [place].number != wire.pipeline || pipeline_files (pipeline) != wire.files)
+    if (!pipeline || self->pipelines [place].number != wire.pipeline
+    ||  pipeline_files (pipeline) != wire.files)
         return refuse (refusal, "malformed", "a task of a pipeline that was not sent");
     if (self->waiting + self->out == WORK_SERVER_TASKS_MAX)
         return refuse (refusal, "malformed", "more tasks than %d at once", WORK_SERVER_TASKS_MAX);

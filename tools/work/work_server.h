@@ -1,4 +1,4 @@
-/*  work_server -- one server that `tureen work` lends processors to: the connection, the handshake, its tasks.
+/*  work_server -- one server that `tureen work` lends processors to: connection, handshake and tasks.
  *
  *  happy path:     HELLO -> CHALLENGE -> golden samples (a task) -> ANSWER -> WELCOME; PIPELINE and TASK ->
  *                  waiting tasks, which the owner takes in turn -> RESULT

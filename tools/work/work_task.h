@@ -1,4 +1,4 @@
-/*  work_task -- what `tureen work` gives to its threads: a sample of a server's to prepare, or golden samples.
+/*  work_task -- what `tureen work` gives to its threads: a sample to prepare, or golden samples.
  *
  *  A task is a thread's from pool_submit until pool_done; otherwise the network thread's.
  */
@@ -15,7 +15,7 @@ struct work_server;
 typedef struct work_task {
     struct work_task *next;             //  free, or waiting
     struct work_server *server;
-    uint64_t session;                   //  of the server's connections: an answer of an earlier one is dropped
+    uint64_t session;                   //  of the server's connections: answers of earlier ones are dropped
     int64_t arrived_ns;
     bool is_golden;
     uint64_t nonce, digests [GOLDEN_SAMPLES];   //  golden

@@ -67,6 +67,13 @@ catalogue_field_name (const catalogue_t *self, size_t field)
     return field? "mask": "image";
 }
 
+bool
+catalogue_field_is_mask (const catalogue_t *self, size_t field)
+{
+    (void) self;
+    return field == 1;
+}
+
 size_t
 catalogue_labels (const catalogue_t *self)
 {
