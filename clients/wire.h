@@ -134,6 +134,8 @@ enum {
     WIRE_RECENT_END = 1             //  then epoch, batches, samples
 };
 
+enum { WIRE_WORK_LEARN = 1 };       //  wire_work_task_t.flags: what is learned of the rows is wanted
+
 //  Frame 1 of WORK_TASK; its number is the head's tag.  Frame 2: the files' bytes, one after the other, then
 //  the rows of the first one (image_reader.h).
 typedef struct {
@@ -142,6 +144,8 @@ typedef struct {
     uint32_t pipeline;              //  the number of a WORK_PIPELINE
     uint32_t files;
     uint32_t warnings_max;          //  of libjpeg; UINT32_MAX: none are too many
+    uint32_t flags;
+    uint32_t zero;
     uint64_t rows_bytes;
     uint64_t sizes [WIRE_WORK_FILES_MAX];
 } wire_work_task_t;
@@ -160,10 +164,11 @@ typedef struct {
     uint64_t held_ns;               //  from the task's arrival to this answer
     uint32_t outcome;               //  wire_work_outcome_t
     uint32_t file;                  //  at fault
+    uint64_t rows_bytes;            //  learned of the first file's rows: the last frame; 0: there is none
 } wire_work_result_t;
 
-_Static_assert (sizeof (wire_work_task_t) == 112, "wire layout");
-_Static_assert (sizeof (wire_work_result_t) == 24, "wire layout");
+_Static_assert (sizeof (wire_work_task_t) == 120, "wire layout");
+_Static_assert (sizeof (wire_work_result_t) == 32, "wire layout");
 _Static_assert (sizeof (wire_head_t) == 24, "wire layout");
 _Static_assert (sizeof (wire_progress_t) == 24, "wire layout");
 _Static_assert (sizeof (wire_batch_t) == 40, "wire layout");

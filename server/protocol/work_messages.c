@@ -196,7 +196,10 @@ work_result_read (const frame_t *frames, size_t count, wire_work_result_t *resul
     memcpy (result, frames [1].data, sizeof *result);
     if (result->outcome >= WIRE_WORK_OUTCOMES)
         return refuse (refusal, "malformed", "a result has no outcome %u", result->outcome);
-    for (size_t index = 2; index < count; index++)
+    if (result->rows_bytes > 0 && (count < 4 || frames [count - 1].size != result->rows_bytes))
+        return refuse (refusal, "malformed", "a result's rows are its last frame, of %" PRIu64 " bytes",
+            result->rows_bytes);
+    for (size_t index = 2; index < count - (result->rows_bytes > 0); index++)
         *bytes_p += frames [index].size;
     return true;
 }

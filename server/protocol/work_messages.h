@@ -52,7 +52,8 @@ char *work_pipeline_text (uint32_t number, uint64_t version_bytes, const char *s
 //  WORK_TASK: frames 1 and 2.  The files' sizes and the rows together are what frame 2 has.
 bool work_task_read (const frame_t *frames, size_t count, wire_work_task_t *task, refusal_t *refusal);
 
-//  WORK_RESULT: frame 1, and of frames 2 and on the size together.
+//  WORK_RESULT: frame 1, and of the version's frames the size together.  With rows they are the last frame,
+//  and the version has one frame at least.
 bool work_result_read (const frame_t *frames, size_t count, wire_work_result_t *result, uint64_t *bytes_p,
     refusal_t *refusal);
 

@@ -342,7 +342,7 @@ s_send_task (remote_workers_t *self, remote_worker_t *worker, const remote_task_
 {
     wire_work_task_t wire = { .seed = task->key.seed, .round = task->key.round, .id = task->key.id,
         .occurrence = task->key.occurrence, .pipeline = pipeline, .files = (uint32_t) task->files,
-        .warnings_max = task->sample.warnings_max, .rows_bytes = task->sample.files [0].rows_bytes };
+        .warnings_max = task->sample.warnings_max, .flags = task->learns? WIRE_WORK_LEARN: 0, .rows_bytes = task->sample.files [0].rows_bytes };
     zmq_msg_t bytes;
     size_t size = s_task_bytes (task);
     if (zmq_msg_init_size (&bytes, size))
@@ -413,7 +413,9 @@ s_result (const remote_message_t *message, const wire_work_result_t *wire)
         [WIRE_WORK_NO_MEMORY] = OUTCOME_READY };
     remote_result_t result = { .outcome = outcomes [wire->outcome], .worker_ns = wire->worker_ns,
         .is_starved = wire->outcome == WIRE_WORK_NO_MEMORY, .file = wire->file,
-        .frames = message->frames + 2, .count = message->count - 2 };
+        .frames = message->frames + 2, .count = message->count - 2 - (wire->rows_bytes > 0) };
+    if (wire->rows_bytes > 0)
+        result.rows = message->frames [message->count - 1];
     if (result.outcome != OUTCOME_READY)
         utf8_visible (result.frames [0].data, result.frames [0].size, result.what, sizeof result.what);
     return result;

@@ -48,6 +48,7 @@ typedef struct {
     char what [WORK_TEXT_BYTES];        //  unless ready: why
     const frame_t *frames;              //  ready: of the version
     size_t count;
+    frame_t rows;                       //  ready: what was learned of the first file's rows; size 0: nothing
 } remote_result_t;
 
 typedef struct {
@@ -92,6 +93,7 @@ typedef struct {
     pipeline_key_t key;
     decoder_sample_t sample;
     size_t files;
+    bool learns;                        //  what is learned of the first file's rows is wanted
 } remote_task_t;
 //  Gives it to the worker that will be ready first; its version has at most WIRE_WORK_VERSION_MAX bytes.
 //  False: no worker has credit.

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 #include "broker.h"
+#include "pack_index.h"
 
 static void
 s_put (ready_tasks_t *self, task_t *task, bool is_first)
@@ -40,6 +41,15 @@ s_copy_version (task_t *task, const remote_result_t *result)
     }
 }
 
+//  What is learned where the sample was prepared serves wherever it is prepared next.
+static void
+s_learn (task_t *task, const remote_result_t *result)
+{
+    if (!task->packed && task->has_room && result->rows.size > 0)
+        task->learned = learned_rows_entry (pack_checksum (task->buffers [0].bytes, task->buffers [0].size),
+            result->rows.data, result->rows.size);
+}
+
 static void
 s_done (void *context, void *argument, const remote_result_t *result)
 {
@@ -50,8 +60,10 @@ s_done (void *context, void *argument, const remote_result_t *result)
         return;
     }
     task->worker_ns = result->worker_ns;
-    if (result->outcome == OUTCOME_READY)
+    if (result->outcome == OUTCOME_READY) {
         s_copy_version (task, result);
+        s_learn (task, result);
+    }
     else
         task_blame (task, result->outcome, result->file, result->what);
     self->finish (self->context, task);
@@ -104,8 +116,11 @@ s_give (ready_tasks_t *self, task_t *task)
 {
     decoder_file_t files [PIPELINE_FIELDS_MAX];
     task_files (task, files);
+    bool is_first = !task->packed && pipeline_file (task->pipeline, 0) == 0;
+    bool is_told = is_first && learned_rows_tell (task->told, &files [0]);
     remote_task_t wanted = { .task = task, .pipeline = task->pipeline, .catalogue = task->source->catalogue,
         .key = task->key, .files = pipeline_files (task->pipeline),
+        .learns = is_first && task->has_room && !is_told,
         .sample = { .files = files, .warnings_max = task->source->jpeg_warnings_max } };
     return remote_workers_give (self->remote, &wanted, self->now_ms);
 }

@@ -411,6 +411,8 @@ s_answer (work_server_t *self, work_task_t *task)
         bytes += size;
         left -= size;
     } while (left > 0);
+    if (task->rows)
+        frames [count++] = (message_frame_t) { task->rows, task->result.rows_bytes };
     //  A connection that takes nothing is found out by its silence.
     dealer_send (self->dealer, &head, frames, count);
     self->done++;

@@ -33,6 +33,8 @@ void
 work_task_clear (work_task_t *self)
 {
     pipeline_destroy (&self->pipeline);
+    free (self->rows);
+    self->rows = NULL;
     zmq_msg_close (&self->bytes);
     zmq_msg_init (&self->bytes);
     if (self->room > ROOM_KEPT_BYTES) {
@@ -83,6 +85,19 @@ s_find_files (const work_task_t *task, decoder_file_t files [WIRE_WORK_FILES_MAX
     files [0].rows_bytes = task->wire.rows_bytes;
 }
 
+//  For want of memory nothing is learned: the next time will do.
+static void
+s_learn (decoder_t *decoder, work_task_t *task)
+{
+    const uint8_t *rows;
+    size_t size = decoder_learned (decoder, &rows);
+    task->rows = size > 0 && size <= WIRE_FRAME_BYTES_MAX? malloc (size): NULL;
+    if (task->rows) {
+        memcpy (task->rows, rows, size);
+        task->result.rows_bytes = size;
+    }
+}
+
 static void
 s_prepare (decoder_t *decoder, work_task_t *task)
 {
@@ -104,6 +119,8 @@ s_prepare (decoder_t *decoder, work_task_t *task)
         task->what, sizeof task->what);
     task->result.outcome = outcomes [status];
     task->result.file = status == DECODER_OK? 0: (uint32_t) file;
+    if (status == DECODER_OK && (wire->flags & WIRE_WORK_LEARN))
+        s_learn (decoder, task);
 }
 
 void

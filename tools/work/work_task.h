@@ -28,6 +28,7 @@ typedef struct work_task {
     wire_work_result_t result;
     char what [WORK_TEXT_BYTES];        //  unless it is ready: why
     size_t version_bytes;
+    uint8_t *rows;                      //  learned, result.rows_bytes of them; NULL: none
     uint64_t payers, estimate_ns;       //  fairness.h
     //  kept from task to task
     uint8_t *version;
