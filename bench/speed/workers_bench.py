@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
 """What workers on other machines add: samples a second of a server with one core, and with w remote cores more.
 
-    python3 bench/speed/workers_bench.py --data DIR [--binary build/release/bin/tureen] [--part 0.4]
-                                         [--workers 0,1,2,3] [--seconds 8] [--rounds 3] [--nice 0]
+    python3 bench/speed/workers_bench.py --data DIR [--binary build/release/bin/tureen] [--pin]
+                                         [--job "--recipe train"] [--seconds 8] [--rounds 3]
 
-DIR is an ImageFolder of photographs (bench/demo/make_photographs.py).  Each machine is a group of processes
-that may use PART of a processor (a cgroup with a quota, so it takes root): one for the server with one
-worker thread, one for each `tureen work --threads 1`.  The job that takes the batches is in none.  All talk
-over tcp on this machine.  With --part 1 and --pin each is bound to a processor of its own instead, which
-takes as many processors as machines.
+DIR is an ImageFolder of photographs (bench/demo/make_photographs.py).  There are four machines, of half a
+processor each: cgroups of equal weight, two on each of two processors, so it takes root.  One has the server,
+with one worker thread; the others a `tureen work --threads 1`, or, while they lend nothing, a loop that
+spins.  So all four always get the same.  (Quotas would stop a machine for tens of milliseconds at a time,
+which no machine does.)  The job that takes the batches is in none of them.  All talk over tcp on this machine.
 
-The pipeline is `train`: nothing is prepared twice, and nothing is shared.  Each round measures all w, in
-order; the ratio is that to w = 0 of the same round, over 1 + w: 1 is perfect.
+With --pin there are two machines, of a whole processor each, and w is 0 or 1.
+
+Nothing is prepared twice, and nothing is shared.  Each round measures all w, in order; the ratio is that to
+w = 0 of the same round, over 1 + w: 1 is perfect.
 """
 
 from __future__ import annotations
@@ -27,29 +29,30 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Callable, Dict, List, Optional
+from typing import Callable, Dict, List
 
 ROOT = Path(__file__).resolve().parents[2]
-PERIOD_US = 20000
+SHARES = 20480          # twenty times a usual process group's
+SPIN = "while True:\n    pass\n"
 WARM_SECONDS = 2.0
 
 
-class Quota:
-    """A cgroup of version 1 or 2 whose processes may together use a part of one processor."""
+class Machine:
+    """Half of a processor: a cgroup bound to a processor, which it shares with one other machine's."""
 
-    def __init__(self, name: str, part: float) -> None:
+    def __init__(self, name: str, processor: int) -> None:
         old, new = Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup")
+        self.processor = processor
         self.folder = (old if old.is_dir() else new) / f"tureen-bench-{os.getpid()}-{name}"
         self.folder.mkdir()
-        quota = int(part * PERIOD_US)
         if old.is_dir():
-            (self.folder / "cpu.cfs_period_us").write_text(str(PERIOD_US))
-            (self.folder / "cpu.cfs_quota_us").write_text(str(quota))
+            (self.folder / "cpu.shares").write_text(str(SHARES))
         else:
-            (self.folder / "cpu.max").write_text(f"{quota} {PERIOD_US}")
+            (self.folder / "cpu.weight").write_text("10000")
 
     def enter(self) -> None:
         (self.folder / "cgroup.procs").write_text(str(os.getpid()))
+        os.sched_setaffinity(0, {self.processor})
 
     def remove(self) -> None:
         for _ in range(100):
@@ -68,30 +71,23 @@ class Bench:
             probe.bind(("127.0.0.1", 0))
             self.endpoint = "tcp://127.0.0.1:%d" % probe.getsockname()[1]
         self.processes: List[subprocess.Popen] = []
-        self.quotas: List[Quota] = []
-        self.machines = 0
+        self.machines: List[Machine] = []
 
-    def start(self, *arguments: str, machine: bool = True) -> subprocess.Popen:
-        number = self.machines
-        quota: Optional[Quota] = None
-        if machine and not self.options.pin:
-            quota = Quota(str(number), self.options.part)
-            self.quotas.append(quota)
-        self.machines += machine
-
-        def prepare() -> None:
-            if self.options.nice:
-                os.nice(self.options.nice)
-            if quota:
-                quota.enter()
-            elif machine:
-                os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[number]})
-
+    def run(self, command: List[str], number: int = -1) -> subprocess.Popen:
+        """Starts a process, on the machine of that number unless it is negative."""
+        machine = self.machines[number] if number >= 0 else None
         log = open(os.path.join(self.folder, "log-%d" % len(self.processes)), "w")
-        process = subprocess.Popen([self.options.binary, *arguments], stdout=log, stderr=subprocess.STDOUT,
-                                   preexec_fn=prepare, env=dict(os.environ, XDG_RUNTIME_DIR=self.folder))
+        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT,
+                                   preexec_fn=machine.enter if machine else None,
+                                   env=dict(os.environ, XDG_RUNTIME_DIR=self.folder))
         self.processes.append(process)
         return process
+
+    def spin(self, number: int) -> subprocess.Popen:
+        return self.run([sys.executable, "-c", SPIN], number)
+
+    def start(self, *arguments: str, number: int = -1) -> subprocess.Popen:
+        return self.run([self.options.binary, *arguments], number)
 
     def status(self) -> Dict:
         result = subprocess.run([self.options.binary, "status", "--connect", self.endpoint, "--json"],
@@ -120,27 +116,27 @@ class Bench:
 
     def round(self, counts: List[int]) -> Dict[int, float]:
         """A server and its job; then workers come, one after the other."""
-        self.machines = 0
+        processors = sorted(os.sched_getaffinity(0))
+        self.machines = [Machine(str(number), processors[number % 2]) for number in range(max(counts) + 1)]
         server = self.start("serve", "--dataset", f"train={self.options.data}", "--listen", self.endpoint,
-                            "--open", "--workers", "1", "--cache", "256M")
+                            "--open", "--workers", "1", "--cache", "256M", number=0)
+        spinning = {number: self.spin(number) for number in range(1, max(counts) + 1)}
         self.wait("the server answers", self.status)
-        job = self.start("read", "--connect", self.endpoint, "--dataset", "train", "--batch", "64", "--epochs", "0",
-                         "--slots", "8", machine=False)
+        job = self.start("read", "--connect", self.endpoint, "--dataset", "train", "--batch", "64",
+                         "--epochs", "0", "--slots", "8", *self.options.job.split())
         rates: Dict[int, float] = {}
         workers: List[subprocess.Popen] = []
         for count in counts:
             while len(workers) < count:
-                workers.append(self.start("work", "--connect", self.endpoint, "--threads", "1"))
+                number = len(workers) + 1
+                self.stop([spinning.pop(number)])
+                workers.append(self.start("work", "--connect", self.endpoint, "--threads", "1",
+                                          number=number))
             self.wait("the workers work", lambda: sum(
                 one["state"] == "working" for one in self.status()["remote_workers"]) == count)
             rates[count] = self.rate()
-        self.stop([job])
-        self.stop(workers)
-        self.stop([server])
-        self.processes.clear()
-        for quota in self.quotas:
-            quota.remove()
-        self.quotas.clear()
+        self.stop([job, *workers, server])
+        self.end()
         return rates
 
     def end(self) -> None:
@@ -148,22 +144,21 @@ class Bench:
             if process.poll() is None:
                 process.kill()
                 process.wait()
-        for quota in self.quotas:
-            quota.remove()
+        for machine in self.machines:
+            machine.remove()
+        self.processes, self.machines = [], []
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--data", required=True)
     parser.add_argument("--binary", default=str(ROOT / "build" / "release" / "bin" / "tureen"))
-    parser.add_argument("--part", type=float, default=0.4)
     parser.add_argument("--pin", action="store_true")
-    parser.add_argument("--workers", default="0,1,2,3")
+    parser.add_argument("--job", default="--recipe train", help="what the job asks for, as of `tureen read`")
     parser.add_argument("--seconds", type=float, default=8)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--nice", type=int, default=0)
     options = parser.parse_args()
-    counts = sorted({0} | {int(text) for text in options.workers.split(",")})
+    counts = [0, 1] if options.pin else [0, 1, 2, 3]
     bench = Bench(options)
     rounds: List[Dict[int, float]] = []
     try:

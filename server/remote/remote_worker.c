@@ -3,8 +3,7 @@
 
 enum {
     MEAN_TASKS = 16,                    //  of a running mean
-    TRIP_TASKS = 512,                   //  in so many a longer trip counts as the network's own
-    CREDIT_PARTS = 4,                   //  tasks for each processor, at most
+    CREDIT_PARTS = 8,                   //  tasks for each processor, at most
     LATE_TURNS = 8, LATE_LEAST_MS = 1000,
     RATE_MS = 1000
 };
@@ -72,14 +71,11 @@ s_mean (double *mean, double value)
 void
 remote_worker_learn (remote_worker_t *self, double turn_ns, double held_ns, double worker_ns)
 {
-    double trip_ns = turn_ns > held_ns? turn_ns - held_ns: 0;
     s_mean (&self->task_ns, worker_ns);
     s_mean (&self->turn_ns, turn_ns);
-    //  The least: what waits in a full link is no reason to send more into it.
-    if (self->trip_ns == 0 || trip_ns < self->trip_ns)
-        self->trip_ns = trip_ns;
-    else
-        self->trip_ns += (trip_ns - self->trip_ns) / TRIP_TASKS;
+    //  With the time that both sides' threads wait for a processor.  In a full link it grows, and the bound of
+    //  the credit holds.
+    s_mean (&self->trip_ns, turn_ns > held_ns? turn_ns - held_ns: 0);
 }
 
 void

@@ -39,7 +39,7 @@ typedef struct {
     uint64_t out_bytes;                 //  of their versions
     //  measured; 0: unknown yet
     double task_ns;                     //  processor time of a task, a running mean
-    double trip_ns;                     //  of the network, for a task and its answer
+    double trip_ns;                     //  on the way, a task and its answer; a running mean
     double turn_ns;                     //  from handing out a task to its answer, a running mean
     double rate;                        //  tasks a second
     uint64_t rated_done;

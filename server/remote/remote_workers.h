@@ -35,7 +35,7 @@ typedef struct remote_workers remote_workers_t;
 
 enum {
     REMOTE_WORKERS_MAX = 64,
-    REMOTE_WORKERS_TASKS_MAX = 4 * WIRE_WORK_PROCESSORS_MAX,
+    REMOTE_WORKERS_TASKS_MAX = 8 * WIRE_WORK_PROCESSORS_MAX,
     REMOTE_WORKERS_SILENT_MS = 3000     //  a worker that says nothing for so long is gone
 };
 

@@ -15,7 +15,7 @@
 #include "dealer.h"
 #include "work_task.h"
 
-enum { WORK_SERVER_TASKS_MAX = 4 * WIRE_WORK_PROCESSORS_MAX };
+enum { WORK_SERVER_TASKS_MAX = 8 * WIRE_WORK_PROCESSORS_MAX };
 
 typedef enum {
     WORK_SERVER_AWAY,                   //  no connection: a new one at retry_ms
