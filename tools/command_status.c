@@ -92,8 +92,8 @@ s_show_remote_workers (const json_t *status)
     size_t index;
     const json_t *worker;
     json_array_foreach (json_object_get (status, "remote_workers"), index, worker) {
-        printf ("worker %-12s %s, %.0f processor%s, %.0f samples/s, %.0f done, %.0f out, %.0f lost, %.0f late; "
-            "%.1f MB sent, %.1f MB received", s_text (worker, "name"), s_text (worker, "state"),
+        printf ("worker %-12s %s, %.0f processor%s, %.0f samples/s, %.0f done, %.0f out, %.0f lost, "
+            "%.0f late; %.1f MB sent, %.1f MB received", s_text (worker, "name"), s_text (worker, "state"),
             s_real (worker, "processors"), s_plural (worker, "processors"), s_real (worker, "rate"),
             s_real (worker, "done"), s_real (worker, "out"), s_real (worker, "lost"), s_real (worker, "late"),
             s_real (worker, "bytes_sent") / 1e6, s_real (worker, "bytes_received") / 1e6);

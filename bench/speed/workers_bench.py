@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What workers on other machines add: samples a second of a server with one core, and with w remote cores more.
+"""What workers on other machines add to a server with one core: samples a second with w remote cores.
 
     python3 bench/speed/workers_bench.py --data DIR [--binary build/release/bin/tureen] [--pin]
                                          [--job "--recipe train"] [--seconds 8] [--rounds 3]
@@ -8,7 +8,8 @@ DIR is an ImageFolder of photographs (bench/demo/make_photographs.py).  There ar
 processor each: cgroups of equal weight, two on each of two processors, so it takes root.  One has the server,
 with one worker thread; the others a `tureen work --threads 1`, or, while they lend nothing, a loop that
 spins.  So all four always get the same.  (Quotas would stop a machine for tens of milliseconds at a time,
-which no machine does.)  The job that takes the batches is in none of them.  All talk over tcp on this machine.
+which no machine does.)  The job that takes the batches is in none of them.  All talk over tcp on this
+machine.
 
 With --pin there are two machines, of a whole processor each, and w is 0 or 1.
 

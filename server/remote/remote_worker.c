@@ -73,8 +73,8 @@ remote_worker_learn (remote_worker_t *self, double turn_ns, double held_ns, doub
 {
     s_mean (&self->task_ns, worker_ns);
     s_mean (&self->turn_ns, turn_ns);
-    //  With the time that both sides' threads wait for a processor.  In a full link it grows, and the bound of
-    //  the credit holds.
+    //  With the time that both sides' threads wait for a processor.  In a full link it grows, and the bound
+    //  of the credit holds.
     s_mean (&self->trip_ns, turn_ns > held_ns? turn_ns - held_ns: 0);
 }
 

@@ -342,7 +342,8 @@ s_send_task (remote_workers_t *self, remote_worker_t *worker, const remote_task_
 {
     wire_work_task_t wire = { .seed = task->key.seed, .round = task->key.round, .id = task->key.id,
         .occurrence = task->key.occurrence, .pipeline = pipeline, .files = (uint32_t) task->files,
-        .warnings_max = task->sample.warnings_max, .flags = task->learns? WIRE_WORK_LEARN: 0, .rows_bytes = task->sample.files [0].rows_bytes };
+        .warnings_max = task->sample.warnings_max, .flags = task->learns? WIRE_WORK_LEARN: 0,
+        .rows_bytes = task->sample.files [0].rows_bytes };
     zmq_msg_t bytes;
     size_t size = s_task_bytes (task);
     if (zmq_msg_init_size (&bytes, size))

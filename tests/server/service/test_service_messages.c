@@ -62,33 +62,6 @@ s_take_all (play_t *play, uint32_t peer, uint32_t user, uint64_t job)
     fail_msg ("job %" PRIu64 " does not come to its end", job);
 }
 
-//  ---- workers
-
-//  A client is no worker, and a worker no client; the server's own user may be both.
-static void
-workers_and_clients_keep_to_their_messages (void **state)
-{
-    (void) state;
-    play_t *play = play_new (true);
-    play_say_text (play, 1, PLAY_A1, WIRE_WORK_HELLO, 0, 5, "{}");
-    assert_error_for (play, 1, 5, "forbidden", "only the server's own user");
-    play_say_text (play, 2, PLAY_KEY, WIRE_WORK_HELLO, 0, 6, "{}");
-    assert_error_for (play, 2, 6, "forbidden", "no worker's key");
-    assert_int_equal (play_worker_messages (play), 0);
-    play_say_text (play, 3, PLAY_ROOT, WIRE_WORK_HELLO, 0, 7, "{}");
-    assert_int_equal (play_worker_messages (play), 1);
-    play_be_worker (play);
-    play_say_text (play, 4, PLAY_A1, WIRE_WORK_HELLO, 0, 8, "{}");
-    assert_int_equal (play_worker_messages (play), 2);
-    play_say_text (play, 4, PLAY_A1, WIRE_JOIN, 0, 9, JOIN_TRAIN);
-    assert_error_for (play, 4, 9, "forbidden", "a worker's key");
-    play_say_text (play, 4, PLAY_A1, WIRE_STATUS, 0, 10, "{}");
-    assert_error_for (play, 4, 10, "forbidden", "a worker's key");
-    play_turn (play, 0);
-    assert_int_equal (broker_jobs_total (play_broker (play)), 0);
-    play_destroy (&play);
-}
-
 //  ---- the owner of a job
 
 //  A job belongs to its connection and to its caller, both: any other finds nothing, and moves nothing.
@@ -807,7 +780,6 @@ main (void)
         cmocka_unit_test (a_question_is_answered),
         cmocka_unit_test (a_revoked_key_loses_all),
         cmocka_unit_test (names_of_tenants_only_where_there_are_several),
-        cmocka_unit_test (workers_and_clients_keep_to_their_messages),
         cmocka_unit_test (made_up_messages),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
