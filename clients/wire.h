@@ -28,6 +28,8 @@ enum {
     WIRE_RECENT_RECORDS_MAX = 256,
     WIRE_RECENT_IDS_MAX = 1 << 20,
     WIRE_DATA_BYTES = 16,           //  lower-case hexadecimal: stands for a job's own ids
+    WIRE_WORK_DATASETS_MAX = 32,    //  that a worker reads by itself
+    WIRE_WORK_FINGERPRINT = 32,     //  hexadecimal digits
     WIRE_WORK_FILES_MAX = 8,        //  of a sample, for a worker
     WIRE_WORK_PROCESSORS_MAX = 128, //  of one worker, and of all workers of a server together
     WIRE_WORK_PIPELINES_MAX = 256,  //  that a worker keeps: number n takes the place of n - 256
@@ -134,7 +136,10 @@ enum {
     WIRE_RECENT_END = 1             //  then epoch, batches, samples
 };
 
-enum { WIRE_WORK_LEARN = 1 };       //  wire_work_task_t.flags: what is learned of the rows is wanted
+enum {                              //  wire_work_task_t.flags
+    WIRE_WORK_LEARN = 1,            //  what is learned of the rows is wanted
+    WIRE_WORK_READ = 2              //  the worker reads the files by itself: frame 2 has the rows alone
+};
 
 //  Frame 1 of WORK_TASK; its number is the head's tag.  Frame 2: the files' bytes, one after the other, then
 //  the rows of the first one (image_reader.h).
@@ -145,7 +150,8 @@ typedef struct {
     uint32_t files;
     uint32_t warnings_max;          //  of libjpeg; UINT32_MAX: none are too many
     uint32_t flags;
-    uint32_t zero;
+    uint32_t dataset;               //  READ: its place in WORK_HELLO, from 0
+    uint64_t checksum;              //  READ: XXH3-64 of each file, added up, each times its place from 1
     uint64_t rows_bytes;
     uint64_t sizes [WIRE_WORK_FILES_MAX];
 } wire_work_task_t;
@@ -155,6 +161,7 @@ typedef enum {
     WIRE_WORK_BAD,                  //  the sample is; frame 2: why, a text
     WIRE_WORK_UNSUITABLE,           //  for the pipeline; frame 2: why
     WIRE_WORK_NO_MEMORY,            //  the worker has none; frame 2: empty
+    WIRE_WORK_UNREAD,               //  it cannot read these files; frame 2: empty
     WIRE_WORK_OUTCOMES
 } wire_work_outcome_t;
 
@@ -167,7 +174,7 @@ typedef struct {
     uint64_t rows_bytes;            //  learned of the first file's rows: the last frame; 0: there is none
 } wire_work_result_t;
 
-_Static_assert (sizeof (wire_work_task_t) == 120, "wire layout");
+_Static_assert (sizeof (wire_work_task_t) == 128, "wire layout");
 _Static_assert (sizeof (wire_work_result_t) == 32, "wire layout");
 _Static_assert (sizeof (wire_head_t) == 24, "wire layout");
 _Static_assert (sizeof (wire_progress_t) == 24, "wire layout");

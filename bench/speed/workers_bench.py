@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What workers on other machines add to a server with one core: samples a second with w remote cores.
 
-    python3 bench/speed/workers_bench.py --data DIR [--binary build/release/bin/tureen] [--pin]
+    python3 bench/speed/workers_bench.py --data DIR [--binary build/release/bin/tureen] [--pin] [--read]
                                          [--job "--recipe train"] [--seconds 8] [--rounds 3]
 
 DIR is an ImageFolder of photographs (bench/demo/make_photographs.py).  There are four machines, of half a
@@ -11,7 +11,7 @@ spins.  So all four always get the same.  (Quotas would stop a machine for tens 
 which no machine does.)  The job that takes the batches is in none of them.  All talk over tcp on this
 machine.
 
-With --pin there are two machines, of a whole processor each, and w is 0 or 1.
+With --read workers have the data, and are not sent the bytes.  With --pin there are two machines, of a whole processor each, and w is 0 or 1.
 
 Nothing is prepared twice, and nothing is shared.  Each round measures all w, in order; the ratio is that to
 w = 0 of the same round, over 1 + w: 1 is perfect.
@@ -71,6 +71,7 @@ class Bench:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.endpoint = "tcp://127.0.0.1:%d" % probe.getsockname()[1]
+        self.data = ["--dataset", f"train={options.data}"] if options.read else []
         self.processes: List[subprocess.Popen] = []
         self.machines: List[Machine] = []
 
@@ -132,7 +133,7 @@ class Bench:
                 number = len(workers) + 1
                 self.stop([spinning.pop(number)])
                 workers.append(self.start("work", "--connect", self.endpoint, "--threads", "1",
-                                          number=number))
+                                          *self.data, number=number))
             self.wait("the workers work", lambda: sum(
                 one["state"] == "working" for one in self.status()["remote_workers"]) == count)
             rates[count] = self.rate()
@@ -154,6 +155,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--data", required=True)
     parser.add_argument("--binary", default=str(ROOT / "build" / "release" / "bin" / "tureen"))
+    parser.add_argument("--read", action="store_true", help="workers read the data by themselves")
     parser.add_argument("--pin", action="store_true")
     parser.add_argument("--job", default="--recipe train", help="what the job asks for, as of `tureen read`")
     parser.add_argument("--seconds", type=float, default=8)

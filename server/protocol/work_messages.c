@@ -30,6 +30,23 @@ s_take_text (const json_t *value, const char *key, char *text, size_t text_bytes
 
 //  ---- hello
 
+//  Data sets beyond the bound are sent.
+static bool
+s_take_datasets (const json_t *list, work_hello_t *hello, refusal_t *refusal)
+{
+    size_t index;
+    const json_t *value;
+    json_array_foreach (list, index, value) {
+        if (index == WIRE_WORK_DATASETS_MAX)
+            break;
+        if (!request_hexadecimal (value, WIRE_WORK_FINGERPRINT, hello->fingerprints [index]))
+            return refuse (refusal, "bad_request", "datasets: expected fingerprints, %d hexadecimal digits",
+                WIRE_WORK_FINGERPRINT);
+        hello->datasets++;
+    }
+    return true;
+}
+
 bool
 work_hello_read (const frame_t *frame, work_hello_t *hello, refusal_t *refusal)
 {
@@ -41,7 +58,8 @@ work_hello_read (const frame_t *frame, work_hello_t *hello, refusal_t *refusal)
             WIRE_WORK_PROCESSORS_MAX, "", &hello->processors, refusal)
         && s_take_text (json_object_get (object, "name"), "name", hello->name, sizeof hello->name, refusal)
         && s_take_text (json_object_get (object, "libraries"), "libraries", hello->libraries,
-            sizeof hello->libraries, refusal);
+            sizeof hello->libraries, refusal)
+        && s_take_datasets (json_object_get (object, "datasets"), hello, refusal);
     json_decref (object);
     return good;
 }
@@ -50,7 +68,10 @@ char *
 work_hello_text (const work_hello_t *hello)
 {
     char name [sizeof hello->name], libraries [sizeof hello->libraries];
-    return s_text (json_pack ("{s:I, s:s, s:s}", "processors", (json_int_t) hello->processors,
+    json_t *datasets = json_array ();
+    for (size_t index = 0; index < hello->datasets; index++)
+        json_array_append_new (datasets, json_string (hello->fingerprints [index]));
+    return s_text (json_pack ("{s:o, s:I, s:s, s:s}", "datasets", datasets, "processors", (json_int_t) hello->processors,
         "name", utf8_visible (hello->name, strlen (hello->name), name, sizeof name),
         "libraries", utf8_visible (hello->libraries, strlen (hello->libraries), libraries,
             sizeof libraries)));
@@ -177,7 +198,8 @@ work_task_read (const frame_t *frames, size_t count, wire_work_task_t *task, ref
         return refuse (refusal, "malformed", "a task has 1 to %d files, got %u", WIRE_WORK_FILES_MAX,
             task->files);
     uint64_t left = frames [2].size;
-    for (size_t file = 0; file <= task->files; file++) {
+    bool is_read = task->flags & WIRE_WORK_READ;
+    for (size_t file = is_read? task->files: 0; file <= task->files; file++) {
         uint64_t size = file < task->files? task->sizes [file]: task->rows_bytes;
         if (size > left)
             return refuse (refusal, "malformed", "the task's files have more bytes than came");

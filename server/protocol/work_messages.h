@@ -18,6 +18,8 @@ typedef struct {
     uint32_t processors;                //  1 .. WIRE_WORK_PROCESSORS_MAX
     char name [REQUEST_NAME_BYTES_MAX + 1];     //  of its machine, for people
     char libraries [WORK_TEXT_BYTES];
+    size_t datasets;                    //  that it reads by itself
+    char fingerprints [WIRE_WORK_DATASETS_MAX][WIRE_WORK_FINGERPRINT + 1];
 } work_hello_t;
 bool work_hello_read (const frame_t *frame, work_hello_t *hello, refusal_t *refusal);
 //  Malformed texts are replaced.  All texts written here are malloc'ed and the caller's; never NULL.

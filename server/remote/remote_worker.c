@@ -1,5 +1,6 @@
 #include "remote_worker.h"
 #include <assert.h>
+#include <string.h>
 
 enum {
     MEAN_TASKS = 16,                    //  of a running mean
@@ -62,6 +63,15 @@ remote_worker_late_ms (const remote_worker_t *self)
     return late_ms > LATE_LEAST_MS? (int64_t) late_ms: LATE_LEAST_MS;
 }
 
+size_t
+remote_worker_dataset (const remote_worker_t *self, const char *fingerprint)
+{
+    for (size_t index = 0; index < self->datasets; index++)
+        if (strcmp (self->fingerprints [index], fingerprint) == 0)
+            return index;
+    return SIZE_MAX;
+}
+
 static void
 s_mean (double *mean, double value)
 {
@@ -97,11 +107,11 @@ remote_worker_rate (remote_worker_t *self, int64_t now_ms)
 json_t *
 remote_worker_status (const remote_worker_t *self)
 {
-    return json_pack ("{s:s, s:s, s:s?, s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+    return json_pack ("{s:s, s:s, s:s?, s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
         "name", self->name, "state", s_names [self->state],
         "reason", self->state == REMOTE_WORKER_REFUSED? self->reason: NULL,
         "processors", (json_int_t) self->processors, "rate", self->rate,
         "out", (json_int_t) self->out, "credit", (json_int_t) remote_worker_credit (self),
-        "done", (json_int_t) self->done, "late", (json_int_t) self->late, "lost", (json_int_t) self->lost,
+        "done", (json_int_t) self->done, "read", (json_int_t) self->read, "late", (json_int_t) self->late, "lost", (json_int_t) self->lost,
         "bytes_sent", (json_int_t) self->bytes_sent, "bytes_received", (json_int_t) self->bytes_received);
 }

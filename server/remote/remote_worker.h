@@ -31,6 +31,8 @@ typedef struct {
     char reason [WORK_REASON_BYTES];  //  REFUSED: why
     uint32_t processors;                //  that it has
     uint32_t granted;                   //  of them, as far as the server takes them
+    size_t datasets;                    //  that it reads by itself, by their fingerprints; "": it cannot
+    char fingerprints [WIRE_WORK_DATASETS_MAX][WIRE_WORK_FINGERPRINT + 1];
     uint64_t nonce;
     uint64_t digests [GOLDEN_SAMPLES];  //  its answer
     int64_t begun_ms, heard_ms;
@@ -44,7 +46,7 @@ typedef struct {
     double rate;                        //  tasks a second
     uint64_t rated_done;
     int64_t rated_ms;
-    uint64_t done, late, lost, bytes_sent, bytes_received;
+    uint64_t done, late, lost, read, bytes_sent, bytes_received;
 } remote_worker_t;
 
 //  Moves to another state; a way that is not above is a bug, asserted.
@@ -55,6 +57,8 @@ size_t remote_worker_credit (const remote_worker_t *self);
 double remote_worker_wait_ns (const remote_worker_t *self);
 //  A task that is out for so long is handed out again.
 int64_t remote_worker_late_ms (const remote_worker_t *self);
+//  The place of the data set among those that it reads by itself; SIZE_MAX: it must be sent the bytes.
+size_t remote_worker_dataset (const remote_worker_t *self, const char *fingerprint);
 //  Takes in an answer: after turn_ns, of which the worker had it for held_ns, its processor for worker_ns.
 void remote_worker_learn (remote_worker_t *self, double turn_ns, double held_ns, double worker_ns);
 //  A task was out for so long, and did not come: the next ones are waited for longer.

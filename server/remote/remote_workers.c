@@ -7,6 +7,7 @@
 #include <time.h>
 #include <zmq.h>
 #include "libraries.h"
+#include "pack_index.h"
 #include "remote_pipelines.h"
 #include "remote_worker.h"
 #include "utf8.h"
@@ -27,6 +28,7 @@ typedef struct {
     void *task;
     remote_worker_t *worker;
     size_t files;
+    size_t dataset;                     //  that the worker reads it from; SIZE_MAX: it was sent
     uint64_t version_bytes;
     int64_t given_ns, given_ms;
     int64_t late_ms;                    //  from then on it is handed out again: set when it was given
@@ -214,6 +216,8 @@ s_hello (remote_workers_t *self, const remote_message_t *message, int64_t now_ms
     *worker = (remote_worker_t) { .peer = *message->peer, .user = message->user,
         .processors = hello.processors, .begun_ms = now_ms, .heard_ms = now_ms, .rated_ms = now_ms };
     snprintf (worker->name, sizeof worker->name, "%s", message->label? message->label: hello.name);
+    worker->datasets = hello.datasets;
+    memcpy (worker->fingerprints, hello.fingerprints, sizeof worker->fingerprints);
     snprintf (worker->libraries, sizeof worker->libraries, "%s", hello.libraries);
     if (getrandom (&worker->nonce, sizeof worker->nonce, 0) != sizeof worker->nonce)
         return refuse (refusal, "busy", "no random number to be had: try again in a moment");
@@ -326,40 +330,59 @@ s_tell_pipeline (remote_workers_t *self, remote_worker_t *worker, const remote_p
     return s_send (self, worker, WIRE_WORK_PIPELINE, remote_pipelines_text (entry));
 }
 
+//  Of the frame with the files, or with the rows alone.
 static size_t
-s_task_bytes (const remote_task_t *task)
+s_task_bytes (const remote_task_t *task, bool is_read)
 {
     size_t bytes = task->sample.files [0].rows_bytes;
-    for (size_t file = 0; file < task->files; file++)
+    for (size_t file = 0; !is_read && file < task->files; file++)
         bytes += task->sample.files [file].size;
     return bytes;
+}
+
+//  The worker's files may be others, of the same names and sizes.
+static uint64_t
+s_checksum (const remote_task_t *task)
+{
+    uint64_t checksum = 0;
+    for (size_t file = 0; file < task->files; file++)
+        checksum += (file + 1) * pack_checksum (task->sample.files [file].bytes,
+            task->sample.files [file].size);
+    return checksum;
 }
 
 //  The bytes are copied: ZeroMQ may still have them when another worker has done the task.
 static bool
 s_send_task (remote_workers_t *self, remote_worker_t *worker, const remote_task_t *task, uint32_t pipeline,
-    uint64_t number)
+    size_t dataset)
 {
+    bool is_read = dataset != SIZE_MAX;
     wire_work_task_t wire = { .seed = task->key.seed, .round = task->key.round, .id = task->key.id,
         .occurrence = task->key.occurrence, .pipeline = pipeline, .files = (uint32_t) task->files,
         .warnings_max = task->sample.warnings_max, .flags = task->learns? WIRE_WORK_LEARN: 0,
         .rows_bytes = task->sample.files [0].rows_bytes };
     zmq_msg_t bytes;
-    size_t size = s_task_bytes (task);
+    size_t size = s_task_bytes (task, is_read);
+    if (is_read) {
+        wire.flags |= WIRE_WORK_READ;
+        wire.dataset = (uint32_t) dataset;
+        wire.checksum = s_checksum (task);
+    }
     if (zmq_msg_init_size (&bytes, size))
         return false;
     uint8_t *target = zmq_msg_data (&bytes);
     for (size_t file = 0; file < task->files; file++) {
         wire.sizes [file] = task->sample.files [file].size;
-        if (wire.sizes [file])
-            memcpy (target, task->sample.files [file].bytes, wire.sizes [file]);
+        if (is_read || wire.sizes [file] == 0)
+            continue;
+        memcpy (target, task->sample.files [file].bytes, wire.sizes [file]);
         target += wire.sizes [file];
     }
     if (wire.rows_bytes)
         memcpy (target, task->sample.files [0].rows, wire.rows_bytes);
     worker->bytes_sent += size + sizeof wire;
-    return outbox_send_message (self->options.router, &worker->peer, WIRE_WORK_TASK, number, &wire,
-        sizeof wire, &bytes) == OUTBOX_SENT;
+    return outbox_send_message (self->options.router, &worker->peer, WIRE_WORK_TASK,
+        self->last_number, &wire, sizeof wire, &bytes) == OUTBOX_SENT;
 }
 
 //  A place for a new task; NULL: the table is full.
@@ -388,10 +411,11 @@ remote_workers_give (remote_workers_t *self, const remote_task_t *task, int64_t 
             return false;
         const remote_pipeline_t *entry = remote_pipelines_find (&self->pipelines, task->pipeline,
             task->catalogue);
+        size_t dataset = task->fingerprint? remote_worker_dataset (worker, task->fingerprint): SIZE_MAX;
         if (s_tell_pipeline (self, worker, entry)
-        &&  s_send_task (self, worker, task, entry->number, self->last_number)) {
+        &&  s_send_task (self, worker, task, entry->number, dataset)) {
             *out = (out_t) { .number = self->last_number, .task = task->task, .worker = worker,
-                .files = task->files, .version_bytes = version_bytes,
+                .files = task->files, .dataset = dataset, .version_bytes = version_bytes,
                 .given_ns = self->options.nanoseconds (), .given_ms = now_ms,
                 .late_ms = now_ms + remote_worker_late_ms (worker) };
             worker->out++;
@@ -411,9 +435,9 @@ s_result (const remote_message_t *message, const wire_work_result_t *wire)
 {
     static const outcome_t outcomes [WIRE_WORK_OUTCOMES] = { [WIRE_WORK_READY] = OUTCOME_READY,
         [WIRE_WORK_BAD] = OUTCOME_BAD, [WIRE_WORK_UNSUITABLE] = OUTCOME_UNSUITABLE,
-        [WIRE_WORK_NO_MEMORY] = OUTCOME_READY };
+        [WIRE_WORK_NO_MEMORY] = OUTCOME_READY, [WIRE_WORK_UNREAD] = OUTCOME_READY };
     remote_result_t result = { .outcome = outcomes [wire->outcome], .worker_ns = wire->worker_ns,
-        .is_starved = wire->outcome == WIRE_WORK_NO_MEMORY, .file = wire->file,
+        .is_starved = wire->outcome == WIRE_WORK_NO_MEMORY || wire->outcome == WIRE_WORK_UNREAD, .file = wire->file,
         .frames = message->frames + 2, .count = message->count - 2 - (wire->rows_bytes > 0) };
     if (wire->rows_bytes > 0)
         result.rows = message->frames [message->count - 1];
@@ -431,6 +455,19 @@ s_fault (const out_t *out, const wire_work_result_t *wire, uint64_t bytes)
     if (wire->file >= out->files)
         return "it blamed a file that the sample does not have";
     return NULL;
+}
+
+//  The worker has the data set no more, or not as the server has it: it is sent the bytes, and others too.
+static void
+s_send_from_now_on (remote_workers_t *self, remote_worker_t *worker, const out_t *out)
+{
+    if (out->dataset == SIZE_MAX || !*worker->fingerprints [out->dataset])
+        return;
+    *worker->fingerprints [out->dataset] = 0;
+    log_event (self->options.log, LOG_LEVEL_WARNING, "worker_data",
+        LOG_FIELDS (LOG_TEXT ("worker", worker->name)),
+        "the worker '%s' cannot read a data set by itself, or has other files there: it is sent the bytes "
+        "from now on", worker->name);
 }
 
 static bool
@@ -461,6 +498,9 @@ s_take_result (remote_workers_t *self, remote_worker_t *worker, const remote_mes
         return true;
     }
     worker->done++;
+    worker->read += out->dataset != SIZE_MAX && wire.outcome != WIRE_WORK_UNREAD;
+    if (wire.outcome == WIRE_WORK_UNREAD)
+        s_send_from_now_on (self, worker, out);
     remote_worker_learn (worker, (double) (self->options.nanoseconds () - out->given_ns),
         (double) wire.held_ns, (double) wire.worker_ns);
     remote_result_t result = s_result (message, &wire);

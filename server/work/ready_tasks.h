@@ -3,8 +3,8 @@
  *
  *  Local threads first: they are given tasks until there are READY_TASKS_A_THREAD for each, so that none
  *  waits for the network.  The tasks beyond that wait in one queue, and workers with credit take from it.
- *  A task that a worker does not end comes back to the head of the queue.  Without workers all go to the threads at
- *  once.
+ *  A task that a worker does not end comes back to the head of the queue.  Without workers all go to the
+ *  threads at once.
  *  Owner: the broker's thread.
  */
 #ifndef READY_TASKS_H

@@ -3,6 +3,7 @@
 With workers jobs get the same samples, each once, and a seeded job the same pixels, whatever becomes of the
 workers: killed, stopped for seconds, of another build, with a key that is none of a worker's."""
 import os
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -91,6 +92,31 @@ class Lent(SystemTest):
         self.assert_epochs(result, 3)
         self.assertEqual(result["checksum"], alone["checksum"])
         self.assertEqual(result["epochs"], alone["epochs"])
+
+    def test_data_that_the_worker_has_are_not_sent(self):
+        copy = os.path.join(self.root, "copy")
+        shutil.copytree(self.data, copy)
+        with self.serve(workers=1) as server:
+            alone = self.seeded(server).finish()
+            with Worker("--connect", server.endpoint, "--dataset", "train=" + copy):
+                wait_for(server)
+                self.assertEqual(self.seeded(server).finish()["checksum"], alone["checksum"])
+                status = workers(server)[0]
+                self.assertGreater(status["read"], 100)
+                self.assertEqual(status["read"], status["done"])
+                self.assertLess(status["bytes_sent"], 1000 * status["done"])
+            #  Files of the same sizes and names, and other bytes: all but the header of each.
+            for name, content in harness.files_below(copy).items():
+                with open(os.path.join(copy, name), "r+b") as file:
+                    file.seek(len(content) // 2)
+                    file.write(bytes(255 - byte for byte in content[len(content) // 2:-2]))
+            with Worker("--connect", server.endpoint, "--dataset", "train=" + copy):
+                wait_for(server)
+                self.assertEqual(self.seeded(server).finish()["checksum"], alone["checksum"])
+                status = workers(server)[0]
+                self.assertEqual(status["read"], 0)
+                self.assertGreater(status["done"], 100)
+                self.assertIn("has other files there", server.log())
 
     def test_killed_in_the_middle(self):
         with self.serve(workers=1) as server:

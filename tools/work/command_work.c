@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
+#include "catalogue.h"
 #include "clock.h"
 #include "complain.h"
 #include "fairness.h"
@@ -38,6 +39,9 @@ typedef struct {
     size_t count;
     const char *key;
     uint32_t threads;
+    const char *paths [WIRE_WORK_DATASETS_MAX];
+    catalogue_t *catalogues [WIRE_WORK_DATASETS_MAX];
+    size_t datasets;
     //  running
     void *context;
     pool_t *pool;
@@ -82,6 +86,20 @@ s_take_server_key (void *target, char *text, char error [OPTION_ERROR_BYTES])
     return true;
 }
 
+//  The name is for people: the server knows a data set by its fingerprint.
+static bool
+s_take_dataset (void *target, char *text, char error [OPTION_ERROR_BYTES])
+{
+    work_t *self = target;
+    const char *equals = strchr (text, '=');
+    if (!equals || equals == text || !equals [1])
+        return option_fail (error, "NAME=PATH");
+    if (self->datasets == WIRE_WORK_DATASETS_MAX)
+        return option_fail (error, "at most %d data sets", WIRE_WORK_DATASETS_MAX);
+    self->paths [self->datasets++] = equals + 1;
+    return true;
+}
+
 #define AT(member) OPTION_AT (work_t, member)
 static const option_row_t s_rows [] = {
     { "connect", "ENDPOINT[=WEIGHT]", OPTION_CALL (s_take_connect),
@@ -91,12 +109,16 @@ static const option_row_t s_rows [] = {
     { "server-key", "KEY", OPTION_CALL (s_take_server_key),
         "the public key of the server named before it, or the path of its certificate\n"
         "(default: $TUREEN_SERVER_KEY)" },
+    { "dataset", "NAME=PATH", OPTION_CALL (s_take_dataset),
+        "a folder of files that this machine has too: it reads them by itself, and is sent no\n"
+        "bytes, of a data set with the same paths and sizes and no further fields or labels" },
     { "threads", "N", AT (threads), "that decode (default: the processors that this process may use)", 1,
         WIRE_WORK_PROCESSORS_MAX }
 };
 
 static const option_table_t s_table = { "tureen work", s_rows, OPTION_ROWS (s_rows), .before =
     "usage: tureen work --connect ENDPOINT[=WEIGHT] ... [--key PATH --server-key KEY] [--threads N]\n"
+    "                   [--dataset NAME=PATH] ...\n"
     "\n"
     "Lends this machine's processors to servers on others: it is sent the bytes of samples, runs the\n"
     "shared stage of pipelines, and sends the prepared samples back, bit for bit what the server would\n"
@@ -139,13 +161,30 @@ s_take_signals (work_t *self)
 }
 
 static bool
-s_prepare_server (work_t *self, work_server_t *server)
+s_open_datasets (work_t *self, work_hello_t *hello)
+{
+    char error [OPTION_ERROR_BYTES];
+    for (size_t index = 0; index < self->datasets; index++) {
+        catalogue_options_t options = { .path = self->paths [index] };
+        if (catalogue_open (&self->catalogues [index], &options, error, sizeof error))
+            return s_complain (error);
+        snprintf (hello->fingerprints [index], sizeof hello->fingerprints [index], "%s",
+            catalogue_fingerprint (self->catalogues [index]));
+        hello->datasets++;
+    }
+    return true;
+}
+
+static bool
+s_prepare_server (work_t *self, work_server_t *server, const work_hello_t *hello)
 {
     message_error_t error;
     if (credentials_read (&server->credentials, self->key, server->server_key, server->address, &error))
         return s_complain (error.text);
     work_server_init (server);
     server->context = self->context;
+    server->catalogues = self->catalogues;
+    server->hello = *hello;
     server->hello.processors = self->threads;
     if (gethostname (server->hello.name, sizeof server->hello.name - 1))
         snprintf (server->hello.name, sizeof server->hello.name, "unnamed");
@@ -170,8 +209,11 @@ s_start (work_t *self)
     self->pool = self->context && self->fairness? pool_new (&pool): NULL;
     if (!self->pool)
         return s_complain ("cannot start: no memory or no threads to be had (ulimit -u, TasksMax=)");
+    work_hello_t hello = { .datasets = 0 };
+    if (!s_open_datasets (self, &hello))
+        return false;
     for (size_t index = 0; index < self->count; index++)
-        if (!s_prepare_server (self, &self->servers [index]))
+        if (!s_prepare_server (self, &self->servers [index], &hello))
             return false;
     return true;
 }
@@ -322,6 +364,8 @@ s_stop (work_t *self)
         self->free = task->next;
         work_task_destroy (&task);
     }
+    for (size_t index = 0; index < self->datasets; index++)
+        catalogue_destroy (&self->catalogues [index]);
     fairness_destroy (&self->fairness);
     dealer_end_context (&self->context);
     if (self->signals >= 0)

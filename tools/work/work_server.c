@@ -183,6 +183,9 @@ s_take_task (work_server_t *self, const frame_t *frames, uint64_t number, work_t
     if (!pipeline || self->pipelines [place].number != wire.pipeline
     ||  pipeline_files (pipeline) != wire.files)
         return refuse (refusal, "malformed", "a task of a pipeline that was not sent");
+    bool is_read = wire.flags & WIRE_WORK_READ;
+    if (is_read && wire.dataset >= self->hello.datasets)
+        return refuse (refusal, "malformed", "a task of a data set that this worker does not have");
     if (self->waiting + self->out == WORK_SERVER_TASKS_MAX)
         return refuse (refusal, "malformed", "more tasks than %d at once", WORK_SERVER_TASKS_MAX);
     work_task_t *task = *free_p;
@@ -199,6 +202,7 @@ s_take_task (work_server_t *self, const frame_t *frames, uint64_t number, work_t
     task->is_golden = false;
     task->number = number;
     task->wire = wire;
+    task->catalogue = is_read? self->catalogues [wire.dataset]: NULL;
     task->pipeline = pipeline_hold (pipeline);
     task->version_bytes = pipeline_version_bytes (pipeline);
     zmq_msg_move (&task->bytes, &self->message.parts [2]);

@@ -32,6 +32,7 @@ typedef struct work_server {
     credentials_t credentials;
     void *context;                      //  lent: for dealers
     work_hello_t hello;
+    catalogue_t *const *catalogues;     //  lent: those of hello, in its order
     //  this file's
     work_server_state_t state;
     dealer_t *dealer;

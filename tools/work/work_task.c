@@ -1,9 +1,11 @@
 #include "work_task.h"
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include "clock.h"
 #include "decoder.h"
+#include "pack_index.h"
 
 enum { ALIGNMENT = 64, ROOM_KEPT_BYTES = 16 << 20 };
 
@@ -52,6 +54,8 @@ work_task_destroy (work_task_t **self_p)
         return;
     work_task_clear (self);
     zmq_msg_close (&self->bytes);
+    for (size_t file = 0; file < WIRE_WORK_FILES_MAX; file++)
+        free (self->buffers [file].bytes);
     free (self->version);
     free (self);
     *self_p = NULL;
@@ -77,7 +81,13 @@ static void
 s_find_files (const work_task_t *task, decoder_file_t files [WIRE_WORK_FILES_MAX])
 {
     const uint8_t *bytes = zmq_msg_data ((zmq_msg_t *) &task->bytes);
+    assert (task->wire.files <= WIRE_WORK_FILES_MAX);
     for (size_t file = 0; file < task->wire.files; file++) {
+        const catalogue_buffer_t *buffer = &task->buffers [file];
+        if (task->catalogue) {
+            files [file] = (decoder_file_t) { .bytes = buffer->bytes, .size = buffer->size };
+            continue;
+        }
         files [file] = (decoder_file_t) { .bytes = bytes, .size = task->wire.sizes [file] };
         bytes += task->wire.sizes [file];
     }
@@ -98,6 +108,23 @@ s_learn (decoder_t *decoder, work_task_t *task)
     }
 }
 
+//  Whether they could be read, and are the server's.
+static bool
+s_read_files (work_task_t *task)
+{
+    uint64_t checksum = 0;
+    bool good = task->wire.id < catalogue_samples (task->catalogue);
+    for (size_t file = 0; good && file < task->wire.files; file++) {
+        catalogue_buffer_t *buffer = &task->buffers [file];
+        size_t field = pipeline_file (task->pipeline, file);
+        good = field < catalogue_fields (task->catalogue)
+            && catalogue_read (task->catalogue, (uint32_t) task->wire.id, field, buffer) == 0;
+        if (good)
+            checksum += (file + 1) * pack_checksum (buffer->bytes, buffer->size);
+    }
+    return good && checksum == task->wire.checksum;
+}
+
 static void
 s_prepare (decoder_t *decoder, work_task_t *task)
 {
@@ -112,6 +139,10 @@ s_prepare (decoder_t *decoder, work_task_t *task)
     size_t file = 0;
     task->what [0] = 0;
     task->result = (wire_work_result_t) { .outcome = WIRE_WORK_NO_MEMORY };
+    if (task->catalogue && !s_read_files (task)) {
+        task->result.outcome = WIRE_WORK_UNREAD;
+        return;
+    }
     if (!s_make_room (task))
         return;
     s_find_files (task, files);

@@ -6,6 +6,7 @@
 #define WORK_TASK_H
 #include <stdint.h>
 #include <zmq.h>
+#include "catalogue.h"
 #include "golden.h"
 #include "pipeline.h"
 #include "work_messages.h"
@@ -25,6 +26,7 @@ typedef struct work_task {
     wire_work_task_t wire;
     const pipeline_t *pipeline;         //  one reference
     zmq_msg_t bytes;                    //  frame 2
+    const catalogue_t *catalogue;       //  lent: the files are read from there; NULL: bytes has them
     wire_work_result_t result;
     char what [WORK_TEXT_BYTES];        //  unless it is ready: why
     size_t version_bytes;
@@ -33,6 +35,7 @@ typedef struct work_task {
     //  kept from task to task
     uint8_t *version;
     size_t room;
+    catalogue_buffer_t buffers [WIRE_WORK_FILES_MAX];
 } work_task_t;
 
 //  NULL: no memory.  The bytes are an empty message.

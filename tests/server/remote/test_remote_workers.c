@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "pack_index.h"
 #include "remote_worker.h"
 #include "remote_workers.h"
 
@@ -22,6 +23,13 @@ catalogue_fields (const catalogue_t *self)
 {
     (void) self;
     return 1;
+}
+
+uint64_t
+pack_checksum (const void *bytes, size_t size)
+{
+    (void) bytes;
+    return size;
 }
 
 const char *
