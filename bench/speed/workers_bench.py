@@ -11,7 +11,8 @@ spins.  So all four always get the same.  (Quotas would stop a machine for tens 
 which no machine does.)  The job that takes the batches is in none of them.  All talk over tcp on this
 machine.
 
-With --read workers have the data, and are not sent the bytes.  With --pin there are two machines, of a whole processor each, and w is 0 or 1.
+With --read workers have the data, and are not sent the bytes.  With --pin there are two machines, of a whole
+processor each, and w is 0 or 1.
 
 Nothing is prepared twice, and nothing is shared.  Each round measures all w, in order; the ratio is that to
 w = 0 of the same round, over 1 + w: 1 is perfect.
