@@ -71,7 +71,8 @@ work_hello_text (const work_hello_t *hello)
     json_t *datasets = json_array ();
     for (size_t index = 0; index < hello->datasets; index++)
         json_array_append_new (datasets, json_string (hello->fingerprints [index]));
-    return s_text (json_pack ("{s:o, s:I, s:s, s:s}", "datasets", datasets, "processors", (json_int_t) hello->processors,
+    return s_text (json_pack ("{s:o, s:I, s:s, s:s}", "datasets", datasets,
+        "processors", (json_int_t) hello->processors,
         "name", utf8_visible (hello->name, strlen (hello->name), name, sizeof name),
         "libraries", utf8_visible (hello->libraries, strlen (hello->libraries), libraries,
             sizeof libraries)));

@@ -112,6 +112,7 @@ remote_worker_status (const remote_worker_t *self)
         "reason", self->state == REMOTE_WORKER_REFUSED? self->reason: NULL,
         "processors", (json_int_t) self->processors, "rate", self->rate,
         "out", (json_int_t) self->out, "credit", (json_int_t) remote_worker_credit (self),
-        "done", (json_int_t) self->done, "read", (json_int_t) self->read, "late", (json_int_t) self->late, "lost", (json_int_t) self->lost,
+        "done", (json_int_t) self->done, "read", (json_int_t) self->read,
+        "late", (json_int_t) self->late, "lost", (json_int_t) self->lost,
         "bytes_sent", (json_int_t) self->bytes_sent, "bytes_received", (json_int_t) self->bytes_received);
 }

@@ -93,7 +93,7 @@ typedef struct {
     pipeline_key_t key;
     decoder_sample_t sample;
     size_t files;
-    const char *fingerprint;            //  of the data set, if a worker may read the files by itself, else NULL
+    const char *fingerprint;            //  of the data set, if a worker may read the files by itself
     bool learns;                        //  what is learned of the first file's rows is wanted
 } remote_task_t;
 //  Gives it to the worker that will be ready first; its version has at most WIRE_WORK_VERSION_MAX bytes.
