@@ -56,6 +56,8 @@ typedef struct {
 static sent_t s_sent [400];
 static size_t s_sent_count;
 static bool s_is_gone [PEERS];
+static size_t s_sent_bytes;         //  that a task is expected to have
+static const char *s_fingerprint;   //  of the data set, which workers say that they have; NULL: they do not
 
 static outbox_status_t
 s_keep (const peer_t *peer, wire_kind_t kind, uint64_t tag, const char *text)
@@ -94,7 +96,7 @@ outbox_send_message (void *router, const peer_t *peer, wire_kind_t kind, uint64_
     wire_work_task_t task;
     assert_int_equal (size, sizeof task);
     memcpy (&task, body, sizeof task);
-    assert_int_equal (zmq_msg_size (last), FILE_BYTES);
+    assert_int_equal (zmq_msg_size (last), s_sent_bytes);
     assert_int_equal (task.sizes [0], FILE_BYTES);
     zmq_msg_close (last);
     return s_keep (peer, kind, tag, "");
@@ -129,6 +131,7 @@ static struct {
     uint32_t lent;
     uint64_t nonce;
     size_t checks;
+    bool is_starved;                            //  the last result
     size_t done [TASKS], undone [TASKS];        //  of each task, how often
     uint64_t digests [GOLDEN_SAMPLES];
 } s_server;
@@ -145,6 +148,7 @@ s_done (void *context, void *task, const remote_result_t *result)
     (void) context;
     size_t number = (size_t) ((size_t *) task - s_server.done);
     (result? s_server.done: s_server.undone) [number]++;
+    s_server.is_starved = result && result->is_starved;
 }
 
 static void
@@ -169,6 +173,8 @@ s_begin (void **state)
     memset (&s_server, 0, sizeof s_server);
     memset (s_is_gone, 0, sizeof s_is_gone);
     s_sent_count = 0;
+    s_sent_bytes = FILE_BYTES;
+    s_fingerprint = NULL;
     s_server.log.descriptor = STDERR_FILENO;
     s_server.now_ms = 1000;
     for (size_t index = 0; index < GOLDEN_SAMPLES; index++)
@@ -234,7 +240,9 @@ s_answer_challenge (uint8_t peer, const uint64_t *digests)
 static void
 s_hello (uint8_t peer, uint32_t processors)
 {
-    work_hello_t hello = { .processors = processors, .name = "box", .libraries = "tureen 0" };
+    work_hello_t hello = { .processors = processors, .name = "box", .libraries = "tureen 0",
+        .datasets = s_fingerprint != NULL };
+    snprintf (hello.fingerprints [0], sizeof hello.fingerprints [0], "%s", s_fingerprint? s_fingerprint: "");
     s_say_text (peer, WIRE_WORK_HELLO, work_hello_text (&hello));
 }
 
@@ -253,6 +261,7 @@ s_give (size_t number)
     static const uint8_t bytes [FILE_BYTES];
     decoder_file_t file = { .bytes = bytes, .size = FILE_BYTES };
     remote_task_t task = { .task = &s_server.done [number], .pipeline = s_server.pipeline, .files = 1,
+        .fingerprint = s_fingerprint,
         .sample = { .files = &file } };
     bool good = remote_workers_give (s_server.workers, &task, s_server.now_ms);
     remote_workers_check (s_server.workers);
@@ -445,6 +454,61 @@ workers_that_lie_are_cut_off (void **state)
 }
 
 static void
+a_worker_cannot_answer_for_another (void **state)
+{
+    (void) state;
+    s_let_in (0, 1);
+    s_let_in (1, 1);
+    assert_true (s_give (0));
+    uint8_t has = s_last (0, WIRE_WORK_TASK)? 0: 1;
+    uint64_t number = s_last (has, WIRE_WORK_TASK)->tag;
+    s_result (1 - has, number, VERSION_BYTES, 1, 1);
+    assert_int_equal (s_server.done [0] + s_server.undone [0], 0);
+    s_result (has, number, VERSION_BYTES, 1, 1);
+    assert_int_equal (s_server.done [0], 1);
+    s_result (has, number, VERSION_BYTES, 1, 1);            //  twice is once
+    assert_int_equal (s_server.done [0], 1);
+}
+
+//  Numbers that share a place of the table: the older one's answer is late.
+static void
+an_old_number_is_not_the_new_one (void **state)
+{
+    (void) state;
+    s_let_in (0, 1);
+    for (size_t task = 0; task < REMOTE_WORKERS_TASKS_MAX; task++) {
+        assert_true (s_give (0));
+        s_result (0, s_last (0, WIRE_WORK_TASK)->tag, VERSION_BYTES, 1, 1);
+        s_sent_count = 0;
+    }
+    assert_true (s_give (1));
+    uint64_t number = s_last (0, WIRE_WORK_TASK)->tag;
+    s_result (0, number - REMOTE_WORKERS_TASKS_MAX, VERSION_BYTES, 1, 1);
+    assert_int_equal (s_server.done [1], 0);
+    s_result (0, number, VERSION_BYTES, 1, 1);
+    assert_int_equal (s_server.done [1], 1);
+}
+
+//  A worker that cannot read what it said to have is sent the bytes.
+static void
+files_that_are_others_are_sent (void **state)
+{
+    (void) state;
+    s_fingerprint = "0123456789abcdef0123456789abcdef";
+    s_let_in (0, 1);
+    s_sent_bytes = 0;                               //  no rows are known, and the files are its own
+    assert_true (s_give (0));
+    wire_work_result_t result = { .outcome = WIRE_WORK_UNREAD };
+    frame_t frames [] = { { (const uint8_t *) &result, sizeof result }, { NULL, 0 } };
+    refusal_t refusal;
+    assert_true (s_say (0, WIRE_WORK_RESULT, s_last (0, WIRE_WORK_TASK)->tag, frames, 2, &refusal));
+    assert_int_equal (s_server.done [0], 1);        //  with is_starved: ready_tasks.c hands it out again
+    assert_true (s_server.is_starved);
+    s_sent_bytes = FILE_BYTES;
+    assert_true (s_give (1));
+}
+
+static void
 no_more_is_lent_than_may_be (void **state)
 {
     (void) state;
@@ -503,6 +567,8 @@ main (void)
         CASE (late_tasks_go_back_and_late_answers_are_dropped), CASE (the_tasks_of_a_silent_worker_go_back),
         CASE (a_worker_that_cannot_be_sent_to_is_lost_at_once), CASE (goodbye_gives_tasks_back),
         CASE (workers_that_lie_are_cut_off), CASE (no_more_is_lent_than_may_be),
+        CASE (a_worker_cannot_answer_for_another), CASE (files_that_are_others_are_sent),
+        CASE (an_old_number_is_not_the_new_one),
         CASE (a_revoked_key_ends_its_worker), CASE (credit_grows_with_the_way_up_to_its_bound)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
