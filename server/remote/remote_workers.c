@@ -320,6 +320,12 @@ s_choose (remote_workers_t *self, uint64_t version_bytes)
     return best;
 }
 
+bool
+remote_workers_have_credit (remote_workers_t *self, uint64_t version_bytes)
+{
+    return !self->is_stopped && s_choose (self, version_bytes);
+}
+
 static bool
 s_tell_pipeline (remote_workers_t *self, remote_worker_t *worker, const remote_pipeline_t *entry)
 {

@@ -96,6 +96,8 @@ typedef struct {
     const char *fingerprint;            //  of the data set, if a worker may read the files by itself
     bool learns;                        //  what is learned of the first file's rows is wanted
 } remote_task_t;
+//  Whether a worker could take a task with a version of this size now.
+bool remote_workers_have_credit (remote_workers_t *self, uint64_t version_bytes);
 //  Gives it to the worker that will be ready first; its version has at most WIRE_WORK_VERSION_MAX bytes.
 //  False: no worker has credit.
 bool remote_workers_give (remote_workers_t *self, const remote_task_t *task, int64_t now_ms);

@@ -115,6 +115,8 @@ static bool
 s_give (ready_tasks_t *self, task_t *task)
 {
     decoder_file_t files [PIPELINE_FIELDS_MAX];
+    if (!remote_workers_have_credit (self->remote, pipeline_version_bytes (task->pipeline)))
+        return false;
     task_files (task, files);
     bool is_first = !task->packed && pipeline_file (task->pipeline, 0) == 0;
     bool is_told = is_first && learned_rows_tell (task->told, &files [0]);
@@ -133,25 +135,10 @@ s_has_room (const ready_tasks_t *self)
         || self->local < READY_TASKS_A_THREAD * self->threads;
 }
 
-void
-ready_tasks_add (ready_tasks_t *self, task_t *task)
-{
-    //  A sample that is known to be bad goes through the pool, where it costs nothing.
-    bool stays = task->outcome != OUTCOME_READY
-        || pipeline_version_bytes (task->pipeline) > WIRE_WORK_VERSION_MAX;
-    if (stays || (!self->first && s_has_room (self)))
-        s_submit (self, task);
-    else
-        s_put (self, task, false);
-}
-
 //  The task is out of the queue while it is given: a worker that turns out to be gone puts its tasks there.
-void
-ready_tasks_hand_out (ready_tasks_t *self, int64_t now_ms)
+static void
+s_hand_out (ready_tasks_t *self)
 {
-    self->now_ms = now_ms;
-    if (self->remote)
-        remote_workers_look (self->remote, now_ms);
     for (task_t *task; (task = s_take (self)); ) {
         if (s_has_room (self))
             s_submit (self, task);
@@ -163,6 +150,29 @@ ready_tasks_hand_out (ready_tasks_t *self, int64_t now_ms)
                 return;
         }
     }
+}
+
+void
+ready_tasks_add (ready_tasks_t *self, task_t *task)
+{
+    //  A sample that is known to be bad goes through the pool, where it costs nothing.
+    bool stays = task->outcome != OUTCOME_READY
+        || pipeline_version_bytes (task->pipeline) > WIRE_WORK_VERSION_MAX;
+    if (stays || (!self->first && s_has_room (self)))
+        s_submit (self, task);
+    else {
+        s_put (self, task, false);
+        s_hand_out (self);
+    }
+}
+
+void
+ready_tasks_hand_out (ready_tasks_t *self, int64_t now_ms)
+{
+    self->now_ms = now_ms;
+    if (self->remote)
+        remote_workers_look (self->remote, now_ms);
+    s_hand_out (self);
 }
 
 bool
