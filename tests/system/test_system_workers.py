@@ -118,6 +118,21 @@ class Lent(SystemTest):
                 self.assertGreater(status["done"], 100)
                 self.assertIn("has other files there", server.log())
 
+    def test_packs_and_images_of_differing_sizes(self):
+        pack = os.path.join(self.root, "pack")
+        self.assertEqual(harness.run("pack", self.data, pack).returncode, 0)
+        lists = ('[{"op":"decode","max_pixels":20000},{"share":true},{"op":"center_crop","size":32}]',
+                 '[{"op":"random_resized_crop","size":48},{"share":true},{"op":"flip"}]')
+        with harness.Server({"train": pack}, workers=1) as server:
+            def checksums():
+                return [server.read("--inline", batch=BATCH, epochs=2, seed=self.seed, order="seeded",
+                                    pipeline=operations).finish()["checksum"] for operations in lists]
+            alone = checksums()
+            with Worker("--connect", server.endpoint, threads=2):
+                wait_for(server)
+                self.assertEqual(checksums(), alone)
+                self.assertGreater(workers(server)[0]["done"], 200)
+
     def test_killed_in_the_middle(self):
         with self.serve(workers=1) as server:
             alone = self.seeded(server).finish()
