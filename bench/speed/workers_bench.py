@@ -23,6 +23,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import signal
 import socket
 import statistics
@@ -171,6 +172,7 @@ def main() -> int:
             print("  ".join(f"w={count}: {rate:.0f}/s" for count, rate in rounds[-1].items()), flush=True)
     finally:
         bench.end()
+        shutil.rmtree(bench.folder, ignore_errors=True)
     print("\n w   samples/s   ratio to w = 0   over 1 + w   (medians)")
     for count in counts:
         ratios = [one[count] / one[0] for one in rounds]
