@@ -10,7 +10,6 @@ pack is read, how well samples are mixed, and how fresh each epoch's order is.
                 gives
     phi2        of the table "tenth of this epoch" x "tenth of an earlier one" (docs/randomness.md), less what
                 chance gives; the worst of lags 1 to 6, of the order of all nodes and of each node's own
-    uniform     chi-square of sample x node, as a normal z
 
 Everything is on one machine; the pictures lie in memory (/dev/shm).
 """
@@ -20,9 +19,8 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
+import io
 import itertools
-import json
-import os
 import shutil
 import subprocess
 import sys
@@ -33,8 +31,6 @@ from typing import Any, Dict, Iterator, List, Sequence
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "clients" / "python"))
-
-import io                               # noqa: E402
 
 import numpy as np                      # noqa: E402
 from PIL import Image                   # noqa: E402
@@ -91,7 +87,8 @@ class Job(threading.Thread):
     def __init__(self, endpoint: str, epochs: int, nodes: int, node: int) -> None:
         super().__init__(daemon=True)
         more = {} if nodes == 1 else {"nodes": nodes, "node": node}
-        self.loader = tureen.Loader(endpoint, "train", BATCH * NODES // nodes, epochs, pipeline=PIPELINE, **more)
+        self.loader = tureen.Loader(endpoint, "train", BATCH * NODES // nodes, epochs, pipeline=PIPELINE,
+                                    **more)
         self.endpoint = endpoint
         self.steps: List[Steps] = [[] for _ in range(epochs)]
         self.read: List[int] = []       # at each epoch's end
@@ -197,7 +194,8 @@ def main() -> int:
         pack = make_pack(options, folder)
         size = sum(path.stat().st_size for path in pack.iterdir() if "index" not in path.name)
         print(f"{options.samples} samples, {options.epochs} epochs, batches of {NODES} x {BATCH}, pieces of "
-              f"{PIECE}\n{'memory':<8}{'nodes':<7}{'read':>6}{'mates':>8}{'phi2, all':>11}{'phi2, a node':>14}")
+              f"{PIECE}\n{'memory':<8}{'nodes':<7}{'read':>6}{'mates':>8}{'phi2, all':>11}"
+              f"{'phi2, a node':>14}")
         for share in SHARES:
             for nodes in (1, NODES):
                 jobs = run(options, folder, pack, share, nodes)
