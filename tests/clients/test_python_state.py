@@ -214,6 +214,15 @@ class Merging(unittest.TestCase):
                 states.fitted_part(one, nodes, node, parts)
         self.assertEqual(states.fitted_part(one, 3, 0, "fresh"), one)
 
+    def test_golden(self) -> None:
+        """The files that both clients read and write."""
+        for name in ("state_part", "state_part_list"):
+            value = json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8"))
+            state = states.parse(value)
+            assert state.part is not None
+            self.assertGreater(state.count, state.part.count)
+            self.assertEqual(states.pack(state), value)
+
     def test_damaged_parts(self) -> None:
         value = states.pack(of_node(3, 1, ids=[1, 4], epoch=1, batches=2, cut=plain(ids=[4], batches=1)))
         part = value["part"]
@@ -281,6 +290,25 @@ class Position(unittest.TestCase):
                 state = plain(samples=6, order="list", batches=number + 1, count=course.count,
                               places=course.count)
                 course = Course(6, np.array(listed, np.uint64), states.parse(states.pack(state)))
+
+    def test_places_of_a_list_over_nodes(self) -> None:
+        """After as many steps of all nodes, to the list's end, their states are that of the job."""
+        for seed in range(SEED, SEED + 300):
+            chance = random.Random(seed)
+            nodes, length = chance.randint(2, 6), chance.randint(1, 60)
+            cut, steps = chance.randint(0, length), chance.randint(0, 20)
+            listed = np.array([chance.randrange(300) for _ in range(length)], np.uint64)
+            given, taken = [], list(range(cut))
+            for node in range(nodes):
+                part = states.Part(nodes, node, "fresh", batches=2, count=cut, places=cut)
+                course = Course(300, listed, plain(order="list", batches=2, count=cut, places=cut, part=part))
+                for place in [place for place in range(cut, length) if place % nodes == node][:steps]:
+                    course.note(head(0, course.batches, 1), listed[place:place + 1])
+                    taken.append(place)
+                places = course.taken()[0]
+                given.append(states.pack(plain(order="list", batches=9, count=places, places=places, part=part)))
+            merged = states.parse(tureen.merge_states(given))
+            self.assertEqual(sorted(taken), list(range(merged.count)), f"seed {seed}")
 
     def test_what_no_server_may_send(self) -> None:
         course = Course(10, None, plain(samples=10))

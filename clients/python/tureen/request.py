@@ -258,8 +258,6 @@ class Request:
             if state.part is not None:
                 cut = _id_frames(wire.IDS_WORDS, np.frombuffer(state.part.words, "<u8"))
                 frames, kinds = frames + cut, kinds + ["cut"] * len(cut)
-        if self.part is not None:
-            said.update(nodes=self.part.nodes, node=self.part.node, parts=self.part.parts)
         if self.world_size > 1:
             said.update(world_size=self.world_size, rank=self.rank, gather=self.gather_s,
                         rank_wait=self._rank_wait_s)
@@ -267,6 +265,8 @@ class Request:
                 said["gather"] = math.ceil(min(max(gather_s, 1.0), wire.RANK_SECONDS_MAX))
             steps = [] if recent is None else recent.frames(wire.FRAMES_MAX - 2 - len(frames))
             frames, kinds = frames + steps, kinds + ["recent"] * len(steps)
+        if self.part is not None:
+            said.update(nodes=self.part.nodes, node=self.part.node, parts=self.part.parts)
         if kinds:
             said["frames"] = kinds
         return wire.join(wire.pack_json(said), frames, tag)
