@@ -322,7 +322,8 @@ option_parse (const option_table_t *table, void *target, int argc, char **argv, 
     if (status == OPTION_HELP) {
         //  Nothing was printed before.  All of it is written when the command ends, which says why if it
         //  cannot be (output.h).
-        setvbuf (stdout, NULL, _IOFBF, HELP_BYTES_MAX);
+        static char held [HELP_BYTES_MAX];          //  until then
+        setvbuf (stdout, held, _IOFBF, sizeof held);
         option_help (table, stdout);
     }
     if (status == OPTION_WRONG)
