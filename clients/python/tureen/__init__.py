@@ -12,6 +12,7 @@ from .errors import (ForkedProcess, JobEnded, KeyRefused, KeyUnusable, LoaderClo
                      ProtocolError, RequestRefused, ServerGone, ServerStopped, StateError, TureenError,
                      TureenWarning, UnreadableWarning)
 from .loader import BatchIterator, Loader
+from .merging import merge_states
 from .query import status
 from .serving import ServeFailed, Server, serve
 from .wire import Field
@@ -20,5 +21,5 @@ __version__ = "0.1.0"
 __all__ = ["Batch", "BatchIterator", "DataSet", "Field", "ForkedProcess", "JobEnded", "KeyRefused",
            "KeyUnusable", "Loader", "LoaderClosed", "NoServer", "NotLetIn",
            "ProtocolError", "RequestRefused", "ServeFailed", "Server", "ServerGone", "ServerStopped",
-           "StateError", "TureenError", "TureenWarning", "UnreadableWarning", "ranks", "recipes", "serve",
-           "status", "transforms"]
+           "StateError", "TureenError", "TureenWarning", "UnreadableWarning", "merge_states", "ranks",
+           "recipes", "serve", "status", "transforms"]

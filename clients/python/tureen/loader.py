@@ -80,6 +80,9 @@ class Loader(Owned):
     gather      with ranks: seconds to wait for the others, 1 to 86400
     rank_wait   with ranks: seconds to wait for one that was lost before the job ends for all, 0 to 86400; the
                 greatest counts
+    nodes, node so many machines take one job together, each from a server of its own, and this is one of
+                them, from 0.  None: it is one machine alone
+    parts       with nodes: "fresh": each node has other samples in each epoch; "fixed": always the same
 
     Nothing is sent before the first `iter`, `len`, `samples`, `fields` or `joined`.  Each `iter` is a job of
     its own.  It first leaves the job before; that job's iterator then raises LoaderClosed, unless it was
@@ -96,6 +99,13 @@ class Loader(Owned):
     same step, and any number of ranks goes on from it. Where one leaves in the middle or is lost, the others
     get JobEnded (`rank_left`, `rank_lost`), behind what was delivered.
 
+    With nodes each machine has a server of the same data, and no server knows of another.  In each epoch a
+    node gets its part: no sample is in two of them, and all nodes get equally many batches; where a part is
+    shorter, or samples cannot be read, `batch.padding` at the epoch's end.  All nodes must give equal
+    `batch_size` and `world_size`, and what else decides what comes: nothing checks it.  A state in the midst
+    of an epoch is its node's, and goes on there; what `merge_states` makes of the states of all nodes goes on
+    with any number of them.
+
     Batches may be kept: when all but two slots are (of three, all but one), further ones are copied, with one
     warning. A job is left, and its shared memory given back, only when the last view of its batches is gone.
 
@@ -110,7 +120,8 @@ class Loader(Owned):
                  pool: Optional[int] = None, name: str = "", timeout: float = 10.0, job: Optional[str] = None,
                  rejoin: float = 300.0, rank: Optional[int] = None, world_size: Optional[int] = None,
                  gather: float = 300.0, rank_wait: float = 10.0, key: Optional[Path] = None,
-                 server_key: Optional[Path] = None, on_bad: Optional[str] = None) -> None:
+                 server_key: Optional[Path] = None, on_bad: Optional[str] = None,
+                 nodes: Optional[int] = None, node: Optional[int] = None, parts: str = "fresh") -> None:
         super().__init__()
         self.endpoint = resolve_endpoint(endpoint)
         self._keys = KeyPaths(key, server_key)
@@ -119,7 +130,8 @@ class Loader(Owned):
         self._request = Request(dataset=dataset, batch_size=batch_size, epochs=epochs, drop_last=drop_last,
                                 pipeline=pipeline, order=order, slots=slots, transport=transport, seed=seed,
                                 name=name, ids=ids, subset=self._data.chosen, pool=pool, job=job, rank=rank,
-                                world_size=world_size, gather=gather, rank_wait=rank_wait, on_bad=on_bad)
+                                world_size=world_size, gather=gather, rank_wait=rank_wait, on_bad=on_bad,
+                                nodes=nodes, node=node, parts=parts)
         self._timeout = seconds("timeout", timeout)
         self._rejoin = seconds("rejoin", rejoin)
         self._instance = ("", 0)                            # with the process that drew it
@@ -175,9 +187,14 @@ class Loader(Owned):
         be the loader's, where the loader was given any; else they are the state's.  What else may differ,
         only the server knows: then `iter` raises RequestRefused with code bad_state, and may be tried again.
         """
+        self._load(state)
+
+    def _load(self, state: Mapping[str, Any], nodes_known: bool = True) -> None:
+        """As load_state_dict.  `nodes_known`: False where which node this is becomes known before the next
+        `iter`, which then raises the StateError."""
         self._check()
         loaded = states.parse(state)
-        self._request.fitted(loaded)
+        self._request.fitted(loaded, nodes_known)
         self._drop_waiting()
         self._loaded, self._epoch = loaded, None
 
@@ -245,11 +262,17 @@ class Loader(Owned):
     def __len__(self) -> int:
         """Batches of one iteration, all epochs together (with ranks of each rank, which is the same for all);
         joins if that has not been done.  TypeError without an end.  Samples that are known to be unreadable
-        are not counted (`samples`)."""
+        are not counted (`samples`), but with nodes: each server knows of others."""
         if self._request.epochs is None:
             raise TypeError("a loader without an end (epochs=None) has no len()")
-        samples, size = self.samples, self._request.step_size
-        return self._request.epochs * (samples // size if self._request.drop_last else -(-samples // size))
+        return self._request.epochs * self._epoch_steps()
+
+    def _epoch_steps(self) -> int:
+        """Batches of a whole epoch."""
+        request = self._request
+        if request.nodes > 1:
+            return request.steps(request.data_samples(self.joined.dataset_samples))
+        return request.steps(self.samples)
 
     def __bool__(self) -> bool:
         return True
@@ -263,6 +286,14 @@ class Loader(Owned):
         return self._request.world_size
 
     @property
+    def node(self) -> int:
+        return self._request.node
+
+    @property
+    def nodes(self) -> int:
+        return self._request.nodes
+
+    @property
     def joined(self) -> Joined:
         """What the server said of the last job; joins if there was none."""
         if self._tally is None:
@@ -274,7 +305,7 @@ class Loader(Owned):
 
     @property
     def samples(self) -> int:
-        """Samples in one epoch, of all ranks together, without those that are known to be unreadable.  It
+        """Samples in one epoch, of all ranks and nodes together, without those that are known to be unreadable.  It
         changes at an epoch's end only, and there in the same way on all ranks: what was missing in that epoch
         is not counted any more."""
         if self._tally is not None and self._tally.epoch_samples is not None:
