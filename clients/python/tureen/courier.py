@@ -103,8 +103,8 @@ class Courier:
             raise ProtocolError(f"the server's JOINED is that of rank {joined.rank} of {joined.world_size}, "
                                 f"and it was rank {request.rank} of {request.world_size} that joined")
         if (joined.node, joined.nodes) != (request.node, request.nodes):
-            raise ProtocolError(f"the server's JOINED is that of node {joined.node} of {joined.nodes}, and it "
-                                f"was node {request.node} of {request.nodes} that joined")
+            raise ProtocolError(f"the server's JOINED is that of node {joined.node} of {joined.nodes}, and "
+                                f"it was node {request.node} of {request.nodes} that joined")
         before = connection.job.joined if connection.job else None
         if before is not None and _arrays(before) != _arrays(joined):
             raise StateError(f"the server at {self._endpoint} makes other arrays of the job's pipeline than "

@@ -116,8 +116,8 @@ class Ledger:
     """What is behind of a loader's job, and of those that went on with it.  Any thread."""
 
     def __init__(self, request: Request, begin: State, epoch_samples: int) -> None:
-        """`begin`: where the job began, of which an epoch has so many samples (or places of a list; of several
-        nodes those counted that cannot be read)."""
+        """`begin`: where the job began, of which an epoch has so many samples (or places of a list; with
+        several nodes those counted that cannot be read)."""
         self._request = request
         self._begin = begin                 # what of it does not change
         self._run = begin.run
@@ -142,7 +142,8 @@ class Ledger:
             state = state._replace(epoch=begin.epoch, batches=begin.batches, count=begin.count,
                                    words=begin.words, places=begin.places, part=begin.part)
         readable = request.ids is None and request.nodes == 1
-        return cls(request, state, joined.samples if readable else request.data_samples(joined.dataset_samples))
+        whole = joined.samples if readable else request.data_samples(joined.dataset_samples)
+        return cls(request, state, whole)
 
     @classmethod
     def at_end(cls, request: Request, state: State) -> Ledger:

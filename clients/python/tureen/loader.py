@@ -305,9 +305,9 @@ class Loader(Owned):
 
     @property
     def samples(self) -> int:
-        """Samples in one epoch, of all ranks and nodes together, without those that are known to be unreadable.  It
-        changes at an epoch's end only, and there in the same way on all ranks: what was missing in that epoch
-        is not counted any more."""
+        """Samples in one epoch, of all ranks and nodes together, without those that are known to be
+        unreadable.  It changes at an epoch's end only, and there in the same way on all ranks: what was
+        missing in that epoch is not counted any more."""
         if self._tally is not None and self._tally.epoch_samples is not None:
             return self._tally.epoch_samples
         return self.joined.samples
