@@ -219,13 +219,14 @@ s_print_json (const run_t *self, const tureen_info_t *info, double seconds, doub
     char checksum [17], seed [21];
     snprintf (checksum, sizeof checksum, "%016" PRIx64, self->checksum);
     snprintf (seed, sizeof seed, "%" PRIu64, info->seed);
-    json_t *root = json_pack ("{s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:I, s:s, s:b, s:s, s:I, s:I, s:I, s:o}",
+    json_t *root = json_pack ("{s:I,s:I,s:I,s:I,s:f,s:f,s:f,s:I,s:s,s:b,s:s,s:I,s:I,s:I,s:I,s:I,s:o}",
         "job", (json_int_t) info->job, "epochs", (json_int_t) self->epochs, "batches",
         (json_int_t) self->batches,
         "samples", (json_int_t) self->samples, "seconds", seconds, "samples_per_second", rate,
         "wait_seconds", self->waited, "bytes", (json_int_t) self->bytes, "checksum", checksum,
         "ring", (int) info->ring, "seed", seed, "rank", (json_int_t) info->rank,
-        "world_size", (json_int_t) info->world_size, "padding", (json_int_t) self->padding,
+        "world_size", (json_int_t) info->world_size, "node", (json_int_t) info->node, "nodes",
+        (json_int_t) info->nodes, "padding", (json_int_t) self->padding,
         "unreadable", s_unreadable (self->loader));
     assert (root);
     json_dumpf (root, stdout, JSON_REAL_PRECISION (9));
@@ -242,13 +243,15 @@ s_print (const run_t *self)
     if (self->options->json)
         s_print_json (self, info, seconds, rate);
     else {
-        char rank [64] = "";
+        char rank [64] = "", node [64] = "";
         if (info->world_size > 1)
             snprintf (rank, sizeof rank, ", rank %" PRIu32 " of %" PRIu32, info->rank, info->world_size);
-        printf ("job %" PRIu64 "%s (%s, seed %" PRIu64 "): %" PRIu64 " epoch%s, %" PRIu64 " sample%s in "
+        if (info->nodes > 1)
+            snprintf (node, sizeof node, ", node %" PRIu32 " of %" PRIu32, info->node, info->nodes);
+        printf ("job %" PRIu64 "%s%s (%s, seed %" PRIu64 "): %" PRIu64 " epoch%s, %" PRIu64 " sample%s in "
             "%" PRIu64
             " batch%s, %.1f MiB\n"
-            "%.3f seconds, %.1f samples a second, %.3f seconds spent waiting\n", info->job, rank,
+            "%.3f seconds, %.1f samples a second, %.3f seconds spent waiting\n", info->job, node, rank,
             info->ring? "shared memory": "inline", info->seed, self->epochs, plural (self->epochs),
             self->samples,
             plural (self->samples), self->batches, plural_es (self->batches),

@@ -17,6 +17,7 @@ enum {
     READ_POOL_MAX = 1 << 24,
     READ_STATE_EVERY = 100,
     READ_RANKS_MAX = 64,
+    READ_NODES_MAX = 1024,
     READ_RANK_SECONDS_MAX = 86400
 };
 
@@ -124,6 +125,12 @@ static const option_row_t s_rows [] = {
     { "rank-wait", "SECONDS", AT (rank_wait_seconds),
         "how long the others stand still for one that is lost (10); 0: not at all",
         0, READ_RANK_SECONDS_MAX },
+    { "nodes", "N", AT (loader.nodes),
+        "be one of N machines that take one job together, each from a server of its own", 1, READ_NODES_MAX },
+    { "node", "K", AT (loader.node), "which of them, from 0", 0, READ_NODES_MAX - 1 },
+    { "parts", "fresh|fixed", AT (loader.parts),
+        "other samples for this machine in each epoch, or always the same (fresh)", TUREEN_PARTS_FRESH,
+        .choices = OPTION_CHOICES ("fresh", "fixed") },
     { "json", NULL, AT (json), "print the result as one JSON object" },
     { "timeout", "SECONDS", AT (timeout_seconds), "how long to wait for the server to answer (10)",
         ABOVE_ZERO }
@@ -187,6 +194,24 @@ s_check_ranks (const read_options_t *self, const option_result_t *result)
     return true;
 }
 
+//  Each machine is told which one it is.
+static bool
+s_check_nodes (const read_options_t *self, const option_result_t *result)
+{
+    const tureen_options_t *loader = &self->loader;
+    const char *without = option_given (&s_table, result, "node")? "node"
+        : option_given (&s_table, result, "parts")? "parts": NULL;
+    if (!loader->nodes && without)
+        return complain ("read", "--%s needs --nodes", without);
+    if (loader->nodes > 1 && !option_given (&s_table, result, "node"))
+        return complain ("read", "--nodes needs --node: which of the %" PRIu32 " machines this one is, "
+            "from 0", loader->nodes);
+    //  Which of a list's places were this node's cannot be told from how many are behind all nodes.
+    if (loader->nodes > 1 && loader->ids && self->ids_path && self->state_path)
+        return complain ("read", "--list with --nodes: --ids or --state, not both");
+    return true;
+}
+
 //  What only shows when all of them are known.
 static bool
 s_check (const read_options_t *self, const option_result_t *result)
@@ -208,7 +233,7 @@ s_check (const read_options_t *self, const option_result_t *result)
     if (loader->pool && loader->order != TUREEN_SEEDED
         && (loader->ids || loader->order || !loader->seeded))
         return complain ("read", "--pool needs --order seeded");
-    return s_check_ranks (self, result);
+    return s_check_ranks (self, result) && s_check_nodes (self, result);
 }
 
 static int
@@ -259,6 +284,7 @@ read_options_explain (const read_options_t *self, const char *error)
         { "options.pool", "pool" },
         { "options.name", "name" }, { "options.job", "job" }, { "options.state", "state" },
         { "options.order", "order" }, { "options.timeout_ms", "timeout" }, { "options.rank:", "rank:" },
+        { "options.node:", "node:" },
         { "options.key", "key" }, { "options.server_key", "server-key" }
     };
     for (size_t index = 0; index < sizeof names / sizeof *names; index++) {

@@ -21,7 +21,11 @@ s_describe (const courier_t *self, state_t *state)
     memcpy (state->run, self->run, sizeof state->run);
     state->epoch = course_epoch (self->received);
     state->batches = course_batches (self->received);
-    return course_taken (self->received, &state->taken);
+    course_cut_t cut;
+    if (!course_taken (self->received, &state->taken) || !course_cut (self->received, &cut))
+        return false;
+    joining_set_part (self->joining, state->batches, &cut, &state->part);
+    return true;
 }
 
 bool
@@ -110,6 +114,7 @@ courier_send_join (courier_t *self, message_error_t *why)
     state_t state;
     bool again = self->received != NULL;
     if (again && !s_describe (self, &state)) {
+        state_clear (&state);
         message_fail (why, "out of memory for the request");
         return -ENOMEM;
     }
@@ -151,21 +156,30 @@ s_take_transport (courier_t *self, message_joined_t *joined, attach_t **attach_p
     return courier_send (self, WIRE_INLINE)? 0: -EAGAIN;
 }
 
+//  Lets it begin in the given state.
+static int
+s_begin (const joining_t *joining, course_t *course)
+{
+    const state_t *from = joining_state (joining);
+    const course_cut_t fresh = { .batches = 0 };
+    if (!course)
+        return -ENOMEM;
+    const course_cut_t *cut = from? &from->part.cut: &fresh;
+    if (!course_set_node (course, joining_nodes (joining), joining_node (joining), cut))
+        return -ENOMEM;
+    return !from || course_resume (course, from->epoch, from->batches, &from->taken)? 0: -EPROTO;
+}
+
 //  Makes the courses, from the given state.
 static int
 s_make_courses (courier_t *self, const tureen_info_t *info, course_t **given_p)
 {
     size_t count;
     const uint64_t *list = joining_list (self->joining, &count);
-    const state_t *from = joining_state (self->joining);
     self->received = course_new (list, count, info->dataset_samples);
     *given_p = course_new (list, count, info->dataset_samples);
-    if (!self->received || !*given_p)
-        return -ENOMEM;
-    if (from && (!course_resume (self->received, from->epoch, from->batches, &from->taken)
-    ||  !course_resume (*given_p, from->epoch, from->batches, &from->taken)))
-        return -EPROTO;
-    return 0;
+    int rc = s_begin (self->joining, self->received);
+    return rc? rc: s_begin (self->joining, *given_p);
 }
 
 //  Opens the window of a job that was joined.  0, or -errno.
@@ -262,6 +276,10 @@ s_is_ours (const courier_t *self, const message_joined_t *joined, message_error_
         return message_fail (why, "the server took this process for rank %" PRIu32 " of %" PRIu32 ", not "
             "%" PRIu32 " of %" PRIu32,
             info->rank, info->world_size, joining_rank (self->joining), joining_world_size (self->joining));
+    if (info->nodes != joining_nodes (self->joining) || info->node != joining_node (self->joining))
+        return message_fail (why, "the server took this process for node %" PRIu32 " of %" PRIu32 ", not "
+            "%" PRIu32 " of %" PRIu32,
+            info->node, info->nodes, joining_node (self->joining), joining_nodes (self->joining));
     return !self->received || rejoin_is_same (handover_joined (self->handover), joined, why);
 }
 

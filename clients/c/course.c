@@ -11,12 +11,15 @@ struct course {
     const uint64_t *list;               //  NULL: the job gave none
     size_t list_count;
     uint64_t samples;                   //  of the data set
+    uint32_t nodes;                     //  1: the job is not over several
+    uint32_t node;
     //  Of the open epoch.
+    course_cut_t cut;                   //  with nodes
     uint64_t epoch;
     uint64_t batches;
     uint64_t had;                       //  samples
     bool resumed;                       //  some of them by an earlier job
-    size_t place;                       //  how many places of the list are done
+    size_t place;                       //  how many places of the list are done, of those that are the node's
     uint64_t *words;                    //  without a list: one bit an id
 };
 
@@ -27,6 +30,19 @@ course_taken_clear (course_taken_t *taken)
     *taken = (course_taken_t) { .words = NULL };
 }
 
+bool
+course_cut_copy (course_cut_t *copy, const course_cut_t *cut)
+{
+    *copy = *cut;
+    copy->taken.words = NULL;
+    if (cut->taken.word_count == 0)
+        return true;
+    copy->taken.words = malloc (cut->taken.word_count * sizeof *copy->taken.words);
+    if (copy->taken.words)
+        memcpy (copy->taken.words, cut->taken.words, cut->taken.word_count * sizeof *copy->taken.words);
+    return copy->taken.words;
+}
+
 course_t *
 course_new (const uint64_t *list, size_t list_count, uint64_t samples)
 {
@@ -35,7 +51,8 @@ course_new (const uint64_t *list, size_t list_count, uint64_t samples)
     course_t *self = calloc (1, sizeof *self);
     if (!self)
         return NULL;
-    *self = (course_t) { .magic = COURSE_MAGIC, .list = list, .list_count = list_count, .samples = samples };
+    *self = (course_t) { .magic = COURSE_MAGIC, .list = list, .list_count = list_count, .samples = samples,
+        .nodes = 1 };
     if (!list)
         self->words = calloc ((size_t) samples / 64 + 1, sizeof *self->words);
     if (!list && !self->words)
@@ -51,10 +68,43 @@ course_destroy (course_t **self_p)
     if (!self)
         return;
     assert (self->magic == COURSE_MAGIC);
+    course_taken_clear (&self->cut.taken);
     free (self->words);
     self->magic = 0;
     free (self);
     *self_p = NULL;
+}
+
+bool
+course_set_node (course_t *self, uint32_t nodes, uint32_t node, const course_cut_t *cut)
+{
+    assert (self && self->magic == COURSE_MAGIC && node < nodes && cut && !self->cut.taken.words);
+    self->nodes = nodes;
+    self->node = node;
+    return course_cut_copy (&self->cut, cut);
+}
+
+bool
+course_cut (const course_t *self, course_cut_t *cut)
+{
+    assert (self && self->magic == COURSE_MAGIC);
+    return course_cut_copy (cut, &self->cut);
+}
+
+//  The list's place of the node's place.
+static uint64_t
+s_place_of (const course_t *self, size_t place)
+{
+    uint64_t before = self->cut.taken.count, skip = self->node + self->nodes - before % self->nodes;
+    return before + skip % self->nodes + (uint64_t) place * self->nodes;
+}
+
+//  As many places of all nodes together.
+static uint64_t
+s_places (const course_t *self)
+{
+    uint64_t places = self->cut.taken.count + (uint64_t) self->place * self->nodes;
+    return places < self->list_count? places: self->list_count;
 }
 
 //  Whether every bit of the words is one of the data set's samples.
@@ -76,13 +126,14 @@ course_resume (course_t *self, uint64_t epoch, uint64_t batches, const course_ta
     //  If nothing was taken, both forms are equal.
     bool fits = taken->count == 0 || (taken->list? self->list && taken->count <= self->list_count:
         !self->list && s_words_fit (self, taken));
-    if (!fits)
+    if (!fits || taken->count < self->cut.taken.count || batches < self->cut.batches)
         return false;
     self->epoch = epoch;
     self->batches = batches;
     self->had = taken->count;
     self->resumed = taken->count > 0;
-    self->place = self->list? (size_t) taken->count: 0;
+    uint64_t since = taken->count - (self->list? self->cut.taken.count: 0);
+    self->place = self->list? (size_t) ((since + self->nodes - 1) / self->nodes): 0;
     if (taken->count && !self->list)
         memcpy (self->words, taken->words, taken->word_count * sizeof *taken->words);
     return true;
@@ -99,9 +150,9 @@ static bool
 s_take_of_list (course_t *self, uint64_t id)
 {
     size_t place = self->place;
-    while (place < self->list_count && self->list [place] != id)
+    while (s_place_of (self, place) < self->list_count && self->list [s_place_of (self, place)] != id)
         place++;
-    if (place == self->list_count)
+    if (s_place_of (self, place) >= self->list_count)
         return false;
     self->place = place + 1;
     return true;
@@ -137,6 +188,8 @@ course_end_epoch (course_t *self)
     self->epoch++;
     self->batches = self->had = self->place = 0;
     self->resumed = false;
+    course_taken_clear (&self->cut.taken);
+    self->cut.batches = 0;
     if (self->words)
         memset (self->words, 0, ((size_t) self->samples / 64 + 1) * sizeof *self->words);
 }
@@ -174,7 +227,7 @@ bool
 course_taken (const course_t *self, course_taken_t *taken)
 {
     assert (self && self->magic == COURSE_MAGIC);
-    *taken = (course_taken_t) { .list = self->list, .count = self->list? self->place: self->had };
+    *taken = (course_taken_t) { .list = self->list, .count = self->list? s_places (self): self->had };
     if (self->list || self->had == 0)
         return true;
     size_t count = (size_t) self->samples / 64 + 1;

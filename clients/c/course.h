@@ -25,10 +25,26 @@ typedef struct {
 
 void course_taken_clear (course_taken_t *taken);
 
+//  Where an epoch's parts were made, in a job over several nodes; all zero: where it begins.
+typedef struct {
+    uint64_t batches;
+    course_taken_t taken;
+} course_cut_t;
+
+//  True, and *copy for course_taken_clear; false: no memory.
+bool course_cut_copy (course_cut_t *copy, const course_cut_t *cut);
+
 //  A course at the beginning of epoch 0.  list: lent, NULL: the job has none; samples: of the data set.
 //  NULL: no memory, or more samples than there are ids (2^32).
 course_t *course_new (const uint64_t *list, size_t list_count, uint64_t samples);
 void course_destroy (course_t **self_p);
+
+//  Before course_resume: the course is that of one of several nodes (nodes is 1: it is not), in an epoch with
+//  this cut.  Of a list the node has every nodes-th place, and the course counts places as if all nodes had
+//  been given as many.  False: no memory.
+bool course_set_node (course_t *self, uint32_t nodes, uint32_t node, const course_cut_t *cut);
+//  The cut of the open epoch, a copy for course_taken_clear.  False: no memory.
+bool course_cut (const course_t *self, course_cut_t *cut);
 
 //  Continues from taken.  False, and nothing is changed: only one of taken and job has a list, or taken is
 //  beyond the end of the list or the data.

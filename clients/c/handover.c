@@ -562,8 +562,10 @@ handover_given (handover_t *self, handover_given_t *given)
     *given = (handover_given_t) { .epoch = course_epoch (self->course),
         .batches = course_batches (self->course) };
     memcpy (given->run, self->run, sizeof given->run);
-    bool fine = course_taken (self->course, &given->taken);
+    bool fine = course_taken (self->course, &given->taken) && course_cut (self->course, &given->cut);
     s_unlock (self);
+    if (!fine)
+        course_taken_clear (&given->taken);
     return fine;
 }
 

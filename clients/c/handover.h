@@ -107,6 +107,7 @@ typedef struct {
     uint64_t epoch;
     uint64_t batches;
     course_taken_t taken;               //  for course_taken_clear
+    course_cut_t cut;                   //  likewise; with nodes
     char run [WIRE_RUN_BYTES + 1];
 } handover_given_t;
 //  False: no memory.

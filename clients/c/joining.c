@@ -27,6 +27,9 @@ struct joining {
     uint32_t pool;
     uint32_t world_size;                //  1: no ranks
     uint32_t rank;
+    uint32_t nodes;                     //  1: not over several
+    uint32_t node;
+    tureen_parts_t parts;
     uint32_t gather_seconds;            //  0: not given
     int rank_wait_seconds;              //  likewise; below 0: none
     json_t *root;                       //  of the first JOIN, without ranks and frames
@@ -114,6 +117,21 @@ s_check_ranks (const tureen_options_t *options, message_error_t *error)
     return true;
 }
 
+//  options.parts is ignored without nodes, for the same reason.
+static bool
+s_check_nodes (const tureen_options_t *options, message_error_t *error)
+{
+    if (options->nodes > WIRE_NODES_MAX)
+        return message_fail (error, "options.nodes: %" PRIu32 "; at most %d", options->nodes, WIRE_NODES_MAX);
+    uint32_t nodes = options->nodes? options->nodes: 1;
+    if (options->node >= nodes)
+        return message_fail (error,
+            "options.node: %" PRIu32 "; expected less than options.nodes, which is %" PRIu32, options->node,
+            nodes);
+    return (unsigned) options->parts <= TUREEN_PARTS_FIXED
+        || message_fail (error, "options.parts: not one of the values in tureen.h");
+}
+
 static bool
 s_check (const tureen_options_t *options, message_error_t *error)
 {
@@ -137,7 +155,7 @@ s_check (const tureen_options_t *options, message_error_t *error)
         return message_fail (error, "options.job: expected 1 to %d bytes", JOINING_NAME_BYTES_MAX);
     if (options->timeout_ms < 0)
         return message_fail (error, "options.timeout_ms: %d; expected 0 or more", options->timeout_ms);
-    if (!s_check_ranks (options, error))
+    if (!s_check_ranks (options, error) || !s_check_nodes (options, error))
         return false;
     if (options->pool && !s_check_pool (options, error))
         return false;
@@ -187,6 +205,40 @@ s_check_state (const tureen_options_t *options, const state_t *state, message_er
     return true;
 }
 
+//  A node goes on in its own part.
+static bool
+s_check_part (const tureen_options_t *options, const state_t *state, message_error_t *error)
+{
+    const state_part_t *part = &state->part;
+    uint32_t nodes = options->nodes? options->nodes: 1;
+    if (!part->nodes || (part->nodes == nodes && part->node == options->node
+    &&  part->parts == options->parts))
+        return true;
+    uint64_t given = state->taken.count - part->cut.taken.count;
+    uint64_t others = (part->nodes - 1) * (state->taken.list? given / part->nodes: given);
+    return message_fail (error,
+        "options.state: it is that of node %" PRIu32 " of %" PRIu32 " with parts %s, this is node %" PRIu32
+        " of %" PRIu32 "%s%s: about %" PRIu64 " samples that the other nodes were given would come twice. "
+        "Give what tureen_merge_states makes of the states of all %" PRIu32 " nodes, or the state's nodes, "
+        "node and parts", part->node, part->nodes, state_parts_name (part->parts), options->node, nodes,
+        nodes > 1? " with parts ": "", nodes > 1? state_parts_name (options->parts): "", others, part->nodes);
+}
+
+//  The state of a whole job, in the middle of an epoch: its rest is cut into parts there.
+static int
+s_cut_state (const tureen_options_t *options, state_t *state)
+{
+    const course_cut_t cut = { .batches = state->batches, .taken = state->taken };
+    if (options->nodes <= 1 || state->part.nodes || (!state->batches && !state->taken.count))
+        return 0;
+    if (!course_cut_copy (&state->part.cut, &cut))
+        return -ENOMEM;
+    state->part.nodes = options->nodes;
+    state->part.node = options->node;
+    state->part.parts = options->parts;
+    return 0;
+}
+
 static int
 s_take_state (joining_t *self, const tureen_options_t *options, message_error_t *error)
 {
@@ -202,7 +254,9 @@ s_take_state (joining_t *self, const tureen_options_t *options, message_error_t 
         return -EINVAL;
     }
     self->state = state;
-    return s_check_state (options, state, error)? 0: -EINVAL;
+    if (!s_check_state (options, state, error) || !s_check_part (options, state, error))
+        return -EINVAL;
+    return s_cut_state (options, state);
 }
 
 //  --------------------------------------------------------------------------
@@ -348,6 +402,9 @@ s_add_ids (const joining_t *self, const joining_onward_t *onward, joining_frames
     if (!rc && from && !from->taken.list)
         rc = s_add_frames (frames, names, "taken", WIRE_IDS_WORDS, from->taken.words, from->taken.word_count,
             error);
+    const course_taken_t *cut = from? &from->part.cut.taken: NULL;
+    if (!rc && cut && !cut->list)
+        rc = s_add_frames (frames, names, "cut", WIRE_IDS_WORDS, cut->words, cut->word_count, error);
     //  Rather without recent steps than no JOIN at all.  UNTESTED: so full a JOIN has 16 million ids.
     size_t recent_frames = (onward->recent_count + JOINING_NUMBERS_MAX - 1) / JOINING_NUMBERS_MAX;
     if (!rc && from && frames->count + recent_frames < WIRE_FRAMES_MAX)
@@ -356,13 +413,24 @@ s_add_ids (const joining_t *self, const joining_onward_t *onward, joining_frames
     return rc;
 }
 
+//  docs/protocol.md, Nodes: where the epoch's parts were made.
+static int
+s_set_cut (const state_part_t *part, json_t *resume)
+{
+    if (!part->nodes)
+        return 0;
+    json_t *cut = json_pack ("{s:o,s:o}", "batches", json_sprintf ("%" PRIu64, part->cut.batches), "places",
+        json_sprintf ("%" PRIu64, part->cut.taken.list? part->cut.taken.count: 0));
+    return json_object_set_new (resume, "cut", cut);
+}
+
 //  docs/protocol.md, Resuming: the run, its seed and order, and its position.
 static int
 s_set_from (const state_t *from, json_t *root)
 {
     json_t *resume = json_pack ("{s:s,s:s,s:o,s:o}", "fingerprint", from->fingerprint, "data", from->data,
         "epoch", json_sprintf ("%" PRIu64, from->epoch), "batches", json_sprintf ("%" PRIu64, from->batches));
-    if (!resume || (from->taken.list
+    if (!resume || s_set_cut (&from->part, resume) || (from->taken.list
         && json_object_set_new (resume, "places", json_sprintf ("%" PRIu64, from->taken.count)))
     ||  json_object_set_new (root, "order", json_string (state_order_name (from->order)))
     ||  json_object_set_new (root, "seed", json_sprintf ("%" PRIu64, from->seed))
@@ -391,6 +459,17 @@ s_set_ranks (const joining_t *self, uint32_t gather_seconds, json_t *root)
     return fine? 0: -ENOMEM;
 }
 
+static int
+s_set_nodes (const joining_t *self, json_t *root)
+{
+    if (self->nodes == 1)
+        return 0;
+    bool fine = json_object_set_new (root, "nodes", json_integer (self->nodes)) == 0
+        && json_object_set_new (root, "node", json_integer (self->node)) == 0
+        && json_object_set_new (root, "parts", json_string (state_parts_name (self->parts))) == 0;
+    return fine? 0: -ENOMEM;
+}
+
 //  Frame 1, when the other frames are known.
 static int
 s_make_json (const joining_t *self, const joining_onward_t *onward, json_t *names, joining_frames_t *frames)
@@ -401,6 +480,8 @@ s_make_json (const joining_t *self, const joining_onward_t *onward, json_t *name
         rc = s_set_from (onward->from, root);
     if (!rc)
         rc = s_set_ranks (self, onward->gather_seconds, root);
+    if (!rc)
+        rc = s_set_nodes (self, root);
     if (!rc && onward->inlined && json_object_set_new (root, "transport", json_string ("inline")))
         rc = -ENOMEM;
     if (!rc && json_array_size (names) && json_object_set (root, "frames", names))
@@ -483,6 +564,9 @@ s_fill (joining_t *self, const tureen_options_t *options, message_error_t *error
     self->epochs = options->epochs;
     self->world_size = options->world_size? options->world_size: 1;
     self->rank = options->rank;
+    self->nodes = options->nodes? options->nodes: 1;
+    self->node = options->node;
+    self->parts = options->parts;
     self->gather_seconds = options->gather_seconds;
     self->rank_wait_seconds = options->rank_wait_seconds;
     self->order = s_order (options, self->state);
@@ -557,6 +641,34 @@ joining_rank (const joining_t *self)
 {
     assert (self && self->magic == JOINING_MAGIC);
     return self->rank;
+}
+
+uint32_t
+joining_nodes (const joining_t *self)
+{
+    assert (self && self->magic == JOINING_MAGIC);
+    return self->nodes;
+}
+
+uint32_t
+joining_node (const joining_t *self)
+{
+    assert (self && self->magic == JOINING_MAGIC);
+    return self->node;
+}
+
+void
+joining_set_part (const joining_t *self, uint64_t batches, course_cut_t *cut, state_part_t *part)
+{
+    assert (self && self->magic == JOINING_MAGIC);
+    *part = (state_part_t) { .nodes = 0 };
+    if (self->nodes == 1 || (!batches && !cut->taken.count)) {
+        course_taken_clear (&cut->taken);
+        return;
+    }
+    *part = (state_part_t) { .nodes = self->nodes, .node = self->node, .parts = self->parts, .cut = *cut };
+    part->cut.taken.list = self->list;
+    *cut = (course_cut_t) { .batches = 0 };
 }
 
 const uint64_t *

@@ -64,7 +64,8 @@ s_finish (tureen_loader_t *self, const state_t *state)
         .fingerprint = state->fingerprint,
         .data = state->data, .run = state->run, .pipeline = "[]",
         .world_size = joining_world_size (self->joining),
-        .rank = joining_rank (self->joining) };
+        .rank = joining_rank (self->joining), .nodes = joining_nodes (self->joining),
+        .node = joining_node (self->joining) };
     self->info = &self->nothing_left;
     handover_finish (self->handover);
     inquiry_close (self->inquiry, "the job is over");

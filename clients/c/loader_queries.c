@@ -27,6 +27,7 @@ tureen_loader_state (tureen_loader_t *self, char **json_p)
     state.epoch = given.epoch;
     state.batches = given.batches;
     state.taken = given.taken;
+    joining_set_part (self->joining, given.batches, &given.cut, &state.part);
     memcpy (state.run, given.run, sizeof state.run);
     *json_p = state_write (&state);
     state_clear (&state);

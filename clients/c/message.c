@@ -328,10 +328,28 @@ s_read_rank (message_joined_t *self, message_error_t *error)
     return true;
 }
 
+//  Likewise of nodes.
+static bool
+s_read_node (message_joined_t *self, message_error_t *error)
+{
+    uint64_t node = 0, nodes = 1;
+    if ((json_object_get (self->root, "nodes")
+        && !s_number_of (self->root, "nodes", WIRE_NODES_MAX, &nodes, error))
+    ||  (json_object_get (self->root, "node")
+        && !s_number_of (self->root, "node", WIRE_NODES_MAX, &node, error)))
+        return false;
+    if (node >= nodes)
+        return message_fail (error, "the server says node %" PRIu64 " of %" PRIu64, node, nodes);
+    self->info.node = (uint32_t) node;
+    self->info.nodes = (uint32_t) nodes;
+    return true;
+}
+
 static bool
 s_read_joined (message_joined_t *self, uint32_t batch_size, message_error_t *error)
 {
-    if (!s_read_sizes (self, batch_size, error) || !s_read_rank (self, error) || !s_read_fields (self, error)
+    if (!s_read_sizes (self, batch_size, error) || !s_read_rank (self, error) || !s_read_node (self, error)
+    ||  !s_read_fields (self, error)
     ||  !s_read_classes (self, error) || !s_read_ring (self, error))
         return false;
     uint64_t heartbeat_ms;
@@ -483,11 +501,11 @@ s_read_step (const message_frame_t *frame, const tureen_info_t *info, message_ba
     return true;
 }
 
-//  Padding has one id, of another rank of the step.
+//  Padding has one id, of another rank of the step; or the step pads a node's part, and has none.
 static bool
 s_check_padding (const tureen_info_t *info, const message_batch_t *batch, message_error_t *error)
 {
-    bool found = false;
+    bool found = info->nodes > 1 && batch->step_count == 0;
     for (size_t place = 0; info->world_size > 1 && place < batch->step_count && !found; place++)
         found = !memcmp (batch->ids, batch->step + place * sizeof (uint64_t), sizeof (uint64_t));
     return (found && batch->head.count == 1) || message_fail (error, "the server sent padding that is none");
@@ -530,7 +548,8 @@ message_read_batch (const message_frame_t *frames, size_t count, const message_j
         return message_fail (error, "the server sent %zu bytes of ids for %" PRIu32 " samples",
             frames [2].size, head->count);
     batch->ids = batch->step = frames [2].data;
-    batch->step_count = head->count;
+    bool is_of_node = info->world_size == 1 && info->nodes > 1 && head->flags & WIRE_BATCH_PADDING;
+    batch->step_count = is_of_node? 0: head->count;
     return s_check_way (frames, count, joined, batch, error)
         && (info->world_size == 1 || s_read_step (&frames [3], info, batch, error))
         && (!(head->flags & WIRE_BATCH_PADDING) || s_check_padding (info, batch, error));

@@ -19,10 +19,18 @@ state_order_name (tureen_order_t order)
     return s_orders [order];
 }
 
+const char *
+state_parts_name (tureen_parts_t parts)
+{
+    assert (parts == TUREEN_PARTS_FRESH || parts == TUREEN_PARTS_FIXED);
+    return parts == TUREEN_PARTS_FIXED? "fixed": "fresh";
+}
+
 void
 state_clear (state_t *self)
 {
     course_taken_clear (&self->taken);
+    course_taken_clear (&self->part.cut.taken);
 }
 
 //  --------------------------------------------------------------------------
@@ -44,8 +52,16 @@ s_add_number (uLong sum, uint64_t number)
 }
 
 //  words: the base64, of what is no list.
+static uLong
+s_add_taken (uLong sum, const course_taken_t *taken, const char *words)
+{
+    sum = s_add_number (sum, taken->count);
+    return taken->list? sum: s_add_line (sum, words);
+}
+
+//  words, cut_words: of what was taken, and of the part's cut.
 static void
-s_checksum (const state_t *self, const char *words, char text [9])
+s_checksum (const state_t *self, const char *words, const char *cut_words, char text [9])
 {
     uLong sum = crc32_z (0, NULL, 0);
     sum = s_add_number (sum, STATE_VERSION);
@@ -59,9 +75,14 @@ s_checksum (const state_t *self, const char *words, char text [9])
     sum = s_add_line (sum, self->run);
     sum = s_add_number (sum, self->epoch);
     sum = s_add_number (sum, self->batches);
-    sum = s_add_number (sum, self->taken.count);
-    if (!self->taken.list)
-        sum = s_add_line (sum, words);
+    sum = s_add_taken (sum, &self->taken, words);
+    if (self->part.nodes) {
+        sum = s_add_number (sum, self->part.nodes);
+        sum = s_add_number (sum, self->part.node);
+        sum = s_add_line (sum, state_parts_name (self->part.parts));
+        sum = s_add_number (sum, self->part.cut.batches);
+        sum = s_add_taken (sum, &self->part.cut.taken, cut_words);
+    }
     snprintf (text, 9, "%08lx", sum & 0xffffffffu);
 }
 
@@ -93,22 +114,39 @@ s_taken_object (const course_taken_t *taken, const char *words)
     return json_pack ("{s:o,s:s}", "count", s_decimal (taken->count), "words", words);
 }
 
+static json_t *
+s_part_object (const state_part_t *part, const char *words)
+{
+    if (!part->nodes)
+        return NULL;
+    return json_pack ("{s:I,s:I,s:s,s:o,s:o}", "nodes", (json_int_t) part->nodes, "node",
+        (json_int_t) part->node, "parts", state_parts_name (part->parts), "batches",
+        s_decimal (part->cut.batches), "cut", s_taken_object (&part->cut.taken, words));
+}
+
 char *
 state_write (const state_t *self)
 {
     assert (self && self->order >= TUREEN_SHARED && self->order <= TUREEN_SEEDED);
+    assert (!self->part.nodes || self->part.cut.taken.list == self->taken.list);
     char checksum [9];
-    char *words = s_words_text (&self->taken);
-    if (!words)
+    char *words = s_words_text (&self->taken), *cut_words = s_words_text (&self->part.cut.taken);
+    json_t *part = words && cut_words? s_part_object (&self->part, cut_words): NULL;
+    if (!words || !cut_words || !part != !self->part.nodes) {
+        free (words);
+        free (cut_words);
         return NULL;
-    s_checksum (self, words, checksum);
-    json_t *root = json_pack ("{s:i,s:s,s:s,s:s,s:o,s:s,s:o,s:I,s:s,s:o,s:o,s:o,s:s}",
+    }
+    s_checksum (self, words, cut_words, checksum);
+    json_t *root = json_pack ("{s:i,s:s,s:s,s:s,s:o,s:s,s:o,s:I,s:s,s:o,s:o,s:o,s:o*,s:s}",
         "tureen_state", STATE_VERSION, "dataset", self->dataset, "fingerprint", self->fingerprint,
         "data", self->data, "samples", s_decimal (self->samples), "order", s_orders [self->order],
         "seed", s_decimal (self->seed), "pool", (json_int_t) self->pool, "run", self->run,
         "epoch", s_decimal (self->epoch), "batches", s_decimal (self->batches),
-        "taken", s_taken_object (&self->taken, words), "checksum", checksum);
+        "taken", s_taken_object (&self->taken, words), "part", part,
+        "checksum", checksum);
     free (words);
+    free (cut_words);
     char *text = root? json_dumps (root, JSON_ENSURE_ASCII): NULL;
     json_decref (root);
     return text;
@@ -169,12 +207,11 @@ s_read_order (state_t *self, const json_t *root, message_error_t *error)
 }
 
 static bool
-s_read_words (state_t *self, const char *text, message_error_t *error)
+s_read_words (course_taken_t *taken, uint64_t samples, const char *text, message_error_t *error)
 {
-    course_taken_t *taken = &self->taken;
     size_t length = strlen (text), bytes;
     if (!base64_data_bytes (text, length, &bytes) || bytes % sizeof *taken->words
-    ||  bytes / sizeof *taken->words > self->samples / 64 + (self->samples % 64 != 0))
+    ||  bytes / sizeof *taken->words > samples / 64 + (samples % 64 != 0))
         return message_fail (error, "the state's \"words\" have another length than its samples can have");
     taken->words = bytes? malloc (bytes): NULL;
     if (bytes && !taken->words)
@@ -188,30 +225,66 @@ s_read_words (state_t *self, const char *text, message_error_t *error)
     if (bits != taken->count)
         return message_fail (error, "the state says %" PRIu64 " samples, its \"words\" have %" PRIu64,
             taken->count, bits);
-    if (bytes && (!taken->words [taken->word_count - 1] || (taken->word_count > self->samples / 64
-    &&  taken->words [taken->word_count - 1] >> self->samples % 64)))
+    if (bytes && (!taken->words [taken->word_count - 1] || (taken->word_count > samples / 64
+    &&  taken->words [taken->word_count - 1] >> samples % 64)))
         return message_fail (error, "the state's \"words\" end with another bit than one of its samples");
     return true;
 }
 
+//  *words_p is lent from root; NULL: a list.
 static bool
-s_read_taken (state_t *self, const json_t *root, char *sum_text, message_error_t *error)
+s_read_taken (const state_t *self, course_taken_t *taken, const json_t *root, const char *key,
+    const char **words_p, message_error_t *error)
 {
-    const json_t *taken = json_object_get (root, "taken");
-    const char *words = json_string_value (json_object_get (taken, "words"));
-    self->taken.list = json_object_get (taken, "places") != NULL;
-    if (self->taken.list == (words != NULL))
+    const json_t *value = json_object_get (root, key);
+    const char *words = *words_p = json_string_value (json_object_get (value, "words"));
+    taken->list = json_object_get (value, "places") != NULL;
+    if (taken->list == (words != NULL))
         return message_fail (error,
-            "the state's \"taken\": expected either \"count\" and \"words\", or \"places\"");
-    if (!s_read_number (taken, self->taken.list? "places": "count", self->taken.list? SIZE_MAX: self->samples,
-            &self->taken.count, error))
+            "the state's \"%s\": expected either \"count\" and \"words\", or \"places\"", key);
+    if (!s_read_number (value, taken->list? "places": "count", taken->list? SIZE_MAX: self->samples,
+            &taken->count, error))
         return false;
-    if (self->taken.list && self->order != TUREEN_LIST)
-        return message_fail (error, "the state's \"taken\": only a list has \"places\"");
-    if (!self->taken.list && !s_read_words (self, words, error))
+    if (taken->list && self->order != TUREEN_LIST)
+        return message_fail (error, "the state's \"%s\": only a list has \"places\"", key);
+    return taken->list || s_read_words (taken, self->samples, words, error);
+}
+
+static bool
+s_is_within (const course_taken_t *cut, const course_taken_t *taken)
+{
+    bool fine = cut->list == taken->list && cut->count <= taken->count
+        && cut->word_count <= taken->word_count;
+    for (size_t index = 0; fine && index < cut->word_count; index++)
+        fine = (cut->words [index] & ~taken->words [index]) == 0;
+    return fine;
+}
+
+//  A state of a whole job has no part.
+static bool
+s_read_part (state_t *self, const json_t *root, const char **words_p, message_error_t *error)
+{
+    const json_t *value = json_object_get (root, "part");
+    state_part_t *part = &self->part;
+    uint64_t nodes = 0, node = 0;
+    if (!value)
+        return true;
+    const char *parts = json_string_value (json_object_get (value, "parts"));
+    if (!s_read_number (value, "nodes", WIRE_NODES_MAX, &nodes, error)
+    ||  !s_read_number (value, "node", WIRE_NODES_MAX, &node, error)
+    ||  !s_read_number (value, "batches", INT64_MAX, &part->cut.batches, error))
         return false;
-    s_checksum (self, words, sum_text);
-    return true;
+    if (nodes < 2 || node >= nodes)
+        return message_fail (error, "the state's \"part\": node %" PRIu64 " of %" PRIu64, node, nodes);
+    if (!parts || (strcmp (parts, "fresh") && strcmp (parts, "fixed")))
+        return message_fail (error, "the state's \"parts\": expected fresh or fixed");
+    part->nodes = (uint32_t) nodes;
+    part->node = (uint32_t) node;
+    part->parts = strcmp (parts, "fixed")? TUREEN_PARTS_FRESH: TUREEN_PARTS_FIXED;
+    if (!s_read_taken (self, &part->cut.taken, value, "cut", words_p, error))
+        return false;
+    return (part->cut.batches <= self->batches && s_is_within (&part->cut.taken, &self->taken))
+        || message_fail (error, "the state's \"cut\" is not in what was taken");
 }
 
 static bool
@@ -237,8 +310,11 @@ s_read (state_t *self, const json_t *root, message_error_t *error)
     ||  !s_read_digits (root, "checksum", checksum, sizeof checksum - 1, error))
         return false;
     self->pool = (uint32_t) pool;
-    if (!s_read_taken (self, root, expected, error))
+    const char *words, *cut_words = NULL;
+    if (!s_read_taken (self, &self->taken, root, "taken", &words, error)
+    ||  !s_read_part (self, root, &cut_words, error))
         return false;
+    s_checksum (self, words, cut_words, expected);
     if (strcmp (checksum, expected))
         return message_fail (error, "the state is damaged: its checksum is %s, it says %s", expected,
             checksum);

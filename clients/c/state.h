@@ -12,6 +12,14 @@
 
 enum { STATE_VERSION = 1, STATE_TEXT_BYTES = 256 };
 
+//  Which part of the epoch a state is of, in a job over several nodes.
+typedef struct {
+    uint32_t nodes;                     //  0: none: the state is that of the whole job
+    uint32_t node;
+    tureen_parts_t parts;
+    course_cut_t cut;
+} state_part_t;
+
 typedef struct {
     char dataset [STATE_TEXT_BYTES];
     char fingerprint [STATE_TEXT_BYTES];
@@ -24,6 +32,7 @@ typedef struct {
     uint64_t epoch;
     uint64_t batches;
     course_taken_t taken;
+    state_part_t part;
 } state_t;
 
 //  True and *self filled, for state_clear; false: error says what is wrong with the text, and nothing is to
@@ -35,5 +44,7 @@ void state_clear (state_t *self);
 
 //  The name of an order, as JOIN and the state have it.
 const char *state_order_name (tureen_order_t order);
+//  Likewise of parts.
+const char *state_parts_name (tureen_parts_t parts);
 
 #endif

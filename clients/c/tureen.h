@@ -40,6 +40,11 @@
  *              dealt to them in steps of a batch for each.  All get equally many batches; if a step has no
  *              sample left for a rank, its batch is padding (tureen_batch_padding).  Each rank's state after
  *              the same step is the same, and can be resumed with any number of ranks.
+ *  Nodes:      options.nodes machines take one job together, each from a server of its own with the same
+ *              data; no server knows of another.  In each epoch a node gets its part: no sample is in two of
+ *              them, and all nodes get equally many batches, padding at the end of a shorter part.  A state in
+ *              the middle of an epoch is its node's; tureen_merge_states makes the job's of the states of all
+ *              nodes, and any number of nodes resumes that.
  *  Link with   -ltureen  (pkg-config: tureen).
  */
 #ifndef TUREEN_H
@@ -81,6 +86,11 @@ typedef enum {
     TUREEN_BAD_DROP,                //  leaves out an unreadable sample, and tureen_loader_notice says so
     TUREEN_BAD_FAIL                 //  an unreadable sample ends the job: TUREEN_ERROR
 } tureen_bad_t;
+
+typedef enum {
+    TUREEN_PARTS_FRESH,             //  a node has other samples in each epoch: the default
+    TUREEN_PARTS_FIXED              //  always the same
+} tureen_parts_t;
 
 //  The ids lo to hi-1; an id is a sample's index in the data set.
 typedef struct {
@@ -141,6 +151,11 @@ typedef struct {
     void *waiting_context;          //  handed to it
     tureen_bad_t on_bad;            //  the effect of an unreadable sample in this job's data.  A server that
                                     //  is older than this option refuses it
+    uint32_t nodes;                 //  machines that take one job together, at most 1024, each from a server
+                                    //  of its own; all give equal batch_size, world_size and data, which
+                                    //  nothing checks.  0 and 1: this machine alone
+    uint32_t node;                  //  which of them this one is, from 0
+    tureen_parts_t parts;           //  with nodes
 } tureen_options_t;
 
 //  One named array of every batch.
@@ -157,7 +172,7 @@ typedef struct {
 //  The server's answer to the first join; job, ring, run and forked may change when the loader joins again.
 typedef struct {
     uint64_t job;                   //  the server's number for this job
-    uint64_t samples;               //  one epoch of this job, of all its ranks together
+    uint64_t samples;               //  one epoch of this job, of all its ranks and nodes together
     uint64_t dataset_samples;
     uint32_t batch_size;
     uint32_t slots;
@@ -174,6 +189,8 @@ typedef struct {
     const char *pipeline;           //  JSON, as understood by the server
     uint32_t world_size;            //  1: this process alone
     uint32_t rank;
+    uint32_t nodes;                 //  1: this machine alone
+    uint32_t node;
 } tureen_info_t;
 
 //  One array of one batch.  Row-major.
@@ -234,6 +251,12 @@ TUREEN_EXPORT const tureen_info_t *tureen_loader_info (const tureen_loader_t *se
 //  to free.  Local, no round trip, at any moment, after TUREEN_ERROR too.  -ENOMEM; -ENOTSUP: the server is
 //  too old to go on with.
 TUREEN_EXPORT int tureen_loader_state (tureen_loader_t *self, char **json_p) TUREEN_CHECKED;
+//  Makes the state of the whole job of the states of all its nodes: 0 and *json_p malloc'ed, the caller frees
+//  it.  Equal states of several ranks of a node may be among them.  Between two epochs the state of any node
+//  is the job's.  -ENOMEM; -EINVAL with error filled: a state is damaged, a node's is missing, or they are
+//  not of one job and one step; it names the node, and how many samples would come twice.
+TUREEN_EXPORT int tureen_merge_states (const char *const *states, size_t count, char **json_p, char *error,
+    size_t error_bytes) TUREEN_CHECKED;
 //  The oldest notice not yet given: samples cannot be read (about a second after the first was found, and at
 //  the end of an epoch that found more), why little is shared, a rank is lost and waited for, the server is
 //  gone and looked for, it is back.  malloc'ed, the caller frees it; NULL: none.  Each is given once, so call
@@ -267,8 +290,9 @@ TUREEN_EXPORT uint64_t tureen_batch_sequence (const tureen_batch_t *self);
 TUREEN_EXPORT size_t tureen_batch_count (const tureen_batch_t *self);
 //  count sample ids, lent until the release.
 TUREEN_EXPORT const uint64_t *tureen_batch_ids (const tureen_batch_t *self);
-//  Ranks: whether the batch is padding: one sample of another rank's, because none was left for this rank in
-//  the step.  It counts nowhere and is in no state; it lets all ranks take equally many steps.
+//  Ranks and nodes: whether the batch is padding: one sample that the job was given elsewhere or before,
+//  because none was left for this rank in the step, or none of the epoch for this node.  It counts nowhere
+//  and is in no state; it lets all ranks and nodes take equally many steps.
 TUREEN_EXPORT bool tureen_batch_padding (const tureen_batch_t *self);
 //  The array with this name; array->data is lent until the release.  False (and array all zero): none.
 TUREEN_EXPORT bool tureen_batch_array (const tureen_batch_t *self, const char *name, tureen_array_t *array);
