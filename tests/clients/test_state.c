@@ -47,7 +47,13 @@ s_is_same (const state_t *one, const state_t *other)
         && one->taken.list == other->taken.list
         && one->taken.count == other->taken.count && one->taken.word_count == other->taken.word_count
         && (!one->taken.word_count
-        ||  !memcmp (one->taken.words, other->taken.words, one->taken.word_count * sizeof *one->taken.words));
+        ||  !memcmp (one->taken.words, other->taken.words, one->taken.word_count * sizeof *one->taken.words))
+        && one->part.nodes == other->part.nodes && one->part.node == other->part.node
+        && one->part.parts == other->part.parts && one->part.cut.batches == other->part.cut.batches
+        && one->part.cut.taken.count == other->part.cut.taken.count
+        && one->part.cut.taken.word_count == other->part.cut.taken.word_count
+        && (!one->part.cut.taken.word_count || !memcmp (one->part.cut.taken.words,
+            other->part.cut.taken.words, one->part.cut.taken.word_count * sizeof (uint64_t)));
 }
 
 //  --------------------------------------------------------------------------
@@ -74,14 +80,25 @@ test_golden_states (void **state)
     assert_true (state_read (&list, s_golden ("state_list"), &error));
     assert_true (list.taken.list && list.taken.count == 1088 && list.order == TUREEN_LIST
         && list.batches == 17);
-    const state_t *both [] = { &shared, &list };
-    for (size_t index = 0; index < 2; index++) {
+    state_t part, part_list;
+    assert_true (state_read (&part, s_golden ("state_part"), &error));
+    assert_true (part.part.nodes == 4 && part.part.node == 1 && part.part.parts == TUREEN_PARTS_FIXED);
+    assert_true (part.batches == 4 && part.taken.count == 7 && part.part.cut.batches == 2);
+    assert_true (part.part.cut.taken.count == 2 && part.part.cut.taken.words [0] == 8
+        && part.part.cut.taken.words [1] == 1);
+    assert_true (state_read (&part_list, s_golden ("state_part_list"), &error));
+    assert_true (part_list.part.cut.taken.list && part_list.part.cut.taken.count == 576);
+    assert_true (part_list.part.nodes == 3 && part_list.part.node == 2 && part_list.part.cut.batches == 9
+        && part_list.part.parts == TUREEN_PARTS_FRESH);
+    const state_t *both [] = { &shared, &list, &part, &part_list };
+    static const char *const names [] = { "state_shared", "state_list", "state_part", "state_part_list" };
+    for (size_t index = 0; index < 4; index++) {
         char *text = state_write (both [index]);
         assert_non_null (text);
         assert_true (state_read (&again, text, &error));
         assert_true (s_is_same (both [index], &again));
         json_t *mine = json_loads (text, 0, NULL),
-            *golden = json_loads (s_golden (index? "state_list": "state_shared"), 0, NULL);
+            *golden = json_loads (s_golden (names [index]), 0, NULL);
         assert_true (json_equal (mine, golden));
         json_decref (mine);
         json_decref (golden);
@@ -90,6 +107,8 @@ test_golden_states (void **state)
     }
     state_clear (&shared);
     state_clear (&list);
+    state_clear (&part);
+    state_clear (&part_list);
 }
 
 //  Property: with any one byte another one, a state is refused or says what it said.
@@ -97,9 +116,9 @@ static void
 test_any_damaged_byte_is_refused_or_harmless (void **state)
 {
     (void) state;
-    static const char *const names [] = { "state_shared", "state_list" };
+    static const char *const names [] = { "state_shared", "state_list", "state_part", "state_part_list" };
     uint64_t random = test_seed ();
-    for (size_t name = 0; name < 2; name++) {
+    for (size_t name = 0; name < 4; name++) {
         state_t whole, damaged;
         message_error_t error;
         char *text = s_golden (names [name]);

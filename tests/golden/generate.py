@@ -74,7 +74,7 @@ def join(**changed: Any) -> Frame:
     value.update(changed)
     # the order in which clients say them
     for key in ("name", "job", "instance", "run", "resume", "world_size", "rank", "gather", "rank_wait",
-                "on_bad", "frames"):
+                "nodes", "node", "parts", "on_bad", "frames"):
         if key in value:
             value[key] = value.pop(key)
     return text(value)
@@ -169,6 +169,13 @@ MESSAGES: List[Tuple[str, str, Message]] = [
         id_set(4, "recent: step of epoch 2, index 4, 3 ids, of the ranks 2 and 1: 2999, 0, 5; end of epoch "
                "2, 5 batches, 19 samples; step of epoch 3, index 0, 4 ids, of the ranks 2 and 2: 7, 8, 9, 10",
                0, 2, 4, 3, 2, 1, 2999, 0, 5, 1, 2, 5, 19, 0, 3, 0, 4, 2, 2, 7, 8, 9, 10)]),
+    ("join_nodes", "client to server", [
+        head(JOIN, tag=16),
+        join(batch_size=2, epochs=4, job="trial-3", instance=INSTANCE, run=RUN,
+             resume={**resume(3, 5, 0), "cut": {"batches": "4", "places": "0"}}, nodes=3, node=1,
+             parts="fixed", frames=["taken", "cut"]),
+        id_set(2, "taken, words: 7 to 10", 0x780),
+        id_set(2, "cut, words: 7, 8", 0x180)]),
     ("inline", "client to server", [head(INLINE, job=5)]),
     ("progress", "client to server", [head(PROGRESS, job=5), progress(7, 6, 0x5)]),
     ("progress_large", "client to server", [

@@ -293,8 +293,6 @@ class Request:
                                          "places": str(state.part.places or 0)}
                 cut = _id_frames(wire.IDS_WORDS, np.frombuffer(state.part.words, "<u8"))
                 frames, kinds = frames + cut, kinds + ["cut"] * len(cut)
-        if self.nodes > 1:
-            said.update(nodes=self.nodes, node=self.node, parts=self.parts)
         if self.world_size > 1:
             said.update(world_size=self.world_size, rank=self.rank, gather=self.gather_s,
                         rank_wait=self._rank_wait_s)
@@ -302,6 +300,8 @@ class Request:
                 said["gather"] = math.ceil(min(max(gather_s, 1.0), wire.RANK_SECONDS_MAX))
             steps = [] if recent is None else recent.frames(wire.FRAMES_MAX - 2 - len(frames))
             frames, kinds = frames + steps, kinds + ["recent"] * len(steps)
+        if self.nodes > 1:
+            said.update(nodes=self.nodes, node=self.node, parts=self.parts)
         if kinds:
             said["frames"] = kinds
         return wire.join(wire.pack_json(said), frames, tag)
