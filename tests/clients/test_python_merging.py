@@ -1,7 +1,7 @@
 """Parts in the Python client: what a node says in JOIN and in its state, what may go on from which state, and
 what the states of all nodes merge to.
 
-Run by ctest (python_merging), or by hand from anywhere: python3 tests/clients/test_python_merging.py [-v] [NAME]
+Run by ctest (python_merging), or by hand: python3 tests/clients/test_python_merging.py [-v] [NAME]
 """
 from __future__ import annotations
 
@@ -100,7 +100,8 @@ class Merging(unittest.TestCase):
         self.refused([whole[0], whole[1]._replace(batches=3)], "of the whole job and differ: batches 0 and 3")
 
     def test_what_cannot_be_merged_is_named(self) -> None:
-        three = [node_state(node, 3, [1, 2], list(range(10 * node + 10, 10 * node + 16))) for node in range(3)]
+        three = [node_state(node, 3, [1, 2], list(range(10 * node + 10, 10 * node + 16)))
+                 for node in range(3)]
         self.assertEqual(merged(*three).count, 20)
         part = three[1].part
         assert part is not None
@@ -200,9 +201,10 @@ class Going(unittest.TestCase):
         good = states.pack(node_state(1, 3, [1, 2], [10, 11]))
         part: Dict[str, Any] = good["part"]
         other = states.pack(node_state(1, 3, [1, 3], [10, 11]))["part"]["cut"]
-        for changed in ({"nodes": 1}, {"nodes": "3"}, {"nodes": True}, {"nodes": 1025}, {"node": 3}, {"node": -1},
-                        {"node": None}, {"parts": "old"}, {"batches": 2}, {"batches": "6"}, {"cut": None},
-                        {"cut": {"places": "2"}}, {"cut": {}}, {"cut": {**part["cut"], "count": "3"}},
+        for changed in ({"nodes": 1}, {"nodes": "3"}, {"nodes": True}, {"nodes": 1025}, {"node": 3},
+                        {"node": -1}, {"node": None}, {"parts": "old"}, {"batches": 2}, {"batches": "6"},
+                        {"cut": None}, {"cut": {"places": "2"}}, {"cut": {}},
+                        {"cut": {**part["cut"], "count": "3"}},
                         {"cut": {**part["cut"], "words": "*"}}, {"cut": other}, {"more": 1}):
             value = {**good, "part": {**part, **changed}}
             try:

@@ -90,7 +90,8 @@ class WhichNode(unittest.TestCase):
                 ({**TORCHRUN, "GROUP_RANK": "2"}, None, {}, "GROUP_RANK is '2'"),
                 ({**SLURM, "SLURM_TASKS_PER_NODE": "5,3"}, (5, 8), {},
                  "SLURM_TASKS_PER_NODE is '5,3': the nodes have different numbers.*equally many on each")):
-            with self.subTest(options=options, environment=environment), self.assertRaisesRegex(ValueError, why):
+            with self.subTest(options=options, environment=environment), \
+                    self.assertRaisesRegex(ValueError, why):
                 place(environment, group, **options)
 
     def test_core(self) -> None:
@@ -143,7 +144,7 @@ def worker() -> None:
 class OverGloo(unittest.TestCase):
     def run_all(self, endpoints: List[str], each: int, state: Any = None, stop: int = 0,
                 **options: Any) -> List[Dict[str, Any]]:
-        """`each` processes on each node, whose server is at that endpoint."""
+        """`each` processes on each node; endpoints: of the nodes' servers."""
         port, nodes = str(harness.free_port()), len(endpoints)
         given = json.dumps({"state": state, "stop": stop, "options": options})
         processes = [subprocess.Popen([sys.executable, "-B", __file__, "worker"], text=True,
@@ -151,7 +152,8 @@ class OverGloo(unittest.TestCase):
             **os.environ, "GIVEN": given, "TUREEN_ENDPOINT": endpoints[node], "RANK": str(node * each + rank),
             "WORLD_SIZE": str(nodes * each), "GROUP_RANK": str(node), "GROUP_WORLD_SIZE": str(nodes),
             "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(each), "TORCHELASTIC_RUN_ID": "run-" + port,
-            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}) for node in range(nodes) for rank in range(each)]
+            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port})
+            for node in range(nodes) for rank in range(each)]
         found = []
         for process in processes:
             self.addCleanup(process.kill)

@@ -1,5 +1,5 @@
-"""One job over several nodes, each with a real server of its own: every sample once over all nodes, equally many
-steps on each, states of the nodes and of the job, a server that is killed."""
+"""One job over several nodes, each with a real server of its own: every sample once over all nodes, equally
+many steps on each, states of the nodes and of the job, a server that is killed."""
 import json
 import os
 import random
@@ -36,7 +36,8 @@ class Process(threading.Thread):
                 if self._begin is not None:
                     self.loader.load_state_dict(self._begin)
                 for batch in self.loader:
-                    self.batches.append((batch.epoch, batch.index, [] if batch.padding else batch.ids.tolist()))
+                    ids = [] if batch.padding else batch.ids.tolist()
+                    self.batches.append((batch.epoch, batch.index, ids))
                     if self._gate is not None:
                         self._gate(len(self.batches))
                     if len(self.batches) == self._most:
@@ -50,8 +51,8 @@ class Run:
     """All ranks of all nodes, until each has come to its end."""
 
     def __init__(self, servers, ranks, state=None, most=None, gate=None, **options):
-        """state: of all, or a list of each node's; gate: called by each process behind each batch with how many
-        there were."""
+        """state: of all, or a list of each node's; gate: called by each process behind each batch, with how
+        many there were."""
         nodes = len(servers)
         keys = dict({"dataset": "files", "batch_size": 4, "epochs": EPOCHS}, **options)
         states = state if isinstance(state, list) else [state] * nodes
@@ -244,8 +245,8 @@ class States(PartsTest):
             with open(paths[0], "w") as file:
                 json.dump(state, file)
             done = harness.run("read", "--connect", server.endpoint, "--dataset", "files", "--batch", "4",
-                               "--nodes", "2", "--node", str(node), "--pipeline", json.dumps(SMALL), "--state",
-                               paths[0], "--ids", paths[1])
+                               "--nodes", "2", "--node", str(node), "--pipeline", json.dumps(SMALL),
+                               "--state", paths[0], "--ids", paths[1])
             self.assertEqual(done.returncode, 0, done.stderr)
             with open(paths[1]) as file:
                 line = file.read().split(":")[1].split()
@@ -266,9 +267,36 @@ class Failures(PartsTest):
                         servers[1].kill()
                         servers[1].start()
 
-                run = Run(servers, ranks, gate=gate, batch_size=3)
+                #  From the middle of an epoch, so that the clients tell the new server of its cut
+                first = Run(servers[:2], ranks, most=5)
+                had = first.ids(0)
+                run = Run(servers, ranks, tureen.merge_states(first.states()), gate=gate, batch_size=3)
+                rest = self.steps(self.SAMPLES - len(had), 3, 3 * ranks)
+                self.assert_epoch(run, 0, sorted(set(range(self.SAMPLES)) - set(had)), rest, first=5)
+                for epoch in range(1, EPOCHS):
+                    steps = self.steps(self.SAMPLES, 3, 3 * ranks)
+                    self.assert_epoch(run, epoch, range(self.SAMPLES), steps)
+
+    def test_a_server_is_killed_under_c_clients(self):
+        """tureen read, as two ranks on each of two nodes: in order of a list, so that places are told too."""
+        listed = os.path.join(self.root, "listed")
+        with open(listed, "w") as file:
+            file.writelines("%d\n" % number for number in LIST)
+        for arguments, whole in ((("--order", "shared"), range(self.SAMPLES)), (("--list", listed), LIST)):
+            with self.subTest(arguments):
+                servers = self.serve(2)
+                reads = [server.read(*arguments, dataset="files", batch=3, epochs=EPOCHS, nodes=2, node=node,
+                                     world_size=2, rank=rank, job="c", rate=120, pipeline=json.dumps(SMALL))
+                         for node, server in enumerate(servers) for rank in range(2)]
+                harness.wait_until("some came", lambda: reads[2].delivered() > 12)
+                servers[1].kill()
+                servers[1].start()
+                results = [read.finish() for read in reads]
                 for epoch in range(EPOCHS):
-                    self.assert_epoch(run, epoch, range(self.SAMPLES), self.steps(self.SAMPLES, 3, 3 * ranks))
+                    self.assertEqual(sorted(sum((result["epochs"][epoch] for result in results), [])),
+                                     sorted(whole))
+                steps = EPOCHS * self.steps(len(whole), 2, 6)
+                self.assertEqual({result["batches"] for result in results}, {steps})
 
     def test_samples_that_cannot_be_read(self):
         """Each node leaves out its own, and all make the same steps."""

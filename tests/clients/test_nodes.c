@@ -1,4 +1,5 @@
-//  The states of a job's nodes: what they merge to, what is refused, and from which state a node goes on.
+//  A job over several nodes: what its states merge to, what is refused, from which state a node goes on, and
+//  its messages.
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -8,7 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <jansson.h>
 #include "course.h"
+#include "golden.h"
+#include "joining.h"
 #include "seed.h"
 #include "state.h"
 #include "tureen.h"
@@ -16,6 +20,7 @@
 enum { SAMPLES = 300, WORDS = 5, NODES_MAX = 8, PLACES_MAX = 60 };
 
 static char s_error [TUREEN_ERROR_BYTES];
+static golden_t s_golden;
 
 //  A node's state; s_owned has its words.
 typedef struct {
@@ -232,8 +237,8 @@ test_a_state_is_for_its_node (void **state)
         assert_null (tureen_loader_new (&options, s_error, sizeof s_error));
         assert_int_equal (errno, EINVAL);
         assert_non_null (strstr (s_error, "options.state: it is that of node 1 of 3 with parts fresh"));
-        assert_non_null (strstr (s_error, "about 12 samples that the other nodes were given would come twice. "
-            "Give what tureen_merge_states makes"));
+        assert_non_null (strstr (s_error, "about 12 samples that the other nodes were given would come "
+            "twice. Give what tureen_merge_states makes"));
     }
     const struct { tureen_options_t options; const char *says; } wrong [] = {
         { { .nodes = 1025 }, "options.nodes: 1025; at most 1024" },
@@ -248,6 +253,97 @@ test_a_state_is_for_its_node (void **state)
     free (text);
 }
 
+//  The JOIN of a node that goes on in its part: what it knows as taken, and where the parts were made.
+static void
+test_join_of_a_node_is_encoded_as_described (void **state)
+{
+    (void) state;
+    assert_true (golden_read (&s_golden, "join_nodes") && s_golden.count == 4);
+    joining_frames_t frames;
+    tureen_options_t options = { .dataset = "train", .batch_size = 2, .epochs = 4, .pipeline = "train",
+        .order = TUREEN_SHARED, .slots = 4, .seeded = true, .seed = 7, .name = "trial-3", .job = "trial-3",
+        .nodes = 3, .node = 1, .parts = TUREEN_PARTS_FIXED };
+    state_t from = { .fingerprint = "6d0c4f1e2a3b5c7d", .data = "9e1f0a2b3c4d5e6f",
+        .run = "4b7c1d2e3f405162738495a6b7c8d9ea",
+        .order = TUREEN_SHARED, .seed = 7, .epoch = 3, .batches = 5,
+        .taken = { .count = 4, .words = (uint64_t []) { 0x780 }, .word_count = 1 },
+        .part = { .nodes = 3, .node = 1, .parts = TUREEN_PARTS_FIXED, .cut = { .batches = 4,
+            .taken = { .count = 2, .words = (uint64_t []) { 0x180 }, .word_count = 1 } } } };
+    joining_t *joining;
+    message_error_t error;
+    assert_int_equal (joining_new (&joining, &options, &error), 0);
+    assert_int_equal (joining_make (joining, &(joining_onward_t) { .from = &from }, &frames, &error), 0);
+    assert_int_equal (frames.count, 3);
+    json_t *ours = json_loadb ((const char *) frames.frames [0].data, frames.frames [0].size, 0, NULL);
+    json_t *golden = json_loadb ((const char *) s_golden.frames [1].data, s_golden.frames [1].size, 0, NULL);
+    assert_true (ours && golden);
+    json_object_set (ours, "instance", json_object_get (golden, "instance"));
+    json_object_del (json_object_get (golden, "resume"), "places");         //  0 is the default
+    assert_true (json_equal (ours, golden));
+    json_decref (ours);
+    json_decref (golden);
+    for (size_t frame = 1; frame < 3; frame++) {
+        assert_int_equal (frames.frames [frame].size, s_golden.frames [frame + 1].size);
+        assert_memory_equal (frames.frames [frame].data, s_golden.frames [frame + 1].data,
+            frames.frames [frame].size);
+    }
+    joining_frames_clear (&frames);
+    joining_destroy (&joining);
+}
+
+//  A JOINED of a node, of so many ranks; free it by message_joined_destroy.
+static message_joined_t *
+s_joined (uint32_t world_size, uint32_t nodes)
+{
+    message_joined_t *joined;
+    message_error_t error;
+    assert_true (golden_read (&s_golden, "joined_ranks"));
+    json_t *root = json_loadb ((const char *) s_golden.frames [1].data, s_golden.frames [1].size, 0, NULL);
+    json_object_set_new (root, "world_size", json_integer (world_size));
+    json_object_set_new (root, "rank", json_integer (0));
+    json_object_set_new (root, "nodes", json_integer (nodes));
+    json_object_set_new (root, "node", json_integer (nodes - 1));
+    char *text = json_dumps (root, 0);
+    const message_frame_t frames [] = { s_golden.frames [0], { (const uint8_t *) text, strlen (text) } };
+    assert_true (message_read_joined (frames, 2, 2, &joined, &error));
+    assert_true (message_joined_info (joined)->nodes == nodes
+        && message_joined_info (joined)->node == nodes - 1);
+    json_decref (root);
+    free (text);
+    return joined;
+}
+
+//  A node's padding has one sample, and a step without any; a job on one node cannot get it.
+static void
+test_padding_of_a_node (void **state)
+{
+    (void) state;
+    const uint64_t ids [] = { 5, 9 };
+    wire_head_t first = message_head (WIRE_BATCH, 5, 0);
+    static const struct { uint32_t world_size, nodes, count, flags; uint64_t given; bool fits; } cases [] = {
+        { 1, 3, 1, WIRE_BATCH_PADDING, 0, true }, { 1, 3, 1, 0, 0, true }, { 1, 1, 1, 0, 0, true },
+        { 1, 1, 1, WIRE_BATCH_PADDING, 0, false }, { 1, 3, 2, WIRE_BATCH_PADDING, 0, false },
+        { 2, 3, 1, WIRE_BATCH_PADDING, 0, true }, { 2, 3, 1, 0, 0, false },
+        { 2, 1, 1, WIRE_BATCH_PADDING, 0, false }, { 2, 3, 2, WIRE_BATCH_PADDING, 0, false },
+        { 2, 3, 1, WIRE_BATCH_PADDING, 1, false } };    //  of the other rank, with id 0
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
+        message_joined_t *joined = s_joined (cases [index].world_size, cases [index].nodes);
+        const wire_batch_t head = { .count = cases [index].count, .flags = cases [index].flags };
+        const uint64_t dealt [] = { 0, cases [index].given, 0 };
+        message_batch_t batch;
+        message_error_t error;
+        const message_frame_t frames [] = { { (const uint8_t *) &first, sizeof first },
+            { (const uint8_t *) &head, sizeof head }, { (const uint8_t *) ids, cases [index].count * 8 },
+            { (const uint8_t *) dealt, (2 + cases [index].given) * 8 } };
+        bool fits = message_read_batch (frames, cases [index].world_size > 1? 4: 3, joined, &batch, &error);
+        if (fits != cases [index].fits)
+            fail_msg ("case %zu: %s", index, fits? "believed": error.text);
+        if (fits)
+            assert_int_equal (batch.step_count, cases [index].flags? 0: cases [index].count);
+        message_joined_destroy (&joined);
+    }
+}
+
 int
 main (void)
 {
@@ -255,7 +351,9 @@ main (void)
         cmocka_unit_test (test_the_job_has_what_its_nodes_have),
         cmocka_unit_test (test_places_of_a_list),
         cmocka_unit_test (test_what_cannot_be_merged_is_named),
-        cmocka_unit_test (test_a_state_is_for_its_node)
+        cmocka_unit_test (test_a_state_is_for_its_node),
+        cmocka_unit_test (test_join_of_a_node_is_encoded_as_described),
+        cmocka_unit_test (test_padding_of_a_node)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
