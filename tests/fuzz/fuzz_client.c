@@ -130,7 +130,7 @@ s_parse_state (const message_frame_t *frame)
             && again.order == state.order);
         const char *twins [] = { text, written };
         char *merged;
-        if (tureen_merge_states (twins, 2, &merged, NULL, 0) == 0)      //  of one node: it may be the only one
+        if (tureen_merge_states (twins, 2, &merged, NULL, 0) == 0)
             free (merged);
         course_t *course = course_new (NULL, 0, state.samples < 4096? state.samples: 4096);
         if (state.part.nodes && !state.part.cut.taken.list)
