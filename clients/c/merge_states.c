@@ -89,7 +89,8 @@ s_check_twins (const state_t *one, const state_t *other, message_error_t *error)
     &&  s_is_same (&one->taken, &other->taken))
         return true;
     return message_fail (error,
-        "there are two states of node %" PRIu32 ", of batches %" PRIu64 " and %" PRIu64 ": give states that all ranks of a node took after the same step", one->part.node, one->batches,
+        "there are two states of node %" PRIu32 ", of batches %" PRIu64 " and %" PRIu64 ": give states "
+        "that all ranks of a node took after the same step", one->part.node, one->batches,
         other->batches);
 }
 
@@ -183,7 +184,8 @@ s_merge_words (const state_t *const *nodes, state_t *merged, message_error_t *er
     for (size_t index = 0; index < taken->word_count; index++)
         taken->count += (uint64_t) __builtin_popcountll (taken->words [index]);
     return taken->count == apart || message_fail (error,
-        "the states of the nodes have %" PRIu64 " samples in common, which no two nodes of a job are given: give states of one job", apart - taken->count);
+        "the states of the nodes have %" PRIu64 " samples in common, which no two nodes of a job are "
+        "given: give states of one job", apart - taken->count);
 }
 
 //  *json_p: the text, or NULL where error says why, or memory is out.

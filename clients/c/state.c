@@ -242,7 +242,7 @@ s_read_taken (const state_t *self, course_taken_t *taken, const json_t *root, co
     if (taken->list == (words != NULL))
         return message_fail (error,
             "the state's \"%s\": expected either \"count\" and \"words\", or \"places\"", key);
-    if (!s_read_number (value, taken->list? "places": "count", taken->list? SIZE_MAX: self->samples,
+    if (!s_read_number (value, taken->list? "places": "count", taken->list? INT64_MAX: self->samples,
             &taken->count, error))
         return false;
     if (taken->list && self->order != TUREEN_LIST)

@@ -42,9 +42,9 @@
  *              the same step is the same, and can be resumed with any number of ranks.
  *  Nodes:      options.nodes machines take one job together, each from a server of its own with the same
  *              data; no server knows of another.  In each epoch a node gets its part: no sample is in two of
- *              them, and all nodes get equally many batches, padding at the end of a shorter part.  A state in
- *              the middle of an epoch is its node's; tureen_merge_states makes the job's of the states of all
- *              nodes, and any number of nodes resumes that.
+ *              them, and all nodes get equally many batches, padding at the end of a shorter part.  A state
+ *              in the middle of an epoch is its node's; tureen_merge_states makes the job's of the states of
+ *              all nodes, and any number of nodes resumes that.
  *  Link with   -ltureen  (pkg-config: tureen).
  */
 #ifndef TUREEN_H

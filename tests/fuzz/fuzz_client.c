@@ -128,7 +128,13 @@ s_parse_state (const message_frame_t *frame)
         bool fine = state_read (&again, written, &error);
         assert (fine && again.taken.count == state.taken.count && again.epoch == state.epoch
             && again.order == state.order);
+        const char *twins [] = { text, written };
+        char *merged;
+        if (tureen_merge_states (twins, 2, &merged, NULL, 0) == 0)
+            free (merged);
         course_t *course = course_new (NULL, 0, state.samples < 4096? state.samples: 4096);
+        if (state.part.nodes && !state.part.cut.taken.list)
+            (void) !course_set_node (course, state.part.nodes, state.part.node, &state.part.cut);
         (void) !course_resume (course, state.epoch, state.batches, &state.taken);
         course_destroy (&course);
         state_clear (&again);

@@ -12,6 +12,7 @@ from .errors import (ForkedProcess, JobEnded, KeyRefused, KeyUnusable, LoaderClo
                      ProtocolError, RequestRefused, ServerGone, ServerStopped, StateError, TureenError,
                      TureenWarning, UnreadableWarning)
 from .loader import BatchIterator, Loader
+from .merging import merge_states
 from .query import status
 from .serving import ServeFailed, Server, serve
 from .state import merge_states

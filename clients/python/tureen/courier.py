@@ -102,6 +102,9 @@ class Courier:
         if (joined.rank, joined.world_size) != (request.rank, request.world_size):
             raise ProtocolError(f"the server's JOINED is that of rank {joined.rank} of {joined.world_size}, "
                                 f"and it was rank {request.rank} of {request.world_size} that joined")
+        if (joined.node, joined.nodes) != (request.node, request.nodes):
+            raise ProtocolError(f"the server's JOINED is that of node {joined.node} of {joined.nodes}, and "
+                                f"it was node {request.node} of {request.nodes} that joined")
         before = connection.job.joined if connection.job else None
         if before is not None and _arrays(before) != _arrays(joined):
             raise StateError(f"the server at {self._endpoint} makes other arrays of the job's pipeline than "
@@ -355,9 +358,9 @@ class Courier:
             raise ProtocolError(f"the server's batch {batch.sequence} has {len(frames[-1])} bytes "
                                 f"instead of {joined.slot_bytes}")
         step = None if recent is None else _step(joined, batch, frames[2], frames[3])
-        #  Over several nodes a batch may be of padding alone, which is not behind.
-        is_padding = joined.nodes > 1 and batch.flags & wire.BATCH_PADDING
-        behind = step.ids if step is not None else b"" if is_padding else frames[2]
+        behind = frames[2] if step is None else step.ids
+        if step is None and batch.flags & wire.BATCH_PADDING:
+            behind = _padding(joined, batch)
         self.job.slots.arrived(batch.sequence, None if nowhere else batch.slot)
         self._connection.received.receive(batch, np.frombuffer(behind, "<u8"))
         if recent is not None and step is not None:
@@ -484,18 +487,28 @@ def _step(joined: wire.Joined, batch: wire.BatchHead, ids: bytes, frame: bytes) 
 
     Of a batch in no slot, of a step that was sent to the others before, some samples may be unreadable by
     now, or all."""
-    step = wire.parse_step(frame, joined.world_size, joined.batch_size, joined.nodes)
+    step = wire.parse_step(frame, joined.world_size, joined.batch_size)
+    if not step.ids and (joined.nodes == 1 or not batch.flags & wire.BATCH_PADDING):
+        raise ProtocolError(f"the server's batch {batch.sequence} is of a step without samples")
     own, before = step.counts[joined.rank], 8 * sum(step.counts[:joined.rank])
     part, loose = step.ids[before:before + 8 * own], batch.slot == wire.SLOT_NONE
     if batch.flags & wire.BATCH_PADDING:
-        fits = (own == 0 or loose) and batch.samples == 1 and (
-            not step.ids or np.frombuffer(ids, "<u8")[0] in np.frombuffer(step.ids, "<u8"))
+        #  Of a step that pads a node's part, nothing is a rank's
+        fits = (own == 0 or loose) and batch.samples == 1 and (joined.nodes > 1 and not step.ids
+            or np.frombuffer(ids, "<u8")[0] in np.frombuffer(step.ids, "<u8"))
     else:
         fits = part == ids or loose and _is_within(np.frombuffer(ids, "<u8"), np.frombuffer(part, "<u8"))
     if not fits:
         raise ProtocolError(f"the server's batch {batch.sequence} is not what its step says that rank "
                             f"{joined.rank} gets")
     return step
+
+
+def _padding(joined: wire.Joined, batch: wire.BatchHead) -> bytes:
+    """What is behind with a batch that pads the part of a node without ranks: nothing."""
+    if joined.nodes == 1 or batch.samples != 1:
+        raise ProtocolError(f"the server's batch {batch.sequence} is padding, which this job cannot need")
+    return b""
 
 
 def _is_within(ids: Any, part: Any) -> bool:

@@ -15,28 +15,32 @@ import numpy as np
 from . import state as states
 from .errors import ProtocolError, StateError
 from .request import Ids, Request
-from .state import Mask, State
+from .state import Mask, Part, State
 from .wire import BatchHead, Joined
 
 
 class Course:
     """Batches are noted in the order in which they were sent.  One thread at a time."""
 
-    def __init__(self, samples: int, listed: Optional[Ids], begin: State) -> None:
-        """Of a data set of so many samples; `listed`: the list that the job gave."""
+    def __init__(self, samples: int, listed: Optional[Ids], begin: State, nodes: int = 1,
+                 node: int = 0) -> None:
+        """Of a data set of so many samples; `listed`: the list that the job gave.  Of several nodes it is the
+        course of one: of a list it has every nodes-th place, and `count` is as if all of them had been given
+        as many."""
         self.epoch = begin.epoch
         self.batches = begin.batches
         #  Of one node of several: where this epoch's parts were made.
         self.part = begin.part
         #  Samples, or the list's places, of this epoch that are behind.
         self.count = begin.count
+        #  Where the epoch's parts were made, of several nodes
+        self.cut_batches, self.cut_count, self.cut_words = 0, 0, b""
+        if begin.part is not None:
+            part = begin.part
+            self.cut_batches, self.cut_count, self.cut_words = part.batches, part.count, part.words
         self._samples = samples
         self._listed = listed
-        self._places = 0 if listed is None else len(listed)
-        if listed is not None and self.part is not None:
-            #  The node's own places are counted here.
-            self._listed = listed[self.part.node::self.part.nodes]
-            self.count = self.part.places_before(begin.count)
+        self._nodes, self._node = nodes, node
         self._mask: Optional[Mask] = begin.mask() if begin.words else None
 
     def check_next(self, head: BatchHead, ids: Ids) -> None:
@@ -66,6 +70,7 @@ class Course:
         """That epoch is behind, whatever of it was left out."""
         self.epoch = epoch + 1
         self.batches = self.count = 0
+        self.cut_batches, self.cut_count, self.cut_words = 0, 0, b""
         self._mask = None
         if self.part is not None:
             self.part = self.part.uncut()
@@ -83,6 +88,8 @@ class Course:
     def _place_after(self, listed: Ids, ids: Ids) -> int:
         """The list's place behind these samples, which come in its order; those between that cannot be read
         are left out."""
+        if self._nodes > 1:
+            return self._node_place_after(listed, ids)
         place = self.count
         if np.array_equal(listed[place:place + len(ids)], ids):
             return place + len(ids)
@@ -95,18 +102,35 @@ class Course:
             place += 1
         return place
 
+    def _node_place_after(self, listed: Ids, ids: Ids) -> int:
+        """As above, in the places of this node."""
+        cut = self.cut_count
+        own = listed[cut + (self._node - cut) % self._nodes::self._nodes]
+        #  At the list's end no sample of it follows, so that it need not be told how many of them were given
+        behind = -(-(self.count - cut) // self._nodes)
+        if np.array_equal(own[behind:behind + len(ids)], ids):
+            behind += len(ids)
+        else:
+            for sample in ids.tolist():
+                found = np.flatnonzero(own[behind:] == sample)
+                if not len(found):
+                    raise ProtocolError(f"the server sent sample {sample}, which this node's part of the "
+                                        f"list does not hold behind place {self.count}")
+                behind += int(found[0]) + 1
+        return self.count if not len(ids) else min(cut + self._nodes * behind, len(listed))
+
 
 class Ledger:
     """What is behind of a loader's job, and of those that went on with it.  Any thread."""
 
     def __init__(self, request: Request, begin: State, epoch_samples: int) -> None:
-        """`begin`: where the job began, of which an epoch has so many samples (or places of a list; over
-        several nodes those of all of them, readable or not)."""
+        """`begin`: where the job began, of which an epoch has so many samples (or places of a list; with
+        several nodes those counted that cannot be read)."""
         self._request = request
         self._begin = begin                 # what of it does not change
         self._run = begin.run
         self._epoch_samples = epoch_samples
-        self._course = Course(begin.samples, request.ids, begin)
+        self._course = Course(begin.samples, request.ids, begin, request.nodes, request.node)
         #  A garbage collection may come while it is held, and in it a loop's end, which asks where it stood.
         self._lock = threading.RLock()
 
@@ -125,8 +149,9 @@ class Ledger:
         if begin is not None:
             state = state._replace(epoch=begin.epoch, batches=begin.batches, count=begin.count,
                                    words=begin.words, places=begin.places, part=begin.part)
-        samples = joined.samples if request.ids is None else len(request.ids)
-        return cls(request, state, samples if request.part is None else request.whole(joined.dataset_samples))
+        readable = request.ids is None and request.nodes == 1
+        whole = joined.samples if readable else request.data_samples(joined.dataset_samples)
+        return cls(request, state, whole)
 
     @classmethod
     def at_end(cls, request: Request, state: State) -> Ledger:
@@ -157,7 +182,7 @@ class Ledger:
         with self._lock:
             self._course.note(head, ids)
             self._run = joined.run
-            if self._request.ids is None and self._request.part is None:
+            if self._request.ids is None and self._request.nodes == 1:
                 self._epoch_samples = joined.samples        # which the next server may know better
 
     def end(self, epoch: int) -> None:
@@ -178,16 +203,22 @@ class Ledger:
             return self._state(run)
 
     def _whole(self) -> bool:
-        """Nothing of this epoch is left that could fill a batch."""
-        part = self._course.part
-        if part is not None:
-            return self._course.batches >= part.epoch_batches(self._epoch_samples, self._request.step_size,
-                                                              self._request.drop_last)
+        """Nothing of this epoch is left that could fill a batch.  With several nodes: it has all its batches,
+        which are the same on all nodes."""
+        if self._request.nodes > 1:
+            course = self._course
+            return course.batches - course.cut_batches >= self._request.steps(self._epoch_samples
+                                                                               - course.cut_count)
         left = self._epoch_samples - self._course.count
         return left <= 0 or self._request.drop_last and left < self._request.step_size
 
     def _state(self, run: str) -> State:
-        count, words = self._course.taken()
+        course, listed = self._course, self._request.ids is not None
+        count, words = course.taken()
+        part = None
+        if self._request.nodes > 1 and (course.batches or course.cut_count):
+            part = Part(self._request.nodes, self._request.node, self._request.parts, course.cut_batches,
+                        course.cut_count, course.cut_words, course.cut_count if listed else None)
         return self._begin._replace(
-            run=run, epoch=self._course.epoch, batches=self._course.batches, count=count, words=words,
-            places=None if self._request.ids is None else count, part=self._course.part)
+            run=run, epoch=course.epoch, batches=course.batches, count=count, words=words,
+            places=count if listed else None, part=part)

@@ -85,6 +85,9 @@ class Loader(Owned):
     gather      with ranks: seconds to wait for the others, 1 to 86400
     rank_wait   with ranks: seconds to wait for one that was lost before the job ends for all, 0 to 86400; the
                 greatest counts
+    nodes, node so many machines take one job together, each from a server of its own, and this is one of
+                them, from 0.  None: it is one machine alone
+    parts       with nodes: "fresh": each node has other samples in each epoch; "fixed": always the same
 
     Nothing is sent before the first `iter`, `len`, `samples`, `fields` or `joined`.  Each `iter` is a job of
     its own.  It first leaves the job before; that job's iterator then raises LoaderClosed, unless it was
@@ -101,8 +104,12 @@ class Loader(Owned):
     same step, and any number of ranks goes on from it. Where one leaves in the middle or is lost, the others
     get JobEnded (`rank_left`, `rank_lost`), behind what was delivered.
 
-    With nodes a state is its node's.  Between two epochs it is the job's as well; within one,
-    tureen.merge_states makes the job's of those of all nodes, and any number of nodes goes on from that.
+    With nodes each machine has a server of the same data, and no server knows of another.  In each epoch a
+    node gets its part: no sample is in two of them, and all nodes get equally many batches; where a part is
+    shorter, or samples cannot be read, `batch.padding` at the epoch's end.  All nodes must give equal
+    `batch_size` and `world_size`, and what else decides what comes: nothing checks it.  A state in the midst
+    of an epoch is its node's, and goes on there; what `merge_states` makes of the states of all nodes goes on
+    with any number of them.
 
     Batches may be kept: when all but two slots are (of three, all but one), further ones are copied, with one
     warning. A job is left, and its shared memory given back, only when the last view of its batches is gone.
@@ -119,8 +126,7 @@ class Loader(Owned):
                  rejoin: float = 300.0, rank: Optional[int] = None, world_size: Optional[int] = None,
                  gather: float = 300.0, rank_wait: float = 10.0, key: Optional[Path] = None,
                  server_key: Optional[Path] = None, on_bad: Optional[str] = None,
-                 nodes: Optional[int] = None, node: Optional[int] = None,
-                 parts: Optional[str] = None) -> None:
+                 nodes: Optional[int] = None, node: Optional[int] = None, parts: str = "fresh") -> None:
         super().__init__()
         self.endpoint = resolve_endpoint(endpoint)
         self._keys = KeyPaths(key, server_key)
@@ -186,9 +192,14 @@ class Loader(Owned):
         be the loader's, where the loader was given any; else they are the state's.  What else may differ,
         only the server knows: then `iter` raises RequestRefused with code bad_state, and may be tried again.
         """
+        self._load(state)
+
+    def _load(self, state: Mapping[str, Any], nodes_known: bool = True) -> None:
+        """As load_state_dict.  `nodes_known`: False where which node this is becomes known before the next
+        `iter`, which then raises the StateError."""
         self._check()
         loaded = states.parse(state)
-        self._request.fitted(loaded)
+        self._request.fitted(loaded, nodes_known)
         self._drop_waiting()
         self._loaded, self._epoch = loaded, None
 
@@ -256,15 +267,17 @@ class Loader(Owned):
     def __len__(self) -> int:
         """Batches of one iteration, all epochs together (with ranks of each rank, which is the same for all);
         joins if that has not been done.  TypeError without an end.  Samples that are known to be unreadable
-        are not counted (`samples`)."""
+        are not counted (`samples`), but with nodes: each server knows of others."""
         if self._request.epochs is None:
             raise TypeError("a loader without an end (epochs=None) has no len()")
-        samples, size = self.samples, self._request.step_size
-        part = self._request.part
-        if part is not None:
-            whole = self._request.whole(self.joined.dataset_samples)
-            return self._request.epochs * part.epoch_batches(whole, size, self._request.drop_last)
-        return self._request.epochs * (samples // size if self._request.drop_last else -(-samples // size))
+        return self._request.epochs * self._epoch_steps()
+
+    def _epoch_steps(self) -> int:
+        """Batches of a whole epoch."""
+        request = self._request
+        if request.nodes > 1:
+            return request.steps(request.data_samples(self.joined.dataset_samples))
+        return request.steps(self.samples)
 
     def __bool__(self) -> bool:
         return True
@@ -276,6 +289,14 @@ class Loader(Owned):
     @property
     def world_size(self) -> int:
         return self._request.world_size
+
+    @property
+    def node(self) -> int:
+        return self._request.node
+
+    @property
+    def nodes(self) -> int:
+        return self._request.nodes
 
     @property
     def joined(self) -> Joined:

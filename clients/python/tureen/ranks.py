@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import socket
-from typing import Mapping, NamedTuple, Optional
+from typing import Mapping, NamedTuple, Optional, Tuple
 
 from . import wire
 
@@ -21,6 +22,14 @@ class Ranks(NamedTuple):
     world_size: int
     #  The same in all of them, and in no other run: loaders make the names of their jobs from it.
     job: str
+
+
+class Node(NamedTuple):
+    """Which of several machines this is, and which of the processes on it."""
+    nodes: int
+    node: int
+    rank: int
+    world_size: int
 
 
 def torchrun(environment: Mapping[str, str] = os.environ) -> Optional[Ranks]:
@@ -42,51 +51,59 @@ def torchrun(environment: Mapping[str, str] = os.environ) -> Optional[Ranks]:
     return Ranks(rank, world_size, short_name(name))
 
 
-class Node(NamedTuple):
-    """A machine among those that train together, and this process among its own."""
-    nodes: int
-    node: int
-    rank: int                   # of the processes of this machine, from 0
-    world_size: int             # so many are there; as many on all machines
+def by_node(rank: int, world_size: int, environment: Mapping[str, str] = os.environ) -> Optional[Node]:
+    """Where process `rank` of `world_size` is, that train together, where they are on several machines: as
+    torchrun (GROUP_RANK, GROUP_WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE) or Slurm's srun (SLURM_NODEID,
+    SLURM_NNODES, SLURM_LOCALID, SLURM_NTASKS_PER_NODE) has set it for just these processes.  None: on one
+    machine, or nothing says.
 
-
-def this_node(environment: Mapping[str, str] = os.environ) -> Optional[Node]:
-    """What torchrun (GROUP_RANK, GROUP_WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE) or Slurm's srun
-    (SLURM_NODEID, SLURM_NNODES, SLURM_LOCALID, SLURM_TASKS_PER_NODE) have set for this process.  None: it is
-    on one machine alone, or nothing says.
-
-    ValueError, which names the variable, where one is missing or makes no sense, and where machines have
-    different numbers of processes, which a job over several nodes cannot have.
+    ValueError, which names the variable, where the machines have different numbers of processes, or one makes
+    no sense.
     """
-    if environment.get("GROUP_WORLD_SIZE", "1") != "1":
-        nodes = _number(environment, "GROUP_WORLD_SIZE", 1, wire.NODES_MAX)
-        world_size = _number(environment, "LOCAL_WORLD_SIZE", 1, wire.RANKS_MAX)
-        whole = environment.get("WORLD_SIZE")
-        if whole is not None and whole != str(nodes * world_size):
-            raise ValueError(f"WORLD_SIZE is {whole}, and {nodes} machines (GROUP_WORLD_SIZE) of "
-                             f"{world_size} processes as this one (LOCAL_WORLD_SIZE) are "
-                             f"{nodes * world_size}: {_UNEQUAL}")
-        return Node(nodes, _number(environment, "GROUP_RANK", 0, nodes - 1),
-                    _number(environment, "LOCAL_RANK", 0, world_size - 1), world_size)
-    if "SLURM_PROCID" in environment and environment.get("SLURM_NNODES", "1") != "1":
-        nodes = _number(environment, "SLURM_NNODES", 1, wire.NODES_MAX)
-        world_size = _slurm_tasks(environment.get("SLURM_TASKS_PER_NODE", ""), nodes)
-        return Node(nodes, _number(environment, "SLURM_NODEID", 0, nodes - 1),
-                    _number(environment, "SLURM_LOCALID", 0, world_size - 1), world_size)
-    return None
+    if _are(environment, ("RANK", rank), ("WORLD_SIZE", world_size)) and "GROUP_WORLD_SIZE" in environment:
+        return _node(environment, world_size, "GROUP_WORLD_SIZE", "GROUP_RANK", "LOCAL_RANK",
+                     "LOCAL_WORLD_SIZE")
+    tasks = "SLURM_STEP_NUM_TASKS" if "SLURM_STEP_NUM_TASKS" in environment else "SLURM_NTASKS"
+    if not _are(environment, ("SLURM_PROCID", rank), (tasks, world_size)):
+        return None
+    names = [name for name in ("SLURM_STEP_NUM_NODES", "SLURM_NNODES", "SLURM_JOB_NUM_NODES")
+             if name in environment]
+    if not names or environment[names[0]] == "1":
+        return None
+    each = "SLURM_NTASKS_PER_NODE"
+    for name in ("SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"):
+        if name in environment:                     # these say what there is, the other what was asked for
+            environment, each = {**environment, name: _tasks(environment, name)}, name
+            break
+    return _node(environment, world_size, names[0], "SLURM_NODEID", "SLURM_LOCALID", each)
 
 
-_UNEQUAL = ("the nodes of a job must have equally many processes. Start as many on each, or let all of them "
-            "use one server (TUREEN_ENDPOINT=tcp://HOST:PORT)")
+def _tasks(environment: Mapping[str, str], name: str) -> str:
+    """Of "2(x4)": 2."""
+    found = re.fullmatch(r"([0-9]+)(\(x[0-9]+\))?", environment[name])
+    if found is None:
+        raise ValueError(f"{name} is {environment[name]!r}: the nodes have different numbers of processes, "
+                         "and a job over several nodes needs equally many on each. Start equally many, or "
+                         "let all take from one server (TUREEN_ENDPOINT=tcp://...)")
+    return found.group(1)
 
 
-def _slurm_tasks(text: str, nodes: int) -> int:
-    """Of "4(x2)"; of "4(x2),3" ValueError."""
-    count, _, times = text.partition("(x")
-    if not (count.isascii() and count.isdigit() and 1 <= int(count) <= wire.RANKS_MAX
-            and times in ("", f"{nodes})")):
-        raise ValueError(f"SLURM_TASKS_PER_NODE is {text!r} for {nodes} nodes: {_UNEQUAL}")
-    return int(count)
+def _node(environment: Mapping[str, str], world_size: int, of_nodes: str, of_node: str, of_rank: str,
+          of_each: str) -> Optional[Node]:
+    nodes = _number(environment, of_nodes, 1, wire.NODES_MAX)
+    if nodes == 1:
+        return None
+    each = _number(environment, of_each, 1, wire.RANKS_MAX)
+    if nodes * each != world_size:
+        raise ValueError(f"there are {world_size} processes on {nodes} nodes ({of_nodes}), and {each} on "
+                         f"this one ({of_each}): a job over several nodes needs equally many on each. Start "
+                         "equally many, or let all take from one server (TUREEN_ENDPOINT=tcp://...)")
+    node, rank = _number(environment, of_node, 0, nodes - 1), _number(environment, of_rank, 0, each - 1)
+    return Node(nodes, node, rank, each)
+
+
+def _are(environment: Mapping[str, str], *expected: Tuple[str, int]) -> bool:
+    return all(environment.get(name) == str(value) for name, value in expected)
 
 
 def run_name(environment: Mapping[str, str] = os.environ) -> Optional[str]:
@@ -96,7 +113,8 @@ def run_name(environment: Mapping[str, str] = os.environ) -> Optional[str]:
         return run
     address, port = environment.get("MASTER_ADDR", ""), environment.get("MASTER_PORT", "")
     if not address or not port:
-        return None
+        job, step = environment.get("SLURM_JOB_ID"), environment.get("SLURM_STEP_ID")
+        return None if job is None or step is None else f"slurm-{job}.{step}"
     if address == "localhost" or address.startswith("127.") or address == "::1":
         #  The server may serve other hosts too, each of which has such an address
         address = socket.gethostname()
@@ -116,11 +134,12 @@ def short_name(name: str) -> str:
 def _number(environment: Mapping[str, str], name: str, least: int, most: int) -> int:
     text = environment.get(name)
     if text is None:
-        raise ValueError(f"{_said(environment)}, and {name} is not set: the program that starts the "
-                         "processes must set both (torchrun does)")
+        raise ValueError(f"WORLD_SIZE is {environment.get('WORLD_SIZE')}, and {name} is not set: the program "
+                         "that starts the processes must set both (torchrun does)")
     if not (text.isascii() and text.isdigit() and len(text) <= 9 and least <= int(text) <= most):
+        others = environment.get("WORLD_SIZE") if name != "WORLD_SIZE" else None
         raise ValueError(f"{name} is {text!r}, not a number from {least} to {most}"
-                         + (f" ({_said(environment)})" if name != "WORLD_SIZE" else ""))
+                         + (f" (WORLD_SIZE is {others})" if others is not None else ""))
     return int(text)
 
 

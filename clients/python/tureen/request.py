@@ -14,7 +14,7 @@ import numpy.typing as npt
 from . import wire
 from .errors import StateError
 from .recent import Recent
-from .state import Part, State, fitted_part
+from .state import Part, State
 
 if TYPE_CHECKING:
     from .dataset import DataSet
@@ -129,8 +129,7 @@ class Request:
                  name: str, ids: Optional[Any], subset: Optional[Any], pool: Optional[int] = None,
                  job: Optional[str] = None, rank: Optional[int] = None, world_size: Optional[int] = None,
                  gather: float = 300.0, rank_wait: float = 10.0, on_bad: Optional[str] = None,
-                 nodes: Optional[int] = None, node: Optional[int] = None,
-                 parts: Optional[str] = None) -> None:
+                 nodes: Optional[int] = None, node: Optional[int] = None, parts: str = "fresh") -> None:
         self.epochs = None if epochs is None else within("epochs", epochs, 1, wire.EPOCHS_MAX)
         self.batch_size = within("batch_size", batch_size, 1, wire.BATCH_SIZE_MAX)
         self.drop_last = bool(drop_last)
@@ -158,7 +157,13 @@ class Request:
             raise ValueError("job is missing: the ranks of a job find each other by its name. Give the same "
                              "name to all of them, and to no other loader (tureen.ranks.torchrun() tells "
                              "what the run is called)")
-        self.part = _part(nodes, node, parts, ids is not None)
+        if (node is None) != (nodes is None):
+            given, missing = ("nodes", "node") if node is None else ("node", "nodes")
+            raise ValueError(f"{given} is given without {missing}: of machines that take one job together "
+                             "each says how many they are, and which of them it is")
+        self.nodes = 1 if nodes is None else within("nodes", nodes, 1, wire.NODES_MAX)
+        self.node = 0 if node is None else within("node", node, 0, self.nodes - 1)
+        self.parts = _among("parts", parts, wire.PARTS)
         self.gather_s = whole_seconds("gather", gather, 1)
         self._rank_wait_s = whole_seconds("rank_wait", rank_wait, 0)
         self.ids: Optional[Ids] = None      # the list that was given
@@ -193,16 +198,33 @@ class Request:
 
     @property
     def step_size(self) -> int:
-        """Samples of one batch of each rank."""
+        """Samples of one batch of each rank, of one node."""
         return self.world_size * self.batch_size
+
+    def data_samples(self, dataset_samples: int) -> int:
+        """Of the job's data, those that cannot be read counted.  A subset in names of classes is settled."""
+        if self.ids is not None:
+            return len(self.ids)
+        if self.chosen is None:
+            return dataset_samples
+        ranges = self.chosen.ranges(None)       # type: ignore[arg-type]  # a settled choice looks at no data
+        return int((ranges[:, 1] - ranges[:, 0]).sum())
+
+    def steps(self, remaining: int) -> int:
+        """Batches that each rank gets of an epoch of which so many samples are left, over all nodes."""
+        if self.drop_last:
+            return remaining // self.nodes // self.step_size
+        longest = -(-remaining // self.nodes)
+        return -(-longest // self.step_size)
 
     @property
     def order(self) -> str:
         """As the server will understand it."""
         return self.order_said or ("shared" if self.seed is None else "seeded")
 
-    def fitted(self, state: State) -> State:
-        """The state as a job with these arguments goes on from it.  StateError where it cannot."""
+    def fitted(self, state: State, nodes_known: bool = True) -> State:
+        """The state as a job with these arguments goes on from it.  StateError where it cannot.
+        `nodes_known`: False where the nodes are found out later."""
         if (self.order_said or self.seed is not None) and self.order != state.order:
             raise StateError(f"the state is of order {state.order!r}, the loader of order {self.order!r}: "
                              "give the loader the state's order, or none")
@@ -223,8 +245,28 @@ class Request:
         if self.epochs is not None and state.epoch > self.epochs:
             raise StateError(f"the state is at epoch {state.epoch}, and the loader ends after "
                              f"epochs={self.epochs}: give it more, or None")
-        own = self.part or Part(1, 0, "fresh")
-        return fitted_part(state, own.nodes, own.node, own.parts)
+        return self._fitted_part(state) if nodes_known else state
+
+    def _fitted_part(self, state: State) -> State:
+        """A node goes on in its own part; what is the whole job's is cut here into parts."""
+        part = state.part
+        if part is None:
+            if self.nodes == 1 or not (state.batches or state.count):
+                return state
+            return state._replace(part=Part(self.nodes, self.node, self.parts, state.batches, state.count,
+                                            state.words, state.places))
+        if (part.nodes, part.node, part.parts) == (self.nodes, self.node, self.parts):
+            return state
+        given = state.count - part.count
+        others = (part.nodes - 1) * (given if state.places is None else given // part.nodes)
+        mine = (f"node {self.node} of {self.nodes} with parts {self.parts!r}" if self.nodes > 1 else
+                "a job of one node")
+        raise StateError(
+            f"the state is that of node {part.node} of {part.nodes} with parts {part.parts!r}, the loader "
+            f"{mine}: about {others} samples that the other nodes were given would come twice. Load what "
+            f"tureen.merge_states makes of the states of all {part.nodes} nodes (or "
+            "state_dict(gather=True) of tureen.torch.DataLoader), or give the loader the state's nodes, "
+            "node and parts")
 
     def message(self, tag: int, instance: str = "", state: Optional[State] = None, *,
                 recent: Optional[Recent] = None, gather_s: Optional[float] = None) -> List[bytes]:
@@ -256,6 +298,8 @@ class Request:
             taken = _id_frames(wire.IDS_WORDS, np.frombuffer(state.words, "<u8"))
             frames, kinds = frames + taken, kinds + ["taken"] * len(taken)
             if state.part is not None:
+                said["resume"]["cut"] = {"batches": str(state.part.batches),
+                                         "places": str(state.part.places or 0)}
                 cut = _id_frames(wire.IDS_WORDS, np.frombuffer(state.part.words, "<u8"))
                 frames, kinds = frames + cut, kinds + ["cut"] * len(cut)
         if self.world_size > 1:
@@ -265,33 +309,16 @@ class Request:
                 said["gather"] = math.ceil(min(max(gather_s, 1.0), wire.RANK_SECONDS_MAX))
             steps = [] if recent is None else recent.frames(wire.FRAMES_MAX - 2 - len(frames))
             frames, kinds = frames + steps, kinds + ["recent"] * len(steps)
-        if self.part is not None:
-            said.update(nodes=self.part.nodes, node=self.part.node, parts=self.part.parts)
+        if self.nodes > 1:
+            said.update(nodes=self.nodes, node=self.node, parts=self.parts)
         if kinds:
             said["frames"] = kinds
         return wire.join(wire.pack_json(said), frames, tag)
 
 
-def _part(nodes: Optional[int], node: Optional[int], parts: Optional[str], is_list: bool) -> Optional[Part]:
-    """None: one node."""
-    if (nodes is None) != (node is None):
-        given, missing = ("nodes", "node") if node is None else ("node", "nodes")
-        raise ValueError(f"{given} is given without {missing}: of machines that take one job together each "
-                         "says how many they are, and which of them it is")
-    count = 1 if nodes is None else within("nodes", nodes, 1, wire.NODES_MAX)
-    number = 0 if node is None else within("node", node, 0, count - 1)
-    said = wire.PARTS[0] if parts is None else _among("parts", parts, wire.PARTS)
-    if count == 1 and parts is not None and nodes is None:
-        raise ValueError("parts is of a job over several nodes: give nodes and node with it")
-    return None if count == 1 else Part(count, number, said, places=0 if is_list else None)
-
-
 def _resume(state: State) -> Dict[str, Any]:
-    said: Dict[str, Any] = {"fingerprint": state.fingerprint, "data": state.data, "epoch": str(state.epoch),
-                            "batches": str(state.batches), "places": str(state.places or 0)}
-    if state.part is not None:
-        said["cut"] = {"batches": str(state.part.batches), "places": str(state.part.places or 0)}
-    return said
+    return {"fingerprint": state.fingerprint, "data": state.data, "epoch": str(state.epoch),
+            "batches": str(state.batches), "places": str(state.places or 0)}
 
 
 def _id_frames(form: int, numbers: Ids) -> List[bytes]:

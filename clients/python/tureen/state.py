@@ -6,7 +6,7 @@ import base64
 import binascii
 import string
 import zlib
-from typing import Any, Dict, List, Mapping, NamedTuple, NoReturn, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, NoReturn, Optional, Tuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,36 +17,22 @@ from .errors import StateError
 VERSION = 1
 _KEYS = ("tureen_state", "dataset", "fingerprint", "data", "samples", "order", "seed", "pool", "run", "epoch",
          "batches", "taken", "checksum")
-_PART_KEYS = {"nodes", "node", "parts", "batches", "cut"}
+_OF_TAKEN = ({"count", "words"}, {"places"})
+_PART_KEYS = ("nodes", "node", "parts", "batches", "cut")
 _LOAD_ANOTHER = "it was cut off, damaged or changed by hand: load another one"
 Mask = npt.NDArray[np.bool_]
 
 
 class Part(NamedTuple):
-    """Of a job over several nodes: which one this is, and the epoch's cut, where its parts were made: what
-    was taken before."""
+    """Which part of an epoch a state is of, in a job over several nodes; and the cut at which the epoch's
+    parts were made, `count`, `words` and `places` as those of a state."""
     nodes: int
     node: int
-    parts: str                  # "fresh" or "fixed"
-    batches: int = 0
-    count: int = 0              # samples of the epoch, or places of a list
-    words: bytes = b""          # as State's
-    places: Optional[int] = None
-
-    def uncut(self) -> Part:
-        """The same where an epoch begins."""
-        return self._replace(batches=0, count=0, words=b"", places=None if self.places is None else 0)
-
-    def places_before(self, place: int) -> int:
-        """How many of a list's places before this one are the node's: it has each nodes-th."""
-        return max(0, -(-(place - self.node) // self.nodes))
-
-    def epoch_batches(self, whole: int, size: int, drop_last: bool) -> int:
-        """The batches of an epoch of so many samples over all nodes, on each of them; size: of a batch of all
-        its ranks."""
-        left = whole - self.count
-        rest = left // self.nodes // size if drop_last else -(-(-(-left // self.nodes)) // size)
-        return self.batches + rest
+    parts: str
+    batches: int
+    count: int
+    words: bytes
+    places: Optional[int]
 
 
 class State(NamedTuple):
@@ -65,7 +51,8 @@ class State(NamedTuple):
     #  Which samples: 64-bit words, little-endian, those at the end that are 0 left out
     words: bytes
     places: Optional[int]       # of a list instead, so many of its places; else None
-    part: Optional[Part] = None     # of one node of several
+    #  Of a node that has begun an epoch; else it is the whole job's state
+    part: Optional[Part] = None
 
     def mask(self) -> Mask:
         """The words, a boolean for each sample."""
@@ -75,11 +62,6 @@ class State(NamedTuple):
         """The same job where that epoch begins."""
         return self._replace(epoch=epoch, batches=0, count=0, words=b"",
                              places=None if self.places is None else 0, part=None)
-
-    @property
-    def is_between(self) -> bool:
-        """Between two epochs: a state of any node is that of all."""
-        return self.batches == self.count == 0
 
 
 def pack_words(mask: Mask) -> bytes:
@@ -97,21 +79,21 @@ def unpack_words(words: bytes, samples: int) -> Mask:
 
 def pack(state: State) -> Dict[str, Any]:
     """The object of docs/state.md."""
-    taken = _taken(state.count, state.words, state.places)
     value: Dict[str, Any] = {
         "tureen_state": VERSION, "dataset": state.dataset, "fingerprint": state.fingerprint,
         "data": state.data, "samples": str(state.samples), "order": state.order, "seed": str(state.seed),
         "pool": state.pool, "run": state.run, "epoch": str(state.epoch), "batches": str(state.batches),
-        "taken": taken}
-    part = state.part
-    if part is not None and not state.is_between:
+        "taken": _pack_taken(state.count, state.words, state.places)}
+    if state.part is not None:
+        part = state.part
         value["part"] = {"nodes": part.nodes, "node": part.node, "parts": part.parts,
-                         "batches": str(part.batches), "cut": _taken(part.count, part.words, part.places)}
+                         "batches": str(part.batches),
+                         "cut": _pack_taken(part.count, part.words, part.places)}
     value["checksum"] = _checksum(value)
     return value
 
 
-def _taken(count: int, words: bytes, places: Optional[int]) -> Dict[str, str]:
+def _pack_taken(count: int, words: bytes, places: Optional[int]) -> Dict[str, str]:
     if places is not None:
         return {"places": str(places)}
     return {"count": str(count), "words": base64.b64encode(words).decode("ascii")}
@@ -134,15 +116,16 @@ def parse(value: Any) -> State:
     for key in value:
         if key not in _KEYS and key != "part":
             _wrong(f"it has {key!r}, which no state has")
-    taken, part = value["taken"], value.get("part")
-    _check_taken("taken", taken)
-    if part is not None:
-        if not isinstance(part, Mapping) or set(part) != _PART_KEYS:
-            _wrong("part is not nodes, node, parts, batches and cut")
-        _check_taken("part.cut", part["cut"])
+    taken = value["taken"]
+    if not isinstance(taken, Mapping) or set(taken) not in _OF_TAKEN:
+        _wrong("taken is neither count and words nor places")
+    part = value.get("part")
+    if "part" in value and not (isinstance(part, Mapping) and set(part) == set(_PART_KEYS)
+                                and isinstance(part["cut"], Mapping) and set(part["cut"]) == set(taken)):
+        _wrong(f"part does not hold {', '.join(_PART_KEYS)}, with a cut of the form of taken")
     _check_checksum(value)
     state = _parsed(value, taken)
-    return state if part is None else state._replace(part=_parsed_part(state, part))
+    return state if part is None else state._replace(part=_part(part, state))
 
 
 def _check_taken(name: str, taken: Any) -> None:
@@ -283,13 +266,9 @@ def _parsed(value: Mapping[str, Any], taken: Mapping[str, Any]) -> State:
     if type(pool) is not int or not (pool == 0 or wire.POOL_MIN <= pool <= wire.POOL_MAX
                                      and order == "seeded"):
         _wrong(f"pool is {pool!r}, neither 0 nor the pool of an order \"seeded\"")
-    places = _number(taken, "places") if "places" in taken else None
+    count, words, places = _parsed_taken("taken", taken, samples)
     if places is not None and order != "list":
         _wrong(f"places are of order \"list\", not of {order!r}")
-    words = b"" if places is not None else _words(taken["words"], samples)
-    count = places if places is not None else _number(taken, "count")
-    if places is None and count != _ones(words):
-        _wrong(f"taken says {count} samples, its words {_ones(words)}")
     return State(
         dataset=_text(value, "dataset"), fingerprint=_digits(value, "fingerprint"),
         data=_digits(value, "data", wire.DATA_BYTES), samples=samples, order=order,
@@ -298,15 +277,40 @@ def _parsed(value: Mapping[str, Any], taken: Mapping[str, Any]) -> State:
         places=places)
 
 
+def _parsed_taken(name: str, taken: Mapping[str, Any], samples: int) -> Tuple[int, bytes, Optional[int]]:
+    """Its count, words and places."""
+    if "places" in taken:
+        places = _number(taken, "places")
+        return places, b"", places
+    words, count = _words(name, taken["words"], samples), _number(taken, "count")
+    if count != _ones(words):
+        _wrong(f"{name} says {count} samples, its words {_ones(words)}")
+    return count, words, None
+
+
+def _part(value: Mapping[str, Any], state: State) -> Part:
+    nodes, node = value["nodes"], value["node"]
+    if (type(nodes) is not int or not 2 <= nodes <= wire.NODES_MAX or type(node) is not int
+            or not 0 <= node < nodes):
+        _wrong(f"part is of node {node!r} of {nodes!r}: nodes are 2 to {wire.NODES_MAX}, and counted from 0")
+    if value["parts"] not in wire.PARTS:
+        _wrong(f"part's parts are {value['parts']!r}, none of {', '.join(wire.PARTS)}")
+    batches, cut = _number(value, "batches"), _parsed_taken("part's cut", value["cut"], state.samples)
+    whole = int.from_bytes(state.words, "little")
+    if batches > state.batches or cut[0] > state.count or int.from_bytes(cut[1], "little") & ~whole:
+        _wrong("part's cut is not in what was taken")
+    return Part(nodes, node, value["parts"], batches, *cut)
+
+
 def _checksum(value: Mapping[str, Any]) -> str:
-    texts: List[Any] = [value[key] for key in _KEYS[:-2]] + _texts(value["taken"])
-    part = value.get("part")
-    if part is not None:
-        texts += [part["nodes"], part["node"], part["parts"], part["batches"]] + _texts(part["cut"])
+    texts: List[Any] = [value[key] for key in _KEYS[:-2]] + _texts_of_taken(value["taken"])
+    if "part" in value:
+        part = value["part"]
+        texts += [part[key] for key in _PART_KEYS[:-1]] + _texts_of_taken(part["cut"])
     return f"{zlib.crc32(''.join(f'{text}' + chr(10) for text in texts).encode('utf-8')):08x}"
 
 
-def _texts(taken: Mapping[str, Any]) -> List[Any]:
+def _texts_of_taken(taken: Mapping[str, Any]) -> List[Any]:
     return [taken["count"], taken["words"]] if "words" in taken else [taken["places"]]
 
 
@@ -348,17 +352,17 @@ def _number(value: Mapping[str, Any], key: str, least: int = 0) -> int:
     return int(item)
 
 
-def _words(text: Any, samples: int) -> bytes:
+def _words(name: str, text: Any, samples: int) -> bytes:
     try:
         words = base64.b64decode(text, validate=True)
     except (TypeError, ValueError, binascii.Error):
-        _wrong("the words of taken are no base64")
+        _wrong(f"the words of {name} are no base64")
     if (len(words) % 8 or base64.b64encode(words).decode("ascii") != text or not words[-8:].strip(b"\0")
             and words):
-        _wrong("the words of taken are not whole, or end with empty ones")
+        _wrong(f"the words of {name} are not whole, or end with empty ones")
     if len(words) > (samples + 63) // 64 * 8 or _ones(words) != int(np.count_nonzero(unpack_words(words,
             samples))):
-        _wrong(f"the words of taken have bits beyond its {samples} samples")
+        _wrong(f"the words of {name} have bits beyond its {samples} samples")
     return words
 
 

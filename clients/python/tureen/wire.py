@@ -42,11 +42,13 @@ RANKS_MAX = 64
 NODES_MAX = 1024            # machines that take one job together
 PARTS = ("fresh", "fixed")
 RANK_SECONDS_MAX = 86400    # of gather and rank_wait
+NODES_MAX = 1024
 RECENT_RECORDS_MAX = 256
 RECENT_IDS_MAX = 1 << 20
 
 ORDERS = ("shared", "private", "list", "seeded")
 ON_BAD = ("drop", "fail")
+PARTS = ("fresh", "fixed")
 
 IDS_RANGES, IDS_WORDS, IDS_LIST, IDS_RECENT = 1, 2, 3, 4
 ID_FRAME_NUMBERS_MAX = (FRAME_BYTES_MAX - 8) // 8
@@ -145,8 +147,8 @@ class Joined(NamedTuple):
     lease_ms: int
     rank: int = 0
     world_size: int = 1
-    nodes: int = 1
     node: int = 0
+    nodes: int = 1
 
 
 #  Client to server
@@ -228,7 +230,7 @@ def parse_step(frame: bytes, world_size: int, batch_size: int, nodes: int = 1) -
     if rest or numbers < world_size:
         _wrong("BATCH", f"the step of its {world_size} ranks has {len(frame)} bytes")
     counts = struct.unpack_from(f"<{world_size}Q", frame)
-    if max(counts) > batch_size or not int(nodes == 1) <= sum(counts) == numbers - world_size:
+    if max(counts) > batch_size or sum(counts) != numbers - world_size:
         _wrong("BATCH", f"its step says {counts} samples of at most {batch_size} each, and names "
                f"{numbers - world_size}")
     return Step(counts, frame[8 * world_size:])
@@ -293,8 +295,8 @@ def parse_joined(frame: bytes) -> Joined:
         heartbeat_ms=integer(value, "heartbeat_ms", 1), lease_ms=integer(value, "lease_ms", 1),
         rank=integer(value, "rank", 0) if "rank" in value else 0,
         world_size=integer(value, "world_size", 1) if "world_size" in value else 1,
-        nodes=integer(value, "nodes", 1) if "nodes" in value else 1,
-        node=integer(value, "node", 0) if "node" in value else 0)
+        node=integer(value, "node", 0) if "node" in value else 0,
+        nodes=integer(value, "nodes", 1) if "nodes" in value else 1)
 
 
 def _wrong(what: str, how: str) -> NoReturn:

@@ -10,13 +10,14 @@ import copy
 import hashlib
 import operator
 import zlib
-from typing import Any, Callable, Dict, Iterable, Mapping, NoReturn, Optional, Tuple, TypeVar
+from typing import Any, Callable, Dict, Iterable, List, Mapping, NoReturn, Optional, Tuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import state as states
 from ..errors import RequestRefused, StateError
+from ..merging import merge_states
 from ..loader import BatchIterator, Loader
 from ..wire import SLOTS_MIN, Joined
 from .ranks import Membership
@@ -90,8 +91,15 @@ class OneJob:
         """Gives the epoch in which the state stands."""
         if isinstance(state, Mapping) and "tureen_torch_state" in state:
             raise StateError("the state is of a loader with a sampler, and this one has none: give it one")
-        self.loader.load_state_dict(state)
+        #  Which node this is may show only when the process group is there.
+        if self._membership.settled:
+            self._name()
+        self.loader._load(state, self._membership.settled)
         return int(state["epoch"])
+
+    def merged(self, given: List[State]) -> State:
+        """The job's state, of those of all its processes."""
+        return merge_states(given)
 
     def joined(self) -> Joined:
         """What the server says of the job.  Before ranks have begun one, of a job of this process alone,
@@ -117,11 +125,9 @@ class OneJob:
         joined = self.joined()
         return joined.samples if self.loader._tally is None else self.loader.samples
 
-    def whole_count(self) -> int:
-        """Samples in one epoch, whether they can be read or not."""
-        request = self.loader._request
-        request.settle(self.loader._data)
-        return request.whole(self.joined().dataset_samples)
+    def count_whole(self) -> int:
+        """Samples in one epoch, those counted that cannot be read."""
+        return self.loader._request.data_samples(self.joined().dataset_samples)
 
     @property
     def used(self) -> bool:
@@ -242,6 +248,20 @@ class JobPerEpoch:
         if self._current is None or self._begun is None or len(self._begun) != count:
             return count
         return self._current.samples    # what of its last list can be read
+
+    def count_whole(self) -> int:
+        return len(self._sampler)       # type: ignore[arg-type]  # as above
+
+    def merged(self, given: List[State]) -> State:
+        """The job's state, of those of all its processes."""
+        first = given[0]
+        for state in given[1:]:
+            if state["epoch"] != first["epoch"] or state["list"] != first["list"]:
+                raise StateError("the processes' samplers gave different lists, or are in different epochs: "
+                                 "with ranks and nodes all of them must give the same")
+        if first["loader"] is None:
+            return first
+        return {**first, "loader": merge_states(state["loader"] for state in given)}
 
     @property
     def used(self) -> bool:

@@ -4,13 +4,13 @@ from __future__ import annotations
 import functools
 import operator
 import os
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Union
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple, Union
 
 import torch
 
 from ..batch import Batch
 from ..dataset import DataSet as _DataSet
-from ..errors import LoaderClosed, TureenError
+from ..errors import LoaderClosed, StateError, TureenError
 from ..loader import BatchIterator, Loader, Path
 from ..owned import Owned
 from ..request import Subset, given_subset
@@ -20,7 +20,7 @@ from ..wire import Field, Joined
 from . import arguments
 from .device import Copier, CudaDevice, Device, check_device
 from .epochs import JobPerEpoch, OneJob, State
-from .ranks import Membership
+from .ranks import Membership, _process_group
 from .tensors import Layout
 
 _TIMEOUT_S = 10.0
@@ -144,10 +144,10 @@ class DataLoader(Owned):
     rank, world_size    which of how many processes this is, that take one job together; see below.  None: as
                 torch.distributed or torchrun's environment says; with a sampler, and where there is none of
                 these, it is a process alone.  world_size=1: this process alone gets all the data
-    nodes, node which of how many machines this is, that take one job together, each with a server of its own;
-                see below.  None: as torchrun's or Slurm's environment says, if the server is this machine's
-                own (ipc://); one server for all (tcp://) has no nodes
-    parts       with nodes: "fresh", other parts in each epoch (None); "fixed", the same ones
+    nodes, node so many machines take one job together, each from a server of its own, and which of them this
+                is; see below.  None: as torchrun's or Slurm's environment says, where the endpoint is this
+                machine's own (ipc://).  nodes=1: all processes take from one server
+    parts       with nodes: "fresh": a node has other samples in each epoch; "fixed": always the same
     gather      with ranks: seconds to wait for the others to join; None: 300
     rank_wait   with ranks: seconds for which the job waits when one was lost, before it ends; None: 10
     rejoin      seconds to look for a server that is gone, and go on there; None: as tureen.Loader
@@ -167,11 +167,13 @@ class DataLoader(Owned):
     job's: each rank's is the same, and may be loaded with another world size.  A state that is asked for
     before the first loop waits for the other ranks; other questions do not.
 
-    **Nodes.**  With a server on each machine, each epoch is divided over the machines, and each server serves
-    its part to the ranks of its own: every sample once an epoch over all of them, equally many batches on
-    all, and no server talks to another.  Give all the same arguments, and equally many ranks.  A state that
-    is taken within an epoch is its node's: `state_dict (gather=True)`, called on all ranks, gives that of all
-    nodes, from which any number of nodes goes on.
+    **Nodes.**  Where torchrun or srun starts the processes on several machines, and each machine has a server
+    of its own (at the default endpoint, or any ipc://), the processes of a machine are the ranks of one job,
+    which is dealt a part of each epoch: every sample comes once over all machines, and all processes get
+    equally many batches.  `rank` and `world_size` are then those of the machine's processes, `node` and
+    `nodes` the machine's.  A state in the midst of an epoch is the machine's: save
+    `state_dict(gather=True)`, or all of them.  With one server for all, at tcp://, it is one job of all
+    processes.
 
     **State.**  `state_dict()` is plain (torch.save and json both write it) and needs no round trip.  In a
     loop it counts what the loop has been given; behind the loop it is the beginning of the next epoch; behind
@@ -196,7 +198,7 @@ class DataLoader(Owned):
                  world_size: Optional[int] = None, gather: Optional[float] = None,
                  rank_wait: Optional[float] = None, key: Optional[Path] = None,
                  server_key: Optional[Path] = None, on_bad: Optional[str] = None,
-                 nodes: Optional[int] = None, node: Optional[int] = None, parts: Optional[str] = None,
+                 nodes: Optional[int] = None, node: Optional[int] = None, parts: str = "fresh",
                  num_workers: Any = 0,
                  persistent_workers: Any = False, prefetch_factor: Any = None, pin_memory: Any = False,
                  pin_memory_device: Any = "", multiprocessing_context: Any = None, batch_sampler: Any = None,
@@ -210,7 +212,8 @@ class DataLoader(Owned):
         self._by_name, self._with_ids = bool(fields), bool(ids)
         self._job, self._slots = job, slots
         self._device = check_device(device)
-        self._membership = Membership(dataset, rank, world_size, job, sampler, endpoint, nodes, node, parts)
+        self._membership = Membership(dataset, rank, world_size, job, sampler, nodes=nodes, node=node,
+                                      parts=parts, endpoint=endpoint)
         server: Dict[str, Any] = dict(
             endpoint=endpoint, pipeline=arguments.pipeline_of(transform, dtype, normalize),
             timeout=timeout if timeout != 0 else _TIMEOUT_S, key=key, server_key=server_key)
@@ -426,9 +429,11 @@ class DataLoader(Owned):
         """Where the loader is; see the class.  Right after load_state_dict, what was loaded.  Of a closed
         loader too.
 
-        gather: of a job over several nodes the state of all of them, the same everywhere: all ranks of all
-        nodes call it, behind the same batch, and torch.distributed carries it.  StateError where they are at
-        different epochs."""
+        gather=True: all processes of torch.distributed call it behind the same step, and each gets the state
+        of the whole job, over all nodes, which any number of nodes and ranks goes on from.  Blocks for them.
+        StateError on all, where they are not behind the same step."""
+        if gather:
+            return self._gathered()
         self._check_process()
         if self._target is not None and not self._running:
             self._settle()
@@ -445,6 +450,26 @@ class DataLoader(Owned):
         states: List[Any] = [None] * distributed.get_world_size()
         distributed.all_gather_object(states, state)
         return merge_states(states)
+
+    def _gathered(self) -> State:
+        place = self._membership.place
+        if place.world_size * place.nodes == 1:
+            return self.state_dict()
+        if _process_group() is None:
+            raise RuntimeError("state_dict(gather=True) asks all processes for their states by "
+                               "torch.distributed, which is not initialised: call init_process_group first, "
+                               "or save the state of each node and give them to tureen.merge_states")
+        mine: Tuple[Optional[State], str]
+        try:
+            mine = self.state_dict(), ""
+        except Exception as error:              # the others wait for something from here
+            mine = None, f"{type(error).__name__}: {error}"
+        found: List[Any] = [None] * torch.distributed.get_world_size()
+        torch.distributed.all_gather_object(found, mine)
+        for rank, (state, error) in enumerate(found):
+            if state is None:
+                raise StateError(f"process {rank} of torch.distributed has no state: {error}")
+        return self._source.merged([state for state, _ in found])
 
     def _state(self) -> State:
         return self._source.state(self._iterator, self._epoch)
@@ -467,17 +492,17 @@ class DataLoader(Owned):
         Samples that cannot be read are not counted: those that are known when the job begins, and from an
         epoch's end on those that were missing in it.  So the epoch that finds some (in general the first one
         at the server) may have as many batches as this said, or fewer, and the next ones have what it says
-        then.  With a sampler it is what came of its last list, or before that the whole list."""
+        then.  With a sampler it is what came of its last list, or before that the whole list.  With nodes
+        they are counted: each server knows of others."""
         self._check()
         place = self._membership.settle()
         size = self._batch_size * place.world_size
-        if place.nodes > 1:
-            samples = self._source.whole_count()
-            self._own_if_used()
-            return Part(place.nodes, place.node, "").epoch_batches(samples, size, self._drop_last)
-        samples = self._source.count()
+        samples = self._source.count() if place.nodes == 1 else self._source.count_whole()
         self._own_if_used()
-        return samples // size if self._drop_last else -(-samples // size)
+        if self._drop_last:
+            return samples // place.nodes // size
+        longest = -(-samples // place.nodes)
+        return -(-longest // size)
 
     def __bool__(self) -> bool:
         return True                 # and not by len, which asks the server
@@ -496,17 +521,17 @@ class DataLoader(Owned):
 
     @property
     def world_size(self) -> int:
-        """How many they are."""
+        """How many they are; of several nodes, on this one."""
         return self._membership.place.world_size
 
     @property
     def node(self) -> int:
-        """Which of the machines this one is that take the job together; from 0."""
+        """Which of the machines this is that take the job together; from 0."""
         return self._membership.place.node
 
     @property
     def nodes(self) -> int:
-        """How many they are; `rank` and `world_size` are of the processes of one."""
+        """How many they are."""
         return self._membership.place.nodes
 
     @property
