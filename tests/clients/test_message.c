@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <jansson.h>
 #include "golden.h"
 #include "joining.h"
 #include "message.h"
@@ -261,43 +260,6 @@ test_join_that_goes_on_is_encoded_as_described (void **state)
     joining_frames_clear (&s_frames);
     joining_destroy (&joining);
     free (words);
-}
-
-//  The JOIN of a node that goes on in its part: what it knows as taken, and where the parts were made.
-static void
-test_join_of_a_node_is_encoded_as_described (void **state)
-{
-    (void) state;
-    s_read ("join_nodes", 4);
-    tureen_options_t options = { .dataset = "train", .batch_size = 2, .epochs = 4, .pipeline = "train",
-        .order = TUREEN_SHARED, .slots = 4, .seeded = true, .seed = 7, .name = "trial-3", .job = "trial-3",
-        .nodes = 3, .node = 1, .parts = TUREEN_PARTS_FIXED };
-    state_t from = { .fingerprint = "6d0c4f1e2a3b5c7d", .data = "9e1f0a2b3c4d5e6f",
-        .run = "4b7c1d2e3f405162738495a6b7c8d9ea",
-        .order = TUREEN_SHARED, .seed = 7, .epoch = 3, .batches = 5,
-        .taken = { .count = 4, .words = (uint64_t []) { 0x780 }, .word_count = 1 },
-        .part = { .nodes = 3, .node = 1, .parts = TUREEN_PARTS_FIXED, .cut = { .batches = 4,
-            .taken = { .count = 2, .words = (uint64_t []) { 0x180 }, .word_count = 1 } } } };
-    joining_t *joining;
-    message_error_t error;
-    assert_int_equal (joining_new (&joining, &options, &error), 0);
-    assert_int_equal (s_make (joining, &(joining_onward_t) { .from = &from }), 3);
-    const char *text = (const char *) s_frames.frames [0].data;
-    json_t *ours = json_loads (text, 0, NULL);
-    json_t *golden = json_loadb ((const char *) s_golden.frames [1].data, s_golden.frames [1].size, 0, NULL);
-    assert_true (ours && golden);
-    json_object_set (ours, "instance", json_object_get (golden, "instance"));
-    json_object_del (json_object_get (golden, "resume"), "places");         //  0 is the default
-    assert_true (json_equal (ours, golden));
-    json_decref (ours);
-    json_decref (golden);
-    for (size_t frame = 1; frame < 3; frame++) {
-        assert_int_equal (s_frames.frames [frame].size, s_golden.frames [frame + 1].size);
-        assert_memory_equal (s_frames.frames [frame].data, s_golden.frames [frame + 1].data,
-            s_frames.frames [frame].size);
-    }
-    joining_frames_clear (&s_frames);
-    joining_destroy (&joining);
 }
 
 //  The JOIN of a rank that continues: its identity, and the last steps that it received.
@@ -804,7 +766,6 @@ main (void)
         cmocka_unit_test (test_join_with_a_list_is_encoded_as_described),
         cmocka_unit_test (test_join_that_goes_on_is_encoded_as_described),
         cmocka_unit_test (test_join_of_a_rank_is_encoded_as_described),
-        cmocka_unit_test (test_join_of_a_node_is_encoded_as_described),
         cmocka_unit_test (test_joined_is_read_as_described),
         cmocka_unit_test (test_fields_of_every_dtype_are_read),
         cmocka_unit_test (test_batches_are_read_as_described),

@@ -141,108 +141,6 @@ class Object(unittest.TestCase):
                 states.parse(signed({**listed, "taken": {"places": places}}))
 
 
-def of_node(nodes: int, node: int, parts: str = "fresh", cut: Optional[State] = None,
-            **changed: Any) -> State:
-    """cut: the state at which the epoch was cut; None: at its begin."""
-    part = states.Part(nodes, node, parts)
-    if cut is not None:
-        part = part._replace(batches=cut.batches, count=cut.count, words=cut.words)
-    return plain(part=part, **changed)
-
-
-class Merging(unittest.TestCase):
-    """States of several nodes."""
-
-    def test_beside_a_simple_model(self) -> None:
-        for seed in range(SEED, SEED + 200):
-            chance = random.Random(seed)
-            samples, nodes = chance.choice((1, 64, 65, 300)), chance.randint(2, 9)
-            ids = chance.sample(range(samples), chance.randint(0, samples))
-            before = [number for number in ids if chance.random() < .3]
-            cut = plain(samples=samples, ids=before, epoch=4, batches=3 if before else 0)
-            taken = [before + [number for number in ids if number not in before and number % nodes == node]
-                     for node in range(nodes)]
-            given = [of_node(nodes, node, cut=cut, samples=samples, ids=taken[node], epoch=4, batches=5)
-                     for node in range(nodes)]
-            objects = [json.loads(json.dumps(states.pack(state))) for state in given]
-            for state, value in zip(given, objects):
-                self.assertEqual(states.parse(value), state, f"seed {seed}")
-            chance.shuffle(objects)
-            objects += objects[:chance.randint(0, 2)]       # two ranks of a node
-            merged = states.parse(tureen.merge_states(objects))
-            self.assertEqual(merged, plain(samples=samples, ids=ids, epoch=4, batches=5), f"seed {seed}")
-
-    def test_between_epochs_a_state_is_that_of_all(self) -> None:
-        state = of_node(3, 1, epoch=2)
-        value = states.pack(state)
-        self.assertNotIn("part", value)
-        self.assertEqual(tureen.merge_states([value, value]), value)
-        self.assertEqual(states.fitted_part(states.parse(value), 5, 4, "fixed").part,
-                         states.Part(5, 4, "fixed"))
-
-    def test_places_of_a_list(self) -> None:
-        part = states.Part(3, 0, "fresh", batches=1, count=6, places=6)
-        given = [states.pack(plain(order="list", batches=3, count=18, places=18,
-                                   part=part._replace(node=node))) for node in range(3)]
-        self.assertEqual(states.parse(tureen.merge_states(given)),
-                         plain(order="list", batches=3, count=18, places=18))
-        late = states.pack(plain(order="list", batches=4, count=24, places=24, part=part._replace(node=2)))
-        with self.assertRaisesRegex(tureen.StateError, "of a list are of different steps, 3 and 4"):
-            tureen.merge_states([*given[:2], late])
-        self.assertEqual([part._replace(node=node).places_before(7) for node in range(3)], [3, 2, 2])
-
-    def test_what_is_refused(self) -> None:
-        one, two = (of_node(3, node, ids=[node, node + 3], epoch=1, batches=1) for node in range(2))
-        for given, why in (
-                ([], "no state to merge"),
-                ([one], "nodes 1, 2 of 3 are missing: about 4 samples would come twice"),
-                ([one, two], "node 2 of 3 are missing: about 2 samples would come twice"),
-                ([one, two._replace(epoch=2)],
-                 "different epochs, node 0 in epoch 1, batch 1 and node 1 in epoch 2"),
-                ([one, two._replace(fingerprint="aa")], "not of one job: their fingerprint"),
-                ([one, two._replace(seed=8, order="private")], "not of one job: their order"),
-                ([one, of_node(4, 1, epoch=1, batches=1)], "number of nodes, parts or cuts differ"),
-                ([one, of_node(3, 1, "fixed", epoch=1, batches=1)], "number of nodes, parts or cuts differ"),
-                ([one, one._replace(batches=2)], "two states of node 0 differ"),
-                ([one, plain(epoch=1, batches=1, ids=[1])], "different epochs"),
-                ([plain(epoch=1, batches=1, ids=[1]), plain(epoch=1, batches=2, ids=[1])],
-                 "different moments")):
-            with self.subTest(why), self.assertRaisesRegex(tureen.StateError, why):
-                tureen.merge_states([states.pack(state) for state in given])
-        for nodes, node, parts in ((1, 0, "fresh"), (3, 1, "fresh"), (4, 0, "fresh"), (3, 0, "fixed")):
-            with self.assertRaisesRegex(tureen.StateError, "node 0 of 3 .*about 4 samples .*merge_states"):
-                states.fitted_part(one, nodes, node, parts)
-        self.assertEqual(states.fitted_part(one, 3, 0, "fresh"), one)
-
-    def test_golden(self) -> None:
-        """The files that both clients read and write."""
-        for name in ("state_part", "state_part_list"):
-            value = json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8"))
-            state = states.parse(value)
-            assert state.part is not None
-            self.assertGreater(state.count, state.part.count)
-            self.assertEqual(states.pack(state), value)
-
-    def test_damaged_parts(self) -> None:
-        value = states.pack(of_node(3, 1, ids=[1, 4], epoch=1, batches=2, cut=plain(ids=[4], batches=1)))
-        part = value["part"]
-        for changed, why in (
-                ({**part, "nodes": 1}, "node 1 of 1"), ({**part, "nodes": "3"}, "node 1 of '3'"),
-                ({**part, "node": 3}, "node 3 of 3"), ({**part, "parts": "old"}, "parts is 'old'"),
-                ({**part, "batches": "3"}, "not part of what was taken"),
-                ({**part, "cut": {"count": "1", "words": "AQAAAAAAAAA="}}, "not part of what was taken"),
-                ({**part, "cut": {"count": "2", "words": part["cut"]["words"]}},
-                 "says 2 samples, its words 1"),
-                ({**part, "cut": {"places": "1"}}, "not of one kind"),
-                ({**part, "cut": {}}, "neither count and words nor places"),
-                ({"nodes": 3}, "not nodes, node, parts, batches and cut")):
-            with self.subTest(why), self.assertRaisesRegex(tureen.StateError, why):
-                whole = set(changed) == set(part) and changed["cut"]
-                states.parse(signed({**value, "part": changed}) if whole else {**value, "part": changed})
-        with self.assertRaisesRegex(tureen.StateError, "its checksum is"):
-            states.parse({**value, "part": {**part, "node": 2}})
-
-
 class Position(unittest.TestCase):
     """Courses beside a simple model."""
 
@@ -290,25 +188,6 @@ class Position(unittest.TestCase):
                 state = plain(samples=6, order="list", batches=number + 1, count=course.count,
                               places=course.count)
                 course = Course(6, np.array(listed, np.uint64), states.parse(states.pack(state)))
-
-    def test_places_of_a_list_over_nodes(self) -> None:
-        """After as many steps of all nodes, to the list's end, their states are that of the job."""
-        for seed in range(SEED, SEED + 300):
-            chance = random.Random(seed)
-            nodes, length = chance.randint(2, 6), chance.randint(1, 60)
-            cut, steps = chance.randint(0, length), chance.randint(0, 20)
-            listed = np.array([chance.randrange(300) for _ in range(length)], np.uint64)
-            given, taken = [], list(range(cut))
-            for node in range(nodes):
-                part = states.Part(nodes, node, "fresh", batches=2, count=cut, places=cut)
-                course = Course(300, listed, plain(order="list", batches=2, count=cut, places=cut, part=part))
-                for place in [place for place in range(cut, length) if place % nodes == node][:steps]:
-                    course.note(head(0, course.batches, 1), listed[place:place + 1])
-                    taken.append(place)
-                places = course.taken()[0]
-                given.append(states.pack(plain(order="list", batches=9, count=places, places=places, part=part)))
-            merged = states.parse(tureen.merge_states(given))
-            self.assertEqual(sorted(taken), list(range(merged.count)), f"seed {seed}")
 
     def test_what_no_server_may_send(self) -> None:
         course = Course(10, None, plain(samples=10))

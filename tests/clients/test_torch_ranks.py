@@ -45,8 +45,7 @@ STARTED = {"RANK": "1", "WORLD_SIZE": "3", "TORCHELASTIC_RUN_ID": "run-7"}
 def surroundings(environment: Dict[str, str], group: Optional[Tuple[int, int]] = None) -> Iterator[None]:
     """What torchrun has set, and the process group."""
     kept = {name: value for name, value in os.environ.items()
-            if name not in ("RANK", "WORLD_SIZE", "TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT")
-            and not name.startswith(("GROUP_", "LOCAL_", "SLURM_"))}
+            if name not in ("RANK", "WORLD_SIZE", "TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT")}
     with mock.patch.dict(os.environ, {**kept, **environment}, clear=True), \
             mock.patch.object(torch_ranks, "_process_group", lambda: group):
         yield
@@ -99,60 +98,6 @@ class WhoIsWho(unittest.TestCase):
                 loader = made(**options)
                 self.assertEqual(tuple(loader._membership.place)[:3], expected)
                 self.assertEqual((loader.rank, loader.world_size), expected[:2])
-
-    def test_where_nodes_come_from(self) -> None:
-        """Arguments before torchrun's and Slurm's environment, which counts for a server of this machine
-        alone; the job is a job on each node."""
-        two = {"WORLD_SIZE": "6", "RANK": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "3", "GROUP_RANK": "1",
-               "GROUP_WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "run-7"}
-        slurm = {"SLURM_PROCID": "4", "SLURM_NNODES": "2", "SLURM_NODEID": "1", "SLURM_LOCALID": "1",
-                 "SLURM_TASKS_PER_NODE": "3(x2)", **NAMED, "MASTER_ADDR": "head"}
-        large = {**two, "WORLD_SIZE": "512", "LOCAL_WORLD_SIZE": "8", "GROUP_WORLD_SIZE": "64"}
-        tcp = {"endpoint": "tcp://head:5555"}
-        for environment, group, options, expected in (
-                (two, None, {}, (1, 3, "run-7/train", 2, 1)),
-                (two, (4, 6), {}, (1, 3, "run-7/train", 2, 1)),
-                (large, None, {}, (1, 8, "run-7/train", 64, 1)),
-                (slurm, (4, 6), {}, (1, 3, "head:29500/train", 2, 1)),
-                (slurm, None, {}, (0, 1, None, 1, 0)),           # each may be a trial of its own
-                (two, None, tcp, (4, 6, "run-7/train", 1, 0)),
-                (two, None, {"nodes": 1, "node": 0}, (1, 3, "run-7/train", 1, 0)),
-                (two, None, {"nodes": 5, "node": 4}, (1, 3, "run-7/train", 5, 4)),
-                (two, None, {"rank": 0, "world_size": 2, "job": "mine"}, (0, 2, "mine", 1, 0)),
-                ({}, None, {"nodes": 3, "node": 2}, (0, 1, None, 3, 2)),
-                (NAMED, (2, 3), {"nodes": 3, "node": 2, "job": "mine"}, (0, 1, "mine", 3, 2)),
-                ({}, None, {"nodes": 3, "node": 2, "rank": 1, "world_size": 2, "job": "mine"},
-                 (1, 2, "mine", 3, 2))):
-            with self.subTest(environment=environment, group=group,
-                              options=options), surroundings(environment, group):
-                loader = DataLoader("train", 8, **{"endpoint": "ipc:///nowhere", **options})
-                self.assertEqual(tuple(loader._membership.place), expected)
-                self.assertEqual((loader.nodes, loader.node), expected[3:])
-                request = request_of(loader)
-                if expected[3] > 1:
-                    self.assertEqual((request.part.nodes, request.part.node), expected[3:])
-                    self.assertEqual(request.job, expected[2] and f"{expected[2]}/node {expected[4]}")
-                else:
-                    self.assertIsNone(request.part)
-
-    def test_nodes_that_contradict_themselves(self) -> None:
-        two = {"WORLD_SIZE": "6", "RANK": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "3", "GROUP_RANK": "1",
-               "GROUP_WORLD_SIZE": "2", "TORCHELASTIC_RUN_ID": "run-7"}
-        slurm = {"SLURM_PROCID": "4", "SLURM_NNODES": "2", "SLURM_NODEID": "1", "SLURM_LOCALID": "1",
-                 "SLURM_TASKS_PER_NODE": "3,2", **NAMED}
-        for environment, group, options, why in (
-                ({}, None, {"nodes": 2}, "nodes and node go together"),
-                ({}, None, {"node": 0}, "nodes and node go together"),
-                ({}, None, {"nodes": 2, "node": 2}, "node"),
-                ({}, None, {"nodes": 2, "node": 1, "sampler": [1]}, "sampler= and nodes="),
-                ({**two, "WORLD_SIZE": "5"}, None, {}, "WORLD_SIZE is 5.*equally many"),
-                (two, (4, 5), {}, "torch.distributed has 5 processes.*give nodes, node"),
-                ({**two, "GROUP_RANK": "2"}, None, {}, "GROUP_RANK is '2'"),
-                (slurm, (4, 5), {}, "SLURM_TASKS_PER_NODE is '3,2'.*equally many"),
-                (NAMED, (4, 6), {"nodes": 2, "node": 1}, "give rank and world_size")):
-            with self.subTest(options=options, environment=environment), surroundings(environment, group), \
-                    self.assertRaisesRegex(ValueError, why):
-                self.assertTrue(made(**options)._membership.place)
 
     def test_what_contradicts_itself_is_refused_with_a_remedy(self) -> None:
         distributed = torch.utils.data.distributed.DistributedSampler(range(8), 2, 0)

@@ -15,7 +15,6 @@ from .loader import BatchIterator, Loader
 from .merging import merge_states
 from .query import status
 from .serving import ServeFailed, Server, serve
-from .state import merge_states
 from .wire import Field
 
 __version__ = "0.1.0"

@@ -29,8 +29,6 @@ class Course:
         as many."""
         self.epoch = begin.epoch
         self.batches = begin.batches
-        #  Of one node of several: where this epoch's parts were made.
-        self.part = begin.part
         #  Samples, or the list's places, of this epoch that are behind.
         self.count = begin.count
         #  Where the epoch's parts were made, of several nodes
@@ -72,15 +70,9 @@ class Course:
         self.batches = self.count = 0
         self.cut_batches, self.cut_count, self.cut_words = 0, 0, b""
         self._mask = None
-        if self.part is not None:
-            self.part = self.part.uncut()
 
     def taken(self) -> Tuple[int, bytes]:
         """`count` and `words` of a state."""
-        if self._listed is not None and self.part is not None:
-            begin = self.part.count
-            own = self.count - self.part.places_before(begin)
-            return min(self._places, begin + self.part.nodes * own), b""
         if self._mask is None:
             return self.count, b""
         return int(np.count_nonzero(self._mask)), states.pack_words(self._mask)
@@ -145,7 +137,7 @@ class Ledger:
             dataset=request.dataset, fingerprint=joined.fingerprint, data=joined.data,
             samples=joined.dataset_samples, order=begin.order if begin else request.order, seed=joined.seed,
             pool=begin.pool if begin else request.pool, run=joined.run, epoch=0, batches=0, count=0,
-            words=b"", places=None if request.ids is None else 0, part=request.part)
+            words=b"", places=None if request.ids is None else 0)
         if begin is not None:
             state = state._replace(epoch=begin.epoch, batches=begin.batches, count=begin.count,
                                    words=begin.words, places=begin.places, part=begin.part)

@@ -216,7 +216,7 @@ class BatchIterator:
                 arrays = batches.views(job.joined, slot, head.samples)
                 lent = slot
         ids = np.frombuffer(arrival.ids, np.int64).copy()
-        step_ids = None if job.joined.world_size == 1 else np.frombuffer(arrival.step, np.int64).copy()
+        step_ids = None if arrival.step is arrival.ids else np.frombuffer(arrival.step, np.int64).copy()
         return _Made(Batch(arrays, ids, head.epoch, head.place, bool(head.flags & wire.BATCH_PADDING),
                            step_ids), lent)
 

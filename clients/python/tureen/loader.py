@@ -67,11 +67,6 @@ class Loader(Owned):
                         same `job`
                 name, and this is one of them, from 0 (tureen.ranks.torchrun() tells).  None: it is a process
                 alone
-    nodes, node so many machines take one job together, each with a server of its own for the same data, and
-                this is one of them, from 0.  In each epoch a node gets its part of the data, and all nodes
-                get equally many batches: what one lacks is `batch.padding`.  batch_size, drop_last, order,
-                data and number of ranks must be the same on all.  None: one machine
-    parts       with nodes: "fresh", other parts in each epoch (None); "fixed", the same ones
     key         for a server on tcp:// that admits only clients with a key that it knows: the path of this
                 client's certificate, made with `tureen key new`; PATH_secret is beside it.  None or "":
                 $TUREEN_KEY, else the server is open.  At ipc:// the user counts, and no key is read

@@ -141,11 +141,3 @@ def _number(environment: Mapping[str, str], name: str, least: int, most: int) ->
         raise ValueError(f"{name} is {text!r}, not a number from {least} to {most}"
                          + (f" (WORLD_SIZE is {others})" if others is not None else ""))
     return int(text)
-
-
-def _said(environment: Mapping[str, str]) -> str:
-    """The number of processes, or where nothing says it of machines."""
-    for name in ("WORLD_SIZE", "GROUP_WORLD_SIZE", "SLURM_NNODES"):
-        if name in environment:
-            return f"{name} is {environment[name]}"
-    return "there are several processes"

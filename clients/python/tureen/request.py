@@ -187,15 +187,6 @@ class Request:
             #  A settled choice does not look at the data.
             self._subset = [_subset_frame(self.chosen.ranges(data))]    # type: ignore[arg-type]
 
-    def whole(self, dataset_samples: int) -> int:
-        """Samples of one epoch over all nodes, readable or not; of a data set of so many.  Settled."""
-        if self.ids is not None:
-            return len(self.ids)
-        if self.chosen is None:
-            return dataset_samples
-        ranges = self.chosen.ranges(None)           # type: ignore[arg-type]
-        return int((ranges[:, 1] - ranges[:, 0]).sum())
-
     @property
     def step_size(self) -> int:
         """Samples of one batch of each rank, of one node."""

@@ -39,8 +39,6 @@ BATCH_SIZE_MAX = 65536
 POOL_MIN, POOL_MAX = 8, 2**24
 EPOCHS_MAX = 1 << 53
 RANKS_MAX = 64
-NODES_MAX = 1024            # machines that take one job together
-PARTS = ("fresh", "fixed")
 RANK_SECONDS_MAX = 86400    # of gather and rank_wait
 NODES_MAX = 1024
 RECENT_RECORDS_MAX = 256
@@ -224,8 +222,7 @@ def parse_batch_head(frame: bytes) -> BatchHead:
     return BatchHead(*_BATCH.unpack(frame)[:6])
 
 
-def parse_step(frame: bytes, world_size: int, batch_size: int, nodes: int = 1) -> Step:
-    """Over several nodes a step may be of padding alone."""
+def parse_step(frame: bytes, world_size: int, batch_size: int) -> Step:
     numbers, rest = divmod(len(frame), 8)
     if rest or numbers < world_size:
         _wrong("BATCH", f"the step of its {world_size} ranks has {len(frame)} bytes")

@@ -239,10 +239,6 @@ class JobPerEpoch:
                                  "can be explained")
         return {**self._question().explain(id), "epoch": str(self._epoch)}
 
-    def whole_count(self) -> int:
-        """As count: a job with a sampler is on one node."""
-        return self.count()
-
     def count(self) -> int:
         count = len(self._sampler)      # type: ignore[arg-type]  # TypeError where it has none, as in PyTorch
         if self._current is None or self._begun is None or len(self._begun) != count:

@@ -15,7 +15,6 @@ from ..loader import BatchIterator, Loader, Path
 from ..owned import Owned
 from ..request import Subset, given_subset
 from ..slots import lent_max
-from ..state import Part, merge_states
 from ..wire import Field, Joined
 from . import arguments
 from .device import Copier, CudaDevice, Device, check_device
@@ -439,17 +438,7 @@ class DataLoader(Owned):
             self._settle()
         state = self._state()
         self._own_if_used()
-        return self._gathered(state) if gather and self._membership.settle().nodes > 1 else state
-
-    def _gathered(self, state: State) -> State:
-        distributed = torch.distributed
-        if not distributed.is_available() or not distributed.is_initialized():
-            raise RuntimeError("gather=True asks the other nodes, through torch.distributed, which is not "
-                               "initialised: call init_process_group, or merge the nodes' states with "
-                               "tureen.merge_states")
-        states: List[Any] = [None] * distributed.get_world_size()
-        distributed.all_gather_object(states, state)
-        return merge_states(states)
+        return state
 
     def _gathered(self) -> State:
         place = self._membership.place
