@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """One job over three nodes with two ranks each, and a machine that lends its processors; see cluster.sh.
 
-Every machine is a network namespace (tests/system/network.py).  Each node has a server of its own on the same
-pack, and no server knows of another.  The fourth machine runs `tureen work` for all three; it is killed in the
-first epoch, and started again.
+Every machine is a network namespace (tests/system/network.py).  Each node has a server of its own on the
+same pack, and no server knows of another.  The fourth machine runs `tureen work` for all three; it is killed
+in the first epoch, and started again.
 """
 from __future__ import annotations
 
@@ -67,9 +67,10 @@ class Node:
         for rank in range(RANKS):
             self._ids.append(self._folder / f"rank{rank}.ids")
             self._ranks.append(self._start(
-                f"rank{rank}", "read", "--connect", self.endpoint, "--dataset", "train", "--batch", str(BATCH),
-                "--epochs", str(EPOCHS), "--nodes", str(NODES), "--node", str(self.number), "--world-size",
-                str(RANKS), "--rank", str(rank), "--job", "training", "--ids", str(self._ids[-1]), "--json"))
+                f"rank{rank}", "read", "--connect", self.endpoint, "--dataset", "train", "--batch",
+                str(BATCH), "--epochs", str(EPOCHS), "--nodes", str(NODES), "--node", str(self.number),
+                "--world-size", str(RANKS), "--rank", str(rank), "--job", "training", "--ids",
+                str(self._ids[-1]), "--json"))
 
     def is_training(self) -> bool:
         return any(rank.poll() is None for rank in self._ranks)
@@ -92,8 +93,8 @@ class Node:
         return found
 
     def status(self) -> Dict[str, Any]:
-        done = subprocess.run([*self._on, str(self._tureen), "status", "--connect", self.endpoint, "--json"],
-                              stdout=subprocess.PIPE, check=True, env=self._environment)
+        done = subprocess.run([*self._on, str(self._tureen), "status", "--connect", self.endpoint,
+                               "--json"], stdout=subprocess.PIPE, check=True, env=self._environment)
         return dict(json.loads(done.stdout))
 
     def end(self) -> None:
@@ -167,7 +168,7 @@ def report(nodes: List[Node]) -> None:
         lent = status["remote_workers"]
         done = sum(worker["done"] for worker in lent)
         print(f"{node.name}: {pack['bytes_read'] / 1e6:.1f} MB read; {status['prepared']} samples prepared, "
-              f"{done} of them by the machine that is back ({len(lent)} there now)")
+              f"{done} of them by the lending machine since it is back")
 
 
 def main() -> int:

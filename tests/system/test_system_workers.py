@@ -21,9 +21,10 @@ BATCH = 32
 class Worker:
     """A `tureen work` process; leaving ends it, and asserts its exit status unless it was killed."""
 
-    def __init__(self, *arguments, threads=1, environment=None):
+    def __init__(self, *arguments, threads=1, environment=None, wrapper=()):
+        """wrapper: a command that executes the one that it is given."""
         self.output = tempfile.TemporaryFile("w+")
-        self.process = subprocess.Popen([TUREEN, "work", "--threads", str(threads), *arguments],
+        self.process = subprocess.Popen([*wrapper, TUREEN, "work", "--threads", str(threads), *arguments],
                                         stdout=self.output, stderr=subprocess.STDOUT,
                                         env=dict(os.environ, **(environment or {})))
         self.expected = 0
