@@ -151,11 +151,12 @@ class Epochs(PartsTest):
     def test_a_list_with_repeats(self):
         """Each node has every third place, in the list's order."""
         servers, listed = self.serve(3), [number % self.SAMPLES for number in LIST]
-        run = Run(servers, 2, order="list", ids=listed)
-        for epoch in range(EPOCHS):
-            self.assert_epoch(run, epoch, listed, self.steps(len(listed), 3, 8))
-            for node in range(3):
-                self.assertEqual(run.ids(epoch, node), listed[node::3])
+        for ranks, size in ((2, 4), (1, 3)):            # the latter with padding on two nodes
+            run = Run(servers, ranks, order="list", ids=listed, batch_size=size)
+            for epoch in range(EPOCHS):
+                self.assert_epoch(run, epoch, listed, self.steps(len(listed), 3, ranks * size))
+                for node in range(3):
+                    self.assertEqual(run.ids(epoch, node), listed[node::3])
 
     def test_a_seed_gives_the_order_of_one_node(self):
         """A node's part comes in the order in which one node alone would get it."""
