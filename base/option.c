@@ -9,7 +9,8 @@
 #include "nearest.h"
 #include "utf8.h"
 
-enum { HELP_COLUMN = 23, HEAD_BYTES = 256, LIST_BYTES = 256, SHOWN_BYTES = 400 };
+enum { HELP_COLUMN = 23, HEAD_BYTES = 256, LIST_BYTES = 256, SHOWN_BYTES = 400,
+    HELP_BYTES_MAX = 1 << 16 };
 
 static const option_row_t s_help_row = { .name = "help", .help = "this text" };
 
@@ -318,8 +319,13 @@ option_parse (const option_table_t *table, void *target, int argc, char **argv, 
 {
     char error [OPTION_ERROR_BYTES];
     option_status_t status = option_read (table, target, argc, argv, result, error);
-    if (status == OPTION_HELP)
+    if (status == OPTION_HELP) {
+        //  Nothing was printed before.  All of it is written when the command ends, which says why if it
+        //  cannot be (output.h).
+        static char held [HELP_BYTES_MAX];          //  until then
+        setvbuf (stdout, held, _IOFBF, sizeof held);
         option_help (table, stdout);
+    }
     if (status == OPTION_WRONG)
         fprintf (stderr, "%s: %s\n", table->program, error);
     return status == OPTION_RUN? -1: status == OPTION_HELP? 0: 2;

@@ -29,6 +29,13 @@ enum {
     WIRE_RECENT_RECORDS_MAX = 256,
     WIRE_RECENT_IDS_MAX = 1 << 20,
     WIRE_DATA_BYTES = 16,           //  lower-case hexadecimal: stands for a job's own ids
+    WIRE_WORK_DATASETS_MAX = 32,    //  that a worker reads by itself
+    WIRE_WORK_FINGERPRINT = 32,     //  hexadecimal digits
+    WIRE_WORK_FILES_MAX = 8,        //  of a sample, for a worker
+    WIRE_WORK_PROCESSORS_MAX = 128, //  of one worker, and of all workers of a server together
+    WIRE_WORK_PIPELINES_MAX = 256,  //  that a worker keeps: number n takes the place of n - 256
+    WIRE_WORK_VERSION_MAX = 64 << 20,       //  bytes; larger ones are made by the server itself
+    WIRE_WORK_BEAT_MS = 500,        //  workers: a heartbeat so often, both ways
     WIRE_HEARTBEAT_MS = 1000        //  inline jobs: at least this often, both ways
 };
 
@@ -45,6 +52,12 @@ typedef enum {
     WIRE_EXPLAIN = 7,
     WIRE_DRAIN = 8,                 //  an operator's
     WIRE_DATASET = 9,
+    //  worker to server (docs/workers.md)
+    WIRE_WORK_HELLO = 10,
+    WIRE_WORK_ANSWER = 11,
+    WIRE_WORK_RESULT = 12,
+    WIRE_WORK_HEARTBEAT = 13,       //  and back
+    WIRE_WORK_GOODBYE = 14,         //  and back
     //  server to client
     WIRE_JOINED = 129,
     WIRE_BATCH = 130,
@@ -55,7 +68,13 @@ typedef enum {
     WIRE_NOTICE = 135,
     WIRE_EXPLAIN_REPLY = 136,
     WIRE_DRAINING = 137,
-    WIRE_DATASET_REPLY = 138
+    WIRE_DATASET_REPLY = 138,
+    //  server to worker
+    WIRE_WORK_CHALLENGE = 139,
+    WIRE_WORK_WELCOME = 140,
+    WIRE_WORK_REFUSED = 141,
+    WIRE_WORK_PIPELINE = 142,
+    WIRE_WORK_TASK = 143
 } wire_kind_t;
 
 //  Frame 0 of every message, both ways.
@@ -118,6 +137,46 @@ enum {
     WIRE_RECENT_END = 1             //  then epoch, batches, samples
 };
 
+enum {                              //  wire_work_task_t.flags
+    WIRE_WORK_LEARN = 1,            //  what is learned of the rows is wanted
+    WIRE_WORK_READ = 2              //  the worker reads the files by itself: frame 2 has the rows alone
+};
+
+//  Frame 1 of WORK_TASK; its number is the head's tag.  Frame 2: the files' bytes, one after the other, then
+//  the rows of the first one (image_reader.h).
+typedef struct {
+    uint64_t seed, round, id;       //  the key of the random numbers
+    uint32_t occurrence;
+    uint32_t pipeline;              //  the number of a WORK_PIPELINE
+    uint32_t files;
+    uint32_t warnings_max;          //  of libjpeg; UINT32_MAX: none are too many
+    uint32_t flags;
+    uint32_t dataset;               //  READ: its place in WORK_HELLO, from 0
+    uint64_t checksum;              //  READ: XXH3-64 of each file, added up, each times its place from 1
+    uint64_t rows_bytes;
+    uint64_t sizes [WIRE_WORK_FILES_MAX];
+} wire_work_task_t;
+
+typedef enum {
+    WIRE_WORK_READY,                //  frames 2 and on: the version, cut into WIRE_FRAME_BYTES_MAX
+    WIRE_WORK_BAD,                  //  the sample is; frame 2: why, a text
+    WIRE_WORK_UNSUITABLE,           //  for the pipeline; frame 2: why
+    WIRE_WORK_NO_MEMORY,            //  the worker has none; frame 2: empty
+    WIRE_WORK_UNREAD,               //  it cannot read these files; frame 2: empty
+    WIRE_WORK_OUTCOMES
+} wire_work_outcome_t;
+
+//  Frame 1 of WORK_RESULT; the head's tag is the task's number.
+typedef struct {
+    uint64_t worker_ns;             //  processor time
+    uint64_t held_ns;               //  from the task's arrival to this answer
+    uint32_t outcome;               //  wire_work_outcome_t
+    uint32_t file;                  //  at fault
+    uint64_t rows_bytes;            //  learned of the first file's rows: the last frame; 0: there is none
+} wire_work_result_t;
+
+_Static_assert (sizeof (wire_work_task_t) == 128, "wire layout");
+_Static_assert (sizeof (wire_work_result_t) == 32, "wire layout");
 _Static_assert (sizeof (wire_head_t) == 24, "wire layout");
 _Static_assert (sizeof (wire_progress_t) == 24, "wire layout");
 _Static_assert (sizeof (wire_batch_t) == 40, "wire layout");

@@ -30,7 +30,8 @@ static const lag_t s_lags [HISTORY_LAGS] = {
     { 6, 7, HISTORY_FIFTHS + 1 }, { 3, 7, HISTORY_FIFTHS + 1 }, { 0, 7, HISTORY_FIFTHS + 1 }
 };
 
-//  In place of a twentieth of the epoch; as it moves on, it becomes HISTORY_TENTHS, and then HISTORY_FIFTHS.
+//  In place of a twentieth of the epoch; as it moves on, it becomes HISTORY_TENTHS, and then HISTORY_FIFTHS:
+//  the last value of each lag.
 enum { ELSEWHERE = HISTORY_AGES, VALUES_MAX = HISTORY_AGES + 2 };
 
 _Static_assert (HISTORY_AGES == 2 * HISTORY_TENTHS && HISTORY_TENTHS == 2 * HISTORY_FIFTHS
@@ -108,15 +109,19 @@ s_count (history_t *self, uint32_t state)
 }
 
 //  For the sizes of now, when nothing is drawn.  An epoch's table of n samples is fresh up to a chi-square of
-//  81 + 0.02 n: so large data may be further off than chance is.
+//  81 + 0.02 n: so large data may be further off than chance is.  A lag's table has the samples that were
+//  drawn here then, not elsewhere.
 static void
 s_set_widths (history_t *self)
 {
-    double growth = sqrt (1 + HISTORY_FRESH * (double) self->remaining / HISTORY_FREEDOM);
-    for (size_t lag = 0; lag < HISTORY_LAGS; lag++)
+    for (size_t lag = 0; lag < HISTORY_LAGS; lag++) {
+        quota_t *quota = &self->quotas [lag];
+        uint64_t known = self->remaining - quota->sizes [s_lags [lag].values - 1];
+        double growth = sqrt (1 + HISTORY_FRESH * (double) known / HISTORY_FREEDOM);
         for (uint32_t value = 0; value < s_lags [lag].values; value++)
-            self->quotas [lag].widths [value] = (float) ((lag? HISTORY_SLACK_OLDER: HISTORY_SLACK) * growth
-                * sqrt (self->quotas [lag].sizes [value]));
+            quota->widths [value] = (float) ((lag? HISTORY_SLACK_OLDER: HISTORY_SLACK) * growth
+                * sqrt (quota->sizes [value]));
+    }
 }
 
 history_t *

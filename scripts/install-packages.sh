@@ -21,7 +21,7 @@ package_group () {
     bench)
         echo gnuplot-nox ;;
     peers)
-        echo python3-venv python3-dev libturbojpeg0-dev libopencv-dev ;;
+        echo python3-venv python3-dev libturbojpeg0-dev libopencv-dev s3fs rclone ;;
     ci)
         echo clang libclang-rt-14-dev llvm util-linux procps
         echo swift-proxy swift-account swift-container swift-object python3-lxml memcached ;;

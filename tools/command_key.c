@@ -21,11 +21,14 @@
 
 enum { STATUS_FAILED = 1, STATUS_UNUSABLE = 2, ERROR_BYTES = 1024, SHOWN_BYTES = 200, WORDS_MAX = 3 };
 
+//  A tenant that every server has, for servers that look for one; a worker's key has no use for it.
+#define WORKER_TENANT "operator"
+
 typedef struct {
     char **words;                       //  what is to be done, and with what
     size_t word_count;
     const char *tenant, *label;
-    bool is_operator, json;
+    bool is_operator, is_worker, json;
 } arguments_t;
 
 //  A file in allowed/.
@@ -55,6 +58,7 @@ static const option_row_t s_rows [] = {
     { "tenant", "NAME", AT (tenant),
         "the tenant that jobs with this key belong to, of the server's settings, or `operator`" },
     { "operator", NULL, AT (is_operator), "it may see all jobs, and drain the server" },
+    { "worker", NULL, AT (is_worker), "it may lend processors (`tureen work`), and do nothing else" },
     { "name", "LABEL", AT (label), "what the key is called; without it the name of FILE" },
     { "json", NULL, AT (json), "one JSON object; docs/operations.md explains its keys" }
 };
@@ -70,9 +74,10 @@ static const option_table_t s_table = { "tureen key", s_rows, OPTION_ROWS (s_row
     .is_word = s_is_key, .before =
     "Usage: tureen key new FILE\n"
     "       tureen key allow DIR FILE --tenant NAME [--operator] [--name LABEL]\n"
+    "       tureen key allow DIR FILE --worker [--name LABEL]\n"
     "       tureen key list DIR [--json]\n"
     "       tureen key revoke DIR LABEL\n"
-    "Keys of clients, for servers on tcp that were started with --keys DIR.\n"
+    "Keys of clients and workers, for servers on tcp that were started with --keys DIR.\n"
     "\n"
     "  tureen key new ~/.tureen.key                              on the client's machine\n"
     "  tureen key allow /etc/tureen/keys tureen.key --tenant vision --name alice\n"
@@ -97,8 +102,8 @@ s_expect (const arguments_t *self, size_t words, const char *usage, bool may_all
 {
     if (self->word_count != words)
         return complain ("key", "usage: tureen key %s", usage);
-    if (!may_allow && (self->tenant || self->label || self->is_operator))
-        return complain ("key", "--tenant, --name and --operator are for `tureen key allow`");
+    if (!may_allow && (self->tenant || self->label || self->is_operator || self->is_worker))
+        return complain ("key", "--tenant, --name, --operator and --worker are for `tureen key allow`");
     return may_list || !self->json || complain ("key", "--json is for `tureen key list`");
 }
 
@@ -301,30 +306,47 @@ s_allow_in (const entries_t *entries, const arguments_t *arguments, certificate_
 {
     if (!s_may_add (entries, certificate, label))
         return false;
-    snprintf (certificate->tenant, sizeof certificate->tenant, "%s", arguments->tenant);
+    snprintf (certificate->tenant, sizeof certificate->tenant, "%s",
+        arguments->is_worker? WORKER_TENANT: arguments->tenant);
     certificate->is_operator = arguments->is_operator;
+    certificate->is_worker = arguments->is_worker;
     s_stamp (certificate);
     int rc = certificate_write (certificate, entries->folder.allowed, label, false, entries->folder.owner);
     if (rc)
         return complain ("key", "cannot write '%s/allowed/%s': %s", arguments->words [1], label,
             strerror (-rc));
-    printf ("the key '%s' is let in: tenant '%s'%s\n", label, certificate->tenant,
-        certificate->is_operator? ", operator": "");
+    if (certificate->is_worker)
+        printf ("the key '%s' is let in: worker\n", label);
+    else
+        printf ("the key '%s' is let in: tenant '%s'%s\n", label, certificate->tenant,
+            certificate->is_operator? ", operator": "");
+    return true;
+}
+
+//  Whether it is clear what the key is for.
+static bool
+s_has_role (const arguments_t *arguments)
+{
+    if (arguments->is_worker)
+        return (!arguments->tenant && !arguments->is_operator)
+            || complain ("key", "a worker's key belongs to no tenant, and may do nothing else: leave "
+                "--tenant and --operator out, or --worker");
+    if (!arguments->tenant || !certificate_is_name (arguments->tenant)) {
+        complain ("key", arguments->tenant? "'%s' is no tenant's name (letters, digits, '.', '_', '-')":
+            "which tenant is the key for? "
+            "--tenant NAME, one of the server's tenants, or `operator` if it has no others",
+            arguments->tenant);
+        return false;
+    }
     return true;
 }
 
 static int
 s_allow (const arguments_t *arguments)
 {
-    if (!s_expect (arguments, 3, "allow DIR FILE --tenant NAME [--operator] [--name LABEL]", true, false))
+    if (!s_expect (arguments, 3, "allow DIR FILE --tenant NAME [--operator] [--name LABEL]", true, false)
+    ||  !s_has_role (arguments))
         return STATUS_UNUSABLE;
-    if (!arguments->tenant || !certificate_is_name (arguments->tenant)) {
-        complain ("key", arguments->tenant? "'%s' is no tenant's name (letters, digits, '.', '_', '-')":
-            "which tenant is the key for? "
-            "--tenant NAME, one of the server's tenants, or `operator` if it has no others",
-            arguments->tenant);
-        return STATUS_UNUSABLE;
-    }
     certificate_t certificate;
     entries_t entries;
     const char *label = s_label (arguments);
@@ -348,7 +370,8 @@ s_judge_contradictions (entries_t *self)
             const certificate_t *one = &self->entries [index].certificate,
                 *two = &self->entries [other].certificate;
             if (one->public_text [0] && strcmp (one->public_text, two->public_text) == 0
-            &&  (one->is_operator != two->is_operator || strcmp (one->tenant, two->tenant)))
+            &&  (one->is_operator != two->is_operator || one->is_worker != two->is_worker
+                || strcmp (one->tenant, two->tenant)))
                 self->entries [index].reason = "has a key of which another file says something else";
         }
 }
@@ -371,10 +394,9 @@ s_print_json (const entries_t *entries, const char *server)
         const entry_t *entry = &entries->entries [index];
         char *name = utf8_repaired (entry->name);
         json_t *object = entry->reason? json_pack ("{s:s, s:s}", "file", name, "reason", entry->reason):
-            json_pack ("{s:s, s:s, s:b, s:s, s:s}", "label", name, "tenant", entry->certificate.tenant,
-                "operator",
-                entry->certificate.is_operator, "key", entry->certificate.public_text, "since",
-                entry->certificate.since);
+            json_pack ("{s:s, s:s, s:b, s:b, s:s, s:s}", "label", name, "tenant", entry->certificate.tenant,
+                "operator", entry->certificate.is_operator, "worker", entry->certificate.is_worker,
+                "key", entry->certificate.public_text, "since", entry->certificate.since);
         json_array_append_new (entry->reason? bad: keys, object);
         free (name);
     }
@@ -403,8 +425,8 @@ s_print_table (const entries_t *entries, const char *server)
         const entry_t *entry = &entries->entries [index];
         if (!entry->reason)
             printf ("%-*s  %-*s  %-8s  %-20s  %s\n", wide, entry->name, tenant, entry->certificate.tenant,
-                entry->certificate.is_operator? "yes": "no", entry->certificate.since,
-                entry->certificate.public_text);
+                entry->certificate.is_operator? "yes": entry->certificate.is_worker? "worker": "no",
+                entry->certificate.since, entry->certificate.public_text);
     }
     for (size_t index = 0; index < entries->count; index++)
         if (entries->entries [index].reason)

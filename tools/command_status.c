@@ -85,6 +85,22 @@ s_show_levels (const json_t *pack)
     printf ("\n");
 }
 
+//  Workers on other machines, a line each.
+static void
+s_show_remote_workers (const json_t *status)
+{
+    size_t index;
+    const json_t *worker;
+    json_array_foreach (json_object_get (status, "remote_workers"), index, worker) {
+        printf ("worker %-12s %s, %.0f processor%s, %.0f samples/s, %.0f done, %.0f out, %.0f lost, "
+            "%.0f late; %.1f MB sent, %.1f MB received", s_text (worker, "name"), s_text (worker, "state"),
+            s_real (worker, "processors"), s_plural (worker, "processors"), s_real (worker, "rate"),
+            s_real (worker, "done"), s_real (worker, "out"), s_real (worker, "lost"), s_real (worker, "late"),
+            s_real (worker, "bytes_sent") / 1e6, s_real (worker, "bytes_received") / 1e6);
+        printf ("%s%s\n", *s_text (worker, "reason")? ": ": "", s_text (worker, "reason"));
+    }
+}
+
 //  How a pack is read, and what that came to.
 static void
 s_show_pack (const json_t *pack)
@@ -409,6 +425,7 @@ s_show_totals (const json_t *status)
     printf ("; rings %.1f MB, jobs %.1f of %.1f MB\n", s_real (status, "ring_bytes") / 1e6,
         s_real (status, "jobs_bytes") / 1e6, s_real (status, "jobs_bytes_max") / 1e6);
     s_show_devices (status);
+    s_show_remote_workers (status);
     printf ("compressed samples %.1f of %.1f MB\n", s_real (status, "raw_bytes") / 1e6,
         s_real (status, "raw_bytes_max") / 1e6);
     s_show_block_cache (json_object_get (status, "block_cache"));

@@ -12,6 +12,7 @@
 #include "command_status.h"
 #include "command_unpack.h"
 #include "command_verify.h"
+#include "command_work.h"
 #include "nearest.h"
 #include "rlimits.h"
 
@@ -24,6 +25,7 @@ static const struct {
     { "read", command_read, "take batches as a training job would, and measure" },
     { "status", command_status, "show a server's data sets, jobs and counters" },
     { "drain", command_drain, "let a server's jobs end their epochs, and then the server" },
+    { "work", command_work, "lend this machine's processors to servers on others" },
     { "key", command_key, "make keys for clients on other hosts, and let them in" },
     { "pack", command_pack, "pack a data set, shuffled, for reading in large pieces" },
     { "verify", command_verify, "read a pack back: is every sample whole, is the order a shuffle?" },

@@ -7,7 +7,8 @@ The object store is the one of the tests (S3's GET with signatures) on this mach
 milliseconds before each answer, and sends RATE megabytes a second in all (0: no limit).  DIR is an
 ImageFolder of JPEGs; it is copied to /dev/shm, which is the bucket.  How a figure is found is as in peers.py;
 in brackets is how many times as many as PyTorch's with boto3.  `MB sent` is what the store sent in a run, the
-jobs' first epoch included.
+jobs' first epoch included.  A peer that mounts the bucket is left out, with the reason, where its program,
+/dev/fuse or fusermount is missing; one that fails is named with its error.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import statistics
 import sys
 import tempfile
 from pathlib import Path
-from typing import Dict, List, NamedTuple
+from typing import Dict, List, NamedTuple, Optional
 
+import peer_mount
 from peer import Settings, photographs
 from peer_run import PeerError, prepare, rate
 
@@ -29,12 +32,20 @@ sys.path.insert(0, str(ROOT / "tests" / "system"))
 
 from object_store import ObjectStore                                    # noqa: E402
 
-#  By module: the title, and whether the jobs share a server.
+class Peer(NamedTuple):
+    title: str
+    has_server: bool            # which the jobs share
+    mounts_with: Optional[str] = None       # the program that mounts the bucket
+
+
+#  By module, after peer_.
 PEERS = {
-    "boto3": ("PyTorch DataLoader, boto3, objects", False),
-    "mosaicml_bucket": ("MosaicML Streaming, all kept on the local disk", False),
-    "tureen_objects": ("Tureen, objects", True),
-    "tureen_bucket": ("Tureen, pack", True),
+    "boto3": Peer("PyTorch DataLoader, boto3, objects", False),
+    "s3fs": Peer("PyTorch DataLoader, s3fs mount, objects", True, "s3fs"),
+    "rclone": Peer("PyTorch DataLoader, rclone mount, objects", True, "rclone"),
+    "mosaicml_bucket": Peer("MosaicML Streaming, all kept on the local disk", False),
+    "tureen_objects": Peer("Tureen, objects", True),
+    "tureen_bucket": Peer("Tureen, pack", True),
 }
 
 
@@ -47,38 +58,61 @@ class Figure(NamedTuple):
 Figures = Dict[str, Dict[int, List[Figure]]]
 
 
-def measure(options: argparse.Namespace, directory: Path, store: ObjectStore) -> Figures:
-    found: Figures = {name: {jobs: [] for jobs in options.jobs} for name in PEERS}
+class Found(NamedTuple):
+    figures: Figures
+    errors: Dict[str, str]      # by peer and number of jobs, as they are shown
+
+
+def measure(options: argparse.Namespace, directory: Path, store: ObjectStore) -> Found:
+    found = Found({name: {jobs: [] for jobs in options.jobs} for name in PEERS}, {})
     processors = len(os.sched_getaffinity(0))
 
     def settings(name: str, jobs: int) -> Settings:
-        return Settings(str(directory / "bucket/photographs"), str(directory / "bucket" / name),
-                        str(options.binary), jobs, max(1, -(-processors // jobs)), processors, 0)
-    for name in PEERS:
-        prepare(name, settings(name, 1))
+        #  A mount is no part of the bucket that it shows.
+        own = directory / ("mounts" if PEERS[name].mounts_with else "bucket") / name
+        return Settings(str(directory / "bucket/photographs"), str(own), str(options.binary), jobs,
+                        max(1, -(-processors // jobs)), processors, 0)
+    able = []
+    for name, peer in PEERS.items():
+        try:
+            reason = peer_mount.missing(peer.mounts_with) if peer.mounts_with else None
+            if reason:
+                raise PeerError(f"left out, {reason}")
+            prepare(name, settings(name, 1))
+            able.append(name)
+        except PeerError as error:
+            found.errors[peer.title] = str(error)
     for turn in range(options.rounds):
         for jobs in options.jobs:
-            for name, (title, has_server) in PEERS.items():
-                before = store.sent()
-                samples = rate(name, settings(name, jobs), has_server, options.seconds)
-                figure = Figure(samples, (store.sent() - before) / 1e6)
-                found[name][jobs].append(figure)
-                print(f"round {turn + 1}, {jobs} jobs, {title}: {samples:.0f}/s, {figure.sent:.0f} MB sent",
-                      file=sys.stderr, flush=True)
+            for name in able:
+                peer, before = PEERS[name], store.sent()
+                key = f"{peer.title}, {jobs} jobs"
+                if key in found.errors:
+                    continue
+                try:
+                    samples = rate(name, settings(name, jobs), peer.has_server, options.seconds)
+                    figure = Figure(samples, (store.sent() - before) / 1e6)
+                    found.figures[name][jobs].append(figure)
+                    said = f"{samples:.0f}/s, {figure.sent:.0f} MB sent"
+                except PeerError as error:
+                    found.figures[name][jobs].clear()
+                    found.errors[key] = said = str(error)
+                print(f"round {turn + 1}, {jobs} jobs, {peer.title}: {said}", file=sys.stderr, flush=True)
     return found
 
 
-def table(found: Figures, jobs: List[int]) -> List[str]:
+def table(figures: Figures, jobs: List[int]) -> List[str]:
     lines = ["| | " + " | ".join(f"{count} job{'s' * (count > 1)} | MB sent" for count in jobs) + " |",
              "| --- |" + " --- | --- |" * len(jobs)]
-    for name, (title, _) in PEERS.items():
+    for name, peer in PEERS.items():
         cells = []
         for count in jobs:
-            pairs = list(zip(found[name][count], found["boto3"][count]))
-            factor = statistics.median(own.samples / other.samples for own, other in pairs)
-            cells.append(f"{statistics.median(own.samples for own, _ in pairs):,.0f} ({factor:.1f} x)")
-            cells.append(f"{statistics.median(own.sent for own, _ in pairs):,.0f}")
-        lines.append(f"| {title} | " + " | ".join(cells) + " |")
+            own, others = figures[name][count], figures["boto3"][count]
+            factors = [one.samples / other.samples for one, other in zip(own, others)]
+            cells += [f"{statistics.median(one.samples for one in own):,.0f}"
+                      + (f" ({statistics.median(factors):.1f} x)" if factors and name != "boto3" else ""),
+                      f"{statistics.median(one.sent for one in own):,.0f}"] if own else ["no figure", ""]
+        lines.append(f"| {peer.title} | " + " | ".join(cells) + " |")
     return lines
 
 
@@ -100,6 +134,8 @@ def parse() -> argparse.Namespace:
 
 def main() -> int:
     options = parse()
+    #  A bench that is ended still unmounts, ends its peers and removes its folder.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     directory = Path(tempfile.mkdtemp(prefix="bucket-", dir="/dev/shm"))
     try:
         shutil.copytree(options.data, directory / "bucket/photographs")
@@ -109,14 +145,13 @@ def main() -> int:
             os.environ.update(store.environment("key"), S3_ENDPOINT_URL=store.url, AWS_REGION="us-east-1",
                               AWS_DEFAULT_REGION="us-east-1")
             found = measure(options, directory, store)
-    except PeerError as error:
-        print(f"bucket: {error}", file=sys.stderr)
-        return 1
     finally:
         shutil.rmtree(directory, ignore_errors=True)
     print(f"samples a second of all jobs on {count} photographs, {len(os.sched_getaffinity(0))} processors, "
           f"{options.latency:g} ms:\n")
-    print("\n".join(table(found, options.jobs)))
+    print("\n".join(table(found.figures, options.jobs)))
+    for what, error in found.errors.items():
+        print(f"{what}: {error}")
     return 0
 
 

@@ -2,7 +2,8 @@
 
 A run's rate is taken from the time when every job has had its first epoch (caches, compiled pipelines and
 worker processes are there) for a given number of seconds, in which all jobs go on.  Everything that a peer
-leaves behind is ended or removed: its processes, which are a session each, and what it made in /dev/shm.
+leaves behind is ended or removed: its processes, which are a session each, what it made in /dev/shm, and what
+it mounted in its folder.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Iterator, List
 
 from peer import READY, Settings
+from peer_mount import unmount_below
 from peer_process import WARM
 
 HERE = Path(__file__).resolve().parent
@@ -116,11 +118,12 @@ def free_ports(count: int) -> int:
 
 
 @contextlib.contextmanager
-def cleared() -> Iterator[None]:
+def cleared(directory: str) -> Iterator[None]:
     before = set(os.listdir(SHARED_MEMORY))
     try:
         yield
     finally:
+        unmount_below(directory)
         for name in set(os.listdir(SHARED_MEMORY)) - before:
             path = SHARED_MEMORY / name
             if LEFTOVER.match(name) and path.is_file():
@@ -142,7 +145,7 @@ def rate(name: str, settings: Settings, has_server: bool, seconds: float) -> flo
     directory = Path(settings.directory)
     settings = settings._replace(port=free_ports(4))
     processes: List[Process] = []
-    with cleared():
+    with cleared(settings.directory):
         try:
             if has_server:
                 processes.append(Process(name, "serve", settings, directory / "serve.log"))

@@ -2,14 +2,14 @@
 """A pack in an object store: how much of the link a server holds, and how soon the first batch comes.
 
     python3 bench/speed/store_bench.py --data DIR [--binary build/release/bin/tureen] [--latency 1,10,55]
-                                       [--rate 50,200] [--seconds 8] [--raw 64M] [--cached 0,0.5,1.1]
-                                       [--cache-folder DIR]
+                                       [--rate 50,200,0] [--seconds 8] [--raw 64M] [--cached 0,0.5,1.1]
+                                       [--cache-folder DIR] [--svg FILE]
 
 DIR is an ImageFolder of JPEGs; it is packed into /dev/shm.  The store is the one of the tests (S3's GET, with
 signatures) on this machine, with a delay of LATENCY milliseconds before each answer and RATE megabytes a
 second for all answers together; 0: no limit.  One job of `tureen read` takes random crops.  With --cached
 the server has a cache on the local disk, in a new folder below --cache-folder, of such a part of the pack;
-the time counts when an epoch has filled it.
+the time counts when an epoch has filled it.  --svg draws the held part of each limited link into FILE.
 
     link        bytes of samples that came a second, to what the link gives
     first       milliseconds from the job's start to its first batch, the server running
@@ -24,6 +24,7 @@ or limit and from the folder, which takes the checksums alone.
 from __future__ import annotations
 
 import argparse
+import datetime
 import itertools
 import json
 import os
@@ -35,11 +36,12 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple
+from typing import Any, Dict, List, NamedTuple, Tuple
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "system"))
 
+import bar_drawing                                                      # noqa: E402
 from object_store import ObjectStore                                    # noqa: E402
 from serve_bench import BenchError, await_server                        # noqa: E402
 
@@ -115,6 +117,39 @@ def run(options: argparse.Namespace, folder: Path, latency: float, rate: float, 
                    local / options.seconds / MEGA)
 
 
+#  Latency, link and cached part of a run, and what was found.
+Rows = List[Tuple[float, float, float, Figures]]
+
+
+def measure(options: argparse.Namespace, folder: Path) -> Rows:
+    """Prints each row of the table when it is there."""
+    rows = []
+    for latency, rate, part in itertools.product(options.latency, options.rate, options.cached):
+        found = run(options, folder, latency, rate, part)
+        share = f"{found.link / rate:.2f}" if rate else ""
+        link = f"{rate:g} MB/s" if rate else "no limit"
+        cells = [f"{latency:g} ms", link, f"{part:g}", f"{found.link:.0f} MB/s", share,
+                 f"{found.first_ms:.0f} ms", f"{found.gets:.2f}", f"{found.samples:.0f}",
+                 f"{found.local:.0f} MB/s"]
+        print(f"| {' | '.join(cells)} |", flush=True)
+        rows.append((latency, rate, part, found))
+    return rows
+
+
+def picture(rows: Rows, raw: str) -> str:
+    """An SVG: the held part of the link, a group for each limited link."""
+    groups: Dict[float, bar_drawing.Group] = {}
+    for latency, rate, part, found in rows:
+        if rate:
+            heading = f"A link of {rate:g} MB/s: the part that is held"
+            group = groups.setdefault(rate, bar_drawing.Group(heading, []))
+            share = found.link / rate
+            title = f"{latency:g} ms" + (f", {part:g} cached" if part else "")
+            group.bars.append(bar_drawing.Bar(title, share, f"{share:.2f}", True))
+    return bar_drawing.draw(list(groups.values()), f"bench/speed/store_bench.py --raw {raw}, "
+                            f"{datetime.date.today().isoformat()}; by the delay before each answer", full=1.0)
+
+
 def verify_seconds(options: argparse.Namespace, folder: Path, address: str) -> float:
     """Of the processor, for a gigabyte."""
     size = sum(path.stat().st_size for path in (folder / "bucket/pack").iterdir())
@@ -142,12 +177,16 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--binary", type=Path, default=ROOT / "build/release/bin/tureen")
     parser.add_argument("--latency", type=numbers, default=[1, 10, 55])
-    parser.add_argument("--rate", type=numbers, default=[50, 200])
+    parser.add_argument("--rate", type=numbers, default=[50, 200, 0])
     parser.add_argument("--seconds", type=float, default=8.0)
     parser.add_argument("--raw", default="64M")
     parser.add_argument("--cached", type=numbers, default=[0])
     parser.add_argument("--cache-folder", default=None)
-    return parser.parse_args()
+    parser.add_argument("--svg", type=Path)
+    options = parser.parse_args()
+    if options.svg and not any(options.rate):
+        parser.error("--svg draws parts of limited links: give --rate a limit")
+    return options
 
 
 def main() -> int:
@@ -159,14 +198,9 @@ def main() -> int:
                        stdout=subprocess.DEVNULL)
         print("| latency | link | cached | held | of it | first batch | GETs a sample | samples/s | "
               "local disk |\n" + "| --- " * 9 + "|")
-        for latency, rate, part in itertools.product(options.latency, options.rate, options.cached):
-            found = run(options, folder, latency, rate, part)
-            share = f"{found.link / rate:.2f}" if rate else ""
-            link = f"{rate:g} MB/s" if rate else "no limit"
-            cells = [f"{latency:g} ms", link, f"{part:g}", f"{found.link:.0f} MB/s", share,
-                     f"{found.first_ms:.0f} ms", f"{found.gets:.2f}", f"{found.samples:.0f}",
-                     f"{found.local:.0f} MB/s"]
-            print(f"| {' | '.join(cells)} |", flush=True)
+        rows = measure(options, folder)
+        if options.svg:
+            options.svg.write_text(picture(rows, options.raw))
         takes = [statistics.median(verify_seconds(options, folder, address) for _ in range(5))
                  for address in ("s3://bucket/pack", str(folder / "bucket/pack"))]
         print(f"\nverify: {takes[0]:.2f} s of the processor for a GB from the store, {takes[1]:.2f} s from "

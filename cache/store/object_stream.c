@@ -26,6 +26,7 @@ struct object_stream {
     uint64_t asked;                     //  of the object, from its begin
     uint32_t failures;                  //  since the last success
     int64_t limit_ms;
+    uint64_t refused_keys;              //  their number: others were found since the last success; 0: none
     transfer_t failed;                  //  rc 0: none
 };
 
@@ -128,12 +129,27 @@ s_collect (object_stream_t *self, int limit_ms, part_t **failed, size_t count)
     for (transfer_t *transfer; (transfer = transfers_take (self->transfers)); ) {
         part_t *part = transfer->user;
         part->is_under_way = false;
-        if (transfer->done == transfer->bytes)
+        if (transfer->done == transfer->bytes) {
             self->failures = 0;
+            self->refused_keys = 0;
+        }
         else
             failed [count++] = part;
     }
     return count;
+}
+
+//  Whether there are other keys to go on with.  The time in which they were found is not taken from the
+//  patience.  Others that are refused as well are an answer.
+static bool
+s_has_other_keys (object_stream_t *self, const transfer_t *transfer)
+{
+    bool is_again = self->refused_keys && transfer->keys_number != self->refused_keys;
+    if (is_again || !store_has_other_keys (self->options.store, transfer))
+        return false;
+    self->refused_keys = transfer->keys_number;
+    self->limit_ms = clock_now_ms () + self->options.how.patience_ms;
+    return true;
 }
 
 //  Whether to try them again: 0, or why it would be in vain.
@@ -145,7 +161,9 @@ s_judge (object_stream_t *self, part_t *const *failed, size_t count)
         self->limit_ms = now_ms + self->options.how.patience_ms;
     for (size_t index = 0; index < count; index++) {
         const transfer_t *transfer = &failed [index]->transfer;
-        if (!transfer_may_pass (transfer->rc) || now_ms >= self->limit_ms)
+        bool goes_on = transfer_may_pass (transfer->rc)? now_ms < self->limit_ms:
+            s_has_other_keys (self, transfer);
+        if (!goes_on)
             return s_fail (self, transfer, transfer->rc);
     }
     return s_is_stopped (self)? s_fail (self, &failed [0]->transfer, -ECANCELED): 0;

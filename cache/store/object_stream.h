@@ -7,8 +7,9 @@
  *                  too, as far as the kernel's buffers hold them.
  *  failure modes:  ranges that fail in a way that may pass go on where they broke off, after one pause, for
  *                  patience_ms from the first failure behind the last range that came.  Then, and where it
- *                  cannot pass, object_stream_next returns its -errno.  -EREMCHG: the object has another
- *                  version now, or another size.
+ *                  cannot pass, object_stream_next returns its -errno.  Keys that are refused are no end if
+ *                  the store finds others (store_has_other_keys), once behind each range that came.
+ *                  -EREMCHG: the object has another version now, or another size.
  *  on close:       ranges on their way are dropped.
  *
  *  Owner: one thread; blocks for as long as the store does.

@@ -311,6 +311,7 @@ s_is_stopped (const store_persistence_t *how)
 //  One turn at all transfers that are not done yet.
 typedef struct {
     int failed;                         //  the -errno of the first one that failed
+    const transfer_t *refused;          //  that one, if it was under way
     bool may_pass;                      //  every failure may
     size_t succeeded;
 } turn_t;
@@ -320,7 +321,10 @@ s_take_done (transfers_t *transfers, turn_t *turn)
 {
     size_t taken = 0;
     for (transfer_t *transfer; (transfer = transfers_take (transfers)); taken++) {
-        turn->failed = turn->failed? turn->failed: transfer->rc;
+        if (transfer->rc && !turn->failed) {
+            turn->failed = transfer->rc;
+            turn->refused = transfer;
+        }
         turn->may_pass = turn->may_pass && (transfer->rc == 0 || transfer_may_pass (transfer->rc));
         turn->succeeded += transfer->rc == 0;
     }
@@ -355,23 +359,14 @@ s_try (transfers_t *transfers, transfer_t *all, size_t count, const store_persis
     return turn;
 }
 
-static uint64_t
-s_keys_number (store_t *self)
+bool
+store_has_other_keys (store_t *self, const transfer_t *refused)
 {
-    uint64_t number = 0;
-    access_key_t *key = self->keys? keyring_take (self->keys, &number): NULL;
-    access_key_release (&key);
-    return number;
-}
-
-//  Whether there are other keys than the refused ones, as soon as the keyring may look for them.  If the
-//  refused ones were found just now and have not ended, none are looked for.
-static bool
-s_has_others (store_t *self, int rc, uint64_t number)
-{
-    if (!self->keys || (rc != -EKEYEXPIRED && rc != -EKEYREJECTED))
+    assert (self && self->magic == MAGIC); assert (refused && refused->rc);
+    uint64_t number = refused->keys_number;
+    if (!self->keys || (refused->rc != -EKEYEXPIRED && refused->rc != -EKEYREJECTED))
         return false;
-    if (rc == -EKEYREJECTED && keyring_was_fresh (self->keys, number))
+    if (refused->rc == -EKEYREJECTED && keyring_was_fresh (self->keys, number))
         return false;
     return keyring_await (self->keys, number, 2 * KEYRING_REFUSED_S * 1000);
 }
@@ -387,12 +382,11 @@ store_carry_out (store_t *self, transfer_t *all, size_t count, const store_persi
     int64_t limit_ms = clock_now_ms () + how->patience_ms;
     turn_t turn;
     bool has_renewed = false, has_limit = !how->takes_long;
-    uint64_t number = s_keys_number (self);
     uint32_t failures = 0;
     while ((turn = s_try (transfers, all, count, how)).failed) {
         if (turn.succeeded > 0 && how->takes_long)
             has_limit = false;
-        if (!has_renewed && s_has_others (self, turn.failed, number)) {
+        if (!has_renewed && turn.refused && store_has_other_keys (self, turn.refused)) {
             has_renewed = true;         //  others that are refused as well are an answer
             continue;
         }

@@ -85,6 +85,10 @@ void store_explain_address (const store_t *self, const char *address, const tran
 //  Connections of the store's; give them back with no transfer under way.  0, or -ENOMEM.
 int store_take (store_t *self, transfers_t **transfers_p);
 void store_give (store_t *self, transfers_t *transfers);
+//  Whether there are other keys than those that the store refused to this transfer, which has failed.  Waits
+//  for the keyring to look for them, up to 2 * KEYRING_REFUSED_S.  false at once: the transfer failed for
+//  another reason, or the refused keys were found just now and have not ended.
+bool store_has_other_keys (store_t *self, const transfer_t *refused);
 //  Sleeps behind the nth failure in a row, from 0 on.
 void store_pause (uint32_t failures);
 

@@ -118,8 +118,13 @@ s_take (fetch_t *self, part_t *part)
     if (rc == 0 && s_is_endless (part, token, is_empty))
         rc = -EPROTO;
     self->pages += rc == 0;
-    free (part->token);
-    part->token = token;
+    //  A page that found no memory is asked for again: behind the one before, not from the first one on.
+    if (rc == 0) {
+        free (part->token);
+        part->token = token;
+    }
+    else
+        free (token);
     if (rc == -EPROTO)
         snprintf (part->transfer.detail, TRANSFER_DETAIL_BYTES, "the answer is no list of objects");
     return part->transfer.rc = rc;

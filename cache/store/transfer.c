@@ -27,7 +27,6 @@ typedef struct handle {
     CURL *easy;
     transfer_t *transfer;
     struct curl_slist *headers;
-    uint64_t keys_number;               //  the keyring's: which keys it is signed with
     bool has_range;                     //  the answer is the range that was asked for
     uint64_t sent;                      //  of an object that is written
     bool is_unreadable;                 //  its file is
@@ -345,9 +344,9 @@ s_sign (handle_t *self, const access_key_t *key, const char *region, const trans
 
 //  With the keys of this moment.
 static bool
-s_sign_now (handle_t *self, const transfers_t *transfers, const transfer_t *transfer, const char *range)
+s_sign_now (handle_t *self, const transfers_t *transfers, transfer_t *transfer, const char *range)
 {
-    access_key_t *key = keyring_take (transfers->keys, &self->keys_number);
+    access_key_t *key = keyring_take (transfers->keys, &transfer->keys_number);
     bool is_signed = s_sign (self, key, transfers->account->region, transfer, range);
     access_key_release (&key);
     return is_signed;
@@ -383,7 +382,7 @@ s_set_redirections (CURL *easy, const account_t *account, const char *url)
 
 //  Not CURLOPT_RANGE: without memory libcurl leaves that header out, and asks for the whole object.
 static bool
-s_ask_object (handle_t *self, const transfers_t *transfers, const transfer_t *transfer)
+s_ask_object (handle_t *self, const transfers_t *transfers, transfer_t *transfer)
 {
     char range [64];
     uint64_t first = transfer->offset + transfer->done, last = transfer->offset + transfer->bytes - 1;
@@ -398,7 +397,7 @@ s_ask_object (handle_t *self, const transfers_t *transfers, const transfer_t *tr
 }
 
 static bool
-s_ask_upload (handle_t *self, const transfers_t *transfers, const transfer_t *transfer)
+s_ask_upload (handle_t *self, const transfers_t *transfers, transfer_t *transfer)
 {
     CURL *easy = self->easy;
     curl_easy_setopt (easy, CURLOPT_UPLOAD, 1L);
@@ -411,7 +410,7 @@ s_ask_upload (handle_t *self, const transfers_t *transfers, const transfer_t *tr
 }
 
 static bool
-s_ask (handle_t *self, const transfers_t *transfers, const transfer_t *transfer)
+s_ask (handle_t *self, const transfers_t *transfers, transfer_t *transfer)
 {
     CURL *easy = self->easy;
     s_set_limits (easy, transfer->upload);
@@ -475,7 +474,7 @@ s_finish (transfers_t *self, handle_t *handle, CURLcode result)
     transfer_t *transfer = handle->transfer;
     s_judge (handle, result);
     if (self->keys && (transfer->rc == -EKEYEXPIRED || transfer->rc == -EKEYREJECTED))
-        keyring_refused (self->keys, handle->keys_number);
+        keyring_refused (self->keys, transfer->keys_number);
     curl_multi_remove_handle (self->multi, handle->easy);
     s_unlink (self, handle);
     s_give_handle (self, handle);
@@ -542,6 +541,7 @@ transfers_begin (transfers_t *self, transfer_t *transfer)
     assert (transfer->upload? transfer->upload->checksum && transfer->done == 0: !!transfer->memory);
     transfer->rc = 0;
     transfer->status = 0;
+    transfer->keys_number = 0;
     transfer->done = transfer->is_whole? 0: transfer->done;
     transfer->object_bytes = 0;
     transfer->object_version [0] = 0;

@@ -66,6 +66,7 @@ typedef struct transfer {
     size_t done;                        //  bytes in memory; 0 at first; a range that is begun again goes on
                                         //  behind them.  Of an object that is written: all or 0
     int status;                         //  HTTP's; 0: no answer
+    uint64_t keys_number;               //  of the keys that signed it (keyring.h); 0: not signed
     uint64_t object_bytes;              //  of the whole object; 0: unknown
     char object_version [TRANSFER_VERSION_BYTES];       //  its ETag; "": it has none
     char detail [TRANSFER_DETAIL_BYTES];                //  of a failure, for people: "404 NoSuchKey"

@@ -30,8 +30,8 @@ broker_new (const broker_options_t *options)
     self->options = *options;
     self->random = random_from_seed (options->seed);
     self->pauses = random_from_seed (~options->seed);
-    //  Enough to keep workers busy while other samples are read; copies are short, so more of them.
-    self->prepare_max = 4 * (size_t) options->workers + 8;
+    self->prepare_max = self->prepare_most = broker_prepare_max (self, 0);
+    //  Copies are short, so more of them.
     self->copy_max = 4 * (size_t) options->workers + 16;
     self->fairness = needed_memory (fairness_new (self->prepare_max + self->copy_max + options->workers));
     self->read_max = READS_MAX;

@@ -85,6 +85,12 @@ typedef struct {
 
 //  Tasks (PREPARE and COPY) that are handed out at once, at most; and reads.
 size_t broker_tasks_max (const broker_t *self);
+//  The same if all processors are lent that may be.
+size_t broker_tasks_most (const broker_t *self);
+//  So many processors of other machines prepare beside the workers from now on, at most BROKER_LENT_MAX: more
+//  versions are handed out at once.
+enum { BROKER_LENT_MAX = 128 };
+void broker_lend (broker_t *self, uint32_t processors);
 size_t broker_reads_max (const broker_t *self);
 //  What a version of this size costs of the cache's budget: its size, but not less than its bookkeeping.
 size_t broker_version_cost (size_t version_bytes);

@@ -39,6 +39,11 @@ static const struct {
     { WIRE_EXPLAIN, "EXPLAIN", 2, 2 },
     { WIRE_DRAIN, "DRAIN", 2, 2 },
     { WIRE_DATASET, "DATASET", 2, 2 },
+    { WIRE_WORK_HELLO, "WORK_HELLO", 2, 2 },
+    { WIRE_WORK_ANSWER, "WORK_ANSWER", 2, 2 },
+    { WIRE_WORK_RESULT, "WORK_RESULT", 3, WIRE_FRAMES_MAX },
+    { WIRE_WORK_HEARTBEAT, "WORK_HEARTBEAT", 1, 1 },
+    { WIRE_WORK_GOODBYE, "WORK_GOODBYE", 1, 1 },
 };
 
 static bool
@@ -57,7 +62,7 @@ s_check_kind (uint8_t kind, size_t count, refusal_t *refusal)
             s_kinds [index].name, min, max, count);
     }
     return refuse (refusal, "unknown_kind", "no message to the server has kind %u; there are %d to %d",
-        kind, WIRE_JOIN, WIRE_DATASET);
+        kind, WIRE_JOIN, WIRE_WORK_GOODBYE);
 }
 
 static bool

@@ -68,7 +68,8 @@ service_new (const service_options_t *options)
         explaining_new (options->router, options->broker, self->side_jobs, self->send_backlog): NULL;
     self->arrivals = arrivals_new (&arrivals);
     if (!self->rows || !self->ids || !self->explaining || !self->arrivals || !self->send_backlog
-        || !self->rejection_log || !self->request_queue)
+        || !self->rejection_log || !self->request_queue
+        || tasks_lend (options->tasks, options->router, options->log))
         service_destroy (&self);
     return self;
 }
@@ -480,6 +481,7 @@ service_revoke (service_t *self, bool (*is_gone) (void *context, const caller_t 
     revoking_t revoking = { .service = self, .is_gone = is_gone, .context = context };
     service_forget_mail (self, is_gone, context);
     arrivals_forget (self->arrivals, is_gone, context);
+    service_revoke_workers (self, is_gone, context);
     broker_each_rank (self->options.broker, s_revoke, &revoking);
     service_carry_out_all (self);
     return revoking.count;

@@ -473,7 +473,7 @@ s_must_wait (const service_t *self, const inbound_message_t *inbound)
 }
 
 static void
-s_take (service_t *self, inbound_message_t *inbound, zmq_msg_t *messages)
+s_take (service_t *self, inbound_message_t *inbound, const service_message_t *message)
 {
     refusal_t refusal;
     request_status_t status = request_head (inbound->frames, inbound->count, &inbound->head, &refusal);
@@ -483,8 +483,14 @@ s_take (service_t *self, inbound_message_t *inbound, zmq_msg_t *messages)
     if (status == REQUEST_REFUSED)
         service_refuse (self, inbound, &refusal);
     else
+    if (!service_check_role (self, inbound))
+        return;
+    else
+    if (service_is_of_worker (inbound))
+        service_take_work (self, inbound, tenants_label (self->options.tenants, message->key));
+    else
     if (s_must_wait (self, inbound))
-        s_let_wait (self, inbound, messages);
+        s_let_wait (self, inbound, message->messages);
     else
     if (inbound->head.kind == WIRE_LEAVE)
         s_answer_measured (self, inbound);          //  freeing a job's memory costs as much as joining
@@ -515,7 +521,7 @@ service_take (service_t *self, const service_message_t *message, int64_t now_ms)
         .count = message->count };
     self->now_ms = now_ms;
     if (tenants_caller (self->options.tenants, message->uid, message->key, &inbound.caller))
-        s_take (self, &inbound, message->messages);
+        s_take (self, &inbound, message);
     else
     //  On ipc no peer has a key, whatever it claims.
     if (message->key && message->uid == (uid_t) -1)

@@ -89,6 +89,15 @@ bool service_is_reading (const service_t *self, const inbound_message_t *inbound
 void service_revoke_reading (service_t *self, bool (*is_gone) (void *context, const caller_t *caller),
     void *context);
 
+//  ---- service_workers.c
+bool service_is_of_worker (const inbound_message_t *inbound);
+//  Whether the caller's role allows the message; else it is refused.
+bool service_check_role (service_t *self, const inbound_message_t *inbound);
+//  A message of a worker on another machine.  label: of its key, or NULL.
+void service_take_work (service_t *self, const inbound_message_t *inbound, const char *label);
+void service_revoke_workers (service_t *self, bool (*is_gone) (void *context, const caller_t *caller),
+    void *context);
+
 //  STATUS_REPLY: JSON, malloc'ed, the caller's.  NULL: no memory.
 char *service_status (service_t *self, const caller_t *caller, int64_t now_ms);
 

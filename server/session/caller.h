@@ -12,6 +12,8 @@
 
 typedef struct {
     tenant_t *tenant;           //  never NULL
+    bool may_work;              //  may lend processors (docs/workers.md)
+    bool only_works;            //  and do nothing else: a worker's key
     bool is_operator;           //  sees all jobs and figures, and may drain the server
     uid_t uid;                  //  of the process; (uid_t) -1: unknown (tcp)
     uint64_t user;              //  broker_join_t

@@ -64,7 +64,8 @@ s_by_user (const tenants_t *self, uid_t uid, caller_t *caller)
     bool is_operator = uid == 0 || uid == self->own;
     const tenants_user_t *user = s_user (self, uid);
     tenant_t *tenant = user? user->tenant: is_operator? broker_tenant (self->broker, NULL): NULL;
-    *caller = (caller_t) { .tenant = tenant, .is_operator = is_operator, .uid = uid, .user = uid };
+    *caller = (caller_t) { .tenant = tenant, .is_operator = is_operator, .may_work = is_operator, .uid = uid,
+        .user = uid };
     return tenant != NULL;
 }
 
@@ -72,11 +73,12 @@ static bool
 s_by_key (const tenants_t *self, const char *key, caller_t *caller)
 {
     const keys_grant_t *grant = key? keys_find (self->keys, key): NULL;
-    tenant_t *tenant = grant? broker_tenant (self->broker, grant->tenant): NULL;
+    //  A worker belongs to no tenant; the first one stands for that.
+    tenant_t *tenant = grant? broker_tenant (self->broker, grant->is_worker? NULL: grant->tenant): NULL;
     if (!tenant)
         return false;
-    *caller = (caller_t) { .tenant = tenant, .is_operator = grant->is_operator, .uid = (uid_t) -1,
-        .user = grant->user };
+    *caller = (caller_t) { .tenant = tenant, .is_operator = grant->is_operator, .may_work = grant->is_worker,
+        .only_works = grant->is_worker, .uid = (uid_t) -1, .user = grant->user };
     return true;
 }
 
@@ -86,14 +88,21 @@ tenants_caller (const tenants_t *self, uid_t uid, const char *key, caller_t *cal
     //  With keys the transport is tcp, and a uid in the message is only the peer's claim.
     bool is_remote = self->keys || uid == (uid_t) -1;
     if (self->open)
-        *caller = (caller_t) { .tenant = broker_tenant (self->broker, NULL), .is_operator = true, .uid = uid,
-            .user = is_remote? BROKER_USER_UNKNOWN: uid };
+        *caller = (caller_t) { .tenant = broker_tenant (self->broker, NULL), .is_operator = true,
+            .may_work = true, .uid = uid, .user = is_remote? BROKER_USER_UNKNOWN: uid };
     else
     if (is_remote)
         return self->keys && s_by_key (self, key, caller);
     else
         return s_by_user (self, uid, caller);
     return true;
+}
+
+const char *
+tenants_label (const tenants_t *self, const char *key)
+{
+    const keys_grant_t *grant = self->keys && key? keys_find (self->keys, key): NULL;
+    return grant? grant->label: NULL;
 }
 
 size_t

@@ -35,6 +35,10 @@ void tenants_destroy (tenants_t **self_p);
 //  that is not served.
 bool tenants_caller (const tenants_t *self, uid_t uid, const char *key, caller_t *caller);
 
+//  What the operator calls the key; NULL: no key, or one that is not admitted.  Lent until the next
+//  keys_look.
+const char *tenants_label (const tenants_t *self, const char *key);
+
 //  The most ipc connections that the users of the uid's tenant may have together.  *tenant_p: that tenant;
 //  NULL: the user has none, and the limit is for this user alone.  SIZE_MAX: no limit, for operators.
 size_t tenants_connections_max (const tenants_t *self, uid_t uid, size_t descriptors_max,

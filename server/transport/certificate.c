@@ -77,7 +77,7 @@ typedef enum { SECTION_NONE, SECTION_METADATA, SECTION_CURVE } section_t;
 typedef struct {
     certificate_t *certificate;
     section_t section;
-    bool had_metadata, had_curve, had_operator;
+    bool had_metadata, had_curve, had_operator, had_worker;
 } parser_t;
 
 //  One line, without its end.
@@ -137,6 +137,17 @@ s_take_operator (parser_t *self, line_t value)
 }
 
 static const char *
+s_take_worker (parser_t *self, line_t value)
+{
+    if (self->had_worker)
+        return "says something twice";
+    self->had_worker = true;
+    self->certificate->is_worker = s_is_word (value, "yes");
+    return self->certificate->is_worker
+        || s_is_word (value, "no")? NULL: "has a worker that is neither yes nor no";
+}
+
+static const char *
 s_setting (parser_t *self, line_t name, line_t value)
 {
     certificate_t *certificate = self->certificate;
@@ -150,6 +161,8 @@ s_setting (parser_t *self, line_t name, line_t value)
         return s_take (certificate->since, sizeof certificate->since, value);
     if (s_is_word (name, "operator"))
         return s_take_operator (self, value);
+    if (s_is_word (name, "worker"))
+        return s_take_worker (self, value);
     return NULL;                    //  czmq's users keep names and addresses there
 }
 
@@ -219,6 +232,8 @@ s_judge (const certificate_t *self)
         return "has a public key that is none";
     if (self->secret_text [0] && !s_is_pair (self))
         return "has a secret key that is not the public key's";
+    if (self->is_operator && self->is_worker)
+        return "is an operator's and a worker's";
     if (self->tenant [0] && !certificate_is_name (self->tenant))
         return "has a tenant's name that is none";
     if (strspn (self->since, LETTERS ":.+-") != strlen (self->since))
@@ -323,6 +338,8 @@ s_print (const certificate_t *self, bool with_secret, char text [CERTIFICATE_BYT
         used += snprintf (text + used, CERTIFICATE_BYTES_MAX - (size_t) used,
             "metadata\n    tenant = \"%s\"\n    operator = \"%s\"\n    since = \"%s\"\n", self->tenant,
             self->is_operator? "yes": "no", self->since [0]? self->since: "unknown");
+    if (self->tenant [0] && self->is_worker)
+        used += snprintf (text + used, CERTIFICATE_BYTES_MAX - (size_t) used, "    worker = \"yes\"\n");
     used += snprintf (text + used, CERTIFICATE_BYTES_MAX - (size_t) used, "curve\n    public-key = \"%s\"\n",
         self->public_text);
     if (with_secret)

@@ -4,6 +4,7 @@
  *      metadata
  *          tenant = "vision"               of keys that a server admits (keys.h) operator = "yes" since =
  *          "2026-11-22T15:00:00Z"
+ *          worker = "yes"                  of keys of workers
  *      curve
  *          public-key = "...40 characters of Z85..."
  *          secret-key = "..."              in FILE_secret only
@@ -32,6 +33,7 @@ typedef struct {
     char tenant [CERTIFICATE_NAME_MAX + 1];             //  the same
     char since [32];                                    //  the same
     bool is_operator;
+    bool is_worker;                                     //  lends processors, and may do nothing else
 } certificate_t;
 
 //  Letters, digits, '.', '_', '-', 1 to CERTIFICATE_NAME_MAX of them, the first no '.'.

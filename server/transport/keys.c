@@ -170,7 +170,8 @@ s_find (const grants_t *grants, const char *key)
 static bool
 s_agree (const keys_grant_t *left, const keys_grant_t *right)
 {
-    return left->is_operator == right->is_operator && strcmp (left->tenant, right->tenant) == 0;
+    return left->is_operator == right->is_operator && left->is_worker == right->is_worker
+        && strcmp (left->tenant, right->tenant) == 0;
 }
 
 //  The run of grants of one key that begins at first: how many, and whether they are equal.
@@ -214,7 +215,8 @@ s_grant (keys_t *self, grants_t *grants)
         if (file->reason)
             continue;
         keys_grant_t *grant = &grants->grants [grants->count++];
-        *grant = (keys_grant_t) { .is_operator = file->certificate.is_operator };
+        *grant = (keys_grant_t) { .is_operator = file->certificate.is_operator,
+            .is_worker = file->certificate.is_worker };
         memcpy (grant->key, file->certificate.public_text, sizeof grant->key);
         memcpy (grant->tenant, file->certificate.tenant, sizeof grant->tenant);
         snprintf (grant->label, sizeof grant->label, "%.*s", CERTIFICATE_NAME_MAX, file->name);
@@ -224,7 +226,9 @@ s_grant (keys_t *self, grants_t *grants)
     for (size_t index = 0; index < grants->count; index++) {
         keys_grant_t *grant = &grants->grants [index];
         const keys_grant_t *before = s_find (&self->grants, grant->key);
-        grant->user = before && strcmp (before->tenant, grant->tenant) == 0? before->user: self->next_user++;
+        bool is_same = before && before->is_worker == grant->is_worker
+            && strcmp (before->tenant, grant->tenant) == 0;
+        grant->user = is_same? before->user: self->next_user++;
     }
 }
 
@@ -249,7 +253,8 @@ s_tell_grants (const keys_t *self, const grants_t *before, const grants_t *after
             log_event (self->log, LOG_LEVEL_INFO, "key_allowed",
                 LOG_FIELDS (LOG_TEXT ("label", grant->label), LOG_TEXT ("tenant",
                 grant->tenant), LOG_NUMBER ("user", grant->user)), "the key '%s' is let in: tenant '%s'%s",
-                grant->label, grant->tenant, grant->is_operator? ", operator": "");
+                grant->label, grant->tenant,
+                grant->is_operator? ", operator": grant->is_worker? ", worker": "");
     }
     return gone;
 }

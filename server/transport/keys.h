@@ -40,6 +40,7 @@ typedef struct {
     char label [CERTIFICATE_NAME_MAX + 1];
     char tenant [CERTIFICATE_NAME_MAX + 1];
     bool is_operator;
+    bool is_worker;                     //  then tenant is of no meaning
     uint64_t user;                      //  broker_join_t
 } keys_grant_t;
 

@@ -112,6 +112,19 @@ outbox_send_bytes (void *router, const peer_t *peer, wire_kind_t kind, uint64_t 
     return status;
 }
 
+outbox_status_t
+outbox_send_message (void *router, const peer_t *peer, wire_kind_t kind, uint64_t tag, const void *body,
+    size_t size, zmq_msg_t *last)
+{
+    wire_head_t head = reply_head (kind, 0, tag);
+    if (s_address (router, peer) == OUTBOX_GONE || s_frame (router, &head, sizeof head, true) == OUTBOX_GONE
+    ||  s_frame (router, body, size, true) == OUTBOX_GONE || zmq_msg_send (last, router, ZMQ_DONTWAIT) < 0) {
+        zmq_msg_close (last);
+        return OUTBOX_GONE;
+    }
+    return OUTBOX_SENT;
+}
+
 static outbox_status_t
 s_block (void *router, const outbox_batch_t *batch)
 {

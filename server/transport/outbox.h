@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <zmq.h>
 #include "batch_memory.h"
 #include "wire.h"
 
@@ -44,6 +45,9 @@ outbox_status_t outbox_send_counted (void *router, const peer_t *peer, wire_kind
 //  they count instead of the text.
 outbox_status_t outbox_send_bytes (void *router, const peer_t *peer, wire_kind_t kind, uint64_t tag,
     char *text, uint8_t *bytes, size_t size, atomic_size_t *account);
+//  A head, a body that is copied, and one more frame, which it takes over.
+outbox_status_t outbox_send_message (void *router, const peer_t *peer, wire_kind_t kind, uint64_t tag,
+    const void *body, size_t size, zmq_msg_t *last);
 //  BATCH: ids are batch->count uint64; step, unless NULL, is one more frame of step_words.  block:
 //  NULL, or the bytes of an inline batch, taken from memory and the message's from now on, whatever the
 //  status.

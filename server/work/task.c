@@ -70,13 +70,19 @@ s_packed_file (const task_t *task, size_t file)
     return result;
 }
 
+void
+task_files (const task_t *task, decoder_file_t files [PIPELINE_FIELDS_MAX])
+{
+    for (size_t file = 0; file < pipeline_files (task->pipeline); file++)
+        files [file] = task->packed? s_packed_file (task, file):
+            (decoder_file_t) { .bytes = task->buffers [file].bytes, .size = task->buffers [file].size };
+}
+
 static void
 s_prepare (decoder_t *decoder, task_t *task)
 {
     decoder_file_t files [PIPELINE_FIELDS_MAX];
-    for (size_t file = 0; file < pipeline_files (task->pipeline); file++)
-        files [file] = task->packed? s_packed_file (task, file):
-            (decoder_file_t) { .bytes = task->buffers [file].bytes, .size = task->buffers [file].size };
+    task_files (task, files);
     decoder_sample_t sample = { .files = files, .warnings_max = task->source->jpeg_warnings_max };
     //  Only of the first file: the rows of others are not learned.
     bool is_first = pipeline_file (task->pipeline, 0) == 0;

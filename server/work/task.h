@@ -68,6 +68,8 @@ task_id (const task_t *self)
 
 //  The task's outcome, and as its reason the path of the file at fault, then what is wrong with it.
 void task_blame (task_t *self, outcome_t outcome, size_t file, const char *what);
+//  The task's files, as the decoder takes them; of a pack with the rows of the first one.
+void task_files (const task_t *self, decoder_file_t files [PIPELINE_FIELDS_MAX]);
 //  In the reading thread: copies the wanted parts of a range to its samples, and checks them.  The request's
 //  user is the range.
 void task_spread (void *context, reader_request_t *request);

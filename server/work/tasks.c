@@ -11,6 +11,7 @@
 #include "decoder.h"
 #include "patience.h"
 #include "pool.h"
+#include "ready_tasks.h"
 #include "source.h"
 #include "task.h"
 
@@ -36,10 +37,13 @@ struct tasks {
     size_t keys_looked;             //  devices that this look has seen
     task_t *all;
     task_t *free [TASK_KINDS];      //  by their last kind: tasks with buffers, and tasks that need none
-    size_t count;
+    size_t count, used;             //  of all; those beyond `used` were never taken
+    ready_tasks_t ready;
     task_t side_tasks [TASKS_SIDE_TASKS_MAX];       //  free ones have no side task
     side_task_t *done;                              //  in no order
 };
+
+static void s_finish_ready (void *context, task_t *task);
 
 static int
 s_open_device (tasks_t *self, device_t *device, const device_options_t *options, const char **path_p)
@@ -83,10 +87,6 @@ s_start_workers (tasks_t *self, uint32_t workers)
 static void
 s_list_free (tasks_t *self, size_t range_count)
 {
-    for (size_t index = 0; index < self->count; index++) {
-        self->all [index] = (task_t) { .kind = TASK_COPY, .next = self->free [TASK_COPY] };
-        self->free [TASK_COPY] = &self->all [index];
-    }
     for (size_t index = 0; index < range_count; index++) {
         self->ranges [index].next = self->free_range;
         self->free_range = &self->ranges [index];
@@ -109,7 +109,7 @@ tasks_new (tasks_t **self_p, const tasks_options_t *options, const char **path_p
     if (!self)
         return -ENOMEM;
     self->broker = options->broker;
-    self->count = broker_tasks_max (options->broker);
+    self->count = broker_tasks_most (options->broker);
     self->devices = options->devices;
     self->device_count = options->device_count;
     self->any_done = -1;
@@ -121,6 +121,8 @@ tasks_new (tasks_t **self_p, const tasks_options_t *options, const char **path_p
         rc = s_start_workers (self, options->workers);
     if (rc == 0) {
         s_list_free (self, range_count);
+        self->ready = (ready_tasks_t) { .pool = self->workers, .threads = options->workers,
+            .broker = options->broker, .finish = s_finish_ready, .context = self };
         *self_p = self;
         self = NULL;
     }
@@ -128,6 +130,18 @@ tasks_new (tasks_t **self_p, const tasks_options_t *options, const char **path_p
         s_stop_devices (self);
     tasks_destroy (&self);
     return rc;
+}
+
+int
+tasks_lend (tasks_t *self, void *router, log_t *log)
+{
+    return ready_tasks_lend (&self->ready, router, log);
+}
+
+remote_workers_t *
+tasks_remote_workers (const tasks_t *self)
+{
+    return self->ready.remote;
 }
 
 void
@@ -139,7 +153,8 @@ tasks_destroy (tasks_t **self_p)
     if (self->any_done >= 0)
         close (self->any_done);
     pool_destroy (&self->workers);
-    for (size_t index = 0; self->all && index < self->count; index++)
+    ready_tasks_destroy (&self->ready);
+    for (size_t index = 0; self->all && index < self->used; index++)
         for (size_t file = 0; file < PIPELINE_FIELDS_MAX; file++)
             free (self->all [index].buffers [file].bytes);
     free (self->all);
@@ -156,8 +171,12 @@ s_take (tasks_t *self, task_kind_t kind, const pipeline_t *pipeline, pipeline_ke
     if (!*list)
         list = &self->free [kind == TASK_COPY? TASK_PREPARE: TASK_COPY];
     task_t *task = *list;
-    assert (task);                  //  the broker hands out no more than broker_tasks_max
-    *list = task->next;
+    if (task)
+        *list = task->next;
+    else {
+        assert (self->used < self->count);          //  the broker hands out no more than broker_tasks_max
+        task = &self->all [self->used++];
+    }
     task->kind = kind;
     task->pipeline = pipeline_hold (pipeline);
     task->key = key;
@@ -221,7 +240,7 @@ s_use_packed (tasks_t *self, task_t *task, const raw_sample_t *raw)
             s_what (task->source, raw->rc));
         task_blame (task, OUTCOME_BAD, 0, what);
     }
-    pool_submit (self->workers, task);
+    ready_tasks_add (&self->ready, task);
 }
 
 void
@@ -455,7 +474,7 @@ s_files_done (tasks_t *self, task_t *task)
     else {
         s_tell_fetches (self, task);
         broker_fetched (self->broker, task->version);
-        pool_submit (self->workers, task);
+        ready_tasks_add (&self->ready, task);
     }
 }
 
@@ -478,8 +497,16 @@ s_collect_read (tasks_t *self, reader_request_t *request)
 }
 
 static void
+s_finish_ready (void *context, task_t *task)
+{
+    s_finish (context, task);
+}
+
+static void
 s_collect_work (tasks_t *self, task_t *task)
 {
+    if (ready_tasks_done (&self->ready, task))
+        return;
     if (task->kind != TASK_SIDE_TASK && task->is_starved)
         s_rest_task (self, task);
     else
@@ -496,6 +523,9 @@ s_try_again (tasks_t *self)
         self->first_task = task->next;
         if (task->is_unread)
             s_read_files (task);
+        else
+        if (task->kind == TASK_PREPARE)
+            ready_tasks_add (&self->ready, task);
         else
             pool_submit (self->workers, task);
     }
@@ -517,6 +547,7 @@ tasks_collect (tasks_t *self, int64_t now_ms)
             s_collect_read (self, request);
     while ((task = pool_done (self->workers)))
         s_collect_work (self, task);
+    ready_tasks_hand_out (&self->ready, now_ms);
 }
 
 int64_t
@@ -526,6 +557,8 @@ tasks_wakeup (const tasks_t *self)
     int64_t range_ms = self->first_range? self->first_range->due_ms: INT64_MAX;
     int64_t done_ms = pool_is_quiet (self->workers)? self->now_ms + POOL_QUIET_MS: INT64_MAX;
     int64_t rest_ms = task_ms < range_ms? task_ms: range_ms;
+    int64_t ready_ms = ready_tasks_wakeup (&self->ready);
+    rest_ms = rest_ms < ready_ms? rest_ms: ready_ms;
     return rest_ms < done_ms? rest_ms: done_ms;
 }
 
@@ -560,6 +593,9 @@ tasks_stop (tasks_t *self)
             s_give_up (self, request);
     task_t *task;
     while ((task = pool_done (self->workers)) || (task = pool_drain (self->workers)))
+        if (!ready_tasks_done (&self->ready, task))
+            s_finish (self, task);
+    while ((task = ready_tasks_drain (&self->ready)))
         s_finish (self, task);
     while ((task = self->first_task)) {
         self->first_task = task->next;

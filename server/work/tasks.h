@@ -23,6 +23,7 @@
 #include "decoder.h"
 #include "device.h"
 #include "layout.h"
+#include "remote_workers.h"
 
 typedef struct tasks tasks_t;
 
@@ -48,6 +49,12 @@ typedef struct {
 int tasks_new (tasks_t **self_p, const tasks_options_t *options, const char **path_p);
 //  tasks_stop must have been called.
 void tasks_destroy (tasks_t **self_p);
+
+//  From now on workers on other machines may prepare too (docs/workers.md); router and log are lent until
+//  tasks_stop.  0 or -ENOMEM.
+int tasks_lend (tasks_t *self, void *router, log_t *log) __attribute__ ((warn_unused_result));
+//  The workers, for their messages and `status`; NULL: tasks_lend was not called.
+remote_workers_t *tasks_remote_workers (const tasks_t *self);
 
 //  dataset_user of every data set is its source_t (source.h).
 void tasks_read (tasks_t *self, raw_request_t *raw);

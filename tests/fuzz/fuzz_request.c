@@ -10,6 +10,7 @@
 #include "request.h"
 #include "request_explain.h"
 #include "request_table.h"
+#include "work_messages.h"
 
 enum { SAMPLES = 70001, FRAMES = WIRE_FRAMES_MAX + 1 };
 
@@ -157,6 +158,38 @@ s_try_join (const frame_t *frames, size_t count)
     request_join_clear (&join);
 }
 
+//  What workers send to servers, and what these send to them.
+static void
+s_try_work (const frame_t *frames, size_t count)
+{
+    static const char *const names [] = { "JPEG", "PNG" };
+    refusal_t refusal;
+    work_hello_t hello;
+    work_pipeline_t pipeline;
+    wire_work_task_t task;
+    wire_work_result_t result;
+    uint64_t digests [2], nonce, bytes;
+    char reason [WORK_REASON_BYTES];
+    if (work_hello_read (&frames [1], &hello, &refusal))
+        s_require (hello.processors >= 1 && hello.processors <= WIRE_WORK_PROCESSORS_MAX);
+    work_answer_read (&frames [1], names, 2, digests, &refusal);
+    work_challenge_read (&frames [1], &nonce, &refusal);
+    if (work_refused_read (&frames [1], reason, &refusal))
+        s_require (strlen (reason) < sizeof reason);
+    if (work_pipeline_read (&frames [1], &pipeline, &refusal)) {
+        s_require (json_is_array (pipeline.list) && json_is_array (pipeline.fields));
+        work_pipeline_clear (&pipeline);
+    }
+    if (work_task_read (frames, count, &task, &refusal)) {
+        bytes = task.rows_bytes;
+        for (size_t file = 0; file < task.files; file++)
+            bytes += task.sizes [file];
+        s_require (task.files >= 1 && task.files <= WIRE_WORK_FILES_MAX && bytes == frames [2].size);
+    }
+    if (work_result_read (frames, count, &result, &bytes, &refusal))
+        s_require (result.outcome < WIRE_WORK_OUTCOMES);
+}
+
 int
 LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 {
@@ -179,6 +212,8 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
     request_table_t wanted;
     if (status == REQUEST_OK && head.kind == WIRE_DATASET)
         s_require (request_table (&frames [1], &wanted, &refusal)? *wanted.dataset: *refusal.message);
+    if (status == REQUEST_OK && head.kind >= WIRE_WORK_HELLO && count > 1)
+        s_try_work (frames, count);
     for (size_t index = 0; index < count; index++)
         free (copies [index]);
     return 0;

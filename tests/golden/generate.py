@@ -22,6 +22,8 @@ JOIN, INLINE, PROGRESS, LEAVE, STATUS, HEARTBEAT, EXPLAIN, DRAIN, DATASET = 1, 2
 JOINED, BATCH, EPOCH_END, ENDED, STATUS_REPLY, ERROR, NOTICE, EXPLAIN_REPLY, DRAINING = (129, 130, 131, 132,
     133, 134, 135, 136, 137)
 DATASET_REPLY = 138
+WORK_HELLO, WORK_ANSWER, WORK_RESULT, WORK_HEARTBEAT, WORK_GOODBYE = 10, 11, 12, 13, 14
+WORK_CHALLENGE, WORK_WELCOME, WORK_REFUSED, WORK_PIPELINE, WORK_TASK = 139, 140, 141, 142, 143
 
 Frame = Tuple[List[str], bytes]     # comment lines, the frame's bytes
 Message = List[Frame]
@@ -256,6 +258,31 @@ MESSAGES: List[Tuple[str, str, Message]] = [
                          {"name": "text", "dtype": "uint8", "shape": [12]}],
               "table": "names", "first": "2998", "count": "2"}),
         (["two texts of 5 bytes: s2998, s2999"], struct.pack("<2I", 5, 5) + b"s2998s2999")]),
+    ("work_hello", "worker to server", [
+        head(WORK_HELLO),
+        text({"datasets": ["0123456789abcdef" * 2], "processors": 8, "name": "box", "libraries": "tureen 0.1.0"})]),
+    ("work_challenge", "server to worker", [head(WORK_CHALLENGE), text({"nonce": "18446744073709551615"})]),
+    ("work_answer", "worker to server, the answer to work_challenge.hex", [
+        head(WORK_ANSWER), text({"digests": {"JPEG": "00000000000000ff", "PNG": "0123456789abcdef"}})]),
+    ("work_welcome", "server to worker", [head(WORK_WELCOME)]),
+    ("work_refused", "server to worker", [head(WORK_REFUSED), text({"reason": "its key was revoked"})]),
+    ("work_pipeline", "server to worker", [
+        head(WORK_PIPELINE),
+        text({"number": 1, "version_bytes": "18",
+              "pipeline": [{"op": "resize", "size": [2, 3]}, {"share": True}], "fields": [["image", False]]})]),
+    ("work_task", "server to worker", [
+        head(WORK_TASK, tag=7),
+        (["seed 1, round 2, id 3, occurrence 0, pipeline 1, files 2, warnings 100, flags 1, dataset 0, "
+          "checksum 0", "rows 2 bytes, files 3 and 4 bytes"],
+         struct.pack("<QQQIIIIIIQQ8Q", 1, 2, 3, 0, 1, 2, 100, 1, 0, 0, 2, 3, 4, 0, 0, 0, 0, 0, 0)),
+        (["the files, and the rows"], b"abcdefgrr")]),
+    ("work_result", "worker to server, the answer to work_task.hex", [
+        head(WORK_RESULT, tag=7),
+        (["processor 1000 ns, held 2000 ns, outcome 0, file 0, rows 2 bytes"],
+         struct.pack("<QQIIQ", 1000, 2000, 0, 0, 2)),
+        (["the version"], b"v" * 18), (["the rows"], b"rr")]),
+    ("work_heartbeat", "both ways", [head(WORK_HEARTBEAT)]),
+    ("work_goodbye", "worker to server, and back", [head(WORK_GOODBYE)]),
     ("drain", "client to server, an operator's", [head(DRAIN, tag=14), text({})]),
     ("draining", "server to client, the answer to drain.hex", [
         head(DRAINING, tag=14), text({"draining": True, "jobs": 3})]),

@@ -12,6 +12,7 @@ Signatures (SigV4) are worked out from their description, by nothing that the se
 """
 import contextlib
 import datetime
+import email.utils
 import hashlib
 import hmac
 import http.server
@@ -188,8 +189,12 @@ def sign(method, target, headers, region, secret, payload, moment):
     names = sorted(name.lower() for name in headers)
     values = {name.lower(): value.strip() for name, value in headers.items()}
     lines = "".join("%s:%s\n" % (name, values[name]) for name in names)
+    #  A client may send `delimiter=/`; what is signed is always `delimiter=%2F`.
+    pairs = [part.partition("=") for part in query.split("&")] if query else []
+    signed = sorted("=".join(urllib.parse.quote(urllib.parse.unquote(text), safe="-_.~")
+                             for text in (key, value)) for key, _, value in pairs)
     wanted = "\n".join([method, urllib.parse.quote(urllib.parse.unquote(path), safe="/-_.~"),
-                        "&".join(sorted(query.split("&"))) if query else "", lines, ";".join(names), payload])
+                        "&".join(signed), lines, ";".join(names), payload])
     scope = "%s/%s/s3/aws4_request" % (moment[:8], region)
     text = "\n".join(["AWS4-HMAC-SHA256", moment, scope, hashlib.sha256(wanted.encode()).hexdigest()])
     hidden = ("AWS4" + secret).encode()
@@ -215,7 +220,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         store = self.server.service
         path, _, query = self.path.partition("?")
-        name = urllib.parse.unquote(path).lstrip("/") + ("?list" if query else "")
+        name = urllib.parse.unquote(path).lstrip("/")
+        #  S3 lists a bucket that is asked for without a query, too: s3fs looks so whether it is there.
+        is_list = bool(query) or (store.keys is not None and name != "" and "/" not in name.rstrip("/"))
+        name += "?list" if is_list else ""
         if store.latency:
             store.wait(store.latency)
         fault = store.take_fault(name)
@@ -227,7 +235,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             if fault and fault.kind == "endless":
                 return self._send_endless(store, fault)
             self._check_signature(store)
-            if query:
+            if is_list:
                 self._send_list(store, name, urllib.parse.parse_qs(query, keep_blank_values=True), fault)
             else:
                 self._send_object(store, name, fault)
@@ -404,6 +412,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if store.gives_versions:
             self.send_header("ETag", "W/" * store.has_weak_versions + version)
         self.send_header("Content-Length", str(last - first + 1))
+        self.send_header("Last-Modified", email.utils.formatdate(status.st_mtime, usegmt=True))
         if asked:
             self.send_header("Content-Range", "bytes %d-%d/%d" % (first, last, status.st_size))
         self.end_headers()

@@ -63,10 +63,10 @@ class ShardTest(unittest.TestCase):
         self.assertNotIn(SECRET, done.stdout + done.stderr)
         return done
 
-    def start(self, *arguments):
+    def start(self, *arguments, environment=None):
         process = subprocess.Popen([harness.TUREEN, "pack", *SETTINGS, *arguments, SHARDS, self.target],
                                    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                                   env={**os.environ, **self.store.environment(KEY)})
+                                   env={**os.environ, **(environment or self.store.environment(KEY))})
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
@@ -244,6 +244,30 @@ class Lasting(ShardTest):
         self.break_in_the_middle(Fault("status", 403, "ExpiredToken", "train-03"), "403 ExpiredToken",
                                  "renew the keys")
         self.assert_packs("--resume")
+
+    def test_keys_that_end_on_the_way_and_are_renewed(self):
+        """A profile's file has others when the store refuses the first ones: packing goes on with them."""
+        path = os.path.join(self.scratch, "credentials")
+
+        def give(key):
+            with open(path + ".new", "w") as file:
+                file.write("[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n"
+                           "aws_session_token = %s\n" % (key.name, key.secret, key.token))
+            os.replace(path + ".new", path)
+        first, others = self.store.issue(3600), self.store.issue(3600)
+        environment = dict(self.store.environment(), AWS_SHARED_CREDENTIALS_FILE=path)
+        del environment["AWS_NO_SIGN_REQUEST"]
+        give(first)
+        self.store.latency = .02
+        process = self.start(environment=environment)
+        wait_until("it has begun", lambda: self.store.sent("train-00") > 1)
+        give(others)
+        first.ends = 0
+        _, said = process.communicate()
+        self.assertEqual((process.returncode, said), (0, ""))
+        self.assertEqual(contents(self.target), self.expected)
+        self.assertEqual(self.store.used, {first.name, others.name})
+        self.assertTrue([request for request in self.store.requests if request.status == 400])
 
     def test_a_shard_that_changes(self):
         before = os.stat(self.shards[3])

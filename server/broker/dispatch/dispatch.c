@@ -535,7 +535,7 @@ static bool
 s_are_busy (const broker_t *self)
 {
     return self->preparing - self->fetching + self->copying + self->side_tasks
-        >= BUSY_TASKS * (size_t) self->options.workers;
+        >= BUSY_TASKS * ((size_t) self->options.workers + self->lent);
 }
 
 bool
@@ -602,7 +602,7 @@ dispatch_check (const broker_t *self)
     assert (fetching == self->fetching);
     for (size_t index = 0; index < self->dataset_count; index++) {
         fetching -= self->datasets [index]->fetching;
-        assert (self->datasets [index]->fetching <= BROKER_FETCHES_MAX + self->prepare_max);
+        assert (self->datasets [index]->fetching <= BROKER_FETCHES_MAX + self->prepare_most);
     }
     assert (fetching == 0);
     assert (self->side_tasks <= self->options.workers);

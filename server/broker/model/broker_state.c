@@ -1,6 +1,10 @@
 //  What every phase needs of the broker itself.
 
 #include "broker_state.h"
+#include <assert.h>
+
+//  Enough to keep workers busy while other samples are read.
+enum { TASKS_A_WORKER = 4, TASKS_MORE = 8 };
 
 //  A version's bookkeeping is some 200 bytes: little beside an image, but most of the cost of a tiny version.
 enum { VERSION_COST_MIN = 256 };
@@ -9,16 +13,46 @@ _Static_assert (sizeof (version_t) < VERSION_COST_MIN, "the least cost covers th
 
 //  Each folder's files are read at the same time as the others' and as packs; the workers may get all of them
 //  at once.
-size_t
-broker_tasks_max (const broker_t *self)
+static size_t
+s_tasks_max (const broker_t *self, size_t prepare_max)
 {
-    size_t folders = 0, most = self->prepare_max;
+    size_t folders = 0, most = prepare_max;
     for (size_t index = 0; index < self->dataset_count; index++)
         folders += !self->datasets [index]->prefetch;
     if (self->tenant_count == 1 && most < BROKER_FETCHES_MAX)
         most = BROKER_FETCHES_MAX;
     bool has_packs = self->dataset_count > folders || folders == 0;
-    return most * folders + self->prepare_max * has_packs + self->copy_max;
+    return most * folders + prepare_max * has_packs + self->copy_max;
+}
+
+//  What was handed out while more processors were lent may still be out.
+size_t
+broker_tasks_max (const broker_t *self)
+{
+    return s_tasks_max (self, self->prepare_most);
+}
+
+size_t
+broker_prepare_max (const broker_t *self, uint32_t lent)
+{
+    return TASKS_A_WORKER * ((size_t) self->options.workers + lent) + TASKS_MORE;
+}
+
+size_t
+broker_tasks_most (const broker_t *self)
+{
+    return s_tasks_max (self, broker_prepare_max (self, BROKER_LENT_MAX));
+}
+
+void
+broker_lend (broker_t *self, uint32_t processors)
+{
+    assert (processors <= BROKER_LENT_MAX);
+    self->lent = processors;
+    self->prepare_max = broker_prepare_max (self, processors);
+    if (self->prepare_max > self->prepare_most)
+        self->prepare_most = self->prepare_max;
+    fairness_set_tasks (self->fairness, broker_tasks_max (self) + self->options.workers);
 }
 
 size_t

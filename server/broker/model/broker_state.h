@@ -381,6 +381,8 @@ struct broker {
     uint32_t magic;
     //  set at birth
     broker_options_t options;
+    uint32_t lent;                          //  processors of other machines
+    size_t prepare_most;                    //  the largest prepare_max so far
     size_t prepare_max, copy_max, read_max; //  tasks handed out at once; prepare and read: for each data set
     //  owner only
     random_t random;
@@ -430,6 +432,8 @@ void broker_tell_rank (rank_t *rank, action_kind_t kind, const char *reason, con
 void broker_tell_ranks (job_t *job, action_kind_t kind, const char *reason, const char *message);
 //  Batches that the client has consumed or thrown away.
 uint64_t broker_done (const wire_progress_t *progress);
+//  prepare_max while so many processors are lent.
+size_t broker_prepare_max (const broker_t *self, uint32_t lent);
 //  Makes broker_wakeup at_ms at the latest.
 void broker_wake (broker_t *self, int64_t at_ms);
 

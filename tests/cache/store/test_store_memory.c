@@ -24,7 +24,7 @@
 #include "http.h"
 #include "key_answer.h"
 #include "scratch.h"
-#include "store.h"
+#include "store_listing.h"
 
 enum { OBJECT_BYTES = 3000, PARTS = 3, FAULTS_MAX = 3000 };
 
@@ -47,6 +47,17 @@ COUNTED (calloc, (size_t count, size_t bytes), (count, bytes))
 COUNTED (strdup, (const char *text), (text))
 COUNTED (strndup, (const char *text, size_t bytes), (text, bytes))
 COUNTED (sodium_malloc, (size_t bytes), (bytes))
+
+void *__real_realloc (void *block, size_t bytes);
+void *__wrap_realloc (void *block, size_t bytes);
+void *
+__wrap_realloc (void *block, size_t bytes)
+{
+    void *grown = fault_strikes ()? NULL: __real_realloc (block, bytes);
+    __atomic_fetch_add (&s_blocks, grown && !block? 1: 0, __ATOMIC_RELAXED);
+    return grown;
+}
+
 FAULT_CALL (int, EAGAIN, pthread_create, (pthread_t *thread, const pthread_attr_t *attributes,
     void *(*run) (void *), void *context), (thread, attributes, run, context))
 
@@ -64,6 +75,22 @@ RELEASING (sodium_free)
 
 
 //  -- what answers
+
+//  Pages of a list: objects and a folder, and two pages of each.
+static const char *
+s_page (const char *question)
+{
+    bool is_next = strstr (question, "continuation-token="), is_flat = strstr (question, "delimiter=");
+    return is_flat && !is_next? "<ListBucketResult><NextContinuationToken>t1</NextContinuationToken>"
+            "<Contents><Key>a/1</Key><ETag>v</ETag><Size>1</Size></Contents>"
+            "<CommonPrefixes><Prefix>a/f/</Prefix></CommonPrefixes></ListBucketResult>":
+        is_flat? "<ListBucketResult><Contents><Key>a/2</Key><ETag>v</ETag><Size>2</Size></Contents>"
+            "</ListBucketResult>":
+        is_next? "<ListBucketResult><Contents><Key>a/f/4</Key><ETag>v</ETag><Size>4</Size></Contents>"
+            "</ListBucketResult>":
+            "<ListBucketResult><NextContinuationToken>t2</NextContinuationToken>"
+            "<Contents><Key>a/f/3</Key><ETag>v</ETag><Size>3</Size></Contents></ListBucketResult>";
+}
 
 static const char *
 s_answer (const char *question, char *answer, size_t bytes)
@@ -85,7 +112,14 @@ s_answer (const char *question, char *answer, size_t bytes)
         answer [used] = 0;
         return answer;
     }
-    const char *body = strncmp (question, "POST", 4) == 0? xml: strstr (question, "api/token")? "token":
+    //  A store refuses the signature of a question of which a part is missing.
+    if (strncmp (question, "GET /bucket/ ", 13) == 0) {
+        snprintf (answer, bytes, "HTTP/1.1 403 Forbidden\r\nConnection: close\r\n\r\n"
+            "<Error><Code>SignatureDoesNotMatch</Code></Error>");
+        return answer;
+    }
+    const char *body = strncmp (question, "POST", 4) == 0? xml:
+        strstr (question, "list-type=2")? s_page (question): strstr (question, "api/token")? "token":
         strstr (question, "security-credentials/ HTTP")? "role": json;
     snprintf (answer, bytes, keys, strlen (body), body);
     return answer;
@@ -245,11 +279,36 @@ s_use_store (const char *address, uint32_t patience_ms)
     return rc;
 }
 
-//  What a program that lacks memory may say: it has none, or the service did not answer well.
-static bool
-s_is_fair (int rc)
+//  Opens a store and lists it.  0, or what failed.
+static int
+s_list_store (const char *address, uint32_t patience_ms)
 {
-    return rc == 0 || rc == -ENOMEM || rc == -EAGAIN || rc == -EBADMSG || transfer_may_pass (rc);
+    static const char *const names [] = { "1", "2", "f/3", "f/4" };
+    store_t *store;
+    store_listing_t listing = { .text = NULL };
+    char error [900] = "";
+    int rc = store_open (&store, address, error, sizeof error);
+    if (rc == 0)
+        rc = store_listing_fetch (&listing, store, patience_ms, error, sizeof error);
+    assert_true (!rc == !*error);
+    if (rc == 0)
+        assert_int_equal (listing.count, sizeof names / sizeof *names);
+    for (size_t index = 0; rc == 0 && index < listing.count; index++) {
+        assert_string_equal (store_listing_name (&listing, &listing.objects [index]), names [index]);
+        assert_int_equal (listing.objects [index].bytes, index + 1);
+    }
+    store_listing_clear (&listing);
+    store_destroy (&store);
+    return rc;
+}
+
+//  What a program that lacks memory may say: it has none, or the service did not answer well.  Without memory
+//  libcurl 7.88 leaves the query out of a question, without a word: a store refuses its signature.
+static bool
+s_is_fair (int rc, bool has_query)
+{
+    return rc == 0 || rc == -ENOMEM || rc == -EAGAIN || rc == -EBADMSG || transfer_may_pass (rc)
+        || (rc == -EKEYREJECTED && has_query);
 }
 
 //  Blocks more than before.  A thread of libcurl's that resolves a name may free its own a little later
@@ -267,23 +326,27 @@ s_left (long before)
     return left;
 }
 
+//  What is done with a store.  0 or -errno.
+typedef int (use_fn) (const char *address, uint32_t patience_ms);
+
 //  All allocations, one after the other: the n-th fails, or all from the n-th on.  What is read is tried
 //  again for patience_ms, with pauses.
 static void
-s_sweep (const world_t *self, const char *kind, const char *address, bool forever, uint32_t patience_ms)
+s_sweep (const world_t *self, use_fn *use, const char *kind, const char *address, bool forever,
+    uint32_t patience_ms)
 {
     s_choose (self, kind);
-    assert_int_equal (s_use_store (address, 0), 0);
+    assert_int_equal (use (address, 0), 0);
     unsigned succeeded = 0, nth = 0;
     bool struck;
     do {
         long before = __atomic_load_n (&s_blocks, __ATOMIC_RELAXED);
         fault_arm (++nth, ENOMEM, forever);
-        int rc = s_use_store (address, patience_ms);
+        int rc = use (address, patience_ms);
         struck = fault_disarm ();
         succeeded += struck && rc == 0;
         long left = s_left (before);
-        if (!s_is_fair (rc) || left != 0)
+        if (!s_is_fair (rc, use == s_list_store) || left != 0)
             fail_msg ("%s, allocation %u fails%s: %d, %ld blocks left", kind, nth, forever? " for ever": "",
                 rc, left);
     } while (struck && nth < FAULTS_MAX);
@@ -300,10 +363,10 @@ test_each_allocation_fails_once (void **state)
 {
     static const char *const kinds [] = { "environment", "profile", "web identity", "container", "instance" };
     for (size_t index = 0; index < sizeof kinds / sizeof *kinds; index++)
-        s_sweep (*state, kinds [index], "s3://bucket/a", false, index == 0? 10000: 0);
+        s_sweep (*state, s_use_store, kinds [index], "s3://bucket/a", false, index == 0? 10000: 0);
     char address [100];
     snprintf (address, sizeof address, "%s/a", ((world_t *) *state)->url);
-    s_sweep (*state, "web server", address, false, 0);
+    s_sweep (*state, s_use_store, "web server", address, false, 0);
 }
 
 static void
@@ -311,7 +374,15 @@ test_no_memory_from_then_on (void **state)
 {
     static const char *const kinds [] = { "environment", "profile", "web identity", "container", "instance" };
     for (size_t index = 0; index < sizeof kinds / sizeof *kinds; index++)
-        s_sweep (*state, kinds [index], "s3://bucket/a", true, 0);
+        s_sweep (*state, s_use_store, kinds [index], "s3://bucket/a", true, 0);
+}
+
+//  Guards: a list of several pages is whole after each failure, or its failure is told.
+static void
+test_each_allocation_of_a_list_fails (void **state)
+{
+    s_sweep (*state, s_list_store, "environment", "s3://bucket/a", false, 10000);
+    s_sweep (*state, s_list_store, "environment", "s3://bucket/a", true, 0);
 }
 
 //  Guards: a range that cannot go on for want of memory does not look as if it had come: its rc says so, and
@@ -359,6 +430,7 @@ main (void)
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_each_allocation_fails_once),
         cmocka_unit_test (test_no_memory_from_then_on),
+        cmocka_unit_test (test_each_allocation_of_a_list_fails),
         cmocka_unit_test (test_a_range_that_cannot_go_on),
     };
     return cmocka_run_group_tests (tests, s_set_up, s_tear_down);

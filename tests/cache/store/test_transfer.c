@@ -21,9 +21,10 @@
 #include <unistd.h>
 #include <sodium.h>
 #include "clock.h"
-#include "store.h"
+#include "object_stream.h"
+#include "store_listing.h"
 
-enum { OBJECT_BYTES = 3000, BROKEN_BYTES = 1000 };
+enum { OBJECT_BYTES = 3000, BROKEN_BYTES = 1000, PAGES = 9, PAGE_MS = 200 };
 
 //  One connection at a time, and one question each.
 typedef struct {
@@ -37,6 +38,7 @@ typedef struct {
     bool is_broken;                     //  the first answer breaks off
     const char *refusal;                //  the code for keys called "old"
     unsigned busy;                      //  so many questions with others are refused for now
+    bool is_busy_at [PAGES];            //  the next question for this page of a list is refused for now
     bool has_condition;                 //  the last question had one
     unsigned questions;
 } world_t;
@@ -118,6 +120,31 @@ s_send_error (int peer, const char *status, const char *code)
     s_send (peer, answer, (size_t) used);
 }
 
+//  A page of a list, each with a name, after PAGE_MS; or that the store is busy, at once.
+static void
+s_send_page (world_t *self, int peer, const char *question)
+{
+    char body [400], answer [600];
+    const char *token = strstr (question, "continuation-token=");
+    unsigned page = token? (unsigned) strtoul (token + strlen ("continuation-token="), NULL, 10): 0;
+    assert_true (page < PAGES);
+    if (self->is_busy_at [page]) {
+        self->is_busy_at [page] = false;
+        s_send_error (peer, "503 Busy", "SlowDown");
+        return;
+    }
+    nanosleep (&(struct timespec) { .tv_nsec = PAGE_MS * 1000000L }, NULL);
+    int used = snprintf (body, sizeof body, "<ListBucketResult><Contents><Key>a/%u</Key><Size>1</Size>"
+        "</Contents>", page);
+    if (page + 1 < PAGES)
+        used += snprintf (body + used, sizeof body - (size_t) used, "<NextContinuationToken>%u"
+            "</NextContinuationToken>", page + 1);
+    snprintf (body + used, sizeof body - (size_t) used, "</ListBucketResult>");
+    used = snprintf (answer, sizeof answer, "HTTP/1.1 200 OK\r\nConnection: close\r\n"
+        "Content-Length: %zu\r\n\r\n%s", strlen (body), body);
+    s_send (peer, answer, (size_t) used);
+}
+
 static void
 s_answer (world_t *self, int peer)
 {
@@ -144,6 +171,9 @@ s_answer (world_t *self, int peer)
         self->busy--;
         s_send_error (peer, "503 Busy", "SlowDown");
     }
+    else
+    if (strstr (question, "list-type=2"))
+        s_send_page (self, peer, question);
     else
     if (strncmp (question, "PUT", 3) == 0)
         s_send_endless (peer, "200 OK");
@@ -365,12 +395,46 @@ s_write_keys (const char *path, const char *name)
     assert_int_equal (fclose (file), 0);
 }
 
-//  Reads in several parts with a profile's keys called "old", which were read wait_ms ago and are refused;
-//  the file has others now.
+//  The way in which a test reads the object, into memory of OBJECT_BYTES.  0 or -errno.
+typedef int (read_fn) (store_t *store, const char *url, const store_persistence_t *how, uint8_t *memory);
+
 static int
-s_read_with_other_keys (world_t *self, const char *refusal, long wait_ms, const store_persistence_t *how)
+s_read_in_parts (store_t *store, const char *url, const store_persistence_t *how, uint8_t *memory)
 {
     enum { PARTS = 8, PART_BYTES = OBJECT_BYTES / PARTS };
+    transfer_t parts [PARTS];
+    for (size_t part = 0; part < PARTS; part++)
+        parts [part] = (transfer_t) { .url = url, .offset = part * PART_BYTES, .bytes = PART_BYTES,
+            .memory = memory + part * PART_BYTES };
+    return store_carry_out (store, parts, PARTS, how);
+}
+
+static int
+s_read_as_stream (store_t *store, const char *url, const store_persistence_t *how, uint8_t *memory)
+{
+    object_stream_t *stream;
+    const uint8_t *bytes;
+    ssize_t got;
+    size_t done = 0;
+    assert_int_equal (object_stream_open (&stream, &(object_stream_options_t) { .store = store, .url = url,
+        .version = "", .bytes = OBJECT_BYTES, .how = *how }), 0);
+    while ((got = object_stream_next (stream, &bytes)) > 0) {
+        assert_true ((size_t) got <= OBJECT_BYTES - done);
+        memcpy (memory + done, bytes, (size_t) got);
+        done += (size_t) got;
+    }
+    const transfer_t *failed = object_stream_failed (stream);
+    assert_int_equal (got, failed? failed->rc: 0);
+    object_stream_destroy (&stream);
+    return (int) got;
+}
+
+//  Reads with a profile's keys called "old", which were found wait_ms ago and are refused; the file has these
+//  now.
+static int
+s_read_with_keys (world_t *self, read_fn *read, const char *name, const char *refusal, long wait_ms,
+    const store_persistence_t *how)
+{
     static uint8_t memory [OBJECT_BYTES];
     char path [] = "/tmp/tureen-transfer-XXXXXX", error [900];
     close (mkstemp (path));
@@ -385,15 +449,12 @@ s_read_with_other_keys (world_t *self, const char *refusal, long wait_ms, const 
     store_t *store;
     if (store_open (&store, "s3://bucket/a", error, sizeof error))
         fail_msg ("%s", error);
-    s_write_keys (path, "new");
+    s_write_keys (path, name);
     nanosleep (&(struct timespec) { .tv_sec = wait_ms / 1000, .tv_nsec = wait_ms % 1000 * 1000000 }, NULL);
-    transfer_t parts [PARTS];
     char *url = store_url (store, "object");
-    for (size_t part = 0; part < PARTS; part++)
-        parts [part] = (transfer_t) { .url = url, .offset = part * PART_BYTES, .bytes = PART_BYTES,
-            .memory = memory + part * PART_BYTES };
+    memset (memory, 0, sizeof memory);
     s_lend (self);
-    int rc = store_carry_out (store, parts, PARTS, how);
+    int rc = read (store, url, how, memory);
     for (size_t at = 0; rc == 0 && at < OBJECT_BYTES; at++)
         assert_int_equal (memory [at], 'a' + at % 23);
     free (url);
@@ -408,13 +469,29 @@ s_read_with_other_keys (world_t *self, const char *refusal, long wait_ms, const 
 static void
 test_keys_that_are_refused_to_several (void **state)
 {
-    assert_int_equal (s_read_with_other_keys (*state, "InvalidAccessKeyId", KEYRING_REFUSED_S * 1000 + 200,
-        &(store_persistence_t) { .patience_ms = 0 }), 0);
+    assert_int_equal (s_read_with_keys (*state, s_read_in_parts, "new", "InvalidAccessKeyId",
+        KEYRING_REFUSED_S * 1000 + 200, &(store_persistence_t) { .patience_ms = 0 }), 0);
     //  Of fresh ones no others are waited for.
     int64_t began_ms = clock_now_ms ();
-    assert_int_equal (s_read_with_other_keys (*state, "InvalidAccessKeyId", 0,
+    assert_int_equal (s_read_with_keys (*state, s_read_in_parts, "new", "InvalidAccessKeyId", 0,
         &(store_persistence_t) { .patience_ms = 0 }), -EKEYREJECTED);
     assert_true (clock_now_ms () - began_ms < 2000);
+}
+
+//  Guards: a stream goes on with renewed keys too, also if the store is busy behind them; keys that are
+//  refused again are an end.
+static void
+test_a_stream_with_other_keys (void **state)
+{
+    world_t *self = *state;
+    self->busy = 2;
+    assert_int_equal (s_read_with_keys (self, s_read_as_stream, "new", "ExpiredToken", 0,
+        &(store_persistence_t) { .patience_ms = 2000 }), 0);
+    assert_int_equal (self->busy, 0);
+    self->questions = 0;
+    assert_int_equal (s_read_with_keys (self, s_read_as_stream, "old", "ExpiredToken", 0,
+        &(store_persistence_t) { .patience_ms = 2000 }), -EKEYEXPIRED);
+    assert_in_range (self->questions, 1, 3);
 }
 
 //  Guards: the time in which keys are renewed is not taken from a long transfer's patience.
@@ -423,9 +500,39 @@ test_patience_after_other_keys (void **state)
 {
     world_t *self = *state;
     self->busy = 8;                     //  all parts
-    assert_int_equal (s_read_with_other_keys (self, "ExpiredToken", 0,
+    assert_int_equal (s_read_with_keys (self, s_read_in_parts, "new", "ExpiredToken", 0,
         &(store_persistence_t) { .patience_ms = 2000, .takes_long = true }), 0);
     assert_int_equal (self->busy, 0);
+}
+
+//  Guards: a list takes longer than the patience, which counts anew from the first failure behind the last
+//  page that came, not from the begin and not from the first failure of all.
+static void
+test_patience_of_a_long_list (void **state)
+{
+    enum { PATIENCE_MS = 1000 };
+    _Static_assert ((int) PATIENCE_MS < (PAGES - 3) * PAGE_MS, "it is over when the second page fails");
+    world_t *self = *state;
+    char error [900];
+    setenv ("AWS_ENDPOINT_URL_S3", self->url, 1);
+    setenv ("AWS_ACCESS_KEY_ID", "new", 1);
+    setenv ("AWS_SECRET_ACCESS_KEY", "b", 1);
+    self->is_busy_at [1] = self->is_busy_at [PAGES - 1] = true;
+    store_t *store;
+    if (store_open (&store, "s3://bucket/a", error, sizeof error))
+        fail_msg ("%s", error);
+    store_listing_t listing = { .text = NULL };
+    s_lend (self);
+    int rc = store_listing_fetch (&listing, store, PATIENCE_MS, error, sizeof error);
+    s_take_back (self);
+    if (rc)
+        fail_msg ("%s", error);
+    assert_int_equal (listing.count, PAGES);
+    assert_false (self->is_busy_at [1] || self->is_busy_at [PAGES - 1]);
+    store_listing_clear (&listing);
+    store_destroy (&store);
+    unsetenv ("AWS_ACCESS_KEY_ID");
+    unsetenv ("AWS_SECRET_ACCESS_KEY");
 }
 
 //  What asks the name server ends by itself, later.
@@ -474,7 +581,9 @@ main (void)
         cmocka_unit_test (test_sizes),
         cmocka_unit_test (test_weak_versions),
         cmocka_unit_test (test_keys_that_are_refused_to_several),
+        cmocka_unit_test (test_a_stream_with_other_keys),
         cmocka_unit_test (test_patience_after_other_keys),
+        cmocka_unit_test (test_patience_of_a_long_list),
         cmocka_unit_test (test_a_name_server_that_does_not_answer),
         cmocka_unit_test (test_an_error_without_an_end),
         cmocka_unit_test (test_a_word_without_an_end),

@@ -325,7 +325,7 @@ head_refusals (void **state)
     sent.zero = 1;
     s_refused_head (&sent, 24, 2, "malformed", "zero, got 1");
     sent = s_good_head;
-    static const uint8_t kinds [] = { 0, 10, 129, 138, 255 };
+    static const uint8_t kinds [] = { 0, 15, 129, 138, 255 };
     for (size_t index = 0; index < sizeof kinds; index++) {
         sent.kind = kinds [index];
         char fragment [16];

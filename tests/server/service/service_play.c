@@ -42,6 +42,8 @@ struct play {
     peer_t gone [GONE_MAX];
     size_t gone_count;
     bool reads_nothing, has_no_memory, is_spoiled [PLAY_SAMPLES];
+    bool is_worker;                     //  every caller has a worker's key
+    size_t worker_messages;             //  that were let through
     struct { atomic_size_t *account; size_t size; } unread [UNREAD_MAX];
     size_t send_backlog_count;
 };
@@ -340,6 +342,45 @@ tasks_devices_status (const tasks_t *self)
     return json_array ();
 }
 
+//  ---- workers on other machines: what they send arrives here
+
+int
+tasks_lend (tasks_t *self, void *router, log_t *log)
+{
+    (void) self, (void) router, (void) log;
+    return 0;
+}
+
+remote_workers_t *
+tasks_remote_workers (const tasks_t *self)
+{
+    (void) self;
+    return NULL;
+}
+
+bool
+remote_workers_take (remote_workers_t *self, const remote_message_t *message, int64_t now_ms,
+    refusal_t *refusal)
+{
+    (void) self, (void) message, (void) now_ms, (void) refusal;
+    s_play->worker_messages++;
+    return true;
+}
+
+void
+remote_workers_revoke (remote_workers_t *self, bool (*is_gone) (void *context, uint64_t user), void *context,
+    int64_t now_ms)
+{
+    (void) self, (void) now_ms, (void) is_gone, (void) context;
+}
+
+json_t *
+remote_workers_status (const remote_workers_t *self)
+{
+    (void) self;
+    return json_array ();
+}
+
 //  No source has any.
 const char *
 device_name (const device_t *self, char name [DEVICE_NAME_BYTES])
@@ -359,11 +400,31 @@ tenants_caller (const tenants_t *self, uid_t uid, const char *key, caller_t *cal
     bool is_operator = uid == PLAY_ROOT;
     tenant_t *tenant = is_operator? self->of [0]: is_remote || uid <= PLAY_A2? self->of [1]: self->of [2];
     *caller = (caller_t) { .tenant = tenant, .is_operator = is_operator || !self->of [3], .uid = uid,
+        .may_work = is_operator || s_play->is_worker, .only_works = s_play->is_worker,
         .user = is_remote? PLAY_KEY: uid };
     return true;
 }
 
+const char *
+tenants_label (const tenants_t *self, const char *key)
+{
+    (void) self;
+    return key? "label": NULL;
+}
+
 //  ---- the play
+
+void
+play_be_worker (play_t *self)
+{
+    self->is_worker = true;
+}
+
+size_t
+play_worker_messages (const play_t *self)
+{
+    return self->worker_messages;
+}
 
 //  The data sets' files, made by the first play, for all: a fuzzer plays thousands of times.
 static char s_folder [64];

@@ -48,6 +48,10 @@ service_t *play_service (play_t *self);
 broker_t *play_broker (play_t *self);
 int64_t play_now_ms (const play_t *self);
 
+//  From now on every caller has a worker's key.  And how many messages of workers were let through.
+void play_be_worker (play_t *self);
+size_t play_worker_messages (const play_t *self);
+
 //  The routing id number so and so, as ZeroMQ makes them.
 peer_t play_peer (uint32_t number);
 //  A message of this user by this connection.

@@ -24,6 +24,8 @@ static keys_grant_t s_grants [] = {
         .user = KEYS_USER_FIRST + 2 },
     { .key = "lead's", .label = "lead", .tenant = "text", .is_operator = true, .user = KEYS_USER_FIRST + 3 },
     { .key = "nowhere's", .label = "old", .tenant = "disbanded", .user = KEYS_USER_FIRST + 4 },
+    { .key = "worker's", .label = "box", .tenant = "disbanded", .is_worker = true,
+        .user = KEYS_USER_FIRST + 5 },
 };
 static int s_keys;
 
@@ -207,6 +209,29 @@ test_keys (void **state)
     stop (&self);
 }
 
+//  On tcp a worker's key alone may work, whatever its tenant, and do nothing else.  On ipc an operator may.
+static void
+test_workers (void **state)
+{
+    (void) state;
+    fixture_t self;
+    start (&self, "--keys /k --tenant vision=-", true);
+    caller_t caller = assert_caller (&self, REMOTE, "worker's", "operator", false);
+    assert_true (caller.may_work && caller.only_works);
+    assert_string_equal (tenants_label (self.tenants, "worker's"), "box");
+    assert_null (tenants_label (self.tenants, "a stranger's"));
+    caller = assert_caller (&self, REMOTE, "operator's", "operator", true);
+    assert_false (caller.may_work || caller.only_works);
+    caller = assert_caller (&self, REMOTE, "vision's", "vision", false);
+    assert_false (caller.may_work || caller.only_works);
+    stop (&self);
+    start (&self, "--group 5 --tenant vision=1001", false);
+    assert_false (assert_caller (&self, ALICE, NULL, "vision", false).may_work);
+    caller = assert_caller (&self, OWN, NULL, "operator", true);
+    assert_true (caller.may_work && !caller.only_works);
+    stop (&self);
+}
+
 //  Weights and limits come to the broker.
 static void
 test_limits (void **state)
@@ -301,6 +326,7 @@ main (void)
         cmocka_unit_test (test_users),
         cmocka_unit_test (test_operator_in_a_tenant),
         cmocka_unit_test (test_keys),
+        cmocka_unit_test (test_workers),
         cmocka_unit_test (test_limits),
         cmocka_unit_test (test_connections),
         cmocka_unit_test (test_random_users),

@@ -1,0 +1,15 @@
+/*  libraries -- which libraries this build decodes with, for comparing two builds.
+ *
+ *  Threads: no state.
+ */
+#ifndef LIBRARIES_H
+#define LIBRARIES_H
+#include <stddef.h>
+
+enum { LIBRARIES_BYTES = 160 };
+
+//  "tureen 0.1.0, libjpeg-turbo 2.1.5, libpng 1.6.39, libsndfile-1.2.0"; a codec that the build lacks is "no
+//  libpng".  Always ended.
+void libraries_write (char text [LIBRARIES_BYTES]);
+
+#endif

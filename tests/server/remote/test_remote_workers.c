@@ -1,0 +1,575 @@
+//  Workers on other machines: the handshake, credit, late and lost tasks, workers that lie.  What is sent is
+//  kept by a made-up outbox, and time is the test's.
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "pack_index.h"
+#include "remote_worker.h"
+#include "remote_workers.h"
+
+enum { TASKS = 64, PEERS = 4, FILE_BYTES = 10, VERSION_BYTES = 2 * 3 * 3, MS = 1000000 };
+
+//  ---- catalogue and outbox
+
+size_t
+catalogue_fields (const catalogue_t *self)
+{
+    (void) self;
+    return 1;
+}
+
+uint64_t
+pack_checksum (const void *bytes, size_t size)
+{
+    (void) bytes;
+    return size;
+}
+
+const char *
+catalogue_field_name (const catalogue_t *self, size_t field)
+{
+    (void) self, (void) field;
+    return "image";
+}
+
+bool
+catalogue_field_is_mask (const catalogue_t *self, size_t field)
+{
+    (void) self, (void) field;
+    return false;
+}
+
+typedef struct {
+    wire_kind_t kind;
+    uint8_t peer;
+    uint64_t tag;
+    char text [900];
+} sent_t;
+
+static sent_t s_sent [400];
+static size_t s_sent_count;
+static bool s_is_gone [PEERS];
+static size_t s_sent_bytes;         //  that a task is expected to have
+static const char *s_fingerprint;   //  of the data set, which workers say that they have; NULL: they do not
+
+static outbox_status_t
+s_keep (const peer_t *peer, wire_kind_t kind, uint64_t tag, const char *text)
+{
+    assert_true (s_sent_count < 400);
+    if (s_is_gone [peer->bytes [0]])
+        return OUTBOX_GONE;
+    sent_t *sent = &s_sent [s_sent_count++];
+    *sent = (sent_t) { .kind = kind, .peer = peer->bytes [0], .tag = tag };
+    snprintf (sent->text, sizeof sent->text, "%s", text);
+    return OUTBOX_SENT;
+}
+
+outbox_status_t
+outbox_send (void *router, const peer_t *peer, wire_kind_t kind, uint64_t job, uint64_t tag,
+    const void *body, size_t size)
+{
+    (void) router, (void) job, (void) body, (void) size;
+    return s_keep (peer, kind, tag, "");
+}
+
+outbox_status_t
+outbox_send_text (void *router, const peer_t *peer, wire_kind_t kind, uint64_t job, uint64_t tag, char *text)
+{
+    (void) router, (void) job;
+    outbox_status_t status = s_keep (peer, kind, tag, text);
+    free (text);
+    return status;
+}
+
+outbox_status_t
+outbox_send_message (void *router, const peer_t *peer, wire_kind_t kind, uint64_t tag, const void *body,
+    size_t size, zmq_msg_t *last)
+{
+    (void) router;
+    wire_work_task_t task;
+    assert_int_equal (size, sizeof task);
+    memcpy (&task, body, sizeof task);
+    assert_int_equal (zmq_msg_size (last), s_sent_bytes);
+    assert_int_equal (task.sizes [0], FILE_BYTES);
+    zmq_msg_close (last);
+    return s_keep (peer, kind, tag, "");
+}
+
+//  The last message of the kind to the peer; NULL: none.
+static const sent_t *
+s_last (uint8_t peer, wire_kind_t kind)
+{
+    for (size_t index = s_sent_count; index-- > 0; )
+        if (s_sent [index].peer == peer && s_sent [index].kind == kind)
+            return &s_sent [index];
+    return NULL;
+}
+
+static size_t
+s_count (uint8_t peer, wire_kind_t kind)
+{
+    size_t count = 0;
+    for (size_t index = 0; index < s_sent_count; index++)
+        count += s_sent [index].peer == peer && s_sent [index].kind == kind;
+    return count;
+}
+
+//  ---- a server
+
+static struct {
+    remote_workers_t *workers;
+    const pipeline_t *pipeline;
+    log_t log;
+    int64_t now_ms;
+    uint32_t lent;
+    uint64_t nonce;
+    size_t checks;
+    bool is_starved;                            //  the last result
+    size_t done [TASKS], undone [TASKS];        //  of each task, how often
+    uint64_t digests [GOLDEN_SAMPLES];
+} s_server;
+
+static int64_t
+s_nanoseconds (void)
+{
+    return s_server.now_ms * MS;
+}
+
+static void
+s_done (void *context, void *task, const remote_result_t *result)
+{
+    (void) context;
+    size_t number = (size_t) ((size_t *) task - s_server.done);
+    (result? s_server.done: s_server.undone) [number]++;
+    s_server.is_starved = result && result->is_starved;
+}
+
+static void
+s_lends (void *context, uint32_t processors)
+{
+    (void) context;
+    s_server.lent = processors;
+}
+
+static void
+s_check (void *context, uint64_t nonce)
+{
+    (void) context;
+    s_server.nonce = nonce;
+    s_server.checks++;
+}
+
+static int
+s_begin (void **state)
+{
+    (void) state;
+    memset (&s_server, 0, sizeof s_server);
+    memset (s_is_gone, 0, sizeof s_is_gone);
+    s_sent_count = 0;
+    s_sent_bytes = FILE_BYTES;
+    s_fingerprint = NULL;
+    s_server.log.descriptor = STDERR_FILENO;
+    s_server.now_ms = 1000;
+    for (size_t index = 0; index < GOLDEN_SAMPLES; index++)
+        s_server.digests [index] = 1000 + index;
+    char error [256];
+    json_t *list = json_loads ("[{\"op\":\"resize\",\"size\":[2,3]},{\"share\":true},{\"op\":\"flip\"}]", 0,
+        NULL);
+    assert_int_equal (pipeline_new (&s_server.pipeline, list, NULL, NULL, 0, error, sizeof error), 0);
+    json_decref (list);
+    remote_workers_options_t options = { .log = &s_server.log, .done = s_done, .lends = s_lends,
+        .check = s_check, .nanoseconds = s_nanoseconds };
+    s_server.workers = remote_workers_new (&options);
+    return s_server.workers? 0: -1;
+}
+
+static int
+s_end (void **state)
+{
+    (void) state;
+    remote_workers_check (s_server.workers);
+    remote_workers_stop (s_server.workers);
+    remote_workers_check (s_server.workers);
+    remote_workers_destroy (&s_server.workers);
+    pipeline_destroy (&s_server.pipeline);
+    return 0;
+}
+
+static bool
+s_say (uint8_t peer, wire_kind_t kind, uint64_t tag, const frame_t *body, size_t count, refusal_t *refusal)
+{
+    wire_head_t head = { .kind = (uint8_t) kind, .tag = tag };
+    frame_t frames [4] = { { (const uint8_t *) &head, sizeof head } };
+    peer_t from = { .bytes = { peer }, .size = 1 };
+    for (size_t index = 0; index < count; index++)
+        frames [index + 1] = body [index];
+    remote_message_t message = { .peer = &from, .user = 7, .head = &head, .frames = frames,
+        .count = count + 1 };
+    bool good = remote_workers_take (s_server.workers, &message, s_server.now_ms, refusal);
+    remote_workers_check (s_server.workers);
+    return good;
+}
+
+static void
+s_say_text (uint8_t peer, wire_kind_t kind, char *text)
+{
+    refusal_t refusal = { 0 };
+    frame_t frame = { (const uint8_t *) text, strlen (text) };
+    if (!s_say (peer, kind, 0, &frame, 1, &refusal))
+        fail_msg ("%s", refusal.message);
+    free (text);
+}
+
+static void
+s_answer_challenge (uint8_t peer, const uint64_t *digests)
+{
+    const char *names [GOLDEN_SAMPLES];
+    for (size_t index = 0; index < GOLDEN_SAMPLES; index++)
+        names [index] = golden_name (index);
+    assert_non_null (s_last (peer, WIRE_WORK_CHALLENGE));
+    s_say_text (peer, WIRE_WORK_ANSWER, work_answer_text (names, GOLDEN_SAMPLES, digests));
+}
+
+static void
+s_hello (uint8_t peer, uint32_t processors)
+{
+    work_hello_t hello = { .processors = processors, .name = "box", .libraries = "tureen 0",
+        .datasets = s_fingerprint != NULL };
+    snprintf (hello.fingerprints [0], sizeof hello.fingerprints [0], "%s", s_fingerprint? s_fingerprint: "");
+    s_say_text (peer, WIRE_WORK_HELLO, work_hello_text (&hello));
+}
+
+static void
+s_let_in (uint8_t peer, uint32_t processors)
+{
+    s_hello (peer, processors);
+    s_answer_challenge (peer, s_server.digests);
+    remote_workers_checked (s_server.workers, s_server.digests, s_server.now_ms);
+    assert_non_null (s_last (peer, WIRE_WORK_WELCOME));
+}
+
+static bool
+s_give (size_t number)
+{
+    static const uint8_t bytes [FILE_BYTES];
+    decoder_file_t file = { .bytes = bytes, .size = FILE_BYTES };
+    remote_task_t task = { .task = &s_server.done [number], .pipeline = s_server.pipeline, .files = 1,
+        .fingerprint = s_fingerprint,
+        .sample = { .files = &file } };
+    bool good = remote_workers_give (s_server.workers, &task, s_server.now_ms);
+    remote_workers_check (s_server.workers);
+    return good;
+}
+
+static void
+s_result (uint8_t peer, uint64_t number, size_t version_bytes, uint64_t held_ms, uint64_t worker_ms)
+{
+    static const uint8_t version [VERSION_BYTES + 1];
+    wire_work_result_t result = { .worker_ns = worker_ms * MS, .held_ns = held_ms * MS };
+    frame_t frames [] = { { (const uint8_t *) &result, sizeof result }, { version, version_bytes } };
+    refusal_t refusal;
+    assert_true (s_say (peer, WIRE_WORK_RESULT, number, frames, 2, &refusal));
+}
+
+static void
+s_beat (uint8_t peer)
+{
+    refusal_t refusal;
+    assert_true (s_say (peer, WIRE_WORK_HEARTBEAT, 0, NULL, 0, &refusal));
+}
+
+//  Time goes on; workers that live say so.
+static void
+s_pass (int64_t ms, uint8_t living)
+{
+    for (int64_t until_ms = s_server.now_ms + ms; s_server.now_ms < until_ms; ) {
+        s_server.now_ms += 100;
+        for (uint8_t peer = 0; peer < living; peer++)
+            s_beat (peer);
+        remote_workers_look (s_server.workers, s_server.now_ms);
+        remote_workers_check (s_server.workers);
+    }
+}
+
+//  ---- tests
+
+static void
+a_task_goes_out_and_comes_back (void **state)
+{
+    (void) state;
+    assert_false (s_give (0));
+    s_let_in (0, 2);
+    assert_int_equal (s_server.lent, 2);
+    assert_true (s_give (0) && s_give (1) && s_give (2));
+    assert_false (s_give (3));                      //  two processors, and one to come
+    const sent_t *pipeline = s_last (0, WIRE_WORK_PIPELINE);
+    assert_int_equal (s_count (0, WIRE_WORK_PIPELINE), 1);
+    assert_non_null (strstr (pipeline->text, "\"resize\""));
+    assert_null (strstr (pipeline->text, "flip"));  //  a private stage is not for its eyes
+    s_server.now_ms += 20;
+    s_result (0, s_last (0, WIRE_WORK_TASK)->tag, VERSION_BYTES, 10, 10);
+    assert_int_equal (s_server.done [2], 1);
+    //  As long on the way as at work: twice the processors, and one.
+    for (size_t number = 3; number < 6; number++)
+        assert_true (s_give (number));
+    assert_false (s_give (6));
+}
+
+static void
+another_build_is_refused (void **state)
+{
+    (void) state;
+    uint64_t digests [GOLDEN_SAMPLES];
+    memcpy (digests, s_server.digests, sizeof digests);
+    digests [1] ^= 1;
+    s_hello (0, 2);
+    s_answer_challenge (0, digests);
+    assert_int_equal (s_server.checks, 1);
+    remote_workers_checked (s_server.workers, s_server.digests, s_server.now_ms);
+    assert_null (s_last (0, WIRE_WORK_WELCOME));
+    const char *reason = s_last (0, WIRE_WORK_REFUSED)->text;
+    assert_non_null (strstr (reason, golden_name (1)));
+    assert_null (strstr (reason, golden_name (0)));
+    assert_non_null (strstr (reason, "the worker has tureen 0, the server tureen"));
+    assert_false (s_give (0));
+    assert_int_equal (s_server.lent, 0);
+}
+
+//  No worker is let in by another one's golden samples: they are checked one after the other.
+static void
+checks_do_not_overlap (void **state)
+{
+    (void) state;
+    s_hello (0, 1);
+    s_hello (1, 1);
+    s_answer_challenge (0, s_server.digests);
+    s_answer_challenge (1, s_server.digests);
+    assert_int_equal (s_server.checks, 1);
+    uint64_t first = s_server.nonce;
+    s_is_gone [0] = true;
+    s_pass (600, 0);                                //  it goes while the samples are made
+    remote_workers_checked (s_server.workers, s_server.digests, s_server.now_ms);
+    assert_int_equal (s_server.lent, 0);
+    assert_int_equal (s_server.checks, 2);
+    assert_true (s_server.nonce != first);
+    remote_workers_checked (s_server.workers, s_server.digests, s_server.now_ms);
+    assert_int_equal (s_server.lent, 1);
+}
+
+static void
+late_tasks_go_back_and_late_answers_are_dropped (void **state)
+{
+    (void) state;
+    s_let_in (0, 1);
+    assert_true (s_give (0));
+    uint64_t number = s_last (0, WIRE_WORK_TASK)->tag;
+    s_pass (1000, 1);
+    assert_int_equal (s_server.undone [0], 0);
+    s_pass (200, 1);
+    assert_int_equal (s_server.undone [0], 1);
+    assert_false (s_give (1));                      //  stalled: heartbeats are no answers
+    s_result (0, number, VERSION_BYTES, 1200, 1200);
+    assert_int_equal (s_server.done [0], 0);
+    assert_true (s_give (1));
+    //  It took longer than a second once, so the next one is waited for longer.
+    s_pass (5000, 1);
+    assert_int_equal (s_server.undone [1], 0);
+    s_result (0, s_last (0, WIRE_WORK_TASK)->tag, VERSION_BYTES, 5000, 5000);
+    assert_int_equal (s_server.done [1], 1);
+}
+
+static void
+the_tasks_of_a_silent_worker_go_back (void **state)
+{
+    (void) state;
+    s_let_in (0, 2);
+    s_let_in (1, 2);
+    for (size_t number = 0; number < 6; number++)
+        assert_true (s_give (number));
+    assert_int_equal (s_count (0, WIRE_WORK_TASK), 3);
+    assert_int_equal (s_server.lent, 4);
+    s_pass (REMOTE_WORKERS_SILENT_MS + 200, 1);
+    assert_int_equal (s_server.lent, 2);
+    size_t undone = 0;
+    for (size_t number = 0; number < 6; number++)
+        undone += s_server.undone [number];
+    assert_int_equal (undone, 6);                   //  the other one's were late
+    refusal_t refusal;
+    assert_false (s_say (1, WIRE_WORK_HEARTBEAT, 0, NULL, 0, &refusal));
+    assert_string_equal (refusal.code, "unknown_worker");
+}
+
+static void
+a_worker_that_cannot_be_sent_to_is_lost_at_once (void **state)
+{
+    (void) state;
+    s_let_in (0, 1);
+    assert_true (s_give (0));
+    s_is_gone [0] = true;
+    assert_false (s_give (1));
+    assert_int_equal (s_server.undone [0], 1);
+    assert_int_equal (s_server.undone [1], 0);      //  it was never out
+    assert_int_equal (s_server.lent, 0);
+}
+
+static void
+goodbye_gives_tasks_back (void **state)
+{
+    (void) state;
+    s_let_in (0, 1);
+    assert_true (s_give (0));
+    refusal_t refusal;
+    assert_true (s_say (0, WIRE_WORK_GOODBYE, 0, NULL, 0, &refusal));
+    assert_non_null (s_last (0, WIRE_WORK_GOODBYE));
+    assert_int_equal (s_server.undone [0], 1);
+}
+
+//  Each is cut off, and what it had goes back.
+static void
+workers_that_lie_are_cut_off (void **state)
+{
+    static const struct { size_t bytes; int64_t number; const char *reason; } cases [] = {
+        { VERSION_BYTES - 1, 0, "wrong size" }, { VERSION_BYTES + 1, 0, "wrong size" },
+        { VERSION_BYTES, 1, "was not asked" }
+    };
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
+        s_let_in (0, 1);
+        assert_true (s_give (0));
+        s_result (0, s_last (0, WIRE_WORK_TASK)->tag + (uint64_t) cases [index].number, cases [index].bytes,
+            1, 1);
+        assert_non_null (strstr (s_last (0, WIRE_WORK_REFUSED)->text, cases [index].reason));
+        assert_int_equal (s_server.done [0], 0);
+        assert_int_equal (s_server.undone [0], 1);
+        assert_false (s_give (1));
+        s_end (state);
+        s_begin (state);
+    }
+}
+
+static void
+a_worker_cannot_answer_for_another (void **state)
+{
+    (void) state;
+    s_let_in (0, 1);
+    s_let_in (1, 1);
+    assert_true (s_give (0));
+    uint8_t has = s_last (0, WIRE_WORK_TASK)? 0: 1;
+    uint64_t number = s_last (has, WIRE_WORK_TASK)->tag;
+    s_result (1 - has, number, VERSION_BYTES, 1, 1);
+    assert_int_equal (s_server.done [0] + s_server.undone [0], 0);
+    s_result (has, number, VERSION_BYTES, 1, 1);
+    assert_int_equal (s_server.done [0], 1);
+    s_result (has, number, VERSION_BYTES, 1, 1);            //  twice is once
+    assert_int_equal (s_server.done [0], 1);
+}
+
+//  Numbers that share a place of the table: the older one's answer is late.
+static void
+an_old_number_is_not_the_new_one (void **state)
+{
+    (void) state;
+    s_let_in (0, 1);
+    for (size_t task = 0; task < REMOTE_WORKERS_TASKS_MAX; task++) {
+        assert_true (s_give (0));
+        s_result (0, s_last (0, WIRE_WORK_TASK)->tag, VERSION_BYTES, 1, 1);
+        s_sent_count = 0;
+    }
+    assert_true (s_give (1));
+    uint64_t number = s_last (0, WIRE_WORK_TASK)->tag;
+    s_result (0, number - REMOTE_WORKERS_TASKS_MAX, VERSION_BYTES, 1, 1);
+    assert_int_equal (s_server.done [1], 0);
+    s_result (0, number, VERSION_BYTES, 1, 1);
+    assert_int_equal (s_server.done [1], 1);
+}
+
+//  A worker that cannot read what it said to have is sent the bytes.
+static void
+files_that_are_others_are_sent (void **state)
+{
+    (void) state;
+    s_fingerprint = "0123456789abcdef0123456789abcdef";
+    s_let_in (0, 1);
+    s_sent_bytes = 0;                               //  no rows are known, and the files are its own
+    assert_true (s_give (0));
+    wire_work_result_t result = { .outcome = WIRE_WORK_UNREAD };
+    frame_t frames [] = { { (const uint8_t *) &result, sizeof result }, { NULL, 0 } };
+    refusal_t refusal;
+    assert_true (s_say (0, WIRE_WORK_RESULT, s_last (0, WIRE_WORK_TASK)->tag, frames, 2, &refusal));
+    assert_int_equal (s_server.done [0], 1);        //  with is_starved: ready_tasks.c hands it out again
+    assert_true (s_server.is_starved);
+    s_sent_bytes = FILE_BYTES;
+    assert_true (s_give (1));
+}
+
+static void
+no_more_is_lent_than_may_be (void **state)
+{
+    (void) state;
+    s_let_in (0, WIRE_WORK_PROCESSORS_MAX - 1);
+    s_let_in (1, 5);
+    s_let_in (2, 5);
+    assert_int_equal (s_server.lent, WIRE_WORK_PROCESSORS_MAX);
+    refusal_t refusal;
+    assert_true (s_say (0, WIRE_WORK_GOODBYE, 0, NULL, 0, &refusal));
+    assert_int_equal (s_server.lent, 10);
+}
+
+static bool
+s_is_seven (void *context, uint64_t user)
+{
+    (void) context;
+    return user == 7;
+}
+
+static void
+a_revoked_key_ends_its_worker (void **state)
+{
+    (void) state;
+    s_let_in (0, 1);
+    assert_true (s_give (0));
+    remote_workers_revoke (s_server.workers, s_is_seven, NULL, s_server.now_ms);
+    assert_int_equal (s_server.undone [0], 1);
+    assert_non_null (strstr (s_last (0, WIRE_WORK_REFUSED)->text, "revoked"));
+}
+
+//  Credit covers the way, and a link that fills up gets no more than its bound.
+static void
+credit_grows_with_the_way_up_to_its_bound (void **state)
+{
+    (void) state;
+    remote_worker_t worker = { .state = REMOTE_WORKER_WORKING, .processors = 4, .granted = 4 };
+    assert_int_equal (remote_worker_credit (&worker), 5);
+    for (int task = 0; task < 200; task++)
+        remote_worker_learn (&worker, 11e6, 10e6, 10e6);
+    assert_int_equal (remote_worker_credit (&worker), 5);
+    for (int task = 0; task < 200; task++)
+        remote_worker_learn (&worker, 30e6, 10e6, 10e6);
+    assert_in_range (remote_worker_credit (&worker), 12, 13);
+    for (int task = 0; task < 200; task++)
+        remote_worker_learn (&worker, 1000e6, 10e6, 10e6);
+    assert_int_equal (remote_worker_credit (&worker), 32);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown (name, s_begin, s_end)
+
+int
+main (void)
+{
+    const struct CMUnitTest tests [] = {
+        CASE (a_task_goes_out_and_comes_back), CASE (another_build_is_refused), CASE (checks_do_not_overlap),
+        CASE (late_tasks_go_back_and_late_answers_are_dropped), CASE (the_tasks_of_a_silent_worker_go_back),
+        CASE (a_worker_that_cannot_be_sent_to_is_lost_at_once), CASE (goodbye_gives_tasks_back),
+        CASE (workers_that_lie_are_cut_off), CASE (no_more_is_lent_than_may_be),
+        CASE (a_worker_cannot_answer_for_another), CASE (files_that_are_others_are_sent),
+        CASE (an_old_number_is_not_the_new_one),
+        CASE (a_revoked_key_ends_its_worker), CASE (credit_grows_with_the_way_up_to_its_bound)
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}

@@ -1,0 +1,446 @@
+#include "work_server.h"
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "utf8.h"
+
+enum {
+    RETRY_MS = 1000, RETRY_LATER_MS = 5000,
+    SILENT_MS = 10000,                  //  a server that says nothing for so long is away
+    ANSWERED_MS = 90000,                //  the handshake: the server may be busy
+    MEAN_TASKS = 16,
+    ERROR_BYTES = 512, SHOWN_BYTES = 600
+};
+
+void
+work_server_init (work_server_t *self)
+{
+    dealer_message_init (&self->message);
+    self->state = WORK_SERVER_AWAY;
+}
+
+__attribute__ ((format (printf, 2, 3)))
+static void
+s_say (const work_server_t *self, const char *format, ...)
+{
+    va_list arguments;
+    va_start (arguments, format);
+    printf ("%s: ", self->address);
+    vprintf (format, arguments);
+    putchar ('\n');
+    fflush (stdout);
+    va_end (arguments);
+}
+
+//  ---- connections
+
+//  Forgets the connection and what came by it; tasks with threads are dropped when they are done.
+static void
+s_disconnect (work_server_t *self, work_task_t **free_p)
+{
+    dealer_message_clear (&self->message);
+    dealer_destroy (&self->dealer);
+    self->session++;
+    for (work_task_t *task; (task = work_server_take (self)); ) {
+        work_task_clear (task);
+        task->next = *free_p;
+        *free_p = task;
+    }
+    for (size_t index = 0; index < WIRE_WORK_PIPELINES_MAX; index++) {
+        pipeline_destroy (&self->pipelines [index].pipeline);
+        self->pipelines [index].number = 0;
+    }
+}
+
+void
+work_server_destroy (work_server_t *self)
+{
+    work_task_t *left = NULL;
+    s_disconnect (self, &left);
+    while (left) {
+        work_task_t *task = left;
+        left = task->next;
+        work_task_destroy (&task);
+    }
+    work_task_destroy (&self->golden);
+    credentials_wipe (&self->credentials);
+}
+
+static void
+s_go_away (work_server_t *self, work_task_t **free_p, int64_t retry_ms)
+{
+    s_disconnect (self, free_p);
+    self->state = WORK_SERVER_AWAY;
+    self->retry_ms = retry_ms;
+}
+
+static void
+s_give_up (work_server_t *self, work_task_t **free_p, const char *reason)
+{
+    s_say (self, "refused: %s", reason);
+    s_disconnect (self, free_p);
+    self->state = WORK_SERVER_REFUSED;
+}
+
+static bool
+s_send (work_server_t *self, wire_kind_t kind, uint64_t tag, const char *text)
+{
+    wire_head_t head = message_head (kind, 0, tag);
+    message_frame_t frame = { .data = (const uint8_t *) text, .size = text? strlen (text): 0 };
+    return dealer_send (self->dealer, &head, &frame, text? 1: 0);
+}
+
+static void
+s_connect (work_server_t *self, int64_t now_ms)
+{
+    message_error_t error;
+    if (dealer_new (&self->dealer, self->context, self->address, &self->credentials, &error)) {
+        if (!self->said_away)
+            s_say (self, "%s; tried again", error.text);
+        self->said_away = true;
+        self->retry_ms = now_ms + RETRY_LATER_MS;
+        return;
+    }
+    char *text = work_hello_text (&self->hello);
+    s_send (self, WIRE_WORK_HELLO, 0, text);
+    free (text);
+    self->state = WORK_SERVER_ASKED;
+    self->heard_ms = now_ms;
+    self->beat_ms = now_ms;
+}
+
+//  ---- messages
+
+static const pipeline_t *
+s_make_pipeline (const json_t *list, const pipeline_source_t *source, char error [ERROR_BYTES])
+{
+    const pipeline_t *pipeline;
+    if (pipeline_new (&pipeline, list, source, NULL, 0, error, ERROR_BYTES) == 0)
+        return pipeline;
+    //  Images of differing sizes need a private stage that makes one size of them; it is never run here.
+    json_t *longer = json_copy ((json_t *) list);
+    json_array_append_new (longer, json_pack ("{s:s, s:i}", "op", "center_crop", "size", 1));
+    int rc = pipeline_new (&pipeline, longer, source, NULL, 0, error, ERROR_BYTES);
+    json_decref (longer);
+    return rc? NULL: pipeline;
+}
+
+static bool
+s_take_source (const json_t *fields, pipeline_source_t *source)
+{
+    source->count = json_array_size (fields);
+    if (source->count == 0 || source->count > PIPELINE_FIELDS_MAX)
+        return false;
+    for (size_t index = 0; index < source->count; index++) {
+        const json_t *field = json_array_get (fields, index), *mask = json_array_get (field, 1);
+        const char *name = json_string_value (json_array_get (field, 0));
+        if (!name || !json_is_boolean (mask) || strlen (name) > PIPELINE_NAME_BYTES_MAX)
+            return false;
+        source->fields [index] = (pipeline_field_t) { .name = name, .is_mask = json_is_true (mask) };
+    }
+    return true;
+}
+
+//  False: *refusal says why the server cannot be worked for.
+static bool
+s_take_pipeline (work_server_t *self, const frame_t *frame, refusal_t *refusal)
+{
+    work_pipeline_t wanted;
+    pipeline_source_t source;
+    char error [ERROR_BYTES] = "";
+    if (!work_pipeline_read (frame, &wanted, refusal))
+        return false;
+    const pipeline_t *pipeline = s_take_source (wanted.fields, &source)?
+        s_make_pipeline (wanted.list, &source, error): NULL;
+    uint32_t number = wanted.number;
+    bool is_alike = pipeline && pipeline_version_bytes (pipeline) == wanted.version_bytes
+        && wanted.version_bytes <= WIRE_WORK_VERSION_MAX;
+    work_pipeline_clear (&wanted);
+    if (!is_alike) {
+        pipeline_destroy (&pipeline);
+        return refuse (refusal, "pipeline", "this build cannot run the server's pipeline as it does (%s): "
+            "install the server's build", *error? error: "its versions have another size");
+    }
+    size_t place = number % WIRE_WORK_PIPELINES_MAX;
+    pipeline_destroy (&self->pipelines [place].pipeline);
+    self->pipelines [place].number = number;
+    self->pipelines [place].pipeline = pipeline;
+    return true;
+}
+
+//  The server does not give more than its credit; beyond the bound it is no Tureen server.
+static bool
+s_take_task (work_server_t *self, const frame_t *frames, uint64_t number, work_task_t **free_p,
+    refusal_t *refusal)
+{
+    wire_work_task_t wire;
+    if (!work_task_read (frames, self->message.count, &wire, refusal))
+        return false;
+    size_t place = wire.pipeline % WIRE_WORK_PIPELINES_MAX;
+    const pipeline_t *pipeline = self->pipelines [place].pipeline;
+    if (!pipeline || self->pipelines [place].number != wire.pipeline
+    ||  pipeline_files (pipeline) != wire.files)
+        return refuse (refusal, "malformed", "a task of a pipeline that was not sent");
+    bool is_read = wire.flags & WIRE_WORK_READ;
+    if (is_read && wire.dataset >= self->hello.datasets)
+        return refuse (refusal, "malformed", "a task of a data set that this worker does not have");
+    if (self->waiting + self->out == WORK_SERVER_TASKS_MAX)
+        return refuse (refusal, "malformed", "more tasks than %d at once", WORK_SERVER_TASKS_MAX);
+    work_task_t *task = *free_p;
+    if (task)
+        *free_p = task->next;
+    else
+        task = work_task_new ();
+    if (!task)
+        return refuse (refusal, "memory", "no memory for a task");
+    task->next = NULL;
+    task->server = self;
+    task->session = self->session;
+    task->arrived_ns = work_task_now_ns ();
+    task->is_golden = false;
+    task->number = number;
+    task->wire = wire;
+    task->catalogue = is_read? self->catalogues [wire.dataset]: NULL;
+    task->pipeline = pipeline_hold (pipeline);
+    task->version_bytes = pipeline_version_bytes (pipeline);
+    zmq_msg_move (&task->bytes, &self->message.parts [2]);
+    *(self->last? &self->last->next: &self->first) = task;
+    self->last = task;
+    self->waiting++;
+    return true;
+}
+
+static bool
+s_challenge (work_server_t *self, const frame_t *frame, refusal_t *refusal)
+{
+    uint64_t nonce;
+    if (self->state != WORK_SERVER_ASKED || self->golden || !work_challenge_read (frame, &nonce, refusal))
+        return refuse (refusal, "malformed", "a challenge that was not expected");
+    self->golden = work_task_new ();
+    if (!self->golden)
+        return refuse (refusal, "memory", "no memory for a task");
+    self->golden->server = self;
+    self->golden->session = self->session;
+    self->golden->is_golden = true;
+    self->golden->nonce = nonce;
+    return true;
+}
+
+//  What an ERROR means: some pass, the others stay.
+static void
+s_take_error (work_server_t *self, work_task_t **free_p, int64_t now_ms)
+{
+    message_note_t note;
+    message_error_t error;
+    char shown [SHOWN_BYTES];
+    if (!message_read_note (self->message.frames, self->message.count, &note, &error)) {
+        s_give_up (self, free_p, error.text);
+        return;
+    }
+    bool passes = !strcmp (note.code, "unknown_worker") || !strcmp (note.code, "busy")
+        || !strcmp (note.code, "stopping");
+    utf8_visible (note.text, strlen (note.text), shown, sizeof shown);
+    if (!passes)
+        s_give_up (self, free_p, shown);
+    else {
+        s_say (self, "%s; tried again", shown);
+        s_go_away (self, free_p, now_ms + RETRY_MS);
+    }
+}
+
+static void
+s_welcome (work_server_t *self)
+{
+    if (self->state != WORK_SERVER_ASKED)
+        return;
+    self->state = WORK_SERVER_WORKING;
+    self->said_away = false;
+    s_say (self, "lends %u processor%s", self->hello.processors, self->hello.processors == 1? "": "s");
+}
+
+static void
+s_refused (work_server_t *self, const frame_t *frame, work_task_t **free_p)
+{
+    char reason [WORK_REASON_BYTES];
+    refusal_t refusal;
+    s_give_up (self, free_p, work_refused_read (frame, reason, &refusal)? reason: refusal.message);
+}
+
+//  False: the server sends what cannot be; refusal says what.
+static bool
+s_take_message (work_server_t *self, work_task_t **free_p, int64_t now_ms, refusal_t *refusal)
+{
+    frame_t frames [MESSAGE_FRAMES_MAX];
+    wire_head_t head;
+    size_t count = self->message.count;
+    if (count > MESSAGE_FRAMES_MAX || self->message.frames [0].size != sizeof head)
+        return refuse (refusal, "malformed", "a message without a head");
+    for (size_t index = 0; index < count; index++)
+        frames [index] = (frame_t) { self->message.frames [index].data, self->message.frames [index].size };
+    memcpy (&head, frames [0].data, sizeof head);
+    if (memcmp (head.magic, WIRE_MAGIC, sizeof head.magic) || head.version != WIRE_VERSION)
+        return refuse (refusal, "malformed", "a message of another protocol");
+    self->heard_ms = now_ms;
+    bool has_body = head.kind == WIRE_WORK_CHALLENGE || head.kind == WIRE_WORK_REFUSED
+        || head.kind == WIRE_WORK_PIPELINE;
+    if (has_body && count != 2)
+        return refuse (refusal, "malformed", "a message of kind %d with %zu frames", head.kind, count);
+    switch (head.kind) {
+    case WIRE_WORK_CHALLENGE:
+        return s_challenge (self, &frames [1], refusal);
+    case WIRE_WORK_WELCOME:
+        s_welcome (self);
+        return true;
+    case WIRE_WORK_REFUSED:
+        s_refused (self, &frames [1], free_p);
+        return true;
+    case WIRE_WORK_PIPELINE:
+        return s_take_pipeline (self, &frames [1], refusal);
+    case WIRE_WORK_TASK:
+        return s_take_task (self, frames, head.tag, free_p, refusal);
+    case WIRE_WORK_GOODBYE:
+        self->has_said_goodbye = true;
+        return true;
+    case WIRE_ERROR:
+        s_take_error (self, free_p, now_ms);
+        return true;
+    default:
+        return true;
+    }
+}
+
+static void
+s_receive (work_server_t *self, work_task_t **free_p, int64_t now_ms)
+{
+    refusal_t refusal;
+    while (self->dealer && dealer_receive (self->dealer, &self->message))
+        if (!s_take_message (self, free_p, now_ms, &refusal)) {
+            s_give_up (self, free_p, refusal.message);
+            return;
+        }
+}
+
+//  ---- turns
+
+static void
+s_look_at_connection (work_server_t *self, work_task_t **free_p, int64_t now_ms)
+{
+    message_error_t why;
+    bool is_working = self->state == WORK_SERVER_WORKING;
+    if (!is_working && !self->said_away && dealer_welcome (self->dealer, &why) != DEALER_WELCOME) {
+        s_say (self, "%s; tried again", why.text);
+        self->said_away = true;
+    }
+    if (!is_working && !self->said_away && dealer_is_unreached (self->dealer)) {
+        s_say (self, "no server answers; tried again");
+        self->said_away = true;
+    }
+    bool is_silent = dealer_was_connected (self->dealer)
+        && now_ms - self->heard_ms > (is_working? SILENT_MS: ANSWERED_MS);
+    if (!dealer_is_lost (self->dealer) && !is_silent)
+        return;
+    if (is_working)
+        s_say (self, is_silent? "is silent; tried again": "is gone; tried again");
+    s_go_away (self, free_p, now_ms + RETRY_MS);
+}
+
+void
+work_server_turn (work_server_t *self, work_task_t **free_p, int64_t now_ms)
+{
+    if (self->state == WORK_SERVER_REFUSED)
+        return;
+    if (!self->dealer && now_ms >= self->retry_ms)
+        s_connect (self, now_ms);
+    s_receive (self, free_p, now_ms);
+    if (self->dealer)
+        s_look_at_connection (self, free_p, now_ms);
+    //  Unsent ones would pile up while there is no server.
+    if (self->dealer && now_ms >= self->beat_ms + WIRE_WORK_BEAT_MS && dealer_was_connected (self->dealer)) {
+        self->beat_ms = now_ms;
+        s_send (self, WIRE_WORK_HEARTBEAT, 0, NULL);
+    }
+}
+
+int64_t
+work_server_wakeup (const work_server_t *self)
+{
+    return self->state == WORK_SERVER_REFUSED? INT64_MAX:
+        self->dealer? self->beat_ms + WIRE_WORK_BEAT_MS: self->retry_ms;
+}
+
+work_task_t *
+work_server_take (work_server_t *self)
+{
+    work_task_t *task = self->first;
+    if (!task)
+        return NULL;
+    self->first = task->next;
+    if (!self->first)
+        self->last = NULL;
+    self->waiting--;
+    return task;
+}
+
+static void
+s_answer_golden (work_server_t *self, const work_task_t *task)
+{
+    const char *names [GOLDEN_SAMPLES];
+    for (size_t index = 0; index < GOLDEN_SAMPLES; index++)
+        names [index] = golden_name (index);
+    //  Without memory it stays silent, and the server ends the handshake.
+    char *text = task->is_made? work_answer_text (names, GOLDEN_SAMPLES, task->digests): NULL;
+    if (text)
+        s_send (self, WIRE_WORK_ANSWER, 0, text);
+    free (text);
+}
+
+static void
+s_answer (work_server_t *self, work_task_t *task)
+{
+    message_frame_t frames [WIRE_FRAMES_MAX];
+    wire_head_t head = message_head (WIRE_WORK_RESULT, 0, task->number);
+    size_t count = 1, left = task->version_bytes;
+    const uint8_t *bytes = task->version;
+    if (task->result.outcome != WIRE_WORK_READY) {
+        bytes = (const uint8_t *) task->what;
+        left = strlen (task->what);
+    }
+    task->result.held_ns = (uint64_t) (work_task_now_ns () - task->arrived_ns);
+    frames [0] = (message_frame_t) { (const uint8_t *) &task->result, sizeof task->result };
+    do {
+        size_t size = left < WIRE_FRAME_BYTES_MAX? left: WIRE_FRAME_BYTES_MAX;
+        frames [count++] = (message_frame_t) { bytes, size };
+        bytes += size;
+        left -= size;
+    } while (left > 0);
+    if (task->rows)
+        frames [count++] = (message_frame_t) { task->rows, task->result.rows_bytes };
+    //  A connection that takes nothing is found out by its silence.
+    dealer_send (self->dealer, &head, frames, count);
+    self->done++;
+}
+
+void
+work_server_done (work_server_t *self, work_task_t *task)
+{
+    if (!task->is_golden)
+        self->task_ns += self->task_ns > 0? ((double) task->result.worker_ns - self->task_ns) / MEAN_TASKS:
+            (double) task->result.worker_ns;
+    if (!self->dealer || task->session != self->session)
+        return;
+    if (task->is_golden)
+        s_answer_golden (self, task);
+    else
+        s_answer (self, task);
+}
+
+void
+work_server_goodbye (work_server_t *self)
+{
+    if (self->dealer && self->state == WORK_SERVER_WORKING)
+        s_send (self, WIRE_WORK_GOODBYE, 0, NULL);
+    else
+        self->has_said_goodbye = true;
+}
