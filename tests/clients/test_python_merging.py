@@ -171,6 +171,8 @@ class Going(unittest.TestCase):
                     tureen.StateError, "node 1 of 3 with parts 'fresh'.*about 6 samples that the other nodes "
                     r"were given would come twice.*tureen.merge_states.*state_dict\(gather=True\)"):
                 request(**options).fitted(mine)
+        with self.assertRaisesRegex(tureen.StateError, "about 8 samples"):      # 4 on each of the others
+            request(order="list", ids=range(60)).fitted(list_state(1, 3, 6, 18))
         whole = mine._replace(part=None)
         self.assertEqual(request().fitted(whole), whole)
         cut = request(nodes=7, node=6, parts="fixed").fitted(whole)

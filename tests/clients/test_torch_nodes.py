@@ -73,7 +73,8 @@ class WhichNode(unittest.TestCase):
                 ({**SLURM, "SLURM_NNODES": "1"}, (5, 8), {}, (5, 8, "slurm-77.0/train", 0, 1)),
                 #  Tasks that do not train together: a sweep
                 (SLURM, None, {}, (0, 1, None, 0, 1)),
-                ({}, None, {"nodes": 3, "node": 2}, (0, 1, None, 2, 3))):
+                ({}, None, {"nodes": 3, "node": 2}, (0, 1, None, 2, 3)),
+                ({}, (2, 3), {"nodes": 3, "node": 2}, (0, 1, None, 2, 3))):
             with self.subTest(environment=environment, group=group, options=options):
                 self.assertEqual(place(environment, group, **options), expected)
 

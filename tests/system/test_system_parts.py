@@ -151,11 +151,12 @@ class Epochs(PartsTest):
     def test_a_list_with_repeats(self):
         """Each node has every third place, in the list's order."""
         servers, listed = self.serve(3), [number % self.SAMPLES for number in LIST]
-        run = Run(servers, 2, order="list", ids=listed)
-        for epoch in range(EPOCHS):
-            self.assert_epoch(run, epoch, listed, self.steps(len(listed), 3, 8))
-            for node in range(3):
-                self.assertEqual(run.ids(epoch, node), listed[node::3])
+        for ranks, size in ((2, 4), (1, 3)):            # the latter with padding on two nodes
+            run = Run(servers, ranks, order="list", ids=listed, batch_size=size)
+            for epoch in range(EPOCHS):
+                self.assert_epoch(run, epoch, listed, self.steps(len(listed), 3, ranks * size))
+                for node in range(3):
+                    self.assertEqual(run.ids(epoch, node), listed[node::3])
 
     def test_a_seed_gives_the_order_of_one_node(self):
         """A node's part comes in the order in which one node alone would get it."""
@@ -186,6 +187,10 @@ class Epochs(PartsTest):
             run = Run(servers, ranks, subset=[5, 17])
             for epoch in range(EPOCHS):
                 self.assert_epoch(run, epoch, [5, 17], 1)
+        #  And several nodes at one server
+        run = Run([servers[node % 3] for node in range(7)], 1, subset=range(20, 25), batch_size=1)
+        for epoch in range(EPOCHS):
+            self.assert_epoch(run, epoch, range(20, 25), 1)
 
     def test_len(self):
         servers = self.serve(1)
@@ -234,6 +239,21 @@ class States(PartsTest):
             with self.assertRaisesRegex(tureen.StateError, "about 48 samples that the other nodes were given "
                                                            "would come twice.*merge_states"):
                 loader.load_state_dict(states[0])
+        #  A client that does not look at the node is refused by the server.
+        parsed = tureen.state.parse(states[2])
+        forged = tureen.state.pack(parsed._replace(part=parsed.part._replace(node=1)))
+        with tureen.Loader(servers[1].endpoint, "files", 4, EPOCHS, nodes=3, node=1) as loader:
+            loader.load_state_dict(forged)
+            with self.assertRaisesRegex(tureen.RequestRefused, "not in the part of node 1 of 3.*bad_state"):
+                iter(loader)
+
+    def test_status_tells_the_node(self):
+        servers = self.serve(1)
+        with tureen.Loader(servers[0].endpoint, "files", 4, EPOCHS, nodes=3, node=2, parts="fixed") as loader:
+            batches = iter(loader)
+            next(batches)
+            job = servers[0].status()["jobs"][0]
+            self.assertEqual([job[key] for key in ("nodes", "node", "parts")], [3, 2, "fixed"])
 
     def test_the_c_client_goes_on_with_them(self):
         """Python's states of the nodes, in tureen read; and what that merges to."""

@@ -88,8 +88,7 @@ class Membership:
             raise RuntimeError(
                 "this loader was first used before torch.distributed was initialised, as that of one process "
                 f"alone, and now there are {found.world_size * found.nodes}: make it after "
-                "init_process_group, or "
-                "give world_size=1 if each process is to get all the data")
+                "init_process_group, or give world_size=1 if each process is to get all the data")
 
     def options(self) -> Dict[str, Any]:
         """Of the Loader of the next job."""
@@ -125,6 +124,8 @@ class Membership:
                 there.node, there.nodes)
         if self._nodes[1] == 1 or world_size == 1:
             return self._of(rank, world_size, *self._nodes)
+        if there is None and world_size == self._nodes[1]:      # one on each
+            return self._of(0, 1, *self._nodes)
         if there is None or (there.node, there.nodes) != self._nodes:
             raise ValueError(f"nodes={self._nodes[1]} and node={self._nodes[0]} were given, and nothing says "
                              f"which of the {world_size} processes are on this node: give rank= and "
