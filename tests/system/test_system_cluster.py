@@ -32,7 +32,8 @@ class Machines(KeyTest):
     @contextlib.contextmanager
     def cluster(self):
         endpoint = "tcp://%s:%d" % (self.network.address(SERVER), PORT)
-        environment = {"TUREEN_KEY": self.path("alice"), "TUREEN_SERVER_KEY": os.path.join(self.keys, "server")}
+        environment = {"TUREEN_KEY": self.path("alice"),
+                       "TUREEN_SERVER_KEY": os.path.join(self.keys, "server")}
         with self.server(listen=endpoint, workers=1, wrapper=self.network.on(SERVER),
                          environment=environment) as server:
             #  Questions come from the server's machine.
