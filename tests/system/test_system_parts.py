@@ -256,7 +256,7 @@ class States(PartsTest):
             self.assertEqual([job[key] for key in ("nodes", "node", "parts")], [3, 2, "fixed"])
 
     def test_the_c_client_goes_on_with_them(self):
-        """tureen read, from Python's state of each node; and as another number of nodes from the merged one."""
+        """tureen read, from Python's state of each node; and with other nodes from the merged one."""
         servers = self.serve(2)
         for nodes in (2, 3):
             with self.subTest(nodes=nodes):
