@@ -152,7 +152,9 @@ test_places_of_a_list (void **state)
             assert_true (course_taken (course, &nodes [node].state.taken));
             assert_true (course_cut (course, &nodes [node].state.part.cut));
             course_end_epoch (course);
+            course_cut_t after;
             assert_true (course_taken (course, &merged.taken) && merged.taken.count == 0);
+            assert_true (course_cut (course, &after) && after.batches == 0 && after.taken.count == 0);
             course_destroy (&course);
         }
         assert_true (s_merge (nodes, count, &merged));

@@ -114,6 +114,19 @@ class WhichNode(unittest.TestCase):
                 iter(loader)
 
 
+    def test_states_are_gathered_by_the_process_group(self) -> None:
+        """Without one, an error with the remedy; of a process alone it is the state."""
+        with mock.patch.object(torch_ranks, "_process_group", lambda: None):
+            loader = DataLoader("train", 8, endpoint=OWN, nodes=2, node=1)
+            with self.assertRaisesRegex(RuntimeError, "init_process_group.*tureen.merge_states"):
+                loader.state_dict(gather=True)
+            alone = DataLoader("train", 8, endpoint=OWN, shuffle=True)
+            state = tureen.merge_states([json.loads((HERE.parent / "golden" / "state_shared.json").read_text(
+                encoding="utf-8"))])
+            alone.load_state_dict(state)
+            self.assertEqual(alone.state_dict(gather=True), state)
+
+
 def worker() -> None:
     """One process: a loop with a state in the middle of it, then the rest of all epochs from the state that
     is given."""

@@ -256,22 +256,36 @@ class States(PartsTest):
             self.assertEqual([job[key] for key in ("nodes", "node", "parts")], [3, 2, "fixed"])
 
     def test_the_c_client_goes_on_with_them(self):
-        """Python's states of the nodes, in tureen read; and what that merges to."""
+        """tureen read, from Python's state of each node; and with other nodes from the merged one."""
         servers = self.serve(2)
-        first = Run(servers, 1, most=5, order="shared", epochs=1)
-        had, folder = first.ids(0), tempfile.mkdtemp(dir=self.root)
-        for node, (server, state) in enumerate(zip(servers, first.states())):
-            paths = [os.path.join(folder, "%s%d" % (name, node)) for name in ("state", "ids")]
-            with open(paths[0], "w") as file:
-                json.dump(state, file)
-            done = harness.run("read", "--connect", server.endpoint, "--dataset", "files", "--batch", "4",
-                               "--nodes", "2", "--node", str(node), "--pipeline", json.dumps(SMALL),
-                               "--state", paths[0], "--ids", paths[1])
-            self.assertEqual(done.returncode, 0, done.stderr)
-            with open(paths[1]) as file:
-                line = file.read().split(":")[1].split()
-            had += [int(word) for word in line if word != "..."]
-        self.assertEqual(sorted(had), list(range(self.SAMPLES)))
+        for nodes in (2, 3):
+            with self.subTest(nodes=nodes):
+                first = Run(servers, 1, most=5, order="shared", epochs=1)
+                states = first.states()
+                if nodes == 3:
+                    states = [tureen.merge_states(states)] * nodes
+                had, steps = first.ids(0), set()
+                for node, state in enumerate(states):
+                    ids, batches = self.read(servers[node % 2], nodes, node, state)
+                    had += ids
+                    steps.add(batches)
+                self.assertEqual(sorted(had), list(range(self.SAMPLES)))
+                self.assertEqual(len(steps), 1)
+
+    def read(self, server, nodes, node, state):
+        """The ids that came, and the number of batches."""
+        folder = tempfile.mkdtemp(dir=self.root)
+        path, ids = (os.path.join(folder, name) for name in ("state", "ids"))
+        with open(path, "w") as file:
+            json.dump(state, file)
+        done = harness.run("read", "--connect", server.endpoint, "--dataset", "files", "--batch", "4",
+                           "--nodes", str(nodes), "--node", str(node), "--pipeline", json.dumps(SMALL),
+                           "--state", path, "--ids", ids, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        told = json.loads(done.stdout)
+        self.assertEqual((told["nodes"], told["node"]), (nodes, node))
+        with open(ids) as file:
+            return [int(word) for word in file.read().split(":")[1].split()], told["batches"]
 
 
 class Failures(PartsTest):

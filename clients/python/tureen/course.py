@@ -104,11 +104,12 @@ class Course:
             behind += len(ids)
         else:
             for sample in ids.tolist():
-                found = np.flatnonzero(own[behind:] == sample)
-                if not len(found):
+                while behind < len(own) and own[behind] != sample:
+                    behind += 1
+                if behind == len(own):
                     raise ProtocolError(f"the server sent sample {sample}, which this node's part of the "
                                         f"list does not hold behind place {self.count}")
-                behind += int(found[0]) + 1
+                behind += 1
         return self.count if not len(ids) else min(cut + self._nodes * behind, len(listed))
 
 
@@ -143,7 +144,12 @@ class Ledger:
                                    words=begin.words, places=begin.places, part=begin.part)
         readable = request.ids is None and request.nodes == 1
         whole = joined.samples if readable else request.data_samples(joined.dataset_samples)
-        return cls(request, state, whole)
+        self = cls(request, state, whole)
+        steps = self._steps()
+        if request.nodes > 1 and joined.steps not in (None, steps):
+            raise ProtocolError(f"the server says that epoch {state.epoch} has {joined.steps} batches on "
+                                f"each node, and it has {steps}: its parts are not those of docs/protocol.md")
+        return self
 
     @classmethod
     def at_end(cls, request: Request, state: State) -> Ledger:
@@ -198,11 +204,14 @@ class Ledger:
         """Nothing of this epoch is left that could fill a batch.  With several nodes: it has all its batches,
         which are the same on all nodes."""
         if self._request.nodes > 1:
-            course = self._course
-            return course.batches - course.cut_batches >= self._request.steps(self._epoch_samples
-                                                                               - course.cut_count)
+            return self._course.batches >= self._steps()
         left = self._epoch_samples - self._course.count
         return left <= 0 or self._request.drop_last and left < self._request.step_size
+
+    def _steps(self) -> int:
+        """Batches of this epoch in all, with several nodes."""
+        course = self._course
+        return course.cut_batches + self._request.steps(self._epoch_samples - course.cut_count)
 
     def _state(self, run: str) -> State:
         course, listed = self._course, self._request.ids is not None

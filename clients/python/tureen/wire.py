@@ -147,6 +147,7 @@ class Joined(NamedTuple):
     world_size: int = 1
     node: int = 0
     nodes: int = 1
+    steps: Optional[int] = None     # with nodes: batches of the epoch in which the job begins
 
 
 #  Client to server
@@ -293,7 +294,8 @@ def parse_joined(frame: bytes) -> Joined:
         rank=integer(value, "rank", 0) if "rank" in value else 0,
         world_size=integer(value, "world_size", 1) if "world_size" in value else 1,
         node=integer(value, "node", 0) if "node" in value else 0,
-        nodes=integer(value, "nodes", 1) if "nodes" in value else 1)
+        nodes=integer(value, "nodes", 1) if "nodes" in value else 1,
+        steps=integer(value, "steps", 0) if "steps" in value else None)
 
 
 def _wrong(what: str, how: str) -> NoReturn:

@@ -267,6 +267,20 @@ golden_join_of_a_rank (void **state)
     message_unload (&message);
 }
 
+static void
+golden_join_of_a_node (void **state)
+{
+    (void) state;
+    message_t message;
+    request_join_t join;
+    s_golden_join (&message, "join_nodes", 16, &join);
+    assert_true (join.nodes == 3 && join.node == 1 && join.parts_fixed && join.world_size == 1);
+    assert_true (join.resume.batches == 5 && join.resume.cut_batches == 4 && join.resume.cut_places == 0);
+    assert_true (join.taken_frames == 1 && join.cut_frames == 1 && join.cut_first == join.taken_first + 1);
+    request_join_clear (&join);
+    message_unload (&message);
+}
+
 //  --- Head -------------------------------------------------------------------------------------------------
 
 static const wire_head_t s_good_head = { .magic = { 'T', 'U', 'R', 'N' }, .version = 1, .kind = WIRE_JOIN,
@@ -463,6 +477,7 @@ main (void)
         cmocka_unit_test (golden_join_on_bad),
         cmocka_unit_test (golden_join_that_goes_on),
         cmocka_unit_test (golden_join_of_a_rank),
+        cmocka_unit_test (golden_join_of_a_node),
         cmocka_unit_test (head_that_is_not_ours_is_ignored),
         cmocka_unit_test (head_refusals),
         cmocka_unit_test (heads_of_other_versions),
