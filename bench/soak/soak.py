@@ -136,7 +136,7 @@ def report(soak: Soak, before: Sample, after: Optional[Sample], status: Optional
     print("\nsoak")
     line("seed, clients, tenants", f"{soak.options.seed}, {soak.options.clients}, {soak.options.tenants}")
     line("lives, kills, stops, resumes", f"{tally.lives}, {tally.kills}, {tally.stops}, {tally.resumes}")
-    line("server aborted, joins unanswered", f"{soak.aborts}, {soak.tally.unanswered}")
+    line("aborts of the server, joins unanswered", f"{soak.aborts}, {soak.tally.unanswered}")
     line("finished epochs, samples", f"{tally.epochs}, {tally.samples}")
     if status:
         line("prepared for each delivered", f"{status['prepared']} / {status['delivered']}")
