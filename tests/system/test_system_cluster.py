@@ -13,9 +13,10 @@ from test_system_workers import Worker
 SERVER, WORKER = "server", "worker"
 PORT = 5555
 BATCH = 16
+REFUSAL = Network.refusal()
 
 
-@unittest.skipIf(Network.refusal(), "no network of machines here: %s" % Network.refusal())
+@unittest.skipIf(REFUSAL, "no network of machines here: %s" % REFUSAL)
 class Machines(KeyTest):
     """One server and its client on one machine, a worker on another."""
     SAMPLES = 240

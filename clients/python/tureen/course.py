@@ -82,17 +82,7 @@ class Course:
         are left out."""
         if self._nodes > 1:
             return self._node_place_after(listed, ids)
-        place = self.count
-        if np.array_equal(listed[place:place + len(ids)], ids):
-            return place + len(ids)
-        for sample in ids.tolist():
-            while place < len(listed) and listed[place] != sample:
-                place += 1
-            if place == len(listed):
-                raise ProtocolError(f"the server sent sample {sample}, which the list does not hold "
-                                    f"behind its place {self.count}")
-            place += 1
-        return place
+        return self._behind(listed, self.count, ids)
 
     def _node_place_after(self, listed: Ids, ids: Ids) -> int:
         """As above, in the places of this node."""
@@ -100,17 +90,22 @@ class Course:
         own = listed[cut + (self._node - cut) % self._nodes::self._nodes]
         #  At the list's end no sample of it follows, so that it need not be told how many of them were given
         behind = -(-(self.count - cut) // self._nodes)
-        if np.array_equal(own[behind:behind + len(ids)], ids):
-            behind += len(ids)
-        else:
-            for sample in ids.tolist():
-                while behind < len(own) and own[behind] != sample:
-                    behind += 1
-                if behind == len(own):
-                    raise ProtocolError(f"the server sent sample {sample}, which this node's part of the "
-                                        f"list does not hold behind place {self.count}")
-                behind += 1
+        behind = self._behind(own, behind, ids)
         return self.count if not len(ids) else min(cut + self._nodes * behind, len(listed))
+
+    def _behind(self, places: Ids, place: int, ids: Ids) -> int:
+        """The place of these places, from `place` on, behind the ids."""
+        if np.array_equal(places[place:place + len(ids)], ids):
+            return place + len(ids)
+        for sample in ids.tolist():
+            while place < len(places) and places[place] != sample:
+                place += 1
+            if place == len(places):
+                what = "the list" if self._nodes == 1 else "this node's part of the list"
+                raise ProtocolError(f"the server sent sample {sample}, which {what} does not hold behind its "
+                                    f"place {self.count}")
+            place += 1
+        return place
 
 
 class Ledger:
