@@ -26,11 +26,18 @@ s_begin (digest_t *self, const char kind [KIND_BYTES])
 }
 
 static data_digest_t
-s_end (digest_t *self)
+s_text (uint64_t hash)
 {
     data_digest_t digest;
+    snprintf (digest.text, sizeof digest.text, "%016" PRIx64, hash);
+    return digest;
+}
+
+static data_digest_t
+s_end (digest_t *self)
+{
     XXH3_64bits_update (self->hash, self->words, self->filled * sizeof *self->words);
-    snprintf (digest.text, sizeof digest.text, "%016" PRIx64, (uint64_t) XXH3_64bits_digest (self->hash));
+    data_digest_t digest = s_text (XXH3_64bits_digest (self->hash));
     XXH3_freeState (self->hash);
     return digest;
 }
@@ -95,4 +102,10 @@ data_digest_of_list (const uint32_t *ids, size_t count)
     s_begin (&digest, s_list);
     XXH3_64bits_update (digest.hash, ids, count * sizeof *ids);
     return s_end (&digest);
+}
+
+data_digest_t
+data_digest_of_bytes (const void *bytes, size_t size)
+{
+    return s_text (XXH3_64bits (bytes, size));
 }

@@ -23,5 +23,7 @@ data_digest_t data_digest_of_all (uint32_t sample_count);
 //  For a set, independent of its containers.  10 million ids take some 20 ms.
 data_digest_t data_digest_of_set (const roaring_bitmap_t *set);
 data_digest_t data_digest_of_list (const uint32_t *ids, size_t count);
+//  XXH3 of bytes that say something else.
+data_digest_t data_digest_of_bytes (const void *bytes, size_t size);
 
 #endif

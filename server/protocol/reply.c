@@ -138,6 +138,7 @@ reply_joined (const reply_joined_t *joined)
         s_put (object, "node", json_integer (joined->node));
         s_put (object, "part_samples", s_number (joined->part_samples));
         s_put (object, "steps", s_number (joined->epoch_batches));
+        s_put (object, "partition", s_text (joined->partition));
     }
     json_t *pipeline = json_loads (joined->pipeline_text, 0, NULL);
     assert (json_is_array (pipeline));          //  the server's own text

@@ -40,6 +40,7 @@ typedef struct {
     uint32_t rank, world_size;  //  0 and 1: a job of one process
     uint32_t nodes, node;       //  1 and 0: a job on one node; else also
     uint64_t part_samples, epoch_batches;       //  docs/protocol.md, JOINED
+    const char *partition;
     const char *pipeline_text;  //  a JSON array
     uint32_t lease_ms;
 } reply_joined_t;

@@ -132,6 +132,8 @@ def worker() -> None:
     is given."""
     torch.distributed.init_process_group("gloo")
     given = json.loads(os.environ["GIVEN"])
+    if given["options"].pop("wrong_sampler", False) and os.environ["GROUP_RANK"] == "1":
+        given["options"]["sampler"].reverse()
     if "sampler" in given["options"]:           # which splits by itself, where it is not said otherwise
         given["options"].update(
             {key: int(os.environ[name]) for key, name in (("rank", "LOCAL_RANK"), ("node", "GROUP_RANK"),
@@ -156,25 +158,42 @@ def worker() -> None:
 
 
 class OverGloo(unittest.TestCase):
-    def run_all(self, endpoints: List[str], each: int, state: Any = None, stop: int = 0,
-                **options: Any) -> List[Dict[str, Any]]:
-        """`each` processes on each node; endpoints: of the nodes' servers."""
+    def start(self, endpoints: List[str], each: int, states: Any = None, stop: int = 0, **options: Any) -> \
+            "List[subprocess.Popen[str]]":
+        """`each` processes on each node; endpoints: of the nodes' servers; states: one for all, or a list of
+        each node's."""
         port, nodes = str(harness.free_port()), len(endpoints)
-        given = json.dumps({"state": state, "stop": stop, "options": options})
+        each_state = states if isinstance(states, list) else [states] * nodes
+        given = [json.dumps({"state": state, "stop": stop, "options": options}) for state in each_state]
         processes = [subprocess.Popen([sys.executable, "-B", __file__, "worker"], text=True,
-                                      stdout=subprocess.PIPE, env={
-            **os.environ, "GIVEN": given, "TUREEN_ENDPOINT": endpoints[node], "RANK": str(node * each + rank),
-            "WORLD_SIZE": str(nodes * each), "GROUP_RANK": str(node), "GROUP_WORLD_SIZE": str(nodes),
-            "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(each), "TORCHELASTIC_RUN_ID": "run-" + port,
+                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={
+            **os.environ, "GIVEN": given[node], "TUREEN_ENDPOINT": endpoints[node],
+            "RANK": str(node * each + rank), "WORLD_SIZE": str(nodes * each), "GROUP_RANK": str(node),
+            "GROUP_WORLD_SIZE": str(nodes), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(each),
+            "TORCHELASTIC_RUN_ID": "run-" + port,
             "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port})
             for node in range(nodes) for rank in range(each)]
-        found = []
         for process in processes:
             self.addCleanup(process.kill)
-            text, _ = process.communicate(timeout=2 * harness.PATIENCE)
-            self.assertEqual(process.returncode, 0)
+        return processes
+
+    def run_all(self, *arguments: Any, **options: Any) -> List[Dict[str, Any]]:
+        found = []
+        for process in self.start(*arguments, **options):
+            text, errors = process.communicate(timeout=2 * harness.PATIENCE)
+            self.assertEqual(process.returncode, 0, errors)
             found.append(json.loads(text.splitlines()[-1]))
         return found
+
+    def assert_refused(self, why: str, *arguments: Any, **options: Any) -> None:
+        """The first process to begin says where, and all of the other node fail."""
+        processes = self.start(*arguments, **options)
+        each = len(processes) // 2
+        failed, said = [process for process in processes if process.wait(2 * harness.PATIENCE)], ""
+        for process in processes:
+            said += process.communicate()[1]
+        self.assertGreaterEqual(len(failed), each, said)
+        self.assertRegex(said, why + r".* \(nodes_differ\)")
 
     def test_two_nodes_and_then_one(self) -> None:
         """All processes have the whole job's state; another number of nodes goes on from it."""
@@ -202,6 +221,33 @@ class OverGloo(unittest.TestCase):
                         self.assertEqual(sorted(ids), list(range(SAMPLES)))
                     self.assertEqual({json.dumps(told["state"]) for told in rest},
                                      {json.dumps(rest[0]["state"])})
+
+    def test_nodes_that_do_not_fit_together(self) -> None:
+        """Nothing is trained on twice: they fail at the first loop, with the remedy."""
+        with tempfile.TemporaryDirectory() as folder:
+            files = os.path.join(folder, "files")
+            harness.make_folder(files, SAMPLES, seed=harness.SEED)
+            forms = {"files": files}
+            for seed in ("1", "2"):
+                forms[seed] = os.path.join(folder, seed)
+                done = harness.run("pack", "--quiet", "--seed", seed, files, forms[seed])
+                self.assertEqual(done.returncode, 0, done.stderr)
+            fewer = os.path.join(folder, "fewer")
+            harness.make_folder(fewer, SAMPLES - 1, seed=harness.SEED)
+            with harness.Server({"train": forms["1"]}) as one:
+                for path, why in ((forms["2"], "in different orders.*serve the same pack on all nodes"),
+                                  (files, "in different orders.*serve the same pack on all nodes"),
+                                  (fewer, "different files as data set 'train'.*serve copies")):
+                    with self.subTest(path), harness.Server({"train": path}) as other:
+                        self.assert_refused(why, [one.endpoint, other.endpoint], 1, shuffle=True)
+                with harness.Server({"train": forms["1"]}) as other:
+                    both = [one.endpoint, other.endpoint]
+                    states = [self.run_all(both, 1, stop=stop, shuffle=True)[0]["state"] for stop in (3, 4)]
+                    self.assert_refused(r"begins at batch [34] of epoch 0, node . at batch [34] of epoch 0: "
+                                        "load states of the same moment", both, 1, states, shuffle=True)
+                    self.assert_refused("different samples of 'train'", both, 1,
+                                        sampler=[sample for sample in range(SAMPLES)],
+                                        wrong_sampler=True)
 
 
 if __name__ == "__main__":

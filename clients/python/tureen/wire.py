@@ -148,6 +148,7 @@ class Joined(NamedTuple):
     node: int = 0
     nodes: int = 1
     steps: Optional[int] = None     # with nodes: batches of the epoch in which the job begins
+    partition: Optional[str] = None     # the same on all nodes, or their parts are not of one whole
 
 
 #  Client to server
@@ -295,7 +296,8 @@ def parse_joined(frame: bytes) -> Joined:
         world_size=integer(value, "world_size", 1) if "world_size" in value else 1,
         node=integer(value, "node", 0) if "node" in value else 0,
         nodes=integer(value, "nodes", 1) if "nodes" in value else 1,
-        steps=integer(value, "steps", 0) if "steps" in value else None)
+        steps=integer(value, "steps", 0) if "steps" in value else None,
+        partition=_digits(value, "partition") if "partition" in value else None)
 
 
 def _wrong(what: str, how: str) -> NoReturn:

@@ -85,7 +85,7 @@ s_describe (const admission_t *self, const join_request_t *join_request, const r
         .data = join_request->digest.text, .run = job_run (job), .forked = job_is_forked (job),
         .rank = rank_number (rank), .world_size = job_world_size (job),
         .nodes = job_nodes (job), .node = join_request->request.node, .part_samples = job_part_samples (job),
-        .epoch_batches = job_first_batches (job),
+        .epoch_batches = job_first_batches (job), .partition = join_request->partition.text,
         .pipeline_text = pipeline_text (join_request->join.pipeline), .lease_ms = BROKER_LEASE_MS
     };
     char *text = reply_joined (&joined);

@@ -1,4 +1,5 @@
 #include "join_request.h"
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 //  Work of about a millisecond: bytes of frames, or samples of the data set, because a short frame can mean
 //  all samples.
 enum { LONG_BYTES = 1 << 19, LONG_SAMPLES = 1 << 19 };
+enum { PARTITION_TEXT_BYTES = REQUEST_NAME_BYTES_MAX + 3 * WIRE_DATA_BYTES + 128 };
 
 static const sampler_order_t s_orders [] = {
     [REQUEST_SHARED] = SAMPLER_ORDER_SHARED, [REQUEST_PRIVATE] = SAMPLER_ORDER_PRIVATE,
@@ -280,10 +282,35 @@ join_request_place (join_request_t *self, broker_t *broker, const caller_t *call
         && s_layout (self, refusal);
 }
 
+//  Of all that the parts of all nodes are made from (parts.h) where the job begins; without the node.
+static data_digest_t
+s_partition (const join_request_t *self)
+{
+    const request_join_t *request = &self->request;
+    const source_t *source = source_of (self->join.dataset);
+    char text [PARTITION_TEXT_BYTES];
+    data_digest_t cut = { "" }, order = { "" };
+    if (self->join.parts.cut)
+        cut = data_digest_of_set (self->join.parts.cut);
+    if (source->pack)
+        order = data_digest_of_list (pack_order (source->pack), dataset_samples (self->join.dataset));
+    int size = snprintf (text, sizeof text, "%s\n%s\n%u %s\n%llu %llu %llu %s\n%s",
+        catalogue_fingerprint (source->catalogue), self->digest.text, request->nodes,
+        request->parts_fixed? "fixed": "fresh",
+        (unsigned long long) request->resume.epoch, (unsigned long long) request->resume.cut_batches,
+        (unsigned long long) request->resume.cut_places, cut.text, order.text);
+    assert (size > 0 && (size_t) size < sizeof text);
+    return data_digest_of_bytes (text, (size_t) size);
+}
+
 bool
 join_request_read (join_request_t *self, const frame_t *frames, refusal_t *refusal)
 {
-    return s_ids (self, frames, refusal) && s_resume (self, frames, refusal);
+    if (!s_ids (self, frames, refusal) || !s_resume (self, frames, refusal))
+        return false;
+    if (self->request.nodes > 1)
+        self->partition = s_partition (self);
+    return true;
 }
 
 static size_t

@@ -22,6 +22,7 @@ typedef struct {
     caller_t caller;
     layout_t layout;
     data_digest_t digest;
+    data_digest_t partition;    //  with nodes: the same on all of them if their parts make up one whole
     size_t list_whole;          //  of a list: its places over all nodes; join.list has this node's
     char fresh_run [WIRE_RUN_BYTES + 1];
     //  The join for the broker.  The request owns its pipeline (one reference), subset, taken, parts.cut,

@@ -187,6 +187,13 @@ catalogue_fingerprint (const catalogue_t *self)
     return "print";
 }
 
+const uint32_t *
+pack_order (const pack_t *self)
+{
+    (void) self;
+    return NULL;                        //  no data set here is a pack
+}
+
 //  ---- a rendezvous, and the ranks that come to it
 
 gathered_t meeting_gathered;

@@ -20,6 +20,7 @@ from ..errors import RequestRefused, StateError
 from ..merging import merge_states
 from ..loader import BatchIterator, Loader
 from ..wire import SLOTS_MIN, Joined
+from .agreement import check_agreement
 from .ranks import Membership
 
 State = Dict[str, Any]
@@ -44,7 +45,9 @@ class OneJob:
 
     def begin(self, epoch: int) -> BatchIterator:
         """A job where the loader's own state stands, which is in that epoch."""
-        return self._joining(lambda: iter(self.loader))
+        iterator = self._joining(lambda: iter(self.loader))
+        _agree(self.loader, iterator)
+        return iterator
 
     def _joining(self, use: Callable[[], Answer]) -> Answer:
         """What may join: under the name that is next now, which is used up only where there was a join.  What
@@ -175,6 +178,7 @@ class JobPerEpoch:
             self._probe = None
         iterator = iter(loader)
         self._membership.begun(options)
+        _agree(loader, iterator)
         self._current, self._begun, self._epoch = loader, self._drawn, epoch
         self._drawn = self._loaded = None
         return iterator
@@ -275,6 +279,10 @@ class JobPerEpoch:
             return None
         return int.from_bytes(hashlib.blake2b(f"{self._seed} {epoch}".encode(), digest_size=8).digest(),
                               "little")
+
+
+def _agree(loader: Loader, iterator: BatchIterator) -> None:
+    check_agreement(loader._request.dataset, loader.joined, iterator._given.state())
 
 
 def _asked(sampler: Iterable[int]) -> Ids:
