@@ -47,7 +47,8 @@ remote_worker_credit (const remote_worker_t *self)
     double busy = self->task_ns > 0? 1 + self->trip_ns / self->task_ns: 1;
     busy = busy < CREDIT_PARTS? busy: CREDIT_PARTS;
     size_t credit = (size_t) (self->granted * busy) + 1, most = CREDIT_PARTS * (size_t) self->granted;
-    return credit < most? credit: most;
+    credit = credit < most? credit: most;
+    return self->window > 0 && self->window < (double) credit? (size_t) self->window: credit;
 }
 
 double
@@ -86,6 +87,23 @@ remote_worker_learn (remote_worker_t *self, double turn_ns, double held_ns, doub
     //  With the time that both sides' threads wait for a processor.  In a full link it grows, and the bound
     //  of the credit holds.
     s_mean (&self->trip_ns, turn_ns > held_ns? turn_ns - held_ns: 0);
+    if (self->window > 0)
+        self->window += 1 / self->window;
+    if (self->window > CREDIT_PARTS * (double) self->granted)
+        self->window = 0;
+}
+
+//  As TCP does with its window: half of it, once for all tasks that were out when it was narrowed last; a
+//  task more for each window of answers in time.
+void
+remote_worker_learn_taken_back (remote_worker_t *self, uint64_t number, uint64_t last_number)
+{
+    self->taken_back++;
+    if (number <= self->window_number)
+        return;
+    double credit = (double) remote_worker_credit (self);
+    self->window = credit > 2? credit / 2: 1;
+    self->window_number = last_number;
 }
 
 void
@@ -107,12 +125,13 @@ remote_worker_rate (remote_worker_t *self, int64_t now_ms)
 json_t *
 remote_worker_status (const remote_worker_t *self)
 {
-    return json_pack ("{s:s, s:s, s:s?, s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+    return json_pack ("{s:s, s:s, s:s?, s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
         "name", self->name, "state", s_names [self->state],
         "reason", self->state == REMOTE_WORKER_REFUSED? self->reason: NULL,
         "processors", (json_int_t) self->processors, "rate", self->rate,
         "out", (json_int_t) self->out, "credit", (json_int_t) remote_worker_credit (self),
         "done", (json_int_t) self->done, "read", (json_int_t) self->read,
         "late", (json_int_t) self->late, "lost", (json_int_t) self->lost,
+        "taken_back", (json_int_t) self->taken_back,
         "bytes_sent", (json_int_t) self->bytes_sent, "bytes_received", (json_int_t) self->bytes_received);
 }

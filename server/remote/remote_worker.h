@@ -37,7 +37,7 @@ typedef struct {
     uint64_t digests [GOLDEN_SAMPLES];  //  its answer
     int64_t begun_ms, heard_ms;
     uint32_t known [WIRE_WORK_PIPELINES_MAX];   //  numbers of pipelines, each in its place
-    size_t out;                         //  tasks that it has
+    size_t out;                         //  tasks that it has, those among them that others do by now
     uint64_t out_bytes;                 //  of their versions
     //  measured; 0: unknown yet
     double task_ns;                     //  processor time of a task, a running mean
@@ -46,7 +46,9 @@ typedef struct {
     double rate;                        //  tasks a second
     uint64_t rated_done;
     int64_t rated_ms;
-    uint64_t done, late, lost, read, bytes_sent, bytes_received;
+    double window;                      //  bound of its credit since tasks were taken back; 0: none
+    uint64_t window_number;             //  tasks up to this number have narrowed it already
+    uint64_t done, late, lost, taken_back, read, bytes_sent, bytes_received;
 } remote_worker_t;
 
 //  Moves to another state; a way that is not above is a bug, asserted.
@@ -61,6 +63,9 @@ int64_t remote_worker_late_ms (const remote_worker_t *self);
 size_t remote_worker_dataset (const remote_worker_t *self, const char *fingerprint);
 //  Takes in an answer: after turn_ns, of which the worker had it for held_ns, its processor for worker_ns.
 void remote_worker_learn (remote_worker_t *self, double turn_ns, double held_ns, double worker_ns);
+//  Its task of that number was taken back, because a thread of the server waited for it; last_number: of the
+//  last task that was given to any worker.
+void remote_worker_learn_taken_back (remote_worker_t *self, uint64_t number, uint64_t last_number);
 //  A task was out for so long, and did not come: the next ones are waited for longer.
 void remote_worker_learn_late (remote_worker_t *self, double turn_ns);
 //  Looks how many tasks a second it does; call it about once a second.

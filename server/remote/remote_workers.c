@@ -22,10 +22,10 @@ enum {
     OUT_BYTES_MAX = 2 * WIRE_WORK_VERSION_MAX
 };
 
-//  A task that a worker has.
+//  A task that a worker has, until it answers.
 typedef struct {
     uint64_t number;                    //  0: the place is free
-    void *task;
+    void *task;                         //  NULL: it was taken back meanwhile, and the answer will be dropped
     remote_worker_t *worker;
     size_t files;
     size_t dataset;                     //  that the worker reads it from; SIZE_MAX: it was sent
@@ -44,7 +44,7 @@ struct remote_workers {
     remote_pipelines_t pipelines;
     out_t out [REMOTE_WORKERS_TASKS_MAX];       //  number n in the place n % REMOTE_WORKERS_TASKS_MAX
     size_t out_count;
-    uint64_t last_number;
+    uint64_t last_number, oldest;       //  no task that can be taken back has a number below oldest
     int64_t looked_ms, beat_ms;
     bool is_stopped;
 };
@@ -135,27 +135,40 @@ s_grant (remote_workers_t *self)
     self->lent = lent;
 }
 
-//  The tasks in the table that are over: their callers may hand them out at once.
+//  The worker has answered, or never will: the place is free.
 static void
-s_end_task (remote_workers_t *self, out_t *out, const remote_result_t *result)
+s_free_place (remote_workers_t *self, out_t *out)
 {
-    void *task = out->task;
     assert (out->worker->out > 0 && self->out_count > 0);
     out->worker->out--;
     out->worker->out_bytes -= out->version_bytes;
     self->out_count--;
     *out = (out_t) { .number = 0 };
-    self->options.done (self->options.context, task, result);
+}
+
+//  The caller may hand the task out at once.  The worker still has it, so the place stays taken.
+static void
+s_take_back (remote_workers_t *self, out_t *out)
+{
+    void *task = out->task;
+    out->task = NULL;
+    self->options.done (self->options.context, task, NULL);
 }
 
 static void
 s_return_tasks (remote_workers_t *self, remote_worker_t *worker)
 {
-    for (size_t index = 0; index < REMOTE_WORKERS_TASKS_MAX && worker->out > 0; index++)
-        if (self->out [index].number && self->out [index].worker == worker) {
-            worker->lost++;
-            s_end_task (self, &self->out [index], NULL);
-        }
+    for (size_t index = 0; index < REMOTE_WORKERS_TASKS_MAX && worker->out > 0; index++) {
+        out_t *out = &self->out [index];
+        if (!out->number || out->worker != worker)
+            continue;
+        void *task = out->task;
+        s_free_place (self, out);
+        if (!task)
+            continue;
+        worker->lost++;
+        self->options.done (self->options.context, task, NULL);
+    }
 }
 
 //  The worker gets no tasks any more, and its tasks go back.  In this order: the caller that takes a task
@@ -500,8 +513,11 @@ s_take_result (remote_workers_t *self, remote_worker_t *worker, const remote_mes
     worker->bytes_received += bytes + sizeof wire;
     if (worker->state == REMOTE_WORKER_STALLED)
         remote_worker_move (worker, REMOTE_WORKER_WORKING);
-    if (!is_out) {
+    void *task = is_out? out->task: NULL;
+    if (!task) {                        //  taken back; or it had the task before it was let in again
         worker->late++;
+        if (is_out)
+            s_free_place (self, out);
         return true;
     }
     worker->done++;
@@ -511,7 +527,8 @@ s_take_result (remote_workers_t *self, remote_worker_t *worker, const remote_mes
     remote_worker_learn (worker, (double) (self->options.nanoseconds () - out->given_ns),
         (double) wire.held_ns, (double) wire.worker_ns);
     remote_result_t result = s_result (message, &wire);
-    s_end_task (self, out, &result);
+    s_free_place (self, out);
+    self->options.done (self->options.context, task, &result);
     return true;
 }
 
@@ -551,14 +568,45 @@ s_look_at_tasks (remote_workers_t *self, int64_t now_ms)
 {
     for (size_t index = 0; index < REMOTE_WORKERS_TASKS_MAX; index++) {
         out_t *out = &self->out [index];
-        if (!out->number || now_ms <= out->late_ms)
+        if (!out->number || !out->task || now_ms <= out->late_ms)
             continue;
         remote_worker_t *worker = out->worker;
         remote_worker_move (worker, REMOTE_WORKER_STALLED);
         remote_worker_learn_late (worker, (double) (now_ms - out->given_ms) * 1e6);
         worker->lost++;
-        s_end_task (self, out, NULL);
+        s_take_back (self, out);
     }
+}
+
+//  The number of the task that is out for longest and was not taken back; last_number + 1: there is none.
+static uint64_t
+s_oldest (const remote_workers_t *self)
+{
+    uint64_t number = self->oldest;
+    for (; number <= self->last_number; number++) {
+        const out_t *out = &self->out [number % REMOTE_WORKERS_TASKS_MAX];
+        if (out->number == number && out->task)
+            break;
+    }
+    return number;
+}
+
+bool
+remote_workers_have_tasks (const remote_workers_t *self)
+{
+    return s_oldest (self) <= self->last_number;
+}
+
+bool
+remote_workers_take_back (remote_workers_t *self, int64_t age_ns)
+{
+    self->oldest = s_oldest (self);
+    out_t *out = &self->out [self->oldest % REMOTE_WORKERS_TASKS_MAX];
+    if (self->oldest > self->last_number || self->options.nanoseconds () - out->given_ns < age_ns)
+        return false;
+    remote_worker_learn_taken_back (out->worker, out->number, self->last_number);
+    s_take_back (self, out);
+    return true;
 }
 
 static void

@@ -3,8 +3,9 @@
  *  happy path:     HELLO -> CHALLENGE -> ANSWER -> the same golden samples in a thread of the server (check,
  *                  remote_workers_checked) -> WELCOME; remote_workers_give: PIPELINE, TASK -> RESULT -> done
  *  failure modes:  a worker that is silent, or cannot be sent to: its tasks are done (result NULL: undone).
- *                  A task that is late: the same, and the worker gets none until it answers something.  An
- *                  answer that comes later: dropped.  Another build, or a result of a wrong size: REFUSED,
+ *                  A task that is late: the same, and the worker gets none until it answers something.  A
+ *                  task that the caller could do by now: done undone.  An answer that comes later:
+ *                  dropped.  Another build, or a result of a wrong size: REFUSED,
  *                  and its tasks are done undone.
  *  on close:       remote_workers_stop gives every task back undone.
  *
@@ -12,8 +13,8 @@
  *  so tests have a clock of their own.
  *
  *  Invariants, checked by remote_workers_check ():
- *    W1  a worker has as many tasks out as the table has tasks of it, and only a worker that works or is
- *        stalled has some.
+ *    W1  a worker has as many tasks out as the table has tasks of it, those that were taken back and that it
+ *        has not answered among them; and only a worker that works or is stalled has some.
  *    W2  the processors that are lent are those that workers were granted, at most WIRE_WORK_PROCESSORS_MAX.
  *  Owner: the broker's thread, which owns the ROUTER.
  */
@@ -101,6 +102,13 @@ bool remote_workers_have_credit (remote_workers_t *self, uint64_t version_bytes)
 //  Gives it to the worker that will be ready first; its version has at most WIRE_WORK_VERSION_MAX bytes.
 //  False: no worker has credit.
 bool remote_workers_give (remote_workers_t *self, const remote_task_t *task, int64_t now_ms);
+
+//  The caller has a thread that would wait: takes back the task that is out for longest, if it is for age_ns
+//  at least, so that no job waits for a slow worker or network while a processor is idle.  What the worker
+//  answers to it is dropped, and the worker gets fewer tasks at once.  False: there is none.
+bool remote_workers_take_back (remote_workers_t *self, int64_t age_ns);
+//  Whether there may be one, now or later.
+bool remote_workers_have_tasks (const remote_workers_t *self);
 
 //  Looks for tasks that are late and workers that are gone, and sends heartbeats: call it at the time of
 //  remote_workers_wakeup (INT64_MAX: never).

@@ -5,6 +5,8 @@
 #include "broker.h"
 #include "pack_index.h"
 
+enum { MEAN_TASKS = 16 };               //  of a running mean
+
 static void
 s_put (ready_tasks_t *self, task_t *task, bool is_first)
 {
@@ -152,6 +154,21 @@ s_hand_out (ready_tasks_t *self)
     }
 }
 
+static int64_t
+s_patience_ns (const ready_tasks_t *self)
+{
+    return (int64_t) (READY_TASKS_PATIENCE * self->local_ns);
+}
+
+//  Threads are idle, or soon will be: they do what workers are late with.
+static void
+s_take_back (ready_tasks_t *self)
+{
+    while (self->remote && !self->first && self->local < self->threads
+    &&  remote_workers_take_back (self->remote, s_patience_ns (self)))
+        s_hand_out (self);
+}
+
 void
 ready_tasks_add (ready_tasks_t *self, task_t *task)
 {
@@ -173,6 +190,7 @@ ready_tasks_hand_out (ready_tasks_t *self, int64_t now_ms)
     if (self->remote)
         remote_workers_look (self->remote, now_ms);
     s_hand_out (self);
+    s_take_back (self);
 }
 
 bool
@@ -186,6 +204,9 @@ ready_tasks_done (ready_tasks_t *self, task_t *task)
     if (task->kind == TASK_PREPARE) {
         assert (self->local > 0);
         self->local--;
+        if (task->outcome == OUTCOME_READY)
+            self->local_ns += ((double) task->worker_ns - self->local_ns)
+                / (self->local_ns > 0? MEAN_TASKS: 1);
     }
     return false;
 }
@@ -193,7 +214,13 @@ ready_tasks_done (ready_tasks_t *self, task_t *task)
 int64_t
 ready_tasks_wakeup (const ready_tasks_t *self)
 {
-    return self->remote? remote_workers_wakeup (self->remote): INT64_MAX;
+    if (!self->remote)
+        return INT64_MAX;
+    int64_t wakeup = remote_workers_wakeup (self->remote);
+    if (self->first || self->local >= self->threads || !remote_workers_have_tasks (self->remote))
+        return wakeup;
+    int64_t back_ms = self->now_ms + 1 + s_patience_ns (self) / 1000000;
+    return back_ms < wakeup? back_ms: wakeup;
 }
 
 //  ---- the end

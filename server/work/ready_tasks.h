@@ -3,8 +3,10 @@
  *
  *  Local threads first: they are given tasks until there are READY_TASKS_A_THREAD for each, so that none
  *  waits for the network.  The tasks beyond that wait in one queue, and workers with credit take from it.
- *  A task that a worker does not end comes back to the head of the queue.  Without workers all go to the
- *  threads at once.
+ *  A task that a worker does not end comes back to the head of the queue.  A thread that has nothing left to
+ *  do takes back what workers have had for longer than READY_TASKS_PATIENCE tasks take here: a job would wait
+ *  for it, and a worker on a slow network must not make a job slower than it is without one.  Without workers
+ *  all go to the threads at once.
  *  Owner: the broker's thread.
  */
 #ifndef READY_TASKS_H
@@ -14,7 +16,7 @@
 #include "remote_workers.h"
 #include "task.h"
 
-enum { READY_TASKS_A_THREAD = 2 };
+enum { READY_TASKS_A_THREAD = 2, READY_TASKS_PATIENCE = 8 };
 
 //  The golden samples of a worker's handshake, made by a thread of the pool.
 typedef struct {
@@ -32,6 +34,7 @@ typedef struct {
     void *context;
     remote_workers_t *remote;           //  NULL: none may come
     size_t local;                       //  tasks that the pool has
+    double local_ns;                    //  that one takes there, a running mean; 0: unknown yet
     task_t *first, *last;               //  those that wait
     ready_tasks_golden_t golden;
     int64_t now_ms;

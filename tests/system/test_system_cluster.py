@@ -78,12 +78,15 @@ class Machines(KeyTest):
             self.assertEqual(self.read(server, 3), expected)
 
     def test_a_slow_network(self):
-        """Samples that would take the link longer than this machine are prepared here."""
+        """What would take the link longer than this machine is taken back, and prepared here."""
         with self.cluster() as server:
             self.wait_for_worker(server)
             self.network.limit(WORKER, megabytes=0.5)
             first = self.read(server, 5, epochs=2)
             self.assertEqual(self.read(server, 5, epochs=2), first)
+            worker, = self.lent(server)
+            self.assertGreater(worker["taken_back"], 0)
+            self.assertLessEqual(worker["credit"], 2, worker)
 
 
 if __name__ == "__main__":

@@ -489,6 +489,42 @@ an_old_number_is_not_the_new_one (void **state)
     assert_int_equal (s_server.done [1], 1);
 }
 
+//  A thread that has nothing to do takes back what is out for longest; the worker still has it, and what it
+//  answers is dropped.
+static void
+an_idle_thread_takes_tasks_back (void **state)
+{
+    (void) state;
+    assert_false (remote_workers_take_back (s_server.workers, 0));
+    s_let_in (0, 2);
+    assert_true (s_give (0));
+    uint64_t first = s_last (0, WIRE_WORK_TASK)->tag;
+    s_server.now_ms += 3;
+    assert_true (s_give (1) && s_give (2));
+    uint64_t last = s_last (0, WIRE_WORK_TASK)->tag;
+    s_server.now_ms += 2;
+    assert_true (remote_workers_have_tasks (s_server.workers));
+    assert_false (remote_workers_take_back (s_server.workers, 6 * MS));
+    assert_true (remote_workers_take_back (s_server.workers, 5 * MS));
+    assert_int_equal (s_server.undone [0], 1);
+    assert_false (remote_workers_take_back (s_server.workers, 5 * MS));
+    assert_int_equal (s_server.undone [1] + s_server.undone [2], 0);
+    assert_false (s_give (3));                      //  it has three tasks yet
+    s_result (0, first, VERSION_BYTES, 5, 5);
+    assert_int_equal (s_server.done [0], 0);
+    s_server.now_ms += 3;
+    assert_true (remote_workers_take_back (s_server.workers, 5 * MS));
+    assert_true (remote_workers_take_back (s_server.workers, 5 * MS));
+    assert_false (remote_workers_have_tasks (s_server.workers));
+    assert_int_equal (s_server.undone [1] + s_server.undone [2], 2);
+    //  It goes: what was taken back is not given back once more.
+    s_result (0, last, VERSION_BYTES, 5, 5);
+    refusal_t refusal;
+    assert_true (s_say (0, WIRE_WORK_GOODBYE, 0, NULL, 0, &refusal));
+    for (size_t number = 0; number < 3; number++)
+        assert_int_equal (s_server.done [number] * 10 + s_server.undone [number], 1);
+}
+
 //  A worker that cannot read what it said to have is sent the bytes.
 static void
 files_that_are_others_are_sent (void **state)
@@ -557,6 +593,30 @@ credit_grows_with_the_way_up_to_its_bound (void **state)
     assert_int_equal (remote_worker_credit (&worker), 32);
 }
 
+//  The credit is halved once for all that was out, and grows back by one for a credit of answers in time.
+static void
+a_worker_that_is_waited_for_gets_less (void **state)
+{
+    (void) state;
+    remote_worker_t worker = { .state = REMOTE_WORKER_WORKING, .processors = 4, .granted = 4 };
+    for (int task = 0; task < 200; task++)
+        remote_worker_learn (&worker, 1000e6, 10e6, 10e6);
+    assert_int_equal (remote_worker_credit (&worker), 32);
+    for (uint64_t number = 1; number <= 32; number++)
+        remote_worker_learn_taken_back (&worker, number, 32);
+    assert_int_equal (remote_worker_credit (&worker), 16);
+    assert_int_equal (worker.taken_back, 32);
+    for (uint64_t number = 33; number < 40; number++)
+        remote_worker_learn_taken_back (&worker, number, number);
+    assert_int_equal (remote_worker_credit (&worker), 1);
+    for (int task = 0; task < 1 + 2 + 3; task++)
+        remote_worker_learn (&worker, 1000e6, 10e6, 10e6);
+    assert_in_range (remote_worker_credit (&worker), 3, 4);
+    for (int task = 0; task < 32 * 32; task++)
+        remote_worker_learn (&worker, 1000e6, 10e6, 10e6);
+    assert_int_equal (remote_worker_credit (&worker), 32);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown (name, s_begin, s_end)
 
 int
@@ -568,7 +628,8 @@ main (void)
         CASE (a_worker_that_cannot_be_sent_to_is_lost_at_once), CASE (goodbye_gives_tasks_back),
         CASE (workers_that_lie_are_cut_off), CASE (no_more_is_lent_than_may_be),
         CASE (a_worker_cannot_answer_for_another), CASE (files_that_are_others_are_sent),
-        CASE (an_old_number_is_not_the_new_one),
+        CASE (an_old_number_is_not_the_new_one), CASE (an_idle_thread_takes_tasks_back),
+        CASE (a_worker_that_is_waited_for_gets_less),
         CASE (a_revoked_key_ends_its_worker), CASE (credit_grows_with_the_way_up_to_its_bound)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
