@@ -1,22 +1,23 @@
 #!/bin/sh
 #  Installs, builds, makes a data set and shows five training jobs on one server, and what sharing saves.
 #
-#      sh bench/demo.sh [--data DIR] [--rate R] [--keep]
+#      sh bench/demo.sh [--data DIR] [--rate R] [--http [ADDRESS:]PORT] [--keep]
 #
 #      --data DIR   your own ImageFolder of JPEGs, or s3://BUCKET/PREFIX (docs/stores.md); otherwise 3,000
 #                   are made in build/demo-data (and stay there)
 #      --rate R     samples a second of a job at full speed; otherwise what suits this machine
+#      --http PORT  show at http://127.0.0.1:PORT/ what the server does, while the demo runs
 #      --keep       keep logs and the delivered ids, and say where they are
 set -eu
 
 . "$(dirname -- "$0")/runner.sh"
 
-rate=
+rate= http=
 while [ $# -gt 0 ]; do
     case $1 in
-    --data | --rate)
+    --data | --rate | --http)
         [ $# -ge 2 ] || wrong "$1 needs a value"
-        if [ "$1" = --data ]; then data=$2; else rate=$2; fi
+        case $1 in --data) data=$2 ;; --rate) rate=$2 ;; *) http=$2 ;; esac
         shift 2 ;;
     --keep) keep=yes; shift ;;
     --help | -h) usage; exit 0 ;;
@@ -25,6 +26,6 @@ while [ $# -gt 0 ]; do
 done
 
 prepare
-run demo demo ${rate:+--rate "$rate"}
+run demo demo ${rate:+--rate "$rate"} ${http:+--http "$http"}
 [ -z "$made" ] || echo "the generated data set stays in build/demo-data"
 exit "$status"

@@ -12,7 +12,8 @@ package_group () {
         echo libzmq3-dev libczmq-dev libroaring-dev libjpeg62-turbo-dev
         echo libjansson-dev libsodium-dev libxxhash-dev
         echo liburing-dev libarchive-dev zlib1g-dev
-        echo libpng-dev libsndfile1-dev libcurl4-openssl-dev libssl-dev libexpat1-dev ;;
+        echo libpng-dev libsndfile1-dev libcurl4-openssl-dev libssl-dev libexpat1-dev
+        echo libmicrohttpd-dev libjs-dygraphs ;;
     test)
         echo libcmocka-dev python3 python3-numpy python3-zmq python3-pil python3-torch \
             python3-pip python3-setuptools python3-wheel iproute2 ;;
@@ -24,7 +25,8 @@ package_group () {
         echo python3-venv python3-dev libturbojpeg0-dev libopencv-dev s3fs rclone ;;
     ci)
         echo clang libclang-rt-14-dev llvm util-linux procps
-        echo swift-proxy swift-account swift-container swift-object python3-lxml memcached ;;
+        echo swift-proxy swift-account swift-container swift-object python3-lxml memcached
+        echo prometheus chromium ;;
     *)
         echo "install-packages.sh: no group '$1'; there are build, test, demo, bench, peers and ci" >&2
         return 1 ;;

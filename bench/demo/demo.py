@@ -120,14 +120,19 @@ def main() -> int:
                         "and logs")
     parser.add_argument("--rate", type=float, help="samples a second of a job at full speed, instead of "
                         "calibrating it")
+    parser.add_argument("--http", metavar="[ADDRESS:]PORT", help="show there what the server does, while "
+                        "it runs")
     options = parser.parse_args()
+    if options.http:
+        host = "" if ":" in options.http else "127.0.0.1:"
+        print(f"to look at while it runs: http://{host}{options.http}/", flush=True)
 
     workers = len(os.sched_getaffinity(0))
     cache_bytes = max(CACHE_BYTES, 10 * (workers + 1) * VERSION_BYTES)
     directory = options.directory.resolve()
     (directory / "runtime").mkdir(mode=0o700)
     settings = Settings(Path(__file__).resolve().parents[2], options.binary.resolve(), options.data,
-                        directory, cache_bytes, workers)
+                        directory, cache_bytes, workers, options.http)
     family: List[Child] = []
     troubles: List[str] = []
     shared_before = set(shared_memory())

@@ -42,6 +42,7 @@ class Settings:
     directory: Path         # private and temporary: sockets, locks, ids, logs
     cache_bytes: int
     workers: int
+    http: Optional[str] = None  # where servers of several jobs show what they do
 
 
 @dataclass(frozen=True)
@@ -123,16 +124,17 @@ class Child:
 class Server(Child):
     """A `tureen serve` on a socket in a folder of its own, so that what it leaves there is seen."""
 
-    def __init__(self, settings: Settings, name: str, cache_bytes: int) -> None:
+    def __init__(self, settings: Settings, name: str, cache_bytes: int, shows: bool = False) -> None:
         self.folder = settings.directory / name
         self.folder.mkdir(mode=0o700)
         self.socket = self.folder / "server.sock"
         self.endpoint = f"ipc://{self.socket}"
         self._settings = settings
+        http = ["--http", settings.http] if shows and settings.http else []
         super().__init__(settings, name, [
             str(settings.binary), "serve", "--dataset", f"{DATASET}={settings.data}",
             "--listen", self.endpoint, "--cache", str(cache_bytes),
-            "--workers", str(settings.workers)])
+            "--workers", str(settings.workers), *http])
 
     def wait_ready(self) -> Dict[str, Any]:
         """Its status, once it answers."""

@@ -98,7 +98,4 @@ void service_take_work (service_t *self, const inbound_message_t *inbound, const
 void service_revoke_workers (service_t *self, bool (*is_gone) (void *context, const caller_t *caller),
     void *context);
 
-//  STATUS_REPLY: JSON, malloc'ed, the caller's.  NULL: no memory.
-char *service_status (service_t *self, const caller_t *caller, int64_t now_ms);
-
 #endif

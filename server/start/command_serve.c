@@ -19,6 +19,8 @@
 #include "decoder.h"
 #include "endpoint.h"
 #include "gate.h"
+#include "http_access.h"
+#include "http_server.h"
 #include "keys.h"
 #include "receive_quota.h"
 #include "machine.h"
@@ -29,6 +31,7 @@
 #include "service.h"
 #include "sources.h"
 #include "spare_threads.h"
+#include "status_feed.h"
 #include "supervise.h"
 
 enum { BUFFER_BYTES = 64 * 1024 * 1024 };   //  for ranges on their way, if there is so much memory
@@ -63,6 +66,10 @@ typedef struct {
     told_t shortages;                   //  of memory and descriptors
     bool block_cache_failed;            //  that was logged
     service_t *service;
+    http_access_t *http_access;         //  NULL: no HTTP, as the next two
+    status_feed_t *status_feed;
+    http_server_t *http_server;
+    const char *viewers [OPTIONS_TENANTS_MAX];      //  of HTTP, tenants by name
     idle_t idle;
     log_t log;
     int failure;                        //  exit status if it cannot start
@@ -257,6 +264,27 @@ s_waiting_max (void)
 }
 
 static bool
+s_start_http (server_t *self)
+{
+    char error [ERROR_BYTES];
+    if (!self->options.http)
+        return !self->options.http_tokens || complain ("serve", "http-tokens without http: say where to "
+            "listen, as in --http 9464");
+    for (size_t index = 0; index < self->options.tenant_count; index++)
+        self->viewers [index] = self->options.tenants [index].name;
+    http_access_options_t access = { .listen = self->options.http, .tokens = self->options.http_tokens,
+        .tenants = self->viewers, .tenant_count = self->options.tenant_count };
+    if (http_access_open (&self->http_access, &access, error, sizeof error))
+        return complain ("serve", "%s", error);
+    int rc = status_feed_new (&self->status_feed, self->options.tenant_count + 1);
+    http_server_options_t options = { .access = self->http_access, .feed = self->status_feed,
+        .tenants = self->viewers, .tenant_count = self->options.tenant_count };
+    rc = rc? rc: http_server_start (&self->http_server, &options);
+    errno = -rc;
+    return rc == 0 || s_complain_errno ("cannot start the HTTP server");
+}
+
+static bool
 s_start (server_t *self)
 {
     char error [ERROR_BYTES];
@@ -283,6 +311,8 @@ s_start (server_t *self)
     //  The group can connect from here on.
     if (endpoint_share (self->endpoint, error, sizeof error))
         return complain ("serve", "%s", error);
+    if (!s_start_http (self))
+        return false;
     service_options_t options = { .broker = self->broker, .tenants = self->tenants, .tasks = self->tasks,
         .ring_server = self->ring_server,
         .router = gate_router (self->gate), .ring_path = endpoint_ring_path (self->endpoint),
@@ -355,6 +385,9 @@ s_announce (const server_t *self)
             "this libjpeg is of another version than the one that the server was built with\n");
     s_announce_users (self);
     s_announce_keys (self);
+    if (self->http_access)
+        printf ("to look at: %s%s\n", http_access_url (self->http_access),
+            self->options.http_tokens? ", with a token": "");
     printf ("listening on %s\n", endpoint_text (self->endpoint));
     fflush (stdout);
 }
@@ -472,17 +505,31 @@ s_look_at_block_cache (server_t *self)
             strerror (-figures.failure));
 }
 
+//  What HTTP shows: to each viewer what its `tureen status` says.
+static void
+s_answer_viewers (server_t *self, int64_t now_ms)
+{
+    size_t viewer;
+    while (status_feed_next (self->status_feed, &viewer)) {
+        caller_t caller = { .is_operator = viewer == 0, .tenant = broker_tenant (self->broker,
+            viewer? self->viewers [viewer - 1]: OPTIONS_OPERATOR) };
+        status_feed_answer (self->status_feed, viewer, service_status (self->service, &caller, now_ms));
+    }
+}
+
 static void
 s_run (server_t *self)
 {
-    enum { ROUTER, QUESTIONS, RING_SERVER, SIGNALS, TASKS, ITEMS = TASKS + TASKS_DESCRIPTORS };
+    enum { ROUTER, QUESTIONS, RING_SERVER, SIGNALS, VIEWERS, TASKS, ITEMS = TASKS + TASKS_DESCRIPTORS };
     int tasks [TASKS_DESCRIPTORS];
     tasks_descriptors (self->tasks, tasks);
     zmq_pollitem_t items [ITEMS] = {
         [ROUTER] = { .socket = gate_router (self->gate), .events = ZMQ_POLLIN },
         [QUESTIONS] = { .socket = gate_questions (self->gate), .fd = -1, .events = ZMQ_POLLIN },
         [RING_SERVER] = { .fd = ring_server_descriptor (self->ring_server), .events = ZMQ_POLLIN },
-        [SIGNALS] = { .fd = self->signals, .events = ZMQ_POLLIN }
+        [SIGNALS] = { .fd = self->signals, .events = ZMQ_POLLIN },
+        [VIEWERS] = { .fd = self->status_feed? status_feed_asked (self->status_feed): -1,
+            .events = self->status_feed? ZMQ_POLLIN: 0 }
     };
     for (size_t index = 0; index < TASKS_DESCRIPTORS; index++)
         items [TASKS + index] = (zmq_pollitem_t) { .fd = tasks [index], .events = ZMQ_POLLIN };
@@ -504,6 +551,8 @@ s_run (server_t *self)
         service_receive (self->service, now_ms);
         service_attend (self->service, now_ms);
         service_act (self->service, now_ms);
+        if (items [VIEWERS].revents & ZMQ_POLLIN)
+            s_answer_viewers (self, now_ms);
         if (idle_look (&self->idle, service_jobs (self->service), broker_jobs_total (self->broker), now_ms)) {
             log_event (&self->log, LOG_LEVEL_NOTICE, "ending", LOG_FIELDS (LOG_TEXT ("reason", "idle")),
                 "no job is left, and none has come: ending (--until-idle)");
@@ -528,6 +577,9 @@ s_stop (server_t *self)
     else
     if (self->tasks)
         tasks_stop (self->tasks);
+    http_server_stop (&self->http_server);
+    status_feed_destroy (&self->status_feed);
+    http_access_close (&self->http_access);
     gate_destroy (&self->gate);
     service_destroy (&self->service);
     connection_limit_destroy (&self->connection_limit);

@@ -81,6 +81,12 @@ static const option_row_t s_rows [] = {
     { "open", NULL, OF_SERVER (open),
         "serve every client that can connect: without it a tcp address needs --keys, and\n"
         "only an address of this machine itself may be open; on ipc users are not told apart" },
+    { "http", "[ADDRESS:]PORT|unix:PATH", OF_SERVER (http),
+        "show what the server does: a page, /metrics for Prometheus, /status.json\n"
+        "(docs/monitoring.md; default: nothing; PORT alone: of 127.0.0.1)" },
+    { "http-tokens", "FILE", OF_SERVER (http_tokens),
+        "only to those who have a token of this file, a line each: TENANT TOKEN, or\n"
+        "* TOKEN for all that operators see" },
     { "config", "FILE", .role = ROLE_COMMAND_LINE, OPTION_CALL (NULL),
         "settings from a ZPL file, by these names; what the command line says wins,\n"
         "data sets, fields and users add up" },
@@ -300,6 +306,8 @@ options_clear (options_t *self)
     free (self->policy);
     free (self->group);
     free (self->keys);
+    free (self->http);
+    free (self->http_tokens);
     *self = (options_t) { 0 };
 }
 

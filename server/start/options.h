@@ -2,7 +2,7 @@
  *
  *      dataset NAME=PATH (repeatable)   listen ENDPOINT   cache BYTES   raw BYTES   reads N   patience
  *      SECONDS workers N   policy NAME   until-idle SECONDS (on the command line they may be left out)
- *      block-cache DIR=BYTES
+ *      block-cache DIR=BYTES   http [ADDRESS:]PORT or unix:PATH   http-tokens FILE
  *  and of data sets, each repeatable:
  *      field NAME.FIELD=image:DIR or mask:DIR   extensions NAME=.wav,.flac
  *      on-bad NAME=drop or fail   jpeg-warnings NAME=N   tier NAME=stream, redox or direct   piece NAME=N
@@ -108,6 +108,8 @@ typedef struct {
     char *keys;                 //  folder; NULL: no keys
     bool supervise;             //  a parent process starts the server, and restarts it when it dies
     bool open;                  //  every peer that can connect is served
+    char *http;                 //  [ADDRESS:]PORT or unix:PATH; NULL: no HTTP
+    char *http_tokens;          //  path of a file; NULL: none
 } options_t;
 
 //  Parses `tureen serve` arguments (argv[0] is "serve").  OPTION_WRONG: error says which argument or which

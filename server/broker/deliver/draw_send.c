@@ -278,8 +278,10 @@ draw_send (broker_t *self, job_t *job)
         job->order_first = (job->order_first + 1) % WIRE_SLOTS_MAX;
         job->order_count--;
         waits_restart (job);
-        if (is_sent)
+        if (is_sent) {
+            waits_count (job, &job->tenant->waits);
             s_send (self, job, slot);
+        }
         else
             draw_release (job, slot);
         if (ends_epoch)

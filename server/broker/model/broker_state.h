@@ -360,6 +360,7 @@ struct tenant {
     uint64_t past_delivered;                //  by jobs that are over
     uint64_t prepared;                      //  versions that were made for its jobs, alone or with others'
     uint64_t dropped;                       //  rows that got another sample because theirs was unreadable
+    waits_histogram_t waits;                //  of all its jobs' batches
 };
 
 struct dataset {

@@ -85,17 +85,64 @@ waits_look (broker_t *self, int64_t now_ms)
     }
 }
 
+//  ---- shown
+
+const int64_t waits_bounds_ms [WAITS_BUCKETS] = { 1, 3, 10, 30, 100, 300, 1000, 3000, 10000, 60000 };
+
+static const char *const s_names [WAITS_KINDS] = { "disk", "decode", "copy", "client" };
+
+void
+waits_count (job_t *job, waits_histogram_t *histogram)
+{
+    waits_t *waits = &job->waits;
+    for (int kind = 0; kind < WAITS_KINDS; kind++) {
+        int64_t took_ms = waits->spent_ms [kind] - waits->counted_ms [kind];
+        size_t bucket = 0;
+        while (bucket < WAITS_BUCKETS && took_ms > waits_bounds_ms [bucket])
+            bucket++;
+        histogram->counts [kind][bucket]++;
+        histogram->sums_ms [kind] += took_ms;
+        waits->counted_ms [kind] = waits->spent_ms [kind];
+    }
+}
+
+void
+waits_histogram_add (waits_histogram_t *self, const waits_histogram_t *other)
+{
+    for (int kind = 0; kind < WAITS_KINDS; kind++) {
+        self->sums_ms [kind] += other->sums_ms [kind];
+        for (size_t bucket = 0; bucket <= WAITS_BUCKETS; bucket++)
+            self->counts [kind][bucket] += other->counts [kind][bucket];
+    }
+}
+
+json_t *
+waits_histogram_status (const waits_histogram_t *histogram)
+{
+    json_t *object = json_object (), *bounds = json_array ();
+    for (size_t bucket = 0; bucket < WAITS_BUCKETS; bucket++)
+        json_array_append_new (bounds, json_real ((double) waits_bounds_ms [bucket] / 1000));
+    json_object_set_new (object, "bounds", bounds);
+    for (int kind = 0; kind < WAITS_KINDS; kind++) {
+        json_t *counts = json_array ();
+        for (size_t bucket = 0; bucket <= WAITS_BUCKETS; bucket++)
+            json_array_append_new (counts, json_integer ((json_int_t) histogram->counts [kind][bucket]));
+        json_object_set_new (object, s_names [kind], json_pack ("{s:o, s:f}", "counts", counts, "sum",
+            (double) histogram->sums_ms [kind] / 1000));
+    }
+    return object;
+}
+
 json_t *
 waits_status (const job_t *job, int64_t now_ms)
 {
-    static const char *const names [WAITS_KINDS] = { "disk", "decode", "copy", "client" };
     const waits_t *waits = &job->waits;
     json_t *object = json_object ();
     for (int kind = 0; kind < WAITS_KINDS; kind++) {
         int64_t spent_ms = waits->spent_ms [kind];
         if (waits->runs && waits->kind == (waits_kind_t) kind && now_ms > waits->since_ms)
             spent_ms += now_ms - waits->since_ms;
-        json_object_set_new (object, names [kind], json_real ((double) spent_ms / 1000));
+        json_object_set_new (object, s_names [kind], json_real ((double) spent_ms / 1000));
     }
     return object;
 }

@@ -23,10 +23,21 @@
 
 typedef enum { WAITS_DISK, WAITS_DECODE, WAITS_COPY, WAITS_CLIENT, WAITS_KINDS } waits_kind_t;
 
+//  How long batches were waited for, for each cause: in a bucket those that took no longer than
+//  waits_bounds_ms says, and longer than in the one before; in the last one all that took longer.  A batch
+//  for which a cause took no time at all is counted too.
+enum { WAITS_BUCKETS = 10 };
+extern const int64_t waits_bounds_ms [WAITS_BUCKETS];
+typedef struct {
+    uint64_t counts [WAITS_KINDS][WAITS_BUCKETS + 1];
+    int64_t sums_ms [WAITS_KINDS];
+} waits_histogram_t;
+
 //  A job's; nothing but zeros when it joins.
 typedef struct {
     bool runs;                  //  time counts
     int64_t spent_ms [WAITS_KINDS];
+    int64_t counted_ms [WAITS_KINDS];   //  of these, by batches that were sent: in the tenant's histogram
     waits_kind_t kind;          //  since since_ms
     int64_t since_ms;
     uint32_t row;               //  of the next batch to be sent: the first row that may be open
@@ -38,6 +49,12 @@ void waits_pass (broker_t *self, int64_t now_ms);
 void waits_look (broker_t *self, int64_t now_ms);
 //  {"disk": seconds, "decode": .., "copy": .., "client": ..}; a new reference.
 json_t *waits_status (const job_t *job, int64_t now_ms);
+//  A batch is sent: what was waited for since the last one goes into the tenant's histogram.
+void waits_count (job_t *job, waits_histogram_t *histogram);
+void waits_histogram_add (waits_histogram_t *self, const waits_histogram_t *other);
+//  {"bounds": [seconds, ..], "disk": {"counts": [..], "sum": seconds}, ..}; counts: one more than bounds.  A
+//  new reference.
+json_t *waits_histogram_status (const waits_histogram_t *histogram);
 //  The next batch to be sent is another one, or filled rows of it were emptied.
 void waits_restart (job_t *job);
 //  Asserts that no row before the first one that may be open is open.

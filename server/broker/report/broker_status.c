@@ -133,6 +133,7 @@ s_job (const job_t *job, int64_t now_ms)
     json_object_set_new (object, "waiting_on", json_string (s_waiting_on (job)));
     json_object_set_new (object, "waits", waits_status (job, now_ms));
     json_object_set_new (object, "sharing", sharing_status (job));
+    json_object_set_new (object, "little_shared", job->notice? json_string (job->notice): json_null ());
     json_object_set_new (object, "ring_bytes", s_number (job->ring_bytes));
     json_object_set_new (object, "single_reads", s_number (job->single_reads));
     json_object_set_new (object, "single_bytes", s_number (job->single_bytes));
@@ -198,6 +199,7 @@ s_tenant (const broker_t *self, const tenant_t *tenant, bool sees_all)
     json_object_set_new (object, "worker_seconds",
         json_real ((double) broker_worker_ns (self, tenant) / 1e9));
     json_object_set_new (object, "waiting_samples", s_number (tenant_waiting (tenant)));
+    json_object_set_new (object, "batch_waits", waits_histogram_status (&tenant->waits));
     return object;
 }
 
@@ -208,6 +210,15 @@ s_tenants (const broker_t *self)
     for (size_t index = 0; index < self->tenant_count; index++)
         json_array_append_new (list, s_tenant (self, self->tenants [index], true));
     return list;
+}
+
+static json_t *
+s_all_waits (const broker_t *self)
+{
+    waits_histogram_t all = { .sums_ms = { 0 } };
+    for (size_t index = 0; index < self->tenant_count; index++)
+        waits_histogram_add (&all, &self->tenants [index]->waits);
+    return waits_histogram_status (&all);
 }
 
 static void
@@ -237,6 +248,7 @@ s_describe_all (const broker_t *self, json_t *object)
     json_object_set_new (object, "jobs_bytes_max", s_number (self->options.jobs_bytes_max));
     json_object_set_new (object, "bad_samples", s_number (self->bad_count));
     json_object_set_new (object, "read_failures", s_number (self->read_failures));
+    json_object_set_new (object, "batch_waits", s_all_waits (self));
 }
 
 //  To a tenant nothing reveals another tenant's jobs, except indirectly: costs split among tenants

@@ -321,6 +321,51 @@ test_sums_of_ranks (void **state)
     }
 }
 
+static int64_t
+s_five_ms (void *context, uint32_t id)
+{
+    (void) context, (void) id;
+    return 5 * MS;
+}
+
+//  Guards: the histogram has each sent batch once under each cause, in its bucket, and those of jobs that
+//  have gone.
+static void
+test_batches_are_counted (void **state)
+{
+    (void) state;
+    enum { BATCH = 4, BATCHES = 2 * SAMPLES / BATCH, BUCKET_OF_20_MS = 3 };
+    simulation_options_t options = { .seed = test_seed (), .samples = SAMPLES, .cache_versions = SAMPLES,
+        .workers = 1, .cost_us = s_five_ms, .readable = s_readable, .check = true };
+    simulation_t *simulation = simulation_new (&options);
+    simulated_job_t job = { .batch_size = BATCH, .slots = 3, .epochs = 2, .sample_us = 0 };
+    assert_int_equal (simulation_join (simulation, &job), 0);
+    simulation_run (simulation, 2 * SECOND_US);
+    simulation_gone (simulation, 0);
+    simulation_run (simulation, 3 * SECOND_US);
+    assert_null (broker_job (simulation_broker (simulation), 1));
+    json_t *status = broker_status (simulation_broker (simulation), NULL, simulation_now_us (simulation) / MS);
+    const json_t *waits = json_object_get (status, "batch_waits");
+    static const char *const causes [] = { "disk", "decode", "copy", "client" };
+    double sum = 0;
+    for (size_t cause = 0; cause < 4; cause++) {
+        const json_t *object = json_object_get (waits, causes [cause]),
+            *counts = json_object_get (object, "counts");
+        json_int_t all = 0;
+        assert_int_equal (json_array_size (counts), json_array_size (json_object_get (waits, "bounds")) + 1);
+        for (size_t bucket = 0; bucket < json_array_size (counts); bucket++)
+            all += json_integer_value (json_array_get (counts, bucket));
+        assert_int_equal (all, BATCHES);
+        sum += json_number_value (json_object_get (object, "sum"));
+        if (cause == 1)
+            assert_in_range (json_integer_value (json_array_get (counts, BUCKET_OF_20_MS)), BATCHES - 8,
+                BATCHES);
+    }
+    assert_true (sum > BATCHES * 0.019 && sum < BATCHES * 0.025);
+    json_decref (status);
+    simulation_destroy (&simulation);
+}
+
 int
 main (void)
 {
@@ -332,7 +377,8 @@ main (void)
         cmocka_unit_test (test_copies_stand_in_line),
         cmocka_unit_test (test_a_client_that_stands_still),
         cmocka_unit_test (test_sums_are_the_time),
-        cmocka_unit_test (test_sums_of_ranks)
+        cmocka_unit_test (test_sums_of_ranks),
+        cmocka_unit_test (test_batches_are_counted)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

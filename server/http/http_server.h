@@ -1,0 +1,40 @@
+/*  http_server -- what a server says of itself, over HTTP: for people, for Prometheus, for scripts.
+ *
+ *      /               a page to look at                   (no token: there is nothing of the server in it)
+ *      /status.json    what `tureen status --json` says to this viewer
+ *      /history.json   the last hour (last_hour.h); ?job=N: of one job
+ *      /metrics        the same figures for Prometheus (metrics.h)
+ *      /healthz        "ok" while the broker's thread answers  (no token)
+ *
+ *  happy path:     http_server_start .. requests .. http_server_stop
+ *  failure modes:  a request that is none, or of more than some KiB: 4xx.  The broker's thread does not
+ *                  answer within WAIT_MS: 503.  More connections than CONNECTIONS_MAX: closed at once.  A
+ *                  client that reads slowly, or says nothing for TIMEOUT_S, is disconnected.
+ *
+ *  One thread of its own does all of it, and asks the broker's thread by status_feed.h, of each view at most
+ *  every FRESH_MS: so requests cost the broker an answer a second, however many they are.
+ */
+#ifndef HTTP_SERVER_H
+#define HTTP_SERVER_H
+#include <stddef.h>
+#include "http_access.h"
+#include "status_feed.h"
+
+typedef struct http_server http_server_t;
+
+typedef struct {
+    const http_access_t *access;        //  lent, like the rest
+    status_feed_t *feed;
+    const char *const *tenants;         //  viewers from 1 on
+    size_t tenant_count;
+} http_server_options_t;
+
+//  0; or -errno and *self_p NULL.
+int http_server_start (http_server_t **self_p, const http_server_options_t *options);
+//  Ends the thread; open connections are closed.
+void http_server_stop (http_server_t **self_p);
+
+//  "0.9.75"; static.
+const char *http_server_library (void);
+
+#endif

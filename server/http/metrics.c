@@ -1,0 +1,401 @@
+#include "metrics.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LABELS_BYTES = 2048, NAME_BYTES = 256 };
+
+//  One series of each object of a kind.  Rows of one name lie together, and differ in their label.
+typedef struct {
+    const char *name;                   //  without "tureen_", and a counter's without "_total"
+    bool is_counter;
+    const char *path;                   //  keys with dots between
+    const char *help;
+    const char *label, *value;          //  one more; NULL: none
+} row_t;
+
+typedef struct {
+    FILE *file;
+    bool is_open_metrics;
+    const char *name;                   //  of the row before
+} writer_t;
+
+//  An object, and its labels in the form of the text: `dataset="train"`; "": none.
+typedef struct {
+    const json_t *object;
+    char labels [LABELS_BYTES];
+} subject_t;
+
+#define ROWS(rows) (rows), sizeof (rows) / sizeof *(rows)
+
+static const row_t s_server [] = {
+    { "uptime_seconds", false, "uptime_seconds", "Time since the server began to serve.", NULL, NULL },
+    { "draining", false, "draining", "1 while the server takes no new jobs and waits for its end.", NULL,
+        NULL },
+    { "jobs_joined", true, "jobs_total", "Jobs that have joined.", NULL, NULL },
+    { "samples_prepared", true, "prepared", "Samples decoded and brought through a shared stage.", NULL,
+        NULL },
+    { "samples_delivered", true, "delivered", "Samples in batches that were sent to jobs.", NULL, NULL },
+    { "cache_lookups", true, "cache_hits", "Drawn samples, by whether a prepared one existed.", "result",
+        "hit" },
+    { "cache_lookups", true, "cache_misses", NULL, "result", "miss" },
+    { "cache_bytes", false, "cache_bytes", "Memory of prepared samples.", NULL, NULL },
+    { "cache_limit_bytes", false, "cache_bytes_max", "The most memory for prepared samples.", NULL, NULL },
+    { "cache_evictions", true, "evictions", "Prepared samples that made room for others.", NULL, NULL },
+    { "cache_losses", true, "prepared_again", "Samples prepared again because the cache was too small.", NULL,
+        NULL },
+    { "raw_bytes", false, "raw_bytes", "Memory of compressed samples.", NULL, NULL },
+    { "raw_limit_bytes", false, "raw_bytes_max", "The most memory for compressed samples.", NULL, NULL },
+    { "batches_bytes", false, "jobs_bytes", "Memory of jobs: their batches and bookkeeping.", NULL, NULL },
+    { "batches_limit_bytes", false, "jobs_bytes_max", "The most memory for jobs.", NULL, NULL },
+    { "bad_samples", true, "bad_samples", "Samples that were found unreadable.", NULL, NULL },
+    { "read_failures", true, "read_failures", "Reads that failed, each try counted.", NULL, NULL },
+    { "shortages", true, "shortages", "Tries that were put off for want of memory or descriptors.", NULL,
+        NULL },
+    { "processor_seconds", true, "cpu_seconds", "Processor time of the server.", NULL, NULL },
+    { "descriptors", false, "descriptors.open", "File descriptors in use.", NULL, NULL },
+    { "descriptors_limit", false, "descriptors.max", "The most file descriptors.", NULL, NULL },
+    { "requests_unanswered", true, "unanswered", "Refusals that were not sent, beyond 50 a second of a user.",
+        NULL, NULL },
+    { "requests_waiting", false, "waiting_requests", "Requests that wait.", NULL, NULL },
+    { "log_lines_lost", true, "log_lines_lost", "Log lines that were lost because the log was not read.",
+        NULL, NULL },
+    { "restarts", true, "restarts", "How often the supervisor has started the server again.", NULL, NULL },
+    { "block_cache_bytes", false, "block_cache.bytes", "What the cache of stores takes of the disk.", NULL,
+        NULL },
+    { "block_cache_limit_bytes", false, "block_cache.bytes_max", "The most that it may take.", NULL, NULL }
+};
+
+static const row_t s_datasets [] = {
+    { "dataset_samples", false, "samples", "Samples of the data set.", NULL, NULL },
+    { "dataset_bytes", false, "bytes", "Bytes of its files.", NULL, NULL },
+    { "dataset_bad_samples", false, "bad_samples", "Its unreadable samples.", NULL, NULL },
+    { "dataset_failing_reads", false, "trouble.failing", "Reads that failed and wait to be tried again.",
+        NULL, NULL },
+    { "dataset_read_bytes", true, "pack.source_bytes", "Bytes read, by where they came from.", "source",
+        "storage" },
+    { "dataset_read_bytes", true, "pack.block_cache_bytes", NULL, "source", "block_cache" },
+    { "dataset_read_bytes", true, "objects.source_bytes", NULL, "source", "storage" },
+    { "dataset_read_bytes", true, "objects.block_cache_bytes", NULL, "source", "block_cache" },
+    { "dataset_read_seconds", true, "pack.source_seconds", "Time that reads took, each its own, by source.",
+        "source", "storage" },
+    { "dataset_read_seconds", true, "pack.block_cache_seconds", NULL, "source", "block_cache" },
+    { "dataset_read_seconds", true, "objects.source_seconds", NULL, "source", "storage" },
+    { "dataset_read_seconds", true, "objects.block_cache_seconds", NULL, "source", "block_cache" },
+    { "dataset_store_requests", true, "pack.gets", "Requests to an object store.", NULL, NULL },
+    { "dataset_store_requests", true, "objects.gets", NULL, NULL, NULL },
+    { "dataset_resident_samples", false, "pack.resident_samples", "Compressed samples in memory.", NULL,
+        NULL },
+    { "dataset_memory_hits", true, "pack.hits", "Samples of a pack that lay in memory when drawn.", NULL,
+        NULL },
+    { "dataset_memory_misses", true, "pack.misses", "Samples of a pack that were read one by one.", NULL,
+        NULL },
+    { "dataset_handed_bytes", true, "pack.bytes_handed", "Bytes of a pack's samples that were handed out.",
+        NULL, NULL }
+};
+
+static const row_t s_jobs [] = {
+    { "job_epoch", false, "consumed_epoch", "The newest epoch of which the job's loop has samples.", NULL,
+        NULL },
+    { "job_epoch_samples", false, "epoch_samples", "Samples of an epoch.", NULL, NULL },
+    { "job_epoch_consumed_samples", false, "epoch_consumed", "Samples of it that the loop has taken.", NULL,
+        NULL },
+    { "job_samples_consumed", true, "consumed_samples", "Samples that the loop has taken.", NULL, NULL },
+    { "job_samples_drawn", true, "sharing.alone", "Drawn samples, by whether other jobs used them too.",
+        "sharing", "alone" },
+    { "job_samples_drawn", true, "sharing.shared", NULL, "sharing", "shared" },
+    { "job_wait_seconds", true, "waits.disk", "What the job's time since its start went to, by cause.",
+        "cause", "disk" },
+    { "job_wait_seconds", true, "waits.decode", NULL, "cause", "decode" },
+    { "job_wait_seconds", true, "waits.copy", NULL, "cause", "copy" },
+    { "job_wait_seconds", true, "waits.client", NULL, "cause", "client" },
+    { "job_window_samples", false, "window.drawn_samples", "Samples of the window, by their state.", "state",
+        "drawn" },
+    { "job_window_samples", false, "window.filled_samples", NULL, "state", "filled" },
+    { "job_batches_bytes", false, "ring_bytes", "Memory of the job's batches.", NULL, NULL },
+    { "job_ranks", false, "world_size", "Processes that share the job.", NULL, NULL },
+    { "job_unreadable_samples", false, "unreadable.count", "Unreadable samples left out of its data.", NULL,
+        NULL }
+};
+
+static const row_t s_tenants [] = {
+    { "tenant_jobs", false, "jobs", "Present jobs.", NULL, NULL },
+    { "tenant_samples_prepared", true, "prepared", "Samples prepared for its jobs.", NULL, NULL },
+    { "tenant_samples_delivered", true, "delivered", "Samples sent to its jobs.", NULL, NULL },
+    { "tenant_cache_bytes", false, "cache_bytes", "Its part of the prepared samples.", NULL, NULL },
+    { "tenant_batches_bytes", false, "batches_bytes", "Memory of its jobs.", NULL, NULL },
+    { "tenant_worker_seconds", true, "worker_seconds", "Processor time of workers charged to it.", NULL,
+        NULL },
+    { "tenant_waiting_samples", false, "waiting_samples", "Samples that wait for a worker.", NULL, NULL }
+};
+
+static const row_t s_devices [] = {
+    { "device_reads_limit", false, "reads_max", "Reads that may be under way at once.", NULL, NULL },
+    { "device_reads", true, "observed_reads", "Reads that were measured.", NULL, NULL }
+};
+
+static const row_t s_workers [] = {
+    { "worker_processors", false, "processors", "Processors that the machine lends.", NULL, NULL },
+    { "worker_tasks", false, "out", "Tasks that it has.", NULL, NULL },
+    { "worker_samples", true, "done", "Tasks, by what became of them.", "result", "done" },
+    { "worker_samples", true, "lost", NULL, "result", "lost" },
+    { "worker_samples", true, "taken_back", NULL, "result", "taken_back" },
+    { "worker_sent_bytes", true, "bytes_sent", "Bytes sent to it.", NULL, NULL },
+    { "worker_received_bytes", true, "bytes_received", "Bytes that it sent.", NULL, NULL }
+};
+
+//  ---- text
+
+//  Behind `"`: as both formats want it.
+static size_t
+s_escape (char *target, size_t room, const char *text)
+{
+    size_t used = 0;
+    for (; *text && used + 3 < room; text++) {
+        if (*text == '\\' || *text == '"' || *text == '\n')
+            target [used++] = '\\';
+        target [used++] = *text == '\n'? 'n': *text;
+    }
+    target [used] = 0;
+    return used;
+}
+
+static void
+s_label (char labels [LABELS_BYTES], const char *name, const char *value)
+{
+    size_t used = strlen (labels);
+    char escaped [LABELS_BYTES / 4];
+    s_escape (escaped, sizeof escaped, value? value: "");
+    snprintf (labels + used, LABELS_BYTES - used, "%s%s=\"%s\"", used? ",": "", name, escaped);
+}
+
+static const json_t *
+s_find (const json_t *object, const char *path)
+{
+    for (const char *next = path; object && next; ) {
+        const char *dot = strchr (next, '.');
+        char key [64];
+        snprintf (key, sizeof key, "%.*s", dot? (int) (dot - next): (int) strlen (next), next);
+        object = json_object_get (object, key);
+        next = dot? dot + 1: NULL;
+    }
+    return object;
+}
+
+static void
+s_head (writer_t *self, const char *name, const char *type, const char *help)
+{
+    //  A counter's family has no "_total" in OpenMetrics, and has it in the older format.
+    const char *suffix = strcmp (type, "counter") == 0 && !self->is_open_metrics? "_total": "";
+    fprintf (self->file, "# HELP tureen_%s%s %s\n# TYPE tureen_%s%s %s\n", name, suffix, help, name, suffix,
+        type);
+}
+
+static void
+s_value (writer_t *self, const char *name, const char *suffix, const char *labels, double value)
+{
+    fprintf (self->file, *labels? "tureen_%s%s{%s} %.17g\n": "tureen_%s%s%s %.17g\n", name, suffix, labels,
+        value);
+}
+
+static void
+s_row (writer_t *self, const row_t *row, const char *help, const subject_t *subjects, size_t count)
+{
+    for (size_t index = 0; index < count; index++) {
+        const json_t *found = s_find (subjects [index].object, row->path);
+        if (!json_is_number (found) && !json_is_boolean (found))
+            continue;
+        if (!self->name || strcmp (self->name, row->name) != 0)
+            s_head (self, row->name, row->is_counter? "counter": "gauge", help);
+        self->name = row->name;
+        char labels [LABELS_BYTES];
+        snprintf (labels, sizeof labels, "%s", subjects [index].labels);
+        if (row->label)
+            s_label (labels, row->label, row->value);
+        s_value (self, row->name, row->is_counter? "_total": "", labels,
+            json_is_boolean (found)? json_is_true (found): json_number_value (found));
+    }
+}
+
+static void
+s_rows (writer_t *self, const row_t *rows, size_t row_count, const subject_t *subjects, size_t count)
+{
+    const char *help = NULL;
+    for (size_t index = 0; index < row_count; index++) {
+        help = rows [index].help? rows [index].help: help;
+        s_row (self, &rows [index], help, subjects, count);
+    }
+}
+
+//  ---- what there is
+
+//  The objects of a list, each with a label; *count_p of them.  Yours to free; NULL: none.  Two workers may
+//  have one name, and no two series may: the second is "NAME#2".
+static subject_t *
+s_subjects (const json_t *list, const char *label, const char *key, size_t *count_p)
+{
+    *count_p = 0;
+    subject_t *subjects = calloc (json_array_size (list) + 1, sizeof *subjects);
+    for (size_t index = 0; subjects && index < json_array_size (list); index++) {
+        subject_t *subject = &subjects [index];
+        subject->object = json_array_get (list, index);
+        const char *name = json_string_value (json_object_get (subject->object, key));
+        size_t namesakes = 0;
+        for (size_t before = 0; name && before < index; before++) {
+            const char *other = json_string_value (json_object_get (subjects [before].object, key));
+            namesakes += other && strcmp (other, name) == 0;
+        }
+        char numbered [NAME_BYTES];
+        snprintf (numbered, sizeof numbered, namesakes? "%s#%zu": "%s", name? name: "", namesakes + 1);
+        s_label (subject->labels, label, numbered);
+        ++*count_p;
+    }
+    return subjects;
+}
+
+static void
+s_list (writer_t *self, const json_t *list, const char *label, const char *key, const row_t *rows,
+    size_t row_count)
+{
+    size_t count;
+    subject_t *subjects = s_subjects (list, label, key, &count);
+    s_rows (self, rows, row_count, subjects, count);
+    free (subjects);
+}
+
+//  What was delivered to jobs that are there no more is what is left of all.
+static void
+s_delivered (writer_t *self, const json_t *status, const subject_t *jobs, size_t count)
+{
+    const json_t *all = json_object_get (status, "delivered");
+    if (!all)
+        all = s_find (status, "tenant.delivered");
+    double gone = json_number_value (all);
+    s_head (self, "job_samples_delivered", "counter", "Samples in batches that were sent to the job.");
+    for (size_t index = 0; index < count; index++) {
+        double delivered = json_number_value (json_object_get (jobs [index].object, "delivered_samples"));
+        s_value (self, "job_samples_delivered", "_total", jobs [index].labels, delivered);
+        gone -= delivered;
+    }
+    s_value (self, "job_samples_delivered", "_total", "job=\"gone\"", gone > 0? gone: 0);
+}
+
+static void
+s_all_jobs (writer_t *self, const json_t *status)
+{
+    size_t count = 0;
+    const json_t *list = json_object_get (status, "jobs");
+    subject_t *jobs = calloc (json_array_size (list) + 1, sizeof *jobs);
+    for (size_t index = 0; jobs && index < json_array_size (list); index++) {
+        const json_t *job = json_array_get (list, index);
+        char number [32];
+        snprintf (number, sizeof number, "%lld",
+            (long long) json_integer_value (json_object_get (job, "job")));
+        jobs [index].object = job;
+        s_label (jobs [index].labels, "job", number);
+        static const char *const keys [] = { "name", "dataset", "tenant" };
+        for (size_t key = 0; key < sizeof keys / sizeof *keys; key++)
+            if (json_object_get (job, keys [key]))
+                s_label (jobs [index].labels, keys [key],
+                    json_string_value (json_object_get (job, keys [key])));
+        count++;
+    }
+    s_delivered (self, status, jobs, count);
+    s_rows (self, ROWS (s_jobs), jobs, count);
+    free (jobs);
+}
+
+//  The buckets add up, as both formats want it.
+static void
+s_histogram (writer_t *self, const json_t *waits, const char *cause, const char *tenant)
+{
+    const json_t *object = json_object_get (waits, cause), *bounds = json_object_get (waits, "bounds"),
+        *counts = json_object_get (object, "counts");
+    char labels [LABELS_BYTES] = "", bound [32];
+    json_int_t sum = 0;
+    if (tenant)
+        s_label (labels, "tenant", tenant);
+    s_label (labels, "cause", cause);
+    for (size_t bucket = 0; bucket < json_array_size (counts); bucket++) {
+        char with_bound [LABELS_BYTES];
+        bool is_last = bucket >= json_array_size (bounds);
+        snprintf (bound, sizeof bound, "%g", json_number_value (json_array_get (bounds, bucket)));
+        snprintf (with_bound, sizeof with_bound, "%s", labels);
+        s_label (with_bound, "le", is_last? "+Inf": bound);
+        sum += json_integer_value (json_array_get (counts, bucket));
+        s_value (self, "batch_wait_seconds", "_bucket", with_bound, (double) sum);
+    }
+    s_value (self, "batch_wait_seconds", "_sum", labels, json_number_value (json_object_get (object, "sum")));
+    s_value (self, "batch_wait_seconds", "_count", labels, (double) sum);
+}
+
+static void
+s_histograms (writer_t *self, const json_t *status)
+{
+    static const char *const causes [] = { "disk", "decode", "copy", "client" };
+    json_t *tenants = json_object_get (status, "tenants"), *own = json_object_get (status, "tenant");
+    s_head (self, "batch_wait_seconds", "histogram",
+        "How long a batch was waited for, by cause; each batch is counted under all causes.");
+    for (size_t cause = 0; cause < sizeof causes / sizeof *causes; cause++) {
+        size_t index;
+        json_t *tenant;
+        if (!tenants && !own)
+            s_histogram (self, json_object_get (status, "batch_waits"), causes [cause], NULL);
+        if (own)
+            s_histogram (self, json_object_get (own, "batch_waits"), causes [cause],
+                json_string_value (json_object_get (own, "name")));
+        json_array_foreach (tenants, index, tenant)
+            s_histogram (self, json_object_get (tenant, "batch_waits"), causes [cause],
+                json_string_value (json_object_get (tenant, "name")));
+    }
+}
+
+static void
+s_refusals (writer_t *self, json_t *refusals)
+{
+    const char *code;
+    json_t *count;
+    if (!refusals)
+        return;
+    s_head (self, "requests_refused", "counter", "Refused requests, by the protocol's code.");
+    json_object_foreach (refusals, code, count) {
+        char labels [LABELS_BYTES] = "";
+        s_label (labels, "code", code);
+        s_value (self, "requests_refused", "_total", labels, json_number_value (count));
+    }
+}
+
+char *
+metrics_text (const json_t *status, bool is_open_metrics, size_t *size_p)
+{
+    char *text = NULL;
+    writer_t self = { .file = open_memstream (&text, size_p), .is_open_metrics = is_open_metrics };
+    if (!self.file)
+        return NULL;
+    subject_t server = { .object = status };
+    char labels [LABELS_BYTES] = "";
+    s_label (labels, "version", json_string_value (json_object_get (status, "version")));
+    s_head (&self, "build", "gauge", "1; the server's version.");
+    s_value (&self, "build", "", labels, 1);
+    s_rows (&self, ROWS (s_server), &server, 1);
+    s_refusals (&self, json_object_get (status, "refusals"));
+    s_histograms (&self, status);
+    s_all_jobs (&self, status);
+    s_list (&self, json_object_get (status, "datasets"), "dataset", "name", ROWS (s_datasets));
+    s_list (&self, json_object_get (status, "tenants"), "tenant", "name", ROWS (s_tenants));
+    s_list (&self, json_object_get (status, "devices"), "device", "device", ROWS (s_devices));
+    s_list (&self, json_object_get (status, "remote_workers"), "worker", "name", ROWS (s_workers));
+    if (is_open_metrics)
+        fputs ("# EOF\n", self.file);
+    if (fclose (self.file) == 0)
+        return text;
+    free (text);
+    return NULL;
+}
+
+const char *
+metrics_type (bool is_open_metrics)
+{
+    return is_open_metrics? "application/openmetrics-text; version=1.0.0; charset=utf-8":
+        "text/plain; version=0.0.4; charset=utf-8";
+}

@@ -1,0 +1,187 @@
+//  Which requests may look over HTTP: tokens, hosts, addresses, and what is refused at the start.
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "http_access.h"
+
+#define OPERATORS "operators-token-1234"
+#define VISION "vision-token-12345678"
+
+static char s_folder [] = "/tmp/tu-http-XXXXXX";
+static char s_path [64], s_socket [80];
+static char s_port [8];
+static const char *const s_tenants [] = { "audio", "vision" };
+
+//  A free port; and "HOST:PORT" with it.
+static bool
+s_find_port (void)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl (INADDR_LOOPBACK) };
+    socklen_t size = sizeof address;
+    int probe = socket (AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool is_found = bind (probe, (struct sockaddr *) &address, size) == 0
+        && getsockname (probe, (struct sockaddr *) &address, &size) == 0;
+    close (probe);
+    snprintf (s_port, sizeof s_port, "%u", ntohs (address.sin_port));
+    return is_found;
+}
+
+static const char *
+s_at (const char *host)
+{
+    static char text [64];
+    snprintf (text, sizeof text, "%s:%s", host, s_port);
+    return text;
+}
+
+static int
+s_begin (void **state)
+{
+    (void) state;
+    if (!mkdtemp (s_folder) || !s_find_port ())
+        return -1;
+    snprintf (s_path, sizeof s_path, "%s/tokens", s_folder);
+    snprintf (s_socket, sizeof s_socket, "unix:%s/s", s_folder);
+    return 0;
+}
+
+static int
+s_end (void **state)
+{
+    (void) state;
+    unlink (s_path);
+    return rmdir (s_folder);
+}
+
+static void
+s_write (const char *text, mode_t mode)
+{
+    FILE *file = fopen (s_path, "w");
+    assert_non_null (file);
+    fputs (text, file);
+    fclose (file);
+    assert_int_equal (chmod (s_path, mode), 0);
+}
+
+//  NULL: refused, with this in the error.
+static http_access_t *
+s_open (const char *listen, bool has_tokens, size_t tenants, const char *why)
+{
+    http_access_t *access;
+    char error [512] = "";
+    http_access_options_t options = { .listen = listen, .tokens = has_tokens? s_path: NULL,
+        .tenants = s_tenants, .tenant_count = tenants };
+    int rc = http_access_open (&access, &options, error, sizeof error);
+    assert_true ((rc == 0) == (access != NULL));
+    if (why) {
+        assert_true (rc < 0);
+        if (!strstr (error, why))
+            fail_msg ("'%s' is not in '%s'", why, error);
+        assert_null (strstr (error, OPERATORS));
+    }
+    else
+    if (rc)
+        fail_msg ("%s", error);
+    return access;
+}
+
+static void
+tokens (void **state)
+{
+    (void) state;
+    s_write ("# who may look\n\n* " OPERATORS "\r\nvision\t" VISION "  \n", 0600);
+    http_access_t *access = s_open (s_at ("0.0.0.0"), true, 2, NULL);
+    assert_true (http_access_wants_token (access));
+    assert_non_null (strstr (http_access_url (access), s_at ("http://0.0.0.0")));
+    static const struct { const char *given; int viewer; } cases [] = {
+        { "Bearer " OPERATORS, 0 }, { "bearer " VISION, 2 }, { NULL, HTTP_ACCESS_DENIED },
+        { "Bearer ", HTTP_ACCESS_DENIED }, { OPERATORS, HTTP_ACCESS_DENIED },
+        { "Basic " OPERATORS, HTTP_ACCESS_DENIED }, { "Bearer operators-token-123", HTTP_ACCESS_DENIED },
+        { "Bearer " OPERATORS "5", HTTP_ACCESS_DENIED }, { "Bearer  " OPERATORS, HTTP_ACCESS_DENIED }
+    };
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++)
+        assert_int_equal (http_access_viewer (access, cases [index].given, "any.host"),
+            cases [index].viewer);
+    char large [400] = "Bearer ";
+    memset (large + 7, 'a', sizeof large - 8);
+    large [sizeof large - 1] = 0;
+    assert_int_equal (http_access_viewer (access, large, NULL), HTTP_ACCESS_DENIED);
+    http_access_close (&access);
+}
+
+static void
+files_of_tokens_that_are_none (void **state)
+{
+    (void) state;
+    static const struct { const char *text, *why; } cases [] = {
+        { "", "no token in it" }, { "# nothing\n", "no token in it" }, { OPERATORS "\n", ":1: expected" },
+        { "* " OPERATORS " more\n", ":1: expected" }, { "\nmusic " OPERATORS "\n", ":2: no tenant" },
+        { "* short\n", ":1: a token has 16 to 128" }
+    };
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
+        s_write (cases [index].text, 0600);
+        s_open (s_at ("127.0.0.1"), true, 2, cases [index].why);
+    }
+    s_write ("* " OPERATORS "\n", 0644);
+    s_open (s_at ("127.0.0.1"), true, 2, "chmod 600");
+    unlink (s_path);
+    s_open (s_at ("127.0.0.1"), true, 2, "No such file");
+}
+
+static void
+without_tokens (void **state)
+{
+    (void) state;
+    s_open (s_at ("0.0.0.0"), false, 0, "--http-tokens FILE, or listen at 127.0.0.1");
+    s_open (s_at ("[::]"), false, 0, "--http-tokens FILE");
+    s_open (s_port, false, 1, "look at all tenants");
+    http_access_t *access = s_open (s_port, false, 0, NULL);
+    assert_non_null (strstr (http_access_url (access), s_at ("http://127.0.0.1")));
+    static const struct { const char *host; int viewer; } cases [] = {
+        { "localhost:19464", 0 }, { "LOCALHOST", 0 }, { "127.0.0.1:1", 0 }, { "[::1]:19464", 0 },
+        { "evil.example", HTTP_ACCESS_DENIED }, { "localhost.evil.example", HTTP_ACCESS_DENIED },
+        { "127.0.0.1.evil.example:19464", HTTP_ACCESS_DENIED }, { NULL, HTTP_ACCESS_DENIED }
+    };
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++)
+        assert_int_equal (http_access_viewer (access, NULL, cases [index].host), cases [index].viewer);
+    s_open (s_port, false, 0, "Address already in use");
+    http_access_close (&access);
+    //  Its file is the server's user's, so tenants' jobs may be seen; a dead server's file is replaced.
+    access = s_open (s_socket, false, 2, NULL);
+    assert_int_equal (http_access_viewer (access, NULL, NULL), 0);
+    s_open (s_socket, false, 2, "Address already in use");
+    http_access_close (&access);
+    assert_int_not_equal (unlink (s_socket + strlen ("unix:")), 0);
+}
+
+static void
+addresses_that_are_none (void **state)
+{
+    (void) state;
+    static const char *const texts [] = { "", "http", "0", "70000", ":9464", "127.0.0.1:", "127.0.0.1:9464x",
+        "localhost:9464", "1.2.3:4:5", "unix:" };
+    for (size_t index = 0; index < sizeof texts / sizeof *texts; index++)
+        s_open (texts [index], false, 0, "http: ");
+    s_open ("192.0.2.1:9464", false, 0, "cannot listen at 192.0.2.1:9464");
+}
+
+int
+main (void)
+{
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test (tokens), cmocka_unit_test (files_of_tokens_that_are_none),
+        cmocka_unit_test (without_tokens), cmocka_unit_test (addresses_that_are_none)
+    };
+    return cmocka_run_group_tests (tests, s_begin, s_end);
+}

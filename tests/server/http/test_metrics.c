@@ -1,0 +1,86 @@
+//  Metrics: names that hold anything, jobs that have gone, workers of one name, both formats.
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include "metrics.h"
+
+static const char s_status [] = "{\"version\": \"1\", \"delivered\": 100, \"prepared\": 25,"
+    "\"draining\": true,"
+    "\"batch_waits\": {\"bounds\": [0.001, 1.0], \"disk\": {\"counts\": [3, 2, 1], \"sum\": 4.5},"
+    "\"decode\": {\"counts\": [6, 0, 0], \"sum\": 0}, \"copy\": {\"counts\": [6, 0, 0], \"sum\": 0},"
+    "\"client\": {\"counts\": [6, 0, 0], \"sum\": 0}},"
+    "\"jobs\": [{\"job\": 7, \"name\": \"a\\\\\\\"b\\n\", \"dataset\": \"t\", \"delivered_samples\": 60,"
+    "\"waits\": {\"disk\": 1.5}}],"
+    "\"remote_workers\": [{\"name\": \"box\", \"done\": 1}, {\"name\": \"box\", \"done\": 2}],"
+    "\"refusals\": {\"busy\": 2}}";
+
+static char *
+s_text (bool is_open_metrics)
+{
+    size_t size;
+    json_t *status = json_loads (s_status, 0, NULL);
+    assert_non_null (status);
+    char *text = metrics_text (status, is_open_metrics, &size);
+    json_decref (status);
+    assert_non_null (text);
+    assert_int_equal (strlen (text), size);
+    return text;
+}
+
+static void
+s_has (const char *text, const char *line)
+{
+    if (!strstr (text, line))
+        fail_msg ("no line `%s` in:\n%s", line, text);
+}
+
+static void
+what_is_in_them (void **state)
+{
+    (void) state;
+    char *text = s_text (false);
+    s_has (text, "\ntureen_samples_delivered_total 100\n");
+    s_has (text, "\ntureen_draining 1\n");
+    s_has (text, "\n# TYPE tureen_samples_delivered_total counter\n");
+    s_has (text, "\ntureen_job_samples_delivered_total{job=\"7\",name=\"a\\\\\\\"b\\n\",dataset=\"t\"} 60\n");
+    s_has (text, "\ntureen_job_samples_delivered_total{job=\"gone\"} 40\n");
+    s_has (text, "\ntureen_job_wait_seconds_total{job=\"7\",name=\"a\\\\\\\"b\\n\",dataset=\"t\","
+        "cause=\"disk\"} 1.5\n");
+    s_has (text, "\ntureen_batch_wait_seconds_bucket{cause=\"disk\",le=\"0.001\"} 3\n"
+        "tureen_batch_wait_seconds_bucket{cause=\"disk\",le=\"1\"} 5\n"
+        "tureen_batch_wait_seconds_bucket{cause=\"disk\",le=\"+Inf\"} 6\n"
+        "tureen_batch_wait_seconds_sum{cause=\"disk\"} 4.5\n"
+        "tureen_batch_wait_seconds_count{cause=\"disk\"} 6\n");
+    s_has (text, "\ntureen_worker_samples_total{worker=\"box\",result=\"done\"} 1\n"
+        "tureen_worker_samples_total{worker=\"box#2\",result=\"done\"} 2\n");
+    s_has (text, "\ntureen_requests_refused_total{code=\"busy\"} 2\n");
+    //  What a viewer may not see is not there, not even as 0.
+    assert_null (strstr (text, "tureen_processor_seconds"));
+    assert_null (strstr (text, "# EOF"));
+    free (text);
+}
+
+static void
+open_metrics (void **state)
+{
+    (void) state;
+    char *text = s_text (true);
+    s_has (text, "\n# TYPE tureen_samples_delivered counter\ntureen_samples_delivered_total 100\n");
+    assert_string_equal (text + strlen (text) - strlen ("\n# EOF\n"), "\n# EOF\n");
+    free (text);
+}
+
+int
+main (void)
+{
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test (what_is_in_them), cmocka_unit_test (open_metrics)
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}

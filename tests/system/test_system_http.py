@@ -1,0 +1,305 @@
+"""HTTP beside a server that trains: figures for people, scripts and Prometheus, to each viewer its own; and
+clients that ask much, read slowly, or talk nonsense, of which the jobs notice nothing."""
+import contextlib
+import http.client
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import threading
+import time
+import unittest
+
+import harness
+from harness import SystemTest, run, wait_until
+from test_system_keys import KeyTest
+
+OPERATORS, VISION = "operators-token-1234", "vision-token-12345678"
+LINE = re.compile(r'([a-z_]+)(?:\{(.*)\})? (\S+)$')
+
+
+class Http:
+    """What asks a server's port, or its socket file."""
+
+    def __init__(self, port=None, path=None):
+        self.port, self.path = port, path
+
+    def connect(self):
+        if self.path is None:
+            return socket.create_connection(("127.0.0.1", self.port), timeout=harness.PATIENCE)
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(harness.PATIENCE)
+        connection.connect(self.path)
+        return connection
+
+    def ask(self, path, method="GET", body=None, **headers):
+        """Status, headers, body."""
+        connection = http.client.HTTPConnection("localhost", self.port or 80, timeout=harness.PATIENCE)
+        connection.sock = self.connect()
+        with contextlib.closing(connection):
+            connection.request(method, path, body, {name.replace("_", "-"): value
+                                                    for name, value in headers.items()})
+            answer = connection.getresponse()
+            return answer.status, answer.headers, answer.read()
+
+    def json(self, path, **headers):
+        status, kind, body = self.ask(path, **headers)
+        assert status == 200, (status, body)
+        assert kind["Content-Type"] == "application/json", kind
+        return json.loads(body)
+
+    def metrics(self, **headers):
+        """{(name, labels): value}"""
+        status, _, body = self.ask("/metrics", **headers)
+        assert status == 200, (status, body)
+        found = {}
+        for line in body.decode().splitlines():
+            if not line.startswith("#"):
+                name, labels, value = LINE.match(line).groups()
+                assert (name, labels) not in found, line
+                found[name, labels or ""] = float(value)
+        return found
+
+
+class Shown(SystemTest):
+    SAMPLES = 200
+
+    @contextlib.contextmanager
+    def watched(self, *arguments, **options):
+        port = harness.free_port()
+        with self.serve(arguments=("--http", str(port), *arguments), **options) as server:
+            self.assertIn("to look at: http://127.0.0.1:%d/\n" % port, server.log())
+            yield server, Http(port)
+
+    def test_figures_are_those_of_status(self):
+        with self.watched() as (server, http):
+            job = server.read(batch=16, epochs=2, name='"quoted" \\ name')
+            job.finish()
+            standing = server.read(batch=16, epochs=0, rate=1, name="stands")
+            wait_until("it has come", lambda: server.job_status("stands"))
+            wait_until("its window is full",
+                       lambda: server.job_status("stands")["window"]["sent_batches"] >= 3)
+            time.sleep(1.1)                     #  what is shown may be a second old
+            shown, metrics = http.json("/status.json"), http.metrics()
+            status = server.status()
+            for key in ("prepared", "delivered", "cache_misses", "jobs_total", "bad_samples"):
+                self.assertEqual(shown[key], status[key], key)
+            self.assertEqual(metrics["tureen_samples_delivered_total", ""], status["delivered"])
+            self.assertEqual(metrics["tureen_job_samples_delivered_total", 'job="gone"'], 2 * self.SAMPLES)
+            labels = 'job="2",name="stands",dataset="train"'
+            self.assertEqual(metrics["tureen_job_samples_delivered_total", labels],
+                             server.job_status("stands")["delivered_samples"])
+            self.assertEqual(metrics["tureen_dataset_samples", 'dataset="train"'], self.SAMPLES)
+            for cause in ("disk", "decode", "copy", "client"):
+                count = metrics["tureen_batch_wait_seconds_count", 'cause="%s"' % cause]
+                sent = server.job_status("stands")["delivered_samples"] // 16
+                self.assertEqual(count, 2 * -(-self.SAMPLES // 16) + sent)
+                self.assertEqual(count, metrics["tureen_batch_wait_seconds_bucket",
+                                                'cause="%s",le="+Inf"' % cause])
+            standing.signal(2)
+            standing.wait()
+
+    def test_prometheus_takes_them(self):
+        if not shutil.which("promtool"):
+            self.skipTest("no promtool (apt install prometheus)")
+        with self.watched() as (server, http):
+            server.read(batch=16, epochs=1, name="odd {} = , name").finish()
+            _, kind, body = http.ask("/metrics")
+            self.assertEqual(kind["Content-Type"], "text/plain; version=0.0.4; charset=utf-8")
+            done = subprocess.run(["promtool", "check", "metrics"], input=body, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT)
+            self.assertEqual((done.returncode, done.stdout), (0, b""))
+        rules = os.path.join(harness.SOURCE, "share", "prometheus")
+        for arguments in (["check", "rules", "alerts.yml"], ["test", "rules", "alerts_test.yml"]):
+            done = subprocess.run(["promtool", *arguments], cwd=rules, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, universal_newlines=True)
+            self.assertEqual(done.returncode, 0, done.stdout)
+
+    def test_the_dashboard_asks_for_what_there_is(self):
+        with open(os.path.join(harness.SOURCE, "share", "grafana", "tureen.json")) as file:
+            asked = set(re.findall(r"tureen_[a-z_]+", " ".join(
+                target["expr"] for panel in json.load(file)["panels"] for target in panel["targets"])))
+        with open(os.path.join(harness.SOURCE, "share", "prometheus", "alerts.yml")) as file:
+            asked |= set(re.findall(r"tureen_[a-z_]+", file.read()))
+        with open(os.path.join(harness.SOURCE, "server", "http", "metrics.c")) as file:
+            there = set(re.findall(r'"([a-z_]+)", (?:true|false|"histogram"|"counter"|"gauge")', file.read()))
+        self.assertGreater(len(asked), 15)
+        for name in asked:
+            self.assertIn(re.sub("_(total|bucket|sum|count)$", "", name[len("tureen_"):]), there)
+
+    def test_open_metrics(self):
+        with self.watched() as (server, http):
+            _, kind, body = http.ask("/metrics", Accept="application/openmetrics-text; version=1.0.0")
+            self.assertEqual(kind["Content-Type"], "application/openmetrics-text; version=1.0.0; "
+                                                   "charset=utf-8")
+            self.assertTrue(body.endswith(b"\n# EOF\n"))
+
+    def test_the_last_hour(self):
+        with self.watched() as (server, http):
+            server.read(batch=16, epochs=0, name="runs", rate=200)
+            wait_until("there are points", lambda: len(http.json("/history.json")["times"]) > 2)
+            hour = http.json("/history.json")
+            self.assertEqual([job["name"] for job in hour["jobs"]], ["runs"])
+            self.assertGreater(hour["delivered"][-1], 0)
+            one = http.json("/history.json?job=1")
+            self.assertGreater(one["consumed"][-1], 50)
+            self.assertEqual(http.ask("/history.json?job=99")[0], 404)
+            self.assertEqual(http.ask("/history.json?job=nonsense")[0], 404)
+
+    def test_what_is_asked_wrongly(self):
+        with self.watched() as (server, http):
+            self.assertEqual(http.ask("/nothing")[0], 404)
+            self.assertEqual(http.ask("/../etc/passwd")[0], 404)
+            status, headers, _ = http.ask("/metrics", method="POST", body="x" * 100000)
+            self.assertEqual((status, headers["Allow"]), (405, "GET, HEAD"))
+            self.assertEqual(http.ask("/metrics", method="HEAD")[2], b"")
+            self.assertEqual(http.ask("/status.json", Host="evil.example")[0], 403)
+            status, headers, body = http.ask("/")
+            self.assertEqual(status, 200)
+            self.assertLess(len(body), 200000)
+            self.assertIn("default-src 'none'", headers["Content-Security-Policy"])
+            self.assertNotRegex(body.decode(), r"(src|href)=.?https?:")
+            self.assertEqual(http.ask("/healthz")[2], b"ok\n")
+
+    def test_the_page_in_a_browser(self):
+        """What it shows is what the server says, and its console has no error."""
+        browser = shutil.which("chromium")
+        if not browser:
+            self.skipTest("no chromium (apt install chromium)")
+        with self.watched() as (server, http):
+            server.read(batch=16, epochs=0, rate=1, name="<b>stands</b>")
+            wait_until("it is shown", lambda: http.json("/status.json")["jobs"])
+            wait_until("there is a point", lambda: http.json("/history.json")["delivered"][1:])
+            done = subprocess.run(
+                [browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000",
+                 "--enable-logging=stderr", "--user-data-dir=" + os.path.join(server.folder, "browser"),
+                 "--dump-dom", "http://localhost:%d/#job=1" % http.port],
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True,
+                timeout=4 * harness.PATIENCE)
+            self.assertNotIn("CONSOLE", done.stderr)
+            page = done.stdout.partition("<main>")[2].partition("<script>")[0]
+            self.assertIn('<b id="count">1</b>', page)
+            self.assertIn("<td>&lt;b&gt;stands&lt;/b&gt;</td><td>train</td>", page)
+            self.assertIn('<td class="number">%d</td>' % self.SAMPLES, page)
+            self.assertRegex(page, r'<p id="job-words">0 % of its samples served other jobs too\.')
+            self.assertIn("dygraph", page)
+            self.assertRegex(page, r'id="trouble"[^>]*></div>')
+
+    def test_crowds_and_nonsense(self):
+        """Connections that say nothing, readers that do not read, bytes that are no HTTP, and hundreds of
+        scrapes, while a job runs: all of the job comes, and the figures too."""
+        generator = harness.seeded("http nonsense")
+        with self.watched() as (server, http):
+            job = server.read(batch=16, epochs=0, name="runs")
+            wait_until("it runs", lambda: server.job_status("runs"))
+            held = []
+            for _ in range(400):
+                with contextlib.suppress(OSError):
+                    held.append(http.connect())
+            for connection in held[:150]:
+                with contextlib.suppress(OSError):
+                    connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20)
+            before = server.job_status("runs")["delivered_samples"]
+            wait_until("the job goes on", lambda: server.job_status("runs")["delivered_samples"]
+                       > before + 5 * self.SAMPLES)
+            for connection in held:
+                connection.close()
+            wait_until("it answers again", lambda: self.answers(http))
+            for _ in range(200):
+                with contextlib.suppress(OSError), contextlib.closing(http.connect()) as connection:
+                    connection.settimeout(0.01)
+                    head = generator.choice([b"", b"GET ", b"GET / HTTP/1.1\r\n",
+                                             b"GET /metrics HTTP/9.9\r\n\r\n"])
+                    connection.sendall(head + generator.randbytes(generator.randrange(5000)))
+                    connection.recv(100)
+            self.assertTrue(self.answers(http))
+            failures = []
+
+            def scrape():
+                for _ in range(50):
+                    failures.extend([] if http.ask("/metrics")[0] == 200 else [1])
+            threads = [threading.Thread(target=scrape) for _ in range(8)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            self.assertEqual(failures, [])
+            job.signal(2)
+            job.wait()
+
+    def answers(self, http):
+        try:
+            return http.ask("/healthz")[0] == 200
+        except OSError:
+            return False
+
+    def test_what_is_refused_at_the_start(self):
+        tokens = os.path.join(self.root, "tokens")
+        with open(tokens, "w") as file:
+            file.write("* " + OPERATORS + "\n")
+        for arguments, why in ((("--http", "0.0.0.0:%d" % harness.free_port()), "give --http-tokens FILE"),
+                               (("--http", "nonsense"), r"expected \[ADDRESS:\]PORT or unix:PATH"),
+                               (("--http-tokens", tokens), "http-tokens without http"),
+                               (("--http", "1234", "--http-tokens", tokens), "chmod 600")):
+            with self.subTest(arguments):
+                done = run("serve", "--dataset", "train=" + self.data, "--listen",
+                           "ipc://%s/s" % self.root, *arguments)
+                self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+                self.assertRegex(done.stderr, why)
+
+    def test_a_socket_file(self):
+        path = os.path.join(self.root, "http")
+        with self.serve(arguments=("--http", "unix:" + path)):
+            self.assertEqual(os.stat(path).st_mode & 0o777, 0o700)
+            self.assertEqual(Http(path=path).json("/status.json")["datasets"][0]["name"], "train")
+        self.assertFalse(os.path.exists(path))
+
+
+class Viewers(KeyTest):
+    """Tenants by token: what their `tureen status` shows, and nothing else."""
+
+    def test_each_sees_its_own(self):
+        tokens, port = self.path("tokens"), harness.free_port()
+        with open(tokens, "w") as file:
+            file.write("* %s\nvision %s\n" % (OPERATORS, VISION))
+        os.chmod(tokens, 0o600)
+        for name in ("vision", "audio"):
+            self.allow(name, name)
+        http = Http(port)
+        arguments = ("--http", str(port), "--http-tokens", tokens)
+        with self.server("vision", "audio", arguments=arguments) as server:
+            for name in ("vision", "audio"):
+                self.job(server, name, name=name, epochs=3)
+            wait_until("they are shown", lambda: len(http.json("/status.json", Authorization="Bearer "
+                                                               + OPERATORS)["jobs"]) == 2)
+            all_jobs = http.json("/status.json", Authorization="Bearer " + OPERATORS)
+            self.assertEqual(sorted(job["name"] for job in all_jobs["jobs"]), ["audio", "vision"])
+            own = http.json("/status.json", Authorization="Bearer " + VISION)
+            self.assertEqual([job["name"] for job in own["jobs"]], ["vision"])
+            self.assertEqual(own["tenant"]["name"], "vision")
+            wait_until("there is a point", lambda: http.json("/history.json", Authorization="Bearer "
+                                                             + OPERATORS)["jobs"])
+            hour = http.json("/history.json", Authorization="Bearer " + VISION)
+            self.assertEqual([job["name"] for job in hour["jobs"]], ["vision"])
+            numbers = {job["name"]: job["job"] for job in all_jobs["jobs"]}
+            self.assertEqual(http.ask("/history.json?job=%d" % numbers["audio"],
+                                      Authorization="Bearer " + VISION)[0], 404)
+            seen = http.ask("/metrics", Authorization="Bearer " + VISION)[2]
+            self.assertIn(b'name="vision"', seen)
+            for other in (b"audio", b"tureen_processor_seconds", b"tureen_tenant_jobs", b"tureen_device"):
+                self.assertNotIn(other, seen)
+            for authorization in ({}, {"Authorization": "Bearer " + VISION + "x"},
+                                  {"Authorization": "Basic eDp4"}):
+                for path in ("/status.json", "/metrics", "/history.json", "/history.json?job=1"):
+                    status, headers, body = http.ask(path, **authorization)
+                    self.assertEqual((status, headers["WWW-Authenticate"]), (401, 'Bearer realm="tureen"'))
+                    self.assertNotIn(b"audio", body)
+            self.assertEqual(http.ask("/healthz")[0], 200)
+            self.assertEqual(http.ask("/")[0], 200)
+            self.assertNotIn(VISION, server.log())
+
+
+if __name__ == "__main__":
+    unittest.main()
