@@ -31,8 +31,8 @@
 #define AUDIT_PHI2_FRESH 0.02
 #define AUDIT_PAIRS_FRESH 1.2       //  pair-repeat
 #define AUDIT_HEADS_FRESH 2.0       //  t5h5
-//  Epochs show which samples are always dealt together if two others share a rank in all of these with at most
-//  this probability.
+//  Epochs show which samples are always dealt together if two others share a rank in all of these with a
+//  probability of at most:
 #define AUDIT_TOGETHER_P 1e-3
 
 enum {

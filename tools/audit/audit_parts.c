@@ -432,8 +432,8 @@ s_sample_squares (dealing_t *self, size_t rank)
     return sum;
 }
 
-//  Marks the samples that all epochs have, and sets how often each rank is due to have one of them; returns how
-//  many there are.
+//  Marks the samples that all epochs have, and sets how often each rank is due to have one of them; returns
+//  their number.
 static size_t
 s_expect (dealing_t *self)
 {
