@@ -458,10 +458,10 @@ s_see_evenness (dealing_t *self)
 {
     size_t count = self->parts->count, samples = s_expect (self);
     double n = (double) samples, epochs = (double) self->epoch_count, parts = 0, sum = 0;
-    if (n / self->weight < AUDIT_DEALT_LEAST)
-        return;
     for (size_t part = 0; part < count; part++)
         parts += self->expected [part] > 0;
+    if (n / self->weight < AUDIT_DEALT_LEAST || parts < 2)
+        return;
     memset (self->used, 0, count * sizeof *self->used);
     for (size_t rank = 0; rank < self->job->universe_count; rank++)
         if (self->audit->mark [rank])

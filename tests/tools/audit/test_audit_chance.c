@@ -434,7 +434,7 @@ static void
 test_p_values_of_ranks_are_what_they_say (void **state)
 {
     (void) state;
-    static const deal_t deals [] = { { 100, 2, 20, 1, 500 }, { 400, 3, 12, 1, 400 }, { 1000, 16, 4, 1, 400 },
+    static const deal_t deals [] = { { 100, 2, 20, 1, 500 }, { 400, 3, 12, 1, 400 }, { 256, 16, 4, 1, 400 },
         { 4000, 4, 6, 1, 150 }, { 6464, 3, 12, 64, 150 }, { 6464, 8, 10, 64, 150 },
         { 6464, 10, 30, 64, 40 }, { 12800, 2, 20, 64, 60 }, { 2000, 5, 10, 9, 200 } };
     uint64_t random = test_seed ();
