@@ -66,8 +66,8 @@ static const option_table_t s_table = { "tureen audit", s_rows, OPTION_ROWS (s_r
     "t5h5 (how much more often than chance the last 5 % come in the next first 5 %), pair-repeat (how much\n"
     "more often than chance two samples that shared a batch of 64 share one again).  Faults and notes\n"
     "follow.  All tests together call true shuffles faulty in fewer than 1 run of 10,000.\n"
-    "With --ranks a second table: own phi2 (phi2 of a rank's own order), ranks phi2 (does the rank that a\n"
-    "sample comes to depend on the one before?), uneven (do samples come to some ranks too often?).\n"
+    "With --ranks a second table: own phi2 (of a rank's own order), stay (how much more often than chance\n"
+    "samples come to the rank that they had), uneven (to some ranks more often than to others).\n"
     "\n"
     "Exit status: 0 no faults, 1 faults, 2 unusable arguments or files.\n" };
 
@@ -178,7 +178,7 @@ s_print_ranks (const audit_parts_t *parts)
 {
     size_t width = 9;
     uint64_t least = UINT64_MAX, most = 0;
-    char name [NAME_BYTES], phi2 [CELL_BYTES], later [CELL_BYTES], uneven [CELL_BYTES];
+    char name [NAME_BYTES], stay [CELL_BYTES], later [CELL_BYTES], uneven [CELL_BYTES];
     for (size_t index = 0; index < parts->count; index++) {
         const audit_part_t *part = &parts->part [index];
         size_t length = strlen (s_visible (part->name, name));
@@ -192,9 +192,8 @@ s_print_ranks (const audit_parts_t *parts)
         s_print_rank ((int) width, parts->part [index].name, parts->part [index].samples_least,
             parts->part [index].samples_most, parts->part [index].own_phi2);
     s_print_rank ((int) width, "all ranks", least, most, parts->own_phi2);
-    printf ("ranks phi2 %s, lags 2 to 6 %s; uneven %s", s_cell (&parts->rank_phi2 [0], phi2),
-        s_later_cell (parts->rank_phi2, later), s_cell (&parts->unevenness, uneven));
-    printf (parts->bundle > 1? "; dealt in bundles of %.0f samples\n": "\n", parts->bundle);
+    printf ("stay %s, lags 2 to 6 %s; uneven %s\n", s_cell (&parts->stay [0], stay),
+        s_later_cell (parts->stay, later), s_cell (&parts->uneven, uneven));
 }
 
 static void
@@ -261,11 +260,10 @@ s_json_parts (const audit_parts_t *parts)
         s_json_lags (entry, "own_phi2", part->own_phi2);
         json_array_append_new (list, entry);
     }
-    json_t *object = json_pack ("{s:o, s:I, s:o, s:o}", "files", list, "groups", (json_int_t) parts->groups,
-        "bundle", parts->bundle > 0? json_real (parts->bundle): json_null (),
-        "uneven", s_json_figure (&parts->unevenness));
+    json_t *object = json_pack ("{s:o, s:I, s:o}", "files", list, "groups", (json_int_t) parts->groups,
+        "uneven", s_json_figure (&parts->uneven));
     s_json_lags (object, "own_phi2", parts->own_phi2);
-    s_json_lags (object, "ranks_phi2", parts->rank_phi2);
+    s_json_lags (object, "stay", parts->stay);
     return object;
 }
 

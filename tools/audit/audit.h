@@ -31,9 +31,7 @@
 #define AUDIT_PHI2_FRESH 0.02
 #define AUDIT_PAIRS_FRESH 1.2       //  pair-repeat
 #define AUDIT_HEADS_FRESH 2.0       //  t5h5
-//  Epochs show which samples are always dealt together if two others share a rank in all of these with a
-//  probability of at most:
-#define AUDIT_TOGETHER_P 1e-3
+#define AUDIT_STAY_FRESH 1.1        //  stay
 
 enum {
     AUDIT_LAGS = 6,             //  epochs are compared with so many before them
@@ -43,8 +41,8 @@ enum {
     AUDIT_RANK_LEAST = 50,
     AUDIT_GROUPS_LEAST = 20,
     AUDIT_TENTHS_LEAST = 100,
-    AUDIT_WINDOW_LEAST = 3,     //  of ranks: epochs that show what is dealt together
-    AUDIT_DEALT_LEAST = 100,    //  of ranks; things that are dealt: samples, or bundles of some
+    AUDIT_DEALT_LEAST = 2000,   //  of ranks: so that there are some 30 units of a job over nodes
+    AUDIT_DEALS_LEAST = 6,      //  of ranks: epochs
     AUDIT_PAIRS_LEAST = 256
 };
 
@@ -64,7 +62,7 @@ typedef enum {
     AUDIT_PAIRS,                //  samples of one batch share one again
     AUDIT_GROUP,                //  a group's samples come early, or late, in the epochs
     AUDIT_ABSENT,               //  of ranks: an epoch that some finished, and another has nothing of
-    AUDIT_STAYING,              //  of ranks: which one a sample comes to depends on the one before
+    AUDIT_STAYING,              //  of ranks: too many samples come to the one that they had
     AUDIT_OWN_STALE,            //  of ranks: in one's own order, an epoch tells of a later one
     AUDIT_UNEVEN,               //  of ranks: samples come to some of them too often, over all epochs
     AUDIT_FAULTS,
@@ -110,12 +108,9 @@ typedef struct {
     size_t count;
     audit_part_t *part;
     size_t groups;              //  of ranks: no sample changes between them; 0: there are not two epochs
-    double bundle;              //  samples that are dealt together, on average; 0: too little to tell
     audit_figure_t own_phi2 [AUDIT_LAGS];   //  of all ranks
-    //  Of the table "rank in an epoch" x "rank in a later one".
-    audit_figure_t rank_phi2 [AUDIT_LAGS];
-    //  Chi-square of "sample" x "rank" over all epochs, by what is expected; count: epochs.
-    audit_figure_t unevenness;
+    audit_figure_t stay [AUDIT_LAGS];       //  samples with the rank that they had, by what chance gives
+    audit_figure_t uneven;      //  chi-square of "sample" x "rank", by what chance gives; count: epochs
 } audit_parts_t;
 
 typedef enum { AUDIT_ONCE, AUDIT_AT_MOST_ONCE, AUDIT_NOT_ONCE } audit_once_t;

@@ -344,9 +344,8 @@ s_say_staying (join_request_t *self, const trial_t *trial)
         s_say (self, "over all epochs that are %" PRIu64 " apart", trial->epoch);
     else
         s_say (self, "from epoch %" PRIu64 " to epoch %" PRIu64, trial->before, trial->epoch);
-    s_say (self, ", a sample's rank depends on the one before: %.2f times as many as by chance stay with"
-        " theirs", trial->stays);
-    s_say_figure (self, "phi2 of the ranks", trial);
+    s_say (self, ", too many samples stay with their rank");
+    s_say_figure (self, "against chance", trial);
 }
 
 static void
@@ -608,12 +607,10 @@ s_note_fixed (audit_t *audit, size_t job_index)
 static size_t
 s_say_untested_ranks (join_request_t *self, const audit_parts_t *parts, size_t few)
 {
-    double ranks = (double) parts->count, least = fmax (AUDIT_DEALT_LEAST, ranks * ranks);
-    double epochs = fmax (AUDIT_WINDOW_LEAST, ceil (log (AUDIT_TOGETHER_P) / log (1 / ranks)));
-    if (parts->groups <= 1 && parts->unevenness.count == 0)
-        s_say (self, "%swhether samples stay with their rank: that needs %.0f epochs that all ranks finished,"
-            " and %.0f samples, or bundles of samples that are dealt together", few++? "; and ":
-            "not tested: ", epochs, least);
+    if (parts->groups <= 1 && parts->uneven.count == 0 && parts->stay [0].count == 0)
+        s_say (self, "%swhether samples stay with their rank: that needs %d epochs of %d samples (10 on each"
+            " rank) that all ranks finished", few++? "; and ": "not tested: ", AUDIT_DEALS_LEAST,
+            AUDIT_DEALT_LEAST);
     if (parts->own_phi2 [0].count == 0)
         s_say (self, "%sa rank's own order: that needs %d samples that it has in two epochs in a row",
             few++? "; and ": "not tested: ", AUDIT_TENTHS_LEAST);

@@ -17,8 +17,8 @@ s_is_fresh (const trial_t *trial)
 {
     switch (trial->made.kind) {
         case AUDIT_STALE:
-        case AUDIT_STAYING:
         case AUDIT_OWN_STALE: return trial->value <= AUDIT_PHI2_FRESH;
+        case AUDIT_STAYING: return trial->value <= AUDIT_STAY_FRESH;
         //  Tenths that follow each other so much bring as many pairs with them.
         case AUDIT_PAIRS: return trial->value <= AUDIT_PAIRS_FRESH;
         case AUDIT_TAIL_TO_HEAD: return trial->value <= AUDIT_HEADS_FRESH;
@@ -50,8 +50,8 @@ audit_series_add (series_t *self, const moments_t *moments, bool tested)
     }
 }
 
-audit_figure_t
-audit_figure (const moments_t *sum, size_t count)
+static audit_figure_t
+s_figure (const moments_t *sum, size_t count)
 {
     double n = count? (double) count: 1;
     return (audit_figure_t) { .count = count, .value = sum->value / n, .expected = sum->mean / n,
@@ -62,7 +62,7 @@ audit_figure (const moments_t *sum, size_t count)
 static void
 s_try (audit_t *self, trial_t trial, const moments_t *sum, size_t count)
 {
-    audit_figure_t figure = audit_figure (sum, count);
+    audit_figure_t figure = s_figure (sum, count);
     trial.value = figure.value;
     trial.expected = figure.expected;
     trial.spread = figure.spread;
@@ -84,22 +84,17 @@ audit_series_end (audit_t *self, trial_t trial, const series_t *series)
     trial.made.pooled = true;
     if (series->tested_count > 1)
         s_try (self, trial, &series->tested, series->tested_count);
-    return audit_figure (&series->all, series->all_count);
+    return s_figure (&series->all, series->all_count);
 }
 
 moments_t
-audit_phi2 (moments_t chi_square, double degrees, size_t count)
-{
-    chi_square.value -= degrees;
-    chi_square.mean -= degrees;
-    return moments_scaled (chi_square, 1 / (double) count);
-}
-
-static moments_t
-s_phi2 (const uint32_t *relative, size_t count)
+audit_phi2 (const uint32_t *relative, size_t count)
 {
     double degrees = (RELATION_TENTHS - 1) * (RELATION_TENTHS - 1);
-    return audit_phi2 (relation_tenths (relative, count), degrees, count);
+    moments_t tenths = relation_tenths (relative, count);
+    tenths.value -= degrees;
+    tenths.mean -= degrees;
+    return moments_scaled (tenths, 1 / (double) count);
 }
 
 //  --------------------------------------------------------------------------
@@ -177,7 +172,7 @@ s_see_tenths (sequence_t *self, const epoch_t *before, const epoch_t *epoch, siz
 {
     if (count < AUDIT_TENTHS_LEAST)
         return;
-    moments_t phi2 = s_phi2 (self->audit->relative, count);
+    moments_t phi2 = audit_phi2 (self->audit->relative, count);
     audit_see (self->audit, s_trial (self, AUDIT_STALE, LOOK_PHI2, epoch, before),
         &self->phi2 [epoch->number - before->number - 1], &phi2, tested);
 }
@@ -336,7 +331,7 @@ s_reach (const uint32_t *relative, size_t count, bool descending)
 static void
 s_try_rank (audit_t *self, trial_t trial, const moments_t *sum, size_t count)
 {
-    audit_figure_t figure = audit_figure (sum, count);
+    audit_figure_t figure = s_figure (sum, count);
     trial.look = LOOK_ID_RANK;
     trial.value = figure.value;
     trial.spread = figure.spread;
@@ -362,10 +357,12 @@ s_see_ids (audit_t *self, const job_t *job, const epoch_t *epoch, trial_t trial,
     audit_series_add (&series->rank, &rank, tested);
     if (tested)
         s_try_rank (self, trial, &rank, 1);
+    //  In a joined order neighbours are of different ranks, but perhaps of one node, which has few samples.
     trial.look = LOOK_ID_NEARNESS;
-    audit_see (self, trial, &series->nearness, &nearness, tested);
+    if (!job->parts)
+        audit_see (self, trial, &series->nearness, &nearness, tested);
     if (count >= AUDIT_TENTHS_LEAST) {
-        moments_t phi2 = s_phi2 (relative, count);
+        moments_t phi2 = audit_phi2 (relative, count);
         trial.look = LOOK_ID_TENTHS;
         audit_see (self, trial, &series->tenths, &phi2, tested);
     }
@@ -394,7 +391,7 @@ s_compare_ids (audit_t *self, size_t job_index)
         trial.made.kind = AUDIT_BUFFERED;
     if (series.rank.tested_count > 1)
         s_try_rank (self, trial, &series.rank.tested, series.rank.tested_count);
-    job->shown.id_correlation = audit_figure (&series.rank.all, series.rank.all_count);
+    job->shown.id_correlation = s_figure (&series.rank.all, series.rank.all_count);
     trial.look = LOOK_ID_NEARNESS;
     audit_series_end (self, trial, &series.nearness);
     trial.look = LOOK_ID_TENTHS;

@@ -1,10 +1,10 @@
 //  How a job is dealt to its ranks (or nodes): each rank recorded its part of every epoch.
 //
-//  Samples need not be dealt one by one: a job over nodes is dealt in units of 64 neighbours
-//  (sampler/parts.h), so that tables of samples vary 64 times as much as chance lets them.  The recordings
-//  show this: samples that were with the same rank in each of several epochs are more than chance brings
-//  together.  The *bundle* is how many samples move together, on average; tables are judged as those of so
-//  many fewer, larger things.  Of few epochs, which do not show it, these tests are not made.
+//  Samples *stay* that have the same rank in two epochs.  Their expected number is exact for any independent
+//  deals of which one is uniform.  Its variance is not: a job over nodes is dealt in units of 64 neighbours
+//  (sampler/parts.h), of which all stay or none.  But pairs of epochs are uncorrelated and have one variance,
+//  so that the other pairs show it: the *dispersion* is how much more these vary than samples that are dealt
+//  one by one.  A test takes the larger one of both variances, and Student's law.
 //
 //  A rank's own order needs no such care: given which samples it has in two epochs, all orders of these are
 //  equally likely.
@@ -143,20 +143,20 @@ audit_join (audit_t *self)
 //  --------------------------------------------------------------------------
 //  Which rank had what
 
+//  Two epochs: how many samples stay.
+typedef struct { const epoch_t *before, *epoch; uint64_t lag; moments_t stay; } pair_t;
+
 typedef struct {
     audit_t *audit;
     size_t job_index;
     const job_t *job;
     audit_parts_t *parts;
-    const epoch_t **epochs;     //  the finished ones of an order of their own
-    size_t epoch_count;
-    double weight;              //  samples that count as one thing; 0: too little to judge tables
-    //  A pair of epochs: cells [part before * parts + part after]; cells NULL: weight is 0.
-    uint64_t *cells, *rows, *columns;
+    pair_t *pairs;              //  each two finished epochs of an order of their own
+    size_t pair_count, epoch_count;
+    double least;               //  samples that both epochs of a pair have
+    size_t *rows, *columns;     //  by part: samples in the one epoch of two, and in the other
     size_t *common, *used;      //  by part: samples that it has in both
-    double *expected;           //  by part: how often it is due to have a sample
-    series_t table, all, *own;  //  of one lag
-    double stays;               //  the sum of its table's
+    series_t all, *own;         //  of one lag
 } dealing_t;
 
 //  From here on epoch->parts is by the ids' ranks in the universe.
@@ -211,84 +211,7 @@ s_count_groups (dealing_t *self)
 }
 
 //  --------------------------------------------------------------------------
-//  Bundles
-
-//  How probable it is that two samples are with the same rank in the epoch.
-static double
-s_together (dealing_t *self, const epoch_t *epoch)
-{
-    double n = (double) epoch->count, pairs = 0;
-    memset (self->rows, 0, self->parts->count * sizeof *self->rows);
-    for (size_t place = 0; place < epoch->count; place++)
-        self->rows [epoch->parts [epoch->ids [place]]]++;
-    for (size_t part = 0; part < self->parts->count; part++)
-        pairs += (double) self->rows [part] * ((double) self->rows [part] - 1);
-    return n > 1? pairs / (n * (n - 1)): 1;
-}
-
-static int
-s_compare_keys (const void *one, const void *two)
-{
-    const uint64_t *first = one, *second = two;
-    return *first < *second? -1: *first > *second;
-}
-
-//  Of samples that all these epochs have: with how many a sample was together in all of them, itself counted,
-//  less what chance brings together.  If all move in bundles of one size, this is the size.
-static double
-s_bundle (audit_t *audit, const job_t *job, const epoch_t *const *epochs, size_t epoch_count, double together)
-{
-    size_t count = 0;
-    for (size_t rank = 0; rank < job->universe_count; rank++) {
-        uint64_t key = 0;
-        bool is_whole = true;
-        for (size_t index = 0; index < epoch_count && is_whole; index++) {
-            is_whole = epochs [index]->parts [rank] != AUDIT_NO_PART;
-            key = audit_mix (key + epochs [index]->parts [rank] + 1);
-        }
-        if (is_whole)
-            audit->keys [count++] = key;
-    }
-    qsort (audit->keys, count, sizeof *audit->keys, s_compare_keys);
-    double n = (double) count, squares = 0;
-    for (size_t index = 0, next; index < count; index = next) {
-        for (next = index; next < count && audit->keys [next] == audit->keys [index];)
-            next++;
-        squares += (double) (next - index) * (double) (next - index);
-    }
-    return count? 1 + (squares / n - 1 - (n - 1) * together) / (1 - together): 1;
-}
-
-//  Windows are as short as they may be, so that few bundles are cut at the end of a rank's part within one.
-//  Their mean is off by about sqrt (2 together): what may be chance is taken for bundles of one sample, and
-//  larger ones rather for too large.
-static void
-s_measure_bundle (dealing_t *self)
-{
-    double sum = 0, together = 1, worst = 0;
-    size_t windows = 0;
-    for (size_t index = 0, begin = 0; index < self->epoch_count; index++) {
-        together *= s_together (self, self->epochs [index]);
-        if (together > AUDIT_TOGETHER_P || index + 1 - begin < AUDIT_WINDOW_LEAST)
-            continue;
-        sum += s_bundle (self->audit, self->job, self->epochs + begin, index + 1 - begin, together);
-        windows++;
-        worst = fmax (worst, together);
-        together = 1;
-        begin = index + 1;
-    }
-    if (windows == 0)
-        return;
-    double margin = 1 + 3 * sqrt (2 * worst), bundle = sum / (double) windows;
-    self->parts->bundle = bundle > margin? bundle: 1;
-    self->weight = bundle > margin? bundle * margin: 1;
-    double least = fmax (AUDIT_DEALT_LEAST, (double) self->parts->count * (double) self->parts->count);
-    if ((double) self->job->universe_count / self->weight < least)
-        self->weight = 0;
-}
-
-//  --------------------------------------------------------------------------
-//  An epoch and a later one
+//  Own orders
 
 static trial_t
 s_trial (const dealing_t *self, audit_kind_t kind, look_t look, const epoch_t *before, const epoch_t *epoch)
@@ -298,106 +221,58 @@ s_trial (const dealing_t *self, audit_kind_t kind, look_t look, const epoch_t *b
         .part = AUDIT_NONE };
 }
 
-//  Fills in the pair's table; then audit->mark has the place of each sample that stays, among those that stay
-//  with its rank, in the later epoch, and common counts them.
+//  For each rank, sets audit->relative of the samples that it has in both epochs, which common counts; the
+//  ranks' samples follow each other, and used says where a rank's end.
 static void
-s_fill (dealing_t *self, const epoch_t *before, const epoch_t *epoch)
+s_relate (dealing_t *self, const epoch_t *before, const epoch_t *epoch)
 {
-    size_t count = self->parts->count;
-    memset (self->common, 0, count * sizeof *self->common);
-    memset (self->rows, 0, count * sizeof *self->rows);
-    memset (self->columns, 0, count * sizeof *self->columns);
-    if (self->cells)
-        memset (self->cells, 0, count * count * sizeof *self->cells);
+    size_t begin = 0;
+    memset (self->common, 0, self->parts->count * sizeof *self->common);
     for (size_t place = 0; place < epoch->count; place++) {
         uint32_t rank = epoch->ids [place];
-        size_t row = before->parts [rank], column = epoch->parts [rank];
-        if (row == AUDIT_NO_PART)
-            continue;
-        self->rows [row]++;
-        self->columns [column]++;
-        if (self->cells)
-            self->cells [row * count + column]++;
-        if (row == column)
-            self->audit->mark [rank] = (uint32_t) self->common [row]++;
+        if (before->parts [rank] == epoch->parts [rank])
+            self->audit->mark [rank] = (uint32_t) self->common [epoch->parts [rank]]++;
+    }
+    for (size_t part = 0; part < self->parts->count; begin += self->common [part++])
+        self->used [part] = begin;
+    for (size_t place = 0; place < before->count; place++) {
+        uint32_t rank = before->ids [place];
+        if (epoch->parts [rank] == before->parts [rank])
+            self->audit->relative [self->used [epoch->parts [rank]]++] = self->audit->mark [rank];
     }
 }
 
-//  Does where a sample comes depend on where it was?
-static void
-s_see_table (dealing_t *self, const epoch_t *before, const epoch_t *epoch)
-{
-    double rows = 0, columns = 0, all = 0, stay = 0, due = 0;
-    for (size_t part = 0; part < self->parts->count; part++) {
-        rows += self->rows [part] > 0;
-        columns += self->columns [part] > 0;
-        all += (double) self->rows [part];
-        stay += (double) self->common [part];
-        due += (double) self->rows [part] * (double) self->columns [part];
-    }
-    if (!self->cells || rows < 2 || columns < 2 || all / self->weight < AUDIT_DEALT_LEAST)
-        return;
-    trial_t trial = s_trial (self, AUDIT_STAYING, LOOK_STAYING, before, epoch);
-    trial.stays = due > 0? stay * all / due: 0;
-    moments_t moments = relation_table (self->cells, self->rows, self->columns, self->parts->count,
-        self->weight);
-    moments = audit_phi2 (moments, self->weight * (rows - 1) * (columns - 1), (size_t) all);
-    self->stays += trial.stays;
-    audit_see (self->audit, trial, &self->table, &moments, audit_is_tested (before, epoch));
-}
-
-//  Does a rank's own order depend on its order before?
 static void
 s_see_own (dealing_t *self, const epoch_t *before, const epoch_t *epoch)
 {
-    size_t begin = 0;
-    for (size_t part = 0; part < self->parts->count; part++) {
-        self->used [part] = begin;
-        begin += self->common [part];
-    }
-    for (size_t place = 0; place < before->count; place++) {
-        uint32_t rank = before->ids [place];
-        uint16_t part = before->parts [rank];
-        if (epoch->parts [rank] == part)
-            self->audit->relative [self->used [part]++] = self->audit->mark [rank];
-    }
+    bool tested = audit_is_tested (before, epoch);
+    trial_t trial = s_trial (self, AUDIT_OWN_STALE, LOOK_OWN, before, epoch);
+    s_relate (self, before, epoch);
     for (size_t part = 0; part < self->parts->count; part++) {
         size_t count = self->common [part];
         if (count < AUDIT_TENTHS_LEAST)
             continue;
-        double degrees = (RELATION_TENTHS - 1) * (RELATION_TENTHS - 1);
-        moments_t phi2 = relation_tenths (self->audit->relative + self->used [part] - count, count);
-        phi2 = audit_phi2 (phi2, degrees, count);
-        trial_t trial = s_trial (self, AUDIT_OWN_STALE, LOOK_OWN, before, epoch);
-        trial.part = (uint32_t) part;
-        bool tested = audit_is_tested (before, epoch);
+        moments_t phi2 = audit_phi2 (self->audit->relative + self->used [part] - count, count);
+        trial.part = part;
         audit_see (self->audit, trial, &self->own [part], &phi2, tested);
         audit_series_add (&self->all, &phi2, tested);
     }
 }
 
+//  Does a rank's own order depend on the one before?
 static void
-s_see_lag (dealing_t *self, uint64_t lag)
+s_compare_own (dealing_t *self, uint64_t lag)
 {
     audit_parts_t *parts = self->parts;
-    const job_t *job = self->job;
     memset (self->own, 0, parts->count * sizeof *self->own);
-    self->table = self->all = (series_t) { .all_count = 0 };
-    self->stays = 0;
-    for (size_t index = 0; index < job->count; index++) {
-        const epoch_t *before = &job->epochs [index], *epoch = audit_later (job, index, lag);
-        if (!epoch)
-            continue;
-        s_fill (self, before, epoch);
-        s_see_table (self, before, epoch);
-        s_see_own (self, before, epoch);
+    self->all = (series_t) { .all_count = 0 };
+    for (size_t index = 0; index < self->job->count; index++) {
+        const epoch_t *epoch = audit_later (self->job, index, lag);
+        if (epoch)
+            s_see_own (self, &self->job->epochs [index], epoch);
     }
-    trial_t trial = s_trial (self, AUDIT_STAYING, LOOK_STAYING, NULL, NULL);
+    trial_t trial = s_trial (self, AUDIT_OWN_STALE, LOOK_OWN, NULL, NULL);
     trial.epoch = lag;                  //  pooled: the distance
-    trial.stays = self->stays / fmax (1, (double) self->table.all_count);
-    parts->rank_phi2 [lag - 1] = audit_series_end (self->audit, trial, &self->table);
-    trial.made.kind = AUDIT_OWN_STALE;
-    trial.look = LOOK_OWN;
     parts->own_phi2 [lag - 1] = audit_series_end (self->audit, trial, &self->all);
     for (size_t part = 0; part < parts->count; part++) {
         trial.part = part;
@@ -406,78 +281,154 @@ s_see_lag (dealing_t *self, uint64_t lag)
 }
 
 //  --------------------------------------------------------------------------
-//  All epochs together
+//  Staying
 
-static bool
-s_is_whole (const dealing_t *self, size_t rank)
-{
-    for (size_t index = 0; index < self->epoch_count; index++)
-        if (self->epochs [index]->parts [rank] == AUDIT_NO_PART)
-            return false;
-    return true;
-}
-
-//  The squares of how often the sample was with each rank, by what is expected.  used is zeros, and stays so.
-static double
-s_sample_squares (dealing_t *self, size_t rank)
-{
-    double sum = 0;
-    for (size_t index = 0; index < self->epoch_count; index++)
-        self->used [self->epochs [index]->parts [rank]]++;
-    for (size_t index = 0; index < self->epoch_count; index++) {
-        size_t part = self->epochs [index]->parts [rank];
-        sum += (double) self->used [part] * (double) self->used [part] / self->expected [part];
-        self->used [part] = 0;
-    }
-    return sum;
-}
-
-//  Marks the samples that all epochs have, and sets how often each rank is due to have one of them; returns
-//  their number.
-static size_t
-s_expect (dealing_t *self)
-{
-    size_t samples = 0;
-    memset (self->rows, 0, self->parts->count * sizeof *self->rows);
-    for (size_t rank = 0; rank < self->job->universe_count; rank++) {
-        samples += self->audit->mark [rank] = s_is_whole (self, rank);
-        for (size_t index = 0; self->audit->mark [rank] && index < self->epoch_count; index++)
-            self->rows [self->epochs [index]->parts [rank]]++;
-    }
-    for (size_t part = 0; samples && part < self->parts->count; part++)
-        self->expected [part] = (double) self->rows [part] / (double) samples;
-    return samples;
-}
-
-//  Are samples with some ranks more often than with others?  Chi-square of "sample" x "rank".  With parts of
-//  equal size this is whether samples stay with their rank, over all pairs of epochs, which are uncorrelated.
-//  So mean and variance are exact where a rank's part has the same size in all epochs; else the mean is less.
-//  The third moment is that of samples that are dealt independently.
+//  Mean and variance are those of permutations of which the sizes of the parts are given; the third moment is
+//  that of as many samples, each for itself.
 static void
-s_see_evenness (dealing_t *self)
+s_count_stay (dealing_t *self, pair_t *pair)
 {
-    size_t count = self->parts->count, samples = s_expect (self);
-    double n = (double) samples, epochs = (double) self->epoch_count, parts = 0, sum = 0;
-    for (size_t part = 0; part < count; part++)
-        parts += self->expected [part] > 0;
-    if (n / self->weight < AUDIT_DEALT_LEAST || parts < 2)
-        return;
-    memset (self->used, 0, count * sizeof *self->used);
-    for (size_t rank = 0; rank < self->job->universe_count; rank++)
-        if (self->audit->mark [rank])
-            sum += s_sample_squares (self, rank);
-    moments_t chi_square = { .value = sum - n * epochs, .mean = n * (parts - 1),
-        .variance = self->weight * 2 * (parts - 1) * (1 - 1 / epochs) * n * n / (n - 1),
-        .third = self->weight * self->weight * n * (parts - 1) * (epochs - 1) / (epochs * epochs)
-            * (4 * (parts - 2) + 8 * (epochs - 2)) };
-    moments_t ratio = moments_scaled (chi_square, 1 / chi_square.mean);
+    double n = 0, stay = 0, both = 0, cubes = 0;
+    memset (self->rows, 0, self->parts->count * sizeof *self->rows);
+    memset (self->columns, 0, self->parts->count * sizeof *self->columns);
+    for (size_t rank = 0; rank < self->job->universe_count; rank++) {
+        size_t row = pair->before->parts [rank], column = pair->epoch->parts [rank];
+        if (row == AUDIT_NO_PART || column == AUDIT_NO_PART)
+            continue;
+        self->rows [row]++;
+        self->columns [column]++;
+        stay += row == column;
+    }
+    for (size_t part = 0; part < self->parts->count; part++) {
+        double row = (double) self->rows [part], column = (double) self->columns [part];
+        n += row;
+        both += row * column;
+        cubes += row * column * (row + column);
+    }
+    double p = n > 0? both / (n * n): 0;
+    pair->stay = (moments_t) { .value = stay, .mean = n * p, .third = n * p * (1 - p) * (1 - 2 * p) };
+    if (n > 1)
+        pair->stay.variance = (both - cubes / n + n * n * p * p) / (n - 1);
+    self->least = fmin (self->least, n);
+}
+
+//  How much more the pairs of other lags vary than samples that are dealt one by one; lag 0: all pairs.
+//  degrees_p: of freedom.
+static double
+s_dispersion (const dealing_t *self, uint64_t lag, double *degrees_p)
+{
+    double count = 0, sum = 0, squares = 0;
+    for (size_t index = 0; index < self->pair_count; index++) {
+        const moments_t *stay = &self->pairs [index].stay;
+        double z = (stay->value - stay->mean) / sqrt (stay->variance);
+        if (self->pairs [index].lag == lag)
+            continue;
+        count++;
+        sum += z;
+        squares += z * z;
+    }
+    *degrees_p = count - 1;
+    return (squares - sum * sum / count) / (count - 1);
+}
+
+//  Tests a sum over pairs; returns it by what is expected.
+static audit_figure_t
+s_try_stay (dealing_t *self, trial_t trial, moments_t sum, uint64_t lag, size_t count)
+{
+    double degrees, dispersion = s_dispersion (self, lag, &degrees), off = sum.value - sum.mean;
+    double factor = fmax (1, dispersion);
+    //  The normal figure that is as improbable as Student's (Wallace 1959).
+    double t2 = dispersion > 0? off * off / (sum.variance * dispersion): HUGE_VAL;
+    double z = (8 * degrees + 1) / (8 * degrees + 3) * sqrt (degrees * log1p (t2 / degrees));
+    trial.value = sum.value / sum.mean;
+    trial.expected = 1;
+    trial.spread = sqrt (sum.variance * factor) / sum.mean;
+    sum.variance = fmax (sum.variance, off * off / (z * z));
+    sum.third *= factor * factor;
+    trial.made.p = off > 0? moments_tail (&sum): 1;
+    audit_push_trial (self->audit, &trial);
+    return (audit_figure_t) { .count = count, .value = trial.value, .expected = 1, .spread = trial.spread };
+}
+
+//  Do samples stay with the rank that they had, so many epochs later?
+static void
+s_compare_stay (dealing_t *self, uint64_t lag)
+{
+    moments_t sum = { .value = 0 };
+    size_t count = 0;
+    for (size_t index = 0; index < self->pair_count; index++) {
+        const pair_t *pair = &self->pairs [index];
+        if (pair->lag != lag)
+            continue;
+        moments_add (&sum, &pair->stay);
+        count++;
+        s_try_stay (self, s_trial (self, AUDIT_STAYING, LOOK_STAYING, pair->before, pair->epoch), pair->stay,
+            lag, 1);
+    }
+    trial_t trial = s_trial (self, AUDIT_STAYING, LOOK_STAYING, NULL, NULL);
+    trial.made.pooled = true;
+    trial.epoch = lag;
+    if (count > 1)
+        self->parts->stay [lag - 1] = s_try_stay (self, trial, sum, lag, count);
+}
+
+//  Are samples with some ranks more often than with others?  With W equal parts, n samples and E epochs the
+//  chi-square of "sample" x "rank" is n (W - 1) + 2 W / E (how many more stay than is expected, over all
+//  pairs of epochs).  Its third moment has those of the pairs, and those of each three epochs.
+static void
+s_compare_all (dealing_t *self)
+{
+    moments_t sum = { .value = 0 };
+    double epochs = (double) self->epoch_count;
+    for (size_t index = 0; index < self->pair_count; index++)
+        moments_add (&sum, &self->pairs [index].stay);
+    double pairs = (double) self->pair_count, p = sum.mean / (pairs * self->least);
+    sum.third += self->least * epochs * (epochs - 1) * (epochs - 2) * p * p * (1 - p);
+    double scale = 2 / (epochs * self->least * (1 - p));
+    sum = moments_scaled (sum, scale);
+    //  By n (W - 1) the chi-square has a mean of 1.
+    sum.value += 1 - sum.mean;
+    sum.mean = 1;
     trial_t trial = s_trial (self, AUDIT_UNEVEN, LOOK_UNEVEN, NULL, NULL);
-    series_t series = { .all_count = 0 };
     trial.made.pooled = true;
     trial.epochs = self->epoch_count;
-    audit_see (self->audit, trial, &series, &ratio, true);
-    self->parts->unevenness = audit_figure (&series.all, 1);
-    self->parts->unevenness.count = self->epoch_count;
+    self->parts->uneven = s_try_stay (self, trial, sum, 0, self->epoch_count);
+}
+
+//  Lists the pairs of epochs; false: there is no memory.
+static bool
+s_pair_epochs (dealing_t *self)
+{
+    const job_t *job = self->job;
+    const epoch_t **epochs = calloc (job->count? job->count: 1, sizeof *epochs);
+    size_t count = 0;
+    for (size_t index = 0; epochs && index < job->count; index++)
+        if (job->epochs [index].finished && job->epochs [index].same == AUDIT_KINDS)
+            epochs [count++] = &job->epochs [index];
+    self->epoch_count = count;
+    self->pairs = calloc (count * count + 1, sizeof *self->pairs);
+    for (size_t after = 0; epochs && self->pairs && after < count; after++)
+        for (size_t before = 0; before < after; before++) {
+            pair_t *pair = &self->pairs [self->pair_count++];
+            pair->before = epochs [before];
+            pair->epoch = epochs [after];
+            pair->lag = pair->epoch->number - pair->before->number;
+            s_count_stay (self, pair);
+        }
+    bool fine = epochs && self->pairs;
+    free (epochs);
+    return fine;
+}
+
+//  Are there enough epochs and samples, and is there chance in all?
+static bool
+s_can_compare (const dealing_t *self)
+{
+    bool can = self->epoch_count >= AUDIT_DEALS_LEAST
+        && self->least >= fmax (AUDIT_DEALT_LEAST, 10 * (double) self->parts->count);
+    for (size_t index = 0; index < self->pair_count; index++)
+        can &= self->pairs [index].stay.variance > 0;
+    return can;
 }
 
 //  --------------------------------------------------------------------------
@@ -486,51 +437,42 @@ s_see_evenness (dealing_t *self)
 static bool
 s_begin (dealing_t *self)
 {
-    const job_t *job = self->job;
     size_t count = self->parts->count;
     self->rows = calloc (count, sizeof *self->rows);
     self->columns = calloc (count, sizeof *self->columns);
     self->common = calloc (count, sizeof *self->common);
     self->used = calloc (count, sizeof *self->used);
-    self->expected = calloc (count, sizeof *self->expected);
     self->own = calloc (count, sizeof *self->own);
-    self->epochs = calloc (job->count? job->count: 1, sizeof *self->epochs);
-    if (!self->rows || !self->columns || !self->common || !self->used || !self->expected || !self->own
-    ||  !self->epochs)
+    if (!self->rows || !self->columns || !self->common || !self->used || !self->own)
         return false;
-    for (size_t index = 0; index < job->count; index++)
-        if (job->epochs [index].finished && job->epochs [index].same == AUDIT_KINDS)
-            self->epochs [self->epoch_count++] = &job->epochs [index];
-    if (!s_index_parts (job))
-        return false;
-    s_count_groups (self);
-    //  Where some samples cannot meet others, tables of all say no more than that.
-    if (self->parts->groups == 1)
-        s_measure_bundle (self);
-    if (self->weight > 0)
-        self->cells = calloc (count * count, sizeof *self->cells);
-    return self->weight == 0 || self->cells;
+    return s_index_parts (self->job);
 }
 
 void
 audit_parts (audit_t *self, size_t job_index)
 {
     job_t *job = &self->jobs [job_index];
-    dealing_t dealing = { .audit = self, .job_index = job_index, .job = job, .parts = job->parts };
-    if (s_begin (&dealing)) {
-        for (uint64_t lag = 1; lag <= AUDIT_LAGS; lag++)
-            s_see_lag (&dealing, lag);
-        if (dealing.weight > 0)
-            s_see_evenness (&dealing);
+    dealing_t dealing = { .audit = self, .job_index = job_index, .job = job, .parts = job->parts,
+        .least = HUGE_VAL };
+    bool fine = s_begin (&dealing);
+    for (uint64_t lag = 1; fine && lag <= AUDIT_LAGS; lag++)
+        s_compare_own (&dealing, lag);
+    if (fine)
+        s_count_groups (&dealing);
+    //  Where some samples cannot meet others, that they stay is no more than this.
+    if (fine && job->parts->groups == 1) {
+        fine = s_pair_epochs (&dealing);
+        bool comparable = fine && s_can_compare (&dealing);
+        for (uint64_t lag = 1; comparable && lag <= AUDIT_LAGS; lag++)
+            s_compare_stay (&dealing, lag);
+        if (comparable)
+            s_compare_all (&dealing);
     }
-    else
-        self->out_of_memory = true;
+    self->out_of_memory |= !fine;
     free (dealing.rows);
     free (dealing.columns);
     free (dealing.common);
     free (dealing.used);
-    free (dealing.expected);
     free (dealing.own);
-    free (dealing.epochs);
-    free (dealing.cells);
+    free (dealing.pairs);
 }

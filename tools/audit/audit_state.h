@@ -69,7 +69,6 @@ typedef struct {
     size_t epochs;              //  and in how many it was seen
     bool identical;             //  of two jobs: the orders are the same to the last id
     size_t part;                //  of a rank's own order: which; AUDIT_NONE: all
-    double stays;               //  of ranks: how often samples stay with theirs, by chance
 } trial_t;
 
 struct audit {
@@ -105,15 +104,14 @@ typedef struct { moments_t all, tested; size_t all_count, tested_count; } series
 
 //  The finished epoch that comes so many after that one; NULL: not recorded, or one of them is unfinished.
 const epoch_t *audit_later (const job_t *job, size_t index, uint64_t lag);
-audit_figure_t audit_figure (const moments_t *sum, size_t count);
 void audit_series_add (series_t *self, const moments_t *moments, bool tested);
 //  Adds a figure to the series and, if it is tested, a test of it to those made.  kind, job, look, epoch and
 //  before of the trial are the caller's.
 void audit_see (audit_t *self, trial_t trial, series_t *series, const moments_t *moments, bool tested);
 //  Ends a series: the figure, and the test of all together.  One that was tested already is not again.
 audit_figure_t audit_series_end (audit_t *self, trial_t trial, const series_t *series);
-//  phi2 from the chi-square: as design and simulator define it, less what an endless table has by chance.
-moments_t audit_phi2 (moments_t chi_square, double degrees, size_t count);
+//  phi2 of a permutation: as design and simulator define it, the chi-square less the 81 of an endless table.
+moments_t audit_phi2 (const uint32_t *relative, size_t count);
 //  Have both epochs an order of their own?
 bool audit_is_tested (const epoch_t *before, const epoch_t *epoch);
 

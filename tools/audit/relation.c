@@ -29,75 +29,45 @@ moments_tail (const moments_t *self)
 }
 
 //  --------------------------------------------------------------------------
-//  Tables
+//  The table of tenths
 
-//  A table's rows, or its columns: how many have something in them, and the sum of 1 / their margins.
-typedef struct { double bins, inverse; } side_t;
-
-static side_t
-s_side (const uint64_t *margins, size_t bins)
-{
-    side_t side = { 0 };
-    for (size_t bin = 0; bin < bins; bin++)
-        if (margins [bin]) {
-            side.bins++;
-            side.inverse += 1 / (double) margins [bin];
-        }
-    return side;
-}
-
-//  Mean and variance of the chi-square of a table of count things with fixed margins (Haldane 1940, in
-//  Dawson's form of 1954).  The third moment is that of independent Poisson cells.
+//  Mean and variance of the chi-square of a table with fixed margins (Haldane 1940, in Dawson's form of
+//  1954; inverse is the sum of 1 / margin, the same for rows and columns).  The third moment is that of
+//  independent Poisson cells, expected of them in each.
 static moments_t
-s_chi_square_law (double value, double count, const side_t sides [2])
+s_chi_square_law (double value, double count, double inverse)
 {
-    double degrees = (sides [0].bins - 1) * (sides [1].bins - 1), even [2], uneven [2];
-    double expected = count / (sides [0].bins * sides [1].bins);
-    for (int side = 0; side < 2; side++) {
-        double bins = sides [side].bins;
-        uneven [side] = (count * sides [side].inverse - bins * bins) / (count - 2);
-        even [side] = (bins - 1) * (count - bins) / (count - 1) - uneven [side];
-    }
+    double bins = RELATION_TENTHS, degrees = (bins - 1) * (bins - 1), expected = count / (bins * bins);
+    double even = (bins - 1) * (count - bins) / (count - 1);
+    double uneven = (count * inverse - bins * bins) / (count - 2);
     return (moments_t) {
         .value = value,
         .mean = degrees * count / (count - 1),
-        .variance = 2 * count / (count - 3) * even [0] * even [1]
-            + count * count / (count - 1) * uneven [0] * uneven [1],
+        .variance = 2 * count / (count - 3) * (even - uneven) * (even - uneven)
+            + count * count / (count - 1) * uneven * uneven,
         .third = degrees * (8 + 4 / expected)
     };
-}
-
-moments_t
-relation_table (const uint64_t *cells, const uint64_t *rows, const uint64_t *columns, size_t bins,
-double bundle)
-{
-    double sum = 0, count = 0;
-    for (size_t row = 0; row < bins; row++) {
-        count += (double) rows [row];
-        for (size_t column = 0; column < bins; column++) {
-            double found = (double) cells [row * bins + column];
-            if (found > 0)
-                sum += found * found / ((double) rows [row] * (double) columns [column]);
-        }
-    }
-    //  A table of bundles, each cell so many times as large.
-    side_t sides [2] = { s_side (rows, bins), s_side (columns, bins) };
-    sides [0].inverse *= bundle;
-    sides [1].inverse *= bundle;
-    return moments_scaled (s_chi_square_law ((sum - 1) * count / bundle, count / bundle, sides), bundle);
 }
 
 moments_t
 relation_tenths (const uint32_t *relative, size_t count)
 {
     assert (count >= RELATION_TENTHS);
-    uint64_t cells [RELATION_TENTHS * RELATION_TENTHS] = { 0 }, margin [RELATION_TENTHS] = { 0 };
+    uint64_t cells [RELATION_TENTHS] [RELATION_TENTHS] = { { 0 } }, margin [RELATION_TENTHS] = { 0 };
     for (size_t place = 0; place < count; place++) {
         uint64_t tenth = (uint64_t) place * RELATION_TENTHS / count;
         margin [tenth]++;
-        cells [tenth * RELATION_TENTHS + (uint64_t) relative [place] * RELATION_TENTHS / count]++;
+        cells [tenth] [(uint64_t) relative [place] * RELATION_TENTHS / count]++;
     }
-    return relation_table (cells, margin, margin, RELATION_TENTHS, 1);
+    double sum = 0, inverse = 0;
+    for (size_t row = 0; row < RELATION_TENTHS; row++) {
+        inverse += 1 / (double) margin [row];
+        for (size_t column = 0; column < RELATION_TENTHS; column++) {
+            double found = (double) cells [row] [column];
+            sum += found * found / ((double) margin [row] * (double) margin [column]);
+        }
+    }
+    return s_chi_square_law ((sum - 1) * (double) count, (double) count, inverse);
 }
 
 //  --------------------------------------------------------------------------

@@ -26,11 +26,6 @@ moments_t moments_scaled (moments_t self, double factor);
 //  P (a figure as large as value or larger) under chance.
 double moments_tail (const moments_t *self);
 
-//  Chi-square of a table of bins x bins samples, given its margins: cells [row * bins + column].  bundle: so
-//  many samples always fall into one cell together (1: none do).  Rows and columns without a sample do not
-//  count; of each two must have some, and the samples be more than 3 bundles.
-moments_t relation_table (const uint64_t *cells, const uint64_t *rows, const uint64_t *columns, size_t bins,
-    double bundle);
 //  Chi-square of the table "tenth of the first" x "tenth of the second".  count >= 10.
 moments_t relation_tenths (const uint32_t *relative, size_t count);
 //  Pairs that share a batch of RELATION_BATCH in both orders.  count > RELATION_BATCH.
