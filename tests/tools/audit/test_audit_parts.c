@@ -1,6 +1,7 @@
 //  What the audit must find in a job that several ranks recorded, each its part: every planted fault by its
 //  name, and what is no fault.
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -100,13 +101,30 @@ s_end (audit_t *audit, size_t faults)
 
 //  --------------------------------------------------------------------------
 
-//  Units travel together, and that is seen and no fault; a sample more or less is none either.
+//  Chi-square of "sample" x "rank", by what is expected.
+static double
+s_uneven (const planted_t *self)
+{
+    static unsigned counts [SAMPLES] [RANKS];
+    double chi_square = 0, expected = (double) self->epochs / RANKS;
+    memset (counts, 0, sizeof counts);
+    for (unsigned epoch = 0; epoch < self->epochs; epoch++)
+        for (size_t place = 0; place < SAMPLES; place++)
+            counts [self->rows [epoch] [place]] [place / PART]++;
+    for (size_t id = 0; id < SAMPLES; id++)
+        for (unsigned rank = 0; rank < RANKS; rank++)
+            chi_square += (counts [id] [rank] - expected) * (counts [id] [rank] - expected) / expected;
+    return chi_square / (SAMPLES * (RANKS - 1));
+}
+
+//  Units travel together, and that is seen and no fault.
 static void
 test_parts_of_units_are_clean (void **state)
 {
     (void) state;
     for (size_t unit = 1; unit <= UNIT; unit *= UNIT) {
         planted_t job = s_plant (unit, EPOCHS);
+        double uneven = s_uneven (&job);
         audit_t *audit = s_audit (&job, SAMPLES);
         const audit_parts_t *parts = audit_job (audit, 0)->parts;
         assert_int_equal (parts->count, RANKS);
@@ -119,6 +137,7 @@ test_parts_of_units_are_clean (void **state)
         assert_int_equal (parts->stay [5].count, EPOCHS - 6);
         assert_true (unit == 1? parts->stay [0].spread < 0.02: parts->stay [0].spread > 0.03);
         assert_int_equal (parts->uneven.count, EPOCHS);
+        assert_true (fabs (parts->uneven.value - uneven) < 1e-9);
         assert_string_equal (audit_job (audit, 0)->name, "a.ids and 2 more");
         s_end (audit, 0);
     }
