@@ -159,39 +159,26 @@ s_print_table (const audit_t *audit)
     }
 }
 
-//  A rank's row, and the one of all.
 static void
-s_print_rank (int width, const char *name, uint64_t least, uint64_t most,
-const audit_figure_t own [AUDIT_LAGS])
+s_print_rank (const char *name, const char *samples, const audit_figure_t own [AUDIT_LAGS])
 {
-    char shown [NAME_BYTES], samples [CELL_BYTES], phi2 [CELL_BYTES], later [CELL_BYTES];
-    if (least == most)
-        snprintf (samples, sizeof samples, "%" PRIu64, least);
-    else
-        snprintf (samples, sizeof samples, "%" PRIu64 " to %" PRIu64, least, most);
-    printf ("%-*s %20s  %-24s %-15s\n", width, s_visible (name, shown), samples, s_cell (own, phi2),
+    char shown [NAME_BYTES], phi2 [CELL_BYTES], later [CELL_BYTES];
+    printf ("%-40s %20s  %-24s %s\n", s_visible (name, shown), samples, s_cell (own, phi2),
         s_later_cell (own, later));
 }
 
 static void
 s_print_ranks (const audit_parts_t *parts)
 {
-    size_t width = 9;
-    uint64_t least = UINT64_MAX, most = 0;
-    char name [NAME_BYTES], stay [CELL_BYTES], later [CELL_BYTES], uneven [CELL_BYTES];
+    char samples [CELL_BYTES], stay [CELL_BYTES], later [CELL_BYTES], uneven [CELL_BYTES];
+    printf ("\n%-40s %20s  %-24s %s\n", "rank", "samples an epoch", "own phi2", "lags 2 to 6");
     for (size_t index = 0; index < parts->count; index++) {
         const audit_part_t *part = &parts->part [index];
-        size_t length = strlen (s_visible (part->name, name));
-        width = length > width? length: width;
-        least = part->samples_least < least? part->samples_least: least;
-        most = part->samples_most > most? part->samples_most: most;
+        snprintf (samples, sizeof samples, part->samples_least < part->samples_most?
+            "%" PRIu64 " to %" PRIu64: "%" PRIu64, part->samples_least, part->samples_most);
+        s_print_rank (part->name, samples, part->own_phi2);
     }
-    width = width < 40? width: 40;
-    printf ("\n%-*s %20s  %-24s %s\n", (int) width, "rank", "samples an epoch", "own phi2", "lags 2 to 6");
-    for (size_t index = 0; index < parts->count; index++)
-        s_print_rank ((int) width, parts->part [index].name, parts->part [index].samples_least,
-            parts->part [index].samples_most, parts->part [index].own_phi2);
-    s_print_rank ((int) width, "all ranks", least, most, parts->own_phi2);
+    s_print_rank ("all ranks", "", parts->own_phi2);
     printf ("stay %s, lags 2 to 6 %s; uneven %s\n", s_cell (&parts->stay [0], stay),
         s_later_cell (parts->stay, later), s_cell (&parts->uneven, uneven));
 }

@@ -17,8 +17,8 @@
  *    A2  tests that are added up over a job's epochs are independent under chance: epochs a fixed distance
  *        apart form chains, and along a chain each order is a new shuffle.
  *    A3  a finding's name, text and epochs are the audit's, until audit_destroy.
- *  No I/O, no clock, no randomness.  Memory: 4 bytes for each id that was added, and some 40 for each of the
- *  longest epoch.  Owner: one thread.
+ *  No I/O, no clock, no randomness.  Memory: 4 bytes for each id that was added (10 while jobs are joined),
+ *  and some 40 for each of the longest epoch.  Owner: one thread.
  */
 #ifndef AUDIT_H
 #define AUDIT_H

@@ -113,7 +113,8 @@ s_compare_ids (const void *one, const void *two)
 static void
 s_say_last_part (join_request_t *self, const job_t *job, const epoch_t *epoch, uint32_t id)
 {
-    const uint32_t *found = bsearch (&id, job->universe, job->universe_count, sizeof id, s_compare_ids);
+    const uint32_t *found = job->universe_count?
+        bsearch (&id, job->universe, job->universe_count, sizeof id, s_compare_ids): NULL;
     const epoch_t *last = NULL;
     for (size_t index = 0; found && index < job->count; index++) {
         const epoch_t *other = &job->epochs [index];

@@ -23,59 +23,54 @@ enum { NAME_BYTES = 4096 };
 //  --------------------------------------------------------------------------
 //  Joining
 
-//  Notes that the part has the epoch, or has not.
+//  Notes how many samples the part has of the epoch; or that it has not finished or (from: NULL) lacks it.
 static void
 s_join_part (audit_part_t *part, uint16_t index, const epoch_t *from, epoch_t *to)
 {
     uint16_t *missed = from? &to->unfinished_in: &to->absent_from;
-    if (!from || !from->finished) {
-        *missed = *missed == AUDIT_NO_PART? index: *missed;
-        to->finished = false;
+    if (from && from->finished) {
+        if (from->count < part->samples_least || part->samples_most == 0)
+            part->samples_least = from->count;
+        if (from->count > part->samples_most)
+            part->samples_most = from->count;
         return;
     }
-    if (from->count < part->samples_least || part->samples_most == 0)
-        part->samples_least = from->count;
-    if (from->count > part->samples_most)
-        part->samples_most = from->count;
+    *missed = *missed == AUDIT_NO_PART? index: *missed;
+    to->finished = false;
 }
 
-//  Adds the epoch that each part has at its own next: one sample of each part in turn.  So the samples of a
+//  Adds an epoch of one sample of each part's in turn (from: NULL if the part lacks it).  So the samples of a
 //  step over all ranks stand together, whatever the size of a batch is: recordings do not tell it.
 static int
-s_join_epoch (audit_t *self, audit_parts_t *parts, const size_t *next, uint64_t number)
+s_join_epoch (audit_t *self, audit_parts_t *parts, const epoch_t *const *from, uint64_t number)
 {
-    const job_t *jobs = self->jobs;
     size_t count = 0, used = 0;
-    epoch_t joined = { .finished = true, .absent_from = AUDIT_NO_PART, .unfinished_in = AUDIT_NO_PART };
-    bool is_whole = false;              //  some rank finished it
-    for (size_t index = 0; index < parts->count; index++) {
-        const epoch_t *from = next [index] < jobs [index].count? &jobs [index].epochs [next [index]]: NULL;
-        from = from && from->number == number? from: NULL;
-        s_join_part (&parts->part [index], (uint16_t) index, from, &joined);
-        is_whole |= from && from->finished;
-        count += from? from->count: 0;
-    }
+    for (size_t index = 0; index < parts->count; index++)
+        count += from [index]? from [index]->count: 0;
     uint32_t *ids = calloc (count? count: 1, sizeof *ids);
-    joined.parts = calloc (count? count: 1, sizeof *joined.parts);
-    for (size_t turn = 0; ids && joined.parts && used < count; turn++)
-        for (size_t index = 0; index < parts->count; index++) {
-            const epoch_t *from = &jobs [index].epochs [next [index]];
-            if (next [index] == jobs [index].count || from->number != number || turn >= from->count)
-                continue;
-            joined.parts [used] = (uint16_t) index;
-            ids [used++] = from->ids [turn];
-        }
-    if (!ids || !joined.parts || audit_add_epoch (self, number, &ids, count, joined.finished)) {
+    uint16_t *turns = calloc (count? count: 1, sizeof *turns);
+    for (size_t turn = 0; ids && turns && used < count; turn++)
+        for (size_t index = 0; index < parts->count; index++)
+            if (from [index] && turn < from [index]->count) {
+                turns [used] = (uint16_t) index;
+                ids [used++] = from [index]->ids [turn];
+            }
+    if (!ids || !turns || audit_add_epoch (self, number, &ids, count, true)) {
         free (ids);
-        free (joined.parts);
+        free (turns);
         return -ENOMEM;
     }
     job_t *whole = &self->jobs [parts->count];
-    epoch_t *kept = &whole->epochs [whole->count - 1];
-    kept->parts = joined.parts;
+    epoch_t *joined = &whole->epochs [whole->count - 1];
+    bool is_whole = false;              //  some rank finished it
+    joined->parts = turns;
+    for (size_t index = 0; index < parts->count; index++) {
+        s_join_part (&parts->part [index], (uint16_t) index, from [index], joined);
+        is_whole |= from [index] && from [index]->finished;
+    }
     //  What no rank has finished is no more than begun, on the ranks that have nothing of it too.
-    kept->absent_from = is_whole? joined.absent_from: AUDIT_NO_PART;
-    kept->unfinished_in = joined.unfinished_in;
+    if (!is_whole)
+        joined->absent_from = AUDIT_NO_PART;
     return 0;
 }
 
@@ -84,27 +79,27 @@ static int
 s_join_epochs (audit_t *self, audit_parts_t *parts)
 {
     size_t *next = calloc (parts->count, sizeof *next);
-    int rc = next? 0: -ENOMEM;
+    const epoch_t **from = calloc (parts->count, sizeof *from);
+    int rc = next && from? 0: -ENOMEM;
     while (rc == 0) {
         uint64_t number = UINT64_MAX;
         for (size_t index = 0; index < parts->count; index++) {
             const job_t *job = &self->jobs [index];
-            if (next [index] < job->count && job->epochs [next [index]].number < number)
-                number = job->epochs [next [index]].number;
+            from [index] = next [index] < job->count? &job->epochs [next [index]]: NULL;
+            if (from [index] && from [index]->number < number)
+                number = from [index]->number;
         }
         if (number == UINT64_MAX)
             break;
-        rc = s_join_epoch (self, parts, next, number);
-        for (size_t index = 0; index < parts->count; index++) {
-            const job_t *job = &self->jobs [index];
-            if (next [index] == job->count || job->epochs [next [index]].number != number)
-                continue;
-            epoch_t *used = &job->epochs [next [index]++];
-            free (used->ids);
-            used->ids = NULL;
-        }
+        for (size_t index = 0; index < parts->count; index++)
+            if (from [index] && from [index]->number == number)
+                next [index]++;
+            else
+                from [index] = NULL;
+        rc = s_join_epoch (self, parts, from, number);
     }
     free (next);
+    free (from);
     return rc;
 }
 
@@ -195,10 +190,10 @@ s_count_groups (dealing_t *self)
         parents [part] = part;
         self->common [part] = 0;
     }
-    for (size_t rank = 0; rank < job->universe_count; rank++) {
+    for (size_t sample = 0; sample < job->universe_count; sample++) {
         size_t first = AUDIT_NO_PART;
         for (size_t index = 0; index < job->count; index++) {
-            size_t part = job->epochs [index].parts [rank];
+            size_t part = job->epochs [index].parts [sample];
             if (!job->epochs [index].finished || part == AUDIT_NO_PART)
                 continue;
             first = first == AUDIT_NO_PART? part: first;
@@ -229,16 +224,16 @@ s_relate (dealing_t *self, const epoch_t *before, const epoch_t *epoch)
     size_t begin = 0;
     memset (self->common, 0, self->parts->count * sizeof *self->common);
     for (size_t place = 0; place < epoch->count; place++) {
-        uint32_t rank = epoch->ids [place];
-        if (before->parts [rank] == epoch->parts [rank])
-            self->audit->mark [rank] = (uint32_t) self->common [epoch->parts [rank]]++;
+        uint32_t sample = epoch->ids [place];
+        if (before->parts [sample] == epoch->parts [sample])
+            self->audit->mark [sample] = (uint32_t) self->common [epoch->parts [sample]]++;
     }
     for (size_t part = 0; part < self->parts->count; begin += self->common [part++])
         self->used [part] = begin;
     for (size_t place = 0; place < before->count; place++) {
-        uint32_t rank = before->ids [place];
-        if (epoch->parts [rank] == before->parts [rank])
-            self->audit->relative [self->used [epoch->parts [rank]]++] = self->audit->mark [rank];
+        uint32_t sample = before->ids [place];
+        if (epoch->parts [sample] == before->parts [sample])
+            self->audit->relative [self->used [epoch->parts [sample]]++] = self->audit->mark [sample];
     }
 }
 
@@ -291,8 +286,8 @@ s_count_stay (dealing_t *self, pair_t *pair)
     double n = 0, stay = 0, both = 0, cubes = 0;
     memset (self->rows, 0, self->parts->count * sizeof *self->rows);
     memset (self->columns, 0, self->parts->count * sizeof *self->columns);
-    for (size_t rank = 0; rank < self->job->universe_count; rank++) {
-        size_t row = pair->before->parts [rank], column = pair->epoch->parts [rank];
+    for (size_t sample = 0; sample < self->job->universe_count; sample++) {
+        size_t row = pair->before->parts [sample], column = pair->epoch->parts [sample];
         if (row == AUDIT_NO_PART || column == AUDIT_NO_PART)
             continue;
         self->rows [row]++;
