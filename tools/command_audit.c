@@ -23,12 +23,12 @@
 #include "utf8.h"
 
 enum { EXIT_FAULTS = 1, EXIT_UNUSABLE = 2, ERROR_BYTES = 1024, NAME_BYTES = 1024, CELL_BYTES = 64,
-    KEY_BYTES = 16 };
+    KEY_BYTES = 24 };
 
 typedef struct {
     uint64_t samples;
     const char *groups;         //  NULL: none
-    bool json;
+    bool ranks, json;
     char **paths;
     size_t path_count;
 } arguments_t;
@@ -43,18 +43,22 @@ static const option_row_t s_rows [] = {
     { "groups", "PATH", OPTION_AT (arguments_t, groups),
         "also test whether a group's samples come early or late: PATH is a pack, then its\n"
         "chunks are the groups; or a file with a line for each sample, `ID GROUP`" },
+    { "ranks", NULL, OPTION_AT (arguments_t, ranks),
+        "the FILEs are the ranks of one job, those of all nodes: judges their epochs together,\n"
+        "each rank's own order, and whether samples come to all ranks alike" },
     { "json", NULL, OPTION_AT (arguments_t, json), "one JSON object; docs/operations.md explains its keys" }
 };
 
 static const option_table_t s_table = { "tureen audit", s_rows, OPTION_ROWS (s_rows), SIZE_MAX, .before =
-    "Usage: tureen audit [--samples N] [--groups PATH] [--json] FILE...\n"
+    "Usage: tureen audit [--samples N] [--groups PATH] [--ranks] [--json] FILE...\n"
     "Says whether recorded epochs are what training assumes: each sample once, in an order that is a\n"
     "shuffle, and that the epochs before do not tell.\n"
     "\n"
     "  tureen read --dataset train --epochs 12 --ids job.ids\n"
     "  tureen audit --samples 50000 job.ids\n"
     "\n"
-    "A FILE is one job: a line an epoch, `0: 5 17 3`; ` ...` at its end if it is unfinished.\n"
+    "A FILE is one job, or with --ranks what one rank of it was given: a line an epoch, `0: 5 17 3`;\n"
+    "` ...` at its end if it is unfinished.\n"
     "\n", .after =
     "\n"
     "The table shows what was measured, and in brackets what true shuffles have, with its standard\n"
@@ -62,6 +66,8 @@ static const option_table_t s_table = { "tureen audit", s_rows, OPTION_ROWS (s_r
     "t5h5 (how much more often than chance the last 5 % come in the next first 5 %), pair-repeat (how much\n"
     "more often than chance two samples that shared a batch of 64 share one again).  Faults and notes\n"
     "follow.  All tests together call true shuffles faulty in fewer than 1 run of 10,000.\n"
+    "With --ranks a second table: own phi2 (of a rank's own order), stay (how much more often than chance\n"
+    "samples come to the rank that they had), uneven (to some ranks more often than to others).\n"
     "\n"
     "Exit status: 0 no faults, 1 faults, 2 unusable arguments or files.\n" };
 
@@ -73,6 +79,14 @@ s_parse (arguments_t *self, int argc, char **argv)
     int status = option_parse (&s_table, self, argc, argv, &result);
     self->paths = result.words;
     self->path_count = result.word_count;
+    if (status < 0 && self->ranks && self->path_count == 1) {
+        complain ("audit", "--ranks: one file; give that of each rank of the job, or leave --ranks out");
+        return EXIT_UNUSABLE;
+    }
+    if (status < 0 && self->ranks && self->path_count > UINT16_MAX) {
+        complain ("audit", "--ranks: more than %d files", UINT16_MAX);
+        return EXIT_UNUSABLE;
+    }
     if (status >= 0 || self->path_count)
         return status;
     complain ("audit", "no file; record one with `tureen read --ids FILE`, then: tureen audit FILE");
@@ -104,15 +118,15 @@ s_cell (const audit_figure_t *figure, char buffer [CELL_BYTES])
 
 //  "0.003 at 4": of the lags from 2 on the one with the highest phi2.
 static const char *
-s_later_cell (const audit_job_t *job, char buffer [CELL_BYTES])
+s_later_cell (const audit_figure_t phi2 [AUDIT_LAGS], char buffer [CELL_BYTES])
 {
     size_t worst = 1;
     for (size_t lag = 2; lag < AUDIT_LAGS; lag++)
-        if (job->phi2 [lag].count && job->phi2 [lag].value > job->phi2 [worst].value)
+        if (phi2 [lag].count && phi2 [lag].value > phi2 [worst].value)
             worst = lag;
-    if (job->phi2 [worst].count == 0)
+    if (phi2 [worst].count == 0)
         return "-";
-    snprintf (buffer, CELL_BYTES, "%.3f at %zu", job->phi2 [worst].value, worst + 1);
+    snprintf (buffer, CELL_BYTES, "%.3f at %zu", phi2 [worst].value, worst + 1);
     return buffer;
 }
 
@@ -141,14 +155,40 @@ s_print_table (const audit_t *audit)
         char name [NAME_BYTES], phi2 [CELL_BYTES], later [CELL_BYTES], heads [CELL_BYTES], pairs [CELL_BYTES];
         printf ("%-*s %7zu %10" PRIu64 " %12s  %-24s %-15s %-24s %s\n", width, s_visible (job->name, name),
             job->epochs, job->samples, once [job->once], s_cell (&job->phi2 [0], phi2),
-            s_later_cell (job, later), s_cell (&job->t5h5, heads), s_cell (&job->pair_repeat, pairs));
+            s_later_cell (job->phi2, later), s_cell (&job->t5h5, heads), s_cell (&job->pair_repeat, pairs));
     }
+}
+
+static void
+s_print_rank (const char *name, const char *samples, const audit_figure_t own [AUDIT_LAGS])
+{
+    char shown [NAME_BYTES], phi2 [CELL_BYTES], later [CELL_BYTES];
+    printf ("%-40s %20s  %-24s %s\n", s_visible (name, shown), samples, s_cell (own, phi2),
+        s_later_cell (own, later));
+}
+
+static void
+s_print_ranks (const audit_parts_t *parts)
+{
+    char samples [CELL_BYTES], stay [CELL_BYTES], later [CELL_BYTES], uneven [CELL_BYTES];
+    printf ("\n%-40s %20s  %-24s %s\n", "rank", "samples an epoch", "own phi2", "lags 2 to 6");
+    for (size_t index = 0; index < parts->count; index++) {
+        const audit_part_t *part = &parts->part [index];
+        snprintf (samples, sizeof samples, part->samples_least < part->samples_most?
+            "%" PRIu64 " to %" PRIu64: "%" PRIu64, part->samples_least, part->samples_most);
+        s_print_rank (part->name, samples, part->own_phi2);
+    }
+    s_print_rank ("all ranks", "", parts->own_phi2);
+    printf ("stay %s, lags 2 to 6 %s; uneven %s\n", s_cell (&parts->stay [0], stay),
+        s_later_cell (parts->stay, later), s_cell (&parts->uneven, uneven));
 }
 
 static void
 s_print (const audit_t *audit)
 {
     s_print_table (audit);
+    if (audit_job (audit, 0)->parts)
+        s_print_ranks (audit_job (audit, 0)->parts);
     size_t faults = audit_fault_count (audit);
     for (size_t index = 0; index < audit_finding_count (audit); index++) {
         const audit_finding_t *finding = audit_finding (audit, index);
@@ -184,6 +224,36 @@ s_json_figure (const audit_figure_t *figure)
         "expected", figure->expected, "spread", figure->spread);
 }
 
+//  Adds the figures by lag.
+static void
+s_json_lags (json_t *object, const char *name, const audit_figure_t figures [AUDIT_LAGS])
+{
+    for (size_t lag = 0; lag < AUDIT_LAGS; lag++) {
+        char key [KEY_BYTES];
+        snprintf (key, sizeof key, lag? "%s_lag%zu": "%s", name, lag + 1);
+        json_object_set_new (object, key, s_json_figure (&figures [lag]));
+    }
+}
+
+static json_t *
+s_json_parts (const audit_parts_t *parts)
+{
+    json_t *list = json_array ();
+    for (size_t index = 0; index < parts->count; index++) {
+        const audit_part_t *part = &parts->part [index];
+        json_t *entry = json_pack ("{s:o, s:I, s:I}", "file", s_json_text (part->name),
+            "samples_least", (json_int_t) part->samples_least,
+            "samples_most", (json_int_t) part->samples_most);
+        s_json_lags (entry, "own_phi2", part->own_phi2);
+        json_array_append_new (list, entry);
+    }
+    json_t *object = json_pack ("{s:o, s:I, s:o}", "files", list, "groups", (json_int_t) parts->groups,
+        "uneven", s_json_figure (&parts->uneven));
+    s_json_lags (object, "own_phi2", parts->own_phi2);
+    s_json_lags (object, "stay", parts->stay);
+    return object;
+}
+
 static json_t *
 s_json_job (const audit_job_t *job)
 {
@@ -195,11 +265,9 @@ s_json_job (const audit_job_t *job)
         "exactly_once", once [job->once],
         "t5h5", s_json_figure (&job->t5h5), "pair_repeat", s_json_figure (&job->pair_repeat),
         "id_correlation", s_json_figure (&job->id_correlation), "id_phi2", s_json_figure (&job->id_phi2));
-    for (size_t lag = 0; lag < AUDIT_LAGS; lag++) {
-        char key [KEY_BYTES];
-        snprintf (key, sizeof key, lag? "phi2_lag%zu": "phi2", lag + 1);
-        json_object_set_new (object, key, s_json_figure (&job->phi2 [lag]));
-    }
+    s_json_lags (object, "phi2", job->phi2);
+    if (job->parts)
+        json_object_set_new (object, "ranks", s_json_parts (job->parts));
     return object;
 }
 
@@ -302,6 +370,8 @@ s_run (const arguments_t *arguments)
     }
     for (size_t index = 0; fine && index < arguments->path_count; index++)
         fine = s_read_file (audit, arguments->paths [index]);
+    if (fine && arguments->ranks && audit_join (audit))
+        fine = complain ("audit", "out of memory");
     if (fine && audit_run (audit))
         fine = complain ("audit", "out of memory; audit fewer files at a time");
     if (fine) {

@@ -48,7 +48,7 @@ class Node:
                                    "--workers", "1")
         self.certificate = self._folder / "keys" / "server"
         self._ranks: List[subprocess.Popen[bytes]] = []
-        self._ids: List[Path] = []
+        self.ids: List[Path] = []       # a file of each rank
 
     def _start(self, log: str, *arguments: str) -> "subprocess.Popen[bytes]":
         with open(self._folder / log, "wb") as output:
@@ -65,12 +65,12 @@ class Node:
 
     def train(self) -> None:
         for rank in range(RANKS):
-            self._ids.append(self._folder / f"rank{rank}.ids")
+            self.ids.append(self._folder / f"rank{rank}.ids")
             self._ranks.append(self._start(
                 f"rank{rank}", "read", "--connect", self.endpoint, "--dataset", "train", "--batch",
                 str(BATCH), "--epochs", str(EPOCHS), "--nodes", str(NODES), "--node", str(self.number),
                 "--world-size", str(RANKS), "--rank", str(rank), "--job", "training", "--ids",
-                str(self._ids[-1]), "--json"))
+                str(self.ids[-1]), "--json"))
 
     def is_training(self) -> bool:
         return any(rank.poll() is None for rank in self._ranks)
@@ -82,14 +82,6 @@ class Node:
             if process.wait():
                 raise SystemExit(f"rank {rank} of {self.name} failed:\n{text}")
             found.append(json.loads(text.splitlines()[-1]))
-        return found
-
-    def ids(self, epoch: int) -> List[int]:
-        """Of all ranks."""
-        found: List[int] = []
-        for path in self._ids:
-            lines = dict(line.split(":", 1) for line in path.read_text().splitlines())
-            found += map(int, lines[str(epoch)].split())
         return found
 
     def status(self) -> Dict[str, Any]:
@@ -105,10 +97,11 @@ class Node:
             process.wait()
 
 
-def call(options: argparse.Namespace, *arguments: str) -> None:
+def call(options: argparse.Namespace, *arguments: str) -> str:
     done = subprocess.run([str(options.binary), *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if done.returncode:
         raise SystemExit(done.stdout.decode(errors="replace"))
+    return done.stdout.decode()
 
 
 @contextlib.contextmanager
@@ -144,20 +137,15 @@ def train(network: Network, options: argparse.Namespace, nodes: List[Node]) -> N
         while any(node.is_training() for node in nodes):
             time.sleep(0.05)
         time.sleep(0.5)
-        report(nodes)
+        report(options, nodes)
 
 
-def report(nodes: List[Node]) -> None:
+def report(options: argparse.Namespace, nodes: List[Node]) -> None:
     results = {node.name: node.results() for node in nodes}
     steps = {result["batches"] for ranks in results.values() for result in ranks}
     samples = nodes[0].status()["datasets"][0]["samples"]
-    for epoch in range(EPOCHS):
-        ids = sorted(number for node in nodes for number in node.ids(epoch))
-        if ids != list(range(samples)):
-            raise SystemExit(f"epoch {epoch}: not every sample came once: {len(ids)} of {samples}, "
-                             f"{len(set(ids))} different ones")
-        print(f"epoch {epoch}: each of {samples} samples once over {NODES} nodes and {NODES * RANKS} ranks; "
-              f"parts of {', '.join(str(len(node.ids(epoch))) for node in nodes)}")
+    print(call(options, "audit", "--ranks", "--samples", str(samples),
+               *(str(path) for node in nodes for path in node.ids)))
     if len(steps) != 1:
         raise SystemExit(f"the ranks have different numbers of steps: {sorted(steps)}")
     print(f"steps: {steps.pop()} on every rank, of which padding: "

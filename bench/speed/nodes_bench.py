@@ -8,8 +8,8 @@ pack is read, how well samples are mixed, and how fresh each epoch's order is.
                 the last (which reads ahead for none) left out
     mates       pairs of samples in a batch of all nodes that lie in one piece of the pack, by what chance
                 gives
-    phi2        of the table "tenth of this epoch" x "tenth of an earlier one" (docs/randomness.md), less what
-                chance gives; the worst of lags 1 to 6, of the order of all nodes and of each node's own
+    phi2        as tureen audit measures it (docs/operations.md): the worst of lags 1 to 6, of the order of
+                all nodes and of each node's own
 
 Everything is on one machine; the pictures lie in memory (/dev/shm).
 """
@@ -21,6 +21,7 @@ import collections
 import contextlib
 import io
 import itertools
+import json
 import shutil
 import subprocess
 import sys
@@ -37,7 +38,7 @@ from PIL import Image                   # noqa: E402
 
 import tureen                           # noqa: E402
 
-NODES, BATCH, PIECE, LAGS, TENTHS = 3, 64, 16, 6, 10
+NODES, BATCH, PIECE = 3, 64, 16
 SHARES = (0.02, 0.08, 0.25)             # of the pack in memory
 PIPELINE = [{"op": "random_resized_crop", "size": 8}, {"share": True}]
 Steps = List[List[int]]                 # of an epoch: the ids of each
@@ -140,38 +141,28 @@ def mates(steps: Steps, samples: int) -> float:
     return pairs / chance
 
 
-def tenths(steps: Steps, samples: int) -> "np.ndarray[Any, Any]":
-    """Of each sample, -1: it is not in the epoch."""
-    found = np.full(samples, -1)
-    for index, ids in enumerate(steps):
-        found[ids] = index * TENTHS // len(steps)
+def audit(options: argparse.Namespace, folder: Path, jobs: Sequence[Job]) -> Dict[str, Any]:
+    """What the audit says of the job; ends the run if some epoch does not have each sample once."""
+    files = []
+    for number, job in enumerate(jobs):
+        files.append(folder / f"node{number}.ids")
+        with open(files[-1], "w") as output:
+            for epoch, steps in enumerate(job.steps):
+                print(f"{epoch}:", *itertools.chain(*steps), file=output)
+    done = subprocess.run([options.bin / "tureen", "audit", "--json", "--samples", str(options.samples),
+                           *(["--ranks"] if len(files) > 1 else []), *files], stdout=subprocess.PIPE)
+    found: Dict[str, Any] = json.loads(done.stdout)["files"][0]
+    if found["exactly_once"] != "yes":
+        raise SystemExit("some epoch does not have each sample once")
+    if len({tuple(map(len, job.steps)) for job in jobs}) != 1:
+        raise SystemExit("an epoch has different steps on the nodes")
     return found
 
 
-def phi2(epochs: Sequence[Steps], samples: int) -> float:
-    """The worst mean of a lag, over all pairs of epochs that are so far apart."""
-    orders = [tenths(steps, samples) for steps in epochs]
-    worst = -1.0
-    for lag in range(1, min(LAGS, len(orders) - 1) + 1):
-        found = []
-        for before, after in zip(orders, orders[lag:]):
-            both = (before >= 0) & (after >= 0)
-            table = np.zeros((TENTHS, TENTHS))
-            np.add.at(table, (before[both], after[both]), 1)
-            expected = table.sum(1, keepdims=True) * table.sum(0, keepdims=True) / table.sum()
-            chi_square = ((table - expected) ** 2 / expected).sum()
-            found.append((chi_square - (TENTHS - 1) ** 2) / table.sum())
-        worst = max(worst, float(np.mean(found)))
-    return worst
-
-
-def check_once(jobs: Sequence[Job], samples: int) -> None:
-    for epoch in range(len(jobs[0].steps)):
-        ids = [number for step in together(jobs, epoch) for number in step]
-        if sorted(ids) != list(range(samples)):
-            raise SystemExit(f"epoch {epoch} does not have each sample once")
-        if len({len(job.steps[epoch]) for job in jobs}) != 1:
-            raise SystemExit(f"epoch {epoch} has different steps on the nodes")
+def worst(figures: Dict[str, Any], name: str) -> float:
+    """Of all lags that were measured."""
+    found = [figures[key] for key in figures if key == name or key.startswith(f"{name}_lag")]
+    return max(figure["value"] for figure in found if figure is not None)
 
 
 def amplification(jobs: Sequence[Job], size: int) -> float:
@@ -199,12 +190,14 @@ def main() -> int:
         for share in SHARES:
             for nodes in (1, NODES):
                 jobs = run(options, folder, pack, share, nodes)
-                check_once(jobs, options.samples)
-                whole = [together(jobs, epoch) for epoch in range(options.epochs)]
-                mixed = float(np.mean([mates(steps, options.samples) for steps in whole]))
-                own = max(phi2(job.steps, options.samples) for job in jobs)
+                found = audit(options, folder, jobs)
+                mixed = float(np.mean([mates(together(jobs, epoch), options.samples)
+                                       for epoch in range(options.epochs)]))
+                own = ""
+                if nodes > 1:
+                    own = f"{max(worst(rank, 'own_phi2') for rank in found['ranks']['files']):14.4f}"
                 print(f"{share:<8.0%}{nodes:<7}{amplification(jobs, size):6.3f}{mixed:8.2f}"
-                      f"{phi2(whole, options.samples):11.4f}{own:14.4f}", flush=True)
+                      f"{worst(found, 'phi2'):11.4f}{own}", flush=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return 0

@@ -2,7 +2,7 @@
  *
  *  The first byte's lowest bits say how many samples the audit is told of (none, 8, 300, all), the next one
  *  whether the same file comes a second time as another job, the one after it whether a file of groups comes
- *  first, up to the first zero byte.
+ *  first, up to the first zero byte, and the one after this whether the files are ranks of one job.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -82,6 +82,8 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
     const uint8_t *ids = data + 1 + groups;
     size_t ids_size = size - 1 - groups;
     bool fine = s_read (audit, ids, ids_size) && (!(data [0] & 4) || s_read (audit, ids, ids_size));
+    if (fine && data [0] & 16)
+        s_require (audit_join (audit) == 0);
     if (fine) {
         s_require (audit_run (audit) == 0);
         s_look_at (audit);

@@ -32,15 +32,21 @@ audit_new (uint64_t samples)
     return self;
 }
 
-static void
-s_clear_job (job_t *job)
+void
+audit_clear_job (job_t *job)
 {
     for (size_t index = 0; index < job->count; index++) {
         free (job->epochs [index].ids);
+        free (job->epochs [index].parts);
         free (job->epochs [index].sketch);
         free (job->epochs [index].sketch_ids);
         free (job->epochs [index].sketch_places);
     }
+    for (size_t index = 0; job->parts && job->parts->part && index < job->parts->count; index++)
+        free ((char *) job->parts->part [index].name);
+    if (job->parts)
+        free (job->parts->part);
+    free (job->parts);
     free (job->epochs);
     free (job->universe);
     free (job->base);
@@ -56,7 +62,7 @@ audit_destroy (audit_t **self_p)
         return;
     s_check_magic (self);
     for (size_t index = 0; index < self->job_count; index++)
-        s_clear_job (&self->jobs [index]);
+        audit_clear_job (&self->jobs [index]);
     for (size_t index = 0; index < self->finding_count; index++) {
         free ((char *) self->findings [index].text);
         free ((uint64_t *) self->findings [index].epochs);
@@ -122,7 +128,7 @@ audit_add_epoch (audit_t *self, uint64_t number, uint32_t **ids_p, size_t count,
     job_t *job = &self->jobs [self->job_count - 1];
     assert (job->count == 0 || job->epochs [job->count - 1].number < number);
     epoch_t epoch = { .number = number, .ids = *ids_p, .count = count, .finished = finished,
-        .same = AUDIT_KINDS };
+        .same = AUDIT_KINDS, .absent_from = AUDIT_NO_PART, .unfinished_in = AUDIT_NO_PART };
     *ids_p = NULL;
     if (!audit_grow (self, &job->epochs, job->count, &job->room, sizeof *job->epochs)) {
         free (epoch.ids);
@@ -184,6 +190,16 @@ s_note_odd (odd_ids_t *odd, uint64_t id)
     odd->count++;
 }
 
+//  Of an id that stands in the places of keys [0] and keys [1], at least.
+static void
+s_note_doubled (epoch_t *epoch, const uint64_t keys [2])
+{
+    odd_ids_t *odd = &epoch->doubled;
+    for (size_t which = 0; epoch->parts && odd->count < AUDIT_NAMED && which < 2; which++)
+        epoch->doubled_parts [odd->count] [which] = epoch->parts [(uint32_t) keys [which]];
+    s_note_odd (odd, keys [0] >> 32);
+}
+
 //  Counts doubled and foreign ids and takes them out; leaves the epoch's ids, ascending, in self->mark.
 static void
 s_clean_epoch (audit_t *self, epoch_t *epoch)
@@ -197,16 +213,20 @@ s_clean_epoch (audit_t *self, epoch_t *epoch)
             if (foreign || next > index)
                 epoch->ids [(uint32_t) self->keys [next]] = AUDIT_NONE;
         if (next - index > 1)
-            s_note_odd (&epoch->doubled, id);
+            s_note_doubled (epoch, &self->keys [index]);
         if (foreign)
             s_note_odd (&epoch->foreign, id);
         else
             self->mark [kept++] = id;
     }
     size_t count = 0;
-    for (size_t place = 0; place < epoch->count; place++)
-        if (epoch->ids [place] != AUDIT_NONE)
-            epoch->ids [count++] = epoch->ids [place];
+    for (size_t place = 0; place < epoch->count; place++) {
+        if (epoch->ids [place] == AUDIT_NONE)
+            continue;
+        if (epoch->parts)
+            epoch->parts [count] = epoch->parts [place];
+        epoch->ids [count++] = epoch->ids [place];
+    }
     assert (count == kept);
     epoch->count = count;
 }
@@ -387,6 +407,8 @@ s_run_job (audit_t *self, size_t index)
     s_judge_once (self, job);
     audit_orders (self, index);
     audit_groups (self, index);
+    if (job->parts)
+        audit_parts (self, index);
     return true;
 }
 
@@ -476,7 +498,8 @@ audit_kind_name (audit_kind_t kind)
 {
     static const char *const names [AUDIT_KINDS] = { "missing", "doubled", "foreign", "sorted", "repeated",
         "rotated", "reversed", "buffered", "unshuffled", "stale", "tail_to_head", "pairs", "group",
-        "drop_last", "unfinished", "gap", "trace", "same_order", "related_order", "untested" };
+        "absent", "staying", "own_stale", "uneven", "drop_last", "unfinished", "gap", "trace", "same_order",
+        "related_order", "fixed", "untested" };
     assert (kind < AUDIT_KINDS);
     return names [kind];
 }

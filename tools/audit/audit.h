@@ -1,7 +1,8 @@
 /*  audit -- whether recorded epochs are what training assumes: each sample once, in an order that is a
  *  shuffle, and of which the epochs before tell nothing.
  *
- *  A *job* is what one client was given: epochs, in the order of their numbers.  audit_run makes every *test*
+ *  A *job* is what one client was given: epochs, in the order of their numbers.  A job may be dealt to ranks;
+ *  what one of these was given is a *part* of the job (audit_join).  audit_run makes every *test*
  *  there is material for, with its p-value: the probability that true shuffles look like this, or worse.
  *  A test fails where p is below AUDIT_FALSE_ALARM divided by the number of tests (Bonferroni), so that a
  *  run over true shuffles raises an alarm with a probability below AUDIT_FALSE_ALARM, however much it
@@ -16,8 +17,8 @@
  *    A2  tests that are added up over a job's epochs are independent under chance: epochs a fixed distance
  *        apart form chains, and along a chain each order is a new shuffle.
  *    A3  a finding's name, text and epochs are the audit's, until audit_destroy.
- *  No I/O, no clock, no randomness.  Memory: 4 bytes for each id that was added, and some 40 for each of the
- *  longest epoch.  Owner: one thread.
+ *  No I/O, no clock, no randomness.  Memory: 4 bytes for each id that was added (10 while jobs are joined),
+ *  and some 40 for each of the longest epoch.  Owner: one thread.
  */
 #ifndef AUDIT_H
 #define AUDIT_H
@@ -30,6 +31,7 @@
 #define AUDIT_PHI2_FRESH 0.02
 #define AUDIT_PAIRS_FRESH 1.2       //  pair-repeat
 #define AUDIT_HEADS_FRESH 2.0       //  t5h5
+#define AUDIT_STAY_FRESH 1.1        //  stay
 
 enum {
     AUDIT_LAGS = 6,             //  epochs are compared with so many before them
@@ -39,6 +41,8 @@ enum {
     AUDIT_RANK_LEAST = 50,
     AUDIT_GROUPS_LEAST = 20,
     AUDIT_TENTHS_LEAST = 100,
+    AUDIT_DEALT_LEAST = 2000,   //  of ranks: so that there are some 30 units of a job over nodes
+    AUDIT_DEALS_LEAST = 6,      //  of ranks: epochs
     AUDIT_PAIRS_LEAST = 256
 };
 
@@ -57,14 +61,19 @@ typedef enum {
     AUDIT_TAIL_TO_HEAD,         //  what came last comes first again
     AUDIT_PAIRS,                //  samples of one batch share one again
     AUDIT_GROUP,                //  a group's samples come early, or late, in the epochs
+    AUDIT_ABSENT,               //  of ranks: an epoch that some finished, and another has nothing of
+    AUDIT_STAYING,              //  of ranks: too many samples come to the one that they had
+    AUDIT_OWN_STALE,            //  of ranks: in one's own order, an epoch tells of a later one
+    AUDIT_UNEVEN,               //  of ranks: samples come to some of them too often, over all epochs
     AUDIT_FAULTS,
     AUDIT_DROP_LAST = AUDIT_FAULTS, //  all epochs lack equally many, not the same: left out at the end
     AUDIT_UNFINISHED,
     AUDIT_GAP,                  //  epochs between others were not recorded
     AUDIT_TRACE,                //  as AUDIT_STALE, AUDIT_PAIRS or AUDIT_TAIL_TO_HEAD, within what is called
-                                //  fresh
+                                //  fresh; AUDIT_STAYING and AUDIT_OWN_STALE likewise
     AUDIT_SAME_ORDER,           //  two jobs had one order
     AUDIT_RELATED_ORDER,        //  or one that resembles the other's
+    AUDIT_FIXED,                //  of ranks: no sample changes its rank, or its group of ranks
     AUDIT_UNTESTED,
     AUDIT_KINDS
 } audit_kind_t;
@@ -88,6 +97,22 @@ typedef struct {
     double spread;              //  its standard deviation then
 } audit_figure_t;
 
+//  What one rank was given.
+typedef struct {
+    const char *name;
+    uint64_t samples_least, samples_most;   //  of an epoch that it finished; both 0: there is none
+    audit_figure_t own_phi2 [AUDIT_LAGS];   //  in its own order: of the samples that it has in both epochs
+} audit_part_t;
+
+typedef struct {
+    size_t count;
+    audit_part_t *part;
+    size_t groups;              //  of ranks: no sample changes between them; 0: there are not two epochs
+    audit_figure_t own_phi2 [AUDIT_LAGS];   //  of all ranks
+    audit_figure_t stay [AUDIT_LAGS];       //  samples with the rank that they had, by what chance gives
+    audit_figure_t uneven;      //  chi-square of "sample" x "rank", by what chance gives; count: epochs
+} audit_parts_t;
+
 typedef enum { AUDIT_ONCE, AUDIT_AT_MOST_ONCE, AUDIT_NOT_ONCE } audit_once_t;
 
 typedef struct {
@@ -101,6 +126,7 @@ typedef struct {
     audit_figure_t pair_repeat;
     audit_figure_t id_correlation;      //  rank correlation of position and id
     audit_figure_t id_phi2;             //  phi2 of position and id
+    const audit_parts_t *parts;         //  NULL: the job was not made by audit_join
 } audit_job_t;
 
 //  A test that was made; for tests of the tests.
@@ -128,6 +154,9 @@ int __attribute__ ((warn_unused_result)) audit_add_job (audit_t *self, const cha
 //  -ENOMEM.
 int __attribute__ ((warn_unused_result)) audit_add_epoch (audit_t *self, uint64_t number, uint32_t **ids_p,
     size_t count, bool finished);
+//  Makes one job of those that were added: each is what one of its ranks was given.  An epoch of the job has
+//  one sample of each rank in turn.  At most UINT16_MAX jobs; before audit_run.  0 or -ENOMEM.
+int __attribute__ ((warn_unused_result)) audit_join (audit_t *self);
 //  That a sample is of a group.
 typedef struct { uint32_t id, group; } audit_member_t;
 //  Each group's mean place in a job's epochs is to be tested too.  Takes *members_p (malloc'ed, by ascending

@@ -10,7 +10,7 @@
 #include <string.h>
 #include "audit_state.h"
 
-enum { FINDING_TEXT_BYTES = 640 };
+enum { FINDING_TEXT_BYTES = 960, PLACED = 2 };
 
 //  A finding in the making.
 typedef struct {
@@ -102,13 +102,78 @@ s_say_others (join_request_t *self, const char *singular, const char *plural)
 //  --------------------------------------------------------------------------
 //  Exactly once
 
+static int
+s_compare_ids (const void *one, const void *two)
+{
+    const uint32_t *first = one, *second = two;
+    return *first < *second? -1: *first > *second;
+}
+
+//  " (in epoch 4 in a.ids)": where a missing sample came in another epoch, the one before if there is one.
 static void
-s_say_ids (join_request_t *self, const odd_ids_t *ids)
+s_say_last_part (join_request_t *self, const job_t *job, const epoch_t *epoch, uint32_t id)
+{
+    const uint32_t *found = job->universe_count?
+        bsearch (&id, job->universe, job->universe_count, sizeof id, s_compare_ids): NULL;
+    const epoch_t *last = NULL;
+    for (size_t index = 0; found && index < job->count; index++) {
+        const epoch_t *other = &job->epochs [index];
+        if (other->parts [found - job->universe] != AUDIT_NO_PART && (!last || other->number < epoch->number))
+            last = other;
+    }
+    if (last)
+        s_say (self, " (in epoch %" PRIu64 " in %.100s)", last->number,
+            job->parts->part [last->parts [found - job->universe]].name);
+}
+
+//  Of joined jobs, in which files the id came.
+static void
+s_say_parts (join_request_t *self, const job_t *job, const epoch_t *epoch, size_t index)
+{
+    if (self->finding.kind == AUDIT_MISSING)
+        s_say_last_part (self, job, epoch, epoch->missing.first [index]);
+    if (self->finding.kind != AUDIT_DOUBLED)
+        return;
+    const uint16_t *parts = epoch->doubled_parts [index];
+    if (parts [0] == parts [1])
+        s_say (self, " (twice in %.100s)", job->parts->part [parts [0]].name);
+    else
+        s_say (self, " (in %.100s and %.100s)", job->parts->part [parts [0]].name,
+            job->parts->part [parts [1]].name);
+}
+
+static void
+s_say_ids (join_request_t *self, const job_t *job, const epoch_t *epoch, const odd_ids_t *ids)
 {
     size_t named = ids->count < AUDIT_NAMED? (size_t) ids->count: AUDIT_NAMED;
-    for (size_t index = 0; index < named; index++)
+    for (size_t index = 0; index < named; index++) {
         s_say (self, "%s%" PRIu32, index? ", ": " ", ids->first [index]);
+        if (job->parts && index < PLACED)
+            s_say_parts (self, job, epoch, index);
+    }
     s_say (self, "%s", ids->count > named? " ...": "");
+}
+
+//  An epoch that some ranks finished, and others have nothing of.
+static void
+s_judge_absent (audit_t *audit, size_t job_index)
+{
+    const job_t *job = &audit->jobs [job_index];
+    const epoch_t *first = NULL;
+    join_request_t draft = s_draft (AUDIT_ABSENT, job_index);
+    for (size_t index = 0; index < job->count; index++)
+        if (job->epochs [index].absent_from != AUDIT_NO_PART) {
+            first = first? first: &job->epochs [index];
+            s_note_epoch (audit, &draft, job->epochs [index].number);
+        }
+    if (!first)
+        return;
+    draft.finding.worst = first->number;
+    s_say (&draft, "epoch %" PRIu64 " is not in %.200s, and others finished it: give all that this rank"
+        " recorded, or leave the epoch's line out of all files", first->number,
+        job->parts->part [first->absent_from].name);
+    s_say_others (&draft, "is not in all files", "are not in all files");
+    s_keep (audit, &draft);
 }
 
 static const odd_ids_t *
@@ -129,7 +194,7 @@ s_say_odd (join_request_t *self, const job_t *job, const epoch_t *epoch)
     if (self->finding.kind == AUDIT_FOREIGN)
         s_say (self, " has %" PRIu64 " id%s that %s not of its data:", ids->count, s_plural (ids->count),
             ids->count == 1? "is": "are");
-    s_say_ids (self, ids);
+    s_say_ids (self, job, epoch, ids);
 }
 
 static void
@@ -261,6 +326,29 @@ s_say_phi2 (join_request_t *self, const trial_t *trial)
     s_say_figure (self, "phi2", trial);
 }
 
+//  AUDIT_OWN_STALE.
+static void
+s_say_own (join_request_t *self, const audit_t *audit, const trial_t *trial)
+{
+    if (trial->part == AUDIT_NONE)
+        s_say (self, "in the ranks' own orders, ");
+    else
+        s_say (self, "in the order of %.200s alone, ",
+            audit->jobs [trial->made.job].parts->part [trial->part].name);
+    s_say_phi2 (self, trial);
+}
+
+static void
+s_say_staying (join_request_t *self, const trial_t *trial)
+{
+    if (trial->made.pooled)
+        s_say (self, "over all epochs that are %" PRIu64 " apart", trial->epoch);
+    else
+        s_say (self, "from epoch %" PRIu64 " to epoch %" PRIu64, trial->before, trial->epoch);
+    s_say (self, ", too many samples stay with their rank");
+    s_say_figure (self, "against chance", trial);
+}
+
 static void
 s_say_between (join_request_t *self, const trial_t *trial, const char *what, const char *figure)
 {
@@ -317,6 +405,17 @@ s_say_trial (join_request_t *self, const audit_t *audit, const trial_t *trial)
             break;
         case LOOK_GROUP:
             s_say_group (self, audit, trial);
+            return;
+        case LOOK_STAYING:
+            s_say_staying (self, trial);
+            break;
+        case LOOK_OWN:
+            s_say_own (self, audit, trial);
+            break;
+        case LOOK_UNEVEN:
+            s_say (self, "over %zu epochs together, samples come to some ranks more often than to others",
+                trial->epochs);
+            s_say_figure (self, "how uneven, against chance", trial);
             return;
         case LOOK_FILES:
             s_say_jobs (self, audit, trial);
@@ -458,13 +557,15 @@ s_note_unfinished (audit_t *audit, size_t job_index)
     const job_t *job = &audit->jobs [job_index];
     for (size_t index = 0; index < job->count; index++) {
         const epoch_t *epoch = &job->epochs [index];
-        if (epoch->finished)
+        if (epoch->finished || epoch->absent_from != AUDIT_NO_PART)
             continue;
         join_request_t draft = s_draft (AUDIT_UNFINISHED, job_index);
         s_note_epoch (audit, &draft, epoch->number);
         draft.finding.worst = epoch->number;
-        s_say (&draft, "epoch %" PRIu64 " is unfinished: %zu sample%s so far", epoch->number, epoch->count,
-            s_plural (epoch->count));
+        s_say (&draft, "epoch %" PRIu64 " is unfinished", epoch->number);
+        if (epoch->unfinished_in != AUDIT_NO_PART)
+            s_say (&draft, " in %.200s", job->parts->part [epoch->unfinished_in].name);
+        s_say (&draft, ": %zu sample%s so far", epoch->count, s_plural (epoch->count));
         s_keep (audit, &draft);
     }
 }
@@ -485,6 +586,36 @@ s_note_gap (audit_t *audit, size_t job_index)
         s_keep (audit, &draft);
         return;
     }
+}
+
+static void
+s_note_fixed (audit_t *audit, size_t job_index)
+{
+    const job_t *job = &audit->jobs [job_index];
+    if (!job->parts || job->parts->groups < 2)
+        return;
+    join_request_t draft = s_draft (AUDIT_FIXED, job_index);
+    if (job->parts->groups < job->parts->count)
+        s_say (&draft, "the ranks are %zu groups between which no sample changes", job->parts->groups);
+    else
+        s_say (&draft, "no sample changes its rank");
+    s_say (&draft, " in %zu epochs, as with fixed parts: each mixes its own samples only",
+        job->shown.epochs);
+    s_keep (audit, &draft);
+}
+
+//  Of ranks, what there was too little of; few: how many tests were named before.
+static size_t
+s_say_untested_ranks (join_request_t *self, const audit_parts_t *parts, size_t few)
+{
+    if (parts->groups <= 1 && parts->uneven.count == 0 && parts->stay [0].count == 0)
+        s_say (self, "%swhether samples stay with their rank: that needs %d epochs of %d samples (10 on each"
+            " rank) that all ranks finished", few++? "; and ": "not tested: ", AUDIT_DEALS_LEAST,
+            AUDIT_DEALT_LEAST);
+    if (parts->own_phi2 [0].count == 0)
+        s_say (self, "%sa rank's own order: that needs %d samples that it has in two epochs in a row",
+            few++? "; and ": "not tested: ", AUDIT_TENTHS_LEAST);
+    return few;
 }
 
 //  What there was too little of to test.
@@ -509,6 +640,8 @@ s_note_untested (audit_t *audit, size_t job_index)
             AUDIT_GROUPS_LEAST);
         few++;
     }
+    if (shown->parts)
+        few = s_say_untested_ranks (&draft, shown->parts, few);
     if (shown->epochs < 2)
         s_say (&draft, "%swhether one epoch tells of the next: that needs two that are finished",
             few? "; and ": "not tested: ");
@@ -540,7 +673,9 @@ audit_judge (audit_t *self)
         s_judge_ids (self, job, AUDIT_MISSING);
         s_judge_ids (self, job, AUDIT_DOUBLED);
         s_judge_ids (self, job, AUDIT_FOREIGN);
+        s_judge_absent (self, job);
         s_note_drop_last (self, job);
+        s_note_fixed (self, job);
         s_note_unfinished (self, job);
         s_note_gap (self, job);
         s_note_untested (self, job);

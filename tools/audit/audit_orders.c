@@ -16,7 +16,9 @@ static bool
 s_is_fresh (const trial_t *trial)
 {
     switch (trial->made.kind) {
-        case AUDIT_STALE: return trial->value <= AUDIT_PHI2_FRESH;
+        case AUDIT_STALE:
+        case AUDIT_OWN_STALE: return trial->value <= AUDIT_PHI2_FRESH;
+        case AUDIT_STAYING: return trial->value <= AUDIT_STAY_FRESH;
         //  Tenths that follow each other so much bring as many pairs with them.
         case AUDIT_PAIRS: return trial->value <= AUDIT_PAIRS_FRESH;
         case AUDIT_TAIL_TO_HEAD: return trial->value <= AUDIT_HEADS_FRESH;
@@ -37,11 +39,8 @@ audit_push_trial (audit_t *self, const trial_t *trial)
 //  --------------------------------------------------------------------------
 //  Figures over epochs
 
-//  A sum of figures: of all that were measured, and of those that are tested.
-typedef struct { moments_t all, tested; size_t all_count, tested_count; } series_t;
-
-static void
-s_series_add (series_t *self, const moments_t *moments, bool tested)
+void
+audit_series_add (series_t *self, const moments_t *moments, bool tested)
 {
     moments_add (&self->all, moments);
     self->all_count++;
@@ -71,9 +70,16 @@ s_try (audit_t *self, trial_t trial, const moments_t *sum, size_t count)
     audit_push_trial (self, &trial);
 }
 
-//  Ends a series: the figure, and the test of all together.  One that was tested already is not again.
-static audit_figure_t
-s_series_end (audit_t *self, trial_t trial, const series_t *series)
+void
+audit_see (audit_t *self, trial_t trial, series_t *series, const moments_t *moments, bool tested)
+{
+    audit_series_add (series, moments, tested);
+    if (tested)
+        s_try (self, trial, moments, 1);
+}
+
+audit_figure_t
+audit_series_end (audit_t *self, trial_t trial, const series_t *series)
 {
     trial.made.pooled = true;
     if (series->tested_count > 1)
@@ -81,11 +87,11 @@ s_series_end (audit_t *self, trial_t trial, const series_t *series)
     return s_figure (&series->all, series->all_count);
 }
 
-//  phi2 from the chi-square: as design and simulator define it, less the 81 of an endless table.
-static moments_t
-s_phi2 (moments_t tenths, size_t count)
+moments_t
+audit_phi2 (const uint32_t *relative, size_t count)
 {
     double degrees = (RELATION_TENTHS - 1) * (RELATION_TENTHS - 1);
+    moments_t tenths = relation_tenths (relative, count);
     tenths.value -= degrees;
     tenths.mean -= degrees;
     return moments_scaled (tenths, 1 / (double) count);
@@ -126,9 +132,8 @@ s_relate (audit_t *self, const job_t *job, const epoch_t *first, const epoch_t *
     return common;
 }
 
-//  The finished epoch that comes so many after that one; NULL: not recorded.
-static const epoch_t *
-s_later (const job_t *job, size_t index, uint64_t lag)
+const epoch_t *
+audit_later (const job_t *job, size_t index, uint64_t lag)
 {
     const epoch_t *epoch = &job->epochs [index];
     for (size_t next = index + 1; next < job->count && job->epochs [next].number - epoch->number <= lag;
@@ -167,10 +172,9 @@ s_see_tenths (sequence_t *self, const epoch_t *before, const epoch_t *epoch, siz
 {
     if (count < AUDIT_TENTHS_LEAST)
         return;
-    moments_t phi2 = s_phi2 (relation_tenths (self->audit->relative, count), count);
-    s_series_add (&self->phi2 [epoch->number - before->number - 1], &phi2, tested);
-    if (tested)
-        s_try (self->audit, s_trial (self, AUDIT_STALE, LOOK_PHI2, epoch, before), &phi2, 1);
+    moments_t phi2 = audit_phi2 (self->audit->relative, count);
+    audit_see (self->audit, s_trial (self, AUDIT_STALE, LOOK_PHI2, epoch, before),
+        &self->phi2 [epoch->number - before->number - 1], &phi2, tested);
 }
 
 static void
@@ -180,9 +184,8 @@ s_see_pairs (sequence_t *self, const epoch_t *before, const epoch_t *epoch, size
         return;
     moments_t pairs = relation_pairs (self->audit->relative, count);
     pairs = moments_scaled (pairs, 1 / pairs.mean);
-    s_series_add (&self->pairs, &pairs, tested);
-    if (tested)
-        s_try (self->audit, s_trial (self, AUDIT_PAIRS, LOOK_PAIRS, epoch, before), &pairs, 1);
+    audit_see (self->audit, s_trial (self, AUDIT_PAIRS, LOOK_PAIRS, epoch, before), &self->pairs, &pairs,
+        tested);
 }
 
 static void
@@ -223,15 +226,21 @@ s_see_drops (sequence_t *self, const job_t *job, size_t common)
     self->drop_pairs++;
 }
 
+//  An order that is found again as a whole has a finding of its own, which says more; and what it has to do
+//  with others has been tested with the one that it repeats.
+bool
+audit_is_tested (const epoch_t *before, const epoch_t *epoch)
+{
+    return before->same == AUDIT_KINDS && epoch->same == AUDIT_KINDS;
+}
+
 static void
 s_see_epochs (sequence_t *self, const job_t *job, size_t index, uint64_t lag)
 {
-    const epoch_t *before = &job->epochs [index], *epoch = s_later (job, index, lag);
+    const epoch_t *before = &job->epochs [index], *epoch = audit_later (job, index, lag);
     if (!epoch)
         return;
-    //  An order that is found again as a whole has a finding of its own, which says more; and what it has to
-    //  do with others has been tested with the one that it repeats.
-    bool tested = before->same == AUDIT_KINDS && epoch->same == AUDIT_KINDS;
+    bool tested = audit_is_tested (before, epoch);
     size_t count = s_relate (self->audit, job, before, epoch);
     s_see_tenths (self, before, epoch, count, tested);
     if (lag > 1)
@@ -293,9 +302,9 @@ s_compare_epochs (audit_t *self, size_t job_index)
             s_see_epochs (&sequence, job, index, lag);
         trial_t trial = s_trial (&sequence, AUDIT_STALE, LOOK_PHI2, NULL, NULL);
         trial.epoch = lag;              //  pooled: the distance
-        job->shown.phi2 [lag - 1] = s_series_end (self, trial, &sequence.phi2 [lag - 1]);
+        job->shown.phi2 [lag - 1] = audit_series_end (self, trial, &sequence.phi2 [lag - 1]);
     }
-    job->shown.pair_repeat = s_series_end (self, s_trial (&sequence, AUDIT_PAIRS, LOOK_PAIRS, NULL, NULL),
+    job->shown.pair_repeat = audit_series_end (self, s_trial (&sequence, AUDIT_PAIRS, LOOK_PAIRS, NULL, NULL),
         &sequence.pairs);
     s_end_heads (&sequence, &job->shown.t5h5);
     s_end_drops (&sequence, job);
@@ -330,17 +339,6 @@ s_try_rank (audit_t *self, trial_t trial, const moments_t *sum, size_t count)
     audit_push_trial (self, &trial);
 }
 
-//  A figure of one epoch, into its series and tested.
-static void
-s_see_id_figure (audit_t *self, trial_t trial, look_t look, const moments_t *moments, bool tested,
-series_t *series)
-{
-    s_series_add (series, moments, tested);
-    trial.look = look;
-    if (tested)
-        s_try (self, trial, moments, 1);
-}
-
 //  Returns whether it looks buffered.
 static bool
 s_see_ids (audit_t *self, const job_t *job, const epoch_t *epoch, trial_t trial, ids_series_t *series)
@@ -356,18 +354,23 @@ s_see_ids (audit_t *self, const job_t *job, const epoch_t *epoch, trial_t trial,
         && trial.reach <= AUDIT_BUFFERED_REACH * (double) count;
     if (buffered)
         trial.made.kind = AUDIT_BUFFERED;
-    s_series_add (&series->rank, &rank, tested);
+    audit_series_add (&series->rank, &rank, tested);
     if (tested)
         s_try_rank (self, trial, &rank, 1);
-    s_see_id_figure (self, trial, LOOK_ID_NEARNESS, &nearness, tested, &series->nearness);
+    //  In a joined order neighbours are of different ranks, but perhaps of one node, which has few samples.
+    trial.look = LOOK_ID_NEARNESS;
+    if (!job->parts)
+        audit_see (self, trial, &series->nearness, &nearness, tested);
     if (count >= AUDIT_TENTHS_LEAST) {
-        moments_t phi2 = s_phi2 (relation_tenths (relative, count), count);
-        s_see_id_figure (self, trial, LOOK_ID_TENTHS, &phi2, tested, &series->tenths);
+        moments_t phi2 = audit_phi2 (relative, count);
+        trial.look = LOOK_ID_TENTHS;
+        audit_see (self, trial, &series->tenths, &phi2, tested);
     }
     if (count >= AUDIT_PAIRS_LEAST) {
         moments_t pairs = relation_pairs (relative, count);
         pairs = moments_scaled (pairs, 1 / pairs.mean);
-        s_see_id_figure (self, trial, LOOK_ID_PAIRS, &pairs, tested, &series->pairs);
+        trial.look = LOOK_ID_PAIRS;
+        audit_see (self, trial, &series->pairs, &pairs, tested);
     }
     return buffered;
 }
@@ -390,11 +393,11 @@ s_compare_ids (audit_t *self, size_t job_index)
         s_try_rank (self, trial, &series.rank.tested, series.rank.tested_count);
     job->shown.id_correlation = s_figure (&series.rank.all, series.rank.all_count);
     trial.look = LOOK_ID_NEARNESS;
-    s_series_end (self, trial, &series.nearness);
+    audit_series_end (self, trial, &series.nearness);
     trial.look = LOOK_ID_TENTHS;
-    job->shown.id_phi2 = s_series_end (self, trial, &series.tenths);
+    job->shown.id_phi2 = audit_series_end (self, trial, &series.tenths);
     trial.look = LOOK_ID_PAIRS;
-    s_series_end (self, trial, &series.pairs);
+    audit_series_end (self, trial, &series.pairs);
 }
 
 //  --------------------------------------------------------------------------

@@ -114,6 +114,31 @@ orders_correlated (uint64_t *random, const uint32_t *from, size_t count, unsigne
     return ids;
 }
 
+//  A shuffle as a job over nodes is dealt: units of so many neighbours in random order, cut into runs for the
+//  ranks (orders_cut says where), each of which is shuffled.
+static inline size_t
+orders_cut (size_t count, unsigned ranks, unsigned rank)
+{
+    return count * rank / ranks;
+}
+
+static inline uint32_t *
+orders_dealt (uint64_t *random, size_t count, unsigned ranks, size_t unit)
+{
+    size_t units = (count + unit - 1) / unit, used = 0;
+    uint32_t *ids = calloc (count, sizeof *ids), *order = orders_shuffle (random, units);
+    assert (ids);
+    for (size_t index = 0; index < units; index++)
+        for (size_t id = order [index] * unit; id < count && id < (order [index] + 1) * unit; id++)
+            ids [used++] = (uint32_t) id;
+    free (order);
+    for (unsigned rank = 0; rank < ranks; rank++) {
+        size_t begin = orders_cut (count, ranks, rank);
+        orders_mix (random, ids + begin, orders_cut (count, ranks, rank + 1) - begin);
+    }
+    return ids;
+}
+
 //  Adds an epoch; takes ids.
 static inline void
 orders_add (audit_t *audit, uint64_t number, uint32_t *ids, size_t count, bool finished)

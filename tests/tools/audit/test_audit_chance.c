@@ -278,8 +278,62 @@ test_true_shuffles_raise_no_alarm (void **state)
     printf ("%" PRIu64 " runs, %" PRIu64 " tests\n", runs, tests);
 }
 
+//  Dealt to nodes in units, and by each node to as many ranks, one by one.
+typedef struct { size_t samples; unsigned nodes, ranks, epochs; size_t unit; unsigned runs; } deal_t;
+
+//  One job, dealt to ranks; drop_last leaves out a few of each part.
+static audit_t *
+s_audit_dealt (uint64_t *random, const deal_t *deal, size_t dropped)
+{
+    uint32_t **rows = calloc (deal->epochs, sizeof *rows);
+    audit_t *audit = audit_new (0);
+    assert_non_null (rows);
+    assert_non_null (audit);
+    for (unsigned epoch = 0; epoch < deal->epochs; epoch++)
+        rows [epoch] = orders_dealt (random, deal->samples, deal->nodes, deal->unit);
+    unsigned ranks = deal->nodes * deal->ranks;
+    for (unsigned rank = 0; rank < ranks; rank++) {
+        size_t begin = orders_cut (deal->samples, ranks, rank);
+        size_t count = orders_cut (deal->samples, ranks, rank + 1) - begin - dropped;
+        assert_int_equal (audit_add_job (audit, "a rank"), 0);
+        for (unsigned epoch = 0; epoch < deal->epochs; epoch++)
+            orders_add (audit, epoch, orders_copy (rows [epoch] + begin, count), count, true);
+    }
+    for (unsigned epoch = 0; epoch < deal->epochs; epoch++)
+        free (rows [epoch]);
+    free (rows);
+    assert_int_equal (audit_join (audit), 0);
+    assert_int_equal (audit_run (audit), 0);
+    return audit;
+}
+
+//  The same of jobs that were dealt to ranks, sample by sample or in units, down to the least sizes.
+static void
+test_true_shuffles_that_were_dealt_raise_no_alarm (void **state)
+{
+    (void) state;
+    static const deal_t deals [] = { { 2, 3, 1, 2, 1, 5 }, { 25, 2, 1, 12, 1, 20 }, { 100, 2, 1, 5, 1, 40 },
+        { 101, 1, 4, 30, 1, 10 }, { 333, 16, 1, 12, 1, 10 }, { 1000, 3, 1, 7, 1, 20 },
+        { 4000, 64, 1, 5, 1, 4 }, { 192, 3, 1, 5, 64, 40 }, { 403, 2, 1, 5, 64, 40 },
+        { 403, 3, 1, 12, 64, 20 }, { 6464, 3, 1, 7, 64, 10 }, { 6464, 10, 1, 12, 64, 10 },
+        { 10000, 2, 1, 30, 64, 4 }, { 12000, 3, 2, 12, 64, 10 }, { 40000, 8, 4, 12, 64, 2 },
+        { 1000, 4, 1, 12, 7, 20 } };
+    uint64_t seed = test_seed (), runs = 0, tests = 0;
+    for (size_t deal = 0; deal < sizeof deals / sizeof *deals; deal++)
+        for (unsigned run = 0; run < deals [deal].runs; run++, seed++) {
+            uint64_t random = seed * 7919;
+            audit_t *audit = s_audit_dealt (&random, &deals [deal], deals [deal].samples > 99? run % 3: 0);
+            s_assert_clean (audit, seed);
+            tests += audit_test_count (audit);
+            runs++;
+            audit_destroy (&audit);
+        }
+    printf ("%" PRIu64 " runs, %" PRIu64 " tests\n", runs, tests);
+}
+
 //  Groups of tests with tallied p-values.
-typedef enum { GROUP_PHI2, GROUP_HEADS, GROUP_PAIRS, GROUP_IDS, GROUP_PLACES, GROUPS } group_t;
+typedef enum { GROUP_PHI2, GROUP_HEADS, GROUP_PAIRS, GROUP_IDS, GROUP_PLACES, GROUP_STAYING, GROUP_OWN,
+    GROUP_UNEVEN, GROUPS } group_t;
 
 static group_t
 s_group (audit_kind_t kind)
@@ -297,6 +351,12 @@ s_group (audit_kind_t kind)
             return GROUP_IDS;
         case AUDIT_GROUP:
             return GROUP_PLACES;
+        case AUDIT_STAYING:
+            return GROUP_STAYING;
+        case AUDIT_OWN_STALE:
+            return GROUP_OWN;
+        case AUDIT_UNEVEN:
+            return GROUP_UNEVEN;
         default:
             return GROUPS;
     }
@@ -340,13 +400,26 @@ s_assert_rates (const tally_t *tally, const char *what, double least)
 }
 
 static void
-s_assert_law (size_t samples, unsigned runs)
+s_assert_tallies (size_t samples, tally_t tallies [GROUPS] [2])
 {
     //  Counts jump: the last twentieth of 400 has 20 samples, of which one comes first again.  And a pooled
     //  count is judged by a bound.  Groups fail two tests or none.
+    //  Where samples stay, the larger of two variances is taken.
     static const struct { const char *name; double least; } groups [GROUPS] = { { "phi2", 0.5 },
-        { "t5h5", 0.1 }, { "pair-repeat", 0.7 }, { "order by id", 0.7 },
-        { "groups", 0.1 } };
+        { "t5h5", 0.1 }, { "pair-repeat", 0.7 }, { "order by id", 0.7 }, { "groups", 0.1 },
+        { "stay", 0.1 }, { "own phi2", 0.5 }, { "uneven", 0.1 } };
+    for (int group = 0; group < GROUPS; group++)
+        for (int pooled = 0; pooled < 2; pooled++) {
+            char what [64];
+            snprintf (what, sizeof what, "%zu: %s%s", samples, groups [group].name, pooled? ", pooled": "");
+            if (tallies [group] [pooled].tests)
+                s_assert_rates (&tallies [group] [pooled], what, groups [group].least);
+        }
+}
+
+static void
+s_assert_law (size_t samples, unsigned runs)
+{
     tally_t tallies [GROUPS] [2] = { { { 0 } } };
     uint64_t random = test_seed () + samples;
     for (unsigned run = 0; run < runs; run++) {
@@ -358,13 +431,60 @@ s_assert_law (size_t samples, unsigned runs)
         s_tally (audit, tallies);
         audit_destroy (&audit);
     }
-    for (int group = 0; group < GROUPS; group++)
-        for (int pooled = 0; pooled < 2; pooled++) {
-            char what [64];
-            snprintf (what, sizeof what, "%zu: %s%s", samples, groups [group].name, pooled? ", pooled": "");
-            if (tallies [group] [pooled].tests)
-                s_assert_rates (&tallies [group] [pooled], what, groups [group].least);
+    s_assert_tallies (samples, tallies);
+}
+
+//  A figure over many runs, in standard deviations.
+typedef struct { unsigned runs; double sum, squares; } spread_t;
+
+static void
+s_add_figure (spread_t *self, const audit_figure_t *figure)
+{
+    double z = (figure->value - figure->expected) / figure->spread;
+    if (figure->count == 0)
+        return;
+    self->runs++;
+    self->sum += z;
+    self->squares += z * z;
+}
+
+//  Mean 0 and variance 1, or a little more where the spread itself was estimated from few pairs of epochs.
+static void
+s_assert_spread (const spread_t *self, const char *what)
+{
+    double runs = self->runs, mean = self->sum / runs, variance = self->squares / runs - mean * mean;
+    printf ("%s: mean %.3f, variance %.3f over %u runs\n", what, mean, variance, self->runs);
+    assert_true (fabs (mean) < 5 / sqrt (runs));
+    assert_true (fabs (variance - 1.1) < 0.2 + 4 * sqrt (3 / runs));
+}
+
+//  Guards A1 for the tests of ranks, from the least numbers on.
+static void
+test_p_values_of_ranks_are_what_they_say (void **state)
+{
+    (void) state;
+    static const deal_t deals [] = { { 2000, 2, 1, 6, 64, 1000 }, { 2000, 1, 3, 12, 1, 200 },
+        { 2000, 16, 1, 6, 1, 300 }, { 4000, 4, 1, 6, 1, 150 }, { 6464, 3, 1, 12, 64, 150 },
+        { 6464, 10, 1, 30, 64, 40 }, { 12800, 3, 2, 10, 64, 100 }, { 2000, 5, 1, 10, 9, 200 } };
+    uint64_t random = test_seed ();
+    for (size_t deal = 0; deal < sizeof deals / sizeof *deals; deal++) {
+        tally_t tallies [GROUPS] [2] = { { { 0 } } };
+        spread_t stay = { .runs = 0 }, uneven = { .runs = 0 };
+        printf ("%u nodes, units of %zu\n", deals [deal].nodes, deals [deal].unit);
+        for (unsigned run = 0; run < deals [deal].runs; run++) {
+            audit_t *audit = s_audit_dealt (&random, &deals [deal], 0);
+            s_tally (audit, tallies);
+            s_add_figure (&stay, &audit_job (audit, 0)->parts->stay [0]);
+            s_add_figure (&uneven, &audit_job (audit, 0)->parts->uneven);
+            audit_destroy (&audit);
         }
+        assert_true (stay.runs > 20 && uneven.runs > 20);
+        s_assert_spread (&stay, "stay");
+        s_assert_spread (&uneven, "uneven");
+        for (group_t group = 0; group < GROUP_STAYING; group++)
+            memset (tallies [group], 0, sizeof tallies [group]);
+        s_assert_tallies (deals [deal].samples, tallies);
+    }
 }
 
 //  Guards A1: from the least number of samples on, a p of 1 in 100 comes once in 100 tests.
@@ -389,7 +509,9 @@ main (void)
         cmocka_unit_test (test_moments_are_exact),
         cmocka_unit_test (test_table_moments_are_those_of_shuffles),
         cmocka_unit_test (test_true_shuffles_raise_no_alarm),
-        cmocka_unit_test (test_p_values_are_what_they_say)
+        cmocka_unit_test (test_true_shuffles_that_were_dealt_raise_no_alarm),
+        cmocka_unit_test (test_p_values_are_what_they_say),
+        cmocka_unit_test (test_p_values_of_ranks_are_what_they_say)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
