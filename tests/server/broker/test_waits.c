@@ -344,7 +344,8 @@ test_batches_are_counted (void **state)
     simulation_gone (simulation, 0);
     simulation_run (simulation, 3 * SECOND_US);
     assert_null (broker_job (simulation_broker (simulation), 1));
-    json_t *status = broker_status (simulation_broker (simulation), NULL, simulation_now_us (simulation) / MS);
+    json_t *status = broker_status (simulation_broker (simulation), NULL,
+        simulation_now_us (simulation) / MS);
     const json_t *waits = json_object_get (status, "batch_waits");
     static const char *const causes [] = { "disk", "decode", "copy", "client" };
     double sum = 0;
