@@ -10,6 +10,7 @@
 #include "command_read.h"
 #include "command_serve.h"
 #include "command_status.h"
+#include "command_top.h"
 #include "command_unpack.h"
 #include "command_verify.h"
 #include "command_work.h"
@@ -24,6 +25,7 @@ static const struct {
     { "serve", command_serve, "prepare samples once and feed every job that needs them" },
     { "read", command_read, "take batches as a training job would, and measure" },
     { "status", command_status, "show a server's data sets, jobs and counters" },
+    { "top", command_top, "show a server's jobs in a terminal, live" },
     { "drain", command_drain, "let a server's jobs end their epochs, and then the server" },
     { "work", command_work, "lend this machine's processors to servers on others" },
     { "key", command_key, "make keys for clients on other hosts, and let them in" },
