@@ -234,36 +234,58 @@ s_wants_open_metrics (struct MHD_Connection *connection)
     return accept && strstr (accept, "application/openmetrics-text");
 }
 
-//  What it asks for, and whether it may; else it is answered.  False: it is over.
+//  What the path stands for; KINDS: nothing.
+static kind_t
+s_kind (struct MHD_Connection *connection, const char *path)
+{
+    for (size_t place = 0; place < sizeof s_paths / sizeof *s_paths; place++)
+        if (strcmp (path, s_paths [place].path) == 0)
+            return s_paths [place].kind == METRICS && s_wants_open_metrics (connection)? OPEN_METRICS:
+                s_paths [place].kind;
+    return KINDS;
+}
+
+//  The viewer of the request; HTTP_ACCESS_DENIED, and it is answered.
+static int
+s_viewer (const http_server_t *self, struct MHD_Connection *connection, enum MHD_Result *result_p)
+{
+    int viewer = http_access_viewer (self->options.access,
+        MHD_lookup_connection_value (connection, MHD_HEADER_KIND, "Authorization"),
+        MHD_lookup_connection_value (connection, MHD_HEADER_KIND, "Host"));
+    if (viewer != HTTP_ACCESS_DENIED)
+        return viewer;
+    *result_p = http_access_wants_token (self->options.access)?
+        s_say (connection, MHD_HTTP_UNAUTHORIZED, "a token is wanted: `Authorization: Bearer TOKEN`, of the "
+            "server's --http-tokens\n"):
+        s_say (connection, MHD_HTTP_FORBIDDEN, "ask for localhost or 127.0.0.1, not for another name of this "
+            "machine\n");
+    return HTTP_ACCESS_DENIED;
+}
+
+//  What it asks for, and whether it may.  False: it is answered already.
 static bool
 s_begin (http_server_t *self, request_t *request, const char *path, const char *method,
     enum MHD_Result *result_p)
 {
     struct MHD_Connection *connection = request->connection;
-    if (strcmp (method, "GET") != 0 && strcmp (method, "HEAD") != 0)
-        return *result_p = s_say (connection, MHD_HTTP_METHOD_NOT_ALLOWED, "GET and HEAD only\n"), false;
-    if (strcmp (path, "/") == 0)
-        return *result_p = MHD_queue_response (connection, MHD_HTTP_OK, self->page), false;
-    size_t place = 0, count = sizeof s_paths / sizeof *s_paths;
-    while (place < count && strcmp (path, s_paths [place].path) != 0)
-        place++;
-    if (place == count)
-        return *result_p = s_say (connection, MHD_HTTP_NOT_FOUND, "there are /, /status.json, /history.json, "
-            "/metrics and /healthz\n"), false;
-    request->kind = s_paths [place].kind;
-    if (request->kind == METRICS && s_wants_open_metrics (connection))
-        request->kind = OPEN_METRICS;
-    int viewer = http_access_viewer (self->options.access,
-        MHD_lookup_connection_value (connection, MHD_HEADER_KIND, "Authorization"),
-        MHD_lookup_connection_value (connection, MHD_HEADER_KIND, "Host"));
-    if (request->kind == HEALTH)
-        viewer = 0;
-    if (viewer == HTTP_ACCESS_DENIED && http_access_wants_token (self->options.access))
-        return *result_p = s_say (connection, MHD_HTTP_UNAUTHORIZED, "a token is wanted: `Authorization: "
-            "Bearer TOKEN`, of the server's --http-tokens\n"), false;
+    if (strcmp (method, "GET") != 0 && strcmp (method, "HEAD") != 0) {
+        *result_p = s_say (connection, MHD_HTTP_METHOD_NOT_ALLOWED, "GET and HEAD only\n");
+        return false;
+    }
+    if (strcmp (path, "/") == 0) {
+        *result_p = MHD_queue_response (connection, MHD_HTTP_OK, self->page);
+        return false;
+    }
+    kind_t kind = s_kind (connection, path);
+    if (kind == KINDS) {
+        *result_p = s_say (connection, MHD_HTTP_NOT_FOUND, "there are /, /status.json, /history.json, "
+            "/metrics and /healthz\n");
+        return false;
+    }
+    int viewer = kind == HEALTH? 0: s_viewer (self, connection, result_p);
     if (viewer == HTTP_ACCESS_DENIED)
-        return *result_p = s_say (connection, MHD_HTTP_FORBIDDEN, "ask for localhost or 127.0.0.1, not for "
-            "another name of this machine\n"), false;
+        return false;
+    request->kind = kind;
     request->viewer = (size_t) viewer;
     return true;
 }
