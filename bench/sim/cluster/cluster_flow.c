@@ -99,16 +99,17 @@ s_send_from_store (cluster_state_t *self, uint32_t number)
 
 //  ---- a peer
 
-//  Without the node's own queues, which its requests fill whichever way they take.
+//  With the node's own queues: with a slow link they are the longest (docs/cluster_cache.md).
 static bool
-s_is_too_slow (const cluster_state_t *self, uint32_t home)
+s_is_too_slow (const cluster_state_t *self, uint32_t reader, uint32_t home)
 {
     const cluster_plan_t *plan = self->plan;
     const cluster_node_t *server = &self->nodes [home];
     double disk = plan->disk > 0? fmax (server->disk - self->now, 0) + plan->block / plan->disk: 0;
-    double peer = 2 * plan->link_delay + disk + fmax (server->out - self->now, 0)
+    const cluster_node_t *node = &self->nodes [reader];
+    double peer = 2 * plan->link_delay + disk + fmax (fmax (server->out, node->in) - self->now, 0)
         + plan->block / plan->link * server->slowness;
-    double store = plan->store_delay + fmax (self->store - self->now, 0)
+    double store = plan->store_delay + fmax (fmax (self->store, node->store) - self->now, 0)
         + plan->block / fmin (plan->store, plan->store_node);
     return peer > plan->patience * store;
 }
@@ -295,7 +296,7 @@ s_ask (cluster_state_t *self, uint32_t number)
         s_be_asked (self, number);
     }
     else
-    if (s_is_too_slow (self, home)) {
+    if (s_is_too_slow (self, request->node, home)) {
         s_figures (self, request)->bypassed++;
         s_ask_store (self, number, self->now);
     }
