@@ -111,7 +111,7 @@ s_is_too_slow (const cluster_state_t *self, uint32_t reader, uint32_t home)
         + plan->block / plan->link * server->slowness;
     double store = plan->store_delay + fmax (fmax (self->store, node->store) - self->now, 0)
         + plan->block / fmin (plan->store, plan->store_node);
-    return peer > plan->patience * store;
+    return peer > plan->preference * store;
 }
 
 static void

@@ -93,8 +93,8 @@ s_set (void *target, const option_row_t *row, char *text, char error [OPTION_ERR
 #define AT(member) OPTION_AT (cluster_options_t, member)
 static const option_row_t s_rows [] = {
     { "published", NULL, AT (published),
-        "the figures of Redox's distributed protocol and of NoPFS's placement beside those of these\n"
-        "models: published, ours, ratio" },
+        "the figures of Redox's distributed protocol and of NoPFS's placement beside those\n"
+        "of these models: published, ours, ratio" },
     { "data", "BYTES", AT (plan.data), "of the data set, as in 1.2T",
         .heading = "An operator's question:", .role = BYTES, .expected = "1.2T" },
     { "nodes", "N", AT (plan.nodes), "machines, up to 20000", 1, CLUSTER_NODES_MAX },
@@ -103,7 +103,8 @@ static const option_row_t s_rows [] = {
     { "larger", "SHARE:FACTOR", OPTION_CALL (s_larger),
         "this share of the nodes has a cache so many times as large" },
     { "peers", "P", AT (plan.peers),
-        "homes (default): each block has one home in the cluster; none: every node caches for itself",
+        "homes (default): each block has one home in the cluster; none: every node caches\n"
+        "for itself",
         .choices = OPTION_CHOICES ("homes", "none") },
     { "jobs", "J", AT (plan.jobs),
         "that read all the data, each on its own nodes, in its own order (default: 1)", 1,
@@ -129,15 +130,16 @@ static const option_row_t s_rows [] = {
         .role = MILLISECONDS | MAY_BE_ZERO, .expected = "50" },
     { "credit", "N", AT (plan.credit), "blocks that a home sends to others at a time (default: 64)", 1,
         AHEAD_MAX },
-    { "patience", "F", AT (plan.patience),
-        "a home is asked if it is predicted to take up to F times as long as the store (default: 4)",
+    { "preference", "F", AT (plan.preference),
+        "a home is asked if it is predicted to take up to F times as long as the store\n"
+        "(default: 4)",
         .low = 0, .high = FACTOR_MAX, .expected = "a number from 0 to 1000000, as in 4" },
     { "relay", NULL, AT (plan.relays), "a full home fetches a block for others, in place of saying no" },
     { "hand-over", NULL, AT (plan.hands_over),
         "a home asks the home before it for a block, in place of the store" },
     { "change", "EPOCHS:+N", OPTION_CALL (s_change),
-        "N nodes come, or go (-N), when the first job has read so many epochs; again for each change.\n"
-        "Nodes that went come back first, with their caches", .heading = "Events:" },
+        "N nodes come, or go (-N), when the first job has read so many epochs; again for\n"
+        "each change.  Nodes that went come back first, with their caches", .heading = "Events:" },
     { "slow", "COUNT:FACTOR", OPTION_CALL (s_slow), "nodes that do everything so many times as slowly" },
     { "seed", "S", AT (seed), "(default: 42)", .heading = "Others:" },
     { "json", NULL, AT (json), "the figures as JSON" }
@@ -233,7 +235,7 @@ cluster_options_parse (cluster_options_t *self, int argc, char **argv)
         .plan = {
             .ranks = 8, .jobs = 1, .epochs = 3, .block = 4194304, .larger_factor = 1, .disk = 3e9,
             .link = 25e9 / 8, .link_delay = 0.0001, .store = 100e9 / 8, .store_node = 10e9 / 8,
-            .store_delay = .05, .ahead = 32, .credit = 64, .patience = 4, .slow_factor = 1
+            .store_delay = .05, .ahead = 32, .credit = 64, .preference = 4, .slow_factor = 1
         }
     };
     self->plan.changes = self->changes;

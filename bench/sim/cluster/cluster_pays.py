@@ -2,7 +2,7 @@
 """When a cluster cache pays: an epoch with homes beside one in which every node caches for itself.
 
     python3 bench/sim/cluster/cluster_pays.py [--binary build/release/bin/cluster_sim] [--data 400G]
-                                              [--nodes 32] [--patience 4] [--svg FILE]
+                                              [--nodes 32] [--preference 4] [--svg FILE]
 
 Runs cluster_sim for links, stores and caches of several sizes, and prints a table in Markdown: what the third
 epoch reads from the store, of the data, and how much longer it takes without peers.  --svg draws the seconds
@@ -43,7 +43,7 @@ def amount(text: str) -> float:
 def third_epoch(options: argparse.Namespace, held: float, store: str, extra: List[str]) -> Epoch:
     cache = amount(options.data) * held / options.nodes
     command = [options.binary, "--data", options.data, "--nodes", str(options.nodes), "--epochs", "3",
-               "--cache", f"{cache:.0f}", "--store", store, "--patience", str(options.patience),
+               "--cache", f"{cache:.0f}", "--store", store, "--preference", str(options.preference),
                "--json"] + extra
     answer = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
     last = answer["epochs"][-1]
@@ -61,7 +61,7 @@ def main() -> int:
     parser.add_argument("--binary", default=str(ROOT / "build" / "release" / "bin" / "cluster_sim"))
     parser.add_argument("--data", default="400G", metavar="BYTES")
     parser.add_argument("--nodes", type=int, default=32, metavar="N")
-    parser.add_argument("--patience", type=float, default=4, metavar="F")
+    parser.add_argument("--preference", type=float, default=4, metavar="F")
     parser.add_argument("--svg", metavar="FILE")
     options = parser.parse_args()
     drawn: Dict[str, List[bar_drawing.Bar]] = {}

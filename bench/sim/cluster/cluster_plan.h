@@ -35,7 +35,7 @@ typedef struct {
     double rate;                    //  that a rank consumes; 0: no time
     uint32_t ahead;                 //  blocks of a node that are asked for or wait to be consumed
     uint32_t credit;                //  blocks that a home sends to other nodes at a time
-    double patience;                //  a home is asked if it is predicted to take at most so many times as
+    double preference;              //  a home is asked if it is predicted to take at most so many times as
                                     //  long as the store
     bool relays;                    //  a full home fetches what it cannot keep, in place of saying no
     bool hands_over;                //  a new home asks the home before it, in place of the store

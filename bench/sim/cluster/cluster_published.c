@@ -218,7 +218,7 @@ s_homes (uint32_t nodes, uint32_t blocks, double share, uint64_t seed)
     cluster_plan_t plan = {
         .nodes = nodes, .ranks = 1, .jobs = 1, .epochs = HOME_EPOCHS, .block = BYTES,
         .data = (double) blocks * BYTES, .cache = share * blocks * BYTES, .larger_factor = 1, .link = 1e6,
-        .store = 1e6, .store_node = 1e6, .ahead = 4, .credit = UINT32_MAX, .patience = INFINITY,
+        .store = 1e6, .store_node = 1e6, .ahead = 4, .credit = UINT32_MAX, .preference = INFINITY,
         .slow_factor = 1
     };
     cluster_epoch_t epochs [HOME_EPOCHS];

@@ -2,9 +2,9 @@
  *
  *  A node reads its part in order and has `ahead` blocks under way or not yet consumed.  For each block:
  *    - it is the home itself and holds the block: its own cache;
- *    - else it asks the home, unless the home is predicted to take more than `patience` times as long as the
- *      store (the model looks at the queues; a server has to measure).  A home that sends `credit` blocks to
- *      others already refuses.  A home that holds the block sends it; one that has room fetches it for all
+ *    - else it asks the home, unless the home is predicted to take more than `preference` times as long as
+ *      the store (the model looks at the queues; a server has to measure).  A home that sends `credit` blocks
+ *      to others already refuses.  A home that holds the block sends it; one that has room fetches it for all
  *      that ask meanwhile, keeps it and sends it; a full one says no (`relays`: fetches and sends it);
  *    - refused, told no, or the home has gone: the store.
  *  All nodes of a job begin an epoch together, when all of it is read; jobs do not wait for each other.

@@ -19,14 +19,14 @@
 
 enum { JOBS_MAX = 4, EPOCHS_MAX = 5, BLOCKS_MAX = 600 };
 
-//  A block is a byte, and everything is quick and patient unless a test says otherwise.
+//  A block is a byte, and everything is quick and homes are preferred unless a test says otherwise.
 static cluster_plan_t
 s_plan (uint32_t nodes, uint32_t blocks, uint32_t capacity)
 {
     return (cluster_plan_t) {
         .nodes = nodes, .ranks = 1, .jobs = 1, .epochs = 3, .data = blocks, .block = 1, .cache = capacity,
         .larger_factor = 1, .link = 1000, .link_delay = .01, .store = 1000, .store_node = 500,
-        .store_delay = .05, .ahead = 4, .credit = 1000, .patience = 1e9, .slow_factor = 1
+        .store_delay = .05, .ahead = 4, .credit = 1000, .preference = 1e9, .slow_factor = 1
     };
 }
 
@@ -105,7 +105,7 @@ test_any_plan_reads_each_block_once_an_epoch (void **state)
         plan.peers = test_below (&random, 5) == 0;
         plan.ahead = (uint32_t) test_below (&random, 9) + 1;
         plan.credit = test_below (&random, 2)? 1000: (uint32_t) test_below (&random, 4) + 1;
-        plan.patience = test_below (&random, 2)? 1e9: (double) test_below (&random, 4);
+        plan.preference = test_below (&random, 2)? 1e9: (double) test_below (&random, 4);
         plan.relays = test_below (&random, 2);
         plan.hands_over = test_below (&random, 2);
         plan.disk = test_below (&random, 2)? 0: 300;
@@ -232,12 +232,12 @@ test_without_peers_each_node_keeps_its_own (void **state)
 }
 
 static void
-test_impatient_nodes_ask_no_home (void **state)
+test_nodes_that_prefer_the_store_ask_no_home (void **state)
 {
     (void) state;
     cluster_plan_t plan = s_plan (4, 200, 200);
     cluster_epoch_t epochs [EPOCHS_MAX];
-    plan.patience = 0;
+    plan.preference = 0;
     s_run (&plan, 1, epochs);
     for (uint32_t epoch = 0; epoch < plan.epochs; epoch++) {
         assert_int_equal (epochs [epoch].peers, 0);
@@ -400,7 +400,7 @@ main (void)
         cmocka_unit_test (test_the_store_sends_what_homes_have_no_room_for),
         cmocka_unit_test (test_a_home_fetches_once_for_all),
         cmocka_unit_test (test_without_peers_each_node_keeps_its_own),
-        cmocka_unit_test (test_impatient_nodes_ask_no_home),
+        cmocka_unit_test (test_nodes_that_prefer_the_store_ask_no_home),
         cmocka_unit_test (test_a_node_that_goes_costs_what_it_held),
         cmocka_unit_test (test_a_node_that_returns_has_its_cache),
         cmocka_unit_test (test_a_newcomer_fetches_its_blocks),
