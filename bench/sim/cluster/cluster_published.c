@@ -160,7 +160,7 @@ static void
 s_print_chunks (table_t *self, uint64_t seed)
 {
     static const double published [] = { 1.35, 0, 0, 0, 0, 0, 0, 18.67 };
-    s_head ("Redox, chunks of 2 to 256 files, memory for a tenth of them: loads/C");
+    s_head ("Redox, chunks of 2 to 256 files, memory for a tenth; one node, no prefetching: loads/C");
     for (int at = 0; at < 8; at++) {
         char text [100];
         cluster_redox_plan_t plan = { .files = s_full.files, .chunk = 2u << at, .nodes = 1 };
