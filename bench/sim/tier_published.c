@@ -1,7 +1,7 @@
 #include "tier_published.h"
 #include <assert.h>
 #include <stdlib.h>
-#include "random.h"
+#include "published_random.h"
 #include "simulated_memory.h"
 #include "tier_disk.h"
 
@@ -16,10 +16,11 @@ typedef struct {
     uint32_t *requests, *order;
 } published_t;
 
+//  raw_pool's choices among equals.
 static uint64_t
 s_bounded (void *random, uint64_t bound)
 {
-    return (uint64_t) ((unsigned __int128) random_next (random) * bound >> 64);
+    return published_random_below (random, bound);
 }
 
 static size_t
@@ -39,19 +40,6 @@ static bool
 s_accepts (void *context, uint32_t id)
 {
     return !((const published_t *) context)->consumed [id];
-}
-
-static void
-s_shuffle (published_t *self)
-{
-    for (uint32_t place = 0; place < self->plan->samples; place++)
-        self->requests [place] = place;
-    for (uint32_t place = self->plan->samples - 1; place > 0; place--) {
-        uint32_t other = (uint32_t) s_bounded (&self->random, (uint64_t) place + 1),
-            id = self->requests [place];
-        self->requests [place] = self->requests [other];
-        self->requests [other] = id;
-    }
 }
 
 static void
@@ -86,7 +74,7 @@ static void
 s_play_epoch (published_t *self, uint32_t epoch)
 {
     tier_result_t *result = self->result;
-    s_shuffle (self);
+    published_random_shuffle (&self->random, self->requests, self->plan->samples);
     for (uint32_t place = 0; place < self->plan->samples; place++) {
         uint32_t id = raw_pool_redirect (self->pool, self->requests [place], s_accepts, self);
         assert (!self->consumed [id]);
@@ -112,7 +100,7 @@ s_set_up (published_t *self, uint64_t seed)
     const tier_plan_t *plan = self->plan;
     tier_result_t *result = self->result;
     uint32_t epochs = plan->jobs->epochs;
-    self->random = (random_t) { .state = seed };
+    self->random = published_random_new (seed);
     self->disk = tier_disk_new_plain (plan);
     self->consumed = simulated_alloc (plan->samples, 1);
     self->requests = simulated_alloc (plan->samples, sizeof *self->requests);

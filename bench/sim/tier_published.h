@@ -1,10 +1,9 @@
 /*  tier_published -- Redox (sections 3.2 to 3.4) as it was published, by the raw pool's own code, on a given
  *  generator, so that other implementations can be compared load by load.
  *
- *  The generator is one splitmix64, seeded once; bounded (n) is the high 64 bits of next () * n.  Each epoch
- *  shuffles the identity (for i = n-1 .. 1: swap a [i] and a [bounded (i + 1)]) and requests the samples in
- *  that order.  Chunk c belongs to virtual chunk floor (c * M / C), C = ceil (samples / chunk).  There is no
- *  sampler and no prepared cache.
+ *  The generator is published_random.h's.  Each epoch shuffles the samples and requests them in that order.
+ *  Chunk c belongs to virtual chunk floor (c * M / C), C = ceil (samples / chunk).  There is no sampler and
+ *  no prepared cache.
  */
 #ifndef TIER_PUBLISHED_H
 #define TIER_PUBLISHED_H

@@ -1,28 +1,15 @@
 #include "bucket_options.h"
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include "option.h"
+#include "simulated_amount.h"
 
 enum { NODES_MAX = 1024, EPOCHS_MAX = 1000, READS_MAX = 65536, SAMPLES_MAX = 1000000000 };
-
-//  A decimal number, then perhaps K, M, G or T, 1000 each; above 0.
-static bool
-s_amount (const char *text, double *amount_p)
-{
-    static const char units [] = "KMGT";
-    size_t length = strlen (text);
-    const char *unit = length? strchr (units, text [length - 1]): NULL, *end;
-    if (!option_real (text, unit? *unit: '\0', amount_p, &end) || end != text + length + !unit)
-        return false;
-    *amount_p *= unit? pow (1000, (double) (unit - units + 1)): 1;
-    return isfinite (*amount_p) && *amount_p > 0;
-}
 
 static bool
 s_take (double *amount_p, const char *text, const char *example, char error [OPTION_ERROR_BYTES])
 {
-    return s_amount (text, amount_p)
+    return (simulated_amount (text, amount_p) && *amount_p > 0)
         || option_fail (error, "expected a number above 0, perhaps with K, M, G or T (1000 each), as in %s",
             example);
 }

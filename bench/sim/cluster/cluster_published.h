@@ -1,0 +1,16 @@
+/*  cluster_published -- the figures of Redox's distributed protocol and of NoPFS's placement beside those of
+ *  these models, as a table: published, ours, ratio.
+ *
+ *  Each row has its tolerance: exact where the generator is known (the small case), else what the spread over
+ *  seeds and the rounding of the published figure allow.
+ */
+#ifndef CLUSTER_PUBLISHED_H
+#define CLUSTER_PUBLISHED_H
+#include <stdbool.h>
+#include <stdint.h>
+
+//  Prints all tables.  The small case has seed 42 whatever `seed` is.  False: a figure is out of its
+//  tolerance.
+bool cluster_published_print (uint64_t seed);
+
+#endif
