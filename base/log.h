@@ -9,6 +9,10 @@
  *  begins.  Text may hold what clients choose: what could end a line, or turn the writing's direction, is
  *  shown as '?' in it; what is too long is cut.
  *
+ *  Or, with is_json, each line is a JSON object: "time", "level", "event", then the fields (numbers as
+ *  numbers), and the text as "message".  What has no room is cut before it is written, so each line is valid
+ *  JSON.
+ *
  *  A line is written whole or not at all: if the descriptor takes no more (a pipe without a reader, a stopped
  *  terminal) it is dropped, and the next line says how many were lost.  Owner: the broker's thread.
  */
@@ -17,9 +21,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 typedef struct {
     int descriptor;
+    bool is_json;
     uint64_t lost;
 } log_t;
 
@@ -50,9 +56,16 @@ void log_event (log_t *self, log_level_t level, const char *event, const log_fie
     const char *format, ...)
     __attribute__ ((format (printf, 5, 6)));
 
+//  A stream of which each line is an event "start", a warning if it begins so: for what is printed without an
+//  event of its own.  The log is lent until fclose.  NULL: no memory.
+FILE *log_stream (log_t *self);
+
 //  The line's text alone, without its end: for tests.  seconds and milliseconds since 1970; at most
 //  LOG_LINE_BYTES_MAX with the final zero; returns its length.
 size_t log_write (char line [LOG_LINE_BYTES_MAX], int64_t seconds, unsigned milliseconds, log_level_t level,
     const char *event, const log_field_t *fields, const char *text);
+//  The same as JSON.
+size_t log_write_json (char line [LOG_LINE_BYTES_MAX], int64_t seconds, unsigned milliseconds,
+    log_level_t level, const char *event, const log_field_t *fields, const char *text);
 
 #endif

@@ -622,9 +622,26 @@ s_die_of_time (void)
     sigprocmask (SIG_UNBLOCK, &time, NULL);
 }
 
+//  From now on what is printed to stdout are events, too.  *stdout_p: the stream that was there; NULL: it
+//  still is.
+static bool
+s_log_json (server_t *self, FILE **stdout_p)
+{
+    if (!self->options.log_format || strcmp (self->options.log_format, "json") != 0)
+        return true;
+    FILE *lines = log_stream (&self->log);
+    if (!lines)
+        return s_complain_shortage ("no memory for the log");
+    self->log.is_json = true;
+    *stdout_p = stdout;
+    stdout = lines;
+    return true;
+}
+
 int
 command_serve (int argc, char **argv)
 {
+    FILE *first_stdout = NULL;
     char error [ERROR_BYTES];
     server_t self = { .signals = -1, .log = { .descriptor = STDOUT_FILENO }, .failure = STATUS_FAILED };
     option_status_t parsed = options_parse (&self.options, argc, argv, error, sizeof error);
@@ -643,7 +660,7 @@ command_serve (int argc, char **argv)
     if (!(self.is_supervised = supervise_is_child (&self.restarts)) && self.options.supervise)
         status = supervise_run (&(supervise_options_t) { .argv = argv - 1, .log = &self.log });
     else
-    if (s_start (&self)) {
+    if (s_log_json (&self, &first_stdout) && s_start (&self)) {
         s_announce (&self);
         s_run (&self);
         out_of_time = s_is_out_of_time (&self);
@@ -654,6 +671,10 @@ command_serve (int argc, char **argv)
     else
         status = self.failure;
     s_stop (&self);
+    if (first_stdout) {
+        fclose (stdout);
+        stdout = first_stdout;
+    }
     options_clear (&self.options);
     if (out_of_time && self.is_supervised)
         s_die_of_time ();

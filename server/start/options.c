@@ -87,6 +87,9 @@ static const option_row_t s_rows [] = {
     { "http-tokens", "FILE", OF_SERVER (http_tokens),
         "only to those who have a token of this file, a line each: TENANT TOKEN, or\n"
         "* TOKEN for all that operators see" },
+    { "log-format", "text|json", OF_SERVER (log_format),
+        "of the lines that the server writes: for people (default), or a JSON object each",
+        .choices = OPTION_CHOICES ("text", "json") },
     { "config", "FILE", .role = ROLE_COMMAND_LINE, OPTION_CALL (NULL),
         "settings from a ZPL file, by these names; what the command line says wins,\n"
         "data sets, fields and users add up" },
@@ -306,6 +309,7 @@ options_clear (options_t *self)
     free (self->policy);
     free (self->group);
     free (self->keys);
+    free (self->log_format);
     free (self->http);
     free (self->http_tokens);
     *self = (options_t) { 0 };

@@ -3,6 +3,7 @@
  *      dataset NAME=PATH (repeatable)   listen ENDPOINT   cache BYTES   raw BYTES   reads N   patience
  *      SECONDS workers N   policy NAME   until-idle SECONDS (on the command line they may be left out)
  *      block-cache DIR=BYTES   http [ADDRESS:]PORT or unix:PATH   http-tokens FILE
+ *      log-format text or json
  *  and of data sets, each repeatable:
  *      field NAME.FIELD=image:DIR or mask:DIR   extensions NAME=.wav,.flac
  *      on-bad NAME=drop or fail   jpeg-warnings NAME=N   tier NAME=stream, redox or direct   piece NAME=N
@@ -108,6 +109,7 @@ typedef struct {
     char *keys;                 //  folder; NULL: no keys
     bool supervise;             //  a parent process starts the server, and restarts it when it dies
     bool open;                  //  every peer that can connect is served
+    char *log_format;           //  "text" or "json"; NULL: text
     char *http;                 //  [ADDRESS:]PORT or unix:PATH; NULL: no HTTP
     char *http_tokens;          //  path of a file; NULL: none
 } options_t;

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <cmocka.h>
+#include <jansson.h>
 #include "effort.h"
 #include "log.h"
 #include "seed.h"
@@ -166,11 +167,72 @@ a_pipe_that_is_not_read_loses_lines (void **state)
     close (ends [1]);
 }
 
+//  Must hold: each line is one JSON object, whatever clients choose and however long it is.
+static void
+json_lines (void **state)
+{
+    (void) state;
+    char line [LOG_LINE_BYTES_MAX];
+    size_t size = log_write_json (line, SECONDS, 7, LOG_LEVEL_WARNING, "bad", LOG_FIELDS (LOG_TEXT ("name",
+        "a\"\\\n\x1b\xff\xc3\xa9"), LOG_TEXT ("tenant", NULL), LOG_NUMBER ("job", UINT64_MAX)), "x\ty");
+    assert_string_equal (line, "{\"time\":\"2026-11-22T14:00:00.007Z\",\"level\":\"warning\","
+        "\"event\":\"bad\","
+        "\"name\":\"a\\\"\\\\\\u000a\\u001b\xef\xbf\xbd\xc3\xa9\",\"job\":18446744073709551615,"
+        "\"message\":\"x\\u0009y\"}");
+    assert_int_equal (size, strlen (line));
+    uint64_t random = test_seed ();
+    for (int round = 0; round < 3000; round++) {
+        char text [1500], value [600];
+        size_t length = (size_t) test_below (&random, sizeof text);
+        for (size_t index = 0; index < length; index++)
+            text [index] = (char) (1 + test_below (&random, round % 2? 255: 60));
+        text [length] = 0;
+        snprintf (value, sizeof value, "%.599s", text);
+        const log_field_t fields [] = { LOG_TEXT ("one", value), LOG_TEXT ("two", value), LOG_TEXT ("three",
+            value), LOG_NUMBER ("job", (uint64_t) round), LOG_TEXT ("four", value), LOG_TEXT ("five", value),
+            { .key = NULL } };
+        size = log_write_json (line, SECONDS, 0, LOG_LEVEL_INFO, "joined", fields, text);
+        assert_true (size < LOG_LINE_BYTES_MAX && size == strlen (line) && !strchr (line, '\n'));
+        json_error_t error;
+        json_t *object = json_loads (line, JSON_REJECT_DUPLICATES, &error);
+        if (!object)
+            fail_msg ("%s: %s", error.text, line);
+        assert_non_null (json_object_get (object, "message"));
+        assert_string_equal (json_string_value (json_object_get (object, "event")), "joined");
+        json_decref (object);
+    }
+}
+
+static void
+a_stream_of_lines (void **state)
+{
+    (void) state;
+    int ends [2];
+    char got [4096];
+    assert_int_equal (pipe2 (ends, O_CLOEXEC), 0);
+    log_t log = { .descriptor = ends [1], .is_json = true };
+    FILE *stream = log_stream (&log);
+    assert_non_null (stream);
+    fprintf (stream, "begun, ");
+    fprintf (stream, "%d ended\nwarning: little", 2);
+    fprintf (stream, " room\n");
+    assert_int_equal (fclose (stream), 0);
+    ssize_t size = read (ends [0], got, sizeof got - 1);
+    assert_true (size > 0);
+    got [size] = 0;
+    char *second = strchr (got, '\n') + 1;
+    assert_non_null (strstr (got, "\"info\",\"event\":\"start\",\"message\":\"begun, 2 ended\"}\n"));
+    assert_non_null (strstr (second, "\"warning\",\"event\":\"start\",\"message\":\"little room\"}\n"));
+    close (ends [0]);
+    close (ends [1]);
+}
+
 int
 main (void)
 {
     const struct CMUnitTest tests [] = {
-        cmocka_unit_test (lines_as_described),
+        cmocka_unit_test (lines_as_described), cmocka_unit_test (json_lines),
+        cmocka_unit_test (a_stream_of_lines),
         cmocka_unit_test (text_ends_no_line),
         cmocka_unit_test (nothing_is_forged),
         cmocka_unit_test (long_values_and_texts_are_cut),

@@ -249,6 +249,16 @@ class Shown(SystemTest):
                 self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
                 self.assertRegex(done.stderr, why)
 
+    def test_a_log_of_json(self):
+        with self.serve(arguments=("--log-format", "json")) as server:
+            server.read(batch=16, epochs=1, name='"quoted"').finish()
+            lines = [json.loads(line) for line in server.log().splitlines()]
+            self.assertEqual([line["event"] for line in lines if line["event"] != "start"][:1], ["joined"])
+            joined = next(line for line in lines if line["event"] == "joined")
+            self.assertEqual((joined["job"], joined["dataset"]), (1, "train"))
+            self.assertTrue(joined["message"].endswith(', "quoted"'))
+            self.assertIn("listening on " + server.endpoint, [line["message"] for line in lines])
+
     def test_a_socket_file(self):
         path = os.path.join(self.root, "http")
         with self.serve(arguments=("--http", "unix:" + path)):
