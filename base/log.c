@@ -235,6 +235,16 @@ s_send (const log_t *self, const char *text, size_t size)
         && write (self->descriptor, text, size) == (ssize_t) size;
 }
 
+//  As the log's lines are, of this moment.
+static size_t
+s_write (const log_t *self, char line [LOG_LINE_BYTES_MAX], const struct timespec *now, log_level_t level,
+    const char *event, const log_field_t *fields, const char *text)
+{
+    unsigned milliseconds = (unsigned) (now->tv_nsec / 1000000);
+    return self->is_json? log_write_json (line, now->tv_sec, milliseconds, level, event, fields, text):
+        log_write (line, now->tv_sec, milliseconds, level, event, fields, text);
+}
+
 void
 log_event (log_t *self, log_level_t level, const char *event, const log_field_t *fields, const char *format,
     ...)
@@ -242,12 +252,10 @@ log_event (log_t *self, log_level_t level, const char *event, const log_field_t 
     char lines [2 * LOG_LINE_BYTES_MAX], people [LOG_LINE_BYTES_MAX], lost [64];
     struct timespec now;
     clock_gettime (CLOCK_REALTIME, &now);
-    unsigned milliseconds = (unsigned) (now.tv_nsec / 1000000);
-    size_t used = 0, (*write_line) (char *, int64_t, unsigned, log_level_t, const char *, const log_field_t *,
-        const char *) = self->is_json? log_write_json: log_write;
+    size_t used = 0;
     if (self->lost) {
         snprintf (lost, sizeof lost, "(%" PRIu64 " lines lost: the log's reader fell behind)", self->lost);
-        used = write_line (lines, now.tv_sec, milliseconds, LOG_LEVEL_WARNING, "lost",
+        used = s_write (self, lines, &now, LOG_LEVEL_WARNING, "lost",
             LOG_FIELDS (LOG_NUMBER ("lines", self->lost)), lost);
         lines [used++] = '\n';
     }
@@ -255,7 +263,7 @@ log_event (log_t *self, log_level_t level, const char *event, const log_field_t 
     va_start (arguments, format);
     vsnprintf (people, sizeof people, format, arguments);
     va_end (arguments);
-    used += write_line (lines + used, now.tv_sec, milliseconds, level, event, fields, people);
+    used += s_write (self, lines + used, &now, level, event, fields, people);
     lines [used++] = '\n';
     if (s_send (self, lines, used))
         self->lost = 0;
