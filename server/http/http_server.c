@@ -20,7 +20,7 @@
 #include "metrics.h"
 #include "page.h"
 
-enum { CONNECTIONS_MAX = 200, TIMEOUT_S = 20, REQUEST_BYTES_MAX = 16384, FRESH_MS = 1000, WAIT_MS = 5000,
+enum { CONNECTIONS_MAX = 200, TIMEOUT_S = 10, REQUEST_BYTES_MAX = 16384, FRESH_MS = 1000, WAIT_MS = 5000,
     ASKED_MS = 60000 };                 //  after so long without an answer it is asked again
 
 typedef enum { STATUS, METRICS, OPEN_METRICS, HISTORY, HEALTH, KINDS } kind_t;

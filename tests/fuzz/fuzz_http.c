@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput (const uint8_t *bytes, size_t size);
 
 #define SECRET "only-for-viewers"
 
-enum { ANSWER_BYTES = 1 << 18 };
+enum { ANSWER_BYTES = 1 << 18, SHORT_MS = 20, LONG_MS = 8000 };
 
 typedef struct {
     struct sockaddr_un address;
@@ -96,13 +96,15 @@ s_begin (void)
     atexit (s_leave);
 }
 
-//  What comes back, until the server ends the connection.
+//  What comes back, until the server ends the connection, or for so long: it waits for the rest of a request.
 static size_t
-s_send (const play_t *self, const uint8_t *bytes, size_t size)
+s_send (const play_t *self, const uint8_t *bytes, size_t size, int patience_ms)
 {
+    struct timeval patience = { .tv_sec = patience_ms / 1000, .tv_usec = patience_ms % 1000 * 1000 };
     int connection = socket (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     int rc = connect (connection, (const struct sockaddr *) &self->address, sizeof self->address);
     assert (rc == 0);
+    setsockopt (connection, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     while (size > 0) {
         const uint8_t *end = memchr (bytes, 0, size);
         size_t part = end? (size_t) (end - bytes): size;
@@ -127,13 +129,13 @@ LLVMFuzzerTestOneInput (const uint8_t *bytes, size_t size)
 {
     if (!s_open.server)
         s_begin ();
-    s_send (&s_open, bytes, size);
-    size_t got = s_send (&s_closed, bytes, size);
+    s_send (&s_open, bytes, size, SHORT_MS);
+    size_t got = s_send (&s_closed, bytes, size, SHORT_MS);
     if (memmem (s_answer, got, SECRET, strlen (SECRET)))
         abort ();
     //  It goes on.
     static const char health [] = "GET /healthz HTTP/1.0\r\n\r\n";
-    got = s_send (&s_closed, (const uint8_t *) health, strlen (health));
+    got = s_send (&s_closed, (const uint8_t *) health, strlen (health), LONG_MS);
     if (!memmem (s_answer, got, "200 OK", strlen ("200 OK")))
         abort ();
     return 0;
