@@ -40,8 +40,11 @@ def train(options: argparse.Namespace) -> bool:
     model, steps = DistributedDataParallel(linear), 0
     optimizer = torch.optim.SGD(model.parameters(), 0.05)
     loss_function = torch.nn.CrossEntropyLoss()
+    #  A server at tcp:// may be one for all nodes, unless the loader is told which node this is.
+    place = ({"nodes": int(os.environ["GROUP_WORLD_SIZE"]), "node": int(os.environ["GROUP_RANK"])}
+             if options.own_server else {})
     loader = DataLoader(options.dataset, options.batch, shuffle=True, transform=TRAIN, epochs=options.epochs,
-                        ids=True)
+                        ids=True, **place)
     #  How often the model has learned from each sample: by this rank, and on rank 0 also before the
     #  checkpoint that was loaded.
     learned = torch.zeros(options.epochs, len(loader.dataset), dtype=torch.int64)
@@ -95,8 +98,10 @@ def main() -> None:
     parser.add_argument("--step", type=float, default=0.0, help="seconds that a step takes the model")
     parser.add_argument("--checkpoint", default="checkpoint", help="a file that all nodes see")
     parser.add_argument("--every", type=int, default=10, help="steps between two checkpoints")
-    parser.add_argument("--stop", default="stop", help="when this file is there, all ranks make a checkpoint "
-                        "and end; all nodes see it, too")
+    parser.add_argument("--stop", default=os.environ.get("STOP_FILE", "stop"), help="when this file is "
+                        "there, all ranks make a checkpoint and end; all nodes see it, too")
+    parser.add_argument("--own-server", action="store_true", help="$TUREEN_ENDPOINT is at tcp://, and all "
+                        "the same this node's own server")
     options = parser.parse_args()
     distributed.init_process_group("gloo")
     is_over = train(options)
