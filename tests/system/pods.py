@@ -173,7 +173,7 @@ class Pod:
             mounts += [self._volumes[mount["name"]], mount["mountPath"],
                        "ro" if mount.get("readOnly") else "rw"]
         environment = self.environment(container)
-        return [*self.on, "unshare", "--mount", "--pid", "--ipc", "--fork", "--kill-child", "sh", "-ec", ROOT,
+        return [*self.on, "unshare", "--mount", "--pid", "--ipc", "--fork", "sh", "-ec", ROOT,
                 "container", os.path.join(self.folder, "root"), str(user),
                 "--groups=%d" % pods["fsGroup"], capabilities, *mounts, "--", "env", "-i",
                 *("%s=%s" % pair for pair in environment.items()), *words]
@@ -205,6 +205,13 @@ class Pod:
         with open(log, "ab") as output:
             return subprocess.Popen(self.command(container, self.words(container)), stdout=output,
                                     stderr=subprocess.STDOUT)
+
+    @staticmethod
+    def signal(process, number):
+        """To the container's first process.  (`unshare --kill-child` is of no help: setpriv undoes it.)"""
+        with open("/proc/%d/task/%d/children" % (process.pid, process.pid)) as file:
+            for pid in file.read().split():
+                os.kill(int(pid), number)
 
     def execute(self, name, words):
         """As a probe of the container; its exit status."""

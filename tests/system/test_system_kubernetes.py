@@ -138,8 +138,9 @@ class Pods(unittest.TestCase):
 
     def end(self):
         for process in self.processes:
-            process.kill()
-            process.wait()
+            if process.poll() is None:
+                pods.Pod.signal(process, signal.SIGKILL)
+                process.wait()
 
     def log(self, name):
         with open(self.path(name + ".log"), errors="replace") as file:
@@ -190,8 +191,7 @@ class Pods(unittest.TestCase):
     def stop_servers(self, servers):
         """As the kubelet does; they leave nothing."""
         for server in servers:
-            with open("/proc/%d/task/%d/children" % (server.pid, server.pid)) as file:
-                os.kill(int(file.read()), signal.SIGTERM)
+            pods.Pod.signal(server, signal.SIGTERM)
         for server in servers:
             self.assertEqual(server.wait(harness.PATIENCE), 0)
         for node in NODES:
