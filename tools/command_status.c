@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <jansson.h>
+#include "clock.h"
 #include "complain.h"
 #include "option.h"
 #include "output.h"
@@ -14,7 +15,8 @@
 #include "tureen.h"
 #include "utf8.h"
 
-enum { TIMEOUT_MS = 5000, REASON_SHOWN_BYTES = 1024, WAITED_BYTES = 80, TENANT_SHOWN_BYTES = 16 };
+enum { TIMEOUT_MS = 5000, REASON_SHOWN_BYTES = 1024, WAITED_BYTES = 80, TENANT_SHOWN_BYTES = 16,
+    PAUSE_NS = 100000000 };
 
 static double
 s_real (const json_t *object, const char *key)
@@ -464,6 +466,7 @@ typedef struct {
     tureen_options_t server;
     bool as_json;
     double watch_seconds;               //  0: once
+    double wait_seconds;                //  0: a server that is not there is no answer
 } asked_t;
 
 #define AT(member) OPTION_AT (asked_t, member)
@@ -479,11 +482,16 @@ static const option_row_t s_rows [] = {
     { "watch", "[SECONDS]", AT (watch_seconds),
         "again and again, every 2 or so many seconds, until it is interrupted; with --json a line each.\n"
         "A server that is gone is looked for each time",
-        .low = 0.1, .high = 86400, .expected = "0.1 to 86400 seconds", .absent = "2" }
+        .low = 0.1, .high = 86400, .expected = "0.1 to 86400 seconds", .absent = "2" },
+    { "wait", "[SECONDS]", AT (wait_seconds),
+        "look so long for a server that does not listen yet (60 seconds without a number): a server listens\n"
+        "when it has listed its data",
+        .low = 0.1, .high = 86400, .expected = "0.1 to 86400 seconds", .absent = "60" }
 };
 
 static const option_table_t s_table = { "tureen status", s_rows, OPTION_ROWS (s_rows), .before =
     "usage: tureen status [--connect ENDPOINT] [--key PATH --server-key KEY] [--json] [--watch [SECONDS]]\n"
+    "                     [--wait [SECONDS]]\n"
     "\n"
     "Shows the data sets and jobs of a running server, and how much it shared.  On a server with tenants\n"
     "an operator sees all of it, and other users what their own tenant has.\n"
@@ -497,12 +505,25 @@ static const option_table_t s_table = { "tureen status", s_rows, OPTION_ROWS (s_
     "\n"
     "Exit status: 0 shown, 1 no answer, 2 unusable arguments.\n" };
 
+//  As tureen_status_with; looks again for a server that is not there until wait_seconds are over.
+static int
+s_find (const asked_t *self, char **text_p, char error [TUREEN_ERROR_BYTES])
+{
+    const struct timespec pause = { .tv_nsec = PAUSE_NS };
+    int64_t end_ms = clock_now_ms () + (int64_t) (self->wait_seconds * 1000);
+    int rc;
+    while ((rc = tureen_status_with (&self->server, text_p, error, TUREEN_ERROR_BYTES)) == -ETIMEDOUT
+        && clock_now_ms () < end_ms)
+        nanosleep (&pause, NULL);
+    return rc;
+}
+
 //  Asks once, and prints: the exit status.  before: printed before the page.
 static int
 s_ask (const asked_t *self, const char *before)
 {
     char error [TUREEN_ERROR_BYTES], *text;
-    int rc = tureen_status_with (&self->server, &text, error, sizeof error);
+    int rc = s_find (self, &text, error);
     if (rc) {
         fputs (before, stdout);
         fflush (stdout);

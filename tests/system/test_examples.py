@@ -115,6 +115,16 @@ class Examples(Scripts):
         self.assertGreaterEqual(prepared, 65 + 16)
 
 
+    @unittest.skipIf(importlib.util.find_spec("ray") is None, "no Ray here")
+    def test_ray_cluster(self):
+        output = self.run_script("examples/ray_cluster.py", "--samples", 301, "--epochs", 3)
+        self.assertIn("attempt 1: 3 nodes of 2 trainers", output)
+        self.assertIn("trainers are lost: the round is thrown away", output)
+        self.assertRegex(output, r"(?m)^attempt \d: 2 nodes of 2 trainers$")
+        self.assertEqual(len(re.findall(r"(?m)^epoch \d: 301 samples over all nodes, each exactly once$",
+                                        output)), 3)
+
+
 class Benches(Scripts):
     def test_client_bench(self):
         path = os.path.join(self.folder, "found.json")

@@ -6,6 +6,7 @@ import re
 import select
 import signal
 import subprocess
+import time
 import unittest
 
 import harness
@@ -111,6 +112,33 @@ class Watch(SystemTest):
             self.assertEqual(refused.returncode, 2)
             self.assertIn("tureen status: --watch '%s': expected 0.1 to 86400 seconds" % interval,
                           refused.stderr)
+
+
+class Wait(SystemTest):
+    SAMPLES = 10
+
+    def status(self, endpoint, *arguments):
+        return subprocess.Popen([harness.TUREEN, "status", "--connect", endpoint, "--json", *arguments],
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+
+    def test_until_a_server_listens(self):
+        server = self.serve()
+        with self.status(server.endpoint, "--wait") as waiting:
+            with self.assertRaises(subprocess.TimeoutExpired):
+                waiting.wait(1)
+            with server:
+                output, errors = waiting.communicate(timeout=harness.PATIENCE)
+                self.assertEqual((waiting.returncode, errors), (0, ""))
+                self.assertEqual(json.loads(output)["datasets"][0]["samples"], self.SAMPLES)
+
+    def test_in_vain(self):
+        for arguments, seconds in (((), 0), (("--wait", "1.5"), 1.5)):
+            started = time.monotonic()
+            with self.status("ipc://%s/none.sock" % self.root, *arguments) as asked:
+                _, errors = asked.communicate(timeout=harness.PATIENCE)
+            self.assertEqual(asked.returncode, 1)
+            self.assertEqual(errors.count("no server is at"), 1)
+            self.assertGreaterEqual(time.monotonic() - started, seconds)
 
 
 class Paths(SystemTest):
