@@ -305,8 +305,8 @@ s_blank (json_t *value)
 {
     static const char *const figures [] = { "rate", "epoch", "epoch_delivered", "delivered_samples",
         "consumed_samples",
-        "consumed_epoch", "epoch_consumed", "window", "waiting_on", "waits", "sharing", "single_reads",
-        "single_bytes",
+        "consumed_epoch", "epoch_consumed", "window", "waiting_on", "waits", "batch_waits", "sharing",
+        "single_reads", "single_bytes",
         "pool_bytes", "resident_samples", "resident_bytes", "delivered", "prepared", "cache_bytes",
         "evictions",
         "prepared_again", "worker_seconds", "waiting_samples", "sent_batches", "consumed_batches",
