@@ -23,6 +23,7 @@ SAMPLES = 16
 LIBRARY = os.path.join(os.path.dirname(TUREEN), "failing_calls.so")
 DEFAULT_FAULTS = 24
 SECONDS = 40         # a worker that has no memory gives each sample up after two
+WAITS_SECONDS = 10          # where a job may wait for ever, as long as it is given
 #  Bookkeeping that cannot fail (server/broker/broker.h) says so and aborts.
 SAID_ABORT = "tureen: no memory for "
 
@@ -67,11 +68,12 @@ class Run:
         ended = []
         for client in clients:
             try:
-                out, errors = client.communicate(timeout=SECONDS)
+                waits = may_wait and client is not clients[-1]
+                out, errors = client.communicate(timeout=WAITS_SECONDS if waits else SECONDS)
             except subprocess.TimeoutExpired:
                 client.kill()
                 client.communicate()
-                if not may_wait or client is clients[-1]:
+                if not waits:
                     raise AssertionError("a client hangs: %s" % client.args)
                 client.returncode, errors = 1, "waited"
             ended.append((client.args, client.returncode, errors))
