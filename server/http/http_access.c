@@ -27,6 +27,7 @@ struct http_access {
     char *path;                         //  of a socket file; NULL: tcp
     bool is_loopback;
     char url [URL_BYTES];
+    char host [HOST_BYTES];             //  of the address; "": a socket file
     grant_t *grants;
     size_t grant_count;
 };
@@ -118,8 +119,11 @@ s_listen_path (http_access_t *self, const char *path, char *error, size_t error_
     self->socket = socket (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (self->socket < 0)
         return s_fail (-errno, error, error_bytes, "http: no socket: %s", strerror (errno));
+    struct stat status;
     int rc = bind (self->socket, (struct sockaddr *) &address, sizeof address)? -errno: 0;
-    if (rc == -EADDRINUSE && connect (self->socket, (struct sockaddr *) &address, sizeof address) != 0
+    //  A file that is no socket refuses connections too, and is not ours to remove.
+    if (rc == -EADDRINUSE && lstat (path, &status) == 0 && S_ISSOCK (status.st_mode)
+    &&  connect (self->socket, (struct sockaddr *) &address, sizeof address) != 0
     &&  errno == ECONNREFUSED && unlink (path) == 0)       //  a dead server's
         rc = bind (self->socket, (struct sockaddr *) &address, sizeof address)? -errno: 0;
     if (rc)
@@ -179,7 +183,9 @@ s_listen_port (http_access_t *self, const char *text, char *error, size_t error_
     self->is_loopback = s_is_loopback (found->ai_addr);
     bool is_six = found->ai_family == AF_INET6;
     freeaddrinfo (found);
-    snprintf (self->url, sizeof self->url, "http://%s%s%s:%s/", is_six? "[": "", host, is_six? "]": "", port);
+    snprintf (self->host, sizeof self->host, "%s%.*s%s", is_six? "[": "", HOST_BYTES - 3, host,
+        is_six? "]": "");
+    snprintf (self->url, sizeof self->url, "http://%s:%s/", self->host, port);
     return rc == 0? 0: s_fail (rc, error, error_bytes, "http: cannot listen at %s: %s", text, strerror (-rc));
 }
 
@@ -265,9 +271,9 @@ http_access_wants_token (const http_access_t *self)
 
 //  "localhost:9464", "127.0.0.1", "[::1]:9464": a name that no other machine's owner can give.
 static bool
-s_is_this_machine (const char *host)
+s_is_this_machine (const http_access_t *self, const char *host)
 {
-    static const char *const names [] = { "localhost", "127.0.0.1", "[::1]" };
+    const char *const names [] = { "localhost", "127.0.0.1", "[::1]", self->host };
     for (size_t index = 0; host && index < sizeof names / sizeof *names; index++) {
         size_t size = strlen (names [index]);
         if (strncasecmp (host, names [index], size) == 0 && (host [size] == 0 || host [size] == ':'))
@@ -281,7 +287,7 @@ http_access_viewer (const http_access_t *self, const char *authorization, const 
 {
     static const char scheme [] = "Bearer ";
     if (self->grant_count == 0)
-        return self->path || s_is_this_machine (host)? 0: HTTP_ACCESS_DENIED;
+        return self->path || s_is_this_machine (self, host)? 0: HTTP_ACCESS_DENIED;
     if (!authorization || strncasecmp (authorization, scheme, strlen (scheme)) != 0)
         return HTTP_ACCESS_DENIED;
     char token [HTTP_ACCESS_TOKEN_MOST + 1] = "";

@@ -204,6 +204,7 @@ s_day_ms (void)
 static void
 s_take_answers (http_server_t *self, int64_t now_ms)
 {
+    status_feed_look (self->options.feed);
     for (size_t viewer = 0; viewer <= self->options.tenant_count; viewer++) {
         char *text = status_feed_take (self->options.feed, viewer);
         if (!text)
@@ -215,7 +216,7 @@ s_take_answers (http_server_t *self, int64_t now_ms)
         view->at_ms = now_ms;
         view->asked_ms = 0;
         if (viewer == 0 && view->status && now_ms >= self->point_ms + LAST_HOUR_STEP_MS) {
-            last_hour_add (self->last_hour, view->status, s_day_ms ());
+            last_hour_add (self->last_hour, view->status, now_ms, s_day_ms ());
             self->point_ms = now_ms;
         }
     }

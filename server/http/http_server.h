@@ -9,7 +9,7 @@
  *  happy path:     http_server_start .. requests .. http_server_stop
  *  failure modes:  a request that is none, or of more than some KiB: 4xx.  The broker's thread does not
  *                  answer within WAIT_MS: 503.  More connections than CONNECTIONS_MAX: closed at once.  A
- *                  client that reads slowly, or says nothing for TIMEOUT_S, is disconnected; also one that
+ *                  client that neither sends nor reads for TIMEOUT_S is disconnected; also one that
  *                  ends its connection together with a part of a request, which libmicrohttpd 0.9.75 does not
  *                  see earlier (it reads less than there is room for, and waits for another edge of epoll).
  *

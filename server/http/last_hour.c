@@ -22,6 +22,7 @@ typedef struct {
 struct last_hour {
     uint64_t count;                     //  points so far; number n in the place n % LAST_HOUR_POINTS
     int64_t times_ms [LAST_HOUR_POINTS];
+    int64_t now_ms;                     //  of the last point
     double delivered_total, prepared_total;
     float delivered [LAST_HOUR_POINTS], prepared [LAST_HOUR_POINTS];
     series_t jobs [LAST_HOUR_JOBS];
@@ -116,11 +117,14 @@ s_add_job (last_hour_t *self, const json_t *job, double seconds)
 }
 
 void
-last_hour_add (last_hour_t *self, const json_t *status, int64_t time_ms)
+last_hour_add (last_hour_t *self, const json_t *status, int64_t now_ms, int64_t day_ms)
 {
     size_t place = self->count % LAST_HOUR_POINTS, index;
-    int64_t before_ms = self->count > 0? self->times_ms [(self->count - 1) % LAST_HOUR_POINTS]: time_ms;
-    double seconds = (double) (time_ms - before_ms) / 1000;
+    int64_t last_ms = self->count > 0? self->times_ms [(self->count - 1) % LAST_HOUR_POINTS]: 0;
+    double seconds = self->count > 0? (double) (now_ms - self->now_ms) / 1000: 0;
+    //  Charts want rising times, also where the day's clock was set back.
+    int64_t time_ms = day_ms > last_ms? day_ms: last_ms + 1;
+    self->now_ms = now_ms;
     double delivered = json_number_value (json_object_get (status, "delivered")),
         prepared = json_number_value (json_object_get (status, "prepared"));
     self->times_ms [place] = time_ms;

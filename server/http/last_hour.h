@@ -18,8 +18,8 @@ enum { LAST_HOUR_STEP_MS = 5000, LAST_HOUR_POINTS = 720, LAST_HOUR_JOBS = 192 };
 last_hour_t *last_hour_new (void);
 void last_hour_destroy (last_hour_t **self_p);
 
-//  The next point, of what operators see.  time_ms: of the day, rising.
-void last_hour_add (last_hour_t *self, const json_t *status, int64_t time_ms);
+//  The next point, of what operators see.  now_ms: of a clock that goes on; day_ms: since 1970.
+void last_hour_add (last_hour_t *self, const json_t *status, int64_t now_ms, int64_t day_ms);
 
 //  What a tenant's viewer may see (NULL: all).  {"times": [seconds of the day, ..], "delivered": [samples a
 //  second, ..], "prepared": the same, for operators; "jobs": [{"job", "name", "dataset", "tenant", "gone"}]}.

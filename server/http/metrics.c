@@ -53,6 +53,8 @@ static const row_t s_server [] = {
     { "shortages", true, "shortages", "Tries that were put off for want of memory or descriptors.", NULL,
         NULL },
     { "processor_seconds", true, "cpu_seconds", "Processor time of the server.", NULL, NULL },
+    { "workers_lost", true, "remote_workers_lost", "Workers on other machines that went without a goodbye.",
+        NULL, NULL },
     { "descriptors", false, "descriptors.open", "File descriptors in use.", NULL, NULL },
     { "descriptors_limit", false, "descriptors.max", "The most file descriptors.", NULL, NULL },
     { "requests_unanswered", true, "unanswered", "Refusals that were not sent, beyond 50 a second of a user.",
@@ -101,9 +103,9 @@ static const row_t s_jobs [] = {
     { "job_epoch_consumed_samples", false, "epoch_consumed", "Samples of it that the loop has taken.", NULL,
         NULL },
     { "job_samples_consumed", true, "consumed_samples", "Samples that the loop has taken.", NULL, NULL },
-    { "job_samples_drawn", true, "sharing.alone", "Drawn samples, by whether other jobs used them too.",
-        "sharing", "alone" },
-    { "job_samples_drawn", true, "sharing.shared", NULL, "sharing", "shared" },
+    { "job_samples_drawn", true, "sharing.places", "Samples that were drawn for the job.", NULL, NULL },
+    { "job_samples_shared", true, "sharing.shared", "Of these, those that served other jobs too.", NULL,
+        NULL },
     { "job_wait_seconds", true, "waits.disk", "What the job's time since its start went to, by cause.",
         "cause", "disk" },
     { "job_wait_seconds", true, "waits.decode", NULL, "cause", "decode" },
@@ -277,7 +279,7 @@ s_delivered (writer_t *self, const json_t *status, const subject_t *jobs, size_t
         s_value (self, "job_samples_delivered", "_total", jobs [index].labels, delivered);
         gone -= delivered;
     }
-    s_value (self, "job_samples_delivered", "_total", "job=\"gone\"", gone > 0? gone: 0);
+    s_value (self, "job_samples_delivered", "_total", "number=\"gone\"", gone > 0? gone: 0);
 }
 
 static void
@@ -292,7 +294,8 @@ s_all_jobs (writer_t *self, const json_t *status)
         snprintf (number, sizeof number, "%lld",
             (long long) json_integer_value (json_object_get (job, "job")));
         jobs [index].object = job;
-        s_label (jobs [index].labels, "job", number);
+        //  Not "job": Prometheus gives each series a label of that name, its own.
+        s_label (jobs [index].labels, "number", number);
         static const char *const keys [] = { "name", "dataset", "tenant" };
         for (size_t key = 0; key < sizeof keys / sizeof *keys; key++)
             if (json_object_get (job, keys [key]))
@@ -320,6 +323,8 @@ s_histogram (writer_t *self, const json_t *waits, const char *cause, const char 
         char with_bound [LABELS_BYTES];
         bool is_last = bucket >= json_array_size (bounds);
         snprintf (bound, sizeof bound, "%g", json_number_value (json_array_get (bounds, bucket)));
+        if (self->is_open_metrics && !strpbrk (bound, ".e"))
+            strcat (bound, ".0");       //  as that format wants it
         snprintf (with_bound, sizeof with_bound, "%s", labels);
         s_label (with_bound, "le", is_last? "+Inf": bound);
         sum += json_integer_value (json_array_get (counts, bucket));

@@ -3,7 +3,7 @@
  *  Totals since the start as counters, what is there now as gauges, in base units (seconds, bytes); how long
  *  batches were waited for as a histogram.  The status is what a viewer may see (service_status), so its
  *  metrics are, too.  A job that has gone is no series of its own any more: its samples are in those of
- *  job="gone".  So there are some twenty series for each present job, data set, device, tenant and worker.
+ *  number="gone".  So there are some twenty series for each present job, data set, device, tenant and worker.
  *
  *  No I/O; any thread.
  */

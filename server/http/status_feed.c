@@ -126,10 +126,15 @@ char *
 status_feed_take (status_feed_t *self, size_t viewer)
 {
     assert (viewer < self->viewers);
-    s_calm (self->answered);
     pthread_mutex_lock (&self->mutex);
     char *text = self->views [viewer].text;
     self->views [viewer].text = NULL;
     pthread_mutex_unlock (&self->mutex);
     return text;
+}
+
+void
+status_feed_look (status_feed_t *self)
+{
+    s_calm (self->answered);
 }

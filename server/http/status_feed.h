@@ -30,6 +30,8 @@ void status_feed_ask (status_feed_t *self, size_t viewer);
 bool status_feed_next (status_feed_t *self, size_t *viewer_p);
 //  text: JSON, taken over; NULL: there was no memory for it.
 void status_feed_answer (status_feed_t *self, size_t viewer, char *text);
+//  Before all viewers' answers are taken: those that come later make the descriptor readable again.
+void status_feed_look (status_feed_t *self);
 //  The newest answer that was not taken yet: yours to free; NULL: none.
 char *status_feed_take (status_feed_t *self, size_t viewer);
 

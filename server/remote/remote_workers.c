@@ -44,6 +44,7 @@ struct remote_workers {
     remote_pipelines_t pipelines;
     out_t out [REMOTE_WORKERS_TASKS_MAX];       //  number n in the place n % REMOTE_WORKERS_TASKS_MAX
     size_t out_count;
+    uint64_t lost_workers;              //  that worked, and went suddenly
     uint64_t last_number, oldest;       //  no task that can be taken back has a number below oldest
     int64_t looked_ms, beat_ms;
     bool is_stopped;
@@ -184,13 +185,26 @@ s_leave (remote_workers_t *self, remote_worker_t *worker, remote_worker_state_t 
     s_grant (self);
 }
 
-static void
-s_lose (remote_workers_t *self, remote_worker_t *worker, const char *why)
+//  Tasks that it has, and nothing else does by now.
+static size_t
+s_count_tasks (const remote_workers_t *self, const remote_worker_t *worker)
 {
+    size_t count = 0;
+    for (size_t index = 0; index < REMOTE_WORKERS_TASKS_MAX; index++)
+        count += self->out [index].number && self->out [index].worker == worker && self->out [index].task;
+    return count;
+}
+
+//  It is gone; is_sudden: without a word of its own.
+static void
+s_lose (remote_workers_t *self, remote_worker_t *worker, bool is_sudden, const char *why)
+{
+    size_t tasks = s_count_tasks (self, worker);
+    self->lost_workers += is_sudden && s_has_tasks (worker);
     if (worker->state != REMOTE_WORKER_REFUSED)
         log_event (self->options.log, LOG_LEVEL_NOTICE, "worker_gone",
-            LOG_FIELDS (LOG_TEXT ("worker", worker->name), LOG_NUMBER ("tasks", worker->out)),
-            "the worker '%s' %s; %zu tasks are handed out again", worker->name, why, worker->out);
+            LOG_FIELDS (LOG_TEXT ("worker", worker->name), LOG_NUMBER ("tasks", tasks)),
+            "the worker '%s' %s; %zu tasks are handed out again", worker->name, why, tasks);
     s_leave (self, worker, REMOTE_WORKER_FREE);
 }
 
@@ -417,6 +431,19 @@ s_new_number (remote_workers_t *self)
     return out;
 }
 
+//  The number of the task that is out for longest and was not taken back; last_number + 1: there is none.
+static uint64_t
+s_oldest (const remote_workers_t *self)
+{
+    uint64_t number = self->oldest;
+    for (; number <= self->last_number; number++) {
+        const out_t *out = &self->out [number % REMOTE_WORKERS_TASKS_MAX];
+        if (out->number == number && out->task)
+            break;
+    }
+    return number;
+}
+
 bool
 remote_workers_give (remote_workers_t *self, const remote_task_t *task, int64_t now_ms)
 {
@@ -440,9 +467,10 @@ remote_workers_give (remote_workers_t *self, const remote_task_t *task, int64_t 
             worker->out++;
             worker->out_bytes += version_bytes;
             self->out_count++;
+            self->oldest = s_oldest (self);         //  each number is passed once
             return true;
         }
-        s_lose (self, worker, "cannot be sent to any more");
+        s_lose (self, worker, true, "cannot be sent to any more");
     }
     return false;
 }
@@ -554,7 +582,7 @@ remote_workers_take (remote_workers_t *self, const remote_message_t *message, in
         return s_take_result (self, worker, message, now_ms, refusal);
     case WIRE_WORK_GOODBYE:
         outbox_send (self->options.router, &worker->peer, WIRE_WORK_GOODBYE, 0, 0, NULL, 0);
-        s_lose (self, worker, "says goodbye");
+        s_lose (self, worker, false, "says goodbye");
         return true;
     default:
         return true;
@@ -568,27 +596,16 @@ s_look_at_tasks (remote_workers_t *self, int64_t now_ms)
 {
     for (size_t index = 0; index < REMOTE_WORKERS_TASKS_MAX; index++) {
         out_t *out = &self->out [index];
-        if (!out->number || !out->task || now_ms <= out->late_ms)
+        if (!out->number || now_ms <= out->late_ms)
             continue;
         remote_worker_t *worker = out->worker;
         remote_worker_move (worker, REMOTE_WORKER_STALLED);
+        if (!out->task)
+            continue;                   //  it was taken back already
         remote_worker_learn_late (worker, (double) (now_ms - out->given_ms) * 1e6);
         worker->lost++;
         s_take_back (self, out);
     }
-}
-
-//  The number of the task that is out for longest and was not taken back; last_number + 1: there is none.
-static uint64_t
-s_oldest (const remote_workers_t *self)
-{
-    uint64_t number = self->oldest;
-    for (; number <= self->last_number; number++) {
-        const out_t *out = &self->out [number % REMOTE_WORKERS_TASKS_MAX];
-        if (out->number == number && out->task)
-            break;
-    }
-    return number;
 }
 
 bool
@@ -620,14 +637,14 @@ s_look_at_worker (remote_workers_t *self, remote_worker_t *worker, bool beats, i
     }
     else
     if (is_new && now_ms - worker->begun_ms > ANSWER_MS)
-        s_lose (self, worker, "does not end its handshake");
+        s_lose (self, worker, true, "does not end its handshake");
     else
     if (!is_new && now_ms - worker->heard_ms > REMOTE_WORKERS_SILENT_MS)
-        s_lose (self, worker, "is silent");
+        s_lose (self, worker, true, "is silent");
     else
     if (beats && outbox_send (self->options.router, &worker->peer, WIRE_WORK_HEARTBEAT, 0, 0, NULL, 0)
         == OUTBOX_GONE)
-        s_lose (self, worker, "is gone: its connection is closed");
+        s_lose (self, worker, true, "is gone: its connection is closed");
 }
 
 void
@@ -682,8 +699,9 @@ remote_workers_stop (remote_workers_t *self)
 //  ---- questions
 
 json_t *
-remote_workers_status (const remote_workers_t *self)
+remote_workers_status (const remote_workers_t *self, uint64_t *lost_p)
 {
+    *lost_p = self->lost_workers;
     json_t *list = json_array ();
     for (size_t index = 0; index < REMOTE_WORKERS_MAX; index++)
         if (self->workers [index].state)

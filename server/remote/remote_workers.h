@@ -120,8 +120,9 @@ void remote_workers_revoke (remote_workers_t *self, bool (*is_gone) (void *conte
 //  Gives all tasks back; then no more are taken, and no worker is let in.
 void remote_workers_stop (remote_workers_t *self);
 
-//  An array with an object for each worker; a new reference.
-json_t *remote_workers_status (const remote_workers_t *self);
+//  An array with an object for each worker; a new reference.  *lost_p: workers that worked, and are gone
+//  without a goodbye: they died, fell silent, or their network did.
+json_t *remote_workers_status (const remote_workers_t *self, uint64_t *lost_p);
 //  Aborts at a broken invariant.
 void remote_workers_check (const remote_workers_t *self);
 

@@ -74,8 +74,10 @@ static void
 s_describe_server (service_t *self, json_t *status, int64_t now_ms)
 {
     json_object_set_new (status, "devices", tasks_devices_status (self->options.tasks));
+    uint64_t lost;
     json_object_set_new (status, "remote_workers",
-        remote_workers_status (tasks_remote_workers (self->options.tasks)));
+        remote_workers_status (tasks_remote_workers (self->options.tasks), &lost));
+    s_put (status, "remote_workers_lost", lost);
     s_put (status, "reads_max", tasks_depth (self->options.tasks));
     json_object_set_new (status, "block_cache", s_block_cache (self->options.block_cache));
     uint64_t unanswered = 0;

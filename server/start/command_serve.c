@@ -622,17 +622,16 @@ s_die_of_time (void)
     sigprocmask (SIG_UNBLOCK, &time, NULL);
 }
 
-//  From now on what is printed to stdout are events, too.  *stdout_p: the stream that was there; NULL: it
-//  still is.
+//  From now on what is printed to stdout are events, too, if the log is JSON.  *stdout_p: the stream that was
+//  there; NULL: it still is.
 static bool
-s_log_json (server_t *self, FILE **stdout_p)
+s_print_events (server_t *self, FILE **stdout_p)
 {
-    if (!self->options.log_format || strcmp (self->options.log_format, "json") != 0)
+    if (!self->log.is_json)
         return true;
     FILE *lines = log_stream (&self->log);
     if (!lines)
         return s_complain_shortage ("no memory for the log");
-    self->log.is_json = true;
     *stdout_p = stdout;
     stdout = lines;
     return true;
@@ -647,6 +646,7 @@ command_serve (int argc, char **argv)
     option_status_t parsed = options_parse (&self.options, argc, argv, error, sizeof error);
     int status = 0;
     bool out_of_time = false;
+    self.log.is_json = self.options.log_format && strcmp (self.options.log_format, "json") == 0;
     if (parsed == OPTION_HELP) {
         options_help (stdout);
         printf ("\nThis build reads %s.\n", decoder_formats ());
@@ -660,7 +660,7 @@ command_serve (int argc, char **argv)
     if (!(self.is_supervised = supervise_is_child (&self.restarts)) && self.options.supervise)
         status = supervise_run (&(supervise_options_t) { .argv = argv - 1, .log = &self.log });
     else
-    if (s_log_json (&self, &first_stdout) && s_start (&self)) {
+    if (s_print_events (&self, &first_stdout) && s_start (&self)) {
         s_announce (&self);
         s_run (&self);
         out_of_time = s_is_out_of_time (&self);

@@ -164,7 +164,7 @@ s_patience_ns (const ready_tasks_t *self)
 static void
 s_take_back (ready_tasks_t *self)
 {
-    while (self->remote && !self->first && self->local < self->threads
+    while (self->remote && self->local_ns > 0 && !self->first && self->local < self->threads
     &&  remote_workers_take_back (self->remote, s_patience_ns (self)))
         s_hand_out (self);
 }
@@ -217,7 +217,8 @@ ready_tasks_wakeup (const ready_tasks_t *self)
     if (!self->remote)
         return INT64_MAX;
     int64_t wakeup = remote_workers_wakeup (self->remote);
-    if (self->first || self->local >= self->threads || !remote_workers_have_tasks (self->remote))
+    if (self->first || self->local_ns <= 0 || self->local >= self->threads
+    ||  !remote_workers_have_tasks (self->remote))
         return wakeup;
     int64_t back_ms = self->now_ms + 1 + s_patience_ns (self) / 1000000;
     return back_ms < wakeup? back_ms: wakeup;

@@ -87,8 +87,8 @@ class Shown(SystemTest):
             for key in ("prepared", "delivered", "cache_misses", "jobs_total", "bad_samples"):
                 self.assertEqual(shown[key], status[key], key)
             self.assertEqual(metrics["tureen_samples_delivered_total", ""], status["delivered"])
-            self.assertEqual(metrics["tureen_job_samples_delivered_total", 'job="gone"'], 2 * self.SAMPLES)
-            labels = 'job="2",name="stands",dataset="train"'
+            self.assertEqual(metrics["tureen_job_samples_delivered_total", 'number="gone"'], 2 * self.SAMPLES)
+            labels = 'number="2",name="stands",dataset="train"'
             self.assertEqual(metrics["tureen_job_samples_delivered_total", labels],
                              server.job_status("stands")["delivered_samples"])
             self.assertEqual(metrics["tureen_dataset_samples", 'dataset="train"'], self.SAMPLES)
@@ -135,6 +135,19 @@ class Shown(SystemTest):
             self.assertEqual(kind["Content-Type"], "application/openmetrics-text; version=1.0.0; "
                                                    "charset=utf-8")
             self.assertTrue(body.endswith(b"\n# EOF\n"))
+            family, kinds = None, {}
+            for line in body.decode().splitlines()[:-1]:
+                if line.startswith("# TYPE "):
+                    _, _, family, kind = line.split()
+                    self.assertNotIn(family, kinds)         # the samples of a family lie together
+                    kinds[family] = kind
+                elif not line.startswith("# HELP "):
+                    name, labels, _ = LINE.match(line).groups()
+                    suffixes = {"counter": ["_total"], "gauge": [""],
+                                "histogram": ["_bucket", "_sum", "_count"]}[kinds[family]]
+                    self.assertIn(name, [family + suffix for suffix in suffixes])
+                    for bound in re.findall('le="([^"]*)"', labels or ""):
+                        self.assertRegex(bound, r"\.|^\+Inf$")
 
     def test_the_last_hour(self):
         with self.watched() as (server, http):
@@ -239,10 +252,12 @@ class Shown(SystemTest):
         tokens = os.path.join(self.root, "tokens")
         with open(tokens, "w") as file:
             file.write("* " + OPERATORS + "\n")
+        os.chmod(tokens, 0o644)
         for arguments, why in ((("--http", "0.0.0.0:%d" % harness.free_port()), "give --http-tokens FILE"),
                                (("--http", "nonsense"), r"expected \[ADDRESS:\]PORT or unix:PATH"),
                                (("--http-tokens", tokens), "http-tokens without http"),
-                               (("--http", "1234", "--http-tokens", tokens), "chmod 600")):
+                               (("--http", str(harness.free_port()), "--http-tokens", tokens),
+                                "chmod 600")):
             with self.subTest(arguments):
                 done = run("serve", "--dataset", "train=" + self.data, "--listen",
                            "ipc://%s/s" % self.root, *arguments)

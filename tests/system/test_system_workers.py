@@ -224,7 +224,8 @@ class Lent(SystemTest):
         with self.serve(workers=1) as server:
             with Worker("--connect", server.endpoint, environment=other) as worker:
                 said = worker.refused()
-                self.assertIn("refused: it decodes other pixels than this server (JPEG, colours", said)
+                self.assertRegex(said, r"refused: it decodes other pixels than this server "
+                                 r"\([^)]*JPEG, colours")       # a crop may hold the pixel or not
                 self.assertNotIn("PNG", said.split("(")[1].split(")")[0])
                 self.assertIn("libjpeg-turbo", said)
                 self.assertEqual(len(workers(server, "refused")), 1)

@@ -16,7 +16,7 @@
 #include "top_view.h"
 #include "tureen.h"
 
-enum { TIMEOUT_MS = 2000, BAR_CELLS = 10, HEAD_ROWS = 3, FOOT_ROWS = 3, WORDS_BYTES = 1024 };
+enum { TIMEOUT_MS = 2000, BAR_CELLS = 10, HEAD_ROWS = 3, FOOT_ROWS = 4, WORDS_BYTES = 1024 };
 
 typedef struct {
     tureen_options_t server;
@@ -176,16 +176,19 @@ s_draw (top_t *self)
         attroff (A_REVERSE);
     }
     if (self->view.count > 0) {
-        top_view_words (&self->view, &self->view.rows [picked], text, sizeof text);
-        mvaddnstr (LINES - 2, 0, self->view.rows [picked].name, COLS);
-        addnstr (": ", COLS);
-        addnstr (text, COLS);
+        const top_row_t *row = &self->view.rows [picked];
+        size_t used = (size_t) snprintf (text, sizeof text, "%s: ", row->name);
+        top_view_words (&self->view, row, text + used, sizeof text - used);
+        //  Over two lines, of which the second ends before the last one.
+        mvprintw (LINES - 3, 0, "%.*s", 2 * COLS - 1, text);
     }
     if (*self->error) {
         attron (A_BOLD);
-        mvaddnstr (LINES - 3, 0, self->error, COLS);
+        mvaddnstr (LINES - 4, 0, self->error, COLS);
         attroff (A_BOLD);
     }
+    move (LINES - 1, 0);
+    clrtoeol ();
     mvprintw (LINES - 1, 0, "sorted by %s   s sort   up, down pick   q end", top_sort_name (self->sort));
     refresh ();
 }

@@ -1,5 +1,5 @@
 #include "top_view.h"
-#include <assert.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,18 +101,12 @@ s_compare (const void *one, const void *other, void *context)
     return a->job < b->job? -1: a->job > b->job;
 }
 
-//  A tenant's viewer is not told of all: then of its jobs.
+//  To a tenant's viewer what was sent to its jobs.
 static double
 s_delivered (const json_t *status)
 {
-    const json_t *all = json_object_get (status, "delivered"), *job;
-    size_t index;
-    double sum = 0;
-    if (all)
-        return json_number_value (all);
-    json_array_foreach (json_object_get (status, "jobs"), index, job)
-        sum += s_real (job, "delivered_samples");
-    return sum;
+    const json_t *all = json_object_get (status, "delivered");
+    return all? json_number_value (all): s_real (json_object_get (status, "tenant"), "delivered");
 }
 
 bool
@@ -164,19 +158,31 @@ s_time (double seconds, char text [32])
     return text;
 }
 
+static void __attribute__ ((format (printf, 2, 3)))
+s_add (char text [TOP_TEXT_BYTES], const char *format, ...)
+{
+    size_t used = strlen (text);
+    va_list arguments;
+    va_start (arguments, format);
+    vsnprintf (text + used, TOP_TEXT_BYTES - used, format, arguments);
+    va_end (arguments);
+}
+
 void
 top_view_head (const top_view_t *self, char text [TOP_TEXT_BYTES])
 {
-    char up [32];
-    size_t used = (size_t) snprintf (text, TOP_TEXT_BYTES, "tureen %s, up for %s, %zu job%s",
-        s_text (self->now, "version"), s_time (s_real (self->now, "uptime_seconds"), up), self->count,
+    char up [32], version [32];
+    const char *given = s_text (self->now, "version");
+    text [0] = 0;
+    s_add (text, "tureen %s, up for %s, %zu job%s", utf8_visible (given, strlen (given), version,
+        sizeof version), s_time (s_real (self->now, "uptime_seconds"), up), self->count,
         plural (self->count));
     if (self->delivered >= 0)
-        used += (size_t) snprintf (text + used, TOP_TEXT_BYTES - used, ", delivered %.0f/s", self->delivered);
+        s_add (text, ", delivered %.0f/s", self->delivered);
     if (self->prepared >= 0)
-        used += (size_t) snprintf (text + used, TOP_TEXT_BYTES - used, ", prepared %.0f/s", self->prepared);
+        s_add (text, ", prepared %.0f/s", self->prepared);
     if (s_real (self->now, "prepared") > 0)
-        snprintf (text + used, TOP_TEXT_BYTES - used, ", %.2f deliveries of each since the start",
+        s_add (text, ", %.2f deliveries of each since the start",
             s_real (self->now, "delivered") / s_real (self->now, "prepared"));
 }
 

@@ -40,7 +40,7 @@ void top_view_clear (top_view_t *self);
 
 //  "rate"; static.
 const char *top_sort_name (top_sort_t sort);
-//  The line on top.
+//  The line on top.  Safe for a terminal.
 void top_view_head (const top_view_t *self, char text [TOP_TEXT_BYTES]);
 //  Why the row's job shares little, as the server has told it, or what it shares.  Safe for a terminal.
 void top_view_words (const top_view_t *self, const top_row_t *row, char *text, size_t text_bytes);

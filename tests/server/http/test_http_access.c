@@ -163,6 +163,17 @@ without_tokens (void **state)
     s_open (s_socket, false, 2, "Address already in use");
     http_access_close (&access);
     assert_int_not_equal (unlink (s_socket + strlen ("unix:")), 0);
+    //  A file that is no socket stays.
+    char listen [80];
+    s_write ("mine", 0600);
+    snprintf (listen, sizeof listen, "unix:%s", s_path);
+    s_open (listen, false, 0, "Address already in use");
+    assert_int_equal (unlink (s_path), 0);
+    //  Another address of this machine has its own name.
+    access = s_open (s_at ("127.0.0.2"), false, 0, NULL);
+    assert_int_equal (http_access_viewer (access, NULL, s_at ("127.0.0.2")), 0);
+    assert_int_equal (http_access_viewer (access, NULL, "127.0.0.3"), HTTP_ACCESS_DENIED);
+    http_access_close (&access);
 }
 
 static void

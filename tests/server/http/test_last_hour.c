@@ -21,7 +21,7 @@ s_add (last_hour_t *hour, int64_t second, uint64_t first, size_t count)
             0.0, "copy", 0.0, "client", (double) second / 2));
     json_t *status = json_pack ("{s:I, s:I, s:o}", "delivered", (json_int_t) (second * 300), "prepared",
         (json_int_t) (second * 200), "jobs", jobs);
-    last_hour_add (hour, status, second * 1000);
+    last_hour_add (hour, status, second * 1000, second * 1000);
     json_decref (status);
 }
 

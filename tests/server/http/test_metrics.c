@@ -48,9 +48,10 @@ what_is_in_them (void **state)
     s_has (text, "\ntureen_samples_delivered_total 100\n");
     s_has (text, "\ntureen_draining 1\n");
     s_has (text, "\n# TYPE tureen_samples_delivered_total counter\n");
-    s_has (text, "\ntureen_job_samples_delivered_total{job=\"7\",name=\"a\\\\\\\"b\\n\",dataset=\"t\"} 60\n");
-    s_has (text, "\ntureen_job_samples_delivered_total{job=\"gone\"} 40\n");
-    s_has (text, "\ntureen_job_wait_seconds_total{job=\"7\",name=\"a\\\\\\\"b\\n\",dataset=\"t\","
+    s_has (text, "\ntureen_job_samples_delivered_total{number=\"7\",name=\"a\\\\\\\"b\\n\",dataset=\"t\"} "
+        "60\n");
+    s_has (text, "\ntureen_job_samples_delivered_total{number=\"gone\"} 40\n");
+    s_has (text, "\ntureen_job_wait_seconds_total{number=\"7\",name=\"a\\\\\\\"b\\n\",dataset=\"t\","
         "cause=\"disk\"} 1.5\n");
     s_has (text, "\ntureen_batch_wait_seconds_bucket{cause=\"disk\",le=\"0.001\"} 3\n"
         "tureen_batch_wait_seconds_bucket{cause=\"disk\",le=\"1\"} 5\n"
@@ -72,6 +73,7 @@ open_metrics (void **state)
     (void) state;
     char *text = s_text (true);
     s_has (text, "\n# TYPE tureen_samples_delivered counter\ntureen_samples_delivered_total 100\n");
+    s_has (text, "\ntureen_batch_wait_seconds_bucket{cause=\"disk\",le=\"1.0\"} 5\n");
     assert_string_equal (text + strlen (text) - strlen ("\n# EOF\n"), "\n# EOF\n");
     free (text);
 }

@@ -1,0 +1,84 @@
+//  What `tureen top` shows: rates between two answers, order of the rows, and a server that answers anything.
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <string.h>
+#include "top_view.h"
+
+static json_t *
+s_status (double uptime, int delivered)
+{
+    json_t *slow = json_pack ("{s:i, s:s, s:s, s:f, s:i, s:i, s:{s:f, s:f, s:f, s:f}, s:{s:i, s:i}}", "job",
+        1,
+        "name", "slow", "dataset", "t", "rate", 5.0, "epoch_samples", 100, "epoch_consumed", 25, "waits",
+        "disk", uptime / 2, "decode", 0.0, "copy", 0.0, "client", uptime / 2, "sharing", "alone", 30,
+        "shared", 10);
+    json_t *fast = json_pack ("{s:i, s:s, s:s, s:f, s:{s:i, s:i}}", "job", 2, "name", "fast", "dataset", "t",
+        "rate", 50.0, "sharing", "alone", 0, "shared", 0);
+    json_t *status = json_pack ("{s:s, s:f, s:i, s:i, s:[o, o]}", "version", "1.2", "uptime_seconds", uptime,
+        "delivered", delivered, "prepared", delivered / 2, "jobs", slow, fast);
+    assert_non_null (status);
+    return status;
+}
+
+static void
+rates_and_order (void **state)
+{
+    (void) state;
+    json_t *before = s_status (10, 1000), *now = s_status (12, 1400);
+    top_view_t view;
+    char head [TOP_TEXT_BYTES], words [100];
+    assert_true (top_view_make (&view, now, before, TOP_BY_RATE));
+    assert_int_equal (view.count, 2);
+    assert_string_equal (view.rows [0].name, "fast");
+    assert_true (view.rows [0].shared < 0);
+    assert_float_equal (view.rows [1].progress, 0.25, 1e-9);
+    assert_float_equal (view.rows [1].waits [0], 0.5, 1e-9);
+    assert_float_equal (view.rows [1].shared, 0.25, 1e-9);
+    top_view_head (&view, head);
+    assert_string_equal (head, "tureen 1.2, up for 12 s, 2 jobs, delivered 200/s, prepared 100/s, 2.00 "
+        "deliveries of each since the start");
+    top_view_words (&view, &view.rows [0], words, sizeof words);
+    assert_string_equal (words, "it has drawn nothing yet");
+    top_view_clear (&view);
+    //  Another server answers: what was before does not count.
+    assert_true (top_view_make (&view, before, now, TOP_BY_JOB));
+    assert_true (view.delivered < 0);
+    assert_int_equal (view.rows [0].job, 1);
+    top_view_clear (&view);
+    json_decref (before);
+    json_decref (now);
+}
+
+static void
+a_server_that_answers_anything (void **state)
+{
+    (void) state;
+    char version [500], head [TOP_TEXT_BYTES];
+    memset (version, '\x1b', sizeof version - 1);
+    version [sizeof version - 1] = 0;
+    json_t *before = json_pack ("{s:f, s:f}", "uptime_seconds", 1.0, "delivered", 0.0), *now = json_pack (
+        "{s:s, s:f, s:f, s:f, s:[s, {}, n]}", "version", version, "uptime_seconds", 2.0, "delivered", 1e300,
+        "prepared", 1e300, "jobs", "no job");
+    top_view_t view;
+    assert_true (top_view_make (&view, now, before, TOP_BY_WAIT));
+    assert_int_equal (view.count, 3);
+    top_view_head (&view, head);
+    assert_null (strchr (head, '\x1b'));
+    assert_true (strlen (head) < TOP_TEXT_BYTES);
+    top_view_clear (&view);
+    json_decref (before);
+    json_decref (now);
+}
+
+int
+main (void)
+{
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test (rates_and_order), cmocka_unit_test (a_server_that_answers_anything)
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}
