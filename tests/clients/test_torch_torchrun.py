@@ -114,9 +114,10 @@ class Torchrun(unittest.TestCase):
         """torchrun goes on by itself with the nodes that are left, from the last checkpoint."""
         elastic = ["--nnodes", "1:2", "--nproc_per_node", str(RANKS), "--max_restarts", "2", "--rdzv_backend",
                    "c10d", "--rdzv_endpoint", f"127.0.0.1:{harness.free_port()}", "--rdzv_id", "run",
-                   "--rdzv_conf", "last_call_timeout=2", "--monitor_interval", "1"]
-        node_0 = self.start(0, *elastic, step=0.05)
-        node_1 = self.start(1, *elastic, step=0.05)
+                   "--monitor_interval", "1"]
+        #  The run ends with the node that has torchrun's meeting point: that is not the one to be lost.
+        node_0, node_1 = (self.start(node, *elastic, "--rdzv_conf", f"last_call_timeout=2,is_host={is_host}",
+                                     step=0.05) for node, is_host in ((0, "true"), (1, "false")))
         self.wait_for_step(STEPS + 3, [node_0, node_1])
         self.kill(node_1)
         self.finish([node_0])
