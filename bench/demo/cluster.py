@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT / "tests" / "system"))
 
 from network import Network             # noqa: E402
 
-NODES, RANKS, EPOCHS, BATCH, PORT = 3, 2, 3, 16, 5555
+NODES, RANKS, EPOCHS, BATCH, PORT = 3, 2, 8, 16, 5555
 CANNOT = 77
 LENT = "lent"
 PATIENCE_S = 60.0
