@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <jansson.h>
 #include "complain.h"
-#include "option.h"
+#include "option_server.h"
 #include "output.h"
 #include "question.h"
 
@@ -113,13 +113,7 @@ s_wait (drain_t *self)
 
 #define AT(member) OPTION_AT (drain_t, member)
 static const option_row_t s_rows [] = {
-    { "connect", "ENDPOINT", AT (options.endpoint),
-        "where the server listens (default: $TUREEN_ENDPOINT, else the default endpoint,\n"
-        "see `tureen serve --help`)" },
-    { "key", "PATH", AT (options.key),
-        "of this client's certificate, for a server with keys on tcp (default: $TUREEN_KEY)" },
-    { "server-key", "KEY", AT (options.server_key),
-        "that server's public key, or the path of its certificate (default: $TUREEN_SERVER_KEY)" },
+    OPTION_SERVER_ROWS (drain_t, options),
     { "wait", NULL, AT (wait), "return when the server has ended" }
 };
 

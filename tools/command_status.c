@@ -9,7 +9,7 @@
 #include <jansson.h>
 #include "clock.h"
 #include "complain.h"
-#include "option.h"
+#include "option_server.h"
 #include "output.h"
 #include "plural.h"
 #include "tureen.h"
@@ -471,13 +471,7 @@ typedef struct {
 
 #define AT(member) OPTION_AT (asked_t, member)
 static const option_row_t s_rows [] = {
-    { "connect", "ENDPOINT", AT (server.endpoint),
-        "where the server listens (default: $TUREEN_ENDPOINT, else the default endpoint,\n"
-        "see `tureen serve --help`)" },
-    { "key", "PATH", AT (server.key),
-        "of this client's certificate, for a server with keys on tcp (default: $TUREEN_KEY)" },
-    { "server-key", "KEY", AT (server.server_key),
-        "that server's public key, or the path of its certificate (default: $TUREEN_SERVER_KEY)" },
+    OPTION_SERVER_ROWS (asked_t, server),
     { "json", NULL, AT (as_json), "one JSON object; docs/operations.md explains its keys" },
     { "watch", "[SECONDS]", AT (watch_seconds),
         "again and again, every 2 or so many seconds, until it is interrupted; with --json a line each.\n"

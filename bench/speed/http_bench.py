@@ -4,8 +4,8 @@
     python3 bench/speed/http_bench.py --data DIR [--binary build/release/bin/tureen] [--jobs 128]
                                       [--scrapes 100] [--seconds 10]
 
-The jobs take a sample a second each, and one more as fast as it can, of which the quantiles are.  Pairs of
-spans, without and with scrapes, one after the other.
+The jobs take a sample a second each, and one more takes a batch of 16 twenty times a second: the quantiles
+are how long its batches took.  Pairs of spans, without and with scrapes, one after the other.
 """
 from __future__ import annotations
 

@@ -44,7 +44,12 @@ class Terminal:
         os.write(self._pty, keys)
 
     def wait_for(self, pattern):
-        wait_until("it shows " + pattern, lambda: re.search(pattern, self.text()))
+        """On a screen that is drawn anew: else only what changes is written."""
+        def is_there():
+            self.press(b"\x0c")
+            time.sleep(0.1)
+            return re.search(pattern, self.text())
+        wait_until("it shows " + pattern, is_there)
 
     def end(self):
         if self.process.poll() is None:

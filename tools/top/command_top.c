@@ -11,12 +11,12 @@
 #include <curses.h>
 #include <jansson.h>
 #include "complain.h"
-#include "option.h"
+#include "option_server.h"
 #include "output.h"
 #include "top_view.h"
 #include "tureen.h"
 
-enum { TIMEOUT_MS = 2000, BAR_CELLS = 10, HEAD_ROWS = 3, FOOT_ROWS = 4, WORDS_BYTES = 1024 };
+enum { TIMEOUT_MS = 2000, BAR_CELLS = 10, HEAD_ROWS = 3, FOOT_ROWS = 4, WORDS_BYTES = 1024, CONTROL_L = 12 };
 
 typedef struct {
     tureen_options_t server;
@@ -25,13 +25,7 @@ typedef struct {
 
 #define AT(member) OPTION_AT (asked_t, member)
 static const option_row_t s_rows [] = {
-    { "connect", "ENDPOINT", AT (server.endpoint),
-        "where the server listens (default: $TUREEN_ENDPOINT, else the default endpoint,\n"
-        "see `tureen serve --help`)" },
-    { "key", "PATH", AT (server.key),
-        "of this client's certificate, for a server with keys on tcp (default: $TUREEN_KEY)" },
-    { "server-key", "KEY", AT (server.server_key),
-        "that server's public key, or the path of its certificate (default: $TUREEN_SERVER_KEY)" },
+    OPTION_SERVER_ROWS (asked_t, server),
     { "seconds", "N", AT (seconds), "how often the server is asked (default: 2)",
         .low = 0.1, .high = 3600, .expected = "0.1 to 3600 seconds" }
 };
@@ -45,6 +39,7 @@ static const option_table_t s_table = { "tureen top", s_rows, OPTION_ROWS (s_row
     "\n"
     "  up, down   pick a job; the line below says why it shares little, if it does\n"
     "  s          sort by job, name, rate, waiting time, or by how little is shared\n"
+    "  Ctrl-L     draw all of it anew\n"
     "  q          end\n"
     "\n", .after =
     "\n"
@@ -227,6 +222,8 @@ s_interact (top_t *self)
         goes_on = key != 'q' && key != 'Q';
         if (key == KEY_UP || key == 'k' || key == KEY_DOWN || key == 'j')
             s_move (self, key == KEY_UP || key == 'k'? -1: 1);
+        if (key == CONTROL_L)
+            clearok (curscr, TRUE);     //  draws all of it anew, whatever another program has written there
         if (key == 's')
             self->sort = (self->sort + 1) % TOP_SORTS;
         if (s_seconds () >= due) {

@@ -87,7 +87,7 @@ waits_look (broker_t *self, int64_t now_ms)
 
 //  ---- shown
 
-const int64_t waits_bounds_ms [WAITS_BUCKETS] = { 1, 3, 10, 30, 100, 300, 1000, 3000, 10000, 60000 };
+static const int64_t s_bounds_ms [WAITS_BUCKETS] = { 1, 3, 10, 30, 100, 300, 1000, 3000, 10000, 60000 };
 
 static const char *const s_names [WAITS_KINDS] = { "disk", "decode", "copy", "client" };
 
@@ -98,7 +98,7 @@ waits_count (job_t *job, waits_histogram_t *histogram)
     for (int kind = 0; kind < WAITS_KINDS; kind++) {
         int64_t took_ms = waits->spent_ms [kind] - waits->counted_ms [kind];
         size_t bucket = 0;
-        while (bucket < WAITS_BUCKETS && took_ms > waits_bounds_ms [bucket])
+        while (bucket < WAITS_BUCKETS && took_ms > s_bounds_ms [bucket])
             bucket++;
         histogram->counts [kind][bucket]++;
         histogram->sums_ms [kind] += took_ms;
@@ -121,7 +121,7 @@ waits_histogram_status (const waits_histogram_t *histogram)
 {
     json_t *object = json_object (), *bounds = json_array ();
     for (size_t bucket = 0; bucket < WAITS_BUCKETS; bucket++)
-        json_array_append_new (bounds, json_real ((double) waits_bounds_ms [bucket] / 1000));
+        json_array_append_new (bounds, json_real ((double) s_bounds_ms [bucket] / 1000));
     json_object_set_new (object, "bounds", bounds);
     for (int kind = 0; kind < WAITS_KINDS; kind++) {
         json_t *counts = json_array ();

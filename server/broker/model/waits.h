@@ -23,11 +23,10 @@
 
 typedef enum { WAITS_DISK, WAITS_DECODE, WAITS_COPY, WAITS_CLIENT, WAITS_KINDS } waits_kind_t;
 
-//  How long batches were waited for, for each cause: in a bucket those that took no longer than
-//  waits_bounds_ms says, and longer than in the one before; in the last one all that took longer.  A batch
-//  for which a cause took no time at all is counted too.
+//  How long batches were waited for, for each cause: in a bucket those that took no longer than its bound in
+//  waits.c, and longer than the one before it; in the last one all that took longer.  A batch for which a
+//  cause took no time at all is counted too.
 enum { WAITS_BUCKETS = 10 };
-extern const int64_t waits_bounds_ms [WAITS_BUCKETS];
 typedef struct {
     uint64_t counts [WAITS_KINDS][WAITS_BUCKETS + 1];
     int64_t sums_ms [WAITS_KINDS];

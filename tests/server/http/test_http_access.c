@@ -100,7 +100,7 @@ static void
 tokens (void **state)
 {
     (void) state;
-    s_write ("# who may look\n\n* " OPERATORS "\r\nvision\t" VISION "  \n", 0600);
+    s_write ("# viewers\n\n* " OPERATORS "\r\nvision\t" VISION "  \n", 0600);
     http_access_t *access = s_open (s_at ("0.0.0.0"), true, 2, NULL);
     assert_true (http_access_wants_token (access));
     assert_non_null (strstr (http_access_url (access), s_at ("http://0.0.0.0")));
