@@ -33,7 +33,7 @@ reader_new (reader_t **self_p, const reader_options_t *options)
         self->begun = true;
     }
     if (options->store) {
-        int rc = reader_store_open (self, options->store);
+        int rc = reader_store_open (self, options);
         if (rc == 0)
             *self_p = self;
         else
@@ -229,6 +229,7 @@ reader_submit (reader_t *self, reader_request_t *request)
     request->read_bytes = 0;
     request->wait_ns = 0;
     request->cached_bytes = request->cached_ns = 0;
+    request->peer_bytes = request->peer_ns = 0;
     request->gets = 0;
     request->in_flight = 0;
     request->progress = (reader_progress_t) { .descriptor = -1 };

@@ -17,7 +17,9 @@
  *                  again READER_TRIES times for what is missing; all else is for the caller's patience.
  *                  An object that has gone is -EREMCHG, like one that has changed.  With a cache on the local
  *                  disk (block_data.h) only what is not there is asked for, whole units at a time; a request
- *                  `is_afresh` does not use it, and replaces what is there.
+ *                  `is_afresh` does not use it, and replaces what is there.  In a cluster each block comes
+ *                  from its home if that is another member (peers.h), and what that does not give from the
+ *                  store.
  *  on close:       every request must have been taken; reader_cancel shortens the wait.
  *
  *  Ranges of registered files are read whole blocks at a time where the file is open with O_DIRECT: memory
@@ -33,6 +35,7 @@
 #include <stdint.h>
 #include "block_data.h"
 #include "catalogue.h"
+#include "cluster.h"
 #include "store.h"
 
 typedef struct reader reader_t;
@@ -76,6 +79,8 @@ typedef struct reader_request {
     uint64_t wait_ns;                   //  from the first submission to the kernel to the last completion
     uint64_t cached_bytes, cached_ns;   //  of a store: what came from the local disk's cache instead, and how
                                         //  long that took, beside wait_ns
+    uint64_t peer_bytes, peer_ns;       //  of a store: what came from other members instead (peers.h), and
+                                        //  how long they took, each by itself
     uint32_t gets;                      //  of a store: how often it was asked
     uint32_t in_flight;                 //  reads in flight when it was submitted to the kernel, itself
                                         //  included
@@ -91,6 +96,8 @@ typedef struct {
     const reader_t *files_of;           //  a reader that has the files; destroy it after this one; NULL:
                                         //  reader_add opens them
     const store_t *store;               //  its files are objects of this store; lent; NULL: files
+    cluster_t *cluster;                 //  of a store: members that keep blocks for each other; lent; NULL:
+                                        //  this server alone
 } reader_options_t;
 
 //  Where ranges of an object are kept on the local disk.
@@ -98,6 +105,7 @@ typedef struct {
     block_data_t *data;                 //  lent for the reader's life; NULL: nowhere
     uint64_t begin;                     //  of the object there
     uint64_t bytes;                     //  of the object
+    uint64_t object;                    //  its number (cluster.h)
 } reader_blocks_t;
 
 //  0, or -errno and *self_p NULL.

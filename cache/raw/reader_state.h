@@ -4,7 +4,7 @@
  *      reader_step.c       a request as a row of operations: which is next, and what a result means
  *      reader_ring.c       operations through io_uring
  *      reader_plain.c      operations by system calls, one after the other
- *      reader_store.c      ranges of objects in a store, and whole ones: a request is one transfer
+ *      reader_store.c      ranges of objects in a store, and whole ones
  *
  *  A range:    READ (until all is there)
  *  A file:     OPEN, READ (until all is there; none for an empty file), CLOSE
@@ -16,6 +16,7 @@
 #include <limits.h>
 #include <stdatomic.h>
 #include <liburing.h>
+#include "peers.h"
 #include "reader.h"
 
 enum { READER_MAGIC = 0x0ead0e12 };
@@ -36,13 +37,40 @@ typedef struct {
     size_t count;
 } reader_list_t;
 
-//  A request to a store that is under way.
+//  ---- a store
+
+//  Requests, and what the peer server wants fetched.
+enum { READER_RANGES_MAX = READER_DEPTH_MAX + CLUSTER_FETCHES_MAX };
+
+//  A range of an object that is under way, in parts.
 typedef struct {
-    transfer_t transfer;
-    reader_request_t *request;          //  NULL: free
+    reader_request_t *request;          //  that it is for; NULL: a fetch
+    cluster_fetch_t *fetch;             //  NULL too: free
+    transfer_t whole;                   //  of whole units, as far as there is room for them
     char *url;                          //  of a sample's object; owned
     reader_blocks_t blocks;             //  where it is kept
-} reader_transfer_t;
+    size_t data;                        //  in the cluster; SIZE_MAX: not kept in common
+    size_t wanted_begin, wanted_end;    //  of the range's bytes
+    size_t begun;                       //  bytes of it that are here, or that there is a part for
+    size_t parts;                       //  under way
+    int rc;                             //  of the first part that failed
+} reader_range_t;
+
+typedef enum {
+    READER_PART_FREE,
+    READER_PART_STORE,                  //  a transfer
+    READER_PART_PEER,                   //  a question to its home
+    READER_PART_WAITS                   //  another part of its block is being read to be kept
+} reader_part_way_t;
+
+typedef struct {
+    reader_part_way_t way;
+    reader_range_t *range;
+    transfer_t transfer;
+    peer_question_t question;
+    bool is_kept;                       //  what comes of the store
+    uint32_t tries;
+} reader_part_t;
 
 struct reader {
     uint32_t magic;
@@ -58,7 +86,10 @@ struct reader {
     reader_list_t waiting, done;
     //  a store in place of files
     transfers_t *transfers;             //  NULL: files
-    reader_transfer_t *under_way;       //  READER_DEPTH_MAX of them
+    peers_t *peers;                     //  NULL: no cluster
+    reader_range_t *ranges;           //  READER_RANGES_MAX of them
+    reader_part_t *parts;               //  as many
+    size_t parts_busy, fetches_busy;
     //  the ring, if there is one
     bool has_ring;
     bool files_registered;
@@ -126,7 +157,7 @@ void reader_ring_wait (reader_t *self, int wake_descriptor);
 //  -- reader_store.c
 
 //  0 or -errno.
-int reader_store_open (reader_t *self, const store_t *store);
+int reader_store_open (reader_t *self, const reader_options_t *options);
 void reader_store_close (reader_t *self);
 //  Breaks off what is under way.
 void reader_store_cancel (reader_t *self);

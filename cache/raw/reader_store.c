@@ -1,6 +1,12 @@
-//  Ranges of objects in a store, and whole objects: a request is one transfer, begun again for what is
-//  missing where its connection breaks.  With a cache on the local disk the transfer is from the first byte
-//  to the last that is not there, and what has come is kept there.
+//  Ranges of objects in a store, and whole objects.  A range is a request, or what the peer server wants
+//  fetched; its bytes come in parts.
+//
+//      no cluster      one part: from the first byte that is not on the local disk to the last
+//      a cluster       a part for each block of which something is not on the local disk: a question to the
+//                      block's home, or a transfer; what this server is the home of is kept
+//
+//  A block that is being read to be kept is not asked for twice: other parts of it wait, and look on the
+//  local disk again.  A transfer that breaks is begun again for what is missing.
 //
 //  The cache is read and written here, in the thread that moves the transfers, by system calls that may wait
 //  for the disk.  A local disk gives some MiB in milliseconds, and the sockets' buffers hold what comes
@@ -14,12 +20,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { UNIT = BLOCK_DATA_UNIT_BYTES };
+
+_Static_assert ((int) READER_DEPTH_MAX <= (int) PEERS_QUESTIONS_MAX, "each part may be a question");
+
 int
-reader_store_open (reader_t *self, const store_t *store)
+reader_store_open (reader_t *self, const reader_options_t *options)
 {
-    self->under_way = calloc (READER_DEPTH_MAX, sizeof *self->under_way);
-    int rc = self->under_way? transfers_new (&self->transfers, store_account (store),
-        store_keys (store)): -ENOMEM;
+    self->ranges = calloc (READER_RANGES_MAX, sizeof *self->ranges);
+    self->parts = calloc (READER_RANGES_MAX, sizeof *self->parts);
+    int rc = self->ranges && self->parts? transfers_new (&self->transfers, store_account (options->store),
+        store_keys (options->store)): -ENOMEM;
+    if (rc == 0 && options->cluster) {
+        self->peers = peers_new (options->cluster, store_name (options->store));
+        rc = self->peers? 0: -errno;
+    }
     if (rc)
         reader_store_close (self);
     snprintf (self->mode, sizeof self->mode, "%s", transfers_library ());
@@ -29,175 +44,503 @@ reader_store_open (reader_t *self, const store_t *store)
 void
 reader_store_close (reader_t *self)
 {
+    peers_destroy (&self->peers);
     transfers_destroy (&self->transfers);
-    free (self->under_way);
-    self->under_way = NULL;
+    free (self->ranges);
+    free (self->parts);
+    self->ranges = NULL;
+    self->parts = NULL;
 }
+
+
+//  -- ranges
 
 //  Keeps the units that the transfer has brought as a whole.
 static void
-s_keep (const reader_blocks_t *blocks, const transfer_t *transfer, bool is_afresh)
+s_keep (const reader_blocks_t *blocks, const transfer_t *transfer)
 {
-    enum { UNIT = BLOCK_DATA_UNIT_BYTES };
     uint64_t end = transfer->offset + transfer->bytes, first = block_data_next (transfer->offset, 0),
         last = end == blocks->bytes? end: end / UNIT * UNIT;
     if (first < last)
         block_data_store (blocks->data, blocks->begin + first, (size_t) (last - first),
-            transfer->memory + (first - transfer->offset), is_afresh);
+            transfer->memory + (first - transfer->offset), transfer->is_afresh);
 }
 
 static void
-s_finish (reader_t *self, reader_transfer_t *item, int rc)
+s_finish_request (reader_t *self, reader_range_t *range)
 {
-    reader_request_t *request = item->request;
-    const transfer_t *transfer = &item->transfer;
-    item->request = NULL;
-    free (item->url);
+    reader_request_t *request = range->request;
     //  It was there when its pack was opened, or its store listed.
-    request->rc = rc == -ENOENT? -EREMCHG: rc;
-    request->read_bytes = transfer->done;
-    if (request->kind == READER_FILE && rc == 0)
+    request->rc = range->rc == -ENOENT? -EREMCHG: range->rc;
+    if (request->kind == READER_FILE && range->rc == 0)
         request->buffer->size = catalogue_file_bytes (request->catalogue, request->id, request->field);
     reader_finish (self, request);
-    //  After the clock was stopped: the time is the local disk's.
-    if (rc == 0 && transfer->bytes > 0 && item->blocks.data)
-        s_keep (&item->blocks, transfer, transfer->is_afresh);
-}
-
-//  Widens the transfer to whole units if there is room for them, and narrows it to what is not on the local
-//  disk: to nothing if all is there.
-static void
-s_look_in_cache (reader_request_t *request, const reader_blocks_t *blocks, transfer_t *transfer)
-{
-    enum { UNIT = BLOCK_DATA_UNIT_BYTES };
-    uint64_t begin = transfer->offset / UNIT * UNIT,
-        end = block_data_next (transfer->offset, transfer->bytes);
-    end = end < blocks->bytes? end: blocks->bytes;
-    size_t bytes = (size_t) (end - begin), wanted = transfer->bytes,
-        skip = (size_t) (transfer->offset - begin);
-    block_data_gap_t gap = { .begin = 0, .end = bytes };
-    if (!request->is_afresh) {
-        uint64_t began_ns = clock_now_ns ();
-        gap = block_data_read (blocks->data, blocks->begin + begin, bytes, transfer->memory);
-        request->cached_ns = clock_now_ns () - began_ns;
-    }
-    //  What is read afresh replaces whole units.
-    if (gap.begin < gap.end && !request->is_afresh && block_data_is_full (blocks->data)) {
-        gap.begin = gap.begin > skip? gap.begin: skip;
-        gap.end = gap.end < skip + wanted? gap.end: skip + wanted;
-    }
-    request->skip = skip;
-    transfer->offset = begin + gap.begin;
-    transfer->bytes = gap.end - gap.begin;
-    transfer->memory += gap.begin;
-    request->cached_bytes = wanted > transfer->bytes? wanted - transfer->bytes: 0;
 }
 
 static void
-s_of_range (const reader_t *self, const reader_request_t *request, reader_transfer_t *item)
+s_finish (reader_t *self, reader_range_t *range)
 {
-    const reader_file_t *file = &self->files [request->file];
-    item->transfer = (transfer_t) { .url = file->path, .version = file->version, .offset = request->offset,
-        .bytes = request->bytes, .memory = request->memory };
-    item->blocks = file->blocks;
+    if (range->request)
+        s_finish_request (self, range);
+    else {
+        peers_fetched (self->peers, range->fetch, range->rc? PEER_REASON_FAILED: PEER_REASON_NONE);
+        self->fetches_busy--;
+    }
+    free (range->url);
+    *range = (reader_range_t) { .request = NULL };
 }
 
-//  All of a sample's object, into its buffer.  0 or -errno.
-static int
-s_of_object (const reader_request_t *request, reader_transfer_t *item)
+//  The part is no more.
+static void
+s_end_part (reader_t *self, reader_part_t *part)
 {
-    const catalogue_t *catalogue = request->catalogue;
-    uint64_t bytes = catalogue_file_bytes (catalogue, request->id, request->field);
-    request->buffer->size = 0;
-    if (bytes > CATALOGUE_SAMPLE_BYTES_MAX)
-        return -EFBIG;
-    int rc = catalogue_make_room (request->buffer, (size_t) bytes);
-    if (rc)
-        return rc;
-    item->url = catalogue_url (catalogue, request->id, request->field);
-    item->transfer = (transfer_t) { .url = item->url, .bytes = (size_t) bytes, .expected_bytes = bytes,
-        .version = catalogue_version (catalogue, request->id, request->field),
-        .memory = request->buffer->bytes };
-    block_data_t *blocks = catalogue_blocks (catalogue, request->field, &rc);
-    if (blocks)
-        item->blocks = (reader_blocks_t) { .data = blocks, .bytes = bytes,
-            .begin = catalogue_place (catalogue, request->id, request->field) };
-    return item->url? 0: -ENOMEM;
+    part->range->parts--;
+    part->way = READER_PART_FREE;
+    self->parts_busy--;
 }
 
-static int
-s_begin (reader_t *self, reader_transfer_t *item)
-{
-    item->request->gets++;
-    return transfers_begin (self->transfers, &item->transfer);
-}
-
-//  True: it is under way; false: it is done.
 static bool
-s_start (reader_t *self, reader_request_t *request)
+s_is_done (const reader_range_t *range)
 {
-    reader_transfer_t *item = self->under_way;
-    while (item->request)               //  fewer than the depth are under way
-        item++;
-    *item = (reader_transfer_t) { .request = request };
-    int rc = 0;
-    if (request->kind == READER_RANGE)
-        s_of_range (self, request, item);
-    else
-        rc = s_of_object (request, item);
-    item->transfer.user = item;
-    item->transfer.is_afresh = request->is_afresh;
-    if (rc == 0 && item->blocks.data && item->transfer.bytes > 0)
-        s_look_in_cache (request, &item->blocks, &item->transfer);
-    self->in_flight++;
-    request->in_flight = self->in_flight;
-    request->progress.began_ns = clock_now_ns ();
-    bool is_wanted = rc == 0 && item->transfer.bytes > 0;
-    if (is_wanted)
-        rc = s_begin (self, item);
-    if (rc == 0 && is_wanted)
-        return true;
-    s_finish (self, item, rc);
+    return range->parts == 0 && (range->begun == range->whole.bytes || range->rc);
+}
+
+static void
+s_fail (reader_range_t *range, int rc)
+{
+    range->rc = range->rc? range->rc: rc;
+}
+
+
+//  -- parts
+
+static uint64_t
+s_block (const reader_range_t *range, const transfer_t *transfer)
+{
+    return (range->blocks.begin + transfer->offset) / PEER_BLOCK_BYTES;
+}
+
+static bool
+s_reads_store (const reader_part_t *part)
+{
+    return part->way == READER_PART_STORE;
+}
+
+//  Whether another part reads something of this block to keep it.
+static bool
+s_is_being_read (const reader_t *self, const reader_part_t *part)
+{
+    uint64_t block = s_block (part->range, &part->transfer);
+    for (size_t at = 0; at < READER_RANGES_MAX; at++) {
+        const reader_part_t *other = &self->parts [at];
+        if (other != part && s_reads_store (other) && other->is_kept
+        &&  other->range->data == part->range->data && s_block (other->range, &other->transfer) == block)
+            return true;
+    }
     return false;
+}
+
+//  Narrows the transfer to what is not on the local disk: to nothing if all is there.
+static void
+s_look_on_disk (const reader_range_t *range, transfer_t *transfer)
+{
+    const reader_blocks_t *blocks = &range->blocks;
+    uint64_t began_ns = clock_now_ns ();
+    block_data_gap_t gap = block_data_read (blocks->data, blocks->begin + transfer->offset, transfer->bytes,
+        transfer->memory);
+    transfer->offset += gap.begin;
+    transfer->memory += gap.begin;
+    transfer->bytes = gap.end - gap.begin;
+    if (range->request)
+        range->request->cached_ns += clock_now_ns () - began_ns;
+}
+
+//  What units have more than is wanted is not read where it is not kept.
+static void
+s_trim (const reader_range_t *range, transfer_t *transfer)
+{
+    uint64_t begin = range->whole.offset + range->wanted_begin,
+        end = range->whole.offset + range->wanted_end;
+    if (transfer->offset + transfer->bytes > end)
+        transfer->bytes = (size_t) (end - transfer->offset);
+    if (transfer->offset < begin) {
+        size_t skip = (size_t) (begin - transfer->offset);
+        transfer->offset += skip;
+        transfer->memory += skip;
+        transfer->bytes -= skip;
+    }
+}
+
+static bool
+s_begin_transfer (reader_t *self, reader_part_t *part)
+{
+    if (part->range->request)
+        part->range->request->gets++;
+    int rc = transfers_begin (self->transfers, &part->transfer);
+    if (rc) {
+        part->transfer.rc = rc;
+        return false;
+    }
+    if (self->peers)
+        peers_store_begin (self->peers, part->transfer.bytes);
+    return true;
+}
+
+//  False: it is done, and has failed if its rc is not 0.
+static bool
+s_read_store (reader_t *self, reader_part_t *part, bool is_kept)
+{
+    reader_range_t *range = part->range;
+    part->way = READER_PART_STORE;
+    part->is_kept = is_kept;
+    //  What is read afresh replaces whole units.
+    if (range->blocks.data && !part->transfer.is_afresh && (!is_kept
+        || block_data_is_full (range->blocks.data)))
+        s_trim (range, &part->transfer);
+    return part->transfer.bytes > 0 && s_begin_transfer (self, part);
+}
+
+static bool
+s_ask_home (reader_t *self, reader_part_t *part)
+{
+    const transfer_t *transfer = &part->transfer;
+    part->question.data = part->range->data;
+    part->question.object = part->range->blocks.object;
+    part->question.offset = transfer->offset;
+    part->question.bytes = transfer->bytes;
+    part->question.memory = transfer->memory;
+    part->question.user = part;
+    part->way = READER_PART_PEER;
+    return peers_ask (self->peers, &part->question);
+}
+
+//  Of a cluster's data.  False: it is done.
+static bool
+s_begin_common (reader_t *self, reader_part_t *part)
+{
+    reader_range_t *range = part->range;
+    const transfer_t *transfer = &part->transfer;
+    peers_way_t way = peers_choose (self->peers, range->data, s_block (range, transfer), transfer->bytes,
+        &part->question);
+    if (range->fetch && way != PEERS_HERE) {
+        part->transfer.rc = -ESTALE;    //  the member has another list
+        return false;
+    }
+    if (transfer->is_afresh && way == PEERS_PEER)
+        peers_renew (self->peers, range->data, range->blocks.object, transfer->offset, transfer->bytes);
+    else
+    if (way == PEERS_PEER && s_ask_home (self, part))
+        return true;
+    if (way == PEERS_HERE && s_is_being_read (self, part)) {
+        part->way = READER_PART_WAITS;
+        return true;
+    }
+    return s_read_store (self, part, way == PEERS_HERE);
+}
+
+//  Begins it, or begins it again after it waited.  False: it is done.
+static bool
+s_begin_part (reader_t *self, reader_part_t *part)
+{
+    reader_range_t *range = part->range;
+    if (range->blocks.data && !part->transfer.is_afresh)
+        s_look_on_disk (range, &part->transfer);
+    if (part->transfer.bytes == 0)
+        return false;
+    return range->data == SIZE_MAX? s_read_store (self, part, true): s_begin_common (self, part);
+}
+
+//  What came has been counted: bytes of the request that neither the store nor a peer gave are the local
+//  disk's.
+static void
+s_count_cached (reader_range_t *range)
+{
+    reader_request_t *request = range->request;
+    if (!request || !range->blocks.data)
+        return;
+    uint64_t wanted = range->wanted_end - range->wanted_begin, came = request->read_bytes
+        + request->peer_bytes;
+    request->cached_bytes = wanted > came? wanted - came: 0;
+}
+
+//  The range's next bytes that are not here get a part, as long as there are free ones.
+static void
+s_go_on (reader_t *self, reader_range_t *range)
+{
+    size_t most = range->fetch? READER_RANGES_MAX: READER_DEPTH_MAX;
+    while (range->begun < range->whole.bytes && !range->rc && self->parts_busy < most) {
+        reader_part_t *part = self->parts;
+        while (part->way != READER_PART_FREE)
+            part++;
+        size_t bytes = range->whole.bytes - range->begun;
+        uint64_t offset = range->whole.offset + range->begun;
+        if (range->data != SIZE_MAX) {
+            uint64_t left = PEER_BLOCK_BYTES - (range->blocks.begin + offset) % PEER_BLOCK_BYTES;
+            bytes = left < bytes? (size_t) left: bytes;
+        }
+        *part = (reader_part_t) { .way = READER_PART_WAITS, .range = range, .transfer = range->whole };
+        part->transfer.offset = offset;
+        part->transfer.memory += range->begun;
+        part->transfer.bytes = bytes;
+        part->transfer.user = part;
+        range->begun += bytes;
+        range->parts++;
+        self->parts_busy++;
+        if (!s_begin_part (self, part)) {
+            s_fail (range, part->transfer.rc);
+            s_end_part (self, part);
+        }
+    }
+    s_count_cached (range);
 }
 
 //  The connection broke, and some bytes came or it is to be tried at least so often.
 static bool
-s_goes_on (reader_t *self, reader_transfer_t *item)
+s_goes_on (reader_t *self, reader_part_t *part)
 {
-    bool is_broken = item->transfer.rc == -ECONNRESET;
-    if (!is_broken || ++item->request->progress.tries >= READER_TRIES)
-        return false;
-    int rc = s_begin (self, item);
-    item->transfer.rc = rc? rc: item->transfer.rc;
-    return rc == 0;
+    return part->transfer.rc == -ECONNRESET && ++part->tries < READER_TRIES && s_begin_transfer (self, part);
 }
+
+//  Parts of its block that waited look again.
+static void
+s_wake (reader_t *self, size_t data, uint64_t block)
+{
+    for (size_t at = 0; at < READER_RANGES_MAX; at++) {
+        reader_part_t *part = &self->parts [at];
+        reader_range_t *range = part->range;
+        if (part->way != READER_PART_WAITS || range->data != data
+            || s_block (range, &part->transfer) != block)
+            continue;
+        if (s_begin_part (self, part))
+            continue;
+        s_fail (range, part->transfer.rc);
+        s_end_part (self, part);
+        s_count_cached (range);
+        if (s_is_done (range))
+            s_finish (self, range);
+    }
+}
+
+static void
+s_on_transfer (reader_t *self, reader_part_t *part)
+{
+    reader_range_t *range = part->range;
+    if (self->peers)
+        peers_store_end (self->peers, part->transfer.bytes, part->transfer.done);
+    if (s_goes_on (self, part))
+        return;
+    //  Copies: the last part ends its range.
+    const transfer_t transfer = part->transfer;
+    const reader_blocks_t blocks = range->blocks;
+    size_t data = range->data;
+    bool is_kept = part->is_kept && transfer.rc == 0 && blocks.data, is_fetch = range->fetch;
+    uint64_t block = s_block (range, &transfer);
+    if (range->request)
+        range->request->read_bytes += transfer.done;
+    s_count_cached (range);
+    s_fail (range, transfer.rc);
+    if (is_kept && is_fetch)            //  before the peer server has the memory
+        s_keep (&blocks, &transfer);
+    s_end_part (self, part);
+    if (s_is_done (range))
+        s_finish (self, range);
+    if (is_kept && !is_fetch)           //  after the clock was stopped: the time is the local disk's
+        s_keep (&blocks, &transfer);
+    if (data != SIZE_MAX)
+        s_wake (self, data, block);
+}
+
+static void
+s_on_answer (reader_t *self, reader_part_t *part)
+{
+    reader_range_t *range = part->range;
+    const peer_question_t *question = &part->question;
+    if (!question->is_answered && !range->rc && s_read_store (self, part, false))
+        return;
+    if (question->is_answered) {
+        range->request->peer_bytes += question->bytes;
+        range->request->peer_ns += question->nanoseconds;
+    }
+    s_count_cached (range);
+    s_fail (range, part->transfer.rc);
+    s_end_part (self, part);
+    if (s_is_done (range))
+        s_finish (self, range);
+}
+
+
+//  -- beginning
+
+//  Widens the range to whole units if there is room for them.
+static void
+s_widen (reader_range_t *range)
+{
+    transfer_t *whole = &range->whole;
+    uint64_t begin = whole->offset / UNIT * UNIT, end = block_data_next (whole->offset, whole->bytes);
+    end = end < range->blocks.bytes? end: range->blocks.bytes;
+    range->wanted_begin = (size_t) (whole->offset - begin);
+    range->wanted_end = range->wanted_begin + whole->bytes;
+    whole->offset = begin;
+    whole->bytes = (size_t) (end - begin);
+    if (range->request)
+        range->request->skip = range->wanted_begin;
+}
+
+static void
+s_of_file (const reader_t *self, uint32_t number, reader_range_t *range)
+{
+    const reader_file_t *file = &self->files [number];
+    range->whole.url = file->path;
+    range->whole.version = file->version;
+    range->blocks = file->blocks;
+}
+
+//  A sample's object.  0 or -errno.
+static int
+s_of_object (const catalogue_t *catalogue, uint32_t id, size_t field, reader_range_t *range)
+{
+    int rc;
+    uint64_t bytes = catalogue_file_bytes (catalogue, id, field);
+    range->url = catalogue_url (catalogue, id, field);
+    range->whole.url = range->url;
+    range->whole.expected_bytes = bytes;
+    range->whole.version = catalogue_version (catalogue, id, field);
+    block_data_t *blocks = catalogue_blocks (catalogue, field, &rc);
+    if (blocks)
+        range->blocks = (reader_blocks_t) { .data = blocks, .bytes = bytes, .object = id,
+            .begin = catalogue_place (catalogue, id, field) };
+    return range->url? 0: -ENOMEM;
+}
+
+//  All of it, into the request's buffer.
+static int
+s_prepare_object (const reader_request_t *request, reader_range_t *range)
+{
+    uint64_t bytes = catalogue_file_bytes (request->catalogue, request->id, request->field);
+    request->buffer->size = 0;
+    if (bytes > CATALOGUE_SAMPLE_BYTES_MAX)
+        return -EFBIG;
+    int rc = catalogue_make_room (request->buffer, (size_t) bytes);
+    range->whole.bytes = (size_t) bytes;
+    range->whole.memory = request->buffer->bytes;
+    return rc? rc: s_of_object (request->catalogue, request->id, request->field, range);
+}
+
+static reader_range_t *
+s_free_range (reader_t *self)
+{
+    reader_range_t *range = self->ranges;
+    while (range->request || range->fetch)
+        range++;
+    return range;
+}
+
+//  True: it is under way; false: it is done.
+static bool
+s_begin (reader_t *self, reader_range_t *range, int rc)
+{
+    range->data = self->peers? peers_data (self->peers, range->blocks.data): SIZE_MAX;
+    range->wanted_end = range->whole.bytes;
+    if (rc == 0 && range->blocks.data && range->whole.bytes > 0)
+        s_widen (range);
+    range->rc = rc;
+    s_go_on (self, range);
+    if (!s_is_done (range))
+        return true;
+    s_finish (self, range);
+    return false;
+}
+
+static bool
+s_start (reader_t *self, reader_request_t *request)
+{
+    reader_range_t *range = s_free_range (self);
+    *range = (reader_range_t) { .request = request, .whole = { .is_afresh = request->is_afresh } };
+    self->in_flight++;
+    request->in_flight = self->in_flight;
+    request->progress.began_ns = clock_now_ns ();
+    if (request->kind == READER_FILE)
+        return s_begin (self, range, s_prepare_object (request, range));
+    range->whole.offset = request->offset;
+    range->whole.bytes = request->bytes;
+    range->whole.memory = request->memory;
+    s_of_file (self, request->file, range);
+    return s_begin (self, range, 0);
+}
+
+static void
+s_start_fetch (reader_t *self, cluster_fetch_t *fetch)
+{
+    reader_range_t *range = s_free_range (self);
+    const cluster_data_t *data = fetch->data;
+    *range = (reader_range_t) { .fetch = fetch, .whole = { .offset = fetch->offset, .bytes = fetch->bytes,
+        .memory = fetch->memory } };
+    self->fetches_busy++;
+    int rc = 0;
+    if (!data->catalogue)
+        s_of_file (self, data->first_file + (uint32_t) fetch->object, range);
+    else
+        rc = s_of_object (data->catalogue, (uint32_t) fetch->object, data->field, range);
+    s_begin (self, range, rc);
+}
+
+
+//  -- turns
 
 void
 reader_store_cancel (reader_t *self)
 {
-    for (size_t index = 0; index < READER_DEPTH_MAX; index++) {
-        reader_transfer_t *item = &self->under_way [index];
-        if (item->request) {
-            transfers_drop (self->transfers, &item->transfer);
-            s_finish (self, item, -ECANCELED);
+    for (size_t at = 0; at < READER_RANGES_MAX; at++) {
+        reader_part_t *part = &self->parts [at];
+        if (part->way == READER_PART_FREE)
+            continue;
+        if (part->way == READER_PART_STORE)
+            transfers_drop (self->transfers, &part->transfer);
+        if (part->way == READER_PART_PEER)
+            peers_drop (self->peers, &part->question);
+        s_fail (part->range, -ECANCELED);
+        s_end_part (self, part);
+    }
+    for (size_t at = 0; at < READER_RANGES_MAX; at++) {
+        reader_range_t *range = &self->ranges [at];
+        if (range->request || range->fetch) {
+            s_fail (range, -ECANCELED);
+            s_finish (self, range);
         }
     }
+}
+
+//  What others wait for comes first: each fetch is for a question of theirs.
+static void
+s_start_waiting (reader_t *self)
+{
+    cluster_fetch_t *fetch;
+    while (self->peers && self->fetches_busy < CLUSTER_FETCHES_MAX
+        && (fetch = peers_next_fetch (self->peers)))
+        s_start_fetch (self, fetch);
+    for (size_t at = 0; self->peers && at < READER_RANGES_MAX; at++) {
+        reader_range_t *range = &self->ranges [at];
+        if ((range->request || range->fetch) && range->begun < range->whole.bytes) {
+            s_go_on (self, range);
+            if (s_is_done (range))
+                s_finish (self, range);
+        }
+    }
+    //  One that is done at once ends the turn: transfers go on between reads of the local disk.
+    while (self->in_flight < self->depth && self->waiting.first)
+        if (!s_start (self, reader_first (&self->waiting)))
+            break;
 }
 
 void
 reader_store_turn (reader_t *self)
 {
-    //  One that is done at once ends the turn: transfers go on between reads of the local disk.
-    while (self->in_flight < self->depth && self->waiting.first)
-        if (!s_start (self, reader_first (&self->waiting)))
-            break;
-    transfers_wait (self->transfers, -1, 0);
-    for (transfer_t *transfer; (transfer = transfers_take (self->transfers));) {
-        reader_transfer_t *item = transfer->user;
-        if (!s_goes_on (self, item))
-            s_finish (self, item, transfer->rc);
-    }
+    s_start_waiting (self);
+    transfers_wait (self->transfers, NULL, 0, 0);
+    for (transfer_t *transfer; (transfer = transfers_take (self->transfers));)
+        s_on_transfer (self, transfer->user);
+    for (peer_question_t *question; self->peers && (question = peers_take (self->peers));)
+        s_on_answer (self, question->user);
 }
 
 void
@@ -206,6 +549,14 @@ reader_store_wait (reader_t *self, int wake_descriptor)
     reader_store_turn (self);
     if (self->done.count > 0 || (self->in_flight == 0 && wake_descriptor < 0))
         return;
-    transfers_wait (self->transfers, wake_descriptor, -1);
+    int descriptors [TRANSFERS_DESCRIPTORS_MAX], patience_ms = -1;
+    size_t count = 0;
+    if (wake_descriptor >= 0)
+        descriptors [count++] = wake_descriptor;
+    if (self->peers) {
+        descriptors [count++] = peers_descriptor (self->peers);
+        patience_ms = peers_patience_ms (self->peers);
+    }
+    transfers_wait (self->transfers, descriptors, count, patience_ms);
     reader_store_turn (self);
 }

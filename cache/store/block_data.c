@@ -27,6 +27,7 @@ struct block_data {
     uint32_t magic;
     //  set at birth
     block_cache_t *cache;
+    block_data_key_t key;
     char name [BLOCK_CACHE_NAME_BYTES];
     int lock, sums, data;
     uint64_t units;
@@ -197,7 +198,7 @@ block_data_open (block_data_t **self_p, block_cache_t *cache, const block_data_k
     block_data_t *self = calloc (1, sizeof *self);
     if (!self)
         return -ENOMEM;
-    *self = (block_data_t) { .magic = MAGIC, .cache = cache, .lock = -1, .sums = -1, .data = -1,
+    *self = (block_data_t) { .magic = MAGIC, .cache = cache, .key = *key, .lock = -1, .sums = -1, .data = -1,
         .units = (bytes + UNIT - 1) / UNIT };
     snprintf (self->name, sizeof self->name, "%016llx%016llx", (unsigned long long) key->words [1],
         (unsigned long long) key->words [0]);
@@ -236,6 +237,20 @@ block_data_close (block_data_t **self_p)
     self->magic = 0;
     free (self);
     *self_p = NULL;
+}
+
+const block_data_key_t *
+block_data_key (const block_data_t *self)
+{
+    assert (self && self->magic == MAGIC);
+    return &self->key;
+}
+
+uint64_t
+block_data_bytes (const block_data_t *self)
+{
+    assert (self && self->magic == MAGIC);
+    return self->units * UNIT;
 }
 
 
@@ -355,6 +370,26 @@ block_data_has (const block_data_t *self, uint64_t offset, uint64_t bytes)
                 return false;
     }
     return true;
+}
+
+bool
+block_data_has_some (const block_data_t *self, uint64_t offset, uint64_t bytes)
+{
+    uint64_t first = s_first_unit (self, offset, bytes), count = (bytes + UNIT - 1) / UNIT;
+    for (uint64_t at = 0; at < count; at += CHUNK) {
+        chunk_t chunk = { .first = first + at, .count = count - at < CHUNK? (size_t) (count - at): CHUNK };
+        bool is_read = s_read_sums (self, &chunk);
+        for (size_t index = 0; is_read && index < chunk.count; index++)
+            if (chunk.sums [index])
+                return true;
+    }
+    return false;
+}
+
+void
+block_data_drop (block_data_t *self, uint64_t offset, size_t bytes)
+{
+    s_drop (self, s_first_unit (self, offset, bytes), (bytes + UNIT - 1) / UNIT);
 }
 
 bool

@@ -45,6 +45,10 @@ block_data_next (uint64_t offset, uint64_t bytes)
 int block_data_open (block_data_t **self_p, block_cache_t *cache, const block_data_key_t *key,
     uint64_t bytes);
 void block_data_close (block_data_t **self_p);
+//  As given to block_data_open; lent.
+const block_data_key_t *block_data_key (const block_data_t *self);
+//  Of the whole address space.
+uint64_t block_data_bytes (const block_data_t *self);
 
 //  Reads what is here at the beginning and at the end of the range.  Within the gap, memory has no meaning.
 block_data_gap_t block_data_read (block_data_t *self, uint64_t offset, size_t bytes, uint8_t *memory);
@@ -52,6 +56,10 @@ block_data_gap_t block_data_read (block_data_t *self, uint64_t offset, size_t by
 //  and are replaced.
 void block_data_store (block_data_t *self, uint64_t offset, size_t bytes, const uint8_t *memory,
     bool is_afresh);
+//  Gives the range up: it may be wrong, or belongs elsewhere.
+void block_data_drop (block_data_t *self, uint64_t offset, size_t bytes);
+//  Whether any unit of the range is here, as far as is known without reading it.
+bool block_data_has_some (const block_data_t *self, uint64_t offset, uint64_t bytes);
 //  Whether all of the range is here, as far as is known without reading it.
 bool block_data_has (const block_data_t *self, uint64_t offset, uint64_t bytes);
 //  Whether the last unit that was to be kept found no room: reading more than is wanted, to complete units,

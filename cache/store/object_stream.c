@@ -125,7 +125,7 @@ s_is_stopped (const object_stream_t *self)
 static size_t
 s_collect (object_stream_t *self, int limit_ms, part_t **failed, size_t count)
 {
-    transfers_wait (self->transfers, -1, limit_ms);
+    transfers_wait (self->transfers, NULL, 0, limit_ms);
     for (transfer_t *transfer; (transfer = transfers_take (self->transfers)); ) {
         part_t *part = transfer->user;
         part->is_under_way = false;

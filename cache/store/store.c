@@ -353,7 +353,7 @@ s_try (transfers_t *transfers, transfer_t *all, size_t count, const store_persis
             turn = (turn_t) { .failed = -ECANCELED };
             break;
         }
-        transfers_wait (transfers, -1, how->stopped? STOP_MS: -1);
+        transfers_wait (transfers, NULL, 0, how->stopped? STOP_MS: -1);
         under_way -= s_take_done (transfers, &turn);
     }
     return turn;

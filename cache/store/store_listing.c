@@ -179,7 +179,7 @@ s_turn (fetch_t *self)
                 self->under_way++;
         }
         if (self->under_way > 0)
-            transfers_wait (self->transfers, -1, -1);
+            transfers_wait (self->transfers, NULL, 0, -1);
         for (transfer_t *transfer; (transfer = transfers_take (self->transfers)); self->under_way--)
             is_failing = s_finish (self, transfer->user) || is_failing;
     } while (self->under_way > 0 || (self->waiting && !is_failing && !self->failed));

@@ -600,14 +600,16 @@ s_turn (transfers_t *self)
 }
 
 void
-transfers_wait (transfers_t *self, int descriptor, int limit_ms)
+transfers_wait (transfers_t *self, const int *descriptors, size_t count, int limit_ms)
 {
-    assert (self && self->magic == MAGIC);
+    assert (self && self->magic == MAGIC); assert (count <= TRANSFERS_DESCRIPTORS_MAX);
     s_turn (self);
     if (self->first || limit_ms == 0)
         return;
-    struct curl_waitfd other = { .fd = descriptor, .events = CURL_WAIT_POLLIN };
-    curl_multi_poll (self->multi, &other, descriptor >= 0, limit_ms < 0? INT_MAX: limit_ms, NULL);
+    struct curl_waitfd others [TRANSFERS_DESCRIPTORS_MAX];
+    for (size_t at = 0; at < count; at++)
+        others [at] = (struct curl_waitfd) { .fd = descriptors [at], .events = CURL_WAIT_POLLIN };
+    curl_multi_poll (self->multi, others, (unsigned int) count, limit_ms < 0? INT_MAX: limit_ms, NULL);
     s_turn (self);
 }
 

@@ -85,9 +85,11 @@ void transfers_destroy (transfers_t **self_p);
 int transfers_begin (transfers_t *self, transfer_t *transfer);
 //  Drops a transfer that was begun and not taken: it will not be taken, and its memory is the caller's.
 void transfers_drop (transfers_t *self, const transfer_t *transfer);
-//  Moves all transfers on, and waits until one is done, the descriptor (-1: none) is readable, or limit_ms
-//  are over (0: does not wait; below 0: there is no limit).
-void transfers_wait (transfers_t *self, int descriptor, int limit_ms);
+//  Moves all transfers on, and waits until one is done, one of the descriptors (at most
+//  TRANSFERS_DESCRIPTORS_MAX) is readable, or limit_ms are over (0: does not wait; below 0: there is no
+//  limit).
+enum { TRANSFERS_DESCRIPTORS_MAX = 2 };
+void transfers_wait (transfers_t *self, const int *descriptors, size_t count, int limit_ms);
 //  One that is done; NULL: none.  Never waits.
 transfer_t *transfers_take (transfers_t *self);
 //  Whether the same transfer may succeed later.

@@ -80,6 +80,8 @@ s_describe_server (service_t *self, json_t *status, int64_t now_ms)
     s_put (status, "remote_workers_lost", lost);
     s_put (status, "reads_max", tasks_depth (self->options.tasks));
     json_object_set_new (status, "block_cache", s_block_cache (self->options.block_cache));
+    json_object_set_new (status, "cluster", self->options.cluster? cluster_status (self->options.cluster):
+        json_null ());
     uint64_t unanswered = 0;
     for (size_t number = 0; number < REJECTION_LOG_LINES_MAX; number++)
         unanswered += self->dropped [number];

@@ -27,6 +27,7 @@
 #include "options.h"
 #include "plural.h"
 #include "rlimits.h"
+#include "serve_cluster.h"
 #include "serve_tenants.h"
 #include "service.h"
 #include "sources.h"
@@ -51,6 +52,7 @@ typedef struct {
 //  The parts of a server, in the order in which they are made.
 typedef struct {
     options_t options;
+    serve_cluster_t cluster;
     sources_t sources;
     endpoint_t *endpoint;
     int signals;
@@ -203,7 +205,7 @@ s_start_tasks (server_t *self)
         sources_buffer_part (&self->options): BUFFER_BYTES;
     tasks_options_t options = { .broker = self->broker, .workers = self->options.workers,
         .devices = self->sources.devices, .device_count = self->sources.device_count,
-        .buffer_bytes = buffer_bytes };
+        .cluster = self->cluster.cluster, .buffer_bytes = buffer_bytes };
     int rc = tasks_new (&self->tasks, &options, &path);
     if (rc == 0)
         return true;
@@ -293,9 +295,11 @@ s_start (server_t *self)
     if (!s_take_signals (self) || !s_make_broker (self, descriptors) || !s_claim (self))
         return false;
     //  Before slow steps: wrong keys are reported at once.
-    if (!s_open_keys (self))
+    if (!s_open_keys (self) || !serve_cluster_open (&self->cluster, &self->options, &self->log))
         return false;
-    if (!sources_open (&self->sources, self->broker, &self->options) || !s_start_tasks (self))
+    self->sources.cluster = self->cluster.cluster;
+    if (!sources_open (&self->sources, self->broker, &self->options) || !s_start_tasks (self)
+        || !serve_cluster_start (&self->cluster))
         return false;
     int rc = ring_server_new (&self->ring_server, endpoint_ring_path (self->endpoint));
     if (rc) {
@@ -318,7 +322,8 @@ s_start (server_t *self)
         .router = gate_router (self->gate), .ring_path = endpoint_ring_path (self->endpoint),
         .log = &self->log,
         .idle = &self->idle, .gate = self->gate, .connection_limit = self->connection_limit,
-        .block_cache = self->sources.blocks, .restarts = self->restarts };
+        .block_cache = self->sources.blocks, .cluster = self->cluster.cluster,
+        .restarts = self->restarts };
     self->service = service_new (&options);
     return self->service || s_complain_shortage ("no memory for the jobs");
 }
@@ -542,6 +547,7 @@ s_run (server_t *self)
             s_look_at_keys (self, now_ms);
             service_beat (self->service, now_ms);
             s_look_at_block_cache (self);
+            serve_cluster_look (&self->cluster, &self->log);
             beat_ms = now_ms + BEAT_MS;
         }
         s_look_at_connection_limit (self, now_ms);
@@ -572,6 +578,7 @@ s_run (server_t *self)
 static void
 s_stop (server_t *self)
 {
+    serve_cluster_stop (&self->cluster);
     if (self->service)
         service_stop (self->service, clock_now_ms ());
     else
@@ -589,6 +596,7 @@ s_stop (server_t *self)
     tasks_destroy (&self->tasks);
     broker_destroy (&self->broker);
     sources_close (&self->sources);
+    serve_cluster_close (&self->cluster);
     endpoint_destroy (&self->endpoint);
     if (self->signals >= 0)
         close (self->signals);

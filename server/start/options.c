@@ -60,6 +60,15 @@ static const option_row_t s_rows [] = {
     { "block-cache", "DIR=BYTES", OPTION_CALL (s_take_block_cache),
         "a folder of the local disk that keeps what is read of object stores, also for later\n"
         "servers; it never takes more than BYTES (default: nothing is kept)" },
+    { "members", "HOST:PORT[=BYTES],.. | etcd://HOST:PORT/PREFIX", OF_SERVER (members),
+        "servers that keep blocks of object stores for each other, this one among them:\n"
+        "each block is fetched once and kept by one of them, in its block cache of BYTES\n"
+        "(default: as much as this server's; docs/cluster_cache.md)" },
+    { "member", "HOST:PORT", OF_SERVER (member),
+        "by which the other members reach this server" },
+    { "member-keys", "DIR", OF_SERVER (member_keys),
+        "the folder with the key pair (server, server_secret) that all members have\n"
+        "(default: that of --keys)" },
     { "reads", "N", OF_SERVER (reads),
         "reads under way at once on each device, 1 to 128 (default: as\n"
         "measured; status shows them)", 1, OPTIONS_READS_MAX },
@@ -306,6 +315,9 @@ options_clear (options_t *self)
     free (self->listen);
     free (self->rows_folder);
     free (self->blocks_folder);
+    free (self->members);
+    free (self->member);
+    free (self->member_keys);
     free (self->policy);
     free (self->group);
     free (self->keys);

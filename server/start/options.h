@@ -3,7 +3,7 @@
  *      dataset NAME=PATH (repeatable)   listen ENDPOINT   cache BYTES   raw BYTES   reads N   patience
  *      SECONDS workers N   policy NAME   until-idle SECONDS (on the command line they may be left out)
  *      block-cache DIR=BYTES   http [ADDRESS:]PORT or unix:PATH   http-tokens FILE
- *      log-format text or json
+ *      log-format text or json   members LIST   member HOST:PORT   member-keys DIR
  *  and of data sets, each repeatable:
  *      field NAME.FIELD=image:DIR or mask:DIR   extensions NAME=.wav,.flac
  *      on-bad NAME=drop or fail   jpeg-warnings NAME=N   tier NAME=stream, redox or direct   piece NAME=N
@@ -94,6 +94,9 @@ typedef struct {
     char *rows_folder;          //  where they are kept between servers; NULL: nowhere
     char *blocks_folder;        //  where what is read of object stores is kept; NULL: nowhere
     uint64_t blocks_bytes;      //  of it, at most
+    char *members;              //  servers that keep blocks for each other; NULL: none, as the next two
+    char *member;               //  HOST:PORT, by which they reach this one
+    char *member_keys;          //  folder; NULL: that of keys
     uint32_t reads;             //  0: as the cost model says
     uint32_t patience;          //  seconds; default: OPTIONS_PATIENCE_SECONDS
     uint32_t workers;           //  default: the processors that this process may run on

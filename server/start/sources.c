@@ -121,6 +121,30 @@ s_describe_list (const char *name, const catalogue_t *catalogue, size_t field)
             when, name);
 }
 
+static void
+s_find_object (const void *context, uint64_t object, uint64_t *begin, uint64_t *bytes)
+{
+    const source_field_t *field = context;
+    *begin = catalogue_place (field->catalogue, (uint32_t) object, field->number);
+    *bytes = catalogue_file_bytes (field->catalogue, (uint32_t) object, field->number);
+}
+
+//  Other members keep its objects too.  False: no memory.
+static bool
+s_share_field (const sources_t *self, source_t *source, size_t field)
+{
+    int rc;
+    const block_data_t *blocks = catalogue_blocks (source->catalogue, field, &rc);
+    if (!self->cluster || !blocks)
+        return true;
+    source->shared [field] = (source_field_t) { .catalogue = source->catalogue, .number = field };
+    cluster_data_t data = { .blocks = blocks,
+        .store = store_name (catalogue_store (source->catalogue, field)),
+        .objects = catalogue_samples (source->catalogue), .find = s_find_object,
+        .context = &source->shared [field], .catalogue = source->catalogue, .field = field };
+    return cluster_add (self->cluster, &data);
+}
+
 static bool
 s_place_folder (sources_t *self, source_t *source, const char *name)
 {
@@ -135,6 +159,8 @@ s_place_folder (sources_t *self, source_t *source, const char *name)
         const block_data_t *blocks = catalogue_blocks (source->catalogue, field, &rc);
         s_describe_list (name, source->catalogue, field);
         s_describe_blocks (self, name, blocks, rc);
+        if (!s_share_field (self, source, field))
+            return complain ("serve", "no memory for the cluster's data sets");
     }
     return true;
 }
@@ -199,9 +225,28 @@ s_place_object (sources_t *self, source_t *source, uint32_t volume, size_t span)
         return false;
     int rc;
     reader_blocks_t blocks = { .data = pack_blocks (pack, &rc), .begin = pack_volume_place (pack, volume),
-        .bytes = pack_volume_bytes (pack, volume) };
+        .bytes = pack_volume_bytes (pack, volume), .object = volume };
     device_keep_volume (device, *file_p, &blocks);
     return true;
+}
+
+static void
+s_find_volume (const void *context, uint64_t object, uint64_t *begin, uint64_t *bytes)
+{
+    *begin = pack_volume_place (context, (uint32_t) object);
+    *bytes = pack_volume_bytes (context, (uint32_t) object);
+}
+
+//  Other members keep its blocks too.  False: no memory.
+static bool
+s_share_pack (const sources_t *self, const source_t *source)
+{
+    int rc;
+    const block_data_t *blocks = pack_blocks (source->pack, &rc);
+    cluster_data_t data = { .blocks = blocks, .store = store_name (pack_store (source->pack)),
+        .objects = pack_volumes (source->pack), .find = s_find_volume, .context = source->pack,
+        .first_file = source->volumes [0].file };
+    return !self->cluster || !blocks || cluster_add (self->cluster, &data);
 }
 
 //  A volume in a store, to be measured.
@@ -255,9 +300,10 @@ s_place_volumes (sources_t *self, source_t *source, size_t span)
         if (!is_in_store)
             device_probe (source->volumes [volume].device, NULL);
     }
-    if (is_in_store)                    //  all volumes of a store have one device
-        s_probe_store (source->volumes [0].device, source->pack);
-    return true;
+    if (!is_in_store)
+        return true;
+    s_probe_store (source->volumes [0].device, source->pack);   //  all volumes of a store have one device
+    return s_share_pack (self, source) || complain ("serve", "no memory for the cluster's data sets");
 }
 
 //  options.c has refused other names.

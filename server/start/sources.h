@@ -21,6 +21,7 @@ typedef struct {
     size_t device_count;
     learned_rows_budget_t rows;         //  of the folders' JPEGs
     block_cache_t *blocks;              //  of object stores, on the local disk; NULL: none
+    cluster_t *cluster;                 //  gets the data sets that are kept there; lent; NULL: none
 } sources_t;
 
 //  Opens the data sets in the order of the settings, and prints on standard output what was found.  False:

@@ -140,7 +140,7 @@ device_open (device_t *self, const device_options_t *options, const char **path_
     reading_options_t reading = { .paths = (const char *const *) self->volumes,
         .versions = (const char *const *) self->versions, .blocks = self->blocks,
         .path_count = self->volume_count,
-        .store = self->store,
+        .store = self->store, .cluster = self->store? options->cluster: NULL,
         .buffer_bytes = options->buffer_bytes > self->span_max? options->buffer_bytes: self->span_max,
         .requests_max = options->requests_max,
         .depth = self->cost.depth_set? self->cost.depth_set: DEPTH_BEGIN,
@@ -154,11 +154,13 @@ device_submit (device_t *self, reader_request_t *request)
     reading_submit (self->reading, request);
 }
 
-//  What came from the local disk's cache alone tells nothing of the store.
+//  What came from the local disk's cache alone tells nothing of the store, nor does a read that waited for
+//  another member.
 static bool
 s_tells (const reader_request_t *request)
 {
-    return request->rc == 0 && (request->read_bytes > 0 || request->cached_bytes == 0);
+    return request->rc == 0 && request->peer_bytes == 0
+        && (request->read_bytes > 0 || request->cached_bytes == 0);
 }
 
 //  Sets the depth even if it is the same: threads that could not be started before may start now.

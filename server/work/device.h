@@ -24,6 +24,7 @@ typedef struct {
     size_t buffer_bytes;            //  for ranges; more if the largest range needs it
     size_t requests_max;            //  submitted and not yet taken back, at most
     bool no_ring;                   //  as if the kernel refused io_uring
+    cluster_t *cluster;             //  members that keep blocks of stores for each other; lent; NULL: none
     void (*finish) (void *context, reader_request_t *request);      //  as reading.h's
     void *context;
 } device_options_t;

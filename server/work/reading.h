@@ -28,6 +28,7 @@ typedef struct {
     const reader_blocks_t *blocks;      //  of a store: where each is kept on the local disk; NULL: nowhere
     size_t path_count;
     const store_t *store;               //  lent; NULL: files
+    cluster_t *cluster;                 //  of a store: reader_options_t's
     size_t buffer_bytes;                //  at least reader_span of the largest range
     size_t requests_max;                //  submitted and not yet taken back, at most
     uint32_t depth;                     //  1 .. READING_DEPTH_MAX

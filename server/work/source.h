@@ -19,8 +19,15 @@ typedef struct {
 typedef struct {
     uint64_t source_bytes, source_ns;   //  the store
     uint64_t cached_bytes, cached_ns;   //  the local disk's cache
+    uint64_t peer_bytes, peer_ns;       //  other members of the cluster
     uint64_t gets;
 } source_objects_t;
+
+//  A field of single objects that other members keep too.
+typedef struct {
+    const catalogue_t *catalogue;
+    size_t number;
+} source_field_t;
 
 typedef struct {
     catalogue_t *catalogue;
@@ -29,6 +36,7 @@ typedef struct {
     const pack_t *pack;             //  the catalogue's; NULL: plain files
     learned_rows_t *rows;           //  of plain files; the source's; NULL: they are not learned
     device_t *fields [CATALOGUE_FIELDS_MAX];        //  of plain files: the device of each field
+    source_field_t shared [CATALOGUE_FIELDS_MAX];   //  of plain files
     source_objects_t objects;       //  the broker's thread's
     source_volume_t *volumes;       //  of a pack; the source's
     uint32_t *breaks;               //  positions at which its volumes begin; the source's

@@ -64,7 +64,7 @@ s_start_reading (tasks_t *self, const tasks_options_t *options, const char **pat
     device_options_t device = {
         //  Twice the tasks that can be handed out at once: a queue is never more than half full.
         .requests_max = 2 * (broker_reads_max (options->broker) + self->count * PIPELINE_FIELDS_MAX),
-        .no_ring = options->no_ring, .finish = task_spread };
+        .no_ring = options->no_ring, .cluster = options->cluster, .finish = task_spread };
     self->any_done = epoll_create1 (EPOLL_CLOEXEC);
     int rc = self->any_done < 0? -errno: 0;
     for (size_t index = 0; rc == 0 && index < self->device_count; index++) {
@@ -349,6 +349,8 @@ s_end_range (tasks_t *self, range_t *range)
     range->raw->read_ns = range->request.wait_ns;
     range->raw->cached_bytes = range->request.cached_bytes;
     range->raw->cached_ns = range->request.cached_ns;
+    range->raw->peer_bytes = range->request.peer_bytes;
+    range->raw->peer_ns = range->request.peer_ns;
     range->raw->gets = range->request.gets;
     if (rc && rc != -ECANCELED) {
         s_blame_range (range, reason);
@@ -491,6 +493,8 @@ s_collect_read (tasks_t *self, reader_request_t *request)
     objects->source_ns += request->read_bytes? request->wait_ns: 0;
     objects->cached_bytes += request->cached_bytes;
     objects->cached_ns += request->cached_ns;
+    objects->peer_bytes += request->peer_bytes;
+    objects->peer_ns += request->peer_ns;
     objects->gets += request->gets;
     if (--task->unread == 0)
         s_files_done (self, task);

@@ -41,6 +41,7 @@ typedef struct {
     uint32_t workers;
     device_t *const *devices;       //  the data sets' devices; lent, opened and stopped here
     size_t device_count;
+    cluster_t *cluster;             //  device_options_t's
     size_t buffer_bytes;            //  for ranges on their way, of all devices together
     bool no_ring;                   //  as if the kernel refused io_uring
 } tasks_options_t;

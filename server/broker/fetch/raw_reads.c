@@ -134,11 +134,13 @@ s_read_is_back (broker_t *self, const raw_request_t *request)
     s_count_reading (self, request, false);
     raw_prefetch_t *prefetch = request_dataset (self, request)->prefetch;
     prefetch->reads++;
-    prefetch->bytes_read += request->read_bytes + request->cached_bytes;
+    prefetch->bytes_read += request->read_bytes + request->cached_bytes + request->peer_bytes;
     prefetch->source_bytes += request->read_bytes;
     prefetch->source_ns += request->read_bytes? request->read_ns: 0;
     prefetch->cached_bytes += request->cached_bytes;
     prefetch->cached_ns += request->cached_ns;
+    prefetch->peer_bytes += request->peer_bytes;
+    prefetch->peer_ns += request->peer_ns;
     prefetch->gets += request->gets;
 }
 

@@ -312,6 +312,7 @@ typedef struct {
     uint64_t source_bytes, source_ns;       //  of bytes_read, from the disk or the store; the reads' times,
                                             //  of which many pass at once
     uint64_t cached_bytes, cached_ns;       //  of bytes_read, from the local disk's cache of a store
+    uint64_t peer_bytes, peer_ns;           //  of bytes_read, from other members of the cluster
     uint64_t gets;                          //  how often a store was asked
 } raw_prefetch_t;
 

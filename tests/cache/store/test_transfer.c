@@ -555,7 +555,7 @@ test_a_name_server_that_does_not_answer (void **state)
     assert_int_equal (transfers_new (&transfers, NULL, NULL), 0);
     int64_t began_ms = clock_now_ms ();
     assert_int_equal (transfers_begin (transfers, &transfer), 0);
-    transfers_wait (transfers, -1, 100);
+    transfers_wait (transfers, NULL, 0, 100);
     transfers_destroy (&transfers);
     assert_true (clock_now_ms () - began_ms < RESOLVING_MS / 2);
     s_await_resolvers ();

@@ -1,0 +1,703 @@
+//  A link for each other member: a DEALER, what is known of it, and what came of asking.  Links change when
+//  the list of members does, homes when a link's presence does.
+
+#include "peers.h"
+#include "cluster_state.h"
+#include "clock.h"
+#include "homes.h"
+#include "way_meter.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+#include <xxhash.h>
+#include <zmq.h>
+
+#define PREFERENCE 4.0
+#define SOON_SECONDS .25
+
+enum {
+    MAGIC = 0x009ee125,
+    NS = 1000000,                       //  in a millisecond
+    SILENT_MS = 2000, LATE_MS = 10000, PING_MS = 1000, AWAY_MS = 10000,
+    LOOK_MS = 200,                      //  between two looks at what is late
+    TRY_MS = 5000,                      //  a peer that looks slow is asked for one block in so long
+    LACKS_MS = 60000,                   //  a peer that does not serve a data set is no home for it
+    ANSWER_BYTES_MAX = PEER_BLOCK_BYTES + 64,   //  with what CURVE adds
+    QUEUE_MAX = 1000,
+    RECONNECT_MS = 100, RECONNECT_MAX_MS = 1000
+};
+
+typedef struct {
+    char name [MEMBERS_NAME_BYTES];
+    homes_member_t member;
+    bool is_own;
+    void *socket;                       //  NULL: not connected
+    peer_state_t state;
+    size_t asked;                       //  questions under way
+    uint64_t heard_ns, waits_ns;        //  last answer; since when it is asked without a pause
+    int64_t away_ms, pinged_ms, tried_ms;
+    way_meter_t meter;
+    peer_figures_t figures;
+} link_t;
+
+//  Homes of one data set's blocks.
+typedef struct {
+    homes_t *homes;
+    size_t *links;                      //  by place in homes
+    int64_t *lacks_until_ms;            //  by link: it said that it does not serve the data
+} view_t;
+
+struct peers {
+    uint32_t magic;
+    cluster_t *cluster;
+    void *context;
+    int poll;                           //  of all links, and of what is to be fetched
+    exchange_t *fetches;
+    //  owner only
+    const member_list_t *list;
+    uint64_t list_number;
+    view_t *views;                      //  by data set
+    bool is_stale;                      //  views
+    int64_t look_ms, change_ms;         //  of links and of views: the next look
+    peer_question_t *questions [PEERS_QUESTIONS_MAX];
+    size_t question_count;
+    peer_question_t *done [PEERS_QUESTIONS_MAX];
+    size_t done_count;
+    uint64_t next_number;
+    way_meter_t store;
+    //  written by the owner, under the lock, which others read under
+    pthread_mutex_t lock;
+    link_t *links;
+    size_t link_count;
+};
+
+
+//  -- links
+
+static void
+s_disconnect (peers_t *self, link_t *link)
+{
+    if (!link->socket)
+        return;
+    int descriptor;
+    size_t bytes = sizeof descriptor;
+    if (zmq_getsockopt (link->socket, ZMQ_FD, &descriptor, &bytes) == 0)
+        epoll_ctl (self->poll, EPOLL_CTL_DEL, descriptor, NULL);
+    zmq_close (link->socket);
+    link->socket = NULL;
+}
+
+static int
+s_set (void *socket, int option, int value)
+{
+    return zmq_setsockopt (socket, option, &value, sizeof value);
+}
+
+static int
+s_set_keys (void *socket, const cluster_t *cluster)
+{
+    const char *public_key = cluster->public_key, *secret_key = cluster->secret_key;
+    if (!*public_key)
+        return 0;
+    return zmq_setsockopt (socket, ZMQ_CURVE_SERVERKEY, public_key, CLUSTER_KEY_CHARS + 1)
+        || zmq_setsockopt (socket, ZMQ_CURVE_PUBLICKEY, public_key, CLUSTER_KEY_CHARS + 1)
+        || zmq_setsockopt (socket, ZMQ_CURVE_SECRETKEY, secret_key, CLUSTER_KEY_CHARS + 1);
+}
+
+static int
+s_set_options (void *socket, const cluster_t *cluster)
+{
+    int64_t answer = ANSWER_BYTES_MAX;
+    return s_set (socket, ZMQ_LINGER, 0) || s_set (socket, ZMQ_SNDHWM, QUEUE_MAX)
+        || s_set (socket, ZMQ_RCVHWM, QUEUE_MAX) || s_set (socket, ZMQ_IPV6, 1)
+        || s_set (socket, ZMQ_RECONNECT_IVL, RECONNECT_MS)
+        || s_set (socket, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MAX_MS)
+        || zmq_setsockopt (socket, ZMQ_MAXMSGSIZE, &answer, sizeof answer) || s_set_keys (socket, cluster);
+}
+
+//  Whether there is a socket.
+static bool
+s_connect (peers_t *self, link_t *link)
+{
+    if (link->socket)
+        return true;
+    char address [MEMBERS_NAME_BYTES + 8];
+    int descriptor;
+    size_t bytes = sizeof descriptor;
+    snprintf (address, sizeof address, "tcp://%s", link->name);
+    link->socket = zmq_socket (self->context, ZMQ_DEALER);
+    struct epoll_event event = { .events = EPOLLIN };
+    if (link->socket && s_set_options (link->socket, self->cluster) == 0
+    &&  zmq_connect (link->socket, address) == 0
+    &&  zmq_getsockopt (link->socket, ZMQ_FD, &descriptor, &bytes) == 0
+    &&  epoll_ctl (self->poll, EPOLL_CTL_ADD, descriptor, &event) == 0)
+        return true;
+    if (link->socket)
+        zmq_close (link->socket);
+    link->socket = NULL;
+    return false;
+}
+
+static bool
+s_send (peers_t *self, link_t *link, const peer_question_frame_t *frame)
+{
+    return s_connect (self, link) && zmq_send (link->socket, frame, sizeof *frame, ZMQ_DONTWAIT) >= 0;
+}
+
+
+//  -- questions
+
+static void
+s_settle (peers_t *self, peer_question_t *question, bool is_answered)
+{
+    link_t *link = &self->links [question->member];
+    uint64_t now_ns = clock_now_ns ();
+    question->is_answered = is_answered;
+    question->nanoseconds = now_ns - question->began_ns;
+    way_meter_end (&link->meter, question->bytes, is_answered? question->bytes: 0, now_ns);
+    link->asked--;
+    for (size_t at = 0; at < self->question_count; at++)
+        if (self->questions [at] == question) {
+            self->questions [at] = self->questions [--self->question_count];
+            break;
+        }
+    self->done [self->done_count++] = question;
+}
+
+static void
+s_give_up_all (peers_t *self, size_t member, bool is_late)
+{
+    for (size_t at = self->question_count; at-- > 0;)
+        if (self->questions [at]->member == member) {
+            pthread_mutex_lock (&self->lock);
+            self->links [member].figures.late += is_late;
+            pthread_mutex_unlock (&self->lock);
+            s_settle (self, self->questions [at], false);
+        }
+}
+
+//  What was asked before is not waited for, and a new connection has nothing of it in its queues.
+static void
+s_set_away (peers_t *self, size_t member)
+{
+    link_t *link = &self->links [member];
+    s_give_up_all (self, member, true);
+    s_disconnect (self, link);
+    way_meter_forget (&link->meter);
+    pthread_mutex_lock (&self->lock);
+    link->state = PEER_AWAY;
+    pthread_mutex_unlock (&self->lock);
+    link->away_ms = clock_now_ms ();
+    link->pinged_ms = 0;
+}
+
+static void
+s_set_here (peers_t *self, link_t *link)
+{
+    link->heard_ns = clock_now_ns ();
+    if (link->state == PEER_HERE)
+        return;
+    self->is_stale = self->is_stale || link->state == PEER_AWAY;
+    pthread_mutex_lock (&self->lock);
+    link->state = PEER_HERE;
+    pthread_mutex_unlock (&self->lock);
+}
+
+
+//  -- the list of members
+
+static link_t *
+s_find_link (link_t *links, size_t count, const char *name)
+{
+    for (size_t at = 0; at < count; at++)
+        if (strcmp (links [at].name, name) == 0)
+            return &links [at];
+    return NULL;
+}
+
+static void
+s_forget_homes (peers_t *self)
+{
+    for (size_t data = 0; data < self->cluster->data_count; data++) {
+        view_t *view = &self->views [data];
+        homes_destroy (&view->homes);
+        free (view->links);
+        free (view->lacks_until_ms);
+        *view = (view_t) { .homes = NULL };
+    }
+}
+
+//  Links of members that stay are kept, with what is known of them.
+static void
+s_take_list (peers_t *self)
+{
+    uint64_t number = members_number (self->cluster->members);
+    if (self->list && number == self->list_number)
+        return;
+    const member_list_t *list = members_take (self->cluster->members);
+    link_t *links = calloc (list->count + 1, sizeof *links);
+    if (!links) {
+        members_give_back (self->cluster->members, list);
+        return;                         //  the next look tries again
+    }
+    //  A question's member is a place in the list.
+    for (size_t member = 0; member < self->link_count; member++)
+        s_give_up_all (self, member, false);
+    for (size_t at = 0; at < list->count; at++) {
+        const member_t *member = &list->member [at];
+        link_t *known = s_find_link (self->links, self->link_count, member->name);
+        if (known) {
+            links [at] = *known;
+            known->socket = NULL;
+        }
+        else
+            snprintf (links [at].name, sizeof links [at].name, "%s", member->name);
+        links [at].is_own = strcmp (member->name, self->cluster->name) == 0;
+        links [at].member = (homes_member_t) { .id = member->id, .weight = member->bytes };
+    }
+    for (size_t at = 0; at < self->link_count; at++)
+        s_disconnect (self, &self->links [at]);
+    s_forget_homes (self);
+    pthread_mutex_lock (&self->lock);
+    free (self->links);
+    self->links = links;
+    self->link_count = list->count;
+    pthread_mutex_unlock (&self->lock);
+    members_give_back (self->cluster->members, self->list);
+    self->list = list;
+    self->list_number = number;
+    self->is_stale = true;
+}
+
+static bool
+s_may_be_home (const link_t *link, int64_t lacks_until_ms, int64_t now_ms)
+{
+    return link->is_own || (now_ms >= lacks_until_ms
+        && (link->state != PEER_AWAY || now_ms < link->away_ms + AWAY_MS));
+}
+
+//  When a member of the view may come or go without an answer.
+static int64_t
+s_next_change (const link_t *link, int64_t lacks_until_ms, int64_t now_ms, int64_t next_ms)
+{
+    int64_t away_ms = link->state == PEER_AWAY? link->away_ms + AWAY_MS: 0;
+    if (lacks_until_ms > now_ms && lacks_until_ms < next_ms)
+        next_ms = lacks_until_ms;
+    return away_ms > now_ms && away_ms < next_ms? away_ms: next_ms;
+}
+
+static void
+s_find_homes (peers_t *self, view_t *view, int64_t now_ms)
+{
+    homes_member_t *members = calloc (self->link_count + 1, sizeof *members);
+    view->links = view->links? view->links: calloc (self->link_count + 1, sizeof *view->links);
+    view->lacks_until_ms = view->lacks_until_ms? view->lacks_until_ms:
+        calloc (self->link_count + 1, sizeof *view->lacks_until_ms);
+    homes_destroy (&view->homes);
+    size_t count = 0;
+    for (size_t at = 0; members && view->links && view->lacks_until_ms && at < self->link_count; at++) {
+        const link_t *link = &self->links [at];
+        self->change_ms = s_next_change (link, view->lacks_until_ms [at], now_ms, self->change_ms);
+        if (s_may_be_home (link, view->lacks_until_ms [at], now_ms)) {
+            view->links [count] = at;
+            members [count++] = link->member;
+        }
+    }
+    view->homes = count > 0? homes_new (members, count): NULL;
+    free (members);
+}
+
+static void
+s_look_at_homes (peers_t *self, int64_t now_ms)
+{
+    if (!self->is_stale && now_ms < self->change_ms)
+        return;
+    self->is_stale = false;
+    self->change_ms = INT64_MAX;
+    for (size_t data = 0; data < self->cluster->data_count; data++)
+        s_find_homes (self, &self->views [data], now_ms);
+}
+
+//  What is late, what is silent, and what is to be pinged.
+static void
+s_look_at_links (peers_t *self, int64_t now_ms)
+{
+    if (now_ms < self->look_ms)
+        return;
+    self->look_ms = now_ms + LOOK_MS;
+    uint64_t now_ns = (uint64_t) now_ms * NS;
+    for (size_t at = self->question_count; at-- > 0;) {
+        peer_question_t *question = self->questions [at];
+        if (now_ns < question->began_ns + (uint64_t) LATE_MS * NS)
+            continue;
+        pthread_mutex_lock (&self->lock);
+        self->links [question->member].figures.late++;
+        pthread_mutex_unlock (&self->lock);
+        s_settle (self, question, false);
+    }
+    for (size_t member = 0; member < self->link_count; member++) {
+        link_t *link = &self->links [member];
+        uint64_t since_ns = link->heard_ns > link->waits_ns? link->heard_ns: link->waits_ns;
+        if (link->asked > 0 && now_ns > since_ns + (uint64_t) SILENT_MS * NS)
+            s_set_away (self, member);
+        if (link->state != PEER_AWAY || now_ms < link->pinged_ms + PING_MS)
+            continue;
+        link->pinged_ms = now_ms;
+        s_send (self, link, &(peer_question_frame_t) { .magic = PEER_WIRE_MAGIC,
+            .version = PEER_WIRE_VERSION, .kind = PEER_PING });
+    }
+}
+
+static void
+s_look (peers_t *self)
+{
+    int64_t now_ms = clock_now_ms ();
+    s_take_list (self);
+    s_look_at_links (self, now_ms);
+    s_look_at_homes (self, now_ms);
+}
+
+
+//  -- the choice
+
+//  The home of a block, by the data set's key, so that blocks of the same number have other homes.
+static uint64_t
+s_block_id (const peers_t *self, size_t data, uint64_t block)
+{
+    const uint64_t *key = block_data_key (self->cluster->data [data].shown.blocks)->words;
+    uint64_t words [3] = { key [0], key [1], block };
+    return XXH3_64bits (words, sizeof words);
+}
+
+//  The home's link; SIZE_MAX: none.
+static size_t
+s_home (const peers_t *self, size_t data, uint64_t block)
+{
+    const view_t *view = &self->views [data];
+    size_t place = view->homes? homes_of (view->homes, s_block_id (self, data, block)): HOMES_NONE;
+    return place == HOMES_NONE? SIZE_MAX: view->links [place];
+}
+
+//  A peer that looks too slow is asked all the same now and then, since it may be quicker by now.
+static bool
+s_is_too_slow (const peers_t *self, link_t *link, size_t bytes)
+{
+    uint64_t now_ns = clock_now_ns ();
+    double by_peer = way_meter_predict (&link->meter, bytes, now_ns),
+        by_store = way_meter_predict (&self->store, bytes, now_ns);
+    if (by_peer <= SOON_SECONDS || by_store <= 0 || by_peer <= PREFERENCE * by_store)
+        return false;
+    int64_t now_ms = clock_now_ms ();
+    if (now_ms < link->tried_ms + TRY_MS || link->asked > 0)
+        return true;
+    link->tried_ms = now_ms;
+    return false;
+}
+
+peers_way_t
+peers_choose (peers_t *self, size_t data, uint64_t block, size_t bytes, peer_question_t *question)
+{
+    assert (self && self->magic == MAGIC); assert (data < self->cluster->data_count);
+    s_look (self);
+    size_t home = s_home (self, data, block);
+    if (home == SIZE_MAX)
+        return PEERS_STORE;
+    link_t *link = &self->links [home];
+    if (link->is_own)
+        return PEERS_HERE;
+    if (link->state == PEER_AWAY || self->question_count + self->done_count >= PEERS_QUESTIONS_MAX)
+        return PEERS_STORE;
+    if (s_is_too_slow (self, link, bytes)) {
+        pthread_mutex_lock (&self->lock);
+        link->figures.slower++;
+        pthread_mutex_unlock (&self->lock);
+        return PEERS_STORE;
+    }
+    question->member = home;
+    return PEERS_PEER;
+}
+
+static peer_question_frame_t
+s_frame (const peers_t *self, size_t data, peer_question_kind_t kind)
+{
+    const uint64_t *key = block_data_key (self->cluster->data [data].shown.blocks)->words;
+    return (peer_question_frame_t) { .magic = PEER_WIRE_MAGIC, .version = PEER_WIRE_VERSION,
+        .kind = (uint16_t) kind, .key = { key [0], key [1] } };
+}
+
+bool
+peers_ask (peers_t *self, peer_question_t *question)
+{
+    assert (self && self->magic == MAGIC); assert (question->member < self->link_count);
+    assert (question->bytes > 0 && question->bytes <= PEER_BLOCK_BYTES);
+    link_t *link = &self->links [question->member];
+    peer_question_frame_t frame = s_frame (self, question->data, PEER_GET);
+    frame.number = question->number = ++self->next_number;
+    frame.object = question->object;
+    frame.offset = question->offset;
+    frame.bytes = question->bytes;
+    if (!s_send (self, link, &frame))
+        return false;
+    uint64_t now_ns = clock_now_ns ();
+    question->is_answered = false;
+    question->began_ns = now_ns;
+    if (link->asked++ == 0)
+        link->waits_ns = now_ns;
+    way_meter_begin (&link->meter, question->bytes, now_ns);
+    self->questions [self->question_count++] = question;
+    return true;
+}
+
+void
+peers_drop (peers_t *self, const peer_question_t *question)
+{
+    assert (self && self->magic == MAGIC);
+    for (size_t at = 0; at < self->question_count; at++)
+        if (self->questions [at] == question)
+            s_settle (self, self->questions [at], false);
+    for (size_t at = 0; at < self->done_count; at++)
+        if (self->done [at] == question)
+            self->done [at] = self->done [--self->done_count];
+}
+
+void
+peers_renew (peers_t *self, size_t data, uint64_t object, uint64_t offset, size_t bytes)
+{
+    assert (self && self->magic == MAGIC); assert (bytes <= PEER_BLOCK_BYTES);
+    const cluster_data_t *shown = &self->cluster->data [data].shown;
+    uint64_t begin, object_bytes;
+    s_look (self);
+    shown->find (shown->context, object, &begin, &object_bytes);
+    size_t home = s_home (self, data, (begin + offset) / PEER_BLOCK_BYTES);
+    if (home == SIZE_MAX || self->links [home].is_own || self->links [home].state == PEER_AWAY)
+        return;
+    peer_question_frame_t frame = s_frame (self, data, PEER_RENEW);
+    frame.object = object;
+    frame.offset = offset;
+    frame.bytes = bytes;
+    s_send (self, &self->links [home], &frame);
+}
+
+void
+peers_store_begin (peers_t *self, size_t bytes)
+{
+    way_meter_begin (&self->store, bytes, clock_now_ns ());
+}
+
+void
+peers_store_end (peers_t *self, size_t begun, size_t came)
+{
+    way_meter_end (&self->store, begun, came, clock_now_ns ());
+}
+
+
+//  -- answers
+
+//  The question that this answers; NULL: it was given up.
+static peer_question_t *
+s_question (const peers_t *self, size_t member, uint64_t number)
+{
+    for (size_t at = 0; at < self->question_count; at++)
+        if (self->questions [at]->number == number && self->questions [at]->member == member)
+            return self->questions [at];
+    return NULL;
+}
+
+static void
+s_note_refusal (peers_t *self, const peer_question_t *question, peer_reason_t reason)
+{
+    self->links [question->member].figures.refused [reason]++;
+    if (reason == PEER_REASON_UNKNOWN_DATA) {
+        self->views [question->data].lacks_until_ms [question->member] = clock_now_ms () + LACKS_MS;
+        self->is_stale = true;
+    }
+}
+
+//  bytes: of the second frame; NULL: there was none.
+static void
+s_on_answer (peers_t *self, size_t member, const peer_answer_frame_t *answer, const void *bytes, size_t size)
+{
+    link_t *link = &self->links [member];
+    s_set_here (self, link);
+    peer_question_t *question = answer->kind == PEER_PONG? NULL: s_question (self, member, answer->number);
+    if (!question)
+        return;
+    bool has_bytes = answer->kind == PEER_BYTES && bytes && size == question->bytes,
+        is_good = has_bytes && peer_wire_checksum (bytes, size) == answer->checksum;
+    if (is_good)
+        memcpy (question->memory, bytes, size);
+    pthread_mutex_lock (&self->lock);
+    if (is_good) {
+        link->figures.blocks++;
+        link->figures.bytes += size;
+        link->figures.nanoseconds += clock_now_ns () - question->began_ns;
+    }
+    else
+    if (answer->kind == PEER_NO)
+        s_note_refusal (self, question, answer->reason);
+    else
+        link->figures.damaged++;
+    pthread_mutex_unlock (&self->lock);
+    s_settle (self, question, is_good);
+}
+
+//  One message; false: there is none.
+static bool
+s_receive (peers_t *self, size_t member)
+{
+    void *socket = self->links [member].socket;
+    zmq_msg_t parts [2];
+    size_t count = 0, sizes [2] = { 0, 0 };
+    bool more = true;
+    while (more) {
+        zmq_msg_t spare, *part = count < 2? &parts [count]: &spare;
+        zmq_msg_init (part);
+        if (zmq_msg_recv (part, socket, ZMQ_DONTWAIT) < 0) {
+            zmq_msg_close (part);
+            break;
+        }
+        more = zmq_msg_more (part);
+        if (count < 2)
+            sizes [count] = zmq_msg_size (part);
+        else
+            zmq_msg_close (part);
+        count++;
+    }
+    peer_answer_frame_t answer;
+    if (count > 0 && !more && count <= 2
+    &&  peer_wire_read_answer (zmq_msg_data (&parts [0]), sizes [0], &answer))
+        s_on_answer (self, member, &answer, count == 2? zmq_msg_data (&parts [1]): NULL, sizes [1]);
+    for (size_t at = 0; at < count && at < 2; at++)
+        zmq_msg_close (&parts [at]);
+    return count > 0;
+}
+
+peer_question_t *
+peers_take (peers_t *self)
+{
+    assert (self && self->magic == MAGIC);
+    s_look (self);
+    for (size_t member = 0; member < self->link_count && self->done_count == 0; member++)
+        while (self->links [member].socket && self->done_count < PEERS_QUESTIONS_MAX / 2
+            && s_receive (self, member))
+            ;
+    return self->done_count > 0? self->done [--self->done_count]: NULL;
+}
+
+int
+peers_patience_ms (const peers_t *self)
+{
+    bool is_asked = self->question_count > 0;
+    for (size_t member = 0; member < self->link_count && !is_asked; member++)
+        is_asked = self->links [member].state == PEER_AWAY;
+    return is_asked? LOOK_MS: -1;
+}
+
+
+//  -- fetches
+
+cluster_fetch_t *
+peers_next_fetch (peers_t *self)
+{
+    return exchange_try (self->fetches);
+}
+
+void
+peers_fetched (peers_t *self, cluster_fetch_t *fetch, peer_reason_t reason)
+{
+    fetch->reason = reason;
+    bool put = exchange_put (self->cluster->fetched, fetch);
+    assert (put);                       //  it has room for all that there can be
+}
+
+
+//  -- for status
+
+bool
+peers_look (peers_t *self, const char *name, peer_state_t *state, peer_figures_t *figures)
+{
+    pthread_mutex_lock (&self->lock);
+    const link_t *link = s_find_link (self->links, self->link_count, name);
+    if (link) {
+        *state = link->state;
+        *figures = link->figures;
+    }
+    pthread_mutex_unlock (&self->lock);
+    return link;
+}
+
+
+//  -- life
+
+size_t
+peers_data (const peers_t *self, const block_data_t *blocks)
+{
+    return blocks? cluster_find (self->cluster, block_data_key (blocks)->words): SIZE_MAX;
+}
+
+static bool
+s_watch (const peers_t *self, int descriptor)
+{
+    struct epoll_event event = { .events = EPOLLIN };
+    return epoll_ctl (self->poll, EPOLL_CTL_ADD, descriptor, &event) == 0;
+}
+
+int
+peers_descriptor (const peers_t *self)
+{
+    return self->poll;
+}
+
+peers_t *
+peers_new (cluster_t *cluster, const char *store)
+{
+    assert (cluster && cluster->magic == CLUSTER_MAGIC); assert (store);
+    peers_t *self = calloc (1, sizeof *self);
+    if (!self)
+        return NULL;
+    *self = (peers_t) { .magic = MAGIC, .cluster = cluster, .is_stale = true,
+        .views = calloc (cluster->data_count + 1, sizeof *self->views), .context = zmq_ctx_new (),
+        .poll = epoll_create1 (EPOLL_CLOEXEC), .fetches = exchange_new (CLUSTER_FETCHES_MAX, true) };
+    pthread_mutex_init (&self->lock, NULL);
+    if (!self->views || !self->context || self->poll < 0 || !self->fetches
+    ||  !s_watch (self, exchange_descriptor (self->fetches))
+    ||  !cluster_join (cluster, self, store, self->fetches)) {
+        int error = errno? errno: ENOMEM;
+        peers_destroy (&self);
+        errno = error;
+    }
+    return self;
+}
+
+void
+peers_destroy (peers_t **self_p)
+{
+    assert (self_p);
+    peers_t *self = *self_p;
+    if (!self)
+        return;
+    assert (self->magic == MAGIC); assert (self->question_count == 0);
+    for (size_t member = 0; member < self->link_count; member++)
+        s_disconnect (self, &self->links [member]);
+    for (cluster_fetch_t *fetch; self->fetches && (fetch = exchange_try (self->fetches));)
+        peers_fetched (self, fetch, PEER_REASON_FAILED);
+    if (self->views)
+        s_forget_homes (self);
+    free (self->views);
+    free (self->links);
+    if (self->list)
+        members_give_back (self->cluster->members, self->list);
+    if (self->context)
+        zmq_ctx_term (self->context);
+    if (self->poll >= 0)
+        close (self->poll);
+    exchange_destroy (&self->fetches);
+    pthread_mutex_destroy (&self->lock);
+    self->magic = 0;
+    free (self);
+    *self_p = NULL;
+}

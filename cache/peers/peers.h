@@ -1,0 +1,78 @@
+/*  peers -- a reader's view of the other members: which one is the home of a block, asking it, and doing what
+ *  the own peer server asks for.
+ *
+ *  happy path:     peers_choose says PEERS_PEER .. peers_ask .. peers_descriptor readable .. peers_take
+ *                  (is_answered, the bytes are there)
+ *  failure modes:  a question that gets no bytes comes back with is_answered false: the store is to be read.
+ *                  A member that is silent for SILENT_MS while it is asked is away: it is pinged, and its
+ *                  blocks come from the store.  After AWAY_MS its blocks have other homes until it answers.
+ *  The choice:     the home, unless it would take more than PREFERENCE times as long as the store and more
+ *                  than SOON_SECONDS, which reading ahead covers (way_meter.h; docs/cluster_cache.md says why
+ *                  not simply the quicker one).
+ *  Owner: the reader's thread.
+ */
+#ifndef PEERS_H
+#define PEERS_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "cluster.h"
+
+typedef struct peers peers_t;
+
+enum { PEERS_QUESTIONS_MAX = 256 };
+
+typedef enum {
+    PEERS_HERE,                     //  this server is the home: what is read of the store is to be kept
+    PEERS_PEER,                     //  ask
+    PEERS_STORE                     //  read the store, and keep nothing
+} peers_way_t;
+
+//  Some units of a block.
+typedef struct peer_question {
+    size_t data;                    //  peers_data
+    uint64_t object, offset;
+    size_t bytes;
+    uint8_t *memory;                //  of the caller until it is taken or dropped
+    void *user;
+    //  the answer
+    bool is_answered;
+    uint64_t nanoseconds;           //  from the question to the answer
+    //  the reader's
+    uint64_t number, began_ns;
+    size_t member;
+} peer_question_t;
+
+//  store: store_name.  NULL with errno.
+peers_t *peers_new (cluster_t *cluster, const char *store);
+void peers_destroy (peers_t **self_p);
+//  The data set's place in the cluster; SIZE_MAX: it is not kept in common.
+size_t peers_data (const peers_t *self, const block_data_t *blocks);
+
+//  Readable when there may be something to take, or to fetch.
+int peers_descriptor (const peers_t *self);
+//  How long that may be waited for; below 0: without a limit.
+int peers_patience_ms (const peers_t *self);
+
+//  By which way `bytes` of this block (its number in the address space) should come; PEERS_PEER: member is
+//  set in the question, for peers_ask.
+peers_way_t peers_choose (peers_t *self, size_t data, uint64_t block, size_t bytes,
+    peer_question_t *question);
+//  At most PEERS_QUESTIONS_MAX at once.  False: it cannot be asked now, and the store is to be read.
+bool peers_ask (peers_t *self, peer_question_t *question);
+//  One that is done, NULL: none.  Never waits.
+peer_question_t *peers_take (peers_t *self);
+//  Gives up a question that was asked and not taken.
+void peers_drop (peers_t *self, const peer_question_t *question);
+//  These bytes turned out damaged: their home, if it is another member, drops them.
+void peers_renew (peers_t *self, size_t data, uint64_t object, uint64_t offset, size_t bytes);
+//  A read of the store begins; it has ended, and so much came: for the choice.
+void peers_store_begin (peers_t *self, size_t bytes);
+void peers_store_end (peers_t *self, size_t begun, size_t came);
+
+//  What the own peer server wants fetched; NULL: nothing.
+cluster_fetch_t *peers_next_fetch (peers_t *self);
+//  It is done.
+void peers_fetched (peers_t *self, cluster_fetch_t *fetch, peer_reason_t reason);
+
+#endif
