@@ -15,7 +15,7 @@ package_group () {
         echo libpng-dev libsndfile1-dev libcurl4-openssl-dev libssl-dev libexpat1-dev
         echo libmicrohttpd-dev libjs-dygraphs libncurses-dev ;;
     test)
-        echo libcmocka-dev python3 python3-numpy python3-zmq python3-pil python3-torch \
+        echo libcmocka-dev python3 python3-numpy python3-zmq python3-xxhash python3-pil python3-torch \
             python3-pip python3-setuptools python3-wheel python3-yaml iproute2 ;;
     demo)
         echo python3 python3-numpy python3-zmq python3-pil iproute2 ;;
@@ -26,7 +26,7 @@ package_group () {
     ci)
         echo clang libclang-rt-14-dev llvm util-linux procps
         echo swift-proxy swift-account swift-container swift-object python3-lxml memcached
-        echo prometheus chromium ;;
+        echo prometheus chromium etcd-server ;;
     *)
         echo "install-packages.sh: no group '$1'; there are build, test, demo, bench, peers and ci" >&2
         return 1 ;;

@@ -61,7 +61,8 @@ cluster_add (cluster_t *self, const cluster_data_t *data)
     if (!all)
         return false;
     self->data = all;
-    all [self->data_count++] = (cluster_entry_t) { .shown = *data };
+    all [self->data_count] = (cluster_entry_t) { .shown = *data };
+    atomic_init (&all [self->data_count++].has_foreign, true);
     return true;
 }
 

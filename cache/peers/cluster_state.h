@@ -28,6 +28,8 @@ typedef enum { PEER_UNKNOWN, PEER_HERE, PEER_AWAY } peer_state_t;
 typedef struct {
     cluster_data_t shown;
     exchange_t *fetches;            //  to the reader of its store; NULL: none reads it
+    atomic_bool has_foreign;        //  there may be blocks here that have another home now: a full cache has
+                                    //  room
 } cluster_entry_t;
 
 struct cluster {

@@ -1,31 +1,18 @@
-#include "members.h"
+#include "members_state.h"
 #include "clock.h"
 #include "option.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <pthread.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
-enum { MAGIC = 0x00e6be25 };
-
-typedef struct {
+struct members_held {
     size_t references;                  //  under the lock
     member_list_t list;
-} held_list_t;
-
-struct members {
-    uint32_t magic;
-    char own_name [MEMBERS_NAME_BYTES];
-    uint64_t own_bytes;
-    atomic_uint_fast64_t number;
-    pthread_mutex_t lock;
-    held_list_t *now;
 };
 
 __attribute__ ((format (printf, 4, 5)))
@@ -42,10 +29,10 @@ s_fail (int rc, char *error, size_t error_bytes, const char *format, ...)
 
 //  -- lists
 
-static held_list_t *
+static members_held_t *
 s_new_list (size_t count)
 {
-    held_list_t *held = calloc (1, sizeof *held + count * sizeof (member_t));
+    members_held_t *held = calloc (1, sizeof *held + count * sizeof (member_t));
     if (held)
         held->references = 1;
     return held;
@@ -58,7 +45,7 @@ s_compare (const void *one, const void *other)
 }
 
 static void
-s_order (held_list_t *held, const char *own_name)
+s_order (members_held_t *held, const char *own_name)
 {
     member_list_t *list = &held->list;
     qsort (list->member, list->count, sizeof *list->member, s_compare);
@@ -71,9 +58,8 @@ s_order (held_list_t *held, const char *own_name)
 
 //  -- names
 
-//  HOST:PORT.
-static bool
-s_is_name (const char *text, size_t length)
+bool
+members_is_name (const char *text, size_t length)
 {
     const char *colon = memrchr (text, ':', length);
     if (!colon || colon == text || length >= MEMBERS_NAME_BYTES)
@@ -95,15 +81,14 @@ s_is_name (const char *text, size_t length)
     return true;
 }
 
-static bool
-s_set_member (member_t *member, const char *name, size_t length, uint64_t bytes)
+void
+members_set_member (member_t *member, const char *name, size_t length, uint64_t bytes)
 {
     memcpy (member->name, name, length);
     member->name [length] = 0;
     member->id = XXH3_64bits (name, length);
     member->bytes = bytes;
     member->since_ms = clock_now_ms ();
-    return true;
 }
 
 //  "HOST:PORT[=BYTES],.."
@@ -116,7 +101,7 @@ s_parse (const char *text, uint64_t own_bytes, member_list_t *list, char *error,
         size_t length = (size_t) ((equals? equals: end) - item);
         uint64_t bytes = own_bytes;
         char size [32] = "";
-        if (!s_is_name (item, length))
+        if (!members_is_name (item, length))
             return s_fail (-EINVAL, error, error_bytes, "'%.*s' is no member: give HOST:PORT, or "
                 "HOST:PORT=BYTES with the size of its cache, as in node1:7600=200G", (int) (end - item),
                 item);
@@ -125,7 +110,7 @@ s_parse (const char *text, uint64_t own_bytes, member_list_t *list, char *error,
         if (equals && (!option_size (size, &bytes) || bytes == 0))
             return s_fail (-EINVAL, error, error_bytes, "member '%.*s': '%s' is no size: give one as in "
                 "node1:7600=200G", (int) length, item, size);
-        s_set_member (&list->member [list->count], item, length, bytes);
+        members_set_member (&list->member [list->count], item, length, bytes);
         for (size_t at = 0; at < list->count; at++)
             if (strcmp (list->member [at].name, list->member [list->count].name) == 0)
                 return s_fail (-EEXIST, error, error_bytes, "member '%s' is given twice: name it once",
@@ -159,7 +144,88 @@ s_take_given (members_t *self, const char *text, char *error, size_t error_bytes
 }
 
 
+//  -- lists that change
+
+static const member_t *
+s_find (const member_t *all, size_t count, const char *name)
+{
+    for (size_t at = 0; at < count; at++)
+        if (strcmp (all [at].name, name) == 0)
+            return &all [at];
+    return NULL;
+}
+
+static bool
+s_is_same (const member_list_t *one, const member_list_t *other)
+{
+    bool is_same = one->count == other->count;
+    for (size_t at = 0; is_same && at < one->count; at++)
+        is_same = strcmp (one->member [at].name, other->member [at].name) == 0
+            && one->member [at].bytes == other->member [at].bytes;
+    return is_same;
+}
+
+bool
+members_set (members_t *self, const member_t *all, size_t count)
+{
+    members_held_t *next = s_new_list (count + 1);
+    if (!next)
+        return false;
+    if (count > 0)
+        memcpy (next->list.member, all, count * sizeof *all);
+    next->list.count = count;
+    if (!s_find (all, count, self->own_name))
+        members_set_member (&next->list.member [next->list.count++], self->own_name,
+            strlen (self->own_name), self->own_bytes);
+    s_order (next, self->own_name);
+    pthread_mutex_lock (&self->lock);
+    const member_list_t *before = self->now? &self->now->list: NULL;
+    for (size_t at = 0; before && at < next->list.count; at++) {
+        const member_t *known = s_find (before->member, before->count, next->list.member [at].name);
+        if (known)
+            next->list.member [at].since_ms = known->since_ms;
+    }
+    members_held_t *old = next;
+    if (!before || !s_is_same (before, &next->list)) {
+        old = self->now;
+        self->now = next;
+        atomic_fetch_add (&self->number, 1);
+    }
+    bool is_last = old && --old->references == 0;
+    pthread_mutex_unlock (&self->lock);
+    if (is_last)
+        free (old);
+    return true;
+}
+
+void
+members_set_trouble (members_t *self, const char *trouble, bool is_registered)
+{
+    pthread_mutex_lock (&self->lock);
+    snprintf (self->look.trouble, sizeof self->look.trouble, "%s", trouble);
+    self->look.is_registered = is_registered;
+    pthread_mutex_unlock (&self->lock);
+}
+
+
 //  -- life
+
+static int
+s_open (members_t *self, const char *text, char *error, size_t error_bytes)
+{
+    bool is_secure = strncmp (text, "etcds://", 8) == 0;
+    if (!is_secure && strncmp (text, "etcd://", 7) != 0) {
+        int rc = s_take_given (self, text, error, error_bytes);
+        if (rc == 0)
+            snprintf (self->look.source, sizeof self->look.source, "%zu members given",
+                self->now->list.count);
+        self->look.is_registered = true;
+        return rc;
+    }
+    if (!members_set (self, NULL, 0))
+        return s_fail (-ENOMEM, error, error_bytes, "not enough memory for the list of members: free some");
+    return members_etcd_open (&self->etcd, self, text + (is_secure? 8: 7), is_secure, error, error_bytes);
+}
 
 int
 members_open (members_t **self_p, const char *text, const char *own_name, uint64_t own_bytes, char *error,
@@ -168,17 +234,17 @@ members_open (members_t **self_p, const char *text, const char *own_name, uint64
     assert (self_p); assert (text && own_name); assert (own_bytes > 0); assert (error_bytes > 0);
     *self_p = NULL;
     *error = 0;
-    if (!s_is_name (own_name, strlen (own_name)))
+    if (!members_is_name (own_name, strlen (own_name)))
         return s_fail (-EINVAL, error, error_bytes, "'%s' is not HOST:PORT, by which other members reach "
             "this server: give it as in node1:7600", own_name);
     members_t *self = calloc (1, sizeof *self);
     if (!self)
         return s_fail (-ENOMEM, error, error_bytes, "not enough memory for the list of members: free some");
-    *self = (members_t) { .magic = MAGIC, .own_bytes = own_bytes };
+    *self = (members_t) { .magic = MEMBERS_MAGIC, .own_bytes = own_bytes };
     snprintf (self->own_name, sizeof self->own_name, "%s", own_name);
     atomic_init (&self->number, 1);
     pthread_mutex_init (&self->lock, NULL);
-    int rc = s_take_given (self, text, error, error_bytes);
+    int rc = s_open (self, text, error, error_bytes);
     if (rc)
         members_close (&self);
     *self_p = self;
@@ -192,7 +258,8 @@ members_close (members_t **self_p)
     members_t *self = *self_p;
     if (!self)
         return;
-    assert (self->magic == MAGIC);
+    assert (self->magic == MEMBERS_MAGIC);
+    members_etcd_close (&self->etcd);
     assert (!self->now || self->now->references == 1);
     free (self->now);
     pthread_mutex_destroy (&self->lock);
@@ -207,16 +274,16 @@ members_close (members_t **self_p)
 uint64_t
 members_number (const members_t *self)
 {
-    assert (self && self->magic == MAGIC);
+    assert (self && self->magic == MEMBERS_MAGIC);
     return atomic_load (&self->number);
 }
 
 const member_list_t *
 members_take (members_t *self)
 {
-    assert (self && self->magic == MAGIC);
+    assert (self && self->magic == MEMBERS_MAGIC);
     pthread_mutex_lock (&self->lock);
-    held_list_t *held = self->now;
+    members_held_t *held = self->now;
     held->references++;
     pthread_mutex_unlock (&self->lock);
     return &held->list;
@@ -225,10 +292,10 @@ members_take (members_t *self)
 void
 members_give_back (members_t *self, const member_list_t *list)
 {
-    assert (self && self->magic == MAGIC);
+    assert (self && self->magic == MEMBERS_MAGIC);
     if (!list)
         return;
-    held_list_t *held = (held_list_t *) (void *) ((char *) (uintptr_t) list - offsetof (held_list_t, list));
+    members_held_t *held = (members_held_t *) (void *) ((char *) (uintptr_t) list - offsetof (members_held_t, list));
     pthread_mutex_lock (&self->lock);
     bool is_last = --held->references == 0;
     pthread_mutex_unlock (&self->lock);
@@ -239,7 +306,8 @@ members_give_back (members_t *self, const member_list_t *list)
 void
 members_look (members_t *self, members_look_t *look)
 {
-    assert (self && self->magic == MAGIC);
-    *look = (members_look_t) { .is_registered = true };
-    snprintf (look->source, sizeof look->source, "%zu members given", self->now->list.count);
+    assert (self && self->magic == MEMBERS_MAGIC);
+    pthread_mutex_lock (&self->lock);
+    *look = self->look;
+    pthread_mutex_unlock (&self->lock);
 }

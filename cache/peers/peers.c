@@ -25,6 +25,7 @@ enum {
     SILENT_MS = 2000, LATE_MS = 10000, PING_MS = 1000, AWAY_MS = 10000,
     LOOK_MS = 200,                      //  between two looks at what is late
     TRY_MS = 5000,                      //  a peer that looks slow is asked for one block in so long
+    UNHELPFUL_MAX = 32, ROOM_LOOKS = 64,
     LACKS_MS = 60000,                   //  a peer that does not serve a data set is no home for it
     ANSWER_BYTES_MAX = PEER_BLOCK_BYTES + 64,   //  with what CURVE adds
     QUEUE_MAX = 1000,
@@ -48,7 +49,12 @@ typedef struct {
 typedef struct {
     homes_t *homes;
     size_t *links;                      //  by place in homes
+    size_t member_count;                //  of homes
     int64_t *lacks_until_ms;            //  by link: it said that it does not serve the data
+    homes_t *without;                   //  homes if this server were not; NULL: there is no other member
+    size_t *without_links;
+    uint32_t unhelpful;                 //  questions to those, in a row, that gave nothing
+    uint64_t cursor, looked;            //  blocks: the next that may be foreign, and how many were looked at
 } view_t;
 
 struct peers {
@@ -156,6 +162,10 @@ s_settle (peers_t *self, peer_question_t *question, bool is_answered)
 {
     link_t *link = &self->links [question->member];
     uint64_t now_ns = clock_now_ns ();
+    if (question->is_before) {
+        view_t *view = &self->views [question->data];
+        view->unhelpful = is_answered? 0: view->unhelpful + 1;
+    }
     question->is_answered = is_answered;
     question->nanoseconds = now_ns - question->began_ns;
     way_meter_end (&link->meter, question->bytes, is_answered? question->bytes: 0, now_ns);
@@ -193,6 +203,7 @@ s_set_away (peers_t *self, size_t member)
     pthread_mutex_unlock (&self->lock);
     link->away_ms = clock_now_ms ();
     link->pinged_ms = 0;
+    self->is_stale = true;              //  its blocks get other homes after a while
 }
 
 static void
@@ -227,6 +238,8 @@ s_forget_homes (peers_t *self)
         homes_destroy (&view->homes);
         free (view->links);
         free (view->lacks_until_ms);
+        homes_destroy (&view->without);
+        free (view->without_links);
         *view = (view_t) { .homes = NULL };
     }
 }
@@ -290,24 +303,68 @@ s_next_change (const link_t *link, int64_t lacks_until_ms, int64_t now_ms, int64
     return away_ms > now_ms && away_ms < next_ms? away_ms: next_ms;
 }
 
+//  The blocks that moved may be here without their home being here.
 static void
-s_find_homes (peers_t *self, view_t *view, int64_t now_ms)
+s_note_change (peers_t *self, size_t data)
 {
+    self->views [data].looked = 0;
+    atomic_store (&self->cluster->data [data].has_foreign, true);
+}
+
+static bool
+s_is_same_view (const peers_t *self, const view_t *view, const homes_member_t *members, size_t count)
+{
+    bool is_same = view->homes && count == view->member_count;
+    for (size_t place = 0; is_same && place < count; place++)
+        is_same = self->links [view->links [place]].member.id == members [place].id;
+    return is_same;
+}
+
+//  Takes links, of the members at the same places.
+static void
+s_set_homes (peers_t *self, size_t data, homes_member_t *members, size_t *links, size_t count)
+{
+    view_t *view = &self->views [data];
+    homes_destroy (&view->homes);
+    homes_destroy (&view->without);
+    free (view->links);
+    free (view->without_links);
+    view->homes = count > 0? homes_new (members, count): NULL;
+    view->links = links;
+    view->member_count = count;
+    view->without_links = calloc (count + 1, sizeof *links);
+    view->unhelpful = 0;
+    size_t others = 0;
+    for (size_t place = 0; view->without_links && place < count; place++)
+        if (!self->links [links [place]].is_own) {
+            members [others] = members [place];
+            view->without_links [others++] = links [place];
+        }
+    view->without = others > 0? homes_new (members, others): NULL;
+    s_note_change (self, data);
+}
+
+static void
+s_find_homes (peers_t *self, size_t data, int64_t now_ms)
+{
+    view_t *view = &self->views [data];
     homes_member_t *members = calloc (self->link_count + 1, sizeof *members);
-    view->links = view->links? view->links: calloc (self->link_count + 1, sizeof *view->links);
+    size_t *links = calloc (self->link_count + 1, sizeof *links), count = 0;
     view->lacks_until_ms = view->lacks_until_ms? view->lacks_until_ms:
         calloc (self->link_count + 1, sizeof *view->lacks_until_ms);
-    homes_destroy (&view->homes);
-    size_t count = 0;
-    for (size_t at = 0; members && view->links && view->lacks_until_ms && at < self->link_count; at++) {
+    for (size_t at = 0; members && links && view->lacks_until_ms && at < self->link_count; at++) {
         const link_t *link = &self->links [at];
         self->change_ms = s_next_change (link, view->lacks_until_ms [at], now_ms, self->change_ms);
         if (s_may_be_home (link, view->lacks_until_ms [at], now_ms)) {
-            view->links [count] = at;
+            links [count] = at;
             members [count++] = link->member;
         }
     }
-    view->homes = count > 0? homes_new (members, count): NULL;
+    if (links && !s_is_same_view (self, view, members, count)) {
+        s_set_homes (self, data, members, links, count);
+        links = NULL;
+    }
+    free (links);
     free (members);
 }
 
@@ -319,7 +376,7 @@ s_look_at_homes (peers_t *self, int64_t now_ms)
     self->is_stale = false;
     self->change_ms = INT64_MAX;
     for (size_t data = 0; data < self->cluster->data_count; data++)
-        s_find_homes (self, &self->views [data], now_ms);
+        s_find_homes (self, data, now_ms);
 }
 
 //  What is late, what is silent, and what is to be pinged.
@@ -398,6 +455,21 @@ s_is_too_slow (const peers_t *self, link_t *link, size_t bytes)
     return false;
 }
 
+//  Whether another member may be asked for a block of which this server is the home, but that is not here:
+//  the one that would be the home without this server has it if this one is new, or was away.  If that did
+//  not help of late, as when all caches are empty, it is tried rarely.
+static bool
+s_choose_before (peers_t *self, size_t data, uint64_t block, peer_question_t *question)
+{
+    view_t *view = &self->views [data];
+    if (!view->without || self->question_count + self->done_count >= PEERS_QUESTIONS_MAX)
+        return false;
+    if (view->unhelpful >= UNHELPFUL_MAX && ++view->unhelpful % UNHELPFUL_MAX)
+        return false;
+    question->member = view->without_links [homes_of (view->without, s_block_id (self, data, block))];
+    return self->links [question->member].state != PEER_AWAY;
+}
+
 peers_way_t
 peers_choose (peers_t *self, size_t data, uint64_t block, size_t bytes, peer_question_t *question)
 {
@@ -407,8 +479,9 @@ peers_choose (peers_t *self, size_t data, uint64_t block, size_t bytes, peer_que
     if (home == SIZE_MAX)
         return PEERS_STORE;
     link_t *link = &self->links [home];
+    question->is_before = link->is_own;
     if (link->is_own)
-        return PEERS_HERE;
+        return s_choose_before (self, data, block, question)? PEERS_BEFORE: PEERS_HERE;
     if (link->state == PEER_AWAY || self->question_count + self->done_count >= PEERS_QUESTIONS_MAX)
         return PEERS_STORE;
     if (s_is_too_slow (self, link, bytes)) {
@@ -462,6 +535,30 @@ peers_drop (peers_t *self, const peer_question_t *question)
     for (size_t at = 0; at < self->done_count; at++)
         if (self->done [at] == question)
             self->done [at] = self->done [--self->done_count];
+}
+
+bool
+peers_make_room (peers_t *self, size_t data)
+{
+    assert (self && self->magic == MAGIC);
+    cluster_entry_t *entry = &self->cluster->data [data];
+    block_data_t *blocks = (block_data_t *) entry->shown.blocks;
+    view_t *view = &self->views [data];
+    uint64_t bytes = block_data_bytes (blocks), count = (bytes + PEER_BLOCK_BYTES - 1) / PEER_BLOCK_BYTES;
+    for (size_t looks = 0; atomic_load (&entry->has_foreign) && looks < ROOM_LOOKS; looks++) {
+        if (view->looked++ >= count) {
+            atomic_store (&entry->has_foreign, false);
+            break;
+        }
+        uint64_t block = view->cursor++ % count, begin = block * PEER_BLOCK_BYTES,
+            size = bytes - begin < PEER_BLOCK_BYTES? bytes - begin: PEER_BLOCK_BYTES;
+        size_t home = s_home (self, data, block);
+        if (home == SIZE_MAX || self->links [home].is_own || !block_data_has_some (blocks, begin, size))
+            continue;
+        block_data_drop (blocks, begin, (size_t) size);
+        return true;
+    }
+    return false;
 }
 
 void

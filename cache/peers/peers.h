@@ -24,6 +24,8 @@ enum { PEERS_QUESTIONS_MAX = 256 };
 
 typedef enum {
     PEERS_HERE,                     //  this server is the home: what is read of the store is to be kept
+    PEERS_BEFORE,                   //  so it is, perhaps since a little while: ask the home before, and keep
+                                    //  what it gives, or else what is read of the store
     PEERS_PEER,                     //  ask
     PEERS_STORE                     //  read the store, and keep nothing
 } peers_way_t;
@@ -41,6 +43,7 @@ typedef struct peer_question {
     //  the reader's
     uint64_t number, began_ns;
     size_t member;
+    bool is_before;
 } peer_question_t;
 
 //  store: store_name.  NULL with errno.
@@ -54,8 +57,8 @@ int peers_descriptor (const peers_t *self);
 //  How long that may be waited for; below 0: without a limit.
 int peers_patience_ms (const peers_t *self);
 
-//  By which way `bytes` of this block (its number in the address space) should come; PEERS_PEER: member is
-//  set in the question, for peers_ask.
+//  By which way `bytes` of this block (its number in the address space) should come; PEERS_PEER and
+//  PEERS_BEFORE: member is set in the question, for peers_ask.
 peers_way_t peers_choose (peers_t *self, size_t data, uint64_t block, size_t bytes,
     peer_question_t *question);
 //  At most PEERS_QUESTIONS_MAX at once.  False: it cannot be asked now, and the store is to be read.
@@ -64,6 +67,8 @@ bool peers_ask (peers_t *self, peer_question_t *question);
 peer_question_t *peers_take (peers_t *self);
 //  Gives up a question that was asked and not taken.
 void peers_drop (peers_t *self, const peer_question_t *question);
+//  Removes a block from the cache on the local disk that has another home now, if there is one.
+bool peers_make_room (peers_t *self, size_t data);
 //  These bytes turned out damaged: their home, if it is another member, drops them.
 void peers_renew (peers_t *self, size_t data, uint64_t object, uint64_t offset, size_t bytes);
 //  A read of the store begins; it has ended, and so much came: for the choice.

@@ -83,7 +83,8 @@ s_finish (reader_t *self, reader_range_t *range)
     if (range->request)
         s_finish_request (self, range);
     else {
-        peers_fetched (self->peers, range->fetch, range->rc? PEER_REASON_FAILED: PEER_REASON_NONE);
+        peers_fetched (self->peers, range->fetch, range->rc == -ESTALE? PEER_REASON_NOT_HOME: range->rc?
+            PEER_REASON_FAILED: PEER_REASON_NONE);
         self->fetches_busy--;
     }
     free (range->url);
@@ -120,12 +121,6 @@ s_block (const reader_range_t *range, const transfer_t *transfer)
     return (range->blocks.begin + transfer->offset) / PEER_BLOCK_BYTES;
 }
 
-static bool
-s_reads_store (const reader_part_t *part)
-{
-    return part->way == READER_PART_STORE;
-}
-
 //  Whether another part reads something of this block to keep it.
 static bool
 s_is_being_read (const reader_t *self, const reader_part_t *part)
@@ -133,8 +128,9 @@ s_is_being_read (const reader_t *self, const reader_part_t *part)
     uint64_t block = s_block (part->range, &part->transfer);
     for (size_t at = 0; at < READER_RANGES_MAX; at++) {
         const reader_part_t *other = &self->parts [at];
-        if (other != part && s_reads_store (other) && other->is_kept
-        &&  other->range->data == part->range->data && s_block (other->range, &other->transfer) == block)
+        bool is_under_way = other->way == READER_PART_STORE || other->way == READER_PART_PEER;
+        if (other != part && is_under_way && other->is_kept && other->range->data == part->range->data
+        &&  s_block (other->range, &other->transfer) == block)
             return true;
     }
     return false;
@@ -222,20 +218,22 @@ s_begin_common (reader_t *self, reader_part_t *part)
     const transfer_t *transfer = &part->transfer;
     peers_way_t way = peers_choose (self->peers, range->data, s_block (range, transfer), transfer->bytes,
         &part->question);
-    if (range->fetch && way != PEERS_HERE) {
+    bool is_home = way == PEERS_HERE || way == PEERS_BEFORE;
+    if (range->fetch && !is_home) {
         part->transfer.rc = -ESTALE;    //  the member has another list
         return false;
     }
     if (transfer->is_afresh && way == PEERS_PEER)
         peers_renew (self->peers, range->data, range->blocks.object, transfer->offset, transfer->bytes);
-    else
-    if (way == PEERS_PEER && s_ask_home (self, part))
-        return true;
-    if (way == PEERS_HERE && s_is_being_read (self, part)) {
+    if (is_home && s_is_being_read (self, part)) {
         part->way = READER_PART_WAITS;
         return true;
     }
-    return s_read_store (self, part, way == PEERS_HERE);
+    if (is_home && block_data_is_full (range->blocks.data))
+        peers_make_room (self->peers, range->data);
+    bool is_asked = !transfer->is_afresh && (way == PEERS_PEER || way == PEERS_BEFORE);
+    part->is_kept = is_home;
+    return (is_asked && s_ask_home (self, part)) || s_read_store (self, part, is_home);
 }
 
 //  Begins it, or begins it again after it waited.  False: it is done.
@@ -321,51 +319,56 @@ s_wake (reader_t *self, size_t data, uint64_t block)
     }
 }
 
+//  The part has ended.  Its bytes are kept if they are good: before the peer server has the memory of a
+//  fetch, but after a request's clock was stopped, since the time is the local disk's.
 static void
-s_on_transfer (reader_t *self, reader_part_t *part)
+s_on_end (reader_t *self, reader_part_t *part)
 {
-    reader_range_t *range = part->range;
-    if (self->peers)
-        peers_store_end (self->peers, part->transfer.bytes, part->transfer.done);
-    if (s_goes_on (self, part))
-        return;
     //  Copies: the last part ends its range.
+    reader_range_t *range = part->range;
     const transfer_t transfer = part->transfer;
     const reader_blocks_t blocks = range->blocks;
     size_t data = range->data;
     bool is_kept = part->is_kept && transfer.rc == 0 && blocks.data, is_fetch = range->fetch;
     uint64_t block = s_block (range, &transfer);
-    if (range->request)
-        range->request->read_bytes += transfer.done;
     s_count_cached (range);
     s_fail (range, transfer.rc);
-    if (is_kept && is_fetch)            //  before the peer server has the memory
+    if (is_kept && is_fetch)
         s_keep (&blocks, &transfer);
     s_end_part (self, part);
     if (s_is_done (range))
         s_finish (self, range);
-    if (is_kept && !is_fetch)           //  after the clock was stopped: the time is the local disk's
+    if (is_kept && !is_fetch)
         s_keep (&blocks, &transfer);
     if (data != SIZE_MAX)
         s_wake (self, data, block);
 }
 
 static void
+s_on_transfer (reader_t *self, reader_part_t *part)
+{
+    if (self->peers)
+        peers_store_end (self->peers, part->transfer.bytes, part->transfer.done);
+    if (s_goes_on (self, part))
+        return;
+    if (part->range->request)
+        part->range->request->read_bytes += part->transfer.done;
+    s_on_end (self, part);
+}
+
+static void
 s_on_answer (reader_t *self, reader_part_t *part)
 {
-    reader_range_t *range = part->range;
+    reader_request_t *request = part->range->request;
     const peer_question_t *question = &part->question;
-    if (!question->is_answered && !range->rc && s_read_store (self, part, false))
+    if (!question->is_answered && !part->range->rc && s_read_store (self, part, part->is_kept))
         return;
-    if (question->is_answered) {
-        range->request->peer_bytes += question->bytes;
-        range->request->peer_ns += question->nanoseconds;
+    if (question->is_answered && request) {
+        request->peer_bytes += question->bytes;
+        request->peer_ns += question->nanoseconds;
     }
-    s_count_cached (range);
-    s_fail (range, part->transfer.rc);
-    s_end_part (self, part);
-    if (s_is_done (range))
-        s_finish (self, range);
+    part->transfer.rc = question->is_answered? 0: part->transfer.rc;
+    s_on_end (self, part);
 }
 
 

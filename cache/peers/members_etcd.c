@@ -1,0 +1,467 @@
+//  A thread speaks with etcd: it grants itself a lease, puts this server's entry under it, keeps it alive,
+//  reads the entries of all, and has a watch beside that.  Whatever the watch says, the entries are read
+//  anew, so that it has to be understood no further; and they are read every RANGE_MS all the same.
+
+#include "members_state.h"
+#include "members_answer.h"
+#include "clock.h"
+#include "http.h"
+
+#include <assert.h>
+#include <curl/curl.h>
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+enum {
+    ENDPOINTS_MAX = 9, ENDPOINT_BYTES = 300, PREFIX_BYTES = 256,
+    LEASE_S = 10, KEEP_MS = 3000, RANGE_MS = 30000,
+    CALL_MS = 3000, CONNECT_MS = 1500, FIRST_MS = 5000, GOODBYE_MS = 1500,
+    PAUSE_LEAST_MS = 100, PAUSE_MOST_MS = 2000,
+    ANSWER_BYTES_MAX = 4 << 20, BODY_BYTES = 4096
+};
+
+struct members_etcd {
+    members_t *members;
+    char endpoints [ENDPOINTS_MAX][ENDPOINT_BYTES];     //  "http://HOST:PORT"
+    size_t endpoint_count;
+    char prefix [PREFIX_BYTES];         //  "PREFIX/"
+    int stop;                           //  an eventfd
+    pthread_t thread;
+    bool is_running;
+    atomic_bool is_stopping;
+    pthread_mutex_t lock;
+    pthread_cond_t first;               //  the first list is there, or etcd did not answer
+    bool has_first;
+    //  the thread's
+    size_t endpoint;
+    uint64_t lease;                     //  0: none
+    CURL *call, *watch;
+    CURLM *watching;
+    struct curl_slist *json, *leader;
+    bool is_watched, is_news;
+    char *answer;
+    size_t answer_bytes;
+    member_t *found;                    //  MEMBERS_MAX
+    char trouble [MEMBERS_TEXT_BYTES];
+};
+
+
+//  -- calls
+
+static size_t
+s_on_answer (char *bytes, size_t unit, size_t count, void *context)
+{
+    members_etcd_t *self = context;
+    size_t size = unit * count;
+    if (self->answer_bytes + size > ANSWER_BYTES_MAX)
+        return 0;
+    memcpy (self->answer + self->answer_bytes, bytes, size);
+    self->answer_bytes += size;
+    return size;
+}
+
+//  Any word of the watch's is news; one that it is over ends it.
+static size_t
+s_on_watch (char *bytes, size_t unit, size_t count, void *context)
+{
+    members_etcd_t *self = context;
+    size_t size = unit * count;
+    self->is_news = true;
+    bool is_over = memmem (bytes, size, "\"canceled\":true", strlen ("\"canceled\":true"));
+    return is_over? 0: size;
+}
+
+static int
+s_on_progress (void *context, curl_off_t all, curl_off_t now, curl_off_t out, curl_off_t sent)
+{
+    (void) all; (void) now; (void) out; (void) sent;
+    const members_etcd_t *self = context;
+    return atomic_load (&self->is_stopping);
+}
+
+static void
+s_set (members_etcd_t *self, CURL *easy, const char *path, const char *body)
+{
+    char url [ENDPOINT_BYTES + 64];
+    snprintf (url, sizeof url, "%s%s", self->endpoints [self->endpoint], path);
+    const char *names [] = { "ETCDCTL_CACERT", "ETCDCTL_CERT", "ETCDCTL_KEY" };
+    const CURLoption options [] = { CURLOPT_CAINFO, CURLOPT_SSLCERT, CURLOPT_SSLKEY };
+    curl_easy_reset (easy);
+    for (size_t at = 0; at < sizeof names / sizeof *names; at++)
+        if (getenv (names [at]))
+            curl_easy_setopt (easy, options [at], getenv (names [at]));
+    curl_easy_setopt (easy, CURLOPT_NOSIGNAL, 1L);
+    http_forget_resolver (easy);
+    curl_easy_setopt (easy, CURLOPT_URL, url);
+    curl_easy_setopt (easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt (easy, CURLOPT_FAILONERROR, 1L);
+    curl_easy_setopt (easy, CURLOPT_CONNECTTIMEOUT_MS, (long) CONNECT_MS);
+    curl_easy_setopt (easy, CURLOPT_HTTPHEADER, easy == self->watch? self->leader: self->json);
+    curl_easy_setopt (easy, CURLOPT_COPYPOSTFIELDS, body);
+    curl_easy_setopt (easy, CURLOPT_WRITEDATA, self);
+}
+
+static void
+s_note (members_etcd_t *self, const char *what, CURLcode result)
+{
+    snprintf (self->trouble, sizeof self->trouble, "etcd at %.150s does not %s (%s)",
+        self->endpoints [self->endpoint], what, curl_easy_strerror (result));
+}
+
+//  True: it has answered; what: for people, as in "does not grant a lease".
+static bool
+s_call (members_etcd_t *self, const char *path, const char *body, const char *what, bool is_goodbye)
+{
+    s_set (self, self->call, path, body);
+    curl_easy_setopt (self->call, CURLOPT_WRITEFUNCTION, s_on_answer);
+    curl_easy_setopt (self->call, CURLOPT_TIMEOUT_MS, (long) (is_goodbye? GOODBYE_MS: CALL_MS));
+    curl_easy_setopt (self->call, CURLOPT_XFERINFOFUNCTION, s_on_progress);
+    curl_easy_setopt (self->call, CURLOPT_XFERINFODATA, self);
+    curl_easy_setopt (self->call, CURLOPT_NOPROGRESS, is_goodbye? 1L: 0L);
+    self->answer_bytes = 0;
+    CURLcode result = curl_easy_perform (self->call);
+    if (result != CURLE_OK)
+        s_note (self, what, result);
+    return result == CURLE_OK;
+}
+
+
+//  -- what is asked
+
+static bool
+s_register (members_etcd_t *self)
+{
+    char body [BODY_BYTES], key [PREFIX_BYTES + MEMBERS_NAME_BYTES], value [64],
+        coded_key [MEMBERS_ANSWER_CODED_BYTES], coded_value [MEMBERS_ANSWER_CODED_BYTES];
+    snprintf (body, sizeof body, "{\"TTL\":%d}", LEASE_S);
+    if (!s_call (self, "/v3/lease/grant", body, "grant a lease", false))
+        return false;
+    self->lease = members_answer_number (self->answer, self->answer_bytes, NULL, "ID");
+    snprintf (key, sizeof key, "%s%s", self->prefix, self->members->own_name);
+    snprintf (value, sizeof value, "{\"bytes\":\"%llu\"}", (unsigned long long) self->members->own_bytes);
+    members_answer_code (key, coded_key);
+    members_answer_code (value, coded_value);
+    snprintf (body, sizeof body, "{\"key\":\"%s\",\"value\":\"%s\",\"lease\":\"%llu\"}", coded_key,
+        coded_value, (unsigned long long) self->lease);
+    if (self->lease == 0)
+        snprintf (self->trouble, sizeof self->trouble, "what answers at %.150s is no etcd",
+            self->endpoints [self->endpoint]);
+    return self->lease && s_call (self, "/v3/kv/put", body, "take this server's entry", false);
+}
+
+//  Of all entries of the prefix.
+static void
+s_put_range (const members_etcd_t *self, char *room, size_t bytes)
+{
+    char end [PREFIX_BYTES], coded [MEMBERS_ANSWER_CODED_BYTES], coded_end [MEMBERS_ANSWER_CODED_BYTES];
+    snprintf (end, sizeof end, "%s", self->prefix);
+    end [strlen (end) - 1]++;           //  '/' becomes '0'
+    members_answer_code (self->prefix, coded);
+    members_answer_code (end, coded_end);
+    snprintf (room, bytes, "\"key\":\"%s\",\"range_end\":\"%s\"", coded, coded_end);
+}
+
+static void
+s_say_first (members_etcd_t *self)
+{
+    pthread_mutex_lock (&self->lock);
+    self->has_first = true;
+    pthread_cond_signal (&self->first);
+    pthread_mutex_unlock (&self->lock);
+}
+
+static bool
+s_read_entries (members_etcd_t *self)
+{
+    char range [BODY_BYTES - 8], body [BODY_BYTES], name [128];
+    size_t strange;
+    s_put_range (self, range, sizeof range);
+    snprintf (body, sizeof body, "{%s}", range);
+    self->is_news = false;
+    if (!s_call (self, "/v3/kv/range", body, "give the members", false))
+        return false;
+    int count = members_answer_range (self->answer, self->answer_bytes, self->prefix, self->found,
+        MEMBERS_MAX - 1, &strange, name, sizeof name);
+    if (count < 0) {
+        snprintf (self->trouble, sizeof self->trouble, "what answers at %.150s is no etcd",
+            self->endpoints [self->endpoint]);
+        return false;
+    }
+    *self->trouble = 0;
+    if (strange > 0)
+        snprintf (self->trouble, sizeof self->trouble, "%zu entries at etcd are no members, and are left "
+            "out, '%s' first: remove them", strange, name);
+    members_set (self->members, self->found, (size_t) count);
+    members_set_trouble (self->members, self->trouble, true);
+    s_say_first (self);
+    return true;
+}
+
+static bool
+s_keep_alive (members_etcd_t *self)
+{
+    char body [64];
+    snprintf (body, sizeof body, "{\"ID\":\"%llu\"}", (unsigned long long) self->lease);
+    if (!s_call (self, "/v3/lease/keepalive", body, "keep the lease alive", false))
+        return false;
+    if (members_answer_number (self->answer, self->answer_bytes, "result", "TTL") > 0)
+        return true;
+    snprintf (self->trouble, sizeof self->trouble, "etcd had given up this server's lease");
+    return false;
+}
+
+static void
+s_end_watch (members_etcd_t *self)
+{
+    if (self->is_watched)
+        curl_multi_remove_handle (self->watching, self->watch);
+    self->is_watched = false;
+}
+
+//  From the revision of the last range on, so that no change is missed between the two.
+static void
+s_begin_watch (members_etcd_t *self)
+{
+    char range [BODY_BYTES - 128], body [BODY_BYTES];
+    uint64_t revision = members_answer_number (self->answer, self->answer_bytes, "header", "revision");
+    s_put_range (self, range, sizeof range);
+    snprintf (body, sizeof body, "{\"create_request\":{%s,\"start_revision\":\"%llu\"}}", range,
+        (unsigned long long) revision + 1);
+    s_end_watch (self);
+    s_set (self, self->watch, "/v3/watch", body);
+    curl_easy_setopt (self->watch, CURLOPT_WRITEFUNCTION, s_on_watch);
+    self->is_watched = curl_multi_add_handle (self->watching, self->watch) == CURLM_OK;
+}
+
+//  Waits for news, until then.
+static void
+s_watch (members_etcd_t *self, int64_t until_ms)
+{
+    struct curl_waitfd stop = { .fd = self->stop, .events = CURL_WAIT_POLLIN };
+    while (!self->is_news && !atomic_load (&self->is_stopping)) {
+        int64_t left_ms = until_ms - clock_now_ms ();
+        int running = 0;
+        if (left_ms <= 0)
+            return;
+        curl_multi_perform (self->watching, &running);
+        if (running == 0 && self->is_watched) {
+            s_end_watch (self);
+            self->is_news = true;       //  its end is news: all is read anew, and watched anew
+        }
+        else
+            curl_multi_poll (self->watching, &stop, 1, (int) left_ms, NULL);
+    }
+}
+
+
+//  -- the thread
+
+//  Until etcd fails, or the end.
+static void
+s_hold (members_etcd_t *self)
+{
+    int64_t kept_ms = clock_now_ms (), read_ms = kept_ms;
+    while (!atomic_load (&self->is_stopping)) {
+        int64_t next_ms = kept_ms + KEEP_MS < read_ms + RANGE_MS? kept_ms + KEEP_MS: read_ms + RANGE_MS;
+        s_watch (self, next_ms);
+        int64_t now_ms = clock_now_ms ();
+        if (now_ms >= kept_ms + KEEP_MS) {
+            if (!s_keep_alive (self))
+                return;
+            kept_ms = now_ms;
+        }
+        if (self->is_news || now_ms >= read_ms + RANGE_MS) {
+            if (!s_read_entries (self))
+                return;
+            if (!self->is_watched)
+                s_begin_watch (self);
+            read_ms = now_ms;
+        }
+    }
+}
+
+//  At random within a half, so that members do not come back all at once.
+static void
+s_pause (const members_etcd_t *self, uint32_t failures)
+{
+    uint32_t most_ms = failures < 5? PAUSE_LEAST_MS << failures: PAUSE_MOST_MS, dice = 0;
+    (void) !getrandom (&dice, sizeof dice, 0);
+    int64_t until_ms = clock_now_ms () + most_ms / 2 + dice % (most_ms / 2 + 1);
+    while (clock_now_ms () < until_ms && !atomic_load (&self->is_stopping))
+        usleep (20000);
+}
+
+static void
+s_withdraw (members_etcd_t *self)
+{
+    char body [64];
+    snprintf (body, sizeof body, "{\"ID\":\"%llu\"}", (unsigned long long) self->lease);
+    if (self->lease)
+        s_call (self, "/v3/lease/revoke", body, "end the lease", true);
+}
+
+static void *
+s_run (void *argument)
+{
+    members_etcd_t *self = argument;
+    for (uint32_t failures = 0; !atomic_load (&self->is_stopping);) {
+        if (s_register (self) && s_read_entries (self)) {
+            failures = 0;
+            s_begin_watch (self);
+            s_hold (self);
+        }
+        s_end_watch (self);
+        if (atomic_load (&self->is_stopping))
+            break;
+        members_set_trouble (self->members, self->trouble, false);
+        s_say_first (self);
+        self->endpoint = (self->endpoint + 1) % self->endpoint_count;
+        s_pause (self, failures++);
+    }
+    s_withdraw (self);
+    return NULL;
+}
+
+
+//  -- life
+
+//  "HOST:PORT[,HOST:PORT..]/PREFIX"
+static int
+s_parse (members_etcd_t *self, const char *text, bool is_secure, char *error, size_t error_bytes)
+{
+    const char *slash = strchr (text, '/'), *scheme = is_secure? "etcds": "etcd";
+    size_t length = slash? strlen (slash + 1): 0;
+    while (length > 0 && slash [length] == '/')
+        length--;
+    if (length == 0 || length > PREFIX_BYTES - 2) {
+        snprintf (error, error_bytes, "'%s://%s' has no prefix of at most %d bytes, which the members of one "
+            "cluster have in common: give one, as in %s://HOST:2379/tureen", scheme, text, PREFIX_BYTES - 2,
+            scheme);
+        return -EINVAL;
+    }
+    snprintf (self->prefix, sizeof self->prefix, "%.*s/", (int) length, slash + 1);
+    for (const char *item = text, *end; item < slash; item = end + 1) {
+        end = memchr (item, ',', (size_t) (slash - item));
+        end = end? end: slash;
+        if (!members_is_name (item, (size_t) (end - item)) || self->endpoint_count == ENDPOINTS_MAX) {
+            snprintf (error, error_bytes, "'%.*s' is no address of etcd: give up to %d as in "
+                "%s://HOST:2379,HOST:2379/tureen", (int) (end - item), item, ENDPOINTS_MAX, scheme);
+            return -EINVAL;
+        }
+        snprintf (self->endpoints [self->endpoint_count++], ENDPOINT_BYTES, "%s://%.*s",
+            is_secure? "https": "http", (int) (end - item), item);
+    }
+    return self->endpoint_count > 0? 0: (snprintf (error, error_bytes, "'%s://%s' names no etcd: give "
+        "%s://HOST:2379/PREFIX", scheme, text, scheme), -EINVAL);
+}
+
+static bool
+s_make (members_etcd_t *self)
+{
+    self->answer = malloc (ANSWER_BYTES_MAX);
+    self->found = calloc (MEMBERS_MAX, sizeof *self->found);
+    self->stop = eventfd (0, EFD_CLOEXEC);
+    if (http_begin () != 0 || !self->answer || !self->found || self->stop < 0)
+        return false;
+    self->call = curl_easy_init ();
+    self->watch = curl_easy_init ();
+    self->watching = curl_multi_init ();
+    self->json = curl_slist_append (NULL, "Content-Type: application/json");
+    self->leader = curl_slist_append (NULL, "Content-Type: application/json");
+    //  Without a leader a watch would say nothing, for ever.
+    struct curl_slist *more = curl_slist_append (self->leader, "Grpc-Metadata-hasleader: true");
+    self->leader = more? more: self->leader;
+    return self->call && self->watch && self->watching && self->json && more;
+}
+
+//  A thread with every signal blocked: signals are the broker thread's alone.
+static bool
+s_start (members_etcd_t *self)
+{
+    sigset_t all, before;
+    sigfillset (&all);
+    pthread_sigmask (SIG_SETMASK, &all, &before);
+    self->is_running = pthread_create (&self->thread, NULL, s_run, self) == 0;
+    pthread_sigmask (SIG_SETMASK, &before, NULL);
+    if (self->is_running)
+        pthread_setname_np (self->thread, "members");
+    return self->is_running;
+}
+
+//  Where etcd does not answer, the server starts alone.
+static void
+s_wait_for_first (members_etcd_t *self)
+{
+    struct timespec until;
+    clock_gettime (CLOCK_REALTIME, &until);
+    until.tv_sec += FIRST_MS / 1000;
+    pthread_mutex_lock (&self->lock);
+    while (!self->has_first && pthread_cond_timedwait (&self->first, &self->lock, &until) == 0)
+        ;
+    pthread_mutex_unlock (&self->lock);
+}
+
+int
+members_etcd_open (members_etcd_t **self_p, members_t *members, const char *text, bool is_secure,
+    char *error, size_t error_bytes)
+{
+    *self_p = NULL;
+    members_etcd_t *self = calloc (1, sizeof *self);
+    int rc = self? 0: -ENOMEM;
+    if (self) {
+        self->members = members;
+        self->stop = -1;
+        atomic_init (&self->is_stopping, false);
+        pthread_mutex_init (&self->lock, NULL);
+        pthread_cond_init (&self->first, NULL);
+        rc = s_parse (self, text, is_secure, error, error_bytes);
+    }
+    if (rc == 0) {
+        members_set_trouble (members, "etcd has not answered yet", false);
+        snprintf (members->look.source, sizeof members->look.source, "etcd at %.280s",
+            self->endpoints [0]);
+        rc = s_make (self) && s_start (self)? 0: -ENOMEM;
+    }
+    if (rc == -ENOMEM)
+        snprintf (error, error_bytes, "not enough memory to ask etcd for the members: free some");
+    if (rc)
+        members_etcd_close (&self);
+    else
+        s_wait_for_first (self);
+    *self_p = self;
+    return rc;
+}
+
+void
+members_etcd_close (members_etcd_t **self_p)
+{
+    members_etcd_t *self = *self_p;
+    if (!self)
+        return;
+    if (self->is_running) {
+        atomic_store (&self->is_stopping, true);
+        eventfd_write (self->stop, 1);
+        pthread_join (self->thread, NULL);
+    }
+    if (self->watching)
+        curl_multi_cleanup (self->watching);
+    curl_easy_cleanup (self->watch);
+    curl_easy_cleanup (self->call);
+    curl_slist_free_all (self->json);
+    curl_slist_free_all (self->leader);
+    if (self->stop >= 0)
+        close (self->stop);
+    pthread_mutex_destroy (&self->lock);
+    pthread_cond_destroy (&self->first);
+    free (self->answer);
+    free (self->found);
+    free (self);
+    *self_p = NULL;
+}
