@@ -291,7 +291,7 @@ s_hold (members_etcd_t *self)
 static void
 s_pause (const members_etcd_t *self, uint32_t failures)
 {
-    uint32_t most_ms = failures < 5? PAUSE_LEAST_MS << failures: PAUSE_MOST_MS, dice = 0;
+    uint32_t most_ms = failures < 5? (uint32_t) PAUSE_LEAST_MS << failures: PAUSE_MOST_MS, dice = 0;
     (void) !getrandom (&dice, sizeof dice, 0);
     int64_t until_ms = clock_now_ms () + most_ms / 2 + dice % (most_ms / 2 + 1);
     while (clock_now_ms () < until_ms && !atomic_load (&self->is_stopping))

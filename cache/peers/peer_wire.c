@@ -1,6 +1,5 @@
 #include "peer_wire.h"
 #include <string.h>
-#include <xxhash.h>
 
 _Static_assert (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "frames are read as they are");
 
@@ -27,12 +26,6 @@ peer_wire_read_answer (const void *frame, size_t size, peer_answer_frame_t *answ
     return answer->magic == PEER_WIRE_MAGIC && answer->version == PEER_WIRE_VERSION
         && answer->kind >= PEER_BYTES && answer->kind <= PEER_PONG && answer->reason < PEER_REASONS
         && answer->zero == 0;
-}
-
-uint64_t
-peer_wire_checksum (const void *bytes, size_t size)
-{
-    return XXH3_64bits (bytes, size);
 }
 
 const char *

@@ -1,7 +1,8 @@
 /*  peer_wire -- the messages between servers that keep blocks for each other.
  *
  *  A question is one frame, peer_question_frame_t.  An answer is a frame, peer_answer_frame_t, and behind a
- *  PEER_BYTES another one with the bytes.  Little-endian.
+ *  PEER_BYTES two more: a checksum of 32 bits for each unit (block_data.h), and the bytes.  The member that
+ *  asked checks them, so a home does not look at what it gives.  Little-endian.
  *
  *      GET     asks the home of a block for some units of it           -> BYTES, or NO with a reason
  *      PING    asks whether the server is there                        -> PONG
@@ -50,16 +51,14 @@ typedef struct {
     uint16_t version, kind;
     uint64_t number;
     uint32_t reason, zero;
-    uint64_t checksum;                  //  XXH3 of the bytes
 } peer_answer_frame_t;
 
 _Static_assert (sizeof (peer_question_frame_t) == 56, "no padding");
-_Static_assert (sizeof (peer_answer_frame_t) == 32, "no padding");
+_Static_assert (sizeof (peer_answer_frame_t) == 24, "no padding");
 
 //  Whether the frame is a question, or an answer, of this version; then it is in *question or *answer.
 bool peer_wire_read_question (const void *frame, size_t size, peer_question_frame_t *question);
 bool peer_wire_read_answer (const void *frame, size_t size, peer_answer_frame_t *answer);
-uint64_t peer_wire_checksum (const void *bytes, size_t size);
 //  For people: "has no room"; static.
 const char *peer_wire_reason (peer_reason_t reason);
 

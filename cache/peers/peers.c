@@ -11,8 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <unistd.h>
 #include <xxhash.h>
 #include <zmq.h>
 
@@ -37,6 +35,7 @@ typedef struct {
     homes_member_t member;
     bool is_own;
     void *socket;                       //  NULL: not connected
+    int descriptor;                     //  of the socket
     peer_state_t state;
     size_t asked;                       //  questions under way
     uint64_t heard_ns, waits_ns;        //  last answer; since when it is asked without a pause
@@ -44,6 +43,13 @@ typedef struct {
     way_meter_t meter;
     peer_figures_t figures;
 } link_t;
+
+//  An answer; parts beyond FRAMES are counted and lost.
+enum { HEAD, SUMS, BYTES, FRAMES };
+typedef struct {
+    zmq_msg_t parts [FRAMES];
+    size_t sizes [FRAMES], count;
+} message_t;
 
 //  Homes of one data set's blocks.
 typedef struct {
@@ -61,7 +67,6 @@ struct peers {
     uint32_t magic;
     cluster_t *cluster;
     void *context;
-    int poll;                           //  of all links, and of what is to be fetched
     exchange_t *fetches;
     //  owner only
     const member_list_t *list;
@@ -85,15 +90,10 @@ struct peers {
 //  -- links
 
 static void
-s_disconnect (peers_t *self, link_t *link)
+s_disconnect (link_t *link)
 {
-    if (!link->socket)
-        return;
-    int descriptor;
-    size_t bytes = sizeof descriptor;
-    if (zmq_getsockopt (link->socket, ZMQ_FD, &descriptor, &bytes) == 0)
-        epoll_ctl (self->poll, EPOLL_CTL_DEL, descriptor, NULL);
-    zmq_close (link->socket);
+    if (link->socket)
+        zmq_close (link->socket);
     link->socket = NULL;
 }
 
@@ -132,19 +132,14 @@ s_connect (peers_t *self, link_t *link)
     if (link->socket)
         return true;
     char address [MEMBERS_NAME_BYTES + 8];
-    int descriptor;
-    size_t bytes = sizeof descriptor;
+    size_t bytes = sizeof link->descriptor;
     snprintf (address, sizeof address, "tcp://%s", link->name);
     link->socket = zmq_socket (self->context, ZMQ_DEALER);
-    struct epoll_event event = { .events = EPOLLIN };
     if (link->socket && s_set_options (link->socket, self->cluster) == 0
     &&  zmq_connect (link->socket, address) == 0
-    &&  zmq_getsockopt (link->socket, ZMQ_FD, &descriptor, &bytes) == 0
-    &&  epoll_ctl (self->poll, EPOLL_CTL_ADD, descriptor, &event) == 0)
+    &&  zmq_getsockopt (link->socket, ZMQ_FD, &link->descriptor, &bytes) == 0)
         return true;
-    if (link->socket)
-        zmq_close (link->socket);
-    link->socket = NULL;
+    s_disconnect (link);
     return false;
 }
 
@@ -196,7 +191,7 @@ s_set_away (peers_t *self, size_t member)
 {
     link_t *link = &self->links [member];
     s_give_up_all (self, member, true);
-    s_disconnect (self, link);
+    s_disconnect (link);
     way_meter_forget (&link->meter);
     pthread_mutex_lock (&self->lock);
     link->state = PEER_AWAY;
@@ -273,7 +268,7 @@ s_take_list (peers_t *self)
         links [at].member = (homes_member_t) { .id = member->id, .weight = member->bytes };
     }
     for (size_t at = 0; at < self->link_count; at++)
-        s_disconnect (self, &self->links [at]);
+        s_disconnect (&self->links [at]);
     s_forget_homes (self);
     pthread_mutex_lock (&self->lock);
     free (self->links);
@@ -561,6 +556,16 @@ peers_make_room (peers_t *self, size_t data)
     return false;
 }
 
+static void
+s_renew (peers_t *self, size_t member, size_t data, uint64_t object, uint64_t offset, size_t bytes)
+{
+    peer_question_frame_t frame = s_frame (self, data, PEER_RENEW);
+    frame.object = object;
+    frame.offset = offset;
+    frame.bytes = bytes;
+    s_send (self, &self->links [member], &frame);
+}
+
 void
 peers_renew (peers_t *self, size_t data, uint64_t object, uint64_t offset, size_t bytes)
 {
@@ -570,13 +575,8 @@ peers_renew (peers_t *self, size_t data, uint64_t object, uint64_t offset, size_
     s_look (self);
     shown->find (shown->context, object, &begin, &object_bytes);
     size_t home = s_home (self, data, (begin + offset) / PEER_BLOCK_BYTES);
-    if (home == SIZE_MAX || self->links [home].is_own || self->links [home].state == PEER_AWAY)
-        return;
-    peer_question_frame_t frame = s_frame (self, data, PEER_RENEW);
-    frame.object = object;
-    frame.offset = offset;
-    frame.bytes = bytes;
-    s_send (self, &self->links [home], &frame);
+    if (home != SIZE_MAX && !self->links [home].is_own && self->links [home].state != PEER_AWAY)
+        s_renew (self, home, data, object, offset, bytes);
 }
 
 void
@@ -614,30 +614,54 @@ s_note_refusal (peers_t *self, const peer_question_t *question, peer_reason_t re
     }
 }
 
-//  bytes: of the second frame; NULL: there was none.
+//  Of the object that is asked for, in the address space.
+static uint64_t
+s_place (const peers_t *self, const peer_question_t *question)
+{
+    const cluster_data_t *shown = &self->cluster->data [question->data].shown;
+    uint64_t begin, bytes;
+    shown->find (shown->context, question->object, &begin, &bytes);
+    return begin + question->offset;
+}
+
+//  Whether the bytes are those that were asked for; then they are in their place.
+static bool
+s_take_bytes (const peers_t *self, const peer_question_t *question, message_t *message)
+{
+    return message->count == FRAMES && message->sizes [BYTES] == question->bytes
+        && message->sizes [SUMS] == block_data_units (question->bytes) * sizeof (uint32_t)
+        && block_data_copy (s_place (self, question), question->bytes, question->memory,
+            zmq_msg_data (&message->parts [BYTES]), zmq_msg_data (&message->parts [SUMS]));
+}
+
+//  What its home gave is damaged: the home is told, since it does not look at what it gives.
 static void
-s_on_answer (peers_t *self, size_t member, const peer_answer_frame_t *answer, const void *bytes, size_t size)
+s_on_damage (peers_t *self, const peer_question_t *question)
+{
+    self->links [question->member].figures.damaged++;
+    s_renew (self, question->member, question->data, question->object, question->offset, question->bytes);
+}
+
+static void
+s_on_answer (peers_t *self, size_t member, const peer_answer_frame_t *answer, message_t *message)
 {
     link_t *link = &self->links [member];
     s_set_here (self, link);
     peer_question_t *question = answer->kind == PEER_PONG? NULL: s_question (self, member, answer->number);
     if (!question)
         return;
-    bool has_bytes = answer->kind == PEER_BYTES && bytes && size == question->bytes,
-        is_good = has_bytes && peer_wire_checksum (bytes, size) == answer->checksum;
-    if (is_good)
-        memcpy (question->memory, bytes, size);
+    bool is_good = answer->kind == PEER_BYTES && s_take_bytes (self, question, message);
     pthread_mutex_lock (&self->lock);
     if (is_good) {
         link->figures.blocks++;
-        link->figures.bytes += size;
+        link->figures.bytes += question->bytes;
         link->figures.nanoseconds += clock_now_ns () - question->began_ns;
     }
     else
     if (answer->kind == PEER_NO)
         s_note_refusal (self, question, answer->reason);
     else
-        link->figures.damaged++;
+        s_on_damage (self, question);
     pthread_mutex_unlock (&self->lock);
     s_settle (self, question, is_good);
 }
@@ -647,30 +671,29 @@ static bool
 s_receive (peers_t *self, size_t member)
 {
     void *socket = self->links [member].socket;
-    zmq_msg_t parts [2];
-    size_t count = 0, sizes [2] = { 0, 0 };
+    message_t message = { .count = 0 };
     bool more = true;
     while (more) {
-        zmq_msg_t spare, *part = count < 2? &parts [count]: &spare;
+        zmq_msg_t spare, *part = message.count < FRAMES? &message.parts [message.count]: &spare;
         zmq_msg_init (part);
         if (zmq_msg_recv (part, socket, ZMQ_DONTWAIT) < 0) {
             zmq_msg_close (part);
             break;
         }
         more = zmq_msg_more (part);
-        if (count < 2)
-            sizes [count] = zmq_msg_size (part);
+        if (message.count < FRAMES)
+            message.sizes [message.count] = zmq_msg_size (part);
         else
             zmq_msg_close (part);
-        count++;
+        message.count++;
     }
     peer_answer_frame_t answer;
-    if (count > 0 && !more && count <= 2
-    &&  peer_wire_read_answer (zmq_msg_data (&parts [0]), sizes [0], &answer))
-        s_on_answer (self, member, &answer, count == 2? zmq_msg_data (&parts [1]): NULL, sizes [1]);
-    for (size_t at = 0; at < count && at < 2; at++)
-        zmq_msg_close (&parts [at]);
-    return count > 0;
+    if (message.count > 0 && !more
+    &&  peer_wire_read_answer (zmq_msg_data (&message.parts [HEAD]), message.sizes [HEAD], &answer))
+        s_on_answer (self, member, &answer, &message);
+    for (size_t at = 0; at < message.count && at < FRAMES; at++)
+        zmq_msg_close (&message.parts [at]);
+    return message.count > 0;
 }
 
 peer_question_t *
@@ -736,17 +759,15 @@ peers_data (const peers_t *self, const block_data_t *blocks)
     return blocks? cluster_find (self->cluster, block_data_key (blocks)->words): SIZE_MAX;
 }
 
-static bool
-s_watch (const peers_t *self, int descriptor)
+size_t
+peers_descriptors (const peers_t *self, int descriptors [PEERS_DESCRIPTORS_MAX])
 {
-    struct epoll_event event = { .events = EPOLLIN };
-    return epoll_ctl (self->poll, EPOLL_CTL_ADD, descriptor, &event) == 0;
-}
-
-int
-peers_descriptor (const peers_t *self)
-{
-    return self->poll;
+    size_t count = 0;
+    descriptors [count++] = exchange_descriptor (self->fetches);
+    for (size_t member = 0; member < self->link_count; member++)
+        if (self->links [member].socket)
+            descriptors [count++] = self->links [member].descriptor;
+    return count;
 }
 
 peers_t *
@@ -758,10 +779,9 @@ peers_new (cluster_t *cluster, const char *store)
         return NULL;
     *self = (peers_t) { .magic = MAGIC, .cluster = cluster, .is_stale = true,
         .views = calloc (cluster->data_count + 1, sizeof *self->views), .context = zmq_ctx_new (),
-        .poll = epoll_create1 (EPOLL_CLOEXEC), .fetches = exchange_new (CLUSTER_FETCHES_MAX, true) };
+        .fetches = exchange_new (CLUSTER_FETCHES_MAX, true) };
     pthread_mutex_init (&self->lock, NULL);
-    if (!self->views || !self->context || self->poll < 0 || !self->fetches
-    ||  !s_watch (self, exchange_descriptor (self->fetches))
+    if (!self->views || !self->context || !self->fetches
     ||  !cluster_join (cluster, self, store, self->fetches)) {
         int error = errno? errno: ENOMEM;
         peers_destroy (&self);
@@ -779,7 +799,7 @@ peers_destroy (peers_t **self_p)
         return;
     assert (self->magic == MAGIC); assert (self->question_count == 0);
     for (size_t member = 0; member < self->link_count; member++)
-        s_disconnect (self, &self->links [member]);
+        s_disconnect (&self->links [member]);
     for (cluster_fetch_t *fetch; self->fetches && (fetch = exchange_try (self->fetches));)
         peers_fetched (self, fetch, PEER_REASON_FAILED);
     if (self->views)
@@ -790,8 +810,6 @@ peers_destroy (peers_t **self_p)
         members_give_back (self->cluster->members, self->list);
     if (self->context)
         zmq_ctx_term (self->context);
-    if (self->poll >= 0)
-        close (self->poll);
     exchange_destroy (&self->fetches);
     pthread_mutex_destroy (&self->lock);
     self->magic = 0;

@@ -52,8 +52,9 @@ void peers_destroy (peers_t **self_p);
 //  The data set's place in the cluster; SIZE_MAX: it is not kept in common.
 size_t peers_data (const peers_t *self, const block_data_t *blocks);
 
-//  Readable when there may be something to take, or to fetch.
-int peers_descriptor (const peers_t *self);
+//  Descriptors of which one is readable when there may be something to take, or to fetch; returns how many.
+enum { PEERS_DESCRIPTORS_MAX = MEMBERS_MAX + 1 };
+size_t peers_descriptors (const peers_t *self, int descriptors [PEERS_DESCRIPTORS_MAX]);
 //  How long that may be waited for; below 0: without a limit.
 int peers_patience_ms (const peers_t *self);
 

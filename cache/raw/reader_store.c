@@ -22,6 +22,7 @@
 
 enum { UNIT = BLOCK_DATA_UNIT_BYTES };
 
+_Static_assert ((int) PEERS_DESCRIPTORS_MAX < (int) TRANSFERS_DESCRIPTORS_MAX, "one more wakes the reader");
 _Static_assert ((int) READER_DEPTH_MAX <= (int) PEERS_QUESTIONS_MAX, "each part may be a question");
 
 int
@@ -557,7 +558,7 @@ reader_store_wait (reader_t *self, int wake_descriptor)
     if (wake_descriptor >= 0)
         descriptors [count++] = wake_descriptor;
     if (self->peers) {
-        descriptors [count++] = peers_descriptor (self->peers);
+        count += peers_descriptors (self->peers, descriptors + count);
         patience_ms = peers_patience_ms (self->peers);
     }
     transfers_wait (self->transfers, descriptors, count, patience_ms);

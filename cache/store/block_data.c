@@ -357,6 +357,53 @@ block_data_read (block_data_t *self, uint64_t offset, size_t bytes, uint8_t *mem
     return (block_data_gap_t) { .begin = begin, .end = end };
 }
 
+static bool
+s_pread_all (int descriptor, void *memory, size_t bytes, off_t offset)
+{
+    for (size_t done = 0; done < bytes;) {
+        ssize_t count = pread (descriptor, (uint8_t *) memory + done, bytes - done, offset + (off_t) done);
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count <= 0)
+            return false;
+        done += (size_t) count;
+    }
+    return true;
+}
+
+bool
+block_data_lend (block_data_t *self, uint64_t offset, size_t bytes, uint8_t *memory, uint32_t *sums)
+{
+    uint64_t first = s_first_unit (self, offset, bytes);
+    size_t count = block_data_units (bytes);
+    if (!s_pread_all (self->sums, sums, count * sizeof *sums, s_sum_offset (first)))
+        return false;
+    for (size_t index = 0; index < count; index++)
+        if (!sums [index])
+            return false;
+    return s_pread_all (self->data, memory, bytes, (off_t) (first * UNIT));
+}
+
+void
+block_data_sums (uint64_t offset, size_t bytes, const uint8_t *memory, uint32_t *sums)
+{
+    for (size_t at = 0; at < bytes; at += UNIT)
+        sums [at / UNIT] = s_sum ((offset + at) / UNIT, memory + at, bytes - at < UNIT? bytes - at: UNIT);
+}
+
+//  Unit by unit, so that the second look at each finds it in the processor's cache.
+bool
+block_data_copy (uint64_t offset, size_t bytes, uint8_t *memory, const uint8_t *from, const uint32_t *sums)
+{
+    for (size_t at = 0; at < bytes; at += UNIT) {
+        size_t now = bytes - at < UNIT? bytes - at: UNIT;
+        memcpy (memory + at, from + at, now);
+        if (s_sum ((offset + at) / UNIT, memory + at, now) != sums [at / UNIT])
+            return false;
+    }
+    return true;
+}
+
 bool
 block_data_has (const block_data_t *self, uint64_t offset, uint64_t bytes)
 {

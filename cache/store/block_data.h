@@ -52,6 +52,20 @@ uint64_t block_data_bytes (const block_data_t *self);
 
 //  Reads what is here at the beginning and at the end of the range.  Within the gap, memory has no meaning.
 block_data_gap_t block_data_read (block_data_t *self, uint64_t offset, size_t bytes, uint8_t *memory);
+//  For another server (peers.h), which checks them itself: all of the range with its checksums, one for each
+//  unit.  False: not all of it is here.
+bool block_data_lend (block_data_t *self, uint64_t offset, size_t bytes, uint8_t *memory, uint32_t *sums);
+//  The checksums of bytes that begin at this offset.
+void block_data_sums (uint64_t offset, size_t bytes, const uint8_t *memory, uint32_t *sums);
+//  Copies what came with these checksums.  False: it does not match them.
+bool block_data_copy (uint64_t offset, size_t bytes, uint8_t *memory, const uint8_t *from,
+    const uint32_t *sums);
+static inline size_t
+block_data_units (size_t bytes)
+{
+    return (bytes + BLOCK_DATA_UNIT_BYTES - 1) / BLOCK_DATA_UNIT_BYTES;
+}
+
 //  Keeps units that are not here yet, as far as there is room.  is_afresh: those that are here may be wrong,
 //  and are replaced.
 void block_data_store (block_data_t *self, uint64_t offset, size_t bytes, const uint8_t *memory,

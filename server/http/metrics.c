@@ -65,7 +65,15 @@ static const row_t s_server [] = {
     { "restarts", true, "restarts", "How often the supervisor has started the server again.", NULL, NULL },
     { "block_cache_bytes", false, "block_cache.bytes", "What the cache of stores takes of the disk.", NULL,
         NULL },
-    { "block_cache_limit_bytes", false, "block_cache.bytes_max", "The most that it may take.", NULL, NULL }
+    { "block_cache_limit_bytes", false, "block_cache.bytes_max", "The most that it may take.", NULL, NULL },
+    { "peers_given_bytes", true, "cluster.given.bytes", "Bytes of blocks that other members were given.", NULL,
+        NULL },
+    { "peers_given_blocks", true, "cluster.given.blocks", "Answers with these bytes.", NULL, NULL },
+    { "peers_given_fetched", true, "cluster.given.fetched", "Of these, those read of the store first.", NULL,
+        NULL },
+    { "peers_waiting_questions", false, "cluster.given.waiting", "Questions of other members that wait.",
+        NULL, NULL },
+    { "peers_rejected", true, "cluster.given.rejected", "Connections without the members' key.", NULL, NULL }
 };
 
 static const row_t s_datasets [] = {
@@ -77,13 +85,17 @@ static const row_t s_datasets [] = {
     { "dataset_read_bytes", true, "pack.source_bytes", "Bytes read, by where they came from.", "source",
         "storage" },
     { "dataset_read_bytes", true, "pack.block_cache_bytes", NULL, "source", "block_cache" },
+    { "dataset_read_bytes", true, "pack.peer_bytes", NULL, "source", "peers" },
     { "dataset_read_bytes", true, "objects.source_bytes", NULL, "source", "storage" },
     { "dataset_read_bytes", true, "objects.block_cache_bytes", NULL, "source", "block_cache" },
+    { "dataset_read_bytes", true, "objects.peer_bytes", NULL, "source", "peers" },
     { "dataset_read_seconds", true, "pack.source_seconds", "Time that reads took, each its own, by source.",
         "source", "storage" },
     { "dataset_read_seconds", true, "pack.block_cache_seconds", NULL, "source", "block_cache" },
+    { "dataset_read_seconds", true, "pack.peer_seconds", NULL, "source", "peers" },
     { "dataset_read_seconds", true, "objects.source_seconds", NULL, "source", "storage" },
     { "dataset_read_seconds", true, "objects.block_cache_seconds", NULL, "source", "block_cache" },
+    { "dataset_read_seconds", true, "objects.peer_seconds", NULL, "source", "peers" },
     { "dataset_store_requests", true, "pack.gets", "Requests to an object store.", NULL, NULL },
     { "dataset_store_requests", true, "objects.gets", NULL, NULL, NULL },
     { "dataset_resident_samples", false, "pack.resident_samples", "Compressed samples in memory.", NULL,
@@ -134,6 +146,23 @@ static const row_t s_tenants [] = {
 static const row_t s_devices [] = {
     { "device_reads_limit", false, "reads_max", "Reads that may be under way at once.", NULL, NULL },
     { "device_reads", true, "observed_reads", "Reads that were measured.", NULL, NULL }
+};
+
+static const row_t s_members [] = {
+    { "member_homes", false, "homes", "The part of all blocks of which the member is the home.", NULL, NULL },
+    { "member_away", false, "is_away", "1: it does not answer, and its blocks come from the store.", NULL,
+        NULL },
+    { "member_bytes", true, "bytes", "Bytes that it gave to this server.", NULL, NULL },
+    { "member_blocks", true, "blocks", "Answers with these bytes.", NULL, NULL },
+    { "member_seconds", true, "seconds", "Time from question to answer, each its own.", NULL, NULL },
+    { "member_unanswered", true, "late", "Questions that gave no bytes, by reason.", "reason", "late" },
+    { "member_unanswered", true, "damaged", NULL, "reason", "damaged" },
+    { "member_unanswered", true, "store_quicker", NULL, "reason", "store_quicker" },
+    { "member_unanswered", true, "refused.busy", NULL, "reason", "busy" },
+    { "member_unanswered", true, "refused.full", NULL, "reason", "full" },
+    { "member_unanswered", true, "refused.not_home", NULL, "reason", "not_home" },
+    { "member_unanswered", true, "refused.unknown_data", NULL, "reason", "unknown_data" },
+    { "member_unanswered", true, "refused.failed", NULL, "reason", "failed" }
 };
 
 static const row_t s_workers [] = {
@@ -390,6 +419,7 @@ metrics_text (const json_t *status, bool is_open_metrics, size_t *size_p)
     s_list (&self, json_object_get (status, "tenants"), "tenant", "name", ROWS (s_tenants));
     s_list (&self, json_object_get (status, "devices"), "device", "device", ROWS (s_devices));
     s_list (&self, json_object_get (status, "remote_workers"), "worker", "name", ROWS (s_workers));
+    s_list (&self, s_find (status, "cluster.members"), "member", "member", ROWS (s_members));
     if (is_open_metrics)
         fputs ("# EOF\n", self.file);
     if (fclose (self.file) == 0)

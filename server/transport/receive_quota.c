@@ -135,11 +135,13 @@ receive_quota_closed (int fd)
     connection_t *connection = s_connection (fd, &user);
     if (!connection)
         return;
-    size_t held = atomic_exchange (&connection->held, 0);
+    size_t held = atomic_exchange (&connection->held, 0), open = connection->open;
+    bool is_encrypted = connection->zmtp_parser.is_encrypted;
+    //  Last of all: another thread of ZeroMQ's, of another context, may get this descriptor next.
     atomic_store (&connection->user, NULL);
     s_take_off (&user->held, held);
-    if (!connection->zmtp_parser.is_encrypted && held > connection->open)
-        atomic_fetch_add (&user->left, held - connection->open);
+    if (!is_encrypted && held > open)
+        atomic_fetch_add (&user->left, held - open);
 }
 
 void

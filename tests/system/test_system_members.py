@@ -47,6 +47,9 @@ class Members(unittest.TestCase):
         self.store.__enter__()
         self.addCleanup(self.store.__exit__)
         self.caches = tempfile.mkdtemp(prefix="tu-caches-", dir=self.root)
+        os.mkdir(os.path.join(self.caches, "keys"), mode=0o700)
+        made = run("key", "new", os.path.join(self.caches, "keys", "server"))
+        self.assertEqual(made.returncode, 0, made.stderr)
         self.names, self.servers, self.path = [], [], "s3://bucket/train"
 
     def serve(self, count=3, part=1.0, arguments=(), members=None):
@@ -86,7 +89,7 @@ class Members(unittest.TestCase):
         return self.store.sent("volume") - before
 
     def right(self, epochs=1, count=3):
-        """The checksums of the same jobs from a server that keeps nothing and knows nobody."""
+        """The checksums of the same jobs from a server that keeps nothing and is alone."""
         with Server({"train": self.path}, cache="16M", environment=self.store.environment()) as server:
             return self.finish(self.begin([server] * count, epochs), epochs)
 
@@ -233,7 +236,7 @@ class Faults(Members):
 class FakePeer(threading.Thread):
     """A member that answers as a test wants: a program that has the protocol's description alone."""
 
-    QUESTION, ANSWER = struct.Struct("<IHHQ2Q3Q"), struct.Struct("<IHHQIIQ")
+    QUESTION, ANSWER = struct.Struct("<IHHQ2Q3Q"), struct.Struct("<IHHQII")
     MAGIC = 0x72505554
 
     def __init__(self, port, answer):
@@ -260,12 +263,21 @@ class FakePeer(threading.Thread):
             sender, frame = self._socket.recv_multipart()
             fields = self.QUESTION.unpack(frame)
             self.asked.append(fields)
-            for parts in self.answer(*fields[2:4], fields[8]):
+            for parts in self.answer(*fields[2:4], *fields[7:9]):
                 self._socket.send_multipart([sender, *parts])
 
     @classmethod
-    def head(cls, kind, number, reason=0, checksum=0, version=1):
-        return cls.ANSWER.pack(cls.MAGIC, version, kind, number, reason, 0, checksum)
+    def head(cls, kind, number, reason=0, version=1):
+        return cls.ANSWER.pack(cls.MAGIC, version, kind, number, reason, 0)
+
+    @classmethod
+    def sums(cls, place, data):
+        """Of each unit of 4 KiB, by its number in the data set."""
+        values = []
+        for at in range(0, len(data), 4096):
+            value = xxhash.xxh3_64_intdigest(data[at:at + 4096], seed=(place + at) // 4096)
+            values.append((value ^ value >> 32) & 0xffffffff or 1)
+        return struct.pack("<%dI" % len(values), *values)
 
 
 class Peers(Members):
@@ -283,42 +295,43 @@ class Peers(Members):
             return server, self.member(server, self.names[1])
 
     def test_bytes_that_do_not_match(self):
-        _, seen = self.epochs_with(lambda kind, number, size: [
-            [FakePeer.head(self.BYTES, number, checksum=1), bytes(size)]])
+        _, seen = self.epochs_with(lambda kind, number, offset, size: [
+            [FakePeer.head(self.BYTES, number), bytes(-(-size // 4096) * 4), bytes(size)]])
         self.assertGreater(seen["damaged"], 0)
         self.assertEqual(seen["blocks"], 0)
 
     def test_wrong_bytes_that_match(self):
         """The pack's own checksums tell, and the store is asked."""
-        server, seen = self.epochs_with(lambda kind, number, size: [] if kind != self.GET else [
-            [FakePeer.head(self.BYTES, number, checksum=xxhash.xxh3_64_intdigest(bytes(size))), bytes(size)]])
+        server, seen = self.epochs_with(lambda kind, number, offset, size: [] if kind != self.GET else [
+            [FakePeer.head(self.BYTES, number), FakePeer.sums(offset, bytes(size)), bytes(size)]])
         self.assertGreater(seen["blocks"], 0)
         self.assertEqual(server.status()["datasets"][0]["bad_samples"], 0)
 
     def test_silence(self):
-        _, seen = self.epochs_with(lambda kind, number, size: [])
+        _, seen = self.epochs_with(lambda kind, number, offset, size: [])
         self.assertEqual(seen["state"], "away")
         self.assertGreater(seen["late"], 0)
 
     def test_refusals(self):
         for reason, name in ((1, "busy"), (2, "full"), (3, "not_home"), (5, "failed"), (6, "invalid")):
             with self.subTest(name):
-                _, seen = self.epochs_with(lambda kind, number, size, reason=reason: [
+                _, seen = self.epochs_with(lambda kind, number, offset, size, reason=reason: [
                     [FakePeer.head(self.NO, number, reason)]], 1)
                 self.assertGreater(seen["refused"][name], 0)
 
     def test_other_data(self):
         """Its blocks have another home from then on: the second epoch does not ask the store."""
-        server, seen = self.epochs_with(lambda kind, number, size: [[FakePeer.head(self.NO, number, 4)]], 1)
+        server, seen = self.epochs_with(lambda kind, number, offset, size: [[FakePeer.head(self.NO, number, 4)]], 1)
         self.assertGreater(seen["refused"]["unknown_data"], 0)
         self.epochs([server])
         self.assertEqual(self.epochs([server]), 0)
 
     def test_nonsense(self):
         """Frames too few, too many, too long; of another version, kind or number; and then silence."""
-        def answer(kind, number, size):
+        def answer(kind, number, offset, size):
             head = FakePeer.head(self.BYTES, number)
-            return [[b""], [b"x" * 31], [head], [head, b""], [head, bytes(size + 1)], [head] * 5,
+            return [[b""], [b"x" * 31], [head], [head, b""], [head, b"", bytes(size)], [head] * 5,
+                    [head, FakePeer.sums(offset, bytes(size)), bytes(size + 1)],
                     [FakePeer.head(9, number)], [FakePeer.head(self.NO, number, 99)],
                     [FakePeer.head(self.NO, number, 1, version=2)], [FakePeer.head(self.BYTES, number + 7),
                                                                     bytes(size)]]
@@ -517,6 +530,7 @@ class Starts(Members):
     def test_what_is_missing_is_said(self):
         port = free_port()
         cache = ["--block-cache", self.caches + "/c=10M"]
+        keys = [*cache, "--member-keys", self.caches + "/k"]
         for arguments, words in (
                 (["--member", "a:1"], "--member without --members"),
                 (["--member-keys", "x"], "--member-keys without --members"),
@@ -524,17 +538,17 @@ class Starts(Members):
                 (["--members", "a:1", "--member", "a:1"], "--members without --block-cache"),
                 (["--members", "a:1", "--member", "a:1", *cache], "--member-keys DIR"),
                 (["--members", "127.0.0.1:1", "--member", "127.0.0.1:1", *cache], "--open"),
-                (["--members", "a:1", "--member", "b:1", "--open", *cache, "--member-keys", self.caches + "/k"],
+                (["--members", "a:1", "--member", "b:1", "--open", *keys],
                  "'b:1', is not among the members"),
                 (["--members", "127.0.0.1:0", "--member", "127.0.0.1:%d" % port, "--open", *cache],
                  "'127.0.0.1:0' is no member"),
-                (["--members", "a:1,a:1", "--member", "a:1", *cache, "--member-keys", self.caches + "/k"],
+                (["--members", "a:1,a:1", "--member", "a:1", *keys],
                  "given twice"),
-                (["--members", "etcd://a:2379", "--member", "a:1", *cache, "--member-keys", self.caches + "/k"],
+                (["--members", "etcd://a:2379", "--member", "a:1", *keys],
                  "has no prefix"),
-                (["--members", "etcd://a/t", "--member", "a:1", *cache, "--member-keys", self.caches + "/k"],
+                (["--members", "etcd://a/t", "--member", "a:1", *keys],
                  "'a' is no address of etcd"),
-                (["--members", "a:1=x", "--member", "a:1", *cache, "--member-keys", self.caches + "/k"],
+                (["--members", "a:1=x", "--member", "a:1", *keys],
                  "'x' is no size")):
             with self.subTest(words):
                 self.assertIn(words, self.refused(*arguments))
