@@ -83,7 +83,8 @@ class Servers:
 
     def read(self, number: int, *arguments: str, pin: Tuple[str, ...] = ()) -> subprocess.Popen:
         return subprocess.Popen([*pin, self.options.binary, "read", "--connect", self.endpoints[number],
-                                 "--dataset", "train", "--batch", "32", *arguments], stdout=subprocess.DEVNULL)
+                                 "--dataset", "train", "--batch", "32", *arguments],
+                                stdout=subprocess.DEVNULL)
 
     def status(self, number: int) -> Dict:
         said = subprocess.run([self.options.binary, "status", "--connect", self.endpoints[number], "--json"],
@@ -114,8 +115,8 @@ def measure_sent(options: argparse.Namespace, store: ObjectStore, room: Path, si
                 with Servers(options, store, room, SERVERS, part, size, are_members) as servers:
                     sent = sent_in_epochs(servers, store, size, options.epochs, nodes)
                 row.append(", ".join(f"{one:.3f}" for one in sent))
-            print(f"| {part} each | {'one over all' if nodes else 'three'} | {' | '.join(row)}{' | ' * nodes} |",
-                  flush=True)
+            jobs = "one over all" if nodes else "three"
+            print(f"| {part} each | {jobs} | {' | '.join(row)}{' | ' * nodes} |", flush=True)
 
 
 class Asker(threading.Thread):
@@ -189,9 +190,9 @@ def measure_giving(options: argparse.Namespace, store: ObjectStore, room: Path, 
             job.kill()
             job.wait()
             asker.end()
+        pairs = ", ".join("%.2f" % one for one in ratios)
         print(f"giving, {guard}: {statistics.median(given):.0f} MB/s to a member; the job's rate is "
-              f"{statistics.median(ratios):.3f} of that without ({', '.join('%.2f' % one for one in ratios)})",
-              flush=True)
+              f"{statistics.median(ratios):.3f} of that without ({pairs})", flush=True)
 
 
 def main() -> int:

@@ -5,7 +5,8 @@
  *  Two processes.  `peers`: a peer server reads blocks of 4 MiB from its cache on the local disk (a folder of
  *  DIR, best in tmpfs), and a reader's side asks for them, checks and copies each to its place.  `bare`: a
  *  ROUTER sends one and the same 4 MiB again and again, and a DEALER receives them.  Both have as many
- *  blocks under way, the same keys or none, and a processor for each side.  Rounds take turns; a ratio is of two that follow each other.
+ *  blocks under way, the same keys or none, and a processor for each side.  Rounds take turns; a ratio is of
+ *  two that follow each other.
  */
 #include "block_cache.h"
 #include "block_data.h"

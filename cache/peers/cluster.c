@@ -153,8 +153,9 @@ s_member (const cluster_t *self, const member_t *member, double share, bool is_o
     }
     const char *shown = is_own? "this": state == PEER_HERE? "here": state == PEER_AWAY? "away": "unknown";
     return json_pack ("{s:s, s:s, s:b, s:I, s:f, s:f, s:I, s:I, s:f, s:I, s:I, s:I, s:o}", "member",
-        member->name, "state", shown, "is_away", state == PEER_AWAY, "cache_bytes", (json_int_t) member->bytes, "homes", share, "age_seconds",
-        (double) (now_ms - member->since_ms) / 1e3, "blocks", (json_int_t) sum.blocks, "bytes",
+        member->name, "state", shown, "is_away", state == PEER_AWAY, "cache_bytes",
+        (json_int_t) member->bytes, "homes", share, "age_seconds", (double) (now_ms - member->since_ms) / 1e3,
+        "blocks", (json_int_t) sum.blocks, "bytes",
         (json_int_t) sum.bytes, "seconds", (double) sum.nanoseconds / 1e9, "late", (json_int_t) sum.late,
         "damaged", (json_int_t) sum.damaged, "store_quicker", (json_int_t) sum.slower, "refused",
         s_refusals (sum.refused));

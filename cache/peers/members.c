@@ -295,7 +295,7 @@ members_give_back (members_t *self, const member_list_t *list)
     assert (self && self->magic == MEMBERS_MAGIC);
     if (!list)
         return;
-    members_held_t *held = (members_held_t *) (void *) ((char *) (uintptr_t) list - offsetof (members_held_t, list));
+    members_held_t *held = (members_held_t *) ((uintptr_t) list - offsetof (members_held_t, list));
     pthread_mutex_lock (&self->lock);
     bool is_last = --held->references == 0;
     pthread_mutex_unlock (&self->lock);

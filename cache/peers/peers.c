@@ -1,17 +1,13 @@
 //  A link for each other member: a DEALER, what is known of it, and what came of asking.  Links change when
 //  the list of members does, homes when a link's presence does.
 
-#include "peers.h"
-#include "cluster_state.h"
+#include "peers_state.h"
 #include "clock.h"
-#include "homes.h"
-#include "way_meter.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 #include <zmq.h>
 
 #define PREFERENCE 4.0
@@ -20,7 +16,7 @@
 enum {
     MAGIC = 0x009ee125,
     NS = 1000000,                       //  in a millisecond
-    SILENT_MS = 2000, LATE_MS = 10000, PING_MS = 1000, AWAY_MS = 10000,
+    SILENT_MS = 2000, LATE_MS = 10000, PING_MS = 1000,
     LOOK_MS = 200,                      //  between two looks at what is late
     TRY_MS = 5000,                      //  a peer that looks slow is asked for one block in so long
     UNHELPFUL_MAX = 32, ROOM_LOOKS = 64,
@@ -30,20 +26,6 @@ enum {
     RECONNECT_MS = 100, RECONNECT_MAX_MS = 1000
 };
 
-typedef struct {
-    char name [MEMBERS_NAME_BYTES];
-    homes_member_t member;
-    bool is_own;
-    void *socket;                       //  NULL: not connected
-    int descriptor;                     //  of the socket
-    peer_state_t state;
-    size_t asked;                       //  questions under way
-    uint64_t heard_ns, waits_ns;        //  last answer; since when it is asked without a pause
-    int64_t away_ms, pinged_ms, tried_ms;
-    way_meter_t meter;
-    peer_figures_t figures;
-} link_t;
-
 //  An answer; parts beyond FRAMES are counted and lost.
 enum { HEAD, SUMS, BYTES, FRAMES };
 typedef struct {
@@ -51,46 +33,11 @@ typedef struct {
     size_t sizes [FRAMES], count;
 } message_t;
 
-//  Homes of one data set's blocks.
-typedef struct {
-    homes_t *homes;
-    size_t *links;                      //  by place in homes
-    size_t member_count;                //  of homes
-    int64_t *lacks_until_ms;            //  by link: it said that it does not serve the data
-    homes_t *without;                   //  homes if this server were not; NULL: there is no other member
-    size_t *without_links;
-    uint32_t unhelpful;                 //  questions to those, in a row, that gave nothing
-    uint64_t cursor, looked;            //  blocks: the next that may be foreign, and how many were looked at
-} view_t;
-
-struct peers {
-    uint32_t magic;
-    cluster_t *cluster;
-    void *context;
-    exchange_t *fetches;
-    //  owner only
-    const member_list_t *list;
-    uint64_t list_number;
-    view_t *views;                      //  by data set
-    bool is_stale;                      //  views
-    int64_t look_ms, change_ms;         //  of links and of views: the next look
-    peer_question_t *questions [PEERS_QUESTIONS_MAX];
-    size_t question_count;
-    peer_question_t *done [PEERS_QUESTIONS_MAX];
-    size_t done_count;
-    uint64_t next_number;
-    way_meter_t store;
-    //  written by the owner, under the lock, which others read under
-    pthread_mutex_t lock;
-    link_t *links;
-    size_t link_count;
-};
-
 
 //  -- links
 
 static void
-s_disconnect (link_t *link)
+s_disconnect (peer_link_t *link)
 {
     if (link->socket)
         zmq_close (link->socket);
@@ -127,7 +74,7 @@ s_set_options (void *socket, const cluster_t *cluster)
 
 //  Whether there is a socket.
 static bool
-s_connect (peers_t *self, link_t *link)
+s_connect (peers_t *self, peer_link_t *link)
 {
     if (link->socket)
         return true;
@@ -144,7 +91,7 @@ s_connect (peers_t *self, link_t *link)
 }
 
 static bool
-s_send (peers_t *self, link_t *link, const peer_question_frame_t *frame)
+s_send (peers_t *self, peer_link_t *link, const peer_question_frame_t *frame)
 {
     return s_connect (self, link) && zmq_send (link->socket, frame, sizeof *frame, ZMQ_DONTWAIT) >= 0;
 }
@@ -155,10 +102,10 @@ s_send (peers_t *self, link_t *link, const peer_question_frame_t *frame)
 static void
 s_settle (peers_t *self, peer_question_t *question, bool is_answered)
 {
-    link_t *link = &self->links [question->member];
+    peer_link_t *link = &self->links [question->member];
     uint64_t now_ns = clock_now_ns ();
     if (question->is_before) {
-        view_t *view = &self->views [question->data];
+        peer_view_t *view = &self->views [question->data];
         view->unhelpful = is_answered? 0: view->unhelpful + 1;
     }
     question->is_answered = is_answered;
@@ -189,7 +136,7 @@ s_give_up_all (peers_t *self, size_t member, bool is_late)
 static void
 s_set_away (peers_t *self, size_t member)
 {
-    link_t *link = &self->links [member];
+    peer_link_t *link = &self->links [member];
     s_give_up_all (self, member, true);
     s_disconnect (link);
     way_meter_forget (&link->meter);
@@ -202,7 +149,7 @@ s_set_away (peers_t *self, size_t member)
 }
 
 static void
-s_set_here (peers_t *self, link_t *link)
+s_set_here (peers_t *self, peer_link_t *link)
 {
     link->heard_ns = clock_now_ns ();
     if (link->state == PEER_HERE)
@@ -216,27 +163,13 @@ s_set_here (peers_t *self, link_t *link)
 
 //  -- the list of members
 
-static link_t *
-s_find_link (link_t *links, size_t count, const char *name)
+static peer_link_t *
+s_find_link (peer_link_t *links, size_t count, const char *name)
 {
     for (size_t at = 0; at < count; at++)
         if (strcmp (links [at].name, name) == 0)
             return &links [at];
     return NULL;
-}
-
-static void
-s_forget_homes (peers_t *self)
-{
-    for (size_t data = 0; data < self->cluster->data_count; data++) {
-        view_t *view = &self->views [data];
-        homes_destroy (&view->homes);
-        free (view->links);
-        free (view->lacks_until_ms);
-        homes_destroy (&view->without);
-        free (view->without_links);
-        *view = (view_t) { .homes = NULL };
-    }
 }
 
 //  Links of members that stay are kept, with what is known of them.
@@ -247,7 +180,7 @@ s_take_list (peers_t *self)
     if (self->list && number == self->list_number)
         return;
     const member_list_t *list = members_take (self->cluster->members);
-    link_t *links = calloc (list->count + 1, sizeof *links);
+    peer_link_t *links = calloc (list->count + 1, sizeof *links);
     if (!links) {
         members_give_back (self->cluster->members, list);
         return;                         //  the next look tries again
@@ -257,7 +190,7 @@ s_take_list (peers_t *self)
         s_give_up_all (self, member, false);
     for (size_t at = 0; at < list->count; at++) {
         const member_t *member = &list->member [at];
-        link_t *known = s_find_link (self->links, self->link_count, member->name);
+        peer_link_t *known = s_find_link (self->links, self->link_count, member->name);
         if (known) {
             links [at] = *known;
             known->socket = NULL;
@@ -269,7 +202,7 @@ s_take_list (peers_t *self)
     }
     for (size_t at = 0; at < self->link_count; at++)
         s_disconnect (&self->links [at]);
-    s_forget_homes (self);
+    peers_homes_forget (self);
     pthread_mutex_lock (&self->lock);
     free (self->links);
     self->links = links;
@@ -279,99 +212,6 @@ s_take_list (peers_t *self)
     self->list = list;
     self->list_number = number;
     self->is_stale = true;
-}
-
-static bool
-s_may_be_home (const link_t *link, int64_t lacks_until_ms, int64_t now_ms)
-{
-    return link->is_own || (now_ms >= lacks_until_ms
-        && (link->state != PEER_AWAY || now_ms < link->away_ms + AWAY_MS));
-}
-
-//  When a member of the view may come or go without an answer.
-static int64_t
-s_next_change (const link_t *link, int64_t lacks_until_ms, int64_t now_ms, int64_t next_ms)
-{
-    int64_t away_ms = link->state == PEER_AWAY? link->away_ms + AWAY_MS: 0;
-    if (lacks_until_ms > now_ms && lacks_until_ms < next_ms)
-        next_ms = lacks_until_ms;
-    return away_ms > now_ms && away_ms < next_ms? away_ms: next_ms;
-}
-
-//  The blocks that moved may be here without their home being here.
-static void
-s_note_change (peers_t *self, size_t data)
-{
-    self->views [data].looked = 0;
-    atomic_store (&self->cluster->data [data].has_foreign, true);
-}
-
-static bool
-s_is_same_view (const peers_t *self, const view_t *view, const homes_member_t *members, size_t count)
-{
-    bool is_same = view->homes && count == view->member_count;
-    for (size_t place = 0; is_same && place < count; place++)
-        is_same = self->links [view->links [place]].member.id == members [place].id;
-    return is_same;
-}
-
-//  Takes links, of the members at the same places.
-static void
-s_set_homes (peers_t *self, size_t data, homes_member_t *members, size_t *links, size_t count)
-{
-    view_t *view = &self->views [data];
-    homes_destroy (&view->homes);
-    homes_destroy (&view->without);
-    free (view->links);
-    free (view->without_links);
-    view->homes = count > 0? homes_new (members, count): NULL;
-    view->links = links;
-    view->member_count = count;
-    view->without_links = calloc (count + 1, sizeof *links);
-    view->unhelpful = 0;
-    size_t others = 0;
-    for (size_t place = 0; view->without_links && place < count; place++)
-        if (!self->links [links [place]].is_own) {
-            members [others] = members [place];
-            view->without_links [others++] = links [place];
-        }
-    view->without = others > 0? homes_new (members, others): NULL;
-    s_note_change (self, data);
-}
-
-static void
-s_find_homes (peers_t *self, size_t data, int64_t now_ms)
-{
-    view_t *view = &self->views [data];
-    homes_member_t *members = calloc (self->link_count + 1, sizeof *members);
-    size_t *links = calloc (self->link_count + 1, sizeof *links), count = 0;
-    view->lacks_until_ms = view->lacks_until_ms? view->lacks_until_ms:
-        calloc (self->link_count + 1, sizeof *view->lacks_until_ms);
-    for (size_t at = 0; members && links && view->lacks_until_ms && at < self->link_count; at++) {
-        const link_t *link = &self->links [at];
-        self->change_ms = s_next_change (link, view->lacks_until_ms [at], now_ms, self->change_ms);
-        if (s_may_be_home (link, view->lacks_until_ms [at], now_ms)) {
-            links [count] = at;
-            members [count++] = link->member;
-        }
-    }
-    if (links && !s_is_same_view (self, view, members, count)) {
-        s_set_homes (self, data, members, links, count);
-        links = NULL;
-    }
-    free (links);
-    free (members);
-}
-
-static void
-s_look_at_homes (peers_t *self, int64_t now_ms)
-{
-    if (!self->is_stale && now_ms < self->change_ms)
-        return;
-    self->is_stale = false;
-    self->change_ms = INT64_MAX;
-    for (size_t data = 0; data < self->cluster->data_count; data++)
-        s_find_homes (self, data, now_ms);
 }
 
 //  What is late, what is silent, and what is to be pinged.
@@ -392,7 +232,7 @@ s_look_at_links (peers_t *self, int64_t now_ms)
         s_settle (self, question, false);
     }
     for (size_t member = 0; member < self->link_count; member++) {
-        link_t *link = &self->links [member];
+        peer_link_t *link = &self->links [member];
         uint64_t since_ns = link->heard_ns > link->waits_ns? link->heard_ns: link->waits_ns;
         if (link->asked > 0 && now_ns > since_ns + (uint64_t) SILENT_MS * NS)
             s_set_away (self, member);
@@ -410,33 +250,15 @@ s_look (peers_t *self)
     int64_t now_ms = clock_now_ms ();
     s_take_list (self);
     s_look_at_links (self, now_ms);
-    s_look_at_homes (self, now_ms);
+    peers_homes_look (self, now_ms);
 }
 
 
 //  -- the choice
 
-//  The home of a block, by the data set's key, so that blocks of the same number have other homes.
-static uint64_t
-s_block_id (const peers_t *self, size_t data, uint64_t block)
-{
-    const uint64_t *key = block_data_key (self->cluster->data [data].shown.blocks)->words;
-    uint64_t words [3] = { key [0], key [1], block };
-    return XXH3_64bits (words, sizeof words);
-}
-
-//  The home's link; SIZE_MAX: none.
-static size_t
-s_home (const peers_t *self, size_t data, uint64_t block)
-{
-    const view_t *view = &self->views [data];
-    size_t place = view->homes? homes_of (view->homes, s_block_id (self, data, block)): HOMES_NONE;
-    return place == HOMES_NONE? SIZE_MAX: view->links [place];
-}
-
 //  A peer that looks too slow is asked all the same now and then, since it may be quicker by now.
 static bool
-s_is_too_slow (const peers_t *self, link_t *link, size_t bytes)
+s_is_too_slow (const peers_t *self, peer_link_t *link, size_t bytes)
 {
     uint64_t now_ns = clock_now_ns ();
     double by_peer = way_meter_predict (&link->meter, bytes, now_ns),
@@ -456,12 +278,13 @@ s_is_too_slow (const peers_t *self, link_t *link, size_t bytes)
 static bool
 s_choose_before (peers_t *self, size_t data, uint64_t block, peer_question_t *question)
 {
-    view_t *view = &self->views [data];
-    if (!view->without || self->question_count + self->done_count >= PEERS_QUESTIONS_MAX)
+    peer_view_t *view = &self->views [data];
+    size_t before = peers_homes_before (self, data, block);
+    if (before == SIZE_MAX || self->question_count + self->done_count >= PEERS_QUESTIONS_MAX)
         return false;
     if (view->unhelpful >= UNHELPFUL_MAX && ++view->unhelpful % UNHELPFUL_MAX)
         return false;
-    question->member = view->without_links [homes_of (view->without, s_block_id (self, data, block))];
+    question->member = before;
     return self->links [question->member].state != PEER_AWAY;
 }
 
@@ -470,10 +293,10 @@ peers_choose (peers_t *self, size_t data, uint64_t block, size_t bytes, peer_que
 {
     assert (self && self->magic == MAGIC); assert (data < self->cluster->data_count);
     s_look (self);
-    size_t home = s_home (self, data, block);
+    size_t home = peers_homes_of (self, data, block);
     if (home == SIZE_MAX)
         return PEERS_STORE;
-    link_t *link = &self->links [home];
+    peer_link_t *link = &self->links [home];
     question->is_before = link->is_own;
     if (link->is_own)
         return s_choose_before (self, data, block, question)? PEERS_BEFORE: PEERS_HERE;
@@ -502,7 +325,7 @@ peers_ask (peers_t *self, peer_question_t *question)
 {
     assert (self && self->magic == MAGIC); assert (question->member < self->link_count);
     assert (question->bytes > 0 && question->bytes <= PEER_BLOCK_BYTES);
-    link_t *link = &self->links [question->member];
+    peer_link_t *link = &self->links [question->member];
     peer_question_frame_t frame = s_frame (self, question->data, PEER_GET);
     frame.number = question->number = ++self->next_number;
     frame.object = question->object;
@@ -538,7 +361,7 @@ peers_make_room (peers_t *self, size_t data)
     assert (self && self->magic == MAGIC);
     cluster_entry_t *entry = &self->cluster->data [data];
     block_data_t *blocks = (block_data_t *) entry->shown.blocks;
-    view_t *view = &self->views [data];
+    peer_view_t *view = &self->views [data];
     uint64_t bytes = block_data_bytes (blocks), count = (bytes + PEER_BLOCK_BYTES - 1) / PEER_BLOCK_BYTES;
     for (size_t looks = 0; atomic_load (&entry->has_foreign) && looks < ROOM_LOOKS; looks++) {
         if (view->looked++ >= count) {
@@ -547,7 +370,7 @@ peers_make_room (peers_t *self, size_t data)
         }
         uint64_t block = view->cursor++ % count, begin = block * PEER_BLOCK_BYTES,
             size = bytes - begin < PEER_BLOCK_BYTES? bytes - begin: PEER_BLOCK_BYTES;
-        size_t home = s_home (self, data, block);
+        size_t home = peers_homes_of (self, data, block);
         if (home == SIZE_MAX || self->links [home].is_own || !block_data_has_some (blocks, begin, size))
             continue;
         block_data_drop (blocks, begin, (size_t) size);
@@ -574,7 +397,7 @@ peers_renew (peers_t *self, size_t data, uint64_t object, uint64_t offset, size_
     uint64_t begin, object_bytes;
     s_look (self);
     shown->find (shown->context, object, &begin, &object_bytes);
-    size_t home = s_home (self, data, (begin + offset) / PEER_BLOCK_BYTES);
+    size_t home = peers_homes_of (self, data, (begin + offset) / PEER_BLOCK_BYTES);
     if (home != SIZE_MAX && !self->links [home].is_own && self->links [home].state != PEER_AWAY)
         s_renew (self, home, data, object, offset, bytes);
 }
@@ -645,7 +468,7 @@ s_on_damage (peers_t *self, const peer_question_t *question)
 static void
 s_on_answer (peers_t *self, size_t member, const peer_answer_frame_t *answer, message_t *message)
 {
-    link_t *link = &self->links [member];
+    peer_link_t *link = &self->links [member];
     s_set_here (self, link);
     peer_question_t *question = answer->kind == PEER_PONG? NULL: s_question (self, member, answer->number);
     if (!question)
@@ -741,7 +564,7 @@ bool
 peers_look (peers_t *self, const char *name, peer_state_t *state, peer_figures_t *figures)
 {
     pthread_mutex_lock (&self->lock);
-    const link_t *link = s_find_link (self->links, self->link_count, name);
+    const peer_link_t *link = s_find_link (self->links, self->link_count, name);
     if (link) {
         *state = link->state;
         *figures = link->figures;
@@ -803,7 +626,7 @@ peers_destroy (peers_t **self_p)
     for (cluster_fetch_t *fetch; self->fetches && (fetch = exchange_try (self->fetches));)
         peers_fetched (self, fetch, PEER_REASON_FAILED);
     if (self->views)
-        s_forget_homes (self);
+        peers_homes_forget (self);
     free (self->views);
     free (self->links);
     if (self->list)

@@ -9,6 +9,8 @@ mended.  Nothing of it is in the namespace that the caller is in.
 Network.refusal() says why there can be none here: not root, no `ip` (Debian's iproute2), or a kernel that
 refuses namespaces.
 """
+import contextlib
+import ctypes
 import os
 import subprocess
 
@@ -90,6 +92,24 @@ class Network:
     def on(self, machine):
         """What to put before a command that is to run on the machine.  It becomes the command's process."""
         return ["nsenter", "--net=/run/netns/" + self._name(machine), "--"]
+
+    @contextlib.contextmanager
+    def inside(self, machine):
+        """Sockets that this thread makes meanwhile are the machine's."""
+        here, there = (os.open(path, os.O_RDONLY) for path in (
+            "/proc/thread-self/ns/net", "/run/netns/" + self._name(machine)))
+        try:
+            self._enter(there)
+            yield
+        finally:
+            self._enter(here)
+            os.close(here)
+            os.close(there)
+
+    @staticmethod
+    def _enter(descriptor):
+        if ctypes.CDLL(None, use_errno=True).setns(descriptor, 0):
+            raise NetworkRefused("setns: %s" % os.strerror(ctypes.get_errno()))
 
     def cut(self, machine):
         """Nothing goes in or out any more, and nothing says so, as if a cable were pulled at the switch."""

@@ -85,10 +85,10 @@ class _Listener(http.server.ThreadingHTTPServer):
 class LocalService:
     """An HTTP server on a free port of this machine, in threads, for as long as `with` lasts."""
 
-    def __init__(self, handler):
-        self._server = _Listener(("127.0.0.1", 0), handler)
+    def __init__(self, handler, host="127.0.0.1"):
+        self._server = _Listener((host, 0), handler)
         self._server.service = self
-        self.url = "http://127.0.0.1:%d" % self._server.server_address[1]
+        self.url = "http://%s:%d" % self._server.server_address
         self._thread = threading.Thread(target=self._server.serve_forever, args=(.05,), daemon=True)
 
     def __enter__(self):
@@ -102,7 +102,7 @@ class LocalService:
 
 
 class ObjectStore(LocalService):
-    def __init__(self, folder, keys=None, token=None, latency=0.0, rate=None):
+    def __init__(self, folder, keys=None, token=None, latency=0.0, rate=None, host="127.0.0.1"):
         self.folder, self.keys, self.token, self.latency = folder, keys, token, latency
         self.link = Link(rate) if rate else None
         self.page = 1000                    # names in a page of a list
@@ -116,7 +116,7 @@ class ObjectStore(LocalService):
         self.issued, self.used = {}, set()
         self.kept = 0                                   # objects that were written
         self._ending = threading.Event()
-        super().__init__(_Handler)
+        super().__init__(_Handler, host)
 
     def __exit__(self, *exception):
         self._ending.set()
