@@ -73,7 +73,8 @@ s_show_trouble (const json_t *trouble)
 static void
 s_show_levels (const json_t *pack)
 {
-    if (s_real (pack, "gets") == 0 && s_real (pack, "block_cache_bytes") == 0)
+    if (s_real (pack, "gets") == 0 && s_real (pack, "block_cache_bytes") == 0
+        && s_real (pack, "peer_bytes") == 0)
         return;
     printf ("  ");
     if (json_is_number (json_object_get (pack, "memory_bytes")))
@@ -84,6 +85,8 @@ s_show_levels (const json_t *pack)
         printf ("; from the local disk %.1f MB in %.1f s, which has %.1f MB",
             s_real (pack, "block_cache_bytes") / 1e6, s_real (pack, "block_cache_seconds"),
             s_real (pack, "block_cache_held") / 1e6);
+    if (s_real (pack, "peer_bytes") > 0)
+        printf ("; from other servers %.1f MB", s_real (pack, "peer_bytes") / 1e6);
     printf ("\n");
 }
 
@@ -101,6 +104,26 @@ s_show_remote_workers (const json_t *status)
             s_real (worker, "bytes_sent") / 1e6, s_real (worker, "bytes_received") / 1e6);
         printf ("%s%s\n", *s_text (worker, "reason")? ": ": "", s_text (worker, "reason"));
     }
+}
+
+//  The other servers with which this one keeps blocks of stores, a line each.
+static void
+s_show_members (const json_t *cluster)
+{
+    size_t index;
+    const json_t *member;
+    if (!json_is_object (cluster))
+        return;
+    printf ("member %s of a cluster (%s)", s_text (cluster, "member"), s_text (cluster, "members_from"));
+    const json_t *given = json_object_get (cluster, "given");
+    printf ("; gave %.1f MB to others%s%s\n", s_real (given, "bytes") / 1e6,
+        *s_text (cluster, "trouble")? "; ": "", s_text (cluster, "trouble"));
+    json_array_foreach (json_object_get (cluster, "members"), index, member)
+        if (strcmp (s_text (member, "state"), "this") != 0)
+            printf ("  %s: %s, home of %.0f %%, gave %.1f MB in %.0f answers, %.0f late, %.0f damaged\n",
+                s_text (member, "member"), s_text (member, "state"), 100 * s_real (member, "homes"),
+                s_real (member, "bytes") / 1e6, s_real (member, "blocks"), s_real (member, "late"),
+                s_real (member, "damaged"));
 }
 
 //  How a pack is read, and what that came to.
@@ -428,6 +451,7 @@ s_show_totals (const json_t *status)
         s_real (status, "jobs_bytes") / 1e6, s_real (status, "jobs_bytes_max") / 1e6);
     s_show_devices (status);
     s_show_remote_workers (status);
+    s_show_members (json_object_get (status, "cluster"));
     printf ("compressed samples %.1f of %.1f MB\n", s_real (status, "raw_bytes") / 1e6,
         s_real (status, "raw_bytes_max") / 1e6);
     s_show_block_cache (json_object_get (status, "block_cache"));

@@ -531,12 +531,26 @@ peers_take (peers_t *self)
     return self->done_count > 0? self->done [--self->done_count]: NULL;
 }
 
+//  ZeroMQ's descriptor tells of an answer once, also if a question that was sent meanwhile took the news away.
+static bool
+s_has_answer (const peer_link_t *link)
+{
+    int events = 0;
+    size_t bytes = sizeof events;
+    return link->socket && zmq_getsockopt (link->socket, ZMQ_EVENTS, &events, &bytes) == 0
+        && (events & ZMQ_POLLIN);
+}
+
 int
 peers_patience_ms (const peers_t *self)
 {
     bool is_asked = self->question_count > 0;
-    for (size_t member = 0; member < self->link_count && !is_asked; member++)
-        is_asked = self->links [member].state == PEER_AWAY;
+    for (size_t member = 0; member < self->link_count; member++) {
+        const peer_link_t *link = &self->links [member];
+        if (s_has_answer (link))
+            return 0;
+        is_asked = is_asked || link->state == PEER_AWAY;
+    }
     return is_asked? LOOK_MS: -1;
 }
 

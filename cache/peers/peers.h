@@ -55,7 +55,7 @@ size_t peers_data (const peers_t *self, const block_data_t *blocks);
 //  Descriptors of which one is readable when there may be something to take, or to fetch; returns how many.
 enum { PEERS_DESCRIPTORS_MAX = MEMBERS_MAX + 1 };
 size_t peers_descriptors (const peers_t *self, int descriptors [PEERS_DESCRIPTORS_MAX]);
-//  How long that may be waited for; below 0: without a limit.
+//  How long that may be waited for, called just before; below 0: without a limit.
 int peers_patience_ms (const peers_t *self);
 
 //  By which way `bytes` of this block (its number in the address space) should come; PEERS_PEER and
