@@ -531,7 +531,7 @@ peers_take (peers_t *self)
     return self->done_count > 0? self->done [--self->done_count]: NULL;
 }
 
-//  ZeroMQ's descriptor tells of an answer once, also if a question that was sent meanwhile took the news away.
+//  ZeroMQ's descriptor tells of an answer once, and a question that is sent meanwhile can take the news away.
 static bool
 s_has_answer (const peer_link_t *link)
 {

@@ -393,12 +393,14 @@ block_data_sums (uint64_t offset, size_t bytes, const uint8_t *memory, uint32_t 
 
 //  Unit by unit, so that the second look at each finds it in the processor's cache.
 bool
-block_data_copy (uint64_t offset, size_t bytes, uint8_t *memory, const uint8_t *from, const uint32_t *sums)
+block_data_copy (uint64_t offset, size_t bytes, uint8_t *memory, const uint8_t *from, const uint8_t *sums)
 {
     for (size_t at = 0; at < bytes; at += UNIT) {
         size_t now = bytes - at < UNIT? bytes - at: UNIT;
+        uint32_t sum;
+        memcpy (&sum, sums + at / UNIT * sizeof sum, sizeof sum);
         memcpy (memory + at, from + at, now);
-        if (s_sum ((offset + at) / UNIT, memory + at, now) != sums [at / UNIT])
+        if (s_sum ((offset + at) / UNIT, memory + at, now) != sum)
             return false;
     }
     return true;

@@ -57,9 +57,9 @@ block_data_gap_t block_data_read (block_data_t *self, uint64_t offset, size_t by
 bool block_data_lend (block_data_t *self, uint64_t offset, size_t bytes, uint8_t *memory, uint32_t *sums);
 //  The checksums of bytes that begin at this offset.
 void block_data_sums (uint64_t offset, size_t bytes, const uint8_t *memory, uint32_t *sums);
-//  Copies what came with these checksums.  False: it does not match them.
+//  Copies what came with these checksums, which lie anywhere in memory.  False: it does not match them.
 bool block_data_copy (uint64_t offset, size_t bytes, uint8_t *memory, const uint8_t *from,
-    const uint32_t *sums);
+    const uint8_t *sums);
 static inline size_t
 block_data_units (size_t bytes)
 {

@@ -2,8 +2,10 @@
 read, nothing once their caches hold all, and whatever becomes of a member, of its link or of its bytes, each
 epoch of each server holds each sample once, with the right pixels."""
 import base64
+import glob
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -249,6 +251,45 @@ class Faults(Members):
         self.epochs(servers)
         self.store.faults.append(Fault("status", name="volume"))
         self.assertEqual(self.epochs(servers, 2), 0)
+
+
+class Chance(Members):
+    """All faults in any order: servers killed, stopped and damaged, and a store that fails."""
+
+    def damage(self, number, dice):
+        for path in glob.glob(os.path.join(self.caches, str(number), "*", "data")):
+            size = os.path.getsize(path)
+            with open(path, "r+b") as file:
+                for _ in range(20):
+                    file.seek(dice.randrange(size))
+                    file.write(bytes([dice.randrange(256)]))
+
+    def harm(self, number, dice):
+        what = dice.choice(["kill", "stop", "store", "damage", "nothing"])
+        if what == "kill":
+            self.store.faults.clear()           # a server that opens its data is less patient
+            self.servers[number].kill()
+            self.servers[number].start()
+        elif what == "stop":
+            os.kill(self.servers[number].pid, signal.SIGSTOP)
+            time.sleep(dice.uniform(.1, 3))
+            os.kill(self.servers[number].pid, signal.SIGCONT)
+        elif what == "store":
+            self.store.faults.append(Fault(dice.choice(["status", "reset", "short", "wrong", "hang"]),
+                                           name="volume", times=dice.randrange(1, 8)))
+        elif what == "damage":
+            self.damage(number, dice)
+
+    def test_faults_in_any_order(self):
+        dice = random.Random(harness.SEED)
+        right = self.right(2)
+        self.serve(part=dice.choice([.15, .4, 1.2]))
+        for _ in range(2):
+            jobs = self.begin(self.servers, 2)
+            while any(job.process.poll() is None for job in jobs):
+                time.sleep(dice.uniform(.05, .6))
+                self.harm(dice.randrange(3), dice)
+            self.assertEqual(self.finish(jobs, 2), right, "TUREEN_SEED=%d" % harness.SEED)
 
 
 class FakePeer(threading.Thread):
