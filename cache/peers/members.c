@@ -44,11 +44,17 @@ s_compare (const void *one, const void *other)
     return strcmp (((const member_t *) one)->name, ((const member_t *) other)->name);
 }
 
+//  A name that comes twice stays once: homes have no two members of one id.
 static void
 s_order (members_held_t *held, const char *own_name)
 {
     member_list_t *list = &held->list;
     qsort (list->member, list->count, sizeof *list->member, s_compare);
+    size_t kept = 0;
+    for (size_t at = 0; at < list->count; at++)
+        if (kept == 0 || s_compare (&list->member [kept - 1], &list->member [at]) != 0)
+            list->member [kept++] = list->member [at];
+    list->count = kept;
     list->own = SIZE_MAX;
     for (size_t at = 0; at < list->count; at++)
         if (strcmp (list->member [at].name, own_name) == 0)

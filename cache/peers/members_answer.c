@@ -106,3 +106,41 @@ members_answer_number (const char *text, size_t bytes, const char *outer, const 
     json_decref (answer);
     return number;
 }
+
+bool
+members_answer_error (const char *text, size_t bytes, char *error, size_t error_bytes)
+{
+    json_t *answer = json_loadb (text, bytes, 0, NULL);
+    const char *said = json_string_value (json_object_get (answer, "error"));
+    said = said? said: json_string_value (json_object_get (answer, "message"));
+    snprintf (error, error_bytes, "%s", said? said: "");
+    for (char *at = error; *at; at++)
+        if (*at < ' ' || *at > '~')
+            *at = '?';
+    json_decref (answer);
+    return *error;
+}
+
+bool
+members_answer_login (const char *user, const char *password, char *room, size_t room_bytes)
+{
+    json_t *question = json_pack ("{s:s, s:s}", "name", user, "password", password);
+    size_t size = question? json_dumpb (question, room, room_bytes - 1, JSON_COMPACT): 0;
+    bool has_room = size > 0 && size < room_bytes;
+    room [has_room? size: 0] = 0;
+    json_decref (question);
+    return has_room;
+}
+
+bool
+members_answer_token (const char *text, size_t bytes, char *token, size_t token_bytes)
+{
+    json_t *answer = json_loadb (text, bytes, 0, NULL);
+    const char *said = json_string_value (json_object_get (answer, "token"));
+    bool is_token = said && *said && strlen (said) < token_bytes;
+    for (const char *at = said; is_token && *at; at++)
+        is_token = *at > ' ' && *at <= '~';
+    snprintf (token, token_bytes, "%s", is_token? said: "");
+    json_decref (answer);
+    return is_token;
+}

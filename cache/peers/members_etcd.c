@@ -1,6 +1,9 @@
 //  A thread speaks with etcd: it grants itself a lease, puts this server's entry under it, keeps it alive,
 //  reads the entries of all, and has a watch beside that.  Whatever the watch says, the entries are read
 //  anew, so that it has to be understood no further; and they are read every RANGE_MS all the same.
+//
+//  Calls and the watch are one libcurl multi handle's: the watch goes on during a call, and a call ends at
+//  once when the list is closed.
 
 #include "members_state.h"
 #include "members_answer.h"
@@ -10,21 +13,24 @@
 #include <assert.h>
 #include <curl/curl.h>
 #include <errno.h>
-#include <limits.h>
 #include <signal.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
     ENDPOINTS_MAX = 9, ENDPOINT_BYTES = 300, PREFIX_BYTES = 256,
     LEASE_S = 10, KEEP_MS = 3000, RANGE_MS = 30000,
+    QUIET_MS = 100,                     //  between two readings
+    WATCH_MS = 1000,                    //  between two watches, if they end at once
     CALL_MS = 3000, CONNECT_MS = 1500, FIRST_MS = 5000, GOODBYE_MS = 1500,
     PAUSE_LEAST_MS = 100, PAUSE_MOST_MS = 2000,
-    ANSWER_BYTES_MAX = 4 << 20, BODY_BYTES = 4096
+    ANSWER_BYTES_MAX = 4 << 20, BODY_BYTES = 4096, HEADER_BYTES = 2048
 };
 
 struct members_etcd {
@@ -37,15 +43,20 @@ struct members_etcd {
     bool is_running;
     atomic_bool is_stopping;
     pthread_mutex_t lock;
-    pthread_cond_t first;               //  the first list is there, or etcd did not answer
+    pthread_cond_t first;               //  the first list is there
     bool has_first;
     //  the thread's
     size_t endpoint;
     uint64_t lease;                     //  0: none
     CURL *call, *watch;
-    CURLM *watching;
+    CURLM *both;
     struct curl_slist *json, *leader;
     bool is_watched, is_news;
+    bool is_leaving;                    //  what is called now is the goodbye
+    bool has_own;                       //  this server's entry is there
+    uint64_t revision;                  //  of the last reading
+    int64_t put_ms, read_ms, watched_ms;    //  when the last one began
+    time_t failing_since;               //  0: it does not
     char *answer;
     size_t answer_bytes;
     member_t *found;                    //  MEMBERS_MAX
@@ -78,14 +89,6 @@ s_on_watch (char *bytes, size_t unit, size_t count, void *context)
     return is_over? 0: size;
 }
 
-static int
-s_on_progress (void *context, curl_off_t all, curl_off_t now, curl_off_t out, curl_off_t sent)
-{
-    (void) all; (void) now; (void) out; (void) sent;
-    const members_etcd_t *self = context;
-    return atomic_load (&self->is_stopping);
-}
-
 static void
 s_set (members_etcd_t *self, CURL *easy, const char *path, const char *body)
 {
@@ -101,59 +104,163 @@ s_set (members_etcd_t *self, CURL *easy, const char *path, const char *body)
     http_forget_resolver (easy);
     curl_easy_setopt (easy, CURLOPT_URL, url);
     curl_easy_setopt (easy, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt (easy, CURLOPT_FAILONERROR, 1L);
+    curl_easy_setopt (easy, CURLOPT_TCP_KEEPALIVE, 1L);
     curl_easy_setopt (easy, CURLOPT_CONNECTTIMEOUT_MS, (long) CONNECT_MS);
     curl_easy_setopt (easy, CURLOPT_HTTPHEADER, easy == self->watch? self->leader: self->json);
     curl_easy_setopt (easy, CURLOPT_COPYPOSTFIELDS, body);
     curl_easy_setopt (easy, CURLOPT_WRITEDATA, self);
 }
 
-static void
-s_note (members_etcd_t *self, const char *what, CURLcode result)
+//  What has ended; true: the call, with this result.
+static bool
+s_take_ends (members_etcd_t *self, CURLcode *result_p)
 {
-    snprintf (self->trouble, sizeof self->trouble, "etcd at %.150s does not %s (%s)",
-        self->endpoints [self->endpoint], what, curl_easy_strerror (result));
+    bool is_over = false;
+    int left;
+    for (CURLMsg *message; (message = curl_multi_info_read (self->both, &left));)
+        if (message->msg == CURLMSG_DONE && message->easy_handle == self->call) {
+            *result_p = message->data.result;
+            is_over = true;
+        }
+        else
+        if (message->msg == CURLMSG_DONE) {
+            curl_multi_remove_handle (self->both, self->watch);
+            self->is_watched = false;
+            self->is_news = true;       //  its end is news: what it would have said is not known
+        }
+    return is_over;
+}
+
+static CURLcode
+s_perform (members_etcd_t *self)
+{
+    struct curl_waitfd stop = { .fd = self->stop, .events = CURL_WAIT_POLLIN };
+    CURLcode result = CURLE_OUT_OF_MEMORY;
+    bool is_over = curl_multi_add_handle (self->both, self->call) != CURLM_OK;
+    while (!is_over) {
+        int running;
+        if (!self->is_leaving && atomic_load (&self->is_stopping)) {
+            result = CURLE_ABORTED_BY_CALLBACK;
+            break;
+        }
+        curl_multi_perform (self->both, &running);
+        is_over = s_take_ends (self, &result);
+        if (!is_over)
+            curl_multi_poll (self->both, &stop, self->is_leaving? 0: 1, CALL_MS, NULL);
+    }
+    curl_multi_remove_handle (self->both, self->call);
+    return result;
 }
 
 //  True: it has answered; what: for people, as in "does not grant a lease".
 static bool
-s_call (members_etcd_t *self, const char *path, const char *body, const char *what, bool is_goodbye)
+s_call (members_etcd_t *self, const char *path, const char *body, const char *what, int64_t limit_ms)
 {
     s_set (self, self->call, path, body);
     curl_easy_setopt (self->call, CURLOPT_WRITEFUNCTION, s_on_answer);
-    curl_easy_setopt (self->call, CURLOPT_TIMEOUT_MS, (long) (is_goodbye? GOODBYE_MS: CALL_MS));
-    curl_easy_setopt (self->call, CURLOPT_XFERINFOFUNCTION, s_on_progress);
-    curl_easy_setopt (self->call, CURLOPT_XFERINFODATA, self);
-    curl_easy_setopt (self->call, CURLOPT_NOPROGRESS, is_goodbye? 1L: 0L);
+    curl_easy_setopt (self->call, CURLOPT_TIMEOUT_MS, (long) limit_ms);
     self->answer_bytes = 0;
-    CURLcode result = curl_easy_perform (self->call);
-    if (result != CURLE_OK)
-        s_note (self, what, result);
-    return result == CURLE_OK;
+    CURLcode result = s_perform (self);
+    long code = 0;
+    curl_easy_getinfo (self->call, CURLINFO_RESPONSE_CODE, &code);
+    if (result == CURLE_OK && code == 200)
+        return true;
+    char reason [100] = "";
+    if (result == CURLE_OK && !members_answer_error (self->answer, self->answer_bytes, reason, sizeof reason))
+        snprintf (reason, sizeof reason, "HTTP status %ld", code);
+    snprintf (self->trouble, sizeof self->trouble, "etcd at %.120s does not %s (%s)",
+        self->endpoints [self->endpoint], what, *reason? reason: curl_easy_strerror (result));
+    return false;
 }
 
 
 //  -- what is asked
 
+static void
+s_say_no_etcd (members_etcd_t *self)
+{
+    snprintf (self->trouble, sizeof self->trouble, "what answers at %.150s is no etcd",
+        self->endpoints [self->endpoint]);
+}
+
 static bool
-s_register (members_etcd_t *self)
+s_add (struct curl_slist **list, const char *line)
+{
+    struct curl_slist *more = curl_slist_append (*list, line);
+    *list = more? more: *list;
+    return more;
+}
+
+//  The headers of calls and of the watch; token: etcd's, or "".
+static bool
+s_set_headers (members_etcd_t *self, const char *token)
+{
+    char line [HEADER_BYTES];
+    snprintf (line, sizeof line, "Authorization: %s", token);
+    curl_slist_free_all (self->json);
+    curl_slist_free_all (self->leader);
+    self->json = self->leader = NULL;
+    //  Without a leader a watch would say nothing, for ever.
+    bool is_made = s_add (&self->json, "Content-Type: application/json")
+        && s_add (&self->leader, "Content-Type: application/json")
+        && s_add (&self->leader, "Grpc-Metadata-hasleader: true")
+        && (!*token || (s_add (&self->json, line) && s_add (&self->leader, line)));
+    sodium_memzero (line, sizeof line);
+    if (!is_made)
+        snprintf (self->trouble, sizeof self->trouble, "not enough memory to ask etcd");
+    return is_made;
+}
+
+//  With the name and the password of the environment, if they are there, as etcdctl has them.
+static bool
+s_log_in (members_etcd_t *self)
+{
+    const char *user = getenv ("ETCD_USERNAME"), *password = getenv ("ETCD_PASSWORD");
+    char body [BODY_BYTES], token [HEADER_BYTES - 32] = "";
+    if (!s_set_headers (self, ""))
+        return false;
+    if (!user || !*user)
+        return true;
+    bool is_in = members_answer_login (user, password? password: "", body, sizeof body)
+        && s_call (self, "/v3/auth/authenticate", body, "know ETCD_USERNAME with ETCD_PASSWORD", CALL_MS);
+    if (is_in && !members_answer_token (self->answer, self->answer_bytes, token, sizeof token)) {
+        s_say_no_etcd (self);
+        is_in = false;
+    }
+    is_in = is_in && s_set_headers (self, token);
+    sodium_memzero (body, sizeof body);
+    sodium_memzero (token, sizeof token);
+    sodium_memzero (self->answer, self->answer_bytes);
+    return is_in;
+}
+
+//  This server's entry, under its lease.
+static bool
+s_put_entry (members_etcd_t *self)
 {
     char body [BODY_BYTES], key [PREFIX_BYTES + MEMBERS_NAME_BYTES], value [64],
         coded_key [MEMBERS_ANSWER_CODED_BYTES], coded_value [MEMBERS_ANSWER_CODED_BYTES];
-    snprintf (body, sizeof body, "{\"TTL\":%d}", LEASE_S);
-    if (!s_call (self, "/v3/lease/grant", body, "grant a lease", false))
-        return false;
-    self->lease = members_answer_number (self->answer, self->answer_bytes, NULL, "ID");
     snprintf (key, sizeof key, "%s%s", self->prefix, self->members->own_name);
     snprintf (value, sizeof value, "{\"bytes\":\"%llu\"}", (unsigned long long) self->members->own_bytes);
     members_answer_code (key, coded_key);
     members_answer_code (value, coded_value);
     snprintf (body, sizeof body, "{\"key\":\"%s\",\"value\":\"%s\",\"lease\":\"%llu\"}", coded_key,
         coded_value, (unsigned long long) self->lease);
+    self->put_ms = clock_now_ms ();
+    return s_call (self, "/v3/kv/put", body, "take this server's entry", CALL_MS);
+}
+
+static bool
+s_register (members_etcd_t *self)
+{
+    char body [64];
+    snprintf (body, sizeof body, "{\"TTL\":%d}", LEASE_S);
+    if (!s_log_in (self) || !s_call (self, "/v3/lease/grant", body, "grant a lease", CALL_MS))
+        return false;
+    self->lease = members_answer_number (self->answer, self->answer_bytes, NULL, "ID");
     if (self->lease == 0)
-        snprintf (self->trouble, sizeof self->trouble, "what answers at %.150s is no etcd",
-            self->endpoints [self->endpoint]);
-    return self->lease && s_call (self, "/v3/kv/put", body, "take this server's entry", false);
+        s_say_no_etcd (self);
+    return self->lease && s_put_entry (self);
 }
 
 //  Of all entries of the prefix.
@@ -177,6 +284,20 @@ s_say_first (members_etcd_t *self)
     pthread_mutex_unlock (&self->lock);
 }
 
+//  What is wrong with entries that are left out.
+static void
+s_say_strange (members_etcd_t *self, size_t count, size_t strange, const char *name)
+{
+    *self->trouble = 0;
+    if (strange > 0 && count == MEMBERS_MAX - 1)
+        snprintf (self->trouble, sizeof self->trouble, "%zu entries at etcd are left out, '%s' first: there "
+            "may be at most %d members", strange, name, MEMBERS_MAX);
+    else
+    if (strange > 0)
+        snprintf (self->trouble, sizeof self->trouble, "%zu entries at etcd are no members, and are left "
+            "out, '%s' first: remove them", strange, name);
+}
+
 static bool
 s_read_entries (members_etcd_t *self)
 {
@@ -185,21 +306,23 @@ s_read_entries (members_etcd_t *self)
     s_put_range (self, range, sizeof range);
     snprintf (body, sizeof body, "{%s}", range);
     self->is_news = false;
-    if (!s_call (self, "/v3/kv/range", body, "give the members", false))
+    self->read_ms = clock_now_ms ();
+    if (!s_call (self, "/v3/kv/range", body, "give the members", CALL_MS))
         return false;
     int count = members_answer_range (self->answer, self->answer_bytes, self->prefix, self->found,
         MEMBERS_MAX - 1, &strange, name, sizeof name);
     if (count < 0) {
-        snprintf (self->trouble, sizeof self->trouble, "what answers at %.150s is no etcd",
-            self->endpoints [self->endpoint]);
+        s_say_no_etcd (self);
         return false;
     }
-    *self->trouble = 0;
-    if (strange > 0)
-        snprintf (self->trouble, sizeof self->trouble, "%zu entries at etcd are no members, and are left "
-            "out, '%s' first: remove them", strange, name);
+    self->revision = members_answer_number (self->answer, self->answer_bytes, "header", "revision");
+    //  Among too many it may be there, and left out.
+    self->has_own = count == MEMBERS_MAX - 1;
+    for (int at = 0; at < count; at++)
+        self->has_own = self->has_own || strcmp (self->found [at].name, self->members->own_name) == 0;
+    s_say_strange (self, (size_t) count, strange, name);
     members_set (self->members, self->found, (size_t) count);
-    members_set_trouble (self->members, self->trouble, true);
+    members_set_trouble (self->members, self->trouble, self->has_own);
     s_say_first (self);
     return true;
 }
@@ -209,7 +332,7 @@ s_keep_alive (members_etcd_t *self)
 {
     char body [64];
     snprintf (body, sizeof body, "{\"ID\":\"%llu\"}", (unsigned long long) self->lease);
-    if (!s_call (self, "/v3/lease/keepalive", body, "keep the lease alive", false))
+    if (!s_call (self, "/v3/lease/keepalive", body, "keep the lease alive", CALL_MS))
         return false;
     if (members_answer_number (self->answer, self->answer_bytes, "result", "TTL") > 0)
         return true;
@@ -221,42 +344,53 @@ static void
 s_end_watch (members_etcd_t *self)
 {
     if (self->is_watched)
-        curl_multi_remove_handle (self->watching, self->watch);
+        curl_multi_remove_handle (self->both, self->watch);
     self->is_watched = false;
 }
 
-//  From the revision of the last range on, so that no change is missed between the two.
+//  From the revision of the last reading on, so that no change is missed between the two.
 static void
 s_begin_watch (members_etcd_t *self)
 {
     char range [BODY_BYTES - 128], body [BODY_BYTES];
-    uint64_t revision = members_answer_number (self->answer, self->answer_bytes, "header", "revision");
     s_put_range (self, range, sizeof range);
     snprintf (body, sizeof body, "{\"create_request\":{%s,\"start_revision\":\"%llu\"}}", range,
-        (unsigned long long) revision + 1);
+        (unsigned long long) self->revision + 1);
     s_end_watch (self);
     s_set (self, self->watch, "/v3/watch", body);
+    curl_easy_setopt (self->watch, CURLOPT_FAILONERROR, 1L);
     curl_easy_setopt (self->watch, CURLOPT_WRITEFUNCTION, s_on_watch);
-    self->is_watched = curl_multi_add_handle (self->watching, self->watch) == CURLM_OK;
+    self->is_watched = curl_multi_add_handle (self->both, self->watch) == CURLM_OK;
+    self->watched_ms = clock_now_ms ();
 }
 
-//  Waits for news, until then.
+static int64_t
+s_least (int64_t one, int64_t other)
+{
+    return one < other? one: other;
+}
+
+//  When there is something to do, as far as is known.
+static int64_t
+s_next_ms (const members_etcd_t *self, int64_t kept_ms)
+{
+    int64_t next_ms = s_least (kept_ms + KEEP_MS, self->read_ms + (self->is_news? QUIET_MS: RANGE_MS));
+    return self->is_watched? next_ms: s_least (next_ms, self->watched_ms + WATCH_MS);
+}
+
 static void
-s_watch (members_etcd_t *self, int64_t until_ms)
+s_watch (members_etcd_t *self, int64_t kept_ms)
 {
     struct curl_waitfd stop = { .fd = self->stop, .events = CURL_WAIT_POLLIN };
-    while (!self->is_news && !atomic_load (&self->is_stopping)) {
-        int64_t left_ms = until_ms - clock_now_ms ();
-        int running = 0;
+    while (!atomic_load (&self->is_stopping)) {
+        CURLcode none;
+        int running;
+        curl_multi_perform (self->both, &running);
+        s_take_ends (self, &none);
+        int64_t left_ms = s_next_ms (self, kept_ms) - clock_now_ms ();
         if (left_ms <= 0)
             return;
-        curl_multi_perform (self->watching, &running);
-        if (running == 0 && self->is_watched) {
-            s_end_watch (self);
-            self->is_news = true;       //  its end is news: all is read anew, and watched anew
-        }
-        else
-            curl_multi_poll (self->watching, &stop, 1, (int) left_ms, NULL);
+        curl_multi_poll (self->both, &stop, 1, (int) left_ms, NULL);
     }
 }
 
@@ -267,23 +401,23 @@ s_watch (members_etcd_t *self, int64_t until_ms)
 static void
 s_hold (members_etcd_t *self)
 {
-    int64_t kept_ms = clock_now_ms (), read_ms = kept_ms;
+    int64_t kept_ms = clock_now_ms ();
     while (!atomic_load (&self->is_stopping)) {
-        int64_t next_ms = kept_ms + KEEP_MS < read_ms + RANGE_MS? kept_ms + KEEP_MS: read_ms + RANGE_MS;
-        s_watch (self, next_ms);
+        s_watch (self, kept_ms);
         int64_t now_ms = clock_now_ms ();
         if (now_ms >= kept_ms + KEEP_MS) {
             if (!s_keep_alive (self))
                 return;
             kept_ms = now_ms;
-        }
-        if (self->is_news || now_ms >= read_ms + RANGE_MS) {
-            if (!s_read_entries (self))
+            //  It can be deleted while the lease lives.
+            if (!self->has_own && now_ms >= self->put_ms + KEEP_MS && !s_put_entry (self))
                 return;
-            if (!self->is_watched)
-                s_begin_watch (self);
-            read_ms = now_ms;
         }
+        if (now_ms >= self->read_ms + (self->is_news? QUIET_MS: RANGE_MS) && !s_read_entries (self))
+            return;
+        //  Where watches are refused, the entries are read every WATCH_MS.
+        if (!self->is_watched && now_ms >= self->watched_ms + WATCH_MS)
+            s_begin_watch (self);
     }
 }
 
@@ -298,13 +432,32 @@ s_pause (const members_etcd_t *self, uint32_t failures)
         usleep (20000);
 }
 
+//  At any endpoint that does it, within GOODBYE_MS.
 static void
 s_withdraw (members_etcd_t *self)
 {
     char body [64];
     snprintf (body, sizeof body, "{\"ID\":\"%llu\"}", (unsigned long long) self->lease);
-    if (self->lease)
-        s_call (self, "/v3/lease/revoke", body, "end the lease", true);
+    int64_t until_ms = clock_now_ms () + GOODBYE_MS;
+    self->is_leaving = true;
+    for (size_t left = self->lease? self->endpoint_count: 0; left > 0; left--) {
+        int64_t limit_ms = (until_ms - clock_now_ms ()) / (int64_t) left;
+        if (limit_ms <= 0 || s_call (self, "/v3/lease/revoke", body, "end the lease", limit_ms))
+            return;
+        self->endpoint = (self->endpoint + 1) % self->endpoint_count;
+    }
+}
+
+static void
+s_say_failing (members_etcd_t *self)
+{
+    struct tm then;
+    char text [MEMBERS_TEXT_BYTES], since [32];
+    if (self->failing_since == 0)
+        self->failing_since = time (NULL);
+    strftime (since, sizeof since, "%F %T", gmtime_r (&self->failing_since, &then));
+    snprintf (text, sizeof text, "%.250s, since %s UTC", self->trouble, since);
+    members_set_trouble (self->members, text, false);
 }
 
 static void *
@@ -314,14 +467,14 @@ s_run (void *argument)
     for (uint32_t failures = 0; !atomic_load (&self->is_stopping);) {
         if (s_register (self) && s_read_entries (self)) {
             failures = 0;
+            self->failing_since = 0;
             s_begin_watch (self);
             s_hold (self);
         }
         s_end_watch (self);
         if (atomic_load (&self->is_stopping))
             break;
-        members_set_trouble (self->members, self->trouble, false);
-        s_say_first (self);
+        s_say_failing (self);
         self->endpoint = (self->endpoint + 1) % self->endpoint_count;
         s_pause (self, failures++);
     }
@@ -372,13 +525,8 @@ s_make (members_etcd_t *self)
         return false;
     self->call = curl_easy_init ();
     self->watch = curl_easy_init ();
-    self->watching = curl_multi_init ();
-    self->json = curl_slist_append (NULL, "Content-Type: application/json");
-    self->leader = curl_slist_append (NULL, "Content-Type: application/json");
-    //  Without a leader a watch would say nothing, for ever.
-    struct curl_slist *more = curl_slist_append (self->leader, "Grpc-Metadata-hasleader: true");
-    self->leader = more? more: self->leader;
-    return self->call && self->watch && self->watching && self->json && more;
+    self->both = curl_multi_init ();
+    return self->call && self->watch && self->both;
 }
 
 //  A thread with every signal blocked: signals are the broker thread's alone.
@@ -400,7 +548,7 @@ static void
 s_wait_for_first (members_etcd_t *self)
 {
     struct timespec until;
-    clock_gettime (CLOCK_REALTIME, &until);
+    clock_gettime (CLOCK_MONOTONIC, &until);
     until.tv_sec += FIRST_MS / 1000;
     pthread_mutex_lock (&self->lock);
     while (!self->has_first && pthread_cond_timedwait (&self->first, &self->lock, &until) == 0)
@@ -420,7 +568,11 @@ members_etcd_open (members_etcd_t **self_p, members_t *members, const char *text
         self->stop = -1;
         atomic_init (&self->is_stopping, false);
         pthread_mutex_init (&self->lock, NULL);
-        pthread_cond_init (&self->first, NULL);
+        pthread_condattr_t attributes;
+        pthread_condattr_init (&attributes);
+        pthread_condattr_setclock (&attributes, CLOCK_MONOTONIC);
+        pthread_cond_init (&self->first, &attributes);
+        pthread_condattr_destroy (&attributes);
         rc = s_parse (self, text, is_secure, error, error_bytes);
     }
     if (rc == 0) {
@@ -450,8 +602,8 @@ members_etcd_close (members_etcd_t **self_p)
         eventfd_write (self->stop, 1);
         pthread_join (self->thread, NULL);
     }
-    if (self->watching)
-        curl_multi_cleanup (self->watching);
+    if (self->both)
+        curl_multi_cleanup (self->both);
     curl_easy_cleanup (self->watch);
     curl_easy_cleanup (self->call);
     curl_slist_free_all (self->json);

@@ -45,7 +45,7 @@ void members_set_trouble (members_t *self, const char *trouble, bool is_register
 //  text: behind "etcd://" or "etcds://".  0; or -errno and in error what is wrong.
 int members_etcd_open (members_etcd_t **self_p, members_t *members, const char *text, bool is_secure,
     char *error, size_t error_bytes);
-//  Withdraws this server, if etcd answers within some seconds.
+//  Withdraws this server, if etcd answers; takes two seconds at most.
 void members_etcd_close (members_etcd_t **self_p);
 
 #endif

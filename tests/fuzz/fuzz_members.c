@@ -18,6 +18,19 @@ s_require (int condition)
         abort ();
 }
 
+//  What goes to people, and into a header.
+static void
+s_try_texts (const char *data, size_t size)
+{
+    char text [24];
+    if (members_answer_error (data, size, text, sizeof text))
+        for (const char *at = text; *at; at++)
+            s_require (*at >= ' ' && *at <= '~');
+    if (members_answer_token (data, size, text, sizeof text))
+        for (const char *at = text; *at; at++)
+            s_require (*at > ' ' && *at <= '~');
+}
+
 int
 LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 {
@@ -31,6 +44,7 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
     for (int at = 0; at < found; at++)
         s_require (members_is_name (members [at].name, strlen (members [at].name)));
     members_answer_number ((const char *) data, size, "result", "TTL");
+    s_try_texts ((const char *) data, size);
     peer_question_frame_t question;
     peer_answer_frame_t answer;
     if (peer_wire_read_question (data, size, &question) && question.kind != PEER_PING)
