@@ -92,8 +92,8 @@ serve_cluster_look (serve_cluster_t *self, log_t *log)
     members_look_t look;
     members_look (self->members, &look);
     if (*look.trouble && !self->has_trouble)
-        log_event (log, LOG_LEVEL_WARNING, "members", NULL, "the list of members is an old one: %s; it "
-            "still holds, and no sample is lost", look.trouble);
+        log_event (log, LOG_LEVEL_WARNING, "members", NULL, "the list of members may not be up to date, and "
+            "holds all the same, so that no sample is lost: %s", look.trouble);
     if (!*look.trouble && self->has_trouble)
         log_event (log, LOG_LEVEL_NOTICE, "members", NULL, "the list of members is up to date again");
     self->has_trouble = *look.trouble;
