@@ -1,4 +1,5 @@
-"""Servers that keep blocks for each other, each on a machine of its own: a link that is cut, and a slow one."""
+"""Servers that keep blocks for each other, each on a machine of its own: a link that is cut, and
+a slow one."""
 import os
 import time
 import unittest

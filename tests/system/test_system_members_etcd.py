@@ -1,5 +1,5 @@
-"""Servers that keep blocks for each other, and find each other in a real etcd: they come and go, and etcd dies,
-one of three and all of them."""
+"""Servers that keep blocks for each other, and find each other in a real etcd: they come and go, and etcd
+dies, one of three and all of them."""
 import base64
 import json
 import os
