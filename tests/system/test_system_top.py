@@ -27,14 +27,18 @@ class Terminal:
         os.close(its)
         self._written = b""
 
-    def text(self):
-        """Without what moves the cursor."""
+    def raw(self):
+        """With what moves the cursor."""
         while select.select([self._pty], [], [], 0)[0]:
             try:
                 self._written += os.read(self._pty, 65536)
             except OSError:                     # it has ended
                 break
-        return re.sub(rb"\x1b(\[[0-9;?]*[a-zA-Z]|[()][A-Z0-9]|[=>])", b" ", self._written).decode(
+        return self._written
+
+    def text(self):
+        """Without what moves the cursor."""
+        return re.sub(rb"\x1b(\[[0-9;?]*[a-zA-Z]|[()][A-Z0-9]|[=>])", b" ", self.raw()).decode(
             "utf-8", "replace")
 
     def press(self, keys):
