@@ -92,12 +92,19 @@ class Shown(SystemTest):
             self.assertEqual(metrics["tureen_job_samples_delivered_total", labels],
                              server.job_status("stands")["delivered_samples"])
             self.assertEqual(metrics["tureen_dataset_samples", 'dataset="train"'], self.SAMPLES)
-            for cause in ("disk", "decode", "copy", "client"):
+            for cause in ("draw", "read", "memory", "decode", "copy", "client"):
                 count = metrics["tureen_batch_wait_seconds_count", 'cause="%s"' % cause]
                 sent = server.job_status("stands")["delivered_samples"] // 16
                 self.assertEqual(count, 2 * -(-self.SAMPLES // 16) + sent)
                 self.assertEqual(count, metrics["tureen_batch_wait_seconds_bucket",
                                                 'cause="%s",le="+Inf"' % cause])
+                #  Jobs' own add up to that, with those that have gone in one series.
+                gone, own = (metrics.get(("tureen_job_batch_wait_seconds_count",
+                                          'number="%s",cause="%s"' % (number, cause)))
+                             for number in ("gone", "2"))
+                self.assertEqual(gone, 2 * -(-self.SAMPLES // 16))
+                self.assertIn(own, (sent, None))
+            self.assertGreater(metrics["tureen_job_batch_wait_seconds_sum", 'number="2",cause="client"'], 0)
             standing.signal(2)
             standing.wait()
 

@@ -115,7 +115,7 @@ class Top(SystemTest):
             process.terminate()
             lines = process.communicate()[0].splitlines()
             self.assertRegex(lines[0], r"^tureen [0-9.]+, up for [0-9]+ s, 1 job")
-            self.assertRegex(lines[1], r"^  first on train: epoch [0-9]+, [0-9]+ %, [0-9]+/s, disk ")
+            self.assertRegex(lines[1], r"^  first on train: epoch [0-9]+, [0-9]+ %, [0-9]+/s, read ")
             self.assertRegex(lines[2], r", delivered [0-9]+/s, prepared [0-9]+/s")
 
     def test_without_a_server(self):

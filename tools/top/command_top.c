@@ -110,9 +110,9 @@ s_write_lines (top_t *self)
         printf ("%s\n", head);
         for (size_t index = 0; index < self->view.count; index++) {
             const top_row_t *row = &self->view.rows [index];
-            printf ("  %s on %s: epoch %llu, %.0f %%, %.0f/s, disk %.0f %%, decode %.0f %%, copy %.0f %%\n",
+            printf ("  %s on %s: epoch %llu, %.0f %%, %.0f/s, read %.0f %%, decode %.0f %%, copy %.0f %%\n",
                 row->name, row->dataset, (unsigned long long) row->epoch, 100 * row->progress, row->rate,
-                100 * row->waits [0], 100 * row->waits [1], 100 * row->waits [2]);
+                100 * row->waits [1], 100 * row->waits [3], 100 * row->waits [4]);
         }
         if (fflush (stdout) != 0)
             return 1;
@@ -141,8 +141,8 @@ s_draw_row (const top_row_t *row, int y)
     memset (bar, '#', (size_t) (filled < 0? 0: filled > BAR_CELLS? BAR_CELLS: filled));
     bar [BAR_CELLS] = 0;
     mvprintw (y, 0, "%-20.20s %-12.12s %6llu %s %8.0f   %3.0f %3.0f %3.0f %3.0f   ", row->name, row->dataset,
-        (unsigned long long) row->epoch, bar, row->rate, 100 * row->waits [0], 100 * row->waits [1],
-        100 * row->waits [2], 100 * row->waits [3]);
+        (unsigned long long) row->epoch, bar, row->rate, 100 * row->waits [1], 100 * row->waits [3],
+        100 * row->waits [4], 100 * row->waits [5]);
     if (row->shared < 0)
         printw ("     -  ");
     else

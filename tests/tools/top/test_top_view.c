@@ -14,7 +14,7 @@ s_status (double uptime, int delivered)
     json_t *slow = json_pack ("{s:i, s:s, s:s, s:f, s:i, s:i, s:{s:f, s:f, s:f, s:f}, s:{s:i, s:i}}", "job",
         1,
         "name", "slow", "dataset", "t", "rate", 5.0, "epoch_samples", 100, "epoch_consumed", 25, "waits",
-        "disk", uptime / 2, "decode", 0.0, "copy", 0.0, "client", uptime / 2, "sharing", "alone", 30,
+        "read", uptime / 2, "decode", 0.0, "copy", 0.0, "client", uptime / 2, "sharing", "alone", 30,
         "shared", 10);
     json_t *fast = json_pack ("{s:i, s:s, s:s, s:f, s:{s:i, s:i}}", "job", 2, "name", "fast", "dataset", "t",
         "rate", 50.0, "sharing", "alone", 0, "shared", 0);
@@ -36,7 +36,7 @@ rates_and_order (void **state)
     assert_string_equal (view.rows [0].name, "fast");
     assert_true (view.rows [0].shared < 0);
     assert_float_equal (view.rows [1].progress, 0.25, 1e-9);
-    assert_float_equal (view.rows [1].waits [0], 0.5, 1e-9);
+    assert_float_equal (view.rows [1].waits [1], 0.5, 1e-9);
     assert_float_equal (view.rows [1].shared, 0.25, 1e-9);
     top_view_head (&view, head);
     assert_string_equal (head, "tureen 1.2, up for 12 s, 2 jobs, delivered 200/s, prepared 100/s, 2.00 "
