@@ -375,29 +375,29 @@ s_label_number (char labels [LABELS_BYTES], const json_t *job)
     s_label (labels, "number", number);
 }
 
-//  With every second bound, as those of jobs have them.
+//  With every second bound from the third one on, as those of jobs have them.
 static histogram_t
-s_folded (const histogram_t *whole)
+s_folded (histogram_t whole)
 {
-    histogram_t folded = { .count = (whole->count + 1) / 2, .sum = whole->sum };
-    for (size_t bucket = 0; bucket < whole->count; bucket++)
-        folded.batches [(bucket + 1) / 2] += whole->batches [bucket];
-    for (size_t bucket = 0; bucket < folded.count; bucket++)
-        folded.bounds [bucket] = whole->bounds [2 * bucket];
+    histogram_t folded = { .count = whole.count > 3? (whole.count - 1) / 2: 1, .sum = whole.sum };
+    for (size_t bucket = 0; bucket < whole.count && bucket < BUCKETS_MAX; bucket++)
+        folded.batches [bucket < 3? 0: (bucket - 1) / 2] += whole.batches [bucket];
+    for (size_t bucket = 0; bucket + 1 < folded.count; bucket++)
+        folded.bounds [bucket] = whole.bounds [2 * bucket + 2];
     return folded;
 }
 
 //  What is left of all batches is of jobs that are there no more.  A cause for which a job has never waited
-//  has no series of its own: most have two or three.  Names are in the job's other series: there are many of
-//  these.
+//  has no series of its own: most have two or three.  Nor has `draw`, for which one batch of a job waits.
+//  Names are in the job's other series: there are many of these.
 static void
 s_job_histograms (writer_t *self, const json_t *status, const subject_t *jobs, size_t count)
 {
     const json_t *own = json_object_get (status, "tenant"),
         *all = json_object_get (own? own: status, "batch_waits");
     s_head (self, "job_batch_wait_seconds", "histogram", "The same of a job's batches.");
-    for (size_t cause = 0; cause < CAUSES; cause++) {
-        histogram_t whole = s_histogram (all, s_causes [cause]), gone = s_folded (&whole);
+    for (size_t cause = 1; cause < CAUSES; cause++) {
+        histogram_t whole = s_histogram (all, s_causes [cause]), gone = s_folded (whole);
         for (size_t index = 0; index < count; index++) {
             histogram_t histogram = s_histogram (json_object_get (jobs [index].object, "batch_waits"),
                 s_causes [cause]);

@@ -140,20 +140,28 @@ waits_histogram_add (waits_histogram_t *self, const waits_histogram_t *other)
     }
 }
 
-//  Two buckets in one: 1 ms, 10 ms, .. 10 s, more.
+//  The bucket of a job's histogram, which has every second bound from the third one on: 10 ms, .. 10 s, more.
+static size_t
+s_job_bucket (size_t bucket)
+{
+    return bucket < 3? 0: (bucket - 1) / 2;
+}
+
 json_t *
 waits_job_histogram_status (const job_t *job)
 {
     const waits_histogram_t *sent = &job->waits.sent;
     json_t *object = json_pack ("{s:I}", "batches", (json_int_t) job->sent), *bounds = json_array ();
-    for (size_t bucket = 0; bucket < WAITS_BUCKETS; bucket += 2)
+    for (size_t bucket = 2; bucket < WAITS_BUCKETS; bucket += 2)
         json_array_append_new (bounds, json_real ((double) s_bounds_ms [bucket] / 1000));
     json_object_set_new (object, "bounds", bounds);
     for (int kind = 0; kind < WAITS_KINDS; kind++) {
         json_t *counts = json_array ();
-        for (size_t bucket = 0; sent->sums_ms [kind] > 0 && bucket <= WAITS_BUCKETS; bucket += 2)
-            json_array_append_new (counts, json_integer ((json_int_t) (sent->counts [kind][bucket]
-                + (bucket > 0? sent->counts [kind][bucket - 1]: 0))));
+        uint64_t folded [WAITS_BUCKETS] = { 0 };
+        for (size_t bucket = 0; bucket <= WAITS_BUCKETS; bucket++)
+            folded [s_job_bucket (bucket)] += sent->counts [kind][bucket];
+        for (size_t bucket = 0; bucket <= json_array_size (bounds); bucket++)
+            json_array_append_new (counts, json_integer ((json_int_t) folded [bucket]));
         if (sent->sums_ms [kind] > 0)
             json_object_set_new (object, s_names [kind], json_pack ("{s:O, s:f}", "counts", counts, "sum",
                 (double) sent->sums_ms [kind] / 1000));

@@ -61,8 +61,8 @@ void waits_histogram_add (waits_histogram_t *self, const waits_histogram_t *othe
 //  {"bounds": [seconds, ..], "read": {"counts": [..], "sum": seconds}, ..}; counts: one more than bounds.  A
 //  new reference.
 json_t *waits_histogram_status (const waits_histogram_t *histogram);
-//  The same of the job's batches, with every second bound, and "batches": how many they are.  Causes that
-//  took no time are left out.
+//  The same of the job's batches, with every second bound from 10 ms on, and "batches": how many they are.
+//  Causes that took no time are left out.
 json_t *waits_job_histogram_status (const job_t *job);
 //  The next batch to be sent is another one, or filled rows of it were emptied.
 void waits_restart (job_t *job);

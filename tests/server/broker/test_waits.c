@@ -238,7 +238,7 @@ static void
 test_a_jobs_batches_are_counted (void **state)
 {
     (void) state;
-    enum { BATCH = 4, BATCHES = SAMPLES / BATCH, BUCKETS = 6, BUCKET_OF_40_MS = 2 };
+    enum { BATCH = 4, BATCHES = SAMPLES / BATCH, BUCKETS = 5, BUCKET_OF_40_MS = 1 };
     simulation_options_t options = { .seed = test_seed (), .samples = SAMPLES, .cache_versions = SAMPLES,
         .workers = 1, .cost_us = s_slow, .fetch_us = 1, .check = true };
     simulation_t *simulation = simulation_new (&options);
