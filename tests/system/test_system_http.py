@@ -1,6 +1,7 @@
 """HTTP beside a server that trains: figures for people, scripts and Prometheus, to each viewer its own; and
 clients that ask much, read slowly, or talk nonsense, of which the jobs notice nothing."""
 import contextlib
+import gzip
 import http.client
 import json
 import os
@@ -155,6 +156,43 @@ class Shown(SystemTest):
                     self.assertIn(name, [family + suffix for suffix in suffixes])
                     for bound in re.findall('le="([^"]*)"', labels or ""):
                         self.assertRegex(bound, r"\.|^\+Inf$")
+
+    def test_compressed(self):
+        """As Prometheus and browsers ask for it: the same, in fewer bytes."""
+        with self.watched() as (server, http):
+            server.read(batch=16, epochs=1, name="short").finish()
+            for path in ("/metrics", "/status.json"):
+                _, headers, plain = http.ask(path, Accept_Encoding="gzip;q=0, identity")
+                self.assertIsNone(headers["Content-Encoding"])
+                status, headers, body = http.ask(path, Accept_Encoding="deflate, gzip")
+                self.assertEqual((status, headers["Content-Encoding"]), (200, "gzip"))
+                self.assertEqual(headers["Vary"], "Accept-Encoding")
+                self.assertLess(len(body), len(plain) / 2)
+                told = gzip.decompress(body)
+                names = [set(re.findall(rb'"[a-z_]+"|tureen_[a-z_]+', text)) for text in (plain, told)]
+                self.assertEqual(*names)
+
+    def test_a_request_byte_after_byte(self):
+        """It would keep its connection for ever."""
+        with self.watched() as (server, http), contextlib.closing(http.connect()) as slow, \
+                contextlib.closing(http.connect()) as idle:
+            idle.settimeout(60)
+            slow.settimeout(4)
+            began, head = time.monotonic(), iter("GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: "
+                                                 + 100 * "x")
+
+            def is_closed():
+                try:
+                    slow.sendall(next(head).encode())
+                    return slow.recv(1) == b""
+                except socket.timeout:
+                    return False
+                except OSError:
+                    return True
+            wait_until("it is closed", is_closed, 90)
+            self.assertGreater(time.monotonic() - began, 25)
+            self.assertEqual(idle.recv(1), b"")             # long ago
+            self.assertEqual(http.ask("/healthz")[2], b"ok\n")
 
     def test_the_last_hour(self):
         with self.watched() as (server, http):
