@@ -16,8 +16,8 @@
  *
  *  One thread of its own does all of it, and asks the broker's thread by status_feed.h, of each view at most
  *  every FRESH_MS: so requests cost the broker an answer a second, however many they are.  An answer is made
- *  once for all who ask for it, and once more compressed (gzip) for those who take it so, as Prometheus and
- *  browsers do.
+ *  once for all requests, and once more compressed (gzip) for those that accept it, as Prometheus's and
+ *  browsers' do.
  */
 #ifndef HTTP_SERVER_H
 #define HTTP_SERVER_H
