@@ -26,7 +26,7 @@ package_group () {
     ci)
         echo clang libclang-rt-14-dev llvm util-linux procps
         echo swift-proxy swift-account swift-container swift-object python3-lxml memcached
-        echo prometheus chromium etcd-server ;;
+        echo prometheus chromium chromium-driver python3-selenium etcd-server ;;
     *)
         echo "install-packages.sh: no group '$1'; there are build, test, demo, bench, peers and ci" >&2
         return 1 ;;

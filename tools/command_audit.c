@@ -330,7 +330,7 @@ s_cut_pack (audit_grouping_t *grouping, const char *path)
 {
     char error [PACK_REPORT_ERROR_BYTES], shown [NAME_BYTES];
     int status;
-    catalogue_t *catalogue = pack_report_open (path, &status, error);
+    catalogue_t *catalogue = pack_report_open (path, NULL, &status, error);
     if (!catalogue)
         return complain ("audit", "--groups: %s", s_visible (error, shown));
     const pack_t *pack = catalogue_pack (catalogue);

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <jansson.h>
+#include "answer.h"
 #include "clock.h"
 #include "complain.h"
 #include "option_server.h"
@@ -18,23 +19,10 @@
 enum { TIMEOUT_MS = 5000, REASON_SHOWN_BYTES = 1024, WAITED_BYTES = 80, TENANT_SHOWN_BYTES = 16,
     PAUSE_NS = 100000000 };
 
-static double
-s_real (const json_t *object, const char *key)
-{
-    return json_number_value (json_object_get (object, key));
-}
-
-static const char *
-s_text (const json_t *object, const char *key)
-{
-    const char *text = json_string_value (json_object_get (object, key));
-    return text? text: "";
-}
-
 static const char *
 s_plural (const json_t *object, const char *key)
 {
-    return plural ((uint64_t) s_real (object, key));
+    return plural ((uint64_t) answer_real (object, key));
 }
 
 //  The names of a list from `first` on, if there are any.
@@ -49,9 +37,9 @@ s_show_names (const char *before, const json_t *names, size_t first)
 static void
 s_show_bad (const json_t *bad)
 {
-    const char *reason = s_text (bad, "reason");
+    const char *reason = answer_text (bad, "reason");
     char shown [REASON_SHOWN_BYTES];
-    printf ("  unreadable: id %.0f, %s\n", s_real (bad, "id"),
+    printf ("  unreadable: id %.0f, %s\n", answer_real (bad, "id"),
         utf8_visible (reason, strlen (reason), shown, sizeof shown));
 }
 
@@ -61,32 +49,32 @@ s_show_trouble (const json_t *trouble)
 {
     if (!json_is_object (trouble))
         return;
-    const char *reason = s_text (trouble, "reason");
+    const char *reason = answer_text (trouble, "reason");
     char shown [REASON_SHOWN_BYTES];
     printf ("  %s: %s; for %.0f s now, tried again for %.0f s\n",
         json_is_true (json_object_get (trouble, "still"))? "stands still": "some reads fail",
-        utf8_visible (reason, strlen (reason), shown, sizeof shown), s_real (trouble, "seconds"),
-        s_real (trouble, "patience"));
+        utf8_visible (reason, strlen (reason), shown, sizeof shown), answer_real (trouble, "seconds"),
+        answer_real (trouble, "patience"));
 }
 
 //  Of a pack or of objects in a store: from where their bytes came.
 static void
 s_show_levels (const json_t *pack)
 {
-    if (s_real (pack, "gets") == 0 && s_real (pack, "block_cache_bytes") == 0
-        && s_real (pack, "peer_bytes") == 0)
+    if (answer_real (pack, "gets") == 0 && answer_real (pack, "block_cache_bytes") == 0
+        && answer_real (pack, "peer_bytes") == 0)
         return;
     printf ("  ");
     if (json_is_number (json_object_get (pack, "memory_bytes")))
-        printf ("%.1f MB were in memory; ", s_real (pack, "memory_bytes") / 1e6);
-    printf ("from the store %.1f MB by %.0f GET%s of %.1f s in all", s_real (pack, "source_bytes") / 1e6,
-        s_real (pack, "gets"), s_plural (pack, "gets"), s_real (pack, "source_seconds"));
+        printf ("%.1f MB were in memory; ", answer_real (pack, "memory_bytes") / 1e6);
+    printf ("from the store %.1f MB by %.0f GET%s of %.1f s in all", answer_real (pack, "source_bytes") / 1e6,
+        answer_real (pack, "gets"), s_plural (pack, "gets"), answer_real (pack, "source_seconds"));
     if (json_is_number (json_object_get (pack, "block_cache_held")))
         printf ("; from the local disk %.1f MB in %.1f s, which has %.1f MB",
-            s_real (pack, "block_cache_bytes") / 1e6, s_real (pack, "block_cache_seconds"),
-            s_real (pack, "block_cache_held") / 1e6);
-    if (s_real (pack, "peer_bytes") > 0)
-        printf ("; from other servers %.1f MB", s_real (pack, "peer_bytes") / 1e6);
+            answer_real (pack, "block_cache_bytes") / 1e6, answer_real (pack, "block_cache_seconds"),
+            answer_real (pack, "block_cache_held") / 1e6);
+    if (answer_real (pack, "peer_bytes") > 0)
+        printf ("; from other servers %.1f MB", answer_real (pack, "peer_bytes") / 1e6);
     printf ("\n");
 }
 
@@ -98,11 +86,13 @@ s_show_remote_workers (const json_t *status)
     const json_t *worker;
     json_array_foreach (json_object_get (status, "remote_workers"), index, worker) {
         printf ("worker %-12s %s, %.0f processor%s, %.0f samples/s, %.0f done, %.0f out, %.0f lost, "
-            "%.0f late; %.1f MB sent, %.1f MB received", s_text (worker, "name"), s_text (worker, "state"),
-            s_real (worker, "processors"), s_plural (worker, "processors"), s_real (worker, "rate"),
-            s_real (worker, "done"), s_real (worker, "out"), s_real (worker, "lost"), s_real (worker, "late"),
-            s_real (worker, "bytes_sent") / 1e6, s_real (worker, "bytes_received") / 1e6);
-        printf ("%s%s\n", *s_text (worker, "reason")? ": ": "", s_text (worker, "reason"));
+            "%.0f late; %.1f MB sent, %.1f MB received", answer_text (worker, "name"), answer_text (worker,
+            "state"),
+            answer_real (worker, "processors"), s_plural (worker, "processors"), answer_real (worker, "rate"),
+            answer_real (worker, "done"), answer_real (worker, "out"), answer_real (worker, "lost"),
+            answer_real (worker, "late"),
+            answer_real (worker, "bytes_sent") / 1e6, answer_real (worker, "bytes_received") / 1e6);
+        printf ("%s%s\n", *answer_text (worker, "reason")? ": ": "", answer_text (worker, "reason"));
     }
 }
 
@@ -114,16 +104,18 @@ s_show_members (const json_t *cluster)
     const json_t *member;
     if (!json_is_object (cluster))
         return;
-    printf ("member %s of a cluster (%s)", s_text (cluster, "member"), s_text (cluster, "members_from"));
+    printf ("member %s of a cluster (%s)", answer_text (cluster, "member"),
+        answer_text (cluster, "members_from"));
     const json_t *given = json_object_get (cluster, "given");
-    printf ("; gave %.1f MB to others%s%s\n", s_real (given, "bytes") / 1e6,
-        *s_text (cluster, "trouble")? "; ": "", s_text (cluster, "trouble"));
+    printf ("; gave %.1f MB to others%s%s\n", answer_real (given, "bytes") / 1e6,
+        *answer_text (cluster, "trouble")? "; ": "", answer_text (cluster, "trouble"));
     json_array_foreach (json_object_get (cluster, "members"), index, member)
-        if (strcmp (s_text (member, "state"), "this") != 0)
+        if (strcmp (answer_text (member, "state"), "this") != 0)
             printf ("  %s: %s, home of %.0f %%, gave %.1f MB in %.0f answers, %.0f late, %.0f damaged\n",
-                s_text (member, "member"), s_text (member, "state"), 100 * s_real (member, "homes"),
-                s_real (member, "bytes") / 1e6, s_real (member, "blocks"), s_real (member, "late"),
-                s_real (member, "damaged"));
+                answer_text (member, "member"), answer_text (member, "state"),
+                100 * answer_real (member, "homes"), answer_real (member, "bytes") / 1e6,
+                answer_real (member, "blocks"), answer_real (member, "late"),
+                answer_real (member, "damaged"));
 }
 
 //  How a pack is read, and what that came to.
@@ -133,17 +125,19 @@ s_show_pack (const json_t *pack)
     if (!json_is_object (pack))
         return;
     if (!json_is_number (json_object_get (pack, "reads"))) {        //  as a tenant is told
-        printf ("  a pack, %s\n", s_text (pack, "policy"));
+        printf ("  a pack, %s\n", answer_text (pack, "policy"));
         return;
     }
-    printf ("  a pack, %s in pieces of %.0f\n", s_text (pack, "policy"), s_real (pack, "piece_samples"));
+    printf ("  a pack, %s in pieces of %.0f\n", answer_text (pack, "policy"), answer_real (pack,
+        "piece_samples"));
     printf ("  resident %.0f sample%s, %.1f of %.1f MB; pass %.0f; %.1f MB read for %.1f MB handed to "
         "workers",
-        s_real (pack, "resident_samples"), s_plural (pack, "resident_samples"),
-        s_real (pack, "resident_bytes") / 1e6, s_real (pack, "resident_bytes_max") / 1e6,
-        s_real (pack, "passes"), s_real (pack, "bytes_read") / 1e6, s_real (pack, "bytes_handed") / 1e6);
+        answer_real (pack, "resident_samples"), s_plural (pack, "resident_samples"),
+        answer_real (pack, "resident_bytes") / 1e6, answer_real (pack, "resident_bytes_max") / 1e6,
+        answer_real (pack, "passes"), answer_real (pack, "bytes_read") / 1e6, answer_real (pack,
+        "bytes_handed") / 1e6);
     if (json_is_number (json_object_get (pack, "read_amplification")))
-        printf (" (%.3f)", s_real (pack, "read_amplification"));
+        printf (" (%.3f)", answer_real (pack, "read_amplification"));
     printf ("\n");
     s_show_levels (pack);
 }
@@ -154,17 +148,18 @@ s_show_datasets (const json_t *status)
     size_t index, place;
     const json_t *dataset, *bad;
     json_array_foreach (json_object_get (status, "datasets"), index, dataset) {
-        bool is_fatal = strcmp (s_text (dataset, "on_bad"), "fail") == 0;
-        printf ("data set %-12s %.0f sample%s", s_text (dataset, "name"), s_real (dataset, "samples"),
+        bool is_fatal = strcmp (answer_text (dataset, "on_bad"), "fail") == 0;
+        printf ("data set %-12s %.0f sample%s", answer_text (dataset, "name"), answer_real (dataset,
+            "samples"),
             s_plural (dataset, "samples"));
-        if (s_real (dataset, "classes") > 0)
-            printf (", %.0f class%s", s_real (dataset, "classes"),
-                plural_es ((uint64_t) s_real (dataset, "classes")));
+        if (answer_real (dataset, "classes") > 0)
+            printf (", %.0f class%s", answer_real (dataset, "classes"),
+                plural_es ((uint64_t) answer_real (dataset, "classes")));
         s_show_names (", labels ", json_object_get (dataset, "labels"), 0);
         s_show_names (", fields ", json_object_get (dataset, "fields"), 1);
-        printf (", %.1f MB, %.0f unreadable%s", s_real (dataset, "bytes") / 1e6,
-            s_real (dataset, "bad_samples"), is_fatal? " (which end jobs)": "");
-        printf ("%s%s\n", *s_text (dataset, "path")? ", ": "", s_text (dataset, "path"));
+        printf (", %.1f MB, %.0f unreadable%s", answer_real (dataset, "bytes") / 1e6,
+            answer_real (dataset, "bad_samples"), is_fatal? " (which end jobs)": "");
+        printf ("%s%s\n", *answer_text (dataset, "path")? ", ": "", answer_text (dataset, "path"));
         s_show_trouble (json_object_get (dataset, "trouble"));
         s_show_pack (json_object_get (dataset, "pack"));
         s_show_levels (json_object_get (dataset, "objects"));
@@ -177,24 +172,23 @@ s_show_datasets (const json_t *status)
 static const char *
 s_waited (const json_t *waits, char text [WAITED_BYTES])
 {
-    enum { KINDS = 4 };
-    static const char *const names [KINDS] = { "disk", "decode", "copy", "client" };
     double all = 0;
-    bool is_told [KINDS] = { false };
+    bool is_told [ANSWER_WAITS] = { false };
     size_t used = 0;
-    for (int kind = 0; kind < KINDS; kind++)
-        all += s_real (waits, names [kind]);
+    for (int kind = 0; kind < ANSWER_WAITS; kind++)
+        all += answer_real (waits, answer_waits [kind]);
     text [0] = 0;
-    for (int turn = 0; turn < KINDS && all > 0; turn++) {
+    for (int turn = 0; turn < ANSWER_WAITS && all > 0; turn++) {
         int most = -1;
-        for (int kind = 0; kind < KINDS; kind++)
-            if (!is_told [kind] && (most < 0 || s_real (waits, names [kind]) > s_real (waits, names [most])))
+        for (int kind = 0; kind < ANSWER_WAITS; kind++)
+            if (!is_told [kind] && (most < 0 || answer_real (waits,
+                answer_waits [kind]) > answer_real (waits, answer_waits [most])))
                 most = kind;
         is_told [most] = true;
-        double percent = 100 * s_real (waits, names [most]) / all;
+        double percent = 100 * answer_real (waits, answer_waits [most]) / all;
         if (percent >= 1)
             used += (size_t) snprintf (text + used, WAITED_BYTES - used, "%s%s %.0f %%", used? ", ": "",
-                names [most], percent);
+                answer_waits [most], percent);
     }
     return text;
 }
@@ -203,8 +197,9 @@ s_waited (const json_t *waits, char text [WAITED_BYTES])
 static const char *
 s_shared (const json_t *sharing, char text [16])
 {
-    double places = s_real (sharing, "places");
-    snprintf (text, 16, places > 0? "%.0f %%": "-", places > 0? 100 * s_real (sharing, "shared") / places: 0);
+    double places = answer_real (sharing, "places");
+    snprintf (text, 16, places > 0? "%.0f %%": "-", places > 0? 100 * answer_real (sharing,
+        "shared") / places: 0);
     return text;
 }
 
@@ -214,9 +209,9 @@ s_show_tier (const json_t *tier)
 {
     if (json_is_object (tier))
         printf ("      a pool of its own: %.0f samples, %.1f of %.1f MB, in pieces of %.0f\n",
-            s_real (tier, "resident_samples"),
-            s_real (tier, "resident_bytes") / 1e6, s_real (tier, "resident_bytes_max") / 1e6,
-            s_real (tier, "piece_samples"));
+            answer_real (tier, "resident_samples"),
+            answer_real (tier, "resident_bytes") / 1e6, answer_real (tier, "resident_bytes_max") / 1e6,
+            answer_real (tier, "piece_samples"));
 }
 
 //  "      4 ranks: all here", or what is not so.
@@ -229,11 +224,11 @@ s_show_ranks (const json_t *ranks)
         return;
     printf ("      %zu ranks:", json_array_size (ranks));
     json_array_foreach (ranks, index, rank) {
-        double lacks = s_real (rank, "lacks_steps");
-        bool is_here = strcmp (s_text (rank, "state"), "here") == 0;
+        double lacks = answer_real (rank, "lacks_steps");
+        bool is_here = strcmp (answer_text (rank, "state"), "here") == 0;
         if (is_here && lacks <= 0)
             continue;
-        printf ("%s rank %.0f %s", odd++? ",": "", s_real (rank, "rank"), s_text (rank, "state"));
+        printf ("%s rank %.0f %s", odd++? ",": "", answer_real (rank, "rank"), answer_text (rank, "state"));
         if (lacks > 0)
             printf (" (lacks %.0f step%s)", lacks, plural ((uint64_t) lacks));
     }
@@ -248,8 +243,8 @@ s_show_rendezvous (const json_t *status)
     const json_t *job, *rank;
     json_array_foreach (json_object_get (status, "gathering"), index, job) {
         const json_t *missing = json_object_get (job, "missing");
-        printf ("job '%s' waits for %zu of %.0f ranks, for %.0f s more:", s_text (job, "job"),
-            json_array_size (missing), s_real (job, "world_size"), s_real (job, "left"));
+        printf ("job '%s' waits for %zu of %.0f ranks, for %.0f s more:", answer_text (job, "job"),
+            json_array_size (missing), answer_real (job, "world_size"), answer_real (job, "left"));
         json_array_foreach (missing, place, rank)
             printf ("%s %.0f", place? ",": "", json_number_value (rank));
         printf ("\n");
@@ -275,8 +270,8 @@ s_columns (const json_t *status)
     size_t index;
     const json_t *job;
     json_array_foreach (json_object_get (status, "jobs"), index, job) {
-        int number = snprintf (NULL, 0, "%.0f", s_real (job, "job"));
-        int tenant = (int) strnlen (s_text (job, "tenant"), TENANT_SHOWN_BYTES);
+        int number = snprintf (NULL, 0, "%.0f", answer_real (job, "job"));
+        int tenant = (int) strnlen (answer_text (job, "tenant"), TENANT_SHOWN_BYTES);
         columns.number = number > columns.number? number: columns.number;
         columns.tenant = tenant > columns.tenant? tenant: columns.tenant;
     }
@@ -312,23 +307,26 @@ s_show_jobs (const json_t *status)
         char share [40], number [32];
         //  A server of an earlier version tells of what it sent only.
         bool tells = s_has (job, "epoch_consumed");
-        snprintf (share, sizeof share, "%.0f/%.0f", s_real (job, tells? "epoch_consumed": "epoch_delivered"),
-            s_real (job, "epoch_samples"));
+        snprintf (share, sizeof share, "%.0f/%.0f", answer_real (job,
+            tells? "epoch_consumed": "epoch_delivered"),
+            answer_real (job, "epoch_samples"));
         char waited [WAITED_BYTES], shared [16];
-        snprintf (number, sizeof number, "%.0f", s_real (job, "job"));
-        s_show_owner (columns, number, s_text (job, "tenant"));
+        snprintf (number, sizeof number, "%.0f", answer_real (job, "job"));
+        s_show_owner (columns, number, answer_text (job, "tenant"));
         printf ("%-14.14s %-12.12s %-8s %-7s %6.0f %16s %10.0f %9.1f %7s  %-10s  %s\n",
-            s_text (job, "name"), s_text (job, "dataset"), s_text (job, "order"), s_text (job, "transport"),
-            s_real (job, tells? "consumed_epoch": "epoch"), share,
-            s_real (job, tells? "consumed_samples": "delivered_samples"), s_real (job, "rate"),
-            s_shared (json_object_get (job, "sharing"), shared), s_text (job, "waiting_on"),
+            answer_text (job, "name"), answer_text (job, "dataset"), answer_text (job, "order"),
+            answer_text (job, "transport"),
+            answer_real (job, tells? "consumed_epoch": "epoch"), share,
+            answer_real (job, tells? "consumed_samples": "delivered_samples"), answer_real (job, "rate"),
+            s_shared (json_object_get (job, "sharing"), shared), answer_text (job, "waiting_on"),
             s_waited (json_object_get (job, "waits"), waited));
         s_show_ranks (json_object_get (job, "ranks"));
         s_show_tier (json_object_get (job, "tier"));
     }
     if (index > 0)
-        printf ("      (waited for, since its start: disk = reading, decode = the shared stage, copy = its "
-            "own stage into the batch, client = its loop)\n");
+        printf ("      (waited for, since its start: draw = jobs that may begin with it, read = bytes, "
+            "memory = the prepared cache's,\n"
+            "      decode = the shared stage, copy = its own stage into the batch, client = its loop)\n");
     s_show_rendezvous (status);
 }
 
@@ -340,9 +338,9 @@ s_show_part (const json_t *tenant, const char *what, const char *used, const cha
         return;
     printf (", %s", what);
     if (s_has (tenant, used))
-        printf (" %.1f", s_real (tenant, used) / 1e6);
+        printf (" %.1f", answer_real (tenant, used) / 1e6);
     if (s_has (tenant, most))
-        printf (s_has (tenant, used)? " of %.1f": " at most %.1f", s_real (tenant, most) / 1e6);
+        printf (s_has (tenant, used)? " of %.1f": " at most %.1f", answer_real (tenant, most) / 1e6);
     printf (" MB");
 }
 
@@ -353,8 +351,8 @@ s_show_losses (const json_t *object)
     static const char *const keys [] = { "evictions", "prepared_again", "dropped_unused" };
     static const char *const names [] = { "evicted", "prepared again", "dropped unused" };
     for (size_t index = 0; index < sizeof keys / sizeof *keys; index++)
-        if (s_real (object, keys [index]) > 0)
-            printf (", %s %.0f", names [index], s_real (object, keys [index]));
+        if (answer_real (object, keys [index]) > 0)
+            printf (", %s %.0f", names [index], answer_real (object, keys [index]));
 }
 
 //  What it was refused, the code beside the count.
@@ -375,16 +373,16 @@ s_show_tenant (const json_t *tenant)
 {
     if (!json_is_object (tenant))
         return;
-    printf ("tenant %-12s weight %.0f, %.0f", s_text (tenant, "name"), s_real (tenant, "weight"),
-        s_real (tenant, "jobs"));
+    printf ("tenant %-12s weight %.0f, %.0f", answer_text (tenant, "name"), answer_real (tenant, "weight"),
+        answer_real (tenant, "jobs"));
     if (s_has (tenant, "jobs_max"))
-        printf (" of %.0f", s_real (tenant, "jobs_max"));
+        printf (" of %.0f", answer_real (tenant, "jobs_max"));
     printf (" job%s", s_plural (tenant, s_has (tenant, "jobs_max")? "jobs_max": "jobs"));
     s_show_part (tenant, "batches", "batches_bytes", "batches_bytes_max");
     s_show_part (tenant, "cache", "cache_bytes", "cache_bytes_max");
     s_show_losses (tenant);
     if (s_has (tenant, "worker_seconds"))
-        printf (", %.1f s of workers", s_real (tenant, "worker_seconds"));
+        printf (", %.1f s of workers", answer_real (tenant, "worker_seconds"));
     s_show_refusals (json_object_get (tenant, "refusals"));
     printf ("\n");
 }
@@ -406,19 +404,19 @@ s_show_devices (const json_t *status)
     size_t index, place, named;
     const json_t *device, *dataset, *name;
     json_array_foreach (json_object_get (status, "devices"), index, device) {
-        printf ("device %s (", s_text (device, "device"));
+        printf ("device %s (", answer_text (device, "device"));
         named = 0;
         json_array_foreach (json_object_get (status, "datasets"), place, dataset) {
             size_t part;
             json_array_foreach (json_object_get (dataset, "devices"), part, name)
-                if (strcmp (json_string_value (name), s_text (device, "device")) == 0)
-                    printf ("%s%s", named++? ", ": "", s_text (dataset, "name"));
+                if (strcmp (json_string_value (name), answer_text (device, "device")) == 0)
+                    printf ("%s%s", named++? ", ": "", answer_text (dataset, "name"));
         }
-        printf (") read by %s, %.0f at once; %s: %.0f us, %.0f MB/s", s_text (device, "reading"),
-            s_real (device, "reads_max"),
+        printf (") read by %s, %.0f at once; %s: %.0f us, %.0f MB/s", answer_text (device, "reading"),
+            answer_real (device, "reads_max"),
             json_is_true (json_object_get (device, "measured"))? "measured": "assumed",
-            s_real (device, "latency_microseconds"), s_real (device, "megabytes_per_second"));
-        printf (" (%.0f reads seen)\n", s_real (device, "observed_reads"));
+            answer_real (device, "latency_microseconds"), answer_real (device, "megabytes_per_second"));
+        printf (" (%.0f reads seen)\n", answer_real (device, "observed_reads"));
     }
 }
 
@@ -428,9 +426,9 @@ s_show_block_cache (const json_t *cache)
 {
     if (!json_is_object (cache))
         return;
-    const char *failure = s_text (cache, "failure");
-    printf ("cache on the local disk %.1f of %.1f MB, in %s", s_real (cache, "bytes") / 1e6,
-        s_real (cache, "bytes_max") / 1e6, s_text (cache, "folder"));
+    const char *failure = answer_text (cache, "failure");
+    printf ("cache on the local disk %.1f of %.1f MB, in %s", answer_real (cache, "bytes") / 1e6,
+        answer_real (cache, "bytes_max") / 1e6, answer_text (cache, "folder"));
     printf ("%s%s\n", *failure? "; not written any more: ": "", failure);
 }
 
@@ -440,20 +438,21 @@ s_show_totals (const json_t *status)
 {
     if (!s_has (status, "prepared"))
         return;
-    printf ("prepared %.0f, delivered %.0f", s_real (status, "prepared"), s_real (status, "delivered"));
+    printf ("prepared %.0f, delivered %.0f", answer_real (status, "prepared"), answer_real (status,
+        "delivered"));
     if (json_is_number (json_object_get (status, "prepared_per_delivered")))
-        printf (", prepared per delivered %.3f", s_real (status, "prepared_per_delivered"));
-    printf ("; cache hits %.0f\n", s_real (status, "cache_hits"));
-    printf ("cache %.1f of %.1f MB", s_real (status, "cache_bytes") / 1e6,
-        s_real (status, "cache_bytes_max") / 1e6);
+        printf (", prepared per delivered %.3f", answer_real (status, "prepared_per_delivered"));
+    printf ("; cache hits %.0f\n", answer_real (status, "cache_hits"));
+    printf ("cache %.1f of %.1f MB", answer_real (status, "cache_bytes") / 1e6,
+        answer_real (status, "cache_bytes_max") / 1e6);
     s_show_losses (status);
-    printf ("; rings %.1f MB, jobs %.1f of %.1f MB\n", s_real (status, "ring_bytes") / 1e6,
-        s_real (status, "jobs_bytes") / 1e6, s_real (status, "jobs_bytes_max") / 1e6);
+    printf ("; rings %.1f MB, jobs %.1f of %.1f MB\n", answer_real (status, "ring_bytes") / 1e6,
+        answer_real (status, "jobs_bytes") / 1e6, answer_real (status, "jobs_bytes_max") / 1e6);
     s_show_devices (status);
     s_show_remote_workers (status);
     s_show_members (json_object_get (status, "cluster"));
-    printf ("compressed samples %.1f of %.1f MB\n", s_real (status, "raw_bytes") / 1e6,
-        s_real (status, "raw_bytes_max") / 1e6);
+    printf ("compressed samples %.1f of %.1f MB\n", answer_real (status, "raw_bytes") / 1e6,
+        answer_real (status, "raw_bytes_max") / 1e6);
     s_show_block_cache (json_object_get (status, "block_cache"));
 }
 
@@ -464,20 +463,20 @@ s_show_end (const json_t *status)
         printf ("takes no new jobs (tureen drain), and ends with the last that it has\n");
     const json_t *idle = json_object_get (status, "until_idle");
     if (json_is_number (json_object_get (idle, "left")))
-        printf ("ends in %.0f s, unless a job comes\n", s_real (idle, "left"));
+        printf ("ends in %.0f s, unless a job comes\n", answer_real (idle, "left"));
     else
     if (json_is_object (idle))
-        printf ("ends %.0f s after its last job\n", s_real (idle, "seconds"));
+        printf ("ends %.0f s after its last job\n", answer_real (idle, "seconds"));
 }
 
 static void
 s_show (const json_t *status)
 {
-    printf ("tureen %s, up %.0f s", s_text (status, "version"), s_real (status, "uptime_seconds"));
+    printf ("tureen %s, up %.0f s", answer_text (status, "version"), answer_real (status, "uptime_seconds"));
     if (s_has (status, "cpu_seconds"))
-        printf (", %.1f s of CPU", s_real (status, "cpu_seconds"));
-    if (s_real (status, "restarts") > 0)
-        printf (", restarted %.0f time%s", s_real (status, "restarts"), s_plural (status, "restarts"));
+        printf (", %.1f s of CPU", answer_real (status, "cpu_seconds"));
+    if (answer_real (status, "restarts") > 0)
+        printf (", restarted %.0f time%s", answer_real (status, "restarts"), s_plural (status, "restarts"));
     printf ("\n");
     s_show_datasets (status);
     s_show_tenants (status);

@@ -2,7 +2,7 @@
 """What scrapes of /metrics cost a server with many jobs: its processor time, and how long batches take.
 
     python3 bench/speed/http_bench.py --data DIR [--binary build/release/bin/tureen] [--jobs 128]
-                                      [--scrapes 100] [--seconds 10]
+                                      [--scrapes 100] [--seconds 10] [--plain]
 
 The jobs take a sample a second each, and one more takes a batch of 16 twenty times a second: the quantiles
 are how long its batches took.  Pairs of spans, without and with scrapes, one after the other.
@@ -31,11 +31,11 @@ import tureen                           # noqa: E402
 PAIRS, WARM_SECONDS = 3, 3.0
 
 
-def scrape(port: int, every_s: float, until: threading.Event, sizes: List[int]) -> None:
+def scrape(port: int, every_s: float, encoding: str, until: threading.Event, sizes: List[int]) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", port)
     due = time.monotonic()
     while not until.is_set():
-        connection.request("GET", "/metrics")
+        connection.request("GET", "/metrics", headers={"Accept-Encoding": encoding})
         sizes.append(len(connection.getresponse().read()))
         due += every_s
         time.sleep(max(0.0, due - time.monotonic()))
@@ -66,6 +66,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=128)
     parser.add_argument("--scrapes", type=float, default=100, help="a second")
     parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--plain", action="store_true", help="not compressed; Prometheus asks for gzip")
     options = parser.parse_args()
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -95,7 +96,9 @@ def main() -> int:
                     alone, took = span(server.pid, batches, options.seconds)
                     quiet += took
                     ended = threading.Event()
-                    thread = threading.Thread(target=scrape, args=(port, 1 / options.scrapes, ended, sizes))
+                    encoding = "identity" if options.plain else "gzip"
+                    thread = threading.Thread(target=scrape,
+                                              args=(port, 1 / options.scrapes, encoding, ended, sizes))
                     thread.start()
                     loaded, took = span(server.pid, batches, options.seconds)
                     scraped += took

@@ -148,6 +148,7 @@ s_take_options (draft_t *draft, const catalogue_options_t *options, bool list_an
     draft->index_only = options->index_only;
     draft->cache = options->cache;
     draft->list_anew = list_anew;
+    draft->progress = options->progress;
     if (options->extensions && !catalogue_extensions_are_valid (options->extensions))
         return catalogue_fail (draft, -EINVAL, "'%.80s' is no list of file extensions: "
             "write them with their dots and commas between, like '.wav,.flac'", options->extensions);

@@ -27,6 +27,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include "block_data.h"
+#include "progress.h"
 
 typedef struct catalogue catalogue_t;
 struct store;                       //  store.h
@@ -62,6 +63,7 @@ typedef struct {
     block_cache_t *cache;       //  of data in a store: what is read is kept there; lent for the catalogue's
                                 //  life; NULL: nowhere
     bool list_anew;             //  objects are listed anew, though a list is kept there
+    progress_t *progress;       //  how many samples are found is shown there; lent; NULL: nowhere
 } catalogue_options_t;
 
 //  One label of every sample: a number, a vector, or bytes.

@@ -22,6 +22,7 @@ typedef struct {
     field_t *field;                 //  the field being read
     uint64_t extension;             //  the last one found, in the arena; most fields have only one
     bool has_extension;
+    size_t found;                   //  samples that have the field
 } search_t;
 
 typedef struct {
@@ -118,6 +119,7 @@ s_match (search_t *search, uint32_t id, const char *name, uint64_t bytes)
         return rc;
     *file = (companion_t) { .bytes = bytes, .extension = search->extension };
     self->bytes += bytes;
+    progress_tell (search->draft->progress, ++search->found, 0);
     return 0;
 }
 
@@ -226,6 +228,9 @@ s_find (search_t *search, field_t *field)
 {
     catalogue_t *self = search->self;
     search->field = field;
+    search->found = 0;
+    progress_step (search->draft->progress, &(progress_step_t) { .what = "finding further fields' files",
+        .unit = "files", .total = self->sample_count }, 0);
     field->files = reallocarray (NULL, self->sample_count, sizeof *field->files);
     if (!field->files)
         return catalogue_fail_memory (search->draft);

@@ -460,8 +460,12 @@ s_read_file (labels_t *labels, labels_format_t format, int folder_fd, const char
     free ((char *) labels->text);
     if (rc == 0 && labels->is_absolute)
         rc = s_reroot (labels);
-    for (uint32_t id = 0; rc == 0 && id < labels->self->sample_count; id++)
+    progress_step (labels->draft->progress, &(progress_step_t) { .what = "looking at files", .unit = "files",
+        .total = labels->self->sample_count }, 0);
+    for (uint32_t id = 0; rc == 0 && id < labels->self->sample_count; id++) {
         rc = s_check_file (labels, id);
+        progress_tell (labels->draft->progress, id + 1, 0);
+    }
     return rc;
 }
 

@@ -167,7 +167,8 @@ catalogue_listing_fetch (draft_t *draft, field_t *field)
     bool is_kept = field->list_blocks && !draft->list_anew
         && store_listing_load (&field->listing, field->list_blocks, &field->listed_s) == 0;
     if (!is_kept)
-        rc = store_listing_fetch (&field->listing, field->store, LIST_PATIENCE_MS, what, sizeof what);
+        rc = store_listing_fetch (&field->listing, field->store, LIST_PATIENCE_MS, draft->progress, what,
+            sizeof what);
     if (rc)
         return catalogue_fail (draft, rc, "%s", what);
     field->listed_s = is_kept? field->listed_s: 0;

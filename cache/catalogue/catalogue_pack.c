@@ -27,6 +27,8 @@
 #include "pack_index.h"
 #include "pack_format.h"
 
+enum { INDEX_PIECE_BYTES = 16 * 1024 * 1024 };
+
 //  -- files
 
 static int
@@ -67,6 +69,21 @@ s_open (const draft_t *draft, const char *name, int *fd_p, uint64_t *bytes_p)
     return rc;
 }
 
+//  In pieces, so that it can be shown how far it is.
+static int
+s_read_pieces (const draft_t *draft, int fd, uint8_t *memory, uint64_t bytes)
+{
+    int rc = 0;
+    progress_step (draft->progress, &(progress_step_t) { .what = "reading the index", .total = bytes }, 0);
+    for (uint64_t done = 0; rc == 0 && done < bytes; ) {
+        size_t piece = bytes - done < INDEX_PIECE_BYTES? (size_t) (bytes - done): INDEX_PIECE_BYTES;
+        rc = catalogue_read_at (fd, memory + done, piece, done);
+        done += piece;
+        progress_tell (draft->progress, done, 0);
+    }
+    return rc;
+}
+
 //  The whole file, in pages of its own: 0 and *memory_p, or -errno and a sentence.  An empty file is read as
 //  a zero, and fails as any other that is too short.
 static int
@@ -81,7 +98,7 @@ s_read_index (const draft_t *draft, const char *name, void **memory_p, uint64_t 
     if (memory == MAP_FAILED)
         rc = s_fail_file (draft, name, -ENOMEM);
     else {
-        rc = catalogue_read_at (fd, memory, *bytes_p, 0);
+        rc = s_read_pieces (draft, fd, memory, *bytes_p);
         if (rc == -ESTALE)
             rc = catalogue_fail (draft, rc,
                 "'%s/%s' became shorter while it was read: wait until it is copied whole",
@@ -211,8 +228,12 @@ s_open_volumes (const draft_t *draft)
     for (uint32_t volume = 0; volume < pack->volume_count; volume++)
         pack->descriptors [volume] = -1;
     int rc = 0;
-    for (uint32_t volume = 0; rc == 0 && volume < pack->volume_count; volume++)
+    progress_step (draft->progress, &(progress_step_t) { .what = "opening volumes", .unit = "volumes",
+        .total = pack->volume_count }, 0);
+    for (uint32_t volume = 0; rc == 0 && volume < pack->volume_count; volume++) {
         rc = s_open_volume (draft, volume);
+        progress_tell (draft->progress, volume + 1, 0);
+    }
     return rc;
 }
 

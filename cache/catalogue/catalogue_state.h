@@ -152,6 +152,7 @@ typedef struct {
     block_cache_t *cache;           //  as in the options
     bool list_anew;                 //  as in the options
     bool has_kept_list;             //  of objects, which may have changed since
+    progress_t *progress;           //  as in the options
     char *error;
     size_t error_bytes;
 } draft_t;

@@ -165,6 +165,7 @@ s_sample_add (walk_t *walk, size_t visit, const char *name, const entry_t *entry
             UINT32_MAX, catalogue_root (self));
     if (catalogue_add_sample (self, (uint32_t) visit, name, strlen (name), entry->bytes))
         return catalogue_fail_memory (walk->draft);
+    progress_tell (walk->draft->progress, self->sample_count, 0);
     return 0;
 }
 
@@ -306,6 +307,7 @@ catalogue_walk (draft_t *draft)
         return s_fail_folder (&walk, "", -errno);
     walk.root_device = status.st_dev;
     walk.root_inode = status.st_ino;
+    progress_step (draft->progress, &(progress_step_t) { .what = "finding files", .unit = "files" }, 0);
     int rc = s_find_classes (&walk);
     if (rc == 0)
         rc = s_walk_classes (&walk);

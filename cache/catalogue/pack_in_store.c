@@ -39,11 +39,36 @@ s_fail (const draft_t *draft, const char *name, const transfer_t *transfer)
     return catalogue_fail (draft, transfer->rc, "%s", what);
 }
 
+//  What is on its way, to be shown.
+typedef struct {
+    progress_t *progress;
+    const transfer_t *all;
+    size_t count;
+} way_t;
+
+//  Asked while the transfers are under way, whether they are to be given up: never.
+static bool
+s_show (void *context)
+{
+    const way_t *way = context;
+    uint64_t done = 0;
+    for (size_t index = 0; index < way->count; index++)
+        done += way->all [index].done;
+    progress_tell (way->progress, done, 0);
+    return false;
+}
+
 //  All of them, or a sentence on the first that failed: an object of this name, or of its volume's.
 static int
 s_get (const draft_t *draft, const char *name, transfer_t *all, size_t count)
 {
-    if (store_get (draft->self->fields [0].store, all, count, OPEN_PATIENCE_MS) == 0)
+    way_t way = { .progress = draft->progress, .all = all, .count = count };
+    store_persistence_t how = { .patience_ms = OPEN_PATIENCE_MS, .stopped = s_show, .context = &way };
+    progress_step_t step = { .what = name? "reading the index": "opening volumes" };
+    for (size_t index = 0; index < count; index++)
+        step.total += all [index].bytes;
+    progress_step (draft->progress, &step, 0);
+    if (store_carry_out (draft->self->fields [0].store, all, count, &how) == 0)
         return 0;
     char volume_name [PACK_VOLUME_NAME_BYTES];
     bool is_shorter = false;

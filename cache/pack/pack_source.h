@@ -19,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "catalogue.h"
+#include "progress.h"
 #include "store.h"
 
 typedef struct pack_source pack_source_t;
@@ -33,6 +34,7 @@ typedef struct {
     const catalogue_field_t *fields;    //  further fields of a folder
     size_t field_count;
     store_persistence_t store;          //  with stores that fail
+    progress_t *progress;               //  of the files of a folder that are found; lent; NULL: not shown
     const char *masks;                  //  tar: "seg.png,mask.png": extensions of members that are masks;
                                         //  NULL: none
 } pack_source_options_t;

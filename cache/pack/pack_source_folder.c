@@ -247,7 +247,8 @@ s_fill (folder_t *self, const pack_source_options_t *options, char *signature, c
     if (!root)
         return -ENOMEM;
     catalogue_options_t wanted = { .path = root, .extensions = options->extensions, .fields = options->fields,
-        .field_count = options->field_count, .labels = is_list? path: NULL };
+        .field_count = options->field_count, .labels = is_list? path: NULL,
+        .progress = options->progress };
     int rc = catalogue_open (&self->catalogue, &wanted, error, PACK_SOURCE_ERROR_BYTES);
     free (root);
     if (rc == 0)

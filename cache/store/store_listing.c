@@ -35,6 +35,7 @@ typedef struct {
     int rc;
     const part_t *taken;                //  its page is being taken
     uint64_t pages;                     //  that were taken
+    progress_t *progress;
 } fetch_t;
 
 
@@ -118,6 +119,7 @@ s_take (fetch_t *self, part_t *part)
     if (rc == 0 && s_is_endless (part, token, is_empty))
         rc = -EPROTO;
     self->pages += rc == 0;
+    progress_tell (self->progress, self->listing->count, 0);
     //  A page that found no memory is asked for again: behind the one before, not from the first one on.
     if (rc == 0) {
         free (part->token);
@@ -239,12 +241,13 @@ s_sort (store_listing_t *self)
 }
 
 int
-store_listing_fetch (store_listing_t *self, store_t *store, uint32_t patience_ms, char *error,
-    size_t error_bytes)
+store_listing_fetch (store_listing_t *self, store_t *store, uint32_t patience_ms, progress_t *progress,
+    char *error, size_t error_bytes)
 {
     assert (self && self->count == 0); assert (store && store_lists (store)); assert (error && error_bytes);
     error [0] = 0;
-    fetch_t fetch = { .listing = self, .store = store };
+    fetch_t fetch = { .listing = self, .store = store, .progress = progress };
+    progress_step (progress, &(progress_step_t) { .what = "listing objects", .unit = "objects" }, 0);
     int rc = transfers_new (&fetch.transfers, store_account (store), store_keys (store));
     if (rc == 0)
         rc = s_add_part (&fetch, "");

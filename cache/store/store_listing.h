@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "block_data.h"
+#include "progress.h"
 #include "store.h"
 
 typedef struct {
@@ -31,10 +32,10 @@ typedef struct {
 } store_listing_t;
 
 //  Fills an empty listing; it is the caller's, also after a failure.  Names that end in a slash, which some
-//  tools make for folders, are left out.  The store lists.  0, or -errno and a sentence in error (always
-//  ended).
-int store_listing_fetch (store_listing_t *self, store_t *store, uint32_t patience_ms, char *error,
-    size_t error_bytes);
+//  tools make for folders, are left out.  The store lists.  progress: NULL: not shown.  0, or -errno and a
+//  sentence in error (always ended).
+int store_listing_fetch (store_listing_t *self, store_t *store, uint32_t patience_ms, progress_t *progress,
+    char *error, size_t error_bytes);
 void store_listing_clear (store_listing_t *self);
 
 //  Where the list of a store is kept on the local disk.  0, or -errno and NULL (block_data_open).

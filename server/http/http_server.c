@@ -15,13 +15,15 @@
 #include <unistd.h>
 #include <jansson.h>
 #include <microhttpd.h>
+#include <zlib.h>
 #include "clock.h"
 #include "last_hour.h"
 #include "metrics.h"
 #include "page.h"
 
 enum { CONNECTIONS_MAX = 200, TIMEOUT_S = 10, REQUEST_BYTES_MAX = 16384, FRESH_MS = 1000, WAIT_MS = 5000,
-    ASKED_MS = 60000 };                 //  after so long without an answer it is asked again
+    ASKED_MS = 60000,                   //  after so long without an answer it is asked again
+    REQUEST_MS = 30000 };
 
 typedef enum { STATUS, METRICS, OPEN_METRICS, HISTORY, HEALTH, KINDS } kind_t;
 
@@ -31,7 +33,7 @@ typedef struct {
     char *text;                         //  the same
     int64_t at_ms;
     int64_t asked_ms;                   //  0: no question is out
-    struct MHD_Response *responses [KINDS];     //  made of it; NULL: not yet
+    struct MHD_Response *responses [2][KINDS];  //  made of it, plain and compressed; NULL: not yet
 } view_t;
 
 typedef struct request {
@@ -39,9 +41,16 @@ typedef struct request {
     struct MHD_Connection *connection;
     size_t viewer;
     kind_t kind;
+    bool takes_gzip;
     int64_t begun_ms;
     bool waits;                         //  its connection is suspended
 } request_t;
+
+typedef struct peer {
+    struct peer *next;
+    struct MHD_Connection *connection;
+    int64_t begun_ms;                   //  or since its last answer
+} peer_t;
 
 struct http_server {
     http_server_options_t options;
@@ -54,6 +63,7 @@ struct http_server {
     pthread_t thread;
     view_t *views;
     request_t *waiting;
+    peer_t *peers;                      //  all connections
 };
 
 const char *
@@ -105,14 +115,57 @@ s_tenant (const http_server_t *self, size_t viewer)
     return viewer? self->options.tenants [viewer - 1]: NULL;
 }
 
-static struct MHD_Response *
-s_make (view_t *view, kind_t kind)
+//  With a head and an end as gzip has them; yours to free.  NULL: no memory.
+static char *
+s_compressed (const char *text, size_t size, size_t *size_p)
 {
+    enum { FASTEST = 1, GZIP = 16 + MAX_WBITS, MEMORY = 8 };
+    z_stream stream = { .next_in = (Bytef *) text, .avail_in = (uInt) size };
+    if (size > UINT32_MAX / 2 || deflateInit2 (&stream, FASTEST, Z_DEFLATED, GZIP, MEMORY, Z_DEFAULT_STRATEGY)
+        != Z_OK)
+        return NULL;
+    uLong room = deflateBound (&stream, (uLong) size);
+    char *compressed = malloc (room);
+    stream.next_out = (Bytef *) compressed;
+    stream.avail_out = (uInt) room;
+    bool is_whole = compressed && deflate (&stream, Z_FINISH) == Z_STREAM_END;
+    *size_p = stream.total_out;
+    deflateEnd (&stream);
+    if (is_whole)
+        return compressed;
+    free (compressed);
+    return NULL;
+}
+
+static struct MHD_Response *
+s_make_compressed (const char *text, size_t size, const char *type)
+{
+    size_t compressed_size = 0;
+    char *compressed = s_compressed (text, size, &compressed_size);
+    struct MHD_Response *response = compressed? s_response (compressed, compressed_size,
+        MHD_RESPMEM_MUST_FREE, type): NULL;
+    if (response)
+        MHD_add_response_header (response, "Content-Encoding", "gzip");
+    return response;
+}
+
+static struct MHD_Response *
+s_make (view_t *view, kind_t kind, bool is_compressed)
+{
+    bool is_open = kind == OPEN_METRICS;
+    const char *type = kind == STATUS? "application/json": metrics_type (is_open);
     size_t size = 0;
-    if (kind == STATUS)
-        return s_response (view->text, strlen (view->text), MHD_RESPMEM_MUST_COPY, "application/json");
-    char *text = metrics_text (view->status, kind == OPEN_METRICS, &size);
-    return text? s_response (text, size, MHD_RESPMEM_MUST_FREE, metrics_type (kind == OPEN_METRICS)): NULL;
+    char *text = kind == STATUS? strdup (view->text): metrics_text (view->status, is_open, &size);
+    if (!text)
+        return NULL;
+    size = kind == STATUS? strlen (text): size;
+    struct MHD_Response *response = is_compressed? s_make_compressed (text, size, type):
+        s_response (text, size, MHD_RESPMEM_MUST_FREE, type);
+    if (is_compressed)
+        free (text);
+    if (response)
+        MHD_add_response_header (response, "Vary", "Accept-Encoding");
+    return response;
 }
 
 //  Not kept: it is another one for each job.
@@ -144,9 +197,9 @@ s_show (http_server_t *self, const request_t *request)
         return s_say (request->connection, MHD_HTTP_OK, "ok\n");
     if (request->kind == HISTORY)
         return s_show_history (self, request);
-    struct MHD_Response **response_p = &view->responses [request->kind];
+    struct MHD_Response **response_p = &view->responses [request->takes_gzip][request->kind];
     if (!*response_p)
-        *response_p = s_make (view, request->kind);
+        *response_p = s_make (view, request->kind, request->takes_gzip);
     return *response_p? MHD_queue_response (request->connection, MHD_HTTP_OK, *response_p): MHD_NO;
 }
 
@@ -166,8 +219,9 @@ static void
 s_forget (view_t *view)
 {
     for (size_t kind = 0; kind < KINDS; kind++)
-        if (view->responses [kind])
-            MHD_destroy_response (view->responses [kind]);
+        for (size_t form = 0; form < 2; form++)
+            if (view->responses [form][kind])
+                MHD_destroy_response (view->responses [form][kind]);
     memset (view->responses, 0, sizeof view->responses);
     json_decref (view->status);
     free (view->text);
@@ -235,6 +289,15 @@ s_wants_open_metrics (struct MHD_Connection *connection)
     return accept && strstr (accept, "application/openmetrics-text");
 }
 
+//  "gzip, deflate", but not "gzip;q=0".
+static bool
+s_takes_gzip (struct MHD_Connection *connection)
+{
+    const char *accept = MHD_lookup_connection_value (connection, MHD_HEADER_KIND, "Accept-Encoding"),
+        *gzip = accept? strstr (accept, "gzip"): NULL;
+    return gzip && strncmp (gzip + strlen ("gzip"), ";q=0", 4) != 0;
+}
+
 //  What the path stands for; KINDS: nothing.
 static kind_t
 s_kind (struct MHD_Connection *connection, const char *path)
@@ -287,6 +350,7 @@ s_begin (http_server_t *self, request_t *request, const char *path, const char *
     if (viewer == HTTP_ACCESS_DENIED)
         return false;
     request->kind = kind;
+    request->takes_gzip = s_takes_gzip (connection);
     request->viewer = (size_t) viewer;
     return true;
 }
@@ -333,10 +397,51 @@ static void
 s_end_request (void *context, struct MHD_Connection *connection, void **request_p,
     enum MHD_RequestTerminationCode code)
 {
-    (void) context, (void) connection, (void) code;
+    (void) context, (void) code;
+    peer_t *peer = MHD_get_connection_info (connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+    if (peer)
+        peer->begun_ms = clock_now_ms ();
     assert (!*request_p || !((request_t *) *request_p)->waits);
     free (*request_p);
     *request_p = NULL;
+}
+
+//  ---- connections
+
+static void
+s_note_peer (void *context, struct MHD_Connection *connection, void **peer_p,
+    enum MHD_ConnectionNotificationCode code)
+{
+    http_server_t *self = context;
+    peer_t **link = &self->peers, *peer = *peer_p;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        peer = calloc (1, sizeof *peer);        //  NULL: it has no limit but TIMEOUT_S
+        if (peer) {
+            *peer = (peer_t) { .next = self->peers, .connection = connection, .begun_ms = clock_now_ms () };
+            self->peers = peer;
+        }
+        *peer_p = peer;
+        return;
+    }
+    while (*link && *link != peer)
+        link = &(*link)->next;
+    if (peer && *link)
+        *link = peer->next;
+    free (peer);
+    *peer_p = NULL;
+}
+
+//  libmicrohttpd counts from the last byte: a client that sends one now and then would keep its connection.
+//  The shut socket shows it that the client is gone.
+static void
+s_drop_slow (http_server_t *self, int64_t now_ms)
+{
+    for (peer_t *peer = self->peers; peer; peer = peer->next)
+        if (now_ms - peer->begun_ms >= REQUEST_MS) {
+            shutdown (MHD_get_connection_info (peer->connection, MHD_CONNECTION_INFO_CONNECTION_FD)
+                ->connect_fd, SHUT_RDWR);
+            peer->begun_ms = now_ms;
+        }
 }
 
 //  ---- the thread
@@ -392,6 +497,7 @@ s_run (void *argument)
         if (now_ms >= self->point_ms + LAST_HOUR_STEP_MS)
             s_ask (self, 0, now_ms);
         s_resume (self, now_ms);
+        s_drop_slow (self, now_ms);
         s_accept (self);
         MHD_run (self->daemon);
         items [LISTENER].events = self->is_short? 0: POLLIN;
@@ -425,7 +531,8 @@ s_start (http_server_t *self)
         MHD_OPTION_CONNECTION_LIMIT, (unsigned) CONNECTIONS_MAX,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned) TIMEOUT_S,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t) REQUEST_BYTES_MAX,
-        MHD_OPTION_NOTIFY_COMPLETED, s_end_request, NULL, MHD_OPTION_END);
+        MHD_OPTION_NOTIFY_COMPLETED, s_end_request, NULL,
+        MHD_OPTION_NOTIFY_CONNECTION, s_note_peer, self, MHD_OPTION_END);
     if (!self->daemon)
         return errno? -errno: -ENOMEM;
     return -pthread_create (&self->thread, NULL, s_run, self);

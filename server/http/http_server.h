@@ -9,12 +9,15 @@
  *  happy path:     http_server_start .. requests .. http_server_stop
  *  failure modes:  a request that is none, or of more than some KiB: 4xx.  The broker's thread does not
  *                  answer within WAIT_MS: 503.  More connections than CONNECTIONS_MAX: closed at once.  A
- *                  client that neither sends nor reads for TIMEOUT_S is disconnected; also one that
+ *                  client that neither sends nor reads for TIMEOUT_S is disconnected, and so is one that
+ *                  takes longer than REQUEST_MS for a request, with its answer; also one that
  *                  ends its connection together with a part of a request, which libmicrohttpd 0.9.75 does not
  *                  see earlier (it reads less than there is room for, and waits for another edge of epoll).
  *
  *  One thread of its own does all of it, and asks the broker's thread by status_feed.h, of each view at most
- *  every FRESH_MS: so requests cost the broker an answer a second, however many they are.
+ *  every FRESH_MS: so requests cost the broker an answer a second, however many they are.  An answer is made
+ *  once for all requests, and once more compressed (gzip) for those that accept it, as Prometheus's and
+ *  browsers' do.
  */
 #ifndef HTTP_SERVER_H
 #define HTTP_SERVER_H

@@ -5,10 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CONSUMED, DISK, DECODE, COPY, CLIENT, FIGURES, NAME_BYTES = 128 };
+enum { CONSUMED, DRAW, READ, MEMORY, DECODE, COPY, CLIENT, FIGURES, NAME_BYTES = 128 };
 
-static const char *const s_names [FIGURES] = { "consumed", "disk", "decode", "copy", "client" };
-static const char *const s_waits [FIGURES] = { NULL, "disk", "decode", "copy", "client" };
+static const char *const s_names [FIGURES] = { "consumed", "draw", "read", "memory", "decode", "copy",
+    "client" };
+static const char *const s_waits [FIGURES] = { NULL, "draw", "read", "memory", "decode", "copy", "client" };
 
 typedef struct {
     uint64_t job;                       //  0: the place is free

@@ -25,7 +25,7 @@ void last_hour_add (last_hour_t *self, const json_t *status, int64_t now_ms, int
 //  second, ..], "prepared": the same, for operators; "jobs": [{"job", "name", "dataset", "tenant", "gone"}]}.
 //  A new reference; NULL: no memory.
 json_t *last_hour_of_all (const last_hour_t *self, const char *tenant);
-//  {"times", "consumed": samples a second that the loop took, "disk", "decode", "copy", "client": of each
+//  {"times", "consumed": samples a second that the loop took, "draw", "read", ..: of each
 //  second, the part that it waited for that}; null where the job was not there.  NULL: no such job, or not
 //  this tenant's.
 json_t *last_hour_of_job (const last_hour_t *self, const char *tenant, uint64_t job);

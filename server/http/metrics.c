@@ -1,4 +1,5 @@
 #include "metrics.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,8 +119,10 @@ static const row_t s_jobs [] = {
     { "job_samples_drawn", true, "sharing.places", "Samples that were drawn for the job.", NULL, NULL },
     { "job_samples_shared", true, "sharing.shared", "Of these, those that served other jobs too.", NULL,
         NULL },
-    { "job_wait_seconds", true, "waits.disk", "What the job's time since its start went to, by cause.",
-        "cause", "disk" },
+    { "job_wait_seconds", true, "waits.draw", "What the job's time since its start went to, by cause.",
+        "cause", "draw" },
+    { "job_wait_seconds", true, "waits.read", NULL, "cause", "read" },
+    { "job_wait_seconds", true, "waits.memory", NULL, "cause", "memory" },
     { "job_wait_seconds", true, "waits.decode", NULL, "cause", "decode" },
     { "job_wait_seconds", true, "waits.copy", NULL, "cause", "copy" },
     { "job_wait_seconds", true, "waits.client", NULL, "cause", "client" },
@@ -311,6 +314,135 @@ s_delivered (writer_t *self, const json_t *status, const subject_t *jobs, size_t
     s_value (self, "job_samples_delivered", "_total", "number=\"gone\"", gone > 0? gone: 0);
 }
 
+//  ---- histograms
+
+static const char *const s_causes [] = { "draw", "read", "memory", "decode", "copy", "client" };
+enum { CAUSES = sizeof s_causes / sizeof *s_causes, BUCKETS_MAX = 16 };
+
+typedef struct {
+    double bounds [BUCKETS_MAX];        //  of all buckets but the last
+    size_t count;                       //  buckets
+    double batches [BUCKETS_MAX];       //  in each
+    double sum;                         //  seconds
+} histogram_t;
+
+//  Of `batch_waits` and a cause; of a job's where that took no time, all its batches are in the first bucket.
+static histogram_t
+s_histogram (const json_t *waits, const char *cause)
+{
+    const json_t *object = json_object_get (waits, cause), *bounds = json_object_get (waits, "bounds"),
+        *counts = json_object_get (object, "counts");
+    histogram_t histogram = { .count = json_array_size (bounds) + 1,
+        .sum = json_number_value (json_object_get (object, "sum")) };
+    histogram.count = histogram.count < BUCKETS_MAX? histogram.count: BUCKETS_MAX;
+    for (size_t bucket = 0; bucket < histogram.count; bucket++) {
+        histogram.bounds [bucket] = json_number_value (json_array_get (bounds, bucket));
+        histogram.batches [bucket] = json_number_value (json_array_get (counts, bucket));
+    }
+    if (!object)
+        histogram.batches [0] = json_number_value (json_object_get (waits, "batches"));
+    return histogram;
+}
+
+//  The buckets add up, as both formats want it.
+static void
+s_write_histogram (writer_t *self, const char *name, const char *own_labels, const char *cause,
+    const histogram_t *histogram)
+{
+    char labels [LABELS_BYTES], with_bound [LABELS_BYTES], bound [32];
+    double sum = 0;
+    snprintf (labels, sizeof labels, "%s", own_labels);
+    s_label (labels, "cause", cause);
+    for (size_t bucket = 0; bucket < histogram->count; bucket++) {
+        snprintf (bound, sizeof bound, "%g", histogram->bounds [bucket]);
+        if (self->is_open_metrics && !strpbrk (bound, ".e"))
+            strcat (bound, ".0");       //  as that format wants it
+        snprintf (with_bound, sizeof with_bound, "%s", labels);
+        s_label (with_bound, "le", bucket + 1 == histogram->count? "+Inf": bound);
+        sum += histogram->batches [bucket];
+        s_value (self, name, "_bucket", with_bound, sum);
+    }
+    s_value (self, name, "_sum", labels, histogram->sum);
+    s_value (self, name, "_count", labels, sum);
+}
+
+static void
+s_all_causes (writer_t *self, const json_t *waits, const char *tenant)
+{
+    char labels [LABELS_BYTES] = "";
+    if (tenant)
+        s_label (labels, "tenant", tenant);
+    for (size_t cause = 0; cause < CAUSES; cause++) {
+        histogram_t histogram = s_histogram (waits, s_causes [cause]);
+        s_write_histogram (self, "batch_wait_seconds", labels, s_causes [cause], &histogram);
+    }
+}
+
+static void
+s_histograms (writer_t *self, const json_t *status)
+{
+    size_t index;
+    json_t *tenants = json_object_get (status, "tenants"), *own = json_object_get (status, "tenant"), *tenant;
+    s_head (self, "batch_wait_seconds", "histogram",
+        "How long a batch was waited for, by cause; each batch is counted under all causes.");
+    if (!tenants && !own)
+        s_all_causes (self, json_object_get (status, "batch_waits"), NULL);
+    if (own)
+        s_all_causes (self, json_object_get (own, "batch_waits"),
+            json_string_value (json_object_get (own, "name")));
+    json_array_foreach (tenants, index, tenant)
+        s_all_causes (self, json_object_get (tenant, "batch_waits"),
+            json_string_value (json_object_get (tenant, "name")));
+}
+
+//  Not "job": Prometheus gives each series a label of that name, its own.
+static void
+s_label_number (char labels [LABELS_BYTES], const json_t *job)
+{
+    char number [32];
+    snprintf (number, sizeof number, "%lld", (long long) json_integer_value (json_object_get (job, "job")));
+    s_label (labels, "number", number);
+}
+
+//  With every second bound from the third one on, as those of jobs have them.
+static histogram_t
+s_folded (histogram_t whole)
+{
+    histogram_t folded = { .count = whole.count > 3? (whole.count - 1) / 2: 1, .sum = whole.sum };
+    for (size_t bucket = 0; bucket < whole.count && bucket < BUCKETS_MAX; bucket++)
+        folded.batches [bucket < 3? 0: (bucket - 1) / 2] += whole.batches [bucket];
+    for (size_t bucket = 0; bucket + 1 < folded.count; bucket++)
+        folded.bounds [bucket] = whole.bounds [2 * bucket + 2];
+    return folded;
+}
+
+//  What is left of all batches is of jobs that are there no more.  A cause for which a job has never waited
+//  has no series of its own: most have two or three.  Nor has `draw`, for which one batch of a job waits.
+//  Names are in the job's other series: there are many of these.
+static void
+s_job_histograms (writer_t *self, const json_t *status, const subject_t *jobs, size_t count)
+{
+    const json_t *own = json_object_get (status, "tenant"),
+        *all = json_object_get (own? own: status, "batch_waits");
+    s_head (self, "job_batch_wait_seconds", "histogram", "The same of a job's batches.");
+    for (size_t cause = 1; cause < CAUSES; cause++) {
+        histogram_t whole = s_histogram (all, s_causes [cause]), gone = s_folded (whole);
+        for (size_t index = 0; index < count; index++) {
+            histogram_t histogram = s_histogram (json_object_get (jobs [index].object, "batch_waits"),
+                s_causes [cause]);
+            for (size_t bucket = 0; bucket < histogram.count && bucket < gone.count; bucket++)
+                gone.batches [bucket] -= histogram.batches [bucket];
+            gone.sum -= histogram.sum;
+            char number [LABELS_BYTES] = "";
+            s_label_number (number, jobs [index].object);
+            if (histogram.sum > 0)
+                s_write_histogram (self, "job_batch_wait_seconds", number, s_causes [cause], &histogram);
+        }
+        gone.sum = gone.sum > 0? round (gone.sum * 1000) / 1000: 0;     //  sums are of milliseconds
+        s_write_histogram (self, "job_batch_wait_seconds", "number=\"gone\"", s_causes [cause], &gone);
+    }
+}
+
 static void
 s_all_jobs (writer_t *self, const json_t *status)
 {
@@ -319,12 +451,8 @@ s_all_jobs (writer_t *self, const json_t *status)
     subject_t *jobs = calloc (json_array_size (list) + 1, sizeof *jobs);
     for (size_t index = 0; jobs && index < json_array_size (list); index++) {
         const json_t *job = json_array_get (list, index);
-        char number [32];
-        snprintf (number, sizeof number, "%lld",
-            (long long) json_integer_value (json_object_get (job, "job")));
         jobs [index].object = job;
-        //  Not "job": Prometheus gives each series a label of that name, its own.
-        s_label (jobs [index].labels, "number", number);
+        s_label_number (jobs [index].labels, job);
         static const char *const keys [] = { "name", "dataset", "tenant" };
         for (size_t key = 0; key < sizeof keys / sizeof *keys; key++)
             if (json_object_get (job, keys [key]))
@@ -333,55 +461,9 @@ s_all_jobs (writer_t *self, const json_t *status)
         count++;
     }
     s_delivered (self, status, jobs, count);
+    s_job_histograms (self, status, jobs, count);
     s_rows (self, ROWS (s_jobs), jobs, count);
     free (jobs);
-}
-
-//  The buckets add up, as both formats want it.
-static void
-s_histogram (writer_t *self, const json_t *waits, const char *cause, const char *tenant)
-{
-    const json_t *object = json_object_get (waits, cause), *bounds = json_object_get (waits, "bounds"),
-        *counts = json_object_get (object, "counts");
-    char labels [LABELS_BYTES] = "", bound [32];
-    json_int_t sum = 0;
-    if (tenant)
-        s_label (labels, "tenant", tenant);
-    s_label (labels, "cause", cause);
-    for (size_t bucket = 0; bucket < json_array_size (counts); bucket++) {
-        char with_bound [LABELS_BYTES];
-        bool is_last = bucket >= json_array_size (bounds);
-        snprintf (bound, sizeof bound, "%g", json_number_value (json_array_get (bounds, bucket)));
-        if (self->is_open_metrics && !strpbrk (bound, ".e"))
-            strcat (bound, ".0");       //  as that format wants it
-        snprintf (with_bound, sizeof with_bound, "%s", labels);
-        s_label (with_bound, "le", is_last? "+Inf": bound);
-        sum += json_integer_value (json_array_get (counts, bucket));
-        s_value (self, "batch_wait_seconds", "_bucket", with_bound, (double) sum);
-    }
-    s_value (self, "batch_wait_seconds", "_sum", labels, json_number_value (json_object_get (object, "sum")));
-    s_value (self, "batch_wait_seconds", "_count", labels, (double) sum);
-}
-
-static void
-s_histograms (writer_t *self, const json_t *status)
-{
-    static const char *const causes [] = { "disk", "decode", "copy", "client" };
-    json_t *tenants = json_object_get (status, "tenants"), *own = json_object_get (status, "tenant");
-    s_head (self, "batch_wait_seconds", "histogram",
-        "How long a batch was waited for, by cause; each batch is counted under all causes.");
-    for (size_t cause = 0; cause < sizeof causes / sizeof *causes; cause++) {
-        size_t index;
-        json_t *tenant;
-        if (!tenants && !own)
-            s_histogram (self, json_object_get (status, "batch_waits"), causes [cause], NULL);
-        if (own)
-            s_histogram (self, json_object_get (own, "batch_waits"), causes [cause],
-                json_string_value (json_object_get (own, "name")));
-        json_array_foreach (tenants, index, tenant)
-            s_histogram (self, json_object_get (tenant, "batch_waits"), causes [cause],
-                json_string_value (json_object_get (tenant, "name")));
-    }
 }
 
 static void

@@ -286,6 +286,17 @@ s_start_http (server_t *self)
     return rc == 0 || s_complain_errno ("cannot start the HTTP server");
 }
 
+//  Opening data sets may take long.  Where a person watches the log and standard error on one terminal, the
+//  line that is drawn there is enough.
+static void
+s_begin_progress (server_t *self)
+{
+    progress_t *progress = &self->sources.progress;
+    *progress = progress_begin ("serve", false);
+    if (self->log.is_json || !progress->is_terminal || !isatty (self->log.descriptor))
+        progress_use_log (progress, &self->log);
+}
+
 static bool
 s_start (server_t *self)
 {
@@ -298,6 +309,7 @@ s_start (server_t *self)
     if (!s_open_keys (self) || !serve_cluster_open (&self->cluster, &self->options, &self->log))
         return false;
     self->sources.cluster = self->cluster.cluster;
+    s_begin_progress (self);
     if (!sources_open (&self->sources, self->broker, &self->options) || !s_start_tasks (self)
         || !serve_cluster_start (&self->cluster))
         return false;

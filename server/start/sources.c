@@ -43,16 +43,21 @@ sources_buffer_part (const options_t *options)
 }
 
 static int
-s_open_catalogue (catalogue_t **catalogue_p, const options_dataset_t *wanted, block_cache_t *cache,
-    char *error, size_t error_bytes)
+s_open_catalogue (sources_t *self, catalogue_t **catalogue_p, const options_dataset_t *wanted, char *error,
+    size_t error_bytes)
 {
     catalogue_field_t fields [OPTIONS_FIELDS_MAX];
     for (size_t field = 0; field < wanted->field_count; field++)
         fields [field] = (catalogue_field_t) { .name = wanted->fields [field].name,
             .is_mask = wanted->fields [field].is_mask, .path = wanted->fields [field].path };
     catalogue_options_t options = { .path = wanted->path, .extensions = wanted->extensions, .fields = fields,
-        .field_count = wanted->field_count, .cache = cache, .list_anew = wanted->list_anew };
-    return catalogue_open (catalogue_p, &options, error, error_bytes);
+        .field_count = wanted->field_count, .cache = self->blocks, .list_anew = wanted->list_anew,
+        .progress = &self->progress };
+    self->progress.subject = wanted->name;
+    fflush (stdout);                    //  what was found before, in front of events of the log
+    int rc = catalogue_open (catalogue_p, &options, error, error_bytes);
+    progress_clear (&self->progress);
+    return rc;
 }
 
 //  Writes one line of the log: what was found.
@@ -415,7 +420,7 @@ s_open_dataset (sources_t *self, size_t index)
     const options_dataset_t *wanted = &self->options->datasets [index];
     source_t *source = &self->all [index];
     char error [ERROR_BYTES];
-    if (s_open_catalogue (&source->catalogue, wanted, self->blocks, error, sizeof error))
+    if (s_open_catalogue (self, &source->catalogue, wanted, error, sizeof error))
         return complain ("serve", "data set '%s': %s", wanted->name, error);
     source->jpeg_warnings_max = wanted->jpeg_warnings_max;
     source->pack = catalogue_pack (source->catalogue);

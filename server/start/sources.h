@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include "broker.h"
 #include "options.h"
+#include "progress.h"
 #include "source.h"
 
 typedef struct {
@@ -21,6 +22,7 @@ typedef struct {
     size_t device_count;
     learned_rows_budget_t rows;         //  of the folders' JPEGs
     block_cache_t *blocks;              //  of object stores, on the local disk; NULL: none
+    progress_t progress;                //  of a data set that is being opened; set before sources_open
     cluster_t *cluster;                 //  gets the data sets that are kept there; lent; NULL: none
 } sources_t;
 

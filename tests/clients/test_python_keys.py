@@ -404,8 +404,8 @@ class Table(Case):
         self.assertEqual(lines[3].split()[:2], ["job", "name"])
         self.assertEqual(lines[4].split()[:3], ["4294967303", "resnet", "train"])
         self.assertEqual(lines[3].index("name"), lines[4].index("resnet"))
-        self.assertIn("waited for, since its start: disk = reading", lines[5])
-        self.assertEqual(len(lines), 6, "no totals: they are of all tenants")
+        self.assertIn("waited for, since its start: draw = ", lines[5])
+        self.assertEqual(len(lines), 7, "no totals: they are of all tenants")
         self.assertEqual(json.loads(self.run_status(server, *keys_said, "--json")[1])["tenant"], TENANT)
 
     def test_an_operator(self) -> None:
@@ -426,8 +426,8 @@ class Table(Case):
         self.assertEqual(lines[4].split()[:3], ["4294967303", "vision", "resnet"])
         self.assertEqual(lines[5].split()[:3], ["5", "operator", "resnet"])
         self.assertEqual([lines[4].index("resnet"), lines[5].index("resnet")], [lines[3].index("name")] * 2)
-        self.assertIn("prepared 10, delivered 20, prepared per delivered 0.500", lines[7])
-        self.assertIn("cache 1.0 of 2.0 MB, evicted 12, dropped unused 2; rings", lines[8])
+        self.assertIn("prepared 10, delivered 20, prepared per delivered 0.500", lines[8])
+        self.assertIn("cache 1.0 of 2.0 MB, evicted 12, dropped unused 2; rings", lines[9])
         self.assertIn("takes no new jobs (tureen drain)", lines[-1])
 
     def test_keys(self) -> None:

@@ -19,10 +19,12 @@ from client_checks import Tidy, golden, until
 import tureen
 from fake_server import EXPLAIN, LEAVE, STATUS, FakeServer
 
-STATUS_OF_JOB = {"waits": {"disk": 0.5, "decode": 1.25, "copy": 0, "client": 7.0},
+STATUS_OF_JOB = {"waits": {"draw": 0.25, "read": 0.5, "memory": 0, "decode": 1.25, "copy": 0,
+                           "client": 7.0},
                  "sharing": {"places": 12, "alone": 3}, "name": "trial"}
-NOTHING = {"waits": {"disk": 0.0, "decode": 0.0, "copy": 0.0, "client": 0.0}, "waited_s": 0.0, "batches": 0,
-           "samples": 0, "unreadable": {"count": 0, "samples": []}, "sharing": {}, "rejoined": 0}
+NOTHING = {"waits": dict.fromkeys(("draw", "read", "memory", "decode", "copy", "client"), 0.0),
+           "waited_s": 0.0, "batches": 0, "samples": 0, "unreadable": {"count": 0, "samples": []},
+           "sharing": {}, "rejoined": 0}
 
 
 class Questions(Tidy):
@@ -52,20 +54,21 @@ class Questions(Tidy):
             self.assertEqual((stats["waits"], stats["sharing"]),
                              (STATUS_OF_JOB["waits"], STATUS_OF_JOB["sharing"]))
             self.assertEqual((stats["batches"], stats["samples"], stats["rejoined"]), (1, 8, 0))
-            server.status["waits"] = {"disk": 2.0}
-            self.assertEqual(loader.stats()["waits"]["disk"], 2.0)
-            server.status["waits"] = {"disk": 3.0, "decode": "much", "unknown": 5.0}
+            server.status["waits"] = {"read": 2.0}
+            self.assertEqual(loader.stats()["waits"]["read"], 2.0)
+            server.status["waits"] = {"read": 3.0, "decode": "much", "unknown": 5.0}
             for batch in iterator:
                 pass
             #  As long as a batch is looked at the job is there
-            self.assertEqual(loader.stats()["waits"]["disk"], 3.0)
+            self.assertEqual(loader.stats()["waits"]["read"], 3.0)
             if self.ring:
                 self.assertNotIn(LEAVE, self.kinds(server))
             del batch
         asked = self.kinds(server).count(STATUS)
         self.assertEqual(asked, 4 if self.ring else 3)      # the last: when it was left
         stats = loader.stats()                      # of a closed loader too
-        self.assertEqual(stats["waits"], {"disk": 3.0, "decode": 1.25, "copy": 0.0, "client": 7.0})
+        self.assertEqual(stats["waits"], {"draw": 0.25, "read": 3.0, "memory": 0.0, "decode": 1.25,
+                                          "copy": 0.0, "client": 7.0})
         self.assertEqual((stats["batches"], stats["samples"]), (3, 20))
         self.assertEqual(self.kinds(server)[-2:], [STATUS, LEAVE])
 
@@ -153,7 +156,7 @@ class Questions(Tidy):
         loader = tureen.Loader(server.endpoint, batch_size=8, rejoin=1000, timeout=50)
         iterator = iter(loader)
         next(iterator)
-        until(lambda: loader.stats()["waits"]["disk"] == 0.5, "an answer")
+        until(lambda: loader.stats()["waits"]["read"] == 0.5, "an answer")
         server.die()
         loader._timeout = 0.5
         stats = loader.stats()

@@ -37,8 +37,7 @@ class Status(SystemTest):
             given = (20 * int(line[5]) + int(line[6].split("/")[0]), int(line[7]))
             self.assertEqual(given[0], given[1])
             self.assertLess(given[1], 70)
-            self.assertIn("waited for, since its start: disk = reading, decode = the shared stage, copy = "
-                          "its own stage", page)
+            self.assertIn("waited for, since its start: draw = ", page)
             reader.signal(signal.SIGTERM)
             self.assertEqual(reader.wait(), 128 + signal.SIGTERM)
 

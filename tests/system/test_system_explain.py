@@ -162,7 +162,8 @@ class Explanations(SystemTest):
             for told in json.loads(answer.frames[0].decode())["jobs"]:
                 self.assertEqual(told["sharing"]["shared"], 0)
                 self.assertEqual(told["sharing"]["alone"], told["sharing"]["places"])
-                self.assertEqual(sorted(told["waits"]), ["client", "copy", "decode", "disk"])
+                self.assertEqual(sorted(told["waits"]),
+                                 ["client", "copy", "decode", "draw", "memory", "read"])
                 self.assertGreater(sum(told["waits"].values()), 0)
             text = server.status_text()
             for word in ("waited for", "shared", "client"):

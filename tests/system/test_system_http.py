@@ -1,6 +1,7 @@
 """HTTP beside a server that trains: figures for people, scripts and Prometheus, to each viewer its own; and
 clients that ask much, read slowly, or talk nonsense, of which the jobs notice nothing."""
 import contextlib
+import gzip
 import http.client
 import json
 import os
@@ -92,12 +93,19 @@ class Shown(SystemTest):
             self.assertEqual(metrics["tureen_job_samples_delivered_total", labels],
                              server.job_status("stands")["delivered_samples"])
             self.assertEqual(metrics["tureen_dataset_samples", 'dataset="train"'], self.SAMPLES)
-            for cause in ("disk", "decode", "copy", "client"):
+            for cause in ("draw", "read", "memory", "decode", "copy", "client"):
                 count = metrics["tureen_batch_wait_seconds_count", 'cause="%s"' % cause]
                 sent = server.job_status("stands")["delivered_samples"] // 16
                 self.assertEqual(count, 2 * -(-self.SAMPLES // 16) + sent)
                 self.assertEqual(count, metrics["tureen_batch_wait_seconds_bucket",
                                                 'cause="%s",le="+Inf"' % cause])
+                #  Jobs' own add up to that, with those that have gone in one series.
+                gone, own = (metrics.get(("tureen_job_batch_wait_seconds_count",
+                                          'number="%s",cause="%s"' % (number, cause)))
+                             for number in ("gone", "2"))
+                self.assertEqual(gone, None if cause == "draw" else 2 * -(-self.SAMPLES // 16))
+                self.assertIn(own, (sent, None))
+            self.assertGreater(metrics["tureen_job_batch_wait_seconds_sum", 'number="2",cause="client"'], 0)
             standing.signal(2)
             standing.wait()
 
@@ -149,6 +157,43 @@ class Shown(SystemTest):
                     for bound in re.findall('le="([^"]*)"', labels or ""):
                         self.assertRegex(bound, r"\.|^\+Inf$")
 
+    def test_compressed(self):
+        """As Prometheus and browsers ask for it: the same, in fewer bytes."""
+        with self.watched() as (server, http):
+            server.read(batch=16, epochs=1, name="short").finish()
+            for path in ("/metrics", "/status.json"):
+                _, headers, plain = http.ask(path, Accept_Encoding="gzip;q=0, identity")
+                self.assertIsNone(headers["Content-Encoding"])
+                status, headers, body = http.ask(path, Accept_Encoding="deflate, gzip")
+                self.assertEqual((status, headers["Content-Encoding"]), (200, "gzip"))
+                self.assertEqual(headers["Vary"], "Accept-Encoding")
+                self.assertLess(len(body), len(plain) / 2)
+                told = gzip.decompress(body)
+                names = [set(re.findall(rb'"[a-z_]+"|tureen_[a-z_]+', text)) for text in (plain, told)]
+                self.assertEqual(*names)
+
+    def test_a_request_byte_after_byte(self):
+        """It would keep its connection for ever."""
+        with self.watched() as (server, http), contextlib.closing(http.connect()) as slow, \
+                contextlib.closing(http.connect()) as idle:
+            idle.settimeout(60)
+            slow.settimeout(4)
+            began, head = time.monotonic(), iter("GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: "
+                                                 + 100 * "x")
+
+            def is_closed():
+                try:
+                    slow.sendall(next(head).encode())
+                    return slow.recv(1) == b""
+                except socket.timeout:
+                    return False
+                except OSError:
+                    return True
+            wait_until("it is closed", is_closed, 90)
+            self.assertGreater(time.monotonic() - began, 25)
+            self.assertEqual(idle.recv(1), b"")             # long ago
+            self.assertEqual(http.ask("/healthz")[2], b"ok\n")
+
     def test_the_last_hour(self):
         with self.watched() as (server, http):
             server.read(batch=16, epochs=0, name="runs", rate=200)
@@ -199,6 +244,81 @@ class Shown(SystemTest):
             self.assertRegex(page, r'<p id="job-words">0 % of its samples served other jobs too\.')
             self.assertIn("dygraph", page)
             self.assertRegex(page, r'id="trouble"[^>]*></div>')
+
+    @contextlib.contextmanager
+    def browser(self, folder):
+        """One to click in; nothing where there is none."""
+        try:
+            from selenium import webdriver
+            from selenium.webdriver.chrome.service import Service
+        except ImportError:
+            webdriver = None
+        driver = shutil.which("chromedriver")
+        if not webdriver or not driver or not shutil.which("chromium"):
+            self.skipTest("no selenium or no chromedriver (apt install python3-selenium chromium-driver)")
+        options = webdriver.ChromeOptions()
+        options.binary_location = shutil.which("chromium")
+        for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1200,900",
+                         "--user-data-dir=" + os.path.join(folder, "clicked")):
+            options.add_argument(argument)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        browser = webdriver.Chrome(service=Service(driver), options=options)
+        try:
+            yield browser
+        finally:
+            browser.quit()
+
+    def test_the_page_clicked_through(self):
+        """A click, and Enter, show a job's history, its waits, and why it shares little; it follows
+        the system's colours; a job that goes is told; and the console stays empty."""
+        with self.watched() as (server, http), self.browser(server.folder) as browser:
+            def text(element):
+                return browser.execute_script("return document.getElementById(arguments[0]).textContent",
+                                              element)
+
+            def rows():
+                return browser.find_elements("css selector", "#jobs tr.pick")
+
+            def pick(name, act):
+                """In one go: a row may be drawn anew between finding and clicking."""
+                browser.execute_script("const row = [...document.querySelectorAll('#jobs tr.pick')].find("
+                                       "row => row.cells[0].textContent === arguments[0]);" + act, name)
+            server.read(batch=16, epochs=0, rate=200, name="stands")
+            wait_until("it is there", lambda: server.job_status("stands"))
+            alone = server.read(batch=16, epochs=0, rate=200, order="seeded", seed=4,
+                                name="draws alone")
+            wait_until("they run", lambda: len([job for job in server.status()["jobs"]
+                                                if job["consumed_samples"] > 50]) == 2)
+            wait_until("there are points", lambda: len(http.json("/history.json")["delivered"]) > 2)
+            browser.get("http://localhost:%d/" % http.port)
+            wait_until("both are shown", lambda: len(rows()) == 2)
+            self.assertFalse(browser.find_element("id", "job").is_displayed())
+            pick("draws alone", "row.click()")
+            wait_until("it is shown", lambda: text("job-name") == "draws alone")
+            self.assertTrue(browser.find_element("id", "job").is_displayed())
+            self.assertIn("It draws by itself (order seeded)", text("job-words"))
+            self.assertRegex(text("job-waits"),
+                             "^Of 100 batches, 95 waited for: .*client at most [0-9.]+ m?s")
+            wait_until("its history is drawn", lambda: browser.find_elements("css selector",
+                                                                             "#job-chart canvas"))
+            self.assertIn("% decode", text("job-chart-key"))
+            self.assertEqual(browser.execute_script("return location.hash"),
+                             "#job=%d" % server.job_status("draws alone")["job"])
+            pick("stands", "row.dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter', bubbles: true}))")
+            wait_until("the other is shown", lambda: text("job-name") == "stands")
+            grounds = set()
+            for scheme in ("light", "dark"):
+                browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [
+                    {"name": "prefers-color-scheme", "value": scheme}]})
+                grounds.add(browser.execute_script("return getComputedStyle(document.body).backgroundColor"))
+            self.assertEqual(len(grounds), 2)
+            pick("draws alone", "row.click()")
+            wait_until("it is shown again", lambda: text("job-name") == "draws alone")
+            alone.signal(2)
+            alone.wait()
+            wait_until("its end is told", lambda: text("job-words") == "It has gone.")
+            self.assertEqual(text("trouble"), "")
+            self.assertEqual(browser.get_log("browser"), [])
 
     def test_crowds_and_nonsense(self):
         """Connections that say nothing, readers that do not read, bytes that are no HTTP, and hundreds of

@@ -27,14 +27,18 @@ class Terminal:
         os.close(its)
         self._written = b""
 
-    def text(self):
-        """Without what moves the cursor."""
+    def raw(self):
+        """With what moves the cursor."""
         while select.select([self._pty], [], [], 0)[0]:
             try:
                 self._written += os.read(self._pty, 65536)
             except OSError:                     # it has ended
                 break
-        return re.sub(rb"\x1b(\[[0-9;?]*[a-zA-Z]|[()][A-Z0-9]|[=>])", b" ", self._written).decode(
+        return self._written
+
+    def text(self):
+        """Without what moves the cursor."""
+        return re.sub(rb"\x1b(\[[0-9;?]*[a-zA-Z]|[()][A-Z0-9]|[=>])", b" ", self.raw()).decode(
             "utf-8", "replace")
 
     def press(self, keys):
@@ -83,6 +87,20 @@ class Top(SystemTest):
             terminal.wait_for("name ")
             terminal.press(b"j")
             terminal.wait_for("second Ä: ")
+            terminal.press(b"2")
+            terminal.wait_for(r"DATA +SAMPLES +SIZE +KIND")
+            terminal.wait_for(r"prepared [0-9.]+ [KM]?i?B of 64 MiB, compressed")
+            terminal.wait_for(r"train +200 +[0-9.]+ KiB files")
+            terminal.wait_for("sorted by DATA")
+            terminal.press(b"s")
+            terminal.wait_for("sorted by SAMPLES")
+            terminal.press(b"\t")
+            terminal.wait_for("0 machines lend 0 processors")
+            terminal.wait_for("there are none")
+            terminal.press(b"4")
+            terminal.wait_for("this server has no tenants")
+            terminal.press(b"\t")
+            terminal.wait_for("second Ä: ")            # the one that was picked
             server.kill()
             terminal.wait_for("its server has died|no server")      # and what it said last stays
             server.start()
@@ -111,8 +129,10 @@ class Top(SystemTest):
             process.terminate()
             lines = process.communicate()[0].splitlines()
             self.assertRegex(lines[0], r"^tureen [0-9.]+, up for [0-9]+ s, 1 job")
-            self.assertRegex(lines[1], r"^  first on train: epoch [0-9]+, [0-9]+ %, [0-9]+/s, disk ")
-            self.assertRegex(lines[2], r", delivered [0-9]+/s, prepared [0-9]+/s")
+            self.assertRegex(lines[1], r"^  first on train: epoch [0-9]+, [0-9]+ %, [0-9]+/s, read ")
+            self.assertRegex(lines[2], "^  data train: SAMPLES 200, SIZE [0-9.]+ KiB, KIND files, MEMORY -, "
+                                       ".*, BAD 0$")
+            self.assertRegex(lines[3], r", delivered [0-9]+/s, prepared [0-9]+/s")
 
     def test_without_a_server(self):
         done = run("top", "--connect", "ipc:///tmp/tureen-none/s", environment=dict(os.environ))

@@ -15,9 +15,9 @@
 #include "output.h"
 #include "pack.h"
 #include "pack_options.h"
-#include "pack_progress.h"
 #include "pack_report.h"
 #include "plural.h"
+#include "progress.h"
 #include "utf8.h"
 
 enum { EXIT_FAILED = 1, EXIT_UNUSABLE = 2, EXIT_SIGNAL = 128, MAPPED_BYTES = 4 << 20 };
@@ -52,8 +52,8 @@ s_is_stopped (void *context)
 
 //  What packing calls us back with.
 typedef struct {
-    const pack_options_t *options;
-    pack_progress_t progress;
+    progress_t progress;
+    int pass;                           //  the one that is shown; 0: none yet
 } run_t;
 
 //  Rows are found by image readers.
@@ -79,7 +79,17 @@ s_find (void *finder, const uint8_t *bytes, size_t size, const uint8_t **rows_p,
 static void
 s_tell (void *context, const packing_progress_t *progress)
 {
-    pack_progress_tell (&((run_t *) context)->progress, progress);
+    static const char *const passes [2][3] = { { "reading (1 of 2)", "writing (2 of 2)" },
+        { "reading (1 of 3)", "writing (2 of 3)", "uploading (3 of 3)" } };
+    run_t *self = context;
+    //  What an earlier run has done is in the first figures of a pass.
+    if (self->pass != progress->pass)
+        progress_step (&self->progress, &(progress_step_t) {
+            .what = passes [progress->passes > 2][progress->pass - 1], .beside = "samples",
+            .total = progress->bytes_total, .after = progress->pass == 1? progress->bytes_total: 0 },
+            progress->bytes);
+    self->pass = progress->pass;
+    progress_tell (&self->progress, progress->bytes, progress->samples);
 }
 
 //  Buckets are open all at once.
@@ -142,11 +152,12 @@ s_print (const pack_options_t *options, const packing_result_t *result, double s
 static int
 s_run (pack_options_t *options)
 {
-    run_t run = { options, pack_progress_begin () };
+    run_t run = { .progress = progress_begin ("pack", options->quiet) };
     const packing_rows_t rows = { .threads = machine_processors (""), .finder_new = s_finder_new,
         .finder_destroy = s_finder_destroy, .find = s_find };
     packing_options_t *packing = &options->packing;
     packing->progress = options->quiet? NULL: s_tell;
+    packing->source.progress = &run.progress;
     packing->stopped = s_is_stopped;
     packing->context = &run;
     packing->source.store = (store_persistence_t) { .patience_ms = packing->patience_ms,
@@ -164,7 +175,7 @@ s_run (pack_options_t *options)
     char error [PACK_SOURCE_ERROR_BYTES];
     double began = clock_seconds (CLOCK_MONOTONIC);
     int rc = packing_run (packing, &result, error);
-    pack_progress_end (&run.progress);
+    progress_clear (&run.progress);
     if (rc)
         complain ("pack", "%s", error);
     if (rc == -ECANCELED && s_signal == SIGXCPU)

@@ -28,6 +28,7 @@ enum { EXIT_SOME_LOST = 1, EXIT_UNUSABLE = 2, REASON_BYTES = 256 };
 
 typedef struct {
     const char *path, *target;
+    bool quiet;
     catalogue_t *catalogue;
     int folder;                         //  target; -1: not open
     bool by_field;                      //  each field has a folder of its own
@@ -39,9 +40,13 @@ typedef struct {
 
 //  ---- arguments
 
-static const option_table_t s_table = { "tureen unpack", NULL, 0, 2,
+static const option_row_t s_rows [] = {
+    { "quiet", NULL, OPTION_AT (unpack_t, quiet), "no progress on standard error" }
+};
+
+static const option_table_t s_table = { "tureen unpack", s_rows, OPTION_ROWS (s_rows), 2,
     .word_hint = "give a pack and a folder to unpack it to", .before =
-    "Usage: tureen unpack PACK FOLDER\n"
+    "Usage: tureen unpack [--quiet] PACK FOLDER\n"
     "Gives the files of a pack back, byte for byte, in their folders.  FOLDER is made, or empty.\n"
     "\n"
     "  tureen unpack /packs/train /data/train-again\n"
@@ -341,7 +346,7 @@ s_unpack (unpack_t *self)
         complain ("unpack", "not enough memory");
     if (!self->is_back || !s_open_target (self))
         return EXIT_UNUSABLE;
-    self->meter = pack_meter_begin (pack_bytes (catalogue_pack (self->catalogue)));
+    pack_meter_begin (&self->meter, "unpacking", catalogue_pack (self->catalogue));
     int rc = pack_scan (self->catalogue, &events, self);
     pack_meter_clear (&self->meter);
     if (rc == 0)
@@ -361,8 +366,9 @@ s_run (unpack_t *self)
 {
     char error [PACK_REPORT_ERROR_BYTES], shown [2 * PACK_REPORT_ERROR_BYTES];
     int status;
+    self->meter.progress = progress_begin ("unpack", self->quiet);
     self->folder = -1;
-    self->catalogue = pack_report_open (self->path, &status, error);
+    self->catalogue = pack_report_open (self->path, &self->meter.progress, &status, error);
     if (self->catalogue)
         status = s_unpack (self);
     else

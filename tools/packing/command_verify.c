@@ -23,7 +23,7 @@ enum { EXIT_FAULTS = 1, EXIT_UNUSABLE = 2 };
 
 typedef struct {
     const char *path;
-    bool json;
+    bool json, quiet;
     catalogue_t *catalogue;
     uint64_t bytes;                     //  of samples that were looked at
     uint64_t damaged;                   //  samples; those of lost volumes too
@@ -37,12 +37,13 @@ typedef struct {
 //  ---- arguments
 
 static const option_row_t s_rows [] = {
-    { "json", NULL, OPTION_AT (verify_t, json), "one JSON object; docs/operations.md explains its keys" }
+    { "json", NULL, OPTION_AT (verify_t, json), "one JSON object; docs/operations.md explains its keys" },
+    { "quiet", NULL, OPTION_AT (verify_t, quiet), "no progress on standard error" }
 };
 
 static const option_table_t s_table = { "tureen verify", s_rows, OPTION_ROWS (s_rows), 1,
     .word_hint = "there is more than one pack: give them one at a time", .before =
-    "Usage: tureen verify [--json] PACK\n"
+    "Usage: tureen verify [--json] [--quiet] PACK\n"
     "Reads a pack from its first byte to its last and says which samples are damaged, and whether its\n"
     "order is a shuffle.\n"
     "\n"
@@ -291,7 +292,7 @@ s_scan (verify_t *self)
     self->samples = json_array ();
     self->volumes = json_array ();
     self->padding = json_array ();
-    self->meter = pack_meter_begin (pack_bytes (catalogue_pack (self->catalogue)));
+    pack_meter_begin (&self->meter, "verifying", catalogue_pack (self->catalogue));
     int rc = pack_scan (self->catalogue, &events, self);
     double seconds = pack_meter_seconds (&self->meter);
     pack_meter_clear (&self->meter);
@@ -315,7 +316,8 @@ s_run (verify_t *self)
 {
     char error [PACK_REPORT_ERROR_BYTES];
     int status;
-    self->catalogue = pack_report_open (self->path, &status, error);
+    self->meter.progress = progress_begin ("verify", self->quiet);
+    self->catalogue = pack_report_open (self->path, &self->meter.progress, &status, error);
     if (self->catalogue)
         status = s_scan (self);
     else

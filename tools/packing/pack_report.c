@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "clock.h"
 #include "location.h"
 #include "pack.h"
 #include "packing.h"
@@ -24,7 +23,8 @@ s_has (const char *folder, const char *name)
 }
 
 catalogue_t *
-pack_report_open (const char *path, int *status_p, char error [PACK_REPORT_ERROR_BYTES])
+pack_report_open (const char *path, progress_t *progress, int *status_p,
+    char error [PACK_REPORT_ERROR_BYTES])
 {
     char first [40];
     snprintf (first, sizeof first, PACK_VOLUME_NAME, 0u);
@@ -46,8 +46,9 @@ pack_report_open (const char *path, int *status_p, char error [PACK_REPORT_ERROR
             "'%.600s' is no pack: give the folder that `tureen pack` made", path);
         return NULL;
     }
-    catalogue_options_t options = { .path = path, .index_only = true };
+    catalogue_options_t options = { .path = path, .index_only = true, .progress = progress };
     int rc = catalogue_open (&catalogue, &options, error, PACK_REPORT_ERROR_BYTES);
+    progress_clear (progress);
     //  Of a store, only what its index says can be damage; all else is that it does not answer.
     *status_p = rc && (!is_in_store || rc == -EBADMSG)? 1: 2;
     if (catalogue && !catalogue_pack (catalogue)) {
@@ -110,37 +111,30 @@ pack_report_tiled (FILE *stream, const catalogue_t *catalogue)
 
 //  ---- how far
 
-pack_meter_t
-pack_meter_begin (uint64_t bytes_total)
+void
+pack_meter_begin (pack_meter_t *self, const char *what, const pack_t *pack)
 {
-    double now = clock_seconds (CLOCK_MONOTONIC);
-    return (pack_meter_t) { .is_shown = isatty (2), .began = now, .last = now, .bytes_total = bytes_total };
+    self->began = progress_seconds (&self->progress);
+    self->bytes = self->samples = 0;
+    progress_step (&self->progress, &(progress_step_t) { .what = what, .beside = "samples",
+        .total = pack_bytes (pack) }, 0);
 }
 
 double
 pack_meter_seconds (const pack_meter_t *self)
 {
-    return clock_seconds (CLOCK_MONOTONIC) - self->began;
+    return progress_seconds (&self->progress) - self->began;
 }
 
 void
 pack_meter_add (pack_meter_t *self, uint64_t bytes)
 {
     self->bytes += bytes;
-    if (!self->is_shown || clock_seconds (CLOCK_MONOTONIC) - self->last < 0.2)
-        return;
-    self->last = clock_seconds (CLOCK_MONOTONIC);
-    double seconds = self->last - self->began, rate = (double) self->bytes / seconds;
-    double left = rate > 0? (double) (self->bytes_total - self->bytes) / rate: 0;
-    fprintf (stderr, "\r\033[K%5.1f %%  %.1f of %.1f GB  %.0f MB/s  %.0f s left",
-        self->bytes_total? 100 * (double) self->bytes / (double) self->bytes_total: 100,
-        (double) self->bytes / 1e9, (double) self->bytes_total / 1e9, rate / 1e6, left);
-    fflush (stderr);
+    progress_tell (&self->progress, self->bytes, ++self->samples);
 }
 
 void
 pack_meter_clear (pack_meter_t *self)
 {
-    if (self->is_shown)
-        fputs ("\r\033[K", stderr);
+    progress_clear (&self->progress);
 }

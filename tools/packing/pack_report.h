@@ -6,12 +6,15 @@
 #include <stdint.h>
 #include <stdio.h>
 #include "catalogue.h"
+#include "pack.h"
 #include "pack_scan.h"
+#include "progress.h"
 
 //  Opens a pack's index alone (catalogue.h).  NULL: *status_p is an exit status, 1 for a damaged or
 //  unfinished pack, 2 where there is none, and error says why.
 enum { PACK_REPORT_ERROR_BYTES = 1024, PACK_REPORT_NAME_BYTES = 1024 };
-catalogue_t *pack_report_open (const char *path, int *status_p, char error [PACK_REPORT_ERROR_BYTES]);
+catalogue_t *pack_report_open (const char *path, progress_t *progress, int *status_p,
+    char error [PACK_REPORT_ERROR_BYTES]);
 
 //  The sample's path, fit for one line.
 const char *pack_report_name (const catalogue_t *catalogue, uint32_t id, size_t field,
@@ -25,14 +28,15 @@ void pack_report_volume (FILE *stream, const catalogue_t *catalogue, uint32_t vo
 //  Says so of a pack that an earlier version made with --tile; nothing of others.
 void pack_report_tiled (FILE *stream, const catalogue_t *catalogue);
 
-//  A line on standard error, written over a few times a second; none where that is no terminal.
+//  How far it is in the pack: the samples are read one after the other.
 typedef struct {
-    bool is_shown;
-    double began, last;
-    uint64_t bytes, bytes_total;
+    progress_t progress;
+    double began;                       //  the reading, after the pack was opened
+    uint64_t bytes, samples;
 } pack_meter_t;
 
-pack_meter_t pack_meter_begin (uint64_t bytes_total);
+//  what: static, "verifying".  The progress is there, from progress_begin.
+void pack_meter_begin (pack_meter_t *self, const char *what, const pack_t *pack);
 void pack_meter_add (pack_meter_t *self, uint64_t bytes);
 //  Takes the line away, so that another may be written; the meter goes on.
 void pack_meter_clear (pack_meter_t *self);

@@ -13,10 +13,12 @@
 #include "complain.h"
 #include "option_server.h"
 #include "output.h"
+#include "top_table.h"
 #include "top_view.h"
 #include "tureen.h"
 
-enum { TIMEOUT_MS = 2000, BAR_CELLS = 10, HEAD_ROWS = 3, FOOT_ROWS = 4, WORDS_BYTES = 1024, CONTROL_L = 12 };
+enum { TIMEOUT_MS = 2000, BAR_CELLS = 8, HEAD_ROWS = 4, FOOT_ROWS = 4, WORDS_BYTES = 1024, CONTROL_L = 12 };
+enum { JOBS = TOP_KINDS, PAGES };       //  what is shown: a kind of top_table.h, or the jobs
 
 typedef struct {
     tureen_options_t server;
@@ -33,12 +35,14 @@ static const option_row_t s_rows [] = {
 static const option_table_t s_table = { "tureen top", s_rows, OPTION_ROWS (s_rows), .before =
     "usage: tureen top [--connect ENDPOINT] [--key PATH --server-key KEY] [--seconds N]\n"
     "\n"
-    "Shows the jobs of a running server in a terminal, until `q`: how far each is in its epoch, how fast,\n"
-    "what it waits for, and how much it shares.  Without a terminal it writes a line for all of them and\n"
-    "a line for each job, again and again.\n"
+    "Shows a running server in a terminal, until `q`.  Its jobs: how far each is in its epoch, how fast,\n"
+    "what it waits for, and how much it shares.  Its data: memory, what is read, and what is unreadable.\n"
+    "The workers on other machines, and the tenants.  Without a terminal it writes a line for all and a\n"
+    "line for each of these, again and again.\n"
     "\n"
-    "  up, down   pick a job; the line below says why it shares little, if it does\n"
-    "  s          sort by job, name, rate, waiting time, or by how little is shared\n"
+    "  1 2 3 4    jobs, data, workers, tenants; Tab, left and right go from one to the next\n"
+    "  up, down   pick a row; the line below says more of it: why a job shares little, if it does\n"
+    "  s          sort by the next column; jobs by job, name, rate, waiting time, or how little is shared\n"
     "  Ctrl-L     draw all of it anew\n"
     "  q          end\n"
     "\n", .after =
@@ -51,8 +55,12 @@ typedef struct {
     json_t *now, *before;
     char error [TUREEN_ERROR_BYTES];    //  of the last question; "": it was answered
     top_view_t view;
+    int page;                           //  JOBS, or a kind of table
     top_sort_t sort;
     uint64_t picked;                    //  a job's number; 0: none yet
+    top_table_t table;                  //  of the page
+    size_t columns [TOP_KINDS];         //  by which tables are sorted
+    char names [TOP_KINDS][TOP_CELL_BYTES];     //  of the rows that are picked; "": the first one
 } top_t;
 
 //  ---- asking
@@ -78,19 +86,41 @@ static bool
 s_look (top_t *self)
 {
     top_view_clear (&self->view);
-    return top_view_make (&self->view, self->now, self->before, self->sort)
-        || complain ("top", "no memory for the jobs");
+    top_table_clear (&self->table);
+    return (top_view_make (&self->view, self->now, self->before, self->sort)
+        && (self->page == JOBS || top_table_make (&self->table, &self->view, (top_kind_t) self->page,
+        self->columns [self->page]))) || complain ("top", "no memory for what the server answers");
 }
 
 static void
 s_end (top_t *self)
 {
     top_view_clear (&self->view);
+    top_table_clear (&self->table);
     json_decref (self->now);
     json_decref (self->before);
 }
 
 //  ---- without a terminal
+
+//  "  data train: samples 300, size 1.2 MiB, .."
+static bool
+s_write_table (top_t *self, top_kind_t kind)
+{
+    static const char *const names [TOP_KINDS] = { "data", "worker", "tenant" };
+    top_table_t *table = &self->table;
+    top_table_clear (table);
+    if (!top_table_make (table, &self->view, kind, 0))
+        return complain ("top", "no memory for what the server answers");
+    for (size_t index = 0; index < table->count; index++) {
+        printf ("  %s %s:", names [kind], table->rows [index].cells [0]);
+        for (size_t column = 1; column < table->column_count; column++)
+            printf ("%s %s %s", column > 1? ",": "", table->columns [column].name,
+                table->rows [index].cells [column]);
+        printf ("\n");
+    }
+    return true;
+}
 
 static int
 s_write_lines (top_t *self)
@@ -110,10 +140,13 @@ s_write_lines (top_t *self)
         printf ("%s\n", head);
         for (size_t index = 0; index < self->view.count; index++) {
             const top_row_t *row = &self->view.rows [index];
-            printf ("  %s on %s: epoch %llu, %.0f %%, %.0f/s, disk %.0f %%, decode %.0f %%, copy %.0f %%\n",
+            printf ("  %s on %s: epoch %llu, %.0f %%, %.0f/s, read %.0f %%, decode %.0f %%, copy %.0f %%\n",
                 row->name, row->dataset, (unsigned long long) row->epoch, 100 * row->progress, row->rate,
-                100 * row->waits [0], 100 * row->waits [1], 100 * row->waits [2]);
+                100 * row->waits [1], 100 * row->waits [3], 100 * row->waits [4]);
         }
+        for (top_kind_t kind = TOP_DATA; kind < TOP_KINDS; kind++)
+            if (!s_write_table (self, kind))
+                return 1;
         if (fflush (stdout) != 0)
             return 1;
         nanosleep (&pause, NULL);
@@ -132,51 +165,104 @@ s_picked_row (top_t *self)
     return 0;
 }
 
+static size_t
+s_picked_cells (top_t *self)
+{
+    char *name = self->names [self->page];
+    for (size_t index = 0; index < self->table.count; index++)
+        if (strcmp (self->table.rows [index].cells [0], name) == 0)
+            return index;
+    strcpy (name, self->table.count? self->table.rows [0].cells [0]: "");
+    return 0;
+}
+
+static size_t
+s_row_count (const top_t *self)
+{
+    return self->page == JOBS? self->view.count: self->table.count;
+}
+
 static void
-s_draw_row (const top_row_t *row, int y)
+s_draw_job (const top_row_t *row, int y)
 {
     char bar [BAR_CELLS + 1];
     int filled = (int) lround (row->progress * BAR_CELLS);
     memset (bar, '.', BAR_CELLS);
     memset (bar, '#', (size_t) (filled < 0? 0: filled > BAR_CELLS? BAR_CELLS: filled));
     bar [BAR_CELLS] = 0;
-    mvprintw (y, 0, "%-20.20s %-12.12s %6llu %s %8.0f   %3.0f %3.0f %3.0f %3.0f   ", row->name, row->dataset,
-        (unsigned long long) row->epoch, bar, row->rate, 100 * row->waits [0], 100 * row->waits [1],
-        100 * row->waits [2], 100 * row->waits [3]);
+    mvprintw (y, 0, "%-16.16s %-10.10s %5llu %s %9.0f ", row->name, row->dataset,
+        (unsigned long long) row->epoch, bar, row->rate);
+    //  Not the first one, the moment before the first draw.
+    for (size_t cause = 1; cause < ANSWER_WAITS; cause++)
+        printw (" %3.0f", 100 * row->waits [cause]);
     if (row->shared < 0)
-        printw ("     -  ");
+        printw ("      - ");
     else
-        printw ("%4.0f %%  ", 100 * row->shared);
+        printw (" %4.0f %% ", 100 * row->shared);
     addnstr (row->waiting_on, 12);
 }
 
 static void
-s_draw (top_t *self)
+s_draw_cells (const top_table_t *table, const top_cells_t *row, int y)
 {
-    char text [WORDS_BYTES], head [TOP_TEXT_BYTES];
-    int room = LINES - HEAD_ROWS - FOOT_ROWS;
-    size_t picked = s_picked_row (self), shown = room > 1? (size_t) room: 1,
-        first = picked >= shown? picked - shown + 1: 0;
-    erase ();
-    top_view_head (&self->view, head);
-    mvaddnstr (0, 0, head, COLS);
-    attron (A_BOLD);
-    mvaddnstr (2, 0, "JOB                  DATA          EPOCH OF IT      SAMPLES/S  DISK DEC CPY OWN %  "
-        "SHARED  WAITS FOR", COLS);
-    attroff (A_BOLD);
-    for (size_t index = first; index < self->view.count && index < first + shown; index++) {
-        if (index == picked)
-            attron (A_REVERSE);
-        s_draw_row (&self->view.rows [index], HEAD_ROWS + (int) (index - first));
-        attroff (A_REVERSE);
+    move (y, 0);
+    for (size_t column = 0; column < table->column_count; column++) {
+        const top_column_t *about = &table->columns [column];
+        const char *cell = row? row->cells [column]: about->name;
+        printw (about->is_number? "%*.*s ": "%-*.*s ", about->width, about->width, cell);
     }
-    if (self->view.count > 0) {
+}
+
+//  "1 jobs  2 data  3 workers  4 tenants", and of a table the whole in one line.
+static void
+s_draw_tabs (const top_t *self)
+{
+    move (1, 0);
+    for (int place = 0; place < PAGES; place++) {
+        int page = place == 0? JOBS: place - 1;
+        if (page == self->page)
+            attron (A_REVERSE);
+        printw (" %d %s ", place + 1, page == JOBS? "jobs": top_table_name ((top_kind_t) page));
+        attroff (A_REVERSE);
+        addch (' ');
+    }
+    if (self->page != JOBS)
+        mvaddnstr (2, 0, self->table.head, COLS);
+}
+
+static void
+s_draw_heads (const top_t *self)
+{
+    attron (A_BOLD);
+    if (self->page == JOBS)
+        mvaddnstr (HEAD_ROWS - 1, 0, "JOB              DATA       EPOCH OF IT    SAMPLES/S  RD "
+            "MEM DEC CPY OWN % SHARED WAITS FOR", COLS);
+    else
+        s_draw_cells (&self->table, NULL, HEAD_ROWS - 1);
+    attroff (A_BOLD);
+}
+
+//  Over two lines, of which the second ends before the last one.
+static void
+s_draw_words (top_t *self, size_t picked)
+{
+    char text [WORDS_BYTES];
+    if (s_row_count (self) == 0)
+        return;
+    if (self->page == JOBS) {
         const top_row_t *row = &self->view.rows [picked];
         size_t used = (size_t) snprintf (text, sizeof text, "%s: ", row->name);
         top_view_words (&self->view, row, text + used, sizeof text - used);
-        //  Over two lines, of which the second ends before the last one.
-        mvprintw (LINES - 3, 0, "%.*s", 2 * COLS - 1, text);
     }
+    else
+        snprintf (text, sizeof text, "%s: %s", self->table.rows [picked].cells [0],
+            self->table.rows [picked].words);
+    mvprintw (LINES - 3, 0, "%.*s", 2 * COLS - 1, text);
+}
+
+static void
+s_draw_foot (const top_t *self)
+{
     if (*self->error) {
         attron (A_BOLD);
         mvaddnstr (LINES - 4, 0, self->error, COLS);
@@ -184,20 +270,91 @@ s_draw (top_t *self)
     }
     move (LINES - 1, 0);
     clrtoeol ();
-    mvprintw (LINES - 1, 0, "sorted by %s   s sort   up, down pick   q end", top_sort_name (self->sort));
+    mvprintw (LINES - 1, 0, "sorted by %s   s sort   up, down pick   Tab next   q end", self->page == JOBS?
+        top_sort_name (self->sort): self->table.columns [self->columns [self->page]].name);
+}
+
+static void
+s_draw (top_t *self)
+{
+    char head [TOP_TEXT_BYTES];
+    int room = LINES - HEAD_ROWS - FOOT_ROWS;
+    size_t picked = self->page == JOBS? s_picked_row (self): s_picked_cells (self),
+        shown = room > 1? (size_t) room: 1, first = picked >= shown? picked - shown + 1: 0;
+    erase ();
+    top_view_head (&self->view, head);
+    mvaddnstr (0, 0, head, COLS);
+    s_draw_tabs (self);
+    s_draw_heads (self);
+    for (size_t index = first; index < s_row_count (self) && index < first + shown; index++) {
+        int y = HEAD_ROWS + (int) (index - first);
+        if (index == picked)
+            attron (A_REVERSE);
+        if (self->page == JOBS)
+            s_draw_job (&self->view.rows [index], y);
+        else
+            s_draw_cells (&self->table, &self->table.rows [index], y);
+        attroff (A_REVERSE);
+    }
+    if (s_row_count (self) == 0)
+        mvprintw (HEAD_ROWS, 0, "there are none");
+    s_draw_words (self, picked);
+    s_draw_foot (self);
     refresh ();
 }
 
 static void
 s_move (top_t *self, int by)
 {
-    size_t picked = s_picked_row (self);
+    size_t picked = self->page == JOBS? s_picked_row (self): s_picked_cells (self),
+        count = s_row_count (self);
     if (by < 0 && picked > 0)
         picked--;
-    if (by > 0 && picked + 1 < self->view.count)
+    if (by > 0 && picked + 1 < count)
         picked++;
-    if (self->view.count > 0)
+    if (count > 0 && self->page == JOBS)
         self->picked = self->view.rows [picked].job;
+    if (count > 0 && self->page != JOBS)
+        strcpy (self->names [self->page], self->table.rows [picked].cells [0]);
+}
+
+//  place: 0 the jobs, then the tables; wraps around.
+static void
+s_turn_to (top_t *self, int place)
+{
+    place = (place + PAGES) % PAGES;
+    self->page = place == 0? JOBS: place - 1;
+}
+
+static void
+s_sort (top_t *self)
+{
+    if (self->page == JOBS)
+        self->sort = (self->sort + 1) % TOP_SORTS;
+    else {
+        size_t *column = &self->columns [self->page];
+        *column = (*column + 1) % top_table_columns ((top_kind_t) self->page);
+    }
+}
+
+//  False: the end.
+static bool
+s_take_key (top_t *self, int key)
+{
+    int place = self->page == JOBS? 0: self->page + 1;
+    if (key == KEY_UP || key == 'k' || key == KEY_DOWN || key == 'j')
+        s_move (self, key == KEY_UP || key == 'k'? -1: 1);
+    if (key == '\t' || key == KEY_RIGHT)
+        s_turn_to (self, place + 1);
+    if (key == KEY_BTAB || key == KEY_LEFT)
+        s_turn_to (self, place - 1);
+    if (key >= '1' && key < '1' + PAGES)
+        s_turn_to (self, key - '1');
+    if (key == CONTROL_L)
+        clearok (curscr, TRUE);         //  draws all of it anew, whatever another program has written there
+    if (key == 's')
+        s_sort (self);
+    return key != 'q' && key != 'Q';
 }
 
 static double
@@ -218,14 +375,7 @@ s_interact (top_t *self)
         s_draw (self);
         double left = due - s_seconds ();
         timeout (left > 0? (int) (left * 1000) + 1: 0);
-        int key = getch ();
-        goes_on = key != 'q' && key != 'Q';
-        if (key == KEY_UP || key == 'k' || key == KEY_DOWN || key == 'j')
-            s_move (self, key == KEY_UP || key == 'k'? -1: 1);
-        if (key == CONTROL_L)
-            clearok (curscr, TRUE);     //  draws all of it anew, whatever another program has written there
-        if (key == 's')
-            self->sort = (self->sort + 1) % TOP_SORTS;
+        goes_on = s_take_key (self, getch ());
         if (s_seconds () >= due) {
             s_ask (self);
             due = s_seconds () + self->asked->seconds;
@@ -263,7 +413,7 @@ s_run (int argc, char **argv)
     int status = option_parse (&s_table, &asked, argc, argv, &result);
     if (status >= 0)
         return status;
-    top_t top = { .asked = &asked };
+    top_t top = { .asked = &asked, .page = JOBS };
     const char *terminal = getenv ("TERM");
     bool has_terminal = isatty (STDOUT_FILENO) && isatty (STDIN_FILENO) && terminal && *terminal;
     status = has_terminal? s_show (&top): s_write_lines (&top);

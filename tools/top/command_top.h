@@ -1,4 +1,4 @@
-/*  command_top -- `tureen top`: the jobs of a server, live, in a terminal.  */
+/*  command_top -- `tureen top`: a server, live, in a terminal.  */
 #ifndef COMMAND_TOP_H
 #define COMMAND_TOP_H
 

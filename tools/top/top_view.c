@@ -3,24 +3,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "answer.h"
 #include "plural.h"
 #include "utf8.h"
 
-static const char *const s_waits [TOP_WAITS] = { "disk", "decode", "copy", "client" };
 static const char *const s_sorts [TOP_SORTS] = { "job", "name", "rate", "wait", "shared" };
-
-static double
-s_real (const json_t *object, const char *key)
-{
-    return json_number_value (json_object_get (object, key));
-}
-
-static const char *
-s_text (const json_t *object, const char *key)
-{
-    const char *text = json_string_value (json_object_get (object, key));
-    return text? text: "";
-}
 
 static const json_t *
 s_job (const json_t *status, uint64_t number)
@@ -28,7 +15,7 @@ s_job (const json_t *status, uint64_t number)
     size_t index;
     const json_t *job;
     json_array_foreach (json_object_get (status, "jobs"), index, job)
-        if ((uint64_t) s_real (job, "job") == number)
+        if ((uint64_t) answer_real (job, "job") == number)
             return job;
     return NULL;
 }
@@ -38,33 +25,34 @@ static void
 s_fill_waits (top_row_t *row, const json_t *job, const json_t *before)
 {
     const json_t *waits = json_object_get (job, "waits"), *old = json_object_get (before, "waits");
-    double spent [TOP_WAITS], sum = 0, all = 0;
-    for (size_t cause = 0; cause < TOP_WAITS; cause++) {
-        spent [cause] = s_real (waits, s_waits [cause]) - s_real (old, s_waits [cause]);
+    double spent [ANSWER_WAITS], sum = 0, all = 0;
+    for (size_t cause = 0; cause < ANSWER_WAITS; cause++) {
+        spent [cause] = answer_real (waits, answer_waits [cause]) - answer_real (old, answer_waits [cause]);
         sum += spent [cause];
-        all += s_real (waits, s_waits [cause]);
+        all += answer_real (waits, answer_waits [cause]);
     }
-    for (size_t cause = 0; cause < TOP_WAITS; cause++)
-        row->waits [cause] = sum > 0? spent [cause] / sum: all > 0? s_real (waits, s_waits [cause]) / all: 0;
+    for (size_t cause = 0; cause < ANSWER_WAITS; cause++)
+        row->waits [cause] = sum > 0? spent [cause] / sum:
+            all > 0? answer_real (waits, answer_waits [cause]) / all: 0;
 }
 
 static void
 s_fill (top_row_t *row, const json_t *job, const json_t *before)
 {
     const json_t *sharing = json_object_get (job, "sharing");
-    const char *name = s_text (job, "name");
+    const char *name = answer_text (job, "name");
     char number [32];
-    *row = (top_row_t) { .job = (uint64_t) s_real (job, "job"), .epoch = (uint64_t) s_real (job,
-        "consumed_epoch"), .rate = s_real (job, "rate"), .waiting_on = s_text (job, "waiting_on") };
+    *row = (top_row_t) { .job = (uint64_t) answer_real (job, "job"), .epoch = (uint64_t) answer_real (job,
+        "consumed_epoch"), .rate = answer_real (job, "rate"), .waiting_on = answer_text (job, "waiting_on") };
     snprintf (number, sizeof number, "job %llu", (unsigned long long) row->job);
-    name = *name? name: *s_text (job, "job_name")? s_text (job, "job_name"): number;
+    name = *name? name: *answer_text (job, "job_name")? answer_text (job, "job_name"): number;
     utf8_visible (name, strlen (name), row->name, sizeof row->name);
-    utf8_visible (s_text (job, "dataset"), strlen (s_text (job, "dataset")), row->dataset,
+    utf8_visible (answer_text (job, "dataset"), strlen (answer_text (job, "dataset")), row->dataset,
         sizeof row->dataset);
-    double samples = s_real (job, "epoch_samples"), drawn = s_real (sharing, "alone")
-        + s_real (sharing, "shared");
-    row->progress = samples > 0? s_real (job, "epoch_consumed") / samples: 0;
-    row->shared = drawn > 0? s_real (sharing, "shared") / drawn: -1;
+    double samples = answer_real (job, "epoch_samples"), drawn = answer_real (sharing, "alone")
+        + answer_real (sharing, "shared");
+    row->progress = samples > 0? answer_real (job, "epoch_consumed") / samples: 0;
+    row->shared = drawn > 0? answer_real (sharing, "shared") / drawn: -1;
     s_fill_waits (row, job, before);
 }
 
@@ -72,7 +60,10 @@ s_fill (top_row_t *row, const json_t *job, const json_t *before)
 static double
 s_waited (const top_row_t *row)
 {
-    return row->waits [0] + row->waits [1] + row->waits [2];
+    double waited = 0;
+    for (size_t cause = 0; cause + 1 < ANSWER_WAITS; cause++)
+        waited += row->waits [cause];
+    return waited;
 }
 
 static int
@@ -106,27 +97,27 @@ static double
 s_delivered (const json_t *status)
 {
     const json_t *all = json_object_get (status, "delivered");
-    return all? json_number_value (all): s_real (json_object_get (status, "tenant"), "delivered");
+    return all? json_number_value (all): answer_real (json_object_get (status, "tenant"), "delivered");
 }
 
 bool
 top_view_make (top_view_t *self, const json_t *now, const json_t *before, top_sort_t sort)
 {
     const json_t *jobs = json_object_get (now, "jobs");
-    bool is_same = before && s_real (before, "uptime_seconds") <= s_real (now, "uptime_seconds");
+    bool is_same = before && answer_real (before, "uptime_seconds") <= answer_real (now, "uptime_seconds");
     *self = (top_view_t) { .now = now, .before = is_same? before: NULL, .delivered = -1, .prepared = -1,
         .rows = calloc (json_array_size (jobs) + 1, sizeof *self->rows) };
     if (!self->rows)
         return false;
     if (self->before)
-        self->seconds = s_real (now, "uptime_seconds") - s_real (before, "uptime_seconds");
+        self->seconds = answer_real (now, "uptime_seconds") - answer_real (before, "uptime_seconds");
     if (self->seconds > 0)
         self->delivered = (s_delivered (now) - s_delivered (before)) / self->seconds;
     if (self->seconds > 0 && json_object_get (now, "prepared"))
-        self->prepared = (s_real (now, "prepared") - s_real (before, "prepared")) / self->seconds;
+        self->prepared = (answer_real (now, "prepared") - answer_real (before, "prepared")) / self->seconds;
     for (; self->count < json_array_size (jobs); self->count++) {
         const json_t *job = json_array_get (jobs, self->count);
-        s_fill (&self->rows [self->count], job, s_job (self->before, (uint64_t) s_real (job, "job")));
+        s_fill (&self->rows [self->count], job, s_job (self->before, (uint64_t) answer_real (job, "job")));
     }
     qsort_r (self->rows, self->count, sizeof *self->rows, s_compare, &sort);
     return true;
@@ -172,25 +163,25 @@ void
 top_view_head (const top_view_t *self, char text [TOP_TEXT_BYTES])
 {
     char up [32], version [32];
-    const char *given = s_text (self->now, "version");
+    const char *given = answer_text (self->now, "version");
     text [0] = 0;
     s_add (text, "tureen %s, up for %s, %zu job%s", utf8_visible (given, strlen (given), version,
-        sizeof version), s_time (s_real (self->now, "uptime_seconds"), up), self->count,
+        sizeof version), s_time (answer_real (self->now, "uptime_seconds"), up), self->count,
         plural (self->count));
     if (self->delivered >= 0)
         s_add (text, ", delivered %.0f/s", self->delivered);
     if (self->prepared >= 0)
         s_add (text, ", prepared %.0f/s", self->prepared);
-    if (s_real (self->now, "prepared") > 0)
+    if (answer_real (self->now, "prepared") > 0)
         s_add (text, ", %.2f deliveries of each since the start",
-            s_real (self->now, "delivered") / s_real (self->now, "prepared"));
+            answer_real (self->now, "delivered") / answer_real (self->now, "prepared"));
 }
 
 void
 top_view_words (const top_view_t *self, const top_row_t *row, char *text, size_t text_bytes)
 {
     const json_t *job = s_job (self->now, row->job);
-    const char *little = s_text (job, "little_shared");
+    const char *little = answer_text (job, "little_shared");
     if (*little)
         utf8_visible (little, strlen (little), text, text_bytes);
     else
@@ -198,5 +189,5 @@ top_view_words (const top_view_t *self, const top_row_t *row, char *text, size_t
         snprintf (text, text_bytes, "it has drawn nothing yet");
     else
         snprintf (text, text_bytes, "%.0f %% of its samples served other jobs too, order %s, %.0f samples "
-            "taken", 100 * row->shared, s_text (job, "order"), s_real (job, "consumed_samples"));
+            "taken", 100 * row->shared, answer_text (job, "order"), answer_real (job, "consumed_samples"));
 }

@@ -8,8 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <jansson.h>
+#include "answer.h"
 
-enum { TOP_TEXT_BYTES = 256, TOP_WAITS = 4 };
+enum { TOP_TEXT_BYTES = 256 };
 
 typedef enum { TOP_BY_JOB, TOP_BY_NAME, TOP_BY_RATE, TOP_BY_WAIT, TOP_BY_SHARED, TOP_SORTS } top_sort_t;
 
@@ -20,8 +21,7 @@ typedef struct {
     uint64_t epoch;
     double progress;                    //  of its epoch, 0 to 1
     double rate;                        //  samples a second
-    double waits [TOP_WAITS];           //  disk, decode, copy, its own loop: parts of the time between the
-                                        //  answers
+    double waits [ANSWER_WAITS];        //  parts of the time between the answers
     double shared;                      //  part of its samples that served other jobs; below 0: it drew none
     const char *waiting_on;             //  of `now`
 } top_row_t;

@@ -216,9 +216,10 @@ class Loader(Owned):
         """What the last job's time went to, and what it got.  Any thread may ask, while another one iterates
         too.
 
-        waits       seconds that the job spent waiting, as the server sees it, for: disk (bytes that are being
-                    read), decode (samples that are being prepared), copy (the private part, written into the
-                    batch), client (this process)
+        waits       seconds that the job spent waiting, as the server sees it, for: draw (jobs that may begin
+                    with it), read (bytes that are being read), memory (of the server's prepared cache),
+                    decode (samples that are being prepared), copy (the private part, written into the batch),
+                    client (this process)
         waited_s    seconds that `next` was blocked
         batches, samples    that `next` gave
         unreadable  of this job's data, what cannot be read and is left out: {"count": 2, "samples": [{"id":

@@ -7,7 +7,7 @@ from typing import Any, Dict, Optional
 from . import wire
 from .connection import Connection
 
-_WAITS = ("disk", "decode", "copy", "client")
+_WAITS = ("draw", "read", "memory", "decode", "copy", "client")
 
 
 class Tally:

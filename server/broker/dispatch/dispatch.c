@@ -545,12 +545,15 @@ dispatch_work (broker_t *self)
     uint32_t number;
     bool has_memory = true;
     self->is_memory_kept = self->is_memory_kept || s_is_memory_kept (self);
+    for (size_t index = 0; index < self->tenant_count; index++)
+        self->tenants [index]->wants.lacks_memory = false;
     while (fairness_next (self->fairness, passed_over, &number)) {
         tenant_t *tenant = self->tenants [number];
         turn_t turn = s_take_turn (self, tenant, passed_over);
         if (turn == TURN_TAKEN)
             continue;
-        has_memory = has_memory && turn != TURN_NO_MEMORY;
+        tenant->wants.lacks_memory = turn == TURN_NO_MEMORY;
+        has_memory = has_memory && !tenant->wants.lacks_memory;
         passed_over |= s_bit (tenant);
         if (s_are_busy (self))
             break;

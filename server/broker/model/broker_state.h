@@ -326,6 +326,7 @@ typedef struct {
                                                     //  while their plain files are read
     size_t version_bytes_max;               //  of its jobs' classes
     size_t outside_bytes;                   //  of versions with memory, outside the index, that it holds
+    bool lacks_memory;                      //  the version that is next has found none in this turn
 } wants_t;
 
 //  How often something happened.

@@ -34,6 +34,28 @@ s_is_read (const broker_t *self, const version_t *version)
     return version->state == VERSION_WORKING? !version->is_fetched: fetching > beside;
 }
 
+static waits_kind_t
+s_look_at_row (const broker_t *self, const job_t *job, const batch_row_t *row)
+{
+    if (row->state != ROW_WAITING)
+        return WAITS_COPY;
+    if (row->version->state == VERSION_QUEUED && job->tenant->wants.lacks_memory)
+        return WAITS_MEMORY;
+    return s_is_read (self, row->version)? WAITS_READ: WAITS_DECODE;
+}
+
+//  What a rank without a sample in the next batch is sent instead, while it is being made; NULL: none.
+static const batch_row_t *
+s_open_padding (const job_t *job)
+{
+    for (uint32_t number = 0; number < job->world_size; number++) {
+        const batch_row_t *padding = &job->ranks [number].padding;
+        if (padding->state == ROW_WAITING || padding->state == ROW_READY || padding->state == ROW_COPYING)
+            return padding;
+    }
+    return NULL;
+}
+
 //  With several ranks, if one has taken all it was sent, the job waits for the next batch.
 static bool
 s_all_have_batches (const job_t *job)
@@ -45,16 +67,16 @@ s_all_have_batches (const job_t *job)
 }
 
 static waits_kind_t
-s_look (const broker_t *self, job_t *job)
+s_look (const broker_t *self, job_t *job, int64_t now_ms)
 {
+    if (job->state == JOB_RUNNING && job->start_ms > now_ms)
+        return WAITS_DRAW;
     if (job->held_up || s_all_have_batches (job) || job->order_count == 0)
         return WAITS_CLIENT;
     const batch_row_t *row = s_first_open (job);
     if (!row)
-        return WAITS_CLIENT;
-    if (row->state != ROW_WAITING)
-        return WAITS_COPY;
-    return s_is_read (self, row->version)? WAITS_DISK: WAITS_DECODE;
+        row = s_open_padding (job);
+    return row? s_look_at_row (self, job, row): WAITS_CLIENT;
 }
 
 //  ---- time
@@ -76,12 +98,12 @@ waits_look (broker_t *self, int64_t now_ms)
 {
     for (job_t *job = self->jobs; job; job = job->next) {
         waits_t *waits = &job->waits;
-        bool runs = (job->state == JOB_RUNNING && job->start_ms <= now_ms) || job->state == JOB_DRAWN;
+        bool runs = job->state == JOB_RUNNING || job->state == JOB_DRAWN;
         if (runs && !waits->runs)
-            waits->since_ms = job->start_ms;
+            waits->since_ms = job->start_ms < now_ms? job->start_ms: now_ms;
         waits->runs = runs;
         if (runs)
-            waits->kind = s_look (self, job);
+            waits->kind = s_look (self, job, now_ms);
     }
 }
 
@@ -89,7 +111,7 @@ waits_look (broker_t *self, int64_t now_ms)
 
 static const int64_t s_bounds_ms [WAITS_BUCKETS] = { 1, 3, 10, 30, 100, 300, 1000, 3000, 10000, 60000 };
 
-static const char *const s_names [WAITS_KINDS] = { "disk", "decode", "copy", "client" };
+static const char *const s_names [WAITS_KINDS] = { "draw", "read", "memory", "decode", "copy", "client" };
 
 void
 waits_count (job_t *job, waits_histogram_t *histogram)
@@ -101,7 +123,9 @@ waits_count (job_t *job, waits_histogram_t *histogram)
         while (bucket < WAITS_BUCKETS && took_ms > s_bounds_ms [bucket])
             bucket++;
         histogram->counts [kind][bucket]++;
+        waits->sent.counts [kind][bucket]++;
         histogram->sums_ms [kind] += took_ms;
+        waits->sent.sums_ms [kind] += took_ms;
         waits->counted_ms [kind] = waits->spent_ms [kind];
     }
 }
@@ -114,6 +138,36 @@ waits_histogram_add (waits_histogram_t *self, const waits_histogram_t *other)
         for (size_t bucket = 0; bucket <= WAITS_BUCKETS; bucket++)
             self->counts [kind][bucket] += other->counts [kind][bucket];
     }
+}
+
+//  The bucket of a job's histogram, which has every second bound from the third one on: 10 ms, .. 10 s, more.
+static size_t
+s_job_bucket (size_t bucket)
+{
+    return bucket < 3? 0: (bucket - 1) / 2;
+}
+
+json_t *
+waits_job_histogram_status (const job_t *job)
+{
+    const waits_histogram_t *sent = &job->waits.sent;
+    json_t *object = json_pack ("{s:I}", "batches", (json_int_t) job->sent), *bounds = json_array ();
+    for (size_t bucket = 2; bucket < WAITS_BUCKETS; bucket += 2)
+        json_array_append_new (bounds, json_real ((double) s_bounds_ms [bucket] / 1000));
+    json_object_set_new (object, "bounds", bounds);
+    for (int kind = 0; kind < WAITS_KINDS; kind++) {
+        json_t *counts = json_array ();
+        uint64_t folded [WAITS_BUCKETS] = { 0 };
+        for (size_t bucket = 0; bucket <= WAITS_BUCKETS; bucket++)
+            folded [s_job_bucket (bucket)] += sent->counts [kind][bucket];
+        for (size_t bucket = 0; bucket <= json_array_size (bounds); bucket++)
+            json_array_append_new (counts, json_integer ((json_int_t) folded [bucket]));
+        if (sent->sums_ms [kind] > 0)
+            json_object_set_new (object, s_names [kind], json_pack ("{s:O, s:f}", "counts", counts, "sum",
+                (double) sent->sums_ms [kind] / 1000));
+        json_decref (counts);
+    }
+    return object;
 }
 
 json_t *

@@ -1,12 +1,17 @@
 /*  waits -- where a job's time goes: for each moment since its start, what it waited for.
  *
+ *  The first job of an idle group draws nothing for a moment, in which others may join (draw_start.h): DRAW.
+ *  No other draw is late: a job with credit draws in the same turn, whatever its tenant has and whatever
+ *  reads fail.
+ *
  *  While the client has not taken a ready batch, the job waits for its CLIENT.  Otherwise the next batch to
  *  be sent decides: its first row, in drawn order, that is neither filled nor a hole:
- *      DISK     its sample's bytes are being read, or wait for it
+ *      READ     its sample's bytes are being read, or wait for it
+ *      MEMORY   its version waits for memory of the prepared cache, which versions in use fill
  *      DECODE   its version is being prepared, or waits for a worker
  *      COPY     the private stage writes it, or waits for a worker
- *  If no row is pending, the job is short of credit: CLIENT again (the client holds all its slots, or has had
- *  everything).
+ *  If no row is pending, it is the padding that a rank lacks.  If there is none either, the job is short of
+ *  credit: CLIENT again (the client holds all its slots, or has had everything).
  *
  *  A job with ranks waits for its CLIENT while each rank has an untaken batch, and while the job pauses for a
  *  rank.
@@ -21,7 +26,8 @@
 #include <jansson.h>
 #include "broker.h"
 
-typedef enum { WAITS_DISK, WAITS_DECODE, WAITS_COPY, WAITS_CLIENT, WAITS_KINDS } waits_kind_t;
+typedef enum { WAITS_DRAW, WAITS_READ, WAITS_MEMORY, WAITS_DECODE, WAITS_COPY, WAITS_CLIENT, WAITS_KINDS }
+    waits_kind_t;
 
 //  How long batches were waited for, for each cause: in a bucket those that took no longer than its bound in
 //  waits.c, and longer than the one before it; in the last one all that took longer.  A batch for which a
@@ -36,7 +42,8 @@ typedef struct {
 typedef struct {
     bool runs;                  //  time counts
     int64_t spent_ms [WAITS_KINDS];
-    int64_t counted_ms [WAITS_KINDS];   //  of these, by batches that were sent: in the tenant's histogram
+    int64_t counted_ms [WAITS_KINDS];   //  of these, by batches that were sent: in the histograms
+    waits_histogram_t sent;     //  of its batches
     waits_kind_t kind;          //  since since_ms
     int64_t since_ms;
     uint32_t row;               //  of the next batch to be sent: the first row that may be open
@@ -46,14 +53,17 @@ typedef struct {
 void waits_pass (broker_t *self, int64_t now_ms);
 //  Finds what each job waits for from now on.
 void waits_look (broker_t *self, int64_t now_ms);
-//  {"disk": seconds, "decode": .., "copy": .., "client": ..}; a new reference.
+//  {"draw": seconds, "read": .., "memory": .., "decode": .., "copy": .., "client": ..}; a new reference.
 json_t *waits_status (const job_t *job, int64_t now_ms);
-//  A batch is sent: what was waited for since the last one goes into the tenant's histogram.
+//  A batch is sent: what was waited for since the last one goes into the job's and the tenant's histogram.
 void waits_count (job_t *job, waits_histogram_t *histogram);
 void waits_histogram_add (waits_histogram_t *self, const waits_histogram_t *other);
-//  {"bounds": [seconds, ..], "disk": {"counts": [..], "sum": seconds}, ..}; counts: one more than bounds.  A
+//  {"bounds": [seconds, ..], "read": {"counts": [..], "sum": seconds}, ..}; counts: one more than bounds.  A
 //  new reference.
 json_t *waits_histogram_status (const waits_histogram_t *histogram);
+//  The same of the job's batches, with every second bound from 10 ms on, and "batches": how many they are.
+//  Causes that took no time are left out.
+json_t *waits_job_histogram_status (const job_t *job);
 //  The next batch to be sent is another one, or filled rows of it were emptied.
 void waits_restart (job_t *job);
 //  Asserts that no row before the first one that may be open is open.

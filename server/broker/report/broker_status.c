@@ -132,6 +132,7 @@ s_job (const job_t *job, int64_t now_ms)
     json_object_set_new (object, "window", s_window (job));
     json_object_set_new (object, "waiting_on", json_string (s_waiting_on (job)));
     json_object_set_new (object, "waits", waits_status (job, now_ms));
+    json_object_set_new (object, "batch_waits", waits_job_histogram_status (job));
     json_object_set_new (object, "sharing", sharing_status (job));
     json_object_set_new (object, "little_shared", job->notice? json_string (job->notice): json_null ());
     json_object_set_new (object, "ring_bytes", s_number (job->ring_bytes));

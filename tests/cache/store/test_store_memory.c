@@ -289,7 +289,7 @@ s_list_store (const char *address, uint32_t patience_ms)
     char error [900] = "";
     int rc = store_open (&store, address, error, sizeof error);
     if (rc == 0)
-        rc = store_listing_fetch (&listing, store, patience_ms, error, sizeof error);
+        rc = store_listing_fetch (&listing, store, patience_ms, NULL, error, sizeof error);
     assert_true (!rc == !*error);
     if (rc == 0)
         assert_int_equal (listing.count, sizeof names / sizeof *names);

@@ -523,7 +523,7 @@ test_patience_of_a_long_list (void **state)
         fail_msg ("%s", error);
     store_listing_t listing = { .text = NULL };
     s_lend (self);
-    int rc = store_listing_fetch (&listing, store, PATIENCE_MS, error, sizeof error);
+    int rc = store_listing_fetch (&listing, store, PATIENCE_MS, NULL, error, sizeof error);
     s_take_back (self);
     if (rc)
         fail_msg ("%s", error);

@@ -14,7 +14,7 @@
 enum { SAMPLES = 40, MS = 1000, SECOND_US = 1000 * MS };
 
 typedef struct {
-    double disk, decode, copy, client;
+    double draw, read, memory, decode, copy, client;
 } waits_told_t;
 
 static const json_t *
@@ -33,8 +33,10 @@ s_waits_at (simulation_t *simulation, uint64_t id, int64_t now_us)
 {
     json_t *status = broker_status (simulation_broker (simulation), NULL, now_us / MS);
     const json_t *job = s_job_status (status, id), *waits = json_object_get (job, "waits");
-    assert_int_equal (json_object_size (waits), 4);
-    waits_told_t told = { json_real_value (json_object_get (waits, "disk")),
+    assert_int_equal (json_object_size (waits), 6);
+    waits_told_t told = { json_real_value (json_object_get (waits, "draw")),
+        json_real_value (json_object_get (waits, "read")),
+        json_real_value (json_object_get (waits, "memory")),
         json_real_value (json_object_get (waits, "decode")),
         json_real_value (json_object_get (waits, "copy")),
         json_real_value (json_object_get (waits, "client")) };
@@ -51,10 +53,10 @@ s_waits (simulation_t *simulation, uint64_t id)
 static void
 s_assert_sum (const waits_told_t *told, double seconds)
 {
-    double sum = told->disk + told->decode + told->copy + told->client;
+    double sum = told->draw + told->read + told->memory + told->decode + told->copy + told->client;
     if (fabs (sum - seconds) > 1e-6)
-        fail_msg ("disk %f + decode %f + copy %f + client %f, not %f", told->disk, told->decode, told->copy,
-            told->client, seconds);
+        fail_msg ("draw %f + read %f + memory %f + decode %f + copy %f + client %f, not %f", told->draw,
+            told->read, told->memory, told->decode, told->copy, told->client, seconds);
 }
 
 static int64_t
@@ -93,7 +95,7 @@ s_trial (simulation_options_t options, simulated_job_t job)
     simulation_run (simulation, SECOND_US);
     assert_true (simulation_finished (simulation, 0));
     waits_told_t told = s_waits_at (simulation, 1, SECOND_US);
-    s_assert_sum (&told, 1 - options.gather_ms / 1000.0);
+    s_assert_sum (&told, 1);
     simulation_destroy (&simulation);
     return told;
 }
@@ -113,23 +115,24 @@ test_each_cause (void **state)
     waits_told_t told = s_trial ((simulation_options_t) { .cost_us = s_slow },
         (simulated_job_t) { .epochs = 1 });
     s_assert_near (told.decode, 0.4);
-    s_assert_near (told.disk + told.copy, 0);
+    s_assert_near (told.read + told.copy, 0);
     told = s_trial ((simulation_options_t) { .cost_us = s_slow, .gather_ms = 200 },
         (simulated_job_t) { .epochs = 1 });
+    s_assert_near (told.draw, 0.2);
     s_assert_near (told.decode, 0.4);
     s_assert_near (told.client, 0.4);
     //  Reads all at once, but only so many tasks are handed out: four rounds.
     told = s_trial ((simulation_options_t) { .fetch_us = 100 * MS }, (simulated_job_t) { .epochs = 1 });
-    s_assert_near (told.disk, 0.4);
+    s_assert_near (told.read, 0.4);
     s_assert_near (told.decode + told.copy, 0);
     told = s_trial ((simulation_options_t) { .raw_bytes = 1000000, .piece = 4, .read_us = s_slow_read },
         (simulated_job_t) { .epochs = 1 });
-    assert_true (told.disk > 0.1 && told.disk < 0.9);
+    assert_true (told.read > 0.1 && told.read < 0.9);
     s_assert_near (told.decode + told.copy, 0);
     //  Copies of one batch go side by side.
     told = s_trial ((simulation_options_t) { .copy_us = 100 * MS }, (simulated_job_t) { .epochs = 1 });
     assert_true (told.copy > 0.15 && told.copy < 0.9);
-    s_assert_near (told.decode + told.disk, 0);
+    s_assert_near (told.decode + told.read, 0);
     told = s_trial ((simulation_options_t) { .cost_us = NULL }, (simulated_job_t) { .sample_us = 10 * MS });
     s_assert_near (told.client, 1);
 }
@@ -174,7 +177,7 @@ test_the_missing_place_is_found (void **state)
         simulation_run (simulation, simulation_now_us (simulation) + MS);
     waits_told_t told = s_waits (simulation, 1);
     assert_true (told.decode > 0.15);
-    s_assert_near (told.client + told.disk + told.copy, 0);
+    s_assert_near (told.client + told.read + told.copy, 0);
     simulation_destroy (&simulation);
 }
 
@@ -197,6 +200,68 @@ test_copies_stand_in_line (void **state)
     simulation_run (simulation, 90 * MS);
     waits_told_t told = s_waits (simulation, 2);
     s_assert_near (told.copy, 0.07);            //  but for what preparing took
+    simulation_destroy (&simulation);
+}
+
+//  Guards: where another job's samples, which wait to be copied, fill the prepared cache, a job waits for
+//  memory, and no longer than that.
+static void
+test_a_full_cache_is_told (void **state)
+{
+    (void) state;
+    simulation_options_t options = { .seed = test_seed (), .samples = SAMPLES, .cache_versions = 6,
+        .workers = 1, .copy_us = 100 * MS, .fetch_us = 1, .check = true };
+    simulation_t *simulation = simulation_new (&options);
+    simulated_job_t first = { .batch_size = 40, .slots = 3, .epochs = 1, .order = SAMPLER_ORDER_PRIVATE },
+        second = first;
+    second.batch_size = 4;
+    assert_int_equal (simulation_join (simulation, &first), 0);
+    simulation_run (simulation, 20 * MS);
+    assert_int_equal (simulation_join (simulation, &second), 1);
+    simulation_run (simulation, 90 * MS);
+    waits_told_t told = s_waits (simulation, 2);
+    s_assert_near (told.memory, 0.07);
+    told = s_waits (simulation, 1);
+    s_assert_near (told.copy, 0.09);
+    simulation_stop (simulation, 0);
+    simulation_run (simulation, 20 * SECOND_US);
+    assert_true (simulation_finished (simulation, 1));
+    told = s_waits (simulation, 2);
+    simulation_run (simulation, 21 * SECOND_US);
+    s_assert_near (s_waits (simulation, 2).memory, told.memory);
+    simulation_destroy (&simulation);
+}
+
+//  Guards: a job's own histogram has what its batches waited for, in coarse buckets, and causes that took no
+//  time not at all.
+static void
+test_a_jobs_batches_are_counted (void **state)
+{
+    (void) state;
+    enum { BATCH = 4, BATCHES = SAMPLES / BATCH, BUCKETS = 5, BUCKET_OF_40_MS = 1 };
+    simulation_options_t options = { .seed = test_seed (), .samples = SAMPLES, .cache_versions = SAMPLES,
+        .workers = 1, .cost_us = s_slow, .fetch_us = 1, .check = true };
+    simulation_t *simulation = simulation_new (&options);
+    simulated_job_t job = { .batch_size = BATCH, .slots = 3, .sample_us = 0 };
+    assert_int_equal (simulation_join (simulation, &job), 0);
+    simulation_run (simulation, 430 * MS);
+    json_t *status = broker_status (simulation_broker (simulation), NULL,
+        simulation_now_us (simulation) / MS);
+    const json_t *waits = json_object_get (s_job_status (status, 1), "batch_waits"),
+        *decode = json_object_get (waits, "decode");
+    assert_int_equal (json_integer_value (json_object_get (waits, "batches")), BATCHES);
+    assert_int_equal (json_array_size (json_object_get (waits, "bounds")), BUCKETS - 1);
+    assert_int_equal (json_array_size (json_object_get (decode, "counts")), BUCKETS);
+    json_int_t all = 0;
+    for (size_t bucket = 0; bucket < BUCKETS; bucket++)
+        all += json_integer_value (json_array_get (json_object_get (decode, "counts"), bucket));
+    assert_int_equal (all, BATCHES);
+    assert_int_equal (json_integer_value (json_array_get (json_object_get (decode, "counts"),
+        BUCKET_OF_40_MS)), BATCHES);
+    s_assert_near (json_number_value (json_object_get (decode, "sum")), 0.4);
+    assert_null (json_object_get (waits, "read"));
+    assert_null (json_object_get (waits, "draw"));
+    json_decref (status);
     simulation_destroy (&simulation);
 }
 
@@ -347,9 +412,9 @@ test_batches_are_counted (void **state)
     json_t *status = broker_status (simulation_broker (simulation), NULL,
         simulation_now_us (simulation) / MS);
     const json_t *waits = json_object_get (status, "batch_waits");
-    static const char *const causes [] = { "disk", "decode", "copy", "client" };
+    static const char *const causes [] = { "draw", "read", "memory", "decode", "copy", "client" };
     double sum = 0;
-    for (size_t cause = 0; cause < 4; cause++) {
+    for (size_t cause = 0; cause < 6; cause++) {
         const json_t *object = json_object_get (waits, causes [cause]),
             *counts = json_object_get (object, "counts");
         json_int_t all = 0;
@@ -358,7 +423,7 @@ test_batches_are_counted (void **state)
             all += json_integer_value (json_array_get (counts, bucket));
         assert_int_equal (all, BATCHES);
         sum += json_number_value (json_object_get (object, "sum"));
-        if (cause == 1)
+        if (cause == 3)
             assert_in_range (json_integer_value (json_array_get (counts, BUCKET_OF_20_MS)), BATCHES - 8,
                 BATCHES);
     }
@@ -376,6 +441,8 @@ main (void)
         cmocka_unit_test (test_work_behind_the_client_is_no_wait),
         cmocka_unit_test (test_the_missing_place_is_found),
         cmocka_unit_test (test_copies_stand_in_line),
+        cmocka_unit_test (test_a_full_cache_is_told),
+        cmocka_unit_test (test_a_jobs_batches_are_counted),
         cmocka_unit_test (test_a_client_that_stands_still),
         cmocka_unit_test (test_sums_are_the_time),
         cmocka_unit_test (test_sums_of_ranks),

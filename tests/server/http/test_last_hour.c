@@ -17,7 +17,7 @@ s_add (last_hour_t *hour, int64_t second, uint64_t first, size_t count)
     for (uint64_t job = first; job < first + count; job++)
         json_array_append_new (jobs, json_pack ("{s:I, s:s, s:s, s:s, s:I, s:{s:f, s:f, s:f, s:f}}", "job",
             (json_int_t) job, "name", "n", "dataset", "train", "tenant", job % 2? "odd": "even",
-            "consumed_samples", (json_int_t) (second * 100), "waits", "disk", (double) second / 2, "decode",
+            "consumed_samples", (json_int_t) (second * 100), "waits", "read", (double) second / 2, "decode",
             0.0, "copy", 0.0, "client", (double) second / 2));
     json_t *status = json_pack ("{s:I, s:I, s:o}", "delivered", (json_int_t) (second * 300), "prepared",
         (json_int_t) (second * 200), "jobs", jobs);
@@ -60,7 +60,7 @@ rates_and_waits (void **state)
         assert_int_equal (json_is_true (json_object_get (job, "gone")),
             json_integer_value (json_object_get (job, "job")) == 1);
     assert_float_equal (s_at (two, "consumed", 2), 100, 0.1);
-    assert_float_equal (s_at (two, "disk", 1), 0.5, 0.001);
+    assert_float_equal (s_at (two, "read", 1), 0.5, 0.001);
     assert_float_equal (s_at (three, "consumed", 0), -1, 0);
     assert_float_equal (s_at (three, "consumed", 2), -1, 0);        //  since when it has these is not known
     assert_null (last_hour_of_job (hour, NULL, 4));

@@ -12,11 +12,14 @@
 
 static const char s_status [] = "{\"version\": \"1\", \"delivered\": 100, \"prepared\": 25,"
     "\"draining\": true,"
-    "\"batch_waits\": {\"bounds\": [0.001, 1.0], \"disk\": {\"counts\": [3, 2, 1], \"sum\": 4.5},"
-    "\"decode\": {\"counts\": [6, 0, 0], \"sum\": 0}, \"copy\": {\"counts\": [6, 0, 0], \"sum\": 0},"
-    "\"client\": {\"counts\": [6, 0, 0], \"sum\": 0}},"
+    "\"batch_waits\": {\"bounds\": [0.001, 0.1, 1.0, 10.0], \"read\": {\"counts\": [3, 2, 1, 1, 1],"
+    "\"sum\": 4.5},"
+    "\"decode\": {\"counts\": [8, 0, 0, 0, 0], \"sum\": 0},"
+    "\"copy\": {\"counts\": [8, 0, 0, 0, 0], \"sum\": 0},"
+    "\"client\": {\"counts\": [8, 0, 0, 0, 0], \"sum\": 0}},"
     "\"jobs\": [{\"job\": 7, \"name\": \"a\\\\\\\"b\\n\", \"dataset\": \"t\", \"delivered_samples\": 60,"
-    "\"waits\": {\"disk\": 1.5}}],"
+    "\"waits\": {\"read\": 1.5}, \"batch_waits\": {\"bounds\": [1.0], \"batches\": 4,"
+    "\"read\": {\"counts\": [3, 1], \"sum\": 3.25}}}],"
     "\"remote_workers\": [{\"name\": \"box\", \"done\": 1}, {\"name\": \"box\", \"done\": 2}],"
     "\"refusals\": {\"busy\": 2}}";
 
@@ -52,12 +55,24 @@ what_is_in_them (void **state)
         "60\n");
     s_has (text, "\ntureen_job_samples_delivered_total{number=\"gone\"} 40\n");
     s_has (text, "\ntureen_job_wait_seconds_total{number=\"7\",name=\"a\\\\\\\"b\\n\",dataset=\"t\","
-        "cause=\"disk\"} 1.5\n");
-    s_has (text, "\ntureen_batch_wait_seconds_bucket{cause=\"disk\",le=\"0.001\"} 3\n"
-        "tureen_batch_wait_seconds_bucket{cause=\"disk\",le=\"1\"} 5\n"
-        "tureen_batch_wait_seconds_bucket{cause=\"disk\",le=\"+Inf\"} 6\n"
-        "tureen_batch_wait_seconds_sum{cause=\"disk\"} 4.5\n"
-        "tureen_batch_wait_seconds_count{cause=\"disk\"} 6\n");
+        "cause=\"read\"} 1.5\n");
+    s_has (text, "\ntureen_batch_wait_seconds_bucket{cause=\"read\",le=\"0.001\"} 3\n"
+        "tureen_batch_wait_seconds_bucket{cause=\"read\",le=\"0.1\"} 5\n"
+        "tureen_batch_wait_seconds_bucket{cause=\"read\",le=\"1\"} 6\n"
+        "tureen_batch_wait_seconds_bucket{cause=\"read\",le=\"10\"} 7\n"
+        "tureen_batch_wait_seconds_bucket{cause=\"read\",le=\"+Inf\"} 8\n"
+        "tureen_batch_wait_seconds_sum{cause=\"read\"} 4.5\n"
+        "tureen_batch_wait_seconds_count{cause=\"read\"} 8\n");
+    //  A job's own, and of all batches those that are no present job's.
+    s_has (text, "\ntureen_job_batch_wait_seconds_bucket{number=\"7\",cause=\"read\",le=\"1\"} 3\n"
+        "tureen_job_batch_wait_seconds_bucket{number=\"7\",cause=\"read\",le=\"+Inf\"} 4\n"
+        "tureen_job_batch_wait_seconds_sum{number=\"7\",cause=\"read\"} 3.25\n"
+        "tureen_job_batch_wait_seconds_count{number=\"7\",cause=\"read\"} 4\n"
+        "tureen_job_batch_wait_seconds_bucket{number=\"gone\",cause=\"read\",le=\"1\"} 3\n"
+        "tureen_job_batch_wait_seconds_bucket{number=\"gone\",cause=\"read\",le=\"+Inf\"} 4\n"
+        "tureen_job_batch_wait_seconds_sum{number=\"gone\",cause=\"read\"} 1.25\n");
+    assert_null (strstr (text, "number=\"7\",cause=\"decode\""));
+    s_has (text, "\ntureen_job_batch_wait_seconds_bucket{number=\"gone\",cause=\"decode\",le=\"1\"} 4\n");
     s_has (text, "\ntureen_worker_samples_total{worker=\"box\",result=\"done\"} 1\n"
         "tureen_worker_samples_total{worker=\"box#2\",result=\"done\"} 2\n");
     s_has (text, "\ntureen_requests_refused_total{code=\"busy\"} 2\n");
@@ -73,7 +88,7 @@ open_metrics (void **state)
     (void) state;
     char *text = s_text (true);
     s_has (text, "\n# TYPE tureen_samples_delivered counter\ntureen_samples_delivered_total 100\n");
-    s_has (text, "\ntureen_batch_wait_seconds_bucket{cause=\"disk\",le=\"1.0\"} 5\n");
+    s_has (text, "\ntureen_batch_wait_seconds_bucket{cause=\"read\",le=\"1.0\"} 6\n");
     assert_string_equal (text + strlen (text) - strlen ("\n# EOF\n"), "\n# EOF\n");
     free (text);
 }

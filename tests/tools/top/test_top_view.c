@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <string.h>
+#include "top_table.h"
 #include "top_view.h"
 
 static json_t *
@@ -14,7 +15,7 @@ s_status (double uptime, int delivered)
     json_t *slow = json_pack ("{s:i, s:s, s:s, s:f, s:i, s:i, s:{s:f, s:f, s:f, s:f}, s:{s:i, s:i}}", "job",
         1,
         "name", "slow", "dataset", "t", "rate", 5.0, "epoch_samples", 100, "epoch_consumed", 25, "waits",
-        "disk", uptime / 2, "decode", 0.0, "copy", 0.0, "client", uptime / 2, "sharing", "alone", 30,
+        "read", uptime / 2, "decode", 0.0, "copy", 0.0, "client", uptime / 2, "sharing", "alone", 30,
         "shared", 10);
     json_t *fast = json_pack ("{s:i, s:s, s:s, s:f, s:{s:i, s:i}}", "job", 2, "name", "fast", "dataset", "t",
         "rate", 50.0, "sharing", "alone", 0, "shared", 0);
@@ -36,7 +37,7 @@ rates_and_order (void **state)
     assert_string_equal (view.rows [0].name, "fast");
     assert_true (view.rows [0].shared < 0);
     assert_float_equal (view.rows [1].progress, 0.25, 1e-9);
-    assert_float_equal (view.rows [1].waits [0], 0.5, 1e-9);
+    assert_float_equal (view.rows [1].waits [1], 0.5, 1e-9);
     assert_float_equal (view.rows [1].shared, 0.25, 1e-9);
     top_view_head (&view, head);
     assert_string_equal (head, "tureen 1.2, up for 12 s, 2 jobs, delivered 200/s, prepared 100/s, 2.00 "
@@ -53,6 +54,58 @@ rates_and_order (void **state)
     json_decref (now);
 }
 
+static json_t *
+s_whole (double uptime, double read_bytes)
+{
+    json_t *pack = json_pack ("{s:s, s:i, s:i, s:f, s:i}", "policy", "stream", "hits", 3, "misses", 1,
+        "source_bytes", read_bytes, "block_cache_bytes", 0);
+    json_t *status = json_pack ("{s:f, s:i, s:i, s:[{s:s, s:i, s:i, s:o, s:i}, {s:s, s:i, s:i, s:i, "
+        "s:[{s:s}]}], s:[{s:s, s:s, s:i}], s:[{s:s, s:i, s:f}]}", "uptime_seconds", uptime, "cache_bytes",
+        1048576, "cache_bytes_max", 4194304, "datasets", "name", "big", "samples", 500, "bytes", 2048, "pack",
+        pack, "bad_samples", 0, "name", "a\033[2J", "samples", 20, "bytes", 10, "bad_samples", 1, "bad",
+        "reason", "no\033picture", "remote_workers", "name", "box", "state", "works", "processors", 8,
+        "tenants", "name", "vision", "jobs", 2, "worker_seconds", uptime / 2);
+    assert_non_null (status);
+    return status;
+}
+
+//  Guards: what stands in the tables, that they are sorted by any column, and that names cannot move the
+//  cursor.
+static void
+tables (void **state)
+{
+    (void) state;
+    json_t *before = s_whole (10, 1048576), *now = s_whole (12, 5 * 1048576);
+    top_view_t view;
+    top_table_t table;
+    assert_true (top_view_make (&view, now, before, TOP_BY_JOB));
+    assert_true (top_table_make (&table, &view, TOP_DATA, 0));
+    assert_int_equal (table.count, 2);
+    assert_string_equal (table.head, "prepared 1.0 MiB of 4.0 MiB");
+    assert_null (strchr (table.rows [0].cells [0], '\033'));
+    assert_null (strchr (table.rows [0].words, '\033'));
+    assert_non_null (strstr (table.rows [0].words, "picture"));
+    static const char *const cells [] = { "big", "500", "2.0 KiB", "pack, stream", "75 %", "2.0 MiB", "0 B",
+        "0" };
+    for (size_t column = 0; column < table.column_count; column++)
+        assert_string_equal (table.rows [1].cells [column], cells [column]);
+    top_table_clear (&table);
+    assert_true (top_table_make (&table, &view, TOP_DATA, 1));
+    assert_string_equal (table.rows [0].cells [0], "big");      //  the largest number first
+    assert_string_equal (table.rows [1].cells [5], "-");        //  nothing is known of it
+    top_table_clear (&table);
+    assert_true (top_table_make (&table, &view, TOP_WORKERS, 0));
+    assert_string_equal (table.head, "1 machine lends 8 processors");
+    assert_string_equal (table.rows [0].cells [1], "works");
+    top_table_clear (&table);
+    assert_true (top_table_make (&table, &view, TOP_TENANTS, 0));
+    assert_string_equal (table.rows [0].cells [6], "50");       //  per cent of a processor
+    top_table_clear (&table);
+    top_view_clear (&view);
+    json_decref (before);
+    json_decref (now);
+}
+
 static void
 a_server_that_answers_anything (void **state)
 {
@@ -61,14 +114,23 @@ a_server_that_answers_anything (void **state)
     memset (version, '\x1b', sizeof version - 1);
     version [sizeof version - 1] = 0;
     json_t *before = json_pack ("{s:f, s:f}", "uptime_seconds", 1.0, "delivered", 0.0), *now = json_pack (
-        "{s:s, s:f, s:f, s:f, s:[s, {}, n]}", "version", version, "uptime_seconds", 2.0, "delivered", 1e300,
-        "prepared", 1e300, "jobs", "no job");
+        "{s:s, s:f, s:f, s:f, s:[s, {}, n], s:[s, {}, n], s:{}, s:[{s:[]}]}", "version", version,
+        "uptime_seconds", 2.0, "delivered", 1e300,
+        "prepared", 1e300, "jobs", "no job", "datasets", "no data", "remote_workers", "tenants", "name");
     top_view_t view;
     assert_true (top_view_make (&view, now, before, TOP_BY_WAIT));
     assert_int_equal (view.count, 3);
     top_view_head (&view, head);
     assert_null (strchr (head, '\x1b'));
     assert_true (strlen (head) < TOP_TEXT_BYTES);
+    static const size_t rows [TOP_KINDS] = { 3, 0, 1 };
+    for (top_kind_t kind = TOP_DATA; kind < TOP_KINDS; kind++)
+        for (size_t sort = 0; sort < top_table_columns (kind); sort++) {
+            top_table_t table;
+            assert_true (top_table_make (&table, &view, kind, sort));
+            assert_int_equal (table.count, rows [kind]);
+            top_table_clear (&table);
+        }
     top_view_clear (&view);
     json_decref (before);
     json_decref (now);
@@ -78,7 +140,8 @@ int
 main (void)
 {
     const struct CMUnitTest tests [] = {
-        cmocka_unit_test (rates_and_order), cmocka_unit_test (a_server_that_answers_anything)
+        cmocka_unit_test (rates_and_order), cmocka_unit_test (tables),
+        cmocka_unit_test (a_server_that_answers_anything)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -1,0 +1,26 @@
+//  answer -- values of a server's answer to STATUS, for the commands that show it.  No state.
+#ifndef ANSWER_H
+#define ANSWER_H
+#include <jansson.h>
+
+//  What a job waits for, as `waits` names it, in the order in which it is shown.
+enum { ANSWER_WAITS = 6 };
+static const char *const answer_waits [ANSWER_WAITS] = { "draw", "read", "memory", "decode", "copy",
+    "client" };
+
+//  0: there is no such number.
+static inline double
+answer_real (const json_t *object, const char *key)
+{
+    return json_number_value (json_object_get (object, key));
+}
+
+//  "": there is no such text.  Lent.
+static inline const char *
+answer_text (const json_t *object, const char *key)
+{
+    const char *text = json_string_value (json_object_get (object, key));
+    return text? text: "";
+}
+
+#endif
