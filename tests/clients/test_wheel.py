@@ -60,8 +60,7 @@ class Wheel(unittest.TestCase):
             "missing = [name for name in tureen.__all__ if not hasattr(tureen, name)]\n"
             "assert not missing, missing\n"
             "print(tureen.recipes.imagenet_train().to_json()[0]['op'])\n"
-            "from importlib.metadata import version\n"
-            "assert version('tureen') == tureen.__version__\n"), target)
+            ), target)
         self.assertEqual(said, "random_resized_crop\n")
 
     @staticmethod
