@@ -107,7 +107,8 @@ def _package(name: str) -> Package:
     copyright_file = Path("/usr/share/doc") / name / "copyright"
     if len(told) != 3 or not copyright_file.exists():
         sys.exit(f"tureen: the package {name} is not installed, or has no {copyright_file}")
-    return Package(name, *told, copyright=copyright_file.read_bytes())
+    version, source, source_version = told
+    return Package(name, version, source, source_version, copyright_file.read_bytes())
 
 
 def sbom(version: str, packages: Sequence[Package], ours: Sequence[Path]) -> bytes:

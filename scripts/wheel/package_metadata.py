@@ -45,4 +45,5 @@ def describe() -> str:
         lines.append(f"Provides-Extra: {extra}")
         lines += [f'Requires-Dist: {needed} ; extra == "{extra}"' for needed in needs]
     lines += ["Description-Content-Type: text/markdown", ""]
-    return "\n".join(lines) + "\n" + (ROOT / project["readme"]).read_text(encoding="utf-8")
+    readme = ROOT / str(project["readme"])
+    return "\n".join(lines) + "\n" + readme.read_text(encoding="utf-8")

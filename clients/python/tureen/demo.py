@@ -25,8 +25,8 @@ from .loader import Loader
 from .serving import serve
 
 SIDE = 48                           # of an image as the model gets it
-PIPELINE = [{"op": "random_resized_crop", "size": [SIDE, SIDE], "scale": [0.5, 1.0]}, {"share": True},
-            {"op": "flip"}]
+PIPELINE: List[Dict[str, Any]] = [
+    {"op": "random_resized_crop", "size": [SIDE, SIDE], "scale": [0.5, 1.0]}, {"share": True}, {"op": "flip"}]
 BATCH = 32
 RATES = (0.02, 0.05, 0.1)
 #  The colour that the pictures of a class have on an average.
@@ -141,6 +141,8 @@ def train(job: int, endpoint: str, epochs: int, use_torch: bool, start: Any, dem
     try:
         torch = _torch() if use_torch else None
         loader = Loader(endpoint, "train", BATCH, epochs, pipeline=PIPELINE, name=f"demo-{job}")
+        if loader.dataset.classes is None:
+            raise ValueError("the data has no classes to train on: give a folder with one folder a class")
         classes = len(loader.dataset.classes)
         model = TorchModel(torch, classes, RATES[job]) if torch else NumpyModel(classes, RATES[job])
         start.wait()                                        # for imports, which take unequally long
@@ -163,7 +165,9 @@ def run_jobs(endpoint: str, epochs: int, use_torch: bool) -> List[Epoch]:
     """All that the jobs report.  SystemExit, with the reason, if one of them fails."""
     spawn = multiprocessing.get_context("spawn")
     start = spawn.Barrier(len(RATES))
-    pipes, processes, told = [], [], []
+    pipes: List[Any] = []
+    processes: List[Any] = []
+    told: List[Epoch] = []
     for job in range(len(RATES)):
         ours, theirs = spawn.Pipe(duplex=False)
         processes.append(spawn.Process(target=train, daemon=True,
@@ -175,6 +179,7 @@ def run_jobs(endpoint: str, epochs: int, use_torch: bool) -> List[Epoch]:
     try:
         while pipes and not failed:
             for pipe in wait(pipes):
+                assert isinstance(pipe, Connection)
                 try:
                     said = pipe.recv()
                 except EOFError:

@@ -253,6 +253,6 @@ def _executable() -> str:
     found = named or installed.server_path() or shutil.which("tureen")
     if not found:
         raise ServeFailed("there is no `tureen` to start a server with, neither in this installation of the "
-                          "Python package nor on PATH: install a wheel that has it (pip install tureen), put "
+                          "Python package nor on PATH: install a wheel that has it (docs/deployment.md), put "
                           "its folder on PATH, or set TUREEN_SERVER to the executable")
     return found
