@@ -24,6 +24,8 @@ OF_EVERY_LINUX = re.compile(r"(ld-linux-x86-64|lib(c|m|dl|rt|pthread|resolv|gcc_
 #  In the server's executable itself.
 LINKED_IN = ("libarchive-dev", "libjs-dygraphs")
 LDD_LINE = re.compile(r"^\s+(\S+) => (.+?)(?: \(0x[0-9a-f]+\))?$", re.MULTILINE)
+#  Where copyright files refer to for the text of the GPL, the LGPL and others.
+COMMON_TEXT = re.compile(rb"/usr/share/common-licenses/([A-Za-z0-9.-]*[A-Za-z0-9])")
 SPDX_FIELD = re.compile(r"^License:[ \t]*(\S.*)$", re.MULTILINE)
 
 
@@ -109,6 +111,12 @@ def _package(name: str) -> Package:
         sys.exit(f"tureen: the package {name} is not installed, or has no {copyright_file}")
     version, source, source_version = told
     return Package(name, version, source, source_version, copyright_file.read_bytes())
+
+
+def common_texts(packages: Sequence[Package]) -> Dict[str, bytes]:
+    """The licences that the packages' copyright files refer to, by name."""
+    names = {name.decode() for package in packages for name in COMMON_TEXT.findall(package.copyright)}
+    return {name: Path("/usr/share/common-licenses", name).read_bytes() for name in sorted(names)}
 
 
 def sbom(version: str, packages: Sequence[Package], ours: Sequence[Path]) -> bytes:

@@ -108,6 +108,8 @@ def _with_server(version: str, chosen: Dict[str, str], scratch: Path) -> Wheel:
         packages = bundled_libraries.find_packages(libraries)
         for package in packages:
             wheel.add_info(f"licenses/{package.name}/copyright", package.copyright)
+        for name, text in bundled_libraries.common_texts(packages).items():
+            wheel.add_info(f"licenses/common-licenses/{name}", text)
         wheel.add_info("sboms/tureen.cdx.json", bundled_libraries.sbom(version, packages, [server, library]))
     wheel.add(f"{NATIVE}/bin/tureen", server.read_bytes(), executable=True)
     wheel.add(f"{NATIVE}/lib/libtureen.so.0", library.read_bytes(), executable=True)

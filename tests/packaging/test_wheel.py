@@ -143,6 +143,7 @@ class Bundled(Scratch):
     def test_lists_each_library_with_its_licence(self) -> None:
         told = json.loads(self.ask("import sys; packages = b.find_packages(found); "
                                    "assert all(package.copyright for package in packages); "
+                                   "assert {'GPL-3', 'LGPL-2.1'} <= set(b.common_texts(packages)); "
                                    "sys.stdout.write(b.sbom('1.0', packages, programs).decode())"))
         self.assertEqual((told["bomFormat"], told["specVersion"]), ("CycloneDX", "1.5"))
         parts = {part["name"]: part for part in told["components"]}
