@@ -76,41 +76,56 @@ def platform_tag(files: Sequence[Path]) -> str:
 
 
 def find_packages(libraries: Sequence[Path]) -> List[Package]:
-    packages = {name: _package(name) for name in LINKED_IN}
+    """Sorted by name; also those that are linked into the server."""
+    owners = _owners(libraries)
+    packages = _packages({*owners.values(), *LINKED_IN})
     for path in libraries:
-        name = _owner(path)
-        packages.setdefault(name, _package(name)).files.append(path)
+        packages[owners[path]].files.append(path)
     return [packages[name] for name in sorted(packages)]
 
 
-def _dpkg(*arguments: str) -> str:
+def _dpkg(*arguments: str) -> List[str]:
+    """The lines that it prints: it answers what it knows, and fails if that is not all."""
     try:
         done = subprocess.run(["dpkg-query", *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                               text=True)
     except FileNotFoundError:
         sys.exit("tureen: libraries=bundled takes libraries and their licences from Debian's packages, and "
                  "there is no dpkg here: build on Debian, or with libraries=system")
-    return done.stdout if done.returncode == 0 else ""
+    return done.stdout.splitlines()
 
 
-def _owner(path: Path) -> str:
-    """The package that a library is of, under one of its names: /lib is /usr/lib."""
-    real = os.path.realpath(path)
-    for name in (real, real[len("/usr"):] if real.startswith("/usr/") else real):
-        told = _dpkg("--search", name)
-        if told:
-            return told.split(":")[0]
-    sys.exit(f"tureen: {path} is of no Debian package, so its licence is not known")
+def _owners(libraries: Sequence[Path]) -> Dict[Path, str]:
+    """The package of each."""
+    real = {path: os.path.realpath(path) for path in libraries}
+    #  A package may name a file of /usr/lib as one of /lib, which is a link to it.
+    short = {path: name[len("/usr"):] for path, name in real.items() if name.startswith("/usr/")}
+    told: Dict[str, str] = {}
+    for line in _dpkg("--search", *real.values(), *short.values()):
+        package, _, name = line.partition(": ")
+        if not package.startswith("diversion "):
+            told[name] = package
+    owners: Dict[Path, str] = {}
+    for path in libraries:
+        found = told.get(real[path]) or told.get(short.get(path, ""))
+        if not found:
+            sys.exit(f"tureen: {path} is of no Debian package, so its licence is not known")
+        owners[path] = found.split(":")[0]
+    return owners
 
 
-def _package(name: str) -> Package:
-    wanted = "${Version}\\n${source:Package}\\n${source:Version}\\n"
-    told = _dpkg("--show", "--showformat", wanted, name).split()
-    copyright_file = Path("/usr/share/doc") / name / "copyright"
-    if len(told) != 3 or not copyright_file.exists():
-        sys.exit(f"tureen: the package {name} is not installed, or has no {copyright_file}")
-    version, source, source_version = told
-    return Package(name, version, source, source_version, copyright_file.read_bytes())
+def _packages(names: Set[str]) -> Dict[str, Package]:
+    wanted = "${Package} ${Version} ${source:Package} ${source:Version} ${db:Status-Status}\\n"
+    packages = {}
+    for line in _dpkg("--show", "--showformat", wanted, *sorted(names)):
+        name, version, source, source_version, status = line.split()
+        file = Path("/usr/share/doc") / name / "copyright"
+        if status == "installed" and file.exists():
+            packages[name] = Package(name, version, source, source_version, file.read_bytes())
+    missing = sorted(names - set(packages))
+    if missing:
+        sys.exit(f"tureen: not installed, or without a copyright file: {', '.join(missing)}")
+    return packages
 
 
 def common_texts(packages: Sequence[Package]) -> Dict[str, bytes]:
