@@ -25,6 +25,7 @@ trap 'rm -rf "$scratch"' EXIT
 trap 'exit 130' INT TERM
 passed=0 failed=0 skipped=0
 size_max=15000000
+commit=$(git -C "$root" rev-parse HEAD)
 
 #  check NAME COMMAND...: shows the last line of its output, and all of it if it fails.  Returns 0 either way,
 #  so that the next check runs; $worked tells.
@@ -58,7 +59,7 @@ since () { awk -v begun="$1" -v now="$(now)" 'BEGIN { printf "%.1f s", now - beg
 
 #  In another folder, time zone, language and umask each time.
 build () {
-    git clone -q "$root" "$scratch/$1" &&
+    git clone -q --no-checkout "$root" "$scratch/$1" && git -C "$scratch/$1" checkout -q --detach "$commit" &&
         sh "$scratch/$1/scripts/wheel.sh" "$scratch/dist-$1"
 }
 build_again () (
@@ -127,6 +128,19 @@ with tureen.serve(train='$scratch/own') as server:
         "together $(since "$begun")"
 }
 
+#  The bundled server has a libarchive that is linked in another way than everywhere else.
+packs () {
+    for kind in gz bz2 xz; do
+        (cd "$scratch/own" && "$1/python" -c "
+import tarfile
+with tarfile.open('$scratch/own.tar.$kind', 'w:$kind') as archive:
+    archive.add('night')") && bare "$1/tureen" pack "$scratch/own.tar.$kind" "$scratch/pack.$kind" || return 1
+    done
+    command -v zstd >/dev/null || return 0
+    gzip -dc "$scratch/own.tar.gz" | zstd -q -o "$scratch/own.tar.zst" &&
+        bare "$1/tureen" pack "$scratch/own.tar.zst" "$scratch/pack.zst"
+}
+
 #   ---- the files
 
 check "the wheel is built" build one
@@ -176,6 +190,7 @@ for number in 3.9 3.10 3.11 3.12 3.13; do
 done
 [ -n "$newest" ] || finish
 "$of_newest" -c "from tureen.demo import make_pictures; make_pictures('$scratch/own', 500)"
+check "its server packs compressed tar files" packs "${of_newest%/python}"
 check "three commands from nothing to the first batch of 500 images" from_nothing "$newest"
 
 #  With what pip brings: each of these has a libjpeg, a libzmq, an OpenMP ... of its own.  A new Python has to
