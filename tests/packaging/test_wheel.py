@@ -210,11 +210,9 @@ class Sdist(Scratch):
                 self.assertEqual((root / name).read_bytes(), (SOURCE / name).read_bytes(), name)
         self.assertEqual(run(root, "sh", "scripts/version.sh"),
                          run(SOURCE, "sh", "scripts/version.sh", "--exact"))
-        for tree in SOURCE, root:                           # the latter without git
-            again = self.backend(tree, "build_sdist(FOLDER)")
-            self.assertTrue(again.read_bytes() == first.read_bytes(), f"of {tree}")
-        self.assertEqual(self.pip_wheel(first, f"build={BUILD}").name,
-                         self.pip_wheel(SOURCE, f"build={BUILD}").name)
+        again = self.backend(root, "build_sdist(FOLDER)")   # without git
+        self.assertTrue(again.read_bytes() == first.read_bytes())
+        self.assertEqual(self.pip_wheel(first, f"build={BUILD}").name.split("-")[:2], root.name.split("-"))
 
 
 class Sources(unittest.TestCase):
