@@ -1,6 +1,6 @@
 """One version: scripts/version.sh in checkouts and exports, and the parts of a build that say it.
 
-Run by ctest (version), which sets TUREEN_BUILD and TUREEN_BIN; or by hand:
+Run by ctest (packaging_version), which sets TUREEN_BUILD and TUREEN_BIN; or by hand:
     TUREEN_BUILD=build/release TUREEN_BIN=build/release/bin python3 tests/packaging/test_version.py [-v]
 """
 from __future__ import annotations

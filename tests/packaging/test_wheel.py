@@ -1,7 +1,7 @@
 """The Python package as it is installed: wheels and the sdist are built from the tree, offline, and used from
 where pip puts them.  The server in them is the one that this build has made.
 
-Run by ctest (wheel), which sets TUREEN_BUILD; or by hand:
+Run by ctest (packaging_wheel), which sets TUREEN_BUILD; or by hand:
     TUREEN_BUILD=build/release python3 tests/packaging/test_wheel.py [-v]
 Ends with 77 (a skip) where pip is missing.  tests/packaging/wheel.sh has the long form, with a network.
 """
