@@ -11,6 +11,18 @@ pkg_check_modules (SODIUM REQUIRED IMPORTED_TARGET libsodium)
 pkg_check_modules (XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules (URING REQUIRED IMPORTED_TARGET liburing)
 pkg_check_modules (ARCHIVE REQUIRED IMPORTED_TARGET libarchive)
+#  The shared libarchive needs libxml2 and ICU, 35 MB, for formats that Tureen does not read.  The static one
+#  needs what the used formats need: for a wheel, which brings its libraries along.  Debian's package of the
+#  shared one brings the filters' libraries; their headers are not needed.
+option (TUREEN_STATIC_LIBARCHIVE "link the used parts of libarchive statically" OFF)
+if (TUREEN_STATIC_LIBARCHIVE)
+    find_library (ARCHIVE_STATIC libarchive.a REQUIRED)
+    find_library (ARCHIVE_BZIP2 NAMES bz2 libbz2.so.1.0 REQUIRED)
+    find_library (ARCHIVE_LZMA NAMES lzma liblzma.so.5 REQUIRED)
+    find_library (ARCHIVE_ZSTD NAMES zstd libzstd.so.1 REQUIRED)
+    set_target_properties (PkgConfig::ARCHIVE PROPERTIES INTERFACE_LINK_LIBRARIES
+        "${ARCHIVE_STATIC};${ARCHIVE_BZIP2};${ARCHIVE_LZMA};${ARCHIVE_ZSTD};z")
+endif ()
 pkg_check_modules (CURL REQUIRED IMPORTED_TARGET libcurl>=7.85)
 pkg_check_modules (MICROHTTPD REQUIRED IMPORTED_TARGET libmicrohttpd>=0.9.75)
 pkg_check_modules (NCURSES REQUIRED IMPORTED_TARGET ncursesw)

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include "build_version.h"
 #include "command_audit.h"
 #include "command_key.h"
 #include "command_drain.h"
@@ -59,7 +60,7 @@ main (int argc, char **argv)
             return s_commands [index].run (argc - 1, argv + 1);
     }
     if (strcmp (name, "--version") == 0)
-        return printf ("tureen %s\n", TUREEN_VERSION) < 0;
+        return printf ("tureen %s\n", build_version ()) < 0;
     if (strcmp (name, "--help") == 0 || strcmp (name, "-h") == 0 || strcmp (name, "help") == 0) {
         s_usage (stdout);
         return 0;

@@ -7,6 +7,7 @@
 #ifdef TUREEN_SNDFILE
 #include <sndfile.h>
 #endif
+#include "build_version.h"
 
 #define TEXT_OF(macro) #macro
 #define TEXT(macro) TEXT_OF (macro)
@@ -21,6 +22,6 @@ libraries_write (char text [LIBRARIES_BYTES])
 #ifdef TUREEN_SNDFILE
     audio = sf_version_string ();
 #endif
-    snprintf (text, LIBRARIES_BYTES, "tureen %s, libjpeg-turbo %s, %s, %s", TUREEN_VERSION,
+    snprintf (text, LIBRARIES_BYTES, "tureen %s, libjpeg-turbo %s, %s, %s", build_version (),
         TEXT (LIBJPEG_TURBO_VERSION), png, audio);
 }

@@ -3,6 +3,7 @@
 #include "service_state.h"
 #include <string.h>
 #include <sys/resource.h>
+#include "build_version.h"
 
 static void
 s_put (json_t *object, const char *key, uint64_t number)
@@ -117,7 +118,7 @@ service_status (service_t *self, const caller_t *caller, int64_t now_ms)
     json_object_set_new (status, "draining", json_boolean (broker_is_draining (self->options.broker)));
     json_object_set_new (status, "gathering",
         arrivals_status (self->arrivals, sees_all? NULL: caller->tenant, now_ms));
-    json_object_set_new (status, "version", json_string (TUREEN_VERSION));
+    json_object_set_new (status, "version", json_string (build_version ()));
     if (sees_all)
         s_describe_server (self, status, now_ms);
     s_describe_tenants (self, status);

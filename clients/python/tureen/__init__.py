@@ -5,6 +5,8 @@
 """
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from . import ranks, recipes, transforms
 from .batch import Batch
 from .dataset import DataSet
@@ -17,9 +19,18 @@ from .query import status
 from .serving import ServeFailed, Server, serve
 from .wire import Field
 
-__version__ = "0.1.0"
 __all__ = ["Batch", "BatchIterator", "DataSet", "Field", "ForkedProcess", "JobEnded", "KeyRefused",
            "KeyUnusable", "Loader", "LoaderClosed", "NoServer", "NotLetIn",
            "ProtocolError", "RequestRefused", "ServeFailed", "Server", "ServerGone", "ServerStopped",
            "StateError", "TureenError", "TureenWarning", "UnreadableWarning", "merge_states", "ranks",
            "recipes", "serve", "status", "transforms"]
+
+__version__: str
+
+if not TYPE_CHECKING:               # else mypy would take any name for one of the package
+    def __getattr__(name: str) -> str:
+        """`__version__`, when it is asked for: in a source tree a script finds it out."""
+        if name == "__version__":
+            from .version import find_version
+            return find_version()
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -25,7 +25,7 @@ import threading
 import time
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
-from . import finding
+from . import finding, installed
 from .errors import NoServer, NotLetIn, TureenError
 from .query import status
 from .request import resolve_endpoint, seconds
@@ -106,8 +106,8 @@ def serve(datasets: Optional[Mapping[str, Path]] = None, *, endpoint: Optional[s
 
     Any number of processes of one user may call this at once: one server is started, and all get it.  The
     process that starts it sets its cache, workers, idle and arguments.  The executable is $TUREEN_SERVER, or
-    `tureen` on PATH.  The environment is not changed: processes that are to find a server at another endpoint
-    than the default must be told.
+    what was installed with this package, or else `tureen` on PATH.  The environment is not changed:
+    processes that are to find a server at another endpoint than the default must be told.
 
     Raises ServeFailed if no server can be started (with the last lines of its log) or if the server that is
     there serves other data under one of the names; NoServer if it does not answer in time.
@@ -250,8 +250,9 @@ class _Starting:
 
 def _executable() -> str:
     named = os.environ.get("TUREEN_SERVER", "")
-    found = named or shutil.which("tureen")
+    found = named or installed.server_path() or shutil.which("tureen")
     if not found:
-        raise ServeFailed("there is no `tureen` on PATH to start a server with: install it (cmake "
-                          "--install), put its folder on PATH, or set TUREEN_SERVER to the executable")
+        raise ServeFailed("there is no `tureen` to start a server with, neither in this installation of the "
+                          "Python package nor on PATH: install a wheel that has it (docs/deployment.md), put "
+                          "its folder on PATH, or set TUREEN_SERVER to the executable")
     return found

@@ -1,0 +1,7 @@
+#include "build_version.h"
+
+const char *
+build_version (void)
+{
+    return TUREEN_VERSION;
+}
