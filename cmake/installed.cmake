@@ -1,6 +1,7 @@
 #  tureen_install_configured (FILE DESTINATION NAME): installs FILE as DESTINATION/NAME, its @VARIABLES@
 #  filled in when it is installed, and not when the build is configured: another prefix may be chosen
-#  then (`cmake --install build --prefix ELSEWHERE`).  DESTINATION is below the prefix, or absolute.  FILE may have
+#  then (`cmake --install build --prefix ELSEWHERE`).  DESTINATION is below the prefix, or absolute.  FILE may
+#  have
 #      @INSTALLED_COMMAND@     the path of `tureen`, as systemd reads a path in ExecStart
 #      @INSTALLED_LIBDIR@, @INSTALLED_INCLUDEDIR@, @INSTALLED_TO_PREFIX@
 #                              for pkg-config: below its ${prefix}, or absolute; from the file to the prefix
