@@ -6,9 +6,9 @@
 #  DIR         build/deb; packages of other builds that lie there are removed
 #  TEXT        is added to the version: a rebuild, which dpkg takes for newer
 #
-#  Files that git does not track take no part; changed ones do, and the version says .dirty.  Two builds of one
-#  commit with the same packages of Debian are the same bytes.  Needs the packages of `sh
-#  scripts/install-packages.sh build packaging`.
+#  Files that git does not track take no part; changed ones do, and the version says .dirty.  Two builds of
+#  one commit with the same packages of Debian are the same bytes.  Needs the packages of
+#  `sh scripts/install-packages.sh build packaging`.
 set -eu
 
 root=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd -P)
@@ -57,7 +57,8 @@ export SOURCE_DATE_EPOCH
 if [ -n "$suffix" ]; then
     case $version in *+*) version=$version.$suffix ;; *) version=$version+$suffix ;; esac
 fi
-printf 'commit %s\ntime %s\nversion %s\n' "$commit" "$SOURCE_DATE_EPOCH" "$version" >"$tree/scripts/exported_version"
+printf 'commit %s\ntime %s\nversion %s\n' "$commit" "$SOURCE_DATE_EPOCH" "$version" \
+    >"$tree/scripts/exported_version"
 debian=$(sh "$tree/scripts/version.sh" debian)
 maintainer=$(sed -n 's/^Maintainer: //p' "$tree/debian/control")
 printf 'tureen (%s) bookworm; urgency=medium\n\n  * Commit %s.\n\n -- %s  %s\n' "$debian" \

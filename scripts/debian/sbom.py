@@ -1,4 +1,4 @@
-"""The list of what is in packages, or in the root file system of an image (SBOM, CycloneDX 1.5), as dpkg has it.
+"""Lists what is in packages, or in the root file system of an image, as dpkg has it (SBOM, CycloneDX 1.5).
 
     python3 scripts/debian/sbom.py packages VERSION DEB... >FILE      what dpkg here has of their dependencies
     python3 scripts/debian/sbom.py image VERSION ROOTFS_TAR >FILE     all packages that are installed in it
