@@ -5,8 +5,8 @@
 #      sh tests/packaging/deb.sh
 #
 #  Needs root, the archive that apt uses here, and `sh scripts/install-packages.sh build test packaging`.
-#  Ends with 77 where one of these is missing: then nothing was tested.  --built DIR NEWER takes packages that were
-#  built before, and compares no builds.
+#  Ends with 77 where one of these is missing: then nothing was tested.  --built DIR NEWER takes packages that
+#  were built before, and compares no builds.
 set -eu
 
 root=$(CDPATH= cd -- "$(dirname -- "$0")/../.." && pwd -P)

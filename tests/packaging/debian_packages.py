@@ -101,6 +101,7 @@ class Packages(unittest.TestCase):
         cls.debian.apt("update")
         #  pkill, with which the test plays systemd.
         cls.debian.apt("install", "procps")
+        cls.debian.run("useradd", "--create-home", "anna")
         for index, folder in enumerate(cls.folders):
             into = cls.debian.path(f"/packages{index}")
             into.mkdir()
@@ -137,7 +138,6 @@ class Packages(unittest.TestCase):
 
     def first_batch(self) -> None:
         """Three commands: install; serve; read.  As a user of her own, without any settings."""
-        self.debian.run("useradd", "--create-home", "anna")
         environment = {"HOME": "/home/anna"}
         began = time.monotonic()
         log = self.debian.folder / "anna.log"
@@ -180,7 +180,8 @@ class Packages(unittest.TestCase):
         root, example = str(self.debian.root), str(self.debian.path("/home/anna/example"))
         [library] = self.debian.path("/usr/lib").glob("*/libtureen.so")
         subprocess.run(["cc", str(SOURCE / "clients" / "c" / "example.c"), "-o", example,
-                        f"-I{root}/usr/include", f"-L{library.parent}", f"-Wl,-rpath-link,{library.parent}", "-ltureen",
+                        f"-I{root}/usr/include", f"-L{library.parent}",
+                        f"-Wl,-rpath-link,{library.parent}", "-ltureen",
                         "-Wl,--allow-shlib-undefined"], check=True)
         self.assertIn("libtureen.so.0", subprocess.run(["objdump", "-p", example], stdout=subprocess.PIPE,
                                                        text=True, check=True).stdout)
@@ -202,7 +203,7 @@ class Packages(unittest.TestCase):
             "python": ("python3", "-B", "/home/anna/job.py", str(EPOCHS), str(RATE),
                        "/home/anna/python.ids")}.items()}
         wait_until("all jobs are there", lambda: len(self.status()["jobs"]) == len(jobs))
-        wait_until("all are under way", lambda: all(each["consumed_samples"] for each in self.status()["jobs"]))
+        wait_until("all are under way", self.all_under_way)
         #  An upgrade as docs/deployment.md has it: drain, install, start.
         self.debian.run("tureen", "drain", "--wait", "--connect", ENDPOINT)
         assert unit.process
@@ -215,7 +216,7 @@ class Packages(unittest.TestCase):
         self.assertNotEqual(newer, version)
         self.assertEqual(newer, self.debian.run("tureen", "--version").split()[1])
         wait_until("all jobs have come back", lambda: len(self.status()["jobs"]) == len(jobs))
-        wait_until("all are under way again", lambda: all(each["consumed_samples"] for each in self.status()["jobs"]))
+        wait_until("all are under way again", self.all_under_way)
         #  And as the package's script does it to a server that runs: a restart, in the middle of epochs.
         self.debian.apt("install", "--reinstall", *self.debs(1), net=False)
         self.assertEqual(unit.stop(), 0)
@@ -246,6 +247,9 @@ class Packages(unittest.TestCase):
             self.debian.run("tureen", "status", "--json", "--connect", ENDPOINT))
         return told
 
+    def all_under_way(self) -> bool:
+        return all(each["consumed_samples"] for each in self.status()["jobs"])
+
     def server_version(self) -> str:
         return str(self.status()["version"])
 
@@ -263,9 +267,12 @@ class Packages(unittest.TestCase):
         self.assertFalse(self.debian.path("/usr/bin/tureen").exists())
         self.assertTrue(self.debian.path("/etc/tureen/server.zpl").exists(), "settings stay until the purge")
         self.assertTrue(self.debian.path("/var/lib/tureen/keys").exists(), "keys stay until the purge")
-        self.debian.run("userdel", "--remove", "anna")
-        self.debian.apt("purge", *PACKAGES, net=False)
+        #  Of the others nothing is left that apt could purge.
+        self.debian.apt("purge", "tureen", net=False)
         self.debian.apt("autoremove", "--purge", net=False)
+        for path in self.debian.path("/home/anna").iterdir():
+            if not path.name.startswith("."):
+                path.unlink()
         after = self.debian.files()
         left = sorted(path for path in owned & set(after) if path not in before and path != "/.")
         self.assertEqual(left, [])

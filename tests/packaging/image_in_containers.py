@@ -50,7 +50,8 @@ class Podman:
 
     def __init__(self, image: Path, folder: Path) -> None:
         self.base = ["podman", f"--root={folder}/images", f"--runroot={folder}/podman",
-                     "--storage-driver=vfs", "--cgroup-manager=cgroupfs", "--events-backend=none", "--log-level=fatal"]
+                     "--storage-driver=vfs", "--cgroup-manager=cgroupfs", "--events-backend=none",
+                     "--log-level=fatal"]
         limits = []
         for name, which in (("nofile", resource.RLIMIT_NOFILE), ("nproc", resource.RLIMIT_NPROC)):
             most = resource.getrlimit(which)[1]
@@ -202,9 +203,9 @@ class Containers(unittest.TestCase):
         for step, seconds in self.took_s.items():
             print(f"{seconds:6.1f} s  {step}", flush=True)
 
-        clients = {name: self.start(name, self.mounts, "tureen", "read", "--dataset", "train", "--batch", "16",
-                                    "--epochs", str(EPOCHS), "--rate", "60", "--name", name, "--ids",
-                                    f"/run/tureen/{name}.ids") for name in ("first", "second")}
+        clients = {name: self.start(name, self.mounts, "tureen", "read", "--dataset", "train",
+                                    "--batch", "16", "--epochs", str(EPOCHS), "--rate", "60", "--name", name,
+                                    "--ids", f"/run/tureen/{name}.ids") for name in ("first", "second")}
         transports: Dict[str, str] = {}
         began = time.monotonic()
         while len(transports) < 2:
