@@ -2,7 +2,7 @@
 #  Installs the Debian packages that Tureen needs, and only those that are missing: a second run asks dpkg
 #  alone and needs neither root nor a network.
 #
-#      sh scripts/install-packages.sh GROUP...        groups: build, test, demo, bench, peers, ci
+#      sh scripts/install-packages.sh GROUP...        groups: build, test, packaging, demo, bench, peers, ci
 set -eu
 
 package_group () {
@@ -17,6 +17,9 @@ package_group () {
     test)
         echo libcmocka-dev python3 python3-numpy python3-zmq python3-xxhash python3-pil python3-torch \
             python3-pip python3-yaml iproute2 ;;
+    packaging)
+        echo debhelper dh-python dpkg-dev lintian debootstrap mmdebstrap bubblewrap podman crun \
+            bash-completion zsh ;;
     demo)
         echo python3 python3-numpy python3-zmq python3-pil iproute2 ;;
     bench)
@@ -28,7 +31,8 @@ package_group () {
         echo swift-proxy swift-account swift-container swift-object python3-lxml memcached
         echo prometheus chromium chromium-driver python3-selenium etcd-server ;;
     *)
-        echo "install-packages.sh: no group '$1'; there are build, test, demo, bench, peers and ci" >&2
+        echo "install-packages.sh: no group '$1'; there are" \
+            "build, test, packaging, demo, bench, peers and ci" >&2
         return 1 ;;
     esac
 }

@@ -20,7 +20,7 @@ BIN = Path(os.environ.get("TUREEN_BIN", BUILD / "bin"))
 WHEN = "2026-11-26T12:00:00+0000"
 WHEN_S = "1795694400"
 
-missing = [name for name in ("git", "pkg-config") if shutil.which(name) is None]
+missing = [name for name in ("git",) if shutil.which(name) is None]
 if missing:
     print(f"SKIPPED, nothing was tested: no {', '.join(missing)} (apt install {' '.join(missing)})",
           flush=True)
@@ -138,8 +138,6 @@ class Build(unittest.TestCase):
         told = run(str(BIN / "tureen"), "--version")
         self.assertRegex(told, r"^tureen \d+\.\d+\.\d+")
         version = told.split()[1]
-        pc = BUILD / "clients" / "c" / "tureen.pc"
-        self.assertEqual(run("pkg-config", "--modversion", str(pc)), version)
         number = re.match(r"\d+\.\d+\.\d+", version)
         assert number
         self.assertTrue((BUILD / "lib" / f"libtureen.so.{number.group()}").exists())

@@ -1,0 +1,22 @@
+#  Settings of the server that tureen.service starts: systemctl enable --now tureen.
+#  `tureen serve --help` explains each by the same name, docs/operations.md in detail.  A line that begins
+#  with # is a comment.  The server needs at least one data set, which the user tureen may read.
+
+#  Clients set TUREEN_ENDPOINT=ipc:///run/tureen/server.sock.
+listen = "ipc:///run/tureen/server.sock"
+
+#  Members of this group reach the socket: usermod -a -G tureen anna.
+group = tureen
+
+#  Memory for prepared samples; without it a quarter of what the server may use.
+#cache = 24G
+
+#dataset
+#    train = /data/imagenet/train
+#    val = /data/imagenet/val
+
+#  The users of each tenant share what the server has; a user in no tenant is not served.
+#tenant
+#    vision = anna
+#tenant-datasets
+#    vision = *
