@@ -18,7 +18,7 @@ package_group () {
         echo libcmocka-dev python3 python3-numpy python3-zmq python3-xxhash python3-pil python3-torch \
             python3-pip python3-yaml iproute2 ;;
     packaging)
-        echo debhelper dh-python dpkg-dev lintian debootstrap mmdebstrap bubblewrap podman crun \
+        echo debhelper dh-python dpkg-dev lintian debootstrap mmdebstrap bubblewrap podman crun runc \
             bash-completion zsh ;;
     demo)
         echo python3 python3-numpy python3-zmq python3-pil iproute2 ;;

@@ -17,7 +17,8 @@ ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:
                "DEBIAN_FRONTEND": "noninteractive", "HOME": "/root"}
 #  Files that differ after anything was installed and removed, whatever it was: apt's and dpkg's own.
 BOOKKEEPING = ("/var/log/", "/var/cache/", "/var/lib/dpkg/", "/var/lib/apt/", "/etc/passwd-", "/etc/group-",
-               "/etc/shadow-", "/etc/gshadow-", "/etc/ld.so.cache", "/etc/.pwd.lock", "/tmp", "/root")
+               "/etc/shadow-", "/etc/gshadow-", "/etc/ld.so.cache", "/etc/.pwd.lock", "/run/adduser", "/tmp",
+               "/root")
 MOUNTS = """
 set -e
 mount --bind "$1" "$1"

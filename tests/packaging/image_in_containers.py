@@ -52,17 +52,27 @@ class Podman:
         self.base = ["podman", f"--root={folder}/images", f"--runroot={folder}/podman",
                      "--storage-driver=vfs", "--cgroup-manager=cgroupfs", "--events-backend=none",
                      "--log-level=fatal"]
-        limits = []
-        for name, which in (("nofile", resource.RLIMIT_NOFILE), ("nproc", resource.RLIMIT_NPROC)):
-            most = resource.getrlimit(which)[1]
-            limits.append(f"--ulimit={name}={most}:{most}")
-        self.options = ["--cgroups=disabled", "--network=none", "--read-only", "--read-only-tmpfs=false",
+        #  By default podman raises these, which not every root may; it lowers its own to the number of processes.
+        processes = int(Path("/proc/sys/kernel/pid_max").read_text())
+        limits = [f"--ulimit={name}={most}:{most}" for name, most in (
+            ("nofile", resource.getrlimit(resource.RLIMIT_NOFILE)[1]),
+            ("nproc", min(processes, resource.getrlimit(resource.RLIMIT_NPROC)[1] % (1 << 62))))]
+        self.options = ["--network=none", "--read-only", "--read-only-tmpfs=false",
                         "--cap-drop=all", "--security-opt=no-new-privileges", "--health-interval=disable",
                         *limits]
         called([*self.base, "load", "--quiet", "--input", str(image)])
+        #  Whether a runtime takes this machine's cgroups shows when it runs.
+        plain = (self.base, self.options)
+        for runtime, more in (([], ["--cgroups=disabled"]), ([], []), (["--runtime=runc"], [])):
+            self.base, self.options = [*plain[0], *runtime], [*plain[1], *more]
+            if call(self.run_words({}, ["true"])).returncode == 0:
+                break
 
     def run_words(self, mounts: Dict[str, str], words: Sequence[str], name: str = "") -> List[str]:
-        volumes = [f"--volume={outside}:{inside}" for inside, outside in mounts.items()]
+        volumes = []
+        for inside, outside in mounts.items():
+            path, _, how = outside.partition(":")
+            volumes.append(f"--volume={path}:{inside}:{how or 'rw'}")
         return [*self.base, "run", *([f"--name={name}"] if name else []), "--rm", *self.options, *volumes,
                 "localhost/tureen", *words]
 
