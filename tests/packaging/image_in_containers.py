@@ -52,7 +52,7 @@ class Podman:
         self.base = ["podman", f"--root={folder}/images", f"--runroot={folder}/podman",
                      "--storage-driver=vfs", "--cgroup-manager=cgroupfs", "--events-backend=none",
                      "--log-level=fatal"]
-        #  By default podman raises these, which not every root may; it lowers its own to the number of processes.
+        #  By default podman raises these, which not every root may; its own number of processes it lowers.
         processes = int(Path("/proc/sys/kernel/pid_max").read_text())
         limits = [f"--ulimit={name}={most}:{most}" for name, most in (
             ("nofile", resource.getrlimit(resource.RLIMIT_NOFILE)[1]),
@@ -85,7 +85,6 @@ class Podman:
 
     def close(self) -> None:
         call([*self.base, "rm", "--all", "--force"])
-        call([*self.base, "unshare", "true"])
 
 
 class Bubblewrap:
