@@ -166,6 +166,11 @@ class Packages(unittest.TestCase):
         self.assertIn("/etc/tureen/server.zpl",
                       self.debian.run("dpkg-query", "--show", "--showformat=${Conffiles}", "tureen"))
         self.assertRegex(self.debian.run("getent", "passwd", "tureen"), "/var/lib/tureen:/usr/sbin/nologin$")
+        #  Without systemd here these lines do not run; that they are there keeps a server from running on
+        #  unseen after a removal, and an old one after an upgrade.
+        for script, action in (("postinst", "try-restart"), ("prerm", "stop")):
+            text = self.debian.path(f"/var/lib/dpkg/info/tureen.{script}").read_text()
+            self.assertRegex(text, rf"deb-systemd-invoke {action} '?tureen.service")
         if shutil.which("systemd-analyze"):
             #  Of this machine, so the program's path is the one that the file has here.
             text = self.debian.path("/lib/systemd/system/tureen.service").read_text()

@@ -52,8 +52,7 @@ class Podman:
         self.base = ["podman", f"--root={folder}/images", f"--runroot={folder}/podman",
                      "--storage-driver=vfs", "--cgroup-manager=cgroupfs", "--events-backend=none",
                      "--log-level=fatal"]
-        #  By default podman raises these, which not every root may; it lowers its own to the number of
-        #  processes.
+        #  By default podman raises these, which not every root may; its own number of processes it lowers.
         processes = int(Path("/proc/sys/kernel/pid_max").read_text())
         limits = [f"--ulimit={name}={most}:{most}" for name, most in (
             ("nofile", resource.getrlimit(resource.RLIMIT_NOFILE)[1]),
@@ -86,7 +85,6 @@ class Podman:
 
     def close(self) -> None:
         call([*self.base, "rm", "--all", "--force"])
-        call([*self.base, "unshare", "true"])
 
 
 class Bubblewrap:
@@ -143,7 +141,8 @@ class Bubblewrap:
         pass
 
 
-def runner(image: Path, folder: Path) -> "tuple[str, Podman | Bubblewrap]":
+def find_runner(image: Path, folder: Path) -> "Podman | Bubblewrap":
+    """Ends the program where no runner can run the image."""
     refusals = []
     for name, tool, kind in (("podman", "podman", Podman), ("bubblewrap", "bwrap", Bubblewrap)):
         if os.environ.get("RUNNER", name) != name:
@@ -156,7 +155,7 @@ def runner(image: Path, folder: Path) -> "tuple[str, Podman | Bubblewrap]":
         try:
             found = kind(image, into)
             called(found.run_words({}, ["tureen", "--version"]))
-            return name, found
+            return found
         except (Failed, subprocess.TimeoutExpired) as error:
             refusals.append(f"{name}: {str(error).strip().splitlines()[-1]}")
     print("SKIPPED, nothing was tested: no runner of containers works here:\n  " + "\n  ".join(refusals),
@@ -166,6 +165,8 @@ def runner(image: Path, folder: Path) -> "tuple[str, Podman | Bubblewrap]":
 
 class Containers(unittest.TestCase):
     built: Path
+    runner: "Podman | Bubblewrap"
+    took_s: Dict[str, float]
 
     def setUp(self) -> None:
         import harness
@@ -176,12 +177,6 @@ class Containers(unittest.TestCase):
         (self.folder / "run").mkdir(mode=0o700)
         if os.getuid() == 0:
             os.chown(self.folder / "run", USER, USER)
-        [image] = self.built.glob("tureen-image_*.tar")
-        began = time.monotonic()
-        self.name, self.runner = runner(image, self.folder)
-        self.addCleanup(self.runner.close)
-        self.took_s = {f"the image loaded ({self.name})": time.monotonic() - began}
-        self.server: "Optional[subprocess.Popen[str]]" = None
         self.mounts = {"/run/tureen": str(self.folder / "run")}
 
     def start(self, name: str, mounts: Dict[str, str], *words: str) -> "subprocess.Popen[str]":
@@ -263,7 +258,19 @@ def main() -> int:
         print((__doc__ or "").strip(), file=sys.stderr)
         return 2
     Containers.built = Path(sys.argv[1])
-    return not unittest.main(argv=sys.argv[:1] + sys.argv[2:], exit=False).result.wasSuccessful()
+    [image] = Containers.built.glob("tureen-image_*.tar")
+    folder = Path(tempfile.mkdtemp(prefix="tu-image-", dir=os.environ.get("TMPDIR", "/tmp")))
+    folder.chmod(0o755)
+    runner = None
+    try:
+        began = time.monotonic()
+        Containers.runner = runner = find_runner(image, folder)
+        Containers.took_s = {f"the image loaded ({type(runner).__name__.lower()})": time.monotonic() - began}
+        return not unittest.main(argv=sys.argv[:1] + sys.argv[2:], exit=False).result.wasSuccessful()
+    finally:
+        if runner:
+            runner.close()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":
