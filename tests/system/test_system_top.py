@@ -128,7 +128,7 @@ class Top(SystemTest):
             time.sleep(1)
             process.terminate()
             lines = process.communicate()[0].splitlines()
-            self.assertRegex(lines[0], r"^tureen [0-9.]+, up for [0-9]+ s, 1 job")
+            self.assertRegex(lines[0], r"^tureen [0-9][^ ,]*, up for [0-9]+ s, 1 job")
             self.assertRegex(lines[1], r"^  first on train: epoch [0-9]+, [0-9]+ %, [0-9]+/s, read ")
             self.assertRegex(lines[2], "^  data train: SAMPLES 200, SIZE [0-9.]+ KiB, KIND files, MEMORY -, "
                                        ".*, BAD 0$")
