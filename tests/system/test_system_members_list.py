@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import harness
 from harness import free_port, wait_until
-from test_system_members import Etcd
+from test_system_members_etcd import Etcd
 
 PRINT = os.path.join(os.path.dirname(harness.TUREEN), "members_print")
 #  Of members_etcd.c.

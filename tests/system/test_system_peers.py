@@ -2,6 +2,7 @@
 and what it says of settings that cannot be."""
 import os
 import re
+import shutil
 import socket
 import struct
 import subprocess
@@ -70,6 +71,7 @@ class Peers(Members):
 
     def epochs_with(self, answer, epochs=2):
         self.names = ["127.0.0.1:%d" % free_port() for _ in range(2)]
+        shutil.rmtree(os.path.join(self.caches, "0"), ignore_errors=True)
         with FakePeer(int(self.names[1].split(":")[1]), answer) as peer:
             server = self.server(0, 1.2, keys=False)
             right = self.right(epochs, 1)
