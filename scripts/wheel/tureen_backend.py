@@ -93,6 +93,15 @@ def _describe(wheel: Wheel) -> None:
     wheel.add_info("licenses/LICENSE", (ROOT / "LICENSE").read_bytes())
 
 
+def _pkgconfig(version: str) -> bytes:
+    """As `cmake --install` fills it in, with paths from the file on, which goes where pip puts it."""
+    text = (ROOT / "clients" / "c" / "tureen.pc.in").read_text()
+    for name, value in (("INSTALLED_TO_PREFIX", "${pcfiledir}/../.."), ("INSTALLED_LIBDIR", "${prefix}/lib"),
+                        ("INSTALLED_INCLUDEDIR", "${prefix}/include"), ("TUREEN_VERSION", version)):
+        text = text.replace(f"@{name}@", value)
+    return text.encode()
+
+
 def _with_server(version: str, chosen: Dict[str, str], scratch: Path) -> Wheel:
     bundle = chosen["libraries"] == "bundled"
     build = Path(chosen["build"]) if chosen["build"] else \
@@ -114,7 +123,7 @@ def _with_server(version: str, chosen: Dict[str, str], scratch: Path) -> Wheel:
     wheel.add(f"{NATIVE}/bin/tureen", server.read_bytes(), executable=True)
     wheel.add(f"{NATIVE}/lib/libtureen.so.0", library.read_bytes(), executable=True)
     wheel.add(f"{NATIVE}/lib/libtureen.so", LINKER_SCRIPT)
-    wheel.add(f"{NATIVE}/lib/pkgconfig/tureen.pc", (build / "clients" / "c" / "tureen.pc").read_bytes())
+    wheel.add(f"{NATIVE}/lib/pkgconfig/tureen.pc", _pkgconfig(version))
     wheel.add(f"{NATIVE}/include/tureen.h", (ROOT / "clients" / "c" / "tureen.h").read_bytes())
     wheel.add_data("scripts/tureen", COMMAND, executable=True)
     for page in "tureen.1", "libtureen.3":
