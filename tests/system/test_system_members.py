@@ -151,8 +151,7 @@ class Epochs(Members):
         self.assert_sent(servers, 3 * 8192)
 
     def test_single_objects(self):
-        """Six epochs ask the store for each object about once; the exceptions are those of which it was much
-        quicker."""
+        """Six epochs would ask the store for each object six times."""
         shutil.copytree(self.data, os.path.join(self.root, "bucket", "objects"), dirs_exist_ok=True)
         self.path = "s3://bucket/objects"
         servers = self.serve()
@@ -161,7 +160,7 @@ class Epochs(Members):
         self.assertEqual(self.finish(self.begin(servers, 2), 2), right)
         size = sum(os.path.getsize(os.path.join(path, name)) for path, _, names in os.walk(self.data)
                    for name in names)
-        self.assertLess(self.store.sent("class_") - before, 2 * size)
+        self.assertLess(self.store.sent("class_") - before, 4 * size)
         objects = servers[0].status()["datasets"][0]["objects"]
         self.assertGreater(objects["peer_bytes"], .5 * size)
 
