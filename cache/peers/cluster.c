@@ -113,14 +113,9 @@ cluster_stop (cluster_t *self)
 static json_t *
 s_refusals (const uint64_t refused [PEER_REASONS])
 {
-    static const char *const names [PEER_REASONS] = {
-        [PEER_REASON_BUSY] = "busy", [PEER_REASON_FULL] = "full", [PEER_REASON_NOT_HOME] = "not_home",
-        [PEER_REASON_UNKNOWN_DATA] = "unknown_data", [PEER_REASON_FAILED] = "failed",
-        [PEER_REASON_INVALID] = "invalid"
-    };
     json_t *all = json_object ();
-    for (size_t reason = 1; reason < PEER_REASONS; reason++)
-        json_object_set_new (all, names [reason], json_integer ((json_int_t) refused [reason]));
+    for (peer_reason_t reason = PEER_REASON_NONE + 1; reason < PEER_REASONS; reason++)
+        json_object_set_new (all, peer_wire_reason (reason), json_integer ((json_int_t) refused [reason]));
     return all;
 }
 
@@ -176,7 +171,7 @@ cluster_status (cluster_t *self)
     for (size_t at = 0; at < list->count; at++) {
         const member_t *member = &list->member [at];
         json_array_append_new (members, s_member (self, member, weights > 0?
-            (double) member->bytes / weights: 0, strcmp (member->name, self->name) == 0, now_ms));
+            (double) member->bytes / weights: 0, at == list->own, now_ms));
     }
     members_give_back (self->members, list);
     peer_server_figures_t given = { .blocks = 0 };

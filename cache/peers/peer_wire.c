@@ -31,11 +31,10 @@ peer_wire_read_answer (const void *frame, size_t size, peer_answer_frame_t *answ
 const char *
 peer_wire_reason (peer_reason_t reason)
 {
-    static const char *const texts [PEER_REASONS] = {
-        [PEER_REASON_NONE] = "gave them", [PEER_REASON_BUSY] = "was busy",
-        [PEER_REASON_FULL] = "had no room", [PEER_REASON_NOT_HOME] = "was not the home",
-        [PEER_REASON_UNKNOWN_DATA] = "did not serve the data",
-        [PEER_REASON_FAILED] = "could not read the store", [PEER_REASON_INVALID] = "refused the question"
+    static const char *const words [PEER_REASONS] = {
+        [PEER_REASON_NONE] = "none", [PEER_REASON_BUSY] = "busy", [PEER_REASON_FULL] = "full",
+        [PEER_REASON_NOT_HOME] = "not_home", [PEER_REASON_UNKNOWN_DATA] = "unknown_data",
+        [PEER_REASON_FAILED] = "failed", [PEER_REASON_INVALID] = "invalid"
     };
-    return texts [reason];
+    return words [reason];
 }

@@ -59,7 +59,7 @@ _Static_assert (sizeof (peer_answer_frame_t) == 24, "no padding");
 //  Whether the frame is a question, or an answer, of this version; then it is in *question or *answer.
 bool peer_wire_read_question (const void *frame, size_t size, peer_question_frame_t *question);
 bool peer_wire_read_answer (const void *frame, size_t size, peer_answer_frame_t *answer);
-//  For people: "has no room"; static.
+//  Its word in `status` and /metrics: "full"; static.
 const char *peer_wire_reason (peer_reason_t reason);
 
 #endif

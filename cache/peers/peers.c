@@ -197,7 +197,7 @@ s_take_list (peers_t *self)
         }
         else
             snprintf (links [at].name, sizeof links [at].name, "%s", member->name);
-        links [at].is_own = strcmp (member->name, self->cluster->name) == 0;
+        links [at].is_own = at == list->own;
         links [at].member = (homes_member_t) { .id = member->id, .weight = member->bytes };
     }
     for (size_t at = 0; at < self->link_count; at++)
