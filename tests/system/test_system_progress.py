@@ -12,7 +12,7 @@ from test_system_store_objects import ADDRESS as OBJECTS, ObjectsTest
 from test_system_stores import ADDRESS as PACK, KEY, StoreTest
 from test_system_top import Terminal
 
-FIGURES = r" \[[#.]{20}\] +[0-9]+ % ([0-9]+:[0-9]{2} left, )?[0-9.]+ [kM]?B/s, [0-9.]+ [kM]?B"
+FIGURES = r" \[[#.]{20}\] +[0-9]+ % ([0-9:]+ left, )?[0-9.]+ [kM]?B/s, [0-9.]+ [kM]?B"
 
 
 class ProgressTest(StoreTest):
