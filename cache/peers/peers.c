@@ -17,7 +17,8 @@ enum {
     MAGIC = 0x009ee125,
     NS = 1000000,                       //  in a millisecond
     SILENT_MS = 2000, LATE_MS = 10000, PING_MS = 1000,
-    LOOK_MS = 200,                      //  between two looks at what is late
+    IDLE_MS = 5000,                     //  a member that gave no answer for so long is pinged
+    LOOK_MS = 200, IDLE_LOOK_MS = 1000, //  between two looks at what is late, and when nothing is asked
     TRY_MS = 5000,                      //  a peer that looks slow is asked for one block in so long
     UNHELPFUL_MAX = 32, ROOM_LOOKS = 64,
     LACKS_MS = 60000,                   //  a peer that does not serve a data set is no home for it
@@ -214,6 +215,47 @@ s_take_list (peers_t *self)
     self->is_stale = true;
 }
 
+//  ZeroMQ's descriptor tells of an answer once, and a question that is sent meanwhile can take the news away.
+static bool
+s_has_answer (const peer_link_t *link)
+{
+    int events = 0;
+    size_t bytes = sizeof events;
+    return link->socket && zmq_getsockopt (link->socket, ZMQ_EVENTS, &events, &bytes) == 0
+        && (events & ZMQ_POLLIN);
+}
+
+//  Whether an answer is due for so long that the member is away.  What came, and only is not read yet because
+//  this thread had no time, is not silence.
+static bool
+s_is_silent (const peer_link_t *link, uint64_t now_ns)
+{
+    uint64_t pinged_ns = (uint64_t) link->pinged_ms * NS, since_ns = link->heard_ns;
+    if (link->asked > 0)
+        since_ns = link->waits_ns > since_ns? link->waits_ns: since_ns;
+    else
+    if (link->state == PEER_HERE && pinged_ns > link->heard_ns)
+        since_ns = pinged_ns;
+    else
+        return false;
+    return now_ns > since_ns + (uint64_t) SILENT_MS * NS && !s_has_answer (link);
+}
+
+//  A member that is away is pinged until it is back; one that is here but not asked, so that its end is seen
+//  before the next question waits for it.
+static void
+s_ping (peers_t *self, peer_link_t *link, int64_t now_ms)
+{
+    bool is_idle = link->state == PEER_HERE && link->asked == 0
+        && (uint64_t) now_ms * NS > link->heard_ns + (uint64_t) IDLE_MS * NS;
+    if (!(is_idle && now_ms >= link->pinged_ms + IDLE_MS)
+    &&  !(link->state == PEER_AWAY && now_ms >= link->pinged_ms + PING_MS))
+        return;
+    link->pinged_ms = now_ms;
+    s_send (self, link, &(peer_question_frame_t) { .magic = PEER_WIRE_MAGIC,
+        .version = PEER_WIRE_VERSION, .kind = PEER_PING });
+}
+
 //  What is late, what is silent, and what is to be pinged.
 static void
 s_look_at_links (peers_t *self, int64_t now_ms)
@@ -232,15 +274,9 @@ s_look_at_links (peers_t *self, int64_t now_ms)
         s_settle (self, question, false);
     }
     for (size_t member = 0; member < self->link_count; member++) {
-        peer_link_t *link = &self->links [member];
-        uint64_t since_ns = link->heard_ns > link->waits_ns? link->heard_ns: link->waits_ns;
-        if (link->asked > 0 && now_ns > since_ns + (uint64_t) SILENT_MS * NS)
+        if (s_is_silent (&self->links [member], now_ns))
             s_set_away (self, member);
-        if (link->state != PEER_AWAY || now_ms < link->pinged_ms + PING_MS)
-            continue;
-        link->pinged_ms = now_ms;
-        s_send (self, link, &(peer_question_frame_t) { .magic = PEER_WIRE_MAGIC,
-            .version = PEER_WIRE_VERSION, .kind = PEER_PING });
+        s_ping (self, &self->links [member], now_ms);
     }
 }
 
@@ -531,27 +567,18 @@ peers_take (peers_t *self)
     return self->done_count > 0? self->done [--self->done_count]: NULL;
 }
 
-//  ZeroMQ's descriptor tells of an answer once, and a question that is sent meanwhile can take the news away.
-static bool
-s_has_answer (const peer_link_t *link)
-{
-    int events = 0;
-    size_t bytes = sizeof events;
-    return link->socket && zmq_getsockopt (link->socket, ZMQ_EVENTS, &events, &bytes) == 0
-        && (events & ZMQ_POLLIN);
-}
-
 int
 peers_patience_ms (const peers_t *self)
 {
-    bool is_asked = self->question_count > 0;
+    bool is_asked = self->question_count > 0, is_known = false;
     for (size_t member = 0; member < self->link_count; member++) {
         const peer_link_t *link = &self->links [member];
         if (s_has_answer (link))
             return 0;
         is_asked = is_asked || link->state == PEER_AWAY;
+        is_known = is_known || link->state == PEER_HERE;
     }
-    return is_asked? LOOK_MS: -1;
+    return is_asked? LOOK_MS: is_known? IDLE_LOOK_MS: -1;
 }
 
 
