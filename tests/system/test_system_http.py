@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import re
+import resource
 import shutil
 import socket
 import subprocess
@@ -327,11 +328,13 @@ class Shown(SystemTest):
         with self.watched() as (server, http):
             job = server.read(batch=16, epochs=0, name="runs")
             wait_until("it runs", lambda: server.job_status("runs"))
-            held = []
-            for _ in range(400):
+            held, (few, most) = [], resource.getrlimit(resource.RLIMIT_NOFILE)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (max(few, min(most, 4096)), most))
+            self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (few, most))
+            for _ in range(1000):
                 with contextlib.suppress(OSError):
                     held.append(http.connect())
-            for connection in held[:150]:
+            for connection in held[:300]:
                 with contextlib.suppress(OSError):
                     connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20)
             before = server.job_status("runs")["delivered_samples"]

@@ -15,12 +15,15 @@ from test_system_members import Members
 class Etcd:
     """One of a cluster of real etcds, each with its folder and two ports."""
 
-    def __init__(self, folder, ports, number):
+    def __init__(self, folder, ports, number, hosts=None, wrapper=()):
+        """ports: of each etcd, for clients and for others.  hosts: their addresses; None: the loopback."""
         self.folder, self.number = os.path.join(folder, "etcd-%d" % number), number
-        self.ports = ports[number]
-        peers = ["e%d=http://127.0.0.1:%d" % (at, pair[1]) for at, pair in enumerate(ports)]
-        own = ["http://127.0.0.1:%d" % port for port in self.ports]
-        self.command = ["etcd", "--name", "e%d" % number, "--data-dir", self.folder,
+        hosts = hosts or ["127.0.0.1"] * len(ports)
+        self.ports, self.host = ports[number], hosts[number]
+        peers = ["e%d=http://%s:%d" % (at, host, pair[1])
+                 for at, (host, pair) in enumerate(zip(hosts, ports))]
+        own = ["http://%s:%d" % (self.host, port) for port in self.ports]
+        self.command = [*wrapper, "etcd", "--name", "e%d" % number, "--data-dir", self.folder,
                         "--listen-client-urls", own[0], "--advertise-client-urls", own[0],
                         "--listen-peer-urls", own[1], "--initial-advertise-peer-urls", own[1],
                         "--initial-cluster", ",".join(peers), "--unsafe-no-fsync"]
@@ -41,7 +44,7 @@ class Etcd:
                              "value": base64.b64encode(value.encode()).decode()})
 
     def call(self, path, body):
-        request = urllib.request.Request("http://127.0.0.1:%d/v3/%s" % (self.ports[0], path),
+        request = urllib.request.Request("http://%s:%d/v3/%s" % (self.host, self.ports[0], path),
                                          json.dumps(body).encode())
         with urllib.request.urlopen(request, timeout=5) as answer:
             return answer.read()
