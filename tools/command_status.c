@@ -107,6 +107,8 @@ s_show_members (const json_t *cluster)
     printf ("member %s of a cluster (%s)", answer_text (cluster, "member"),
         answer_text (cluster, "members_from"));
     const json_t *given = json_object_get (cluster, "given");
+    if (!json_is_true (json_object_get (cluster, "registered")))
+        printf ("; others cannot find it");
     printf ("; gave %.1f MB to others%s%s\n", answer_real (given, "bytes") / 1e6,
         *answer_text (cluster, "trouble")? "; ": "", answer_text (cluster, "trouble"));
     json_array_foreach (json_object_get (cluster, "members"), index, member)

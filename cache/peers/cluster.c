@@ -177,8 +177,9 @@ cluster_status (cluster_t *self)
     peer_server_figures_t given = { .blocks = 0 };
     if (self->server)
         given = peer_server_figures (self->server);
-    return json_pack ("{s:s, s:s, s:s, s:o, s:{s:I, s:I, s:I, s:I, s:I, s:o}}", "member", self->name,
-        "members_from", look.source, "trouble", look.trouble, "members", members, "given", "blocks",
+    return json_pack ("{s:s, s:s, s:s, s:b, s:o, s:{s:I, s:I, s:I, s:I, s:I, s:o}}", "member", self->name,
+        "members_from", look.source, "trouble", look.trouble, "registered", look.is_registered,
+        "members", members, "given", "blocks",
         (json_int_t) given.blocks, "bytes", (json_int_t) given.bytes, "fetched", (json_int_t) given.fetched,
         "rejected", (json_int_t) given.rejected, "waiting", (json_int_t) given.waiting, "refused",
         s_refusals (given.refused));

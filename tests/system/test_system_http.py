@@ -65,6 +65,21 @@ class Http:
         return found
 
 
+def page_in_browser(folder, address):
+    """The page's elements after some seconds, and the lines of the browser's console.  folder: the browser's
+    own."""
+    browser = shutil.which("chromium")
+    if not browser:
+        raise unittest.SkipTest("no chromium (apt install chromium)")
+    done = subprocess.run(
+        [browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000",
+         "--enable-logging=stderr", "--user-data-dir=" + os.path.join(folder, "browser"), "--dump-dom",
+         address], stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True,
+        timeout=4 * harness.PATIENCE)
+    return (done.stdout.partition("<main>")[2].partition("<script>")[0],
+            [line for line in done.stderr.splitlines() if "CONSOLE" in line])
+
+
 class Shown(SystemTest):
     SAMPLES = 200
 
@@ -224,21 +239,12 @@ class Shown(SystemTest):
 
     def test_the_page_in_a_browser(self):
         """What it shows is what the server says, and its console has no error."""
-        browser = shutil.which("chromium")
-        if not browser:
-            self.skipTest("no chromium (apt install chromium)")
         with self.watched() as (server, http):
             server.read(batch=16, epochs=0, rate=1, name="<b>stands</b>")
             wait_until("it is shown", lambda: http.json("/status.json")["jobs"])
             wait_until("there is a point", lambda: http.json("/history.json")["delivered"][1:])
-            done = subprocess.run(
-                [browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000",
-                 "--enable-logging=stderr", "--user-data-dir=" + os.path.join(server.folder, "browser"),
-                 "--dump-dom", "http://localhost:%d/#job=1" % http.port],
-                stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True,
-                timeout=4 * harness.PATIENCE)
-            self.assertNotIn("CONSOLE", done.stderr)
-            page = done.stdout.partition("<main>")[2].partition("<script>")[0]
+            page, console = page_in_browser(server.folder, "http://localhost:%d/#job=1" % http.port)
+            self.assertEqual(console, [])
             self.assertIn('<b id="count">1</b>', page)
             self.assertIn("<td>&lt;b&gt;stands&lt;/b&gt;</td><td>train</td>", page)
             self.assertIn('<td class="number">%d</td>' % self.SAMPLES, page)

@@ -4,6 +4,7 @@ epoch of each server holds each sample once, with the right pixels."""
 import glob
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -14,6 +15,7 @@ import unittest
 import harness
 from harness import Server, free_port, make_folder, run, wait_until
 from object_store import Fault, ObjectStore
+from test_system_http import page_in_browser
 
 MIB = 1 << 20
 
@@ -183,6 +185,30 @@ class Epochs(Members):
             server.start()
         self.servers.append(self.server(2, 1.2))
         self.assert_sent(self.servers, .02 * self.bytes, 2)
+
+
+class Watched(Members):
+    def test_top_and_the_page_show_the_members(self):
+        port = free_port()
+        self.names = ["127.0.0.1:%d" % free_port() for _ in range(2)]
+        for number in range(2):
+            self.servers.append(self.server(number, arguments=("--http", str(port)) if number == 0 else ()))
+        self.epochs(self.servers)
+        given = self.member(self.servers[0], self.names[1])
+        self.assertGreater(given["bytes"], 0)
+        self.assertTrue(self.cluster(self.servers[0])["registered"])
+        with subprocess.Popen([harness.TUREEN, "top", "--connect", self.servers[0].endpoint],
+                              stdout=subprocess.PIPE, universal_newlines=True) as top:
+            lines = [top.stdout.readline() for _ in range(4)]
+            top.terminate()
+        self.assertEqual(sum(line.startswith("  member 127.0.0.1:") for line in lines), 2, lines)
+        found = next(line for line in lines if "STATE here" in line)
+        self.assertRegex(found, r"  member %s: STATE here, HOMES %% [0-9]+, CACHE [0-9.]+ MiB, GIVES/S -, "
+                         r"GAVE [0-9.]+ MiB, REFUSED [0-9]+\n" % re.escape(self.names[1]))
+        page, console = page_in_browser(self.servers[0].folder, "http://localhost:%d/" % port)
+        self.assertEqual(console, [])
+        for cells in ("<td>%s</td><td>this</td>" % self.names[0], "<td>%s</td><td>here</td>" % self.names[1]):
+            self.assertIn(cells, page)
 
 
 class Faults(Members):

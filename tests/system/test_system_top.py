@@ -100,6 +100,8 @@ class Top(SystemTest):
             terminal.press(b"4")
             terminal.wait_for("this server has no tenants")
             terminal.press(b"\t")
+            terminal.wait_for("this server keeps no blocks together with others")
+            terminal.press(b"\t")
             terminal.wait_for("second Ä: ")            # the one that was picked
             server.kill()
             terminal.wait_for("its server has died|no server")      # and what it said last stays

@@ -37,10 +37,10 @@ static const option_table_t s_table = { "tureen top", s_rows, OPTION_ROWS (s_row
     "\n"
     "Shows a running server in a terminal, until `q`.  Its jobs: how far each is in its epoch, how fast,\n"
     "what it waits for, and how much it shares.  Its data: memory, what is read, and what is unreadable.\n"
-    "The workers on other machines, and the tenants.  Without a terminal it writes a line for all and a\n"
-    "line for each of these, again and again.\n"
+    "The workers on other machines, the tenants, and the servers that keep blocks together with it.\n"
+    "Without a terminal it writes a line for all and a line for each of these, again and again.\n"
     "\n"
-    "  1 2 3 4    jobs, data, workers, tenants; Tab, left and right go from one to the next\n"
+    "  1 2 3 4 5  jobs, data, workers, tenants, members; Tab, left and right go from one to the next\n"
     "  up, down   pick a row; the line below says more of it: why a job shares little, if it does\n"
     "  s          sort by the next column; jobs by job, name, rate, waiting time, or how little is shared\n"
     "  Ctrl-L     draw all of it anew\n"
@@ -107,7 +107,7 @@ s_end (top_t *self)
 static bool
 s_write_table (top_t *self, top_kind_t kind)
 {
-    static const char *const names [TOP_KINDS] = { "data", "worker", "tenant" };
+    static const char *const names [TOP_KINDS] = { "data", "worker", "tenant", "member" };
     top_table_t *table = &self->table;
     top_table_clear (table);
     if (!top_table_make (table, &self->view, kind, 0))
@@ -213,7 +213,7 @@ s_draw_cells (const top_table_t *table, const top_cells_t *row, int y)
     }
 }
 
-//  "1 jobs  2 data  3 workers  4 tenants", and of a table the whole in one line.
+//  "1 jobs  2 data  3 workers  4 tenants  5 members", and of a table the whole in one line.
 static void
 s_draw_tabs (const top_t *self)
 {

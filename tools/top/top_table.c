@@ -19,6 +19,10 @@ static const top_column_t s_tenants [] = { { "TENANT", 16, false }, { "JOBS", 5,
     { "PREPARED/S", 10, true }, { "DELIVERED/S", 11, true }, { "CACHE", 9, true }, { "BATCHES", 9, true },
     { "WORKERS %", 9, true }, { "WAIT", 5, true } };
 
+static const top_column_t s_members [] = { { "MEMBER", 21, false }, { "STATE", 7, false },
+    { "HOMES %", 7, true }, { "CACHE", 9, true }, { "GIVES/S", 9, true }, { "GAVE", 9, true },
+    { "REFUSED", 8, true } };
+
 static const struct {
     const char *name, *list;
     const top_column_t *columns;
@@ -26,7 +30,8 @@ static const struct {
 } s_kinds [TOP_KINDS] = {
     { "data", "datasets", s_data, sizeof s_data / sizeof *s_data },
     { "workers", "remote_workers", s_workers, sizeof s_workers / sizeof *s_workers },
-    { "tenants", "tenants", s_tenants, sizeof s_tenants / sizeof *s_tenants }
+    { "tenants", "tenants", s_tenants, sizeof s_tenants / sizeof *s_tenants },
+    { "members", "members", s_members, sizeof s_members / sizeof *s_members }
 };
 
 const char *
@@ -94,13 +99,27 @@ s_add (char text [TOP_TEXT_BYTES], const char *format, ...)
 
 //  ---- what was in the answer before
 
+//  The rows of a kind in an answer; NULL: there are none.
 static const json_t *
-s_before (const top_view_t *view, const char *list, const char *name)
+s_list (const json_t *answer, top_kind_t kind)
+{
+    const json_t *object = kind == TOP_MEMBERS? json_object_get (answer, "cluster"): answer;
+    return json_object_get (object, s_kinds [kind].list);
+}
+
+static const char *
+s_name (const json_t *item, top_kind_t kind)
+{
+    return answer_text (item, kind == TOP_MEMBERS? "member": "name");
+}
+
+static const json_t *
+s_before (const top_view_t *view, top_kind_t kind, const char *name)
 {
     size_t index;
     const json_t *item;
-    json_array_foreach (json_object_get (view->before, list), index, item)
-        if (strcmp (answer_text (item, "name"), name) == 0)
+    json_array_foreach (s_list (view->before, kind), index, item)
+        if (strcmp (s_name (item, kind), name) == 0)
             return item;
     return NULL;
 }
@@ -212,13 +231,39 @@ s_put_tenant (const top_view_t *view, const json_t *tenant, const json_t *before
 }
 
 static void
+s_put_member (const top_view_t *view, const json_t *member, const json_t *before, top_cells_t *row)
+{
+    const char *key;
+    const json_t *count;
+    double refused = 0, rate = s_rate (view, member, before, "bytes");
+    json_object_foreach ((json_t *) json_object_get (member, "refused"), key, count)
+        refused += json_number_value (count);
+    s_text (row, 1, answer_text (member, "state"));
+    s_count (row, 2, 100 * answer_real (member, "homes"));
+    s_bytes (row, 3, answer_real (member, "cache_bytes"));
+    if (rate < 0)
+        s_nothing (row, 4);
+    else
+        s_bytes (row, 4, rate);
+    s_bytes (row, 5, answer_real (member, "bytes"));
+    s_count (row, 6, refused);
+    if (strcmp (answer_text (member, "state"), "this") == 0)
+        snprintf (row->words, sizeof row->words, "this server");
+    else
+        snprintf (row->words, sizeof row->words, "in the list for %.0f s; %.0f questions were not answered "
+            "in time, %.0f answers were damaged, and %.0f times the store was quicker",
+            answer_real (member, "age_seconds"), answer_real (member, "late"),
+            answer_real (member, "damaged"), answer_real (member, "store_quicker"));
+}
+
+static void
 s_put (const top_view_t *view, top_kind_t kind, const json_t *item, top_cells_t *row)
 {
     static void (*const kinds [TOP_KINDS]) (const top_view_t *, const json_t *, const json_t *,
-        top_cells_t *) = { s_put_dataset, s_put_worker, s_put_tenant };
-    const char *name = answer_text (item, "name");
+        top_cells_t *) = { s_put_dataset, s_put_worker, s_put_tenant, s_put_member };
+    const char *name = s_name (item, kind);
     s_text (row, 0, name);
-    kinds [kind] (view, item, s_before (view, s_kinds [kind].list, name), row);
+    kinds [kind] (view, item, s_before (view, kind, name), row);
 }
 
 //  ---- the line above
@@ -231,6 +276,22 @@ s_add_part (char text [TOP_TEXT_BYTES], const json_t *object, const char *what, 
     if (json_object_get (object, most))
         s_add (text, "%s%s %s of %s", *text? ", ": "", what, s_size (answer_real (object, used), is),
             s_size (answer_real (object, most), may));
+}
+
+static void
+s_head_members (top_table_t *self, const json_t *cluster)
+{
+    const char *trouble = answer_text (cluster, "trouble");
+    char given [TOP_CELL_BYTES];
+    if (self->count == 0)
+        s_add (self->head, "this server keeps no blocks together with others, or shows them to operators "
+            "alone");
+    else
+    if (*trouble)
+        utf8_visible (trouble, strlen (trouble), self->head, sizeof self->head);
+    else
+        s_add (self->head, "this server gave the others %s", s_size (answer_real (json_object_get (cluster,
+            "given"), "bytes"), given));
 }
 
 static void
@@ -252,6 +313,8 @@ s_head (top_table_t *self, const json_t *now, top_kind_t kind)
     }
     if (kind == TOP_TENANTS && self->count == 0)
         s_add (self->head, "this server has no tenants, or shows them to operators alone");
+    if (kind == TOP_MEMBERS)
+        s_head_members (self, json_object_get (now, "cluster"));
 }
 
 //  ---- all of it
@@ -276,7 +339,7 @@ s_compare (const void *one, const void *other, void *context)
 bool
 top_table_make (top_table_t *self, const top_view_t *view, top_kind_t kind, size_t sort)
 {
-    const json_t *list = json_object_get (view->now, s_kinds [kind].list);
+    const json_t *list = s_list (view->now, kind);
     *self = (top_table_t) { .columns = s_kinds [kind].columns, .column_count = s_kinds [kind].count,
         .rows = calloc (json_array_size (list) + 1, sizeof *self->rows) };
     if (!self->rows)

@@ -1,4 +1,5 @@
-/*  top_table -- what `tureen top` shows beside jobs: data, workers and tenants, as tables of texts.
+/*  top_table -- what `tureen top` shows beside jobs: data, members of a cluster,
+ *  workers and tenants, as tables of texts.
  *
  *  No terminal and no socket: command_top.c has those.  Owner: one thread.
  */
@@ -9,7 +10,7 @@
 #include <jansson.h>
 #include "top_view.h"
 
-typedef enum { TOP_DATA, TOP_WORKERS, TOP_TENANTS, TOP_KINDS } top_kind_t;
+typedef enum { TOP_DATA, TOP_WORKERS, TOP_TENANTS, TOP_MEMBERS, TOP_KINDS } top_kind_t;
 
 enum { TOP_COLUMNS_MAX = 9, TOP_CELL_BYTES = 48 };
 
@@ -33,7 +34,7 @@ typedef struct {
     char head [TOP_TEXT_BYTES];         //  the whole in one line; "": nothing to say
 } top_table_t;
 
-//  "data", "workers", "tenants"; static.
+//  "data", "workers", "tenants", "members"; static.
 const char *top_table_name (top_kind_t kind);
 //  How many columns the tables of this kind have; the first one is the name.
 size_t top_table_columns (top_kind_t kind);
