@@ -34,6 +34,13 @@ s_is_list (const char *path)
     return s_ends_in (path, ".tsv") || s_ends_in (path, ".jsonl") || s_ends_in (path, ".txt");
 }
 
+bool
+pack_source_is_input (const char *path)
+{
+    assert (path);
+    return strcmp (path, "-") == 0;
+}
+
 int
 pack_source_fail (char *error, int rc, const char *format, ...)
 {
@@ -59,7 +66,7 @@ pack_source_open (pack_source_t **self_p, const pack_source_options_t *options, 
         const char *path = options->paths [index];
         struct stat status;
         bool is_in_store = store_is_meant (path);
-        if (is_in_store && location_is_tar (path))
+        if ((is_in_store && location_is_tar (path)) || pack_source_is_input (path))
             continue;
         if (!is_in_store && stat (path, &status) != 0) {
             int rc = -errno;

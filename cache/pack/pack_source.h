@@ -6,6 +6,7 @@
  *    own folder or absolute;
  *                            .txt has one path a line and nothing else
  *    an address of a store   a tar file, if its name ends as one's; else a folder of single objects
+ *    -                       a tar file that comes by standard input
  *    else                    tar files (several: shards, in the order given), compressed or not, here, in an
  *                            object store or on a web server (tar_shards.h). Members with
  *                            one stem (up to the first dot of the last component) are one sample, as in
@@ -35,6 +36,8 @@ typedef struct {
     size_t field_count;
     store_persistence_t store;          //  with stores that fail
     progress_t *progress;               //  of the files of a folder that are found; lent; NULL: not shown
+    const char *signature;              //  of standard input: the same text for the same bytes, by which a
+                                        //  packing is gone on with; NULL: none
     const char *masks;                  //  tar: "seg.png,mask.png": extensions of members that are masks;
                                         //  NULL: none
 } pack_source_options_t;
@@ -49,6 +52,9 @@ typedef struct {
 //  0, or -errno, *self_p NULL, and fault and remedy in error (PACK_SOURCE_ERROR_BYTES, always terminated).
 int pack_source_open (pack_source_t **self_p, const pack_source_options_t *options, char *error);
 void pack_source_destroy (pack_source_t **self_p);
+
+//  Whether the path means standard input.
+bool pack_source_is_input (const char *path);
 
 //  1 and the next sample; 0 at the end; or -errno and error.
 int pack_source_next (pack_source_t *self, pack_item_t *item, char *error);

@@ -115,6 +115,14 @@ s_fail_archive (const tar_t *self, const char *member, char *error)
 
 //  -- archives
 
+static int
+s_open_input (tar_t *self, char *error)
+{
+    self->fd = fcntl (STDIN_FILENO, F_DUPFD_CLOEXEC, 0);
+    return self->fd >= 0? 0: pack_source_fail (error, -errno, "cannot read standard input (%s): give it a "
+        "tar file by a pipe", strerror (errno));
+}
+
 //  The file must be the one that was examined.
 static int
 s_open_file (tar_t *self, char *error)
@@ -185,7 +193,9 @@ s_begin_archive (tar_t *self)
 static int
 s_open (tar_t *self, char *error)
 {
-    int rc = self->shards.list [self->shard].store? s_open_stream (self, error): s_open_file (self, error);
+    const tar_shard_t *shard = &self->shards.list [self->shard];
+    int rc = shard->store? s_open_stream (self, error): shard->is_input? s_open_input (self, error):
+        s_open_file (self, error);
     if (rc)
         return rc;
     self->archive = s_new_archive ();

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <xxhash.h>
 
@@ -126,6 +127,22 @@ s_look_at_file (tar_shard_t *shard, char *error)
 }
 
 
+//  A file may be standard input as well, and even then it is read as what comes by a pipe.
+static int
+s_look_at_input (tar_shards_t *self, tar_shard_t *shard, char *error)
+{
+    if (self->count > 1)
+        return pack_source_fail (error, -EINVAL, "standard input ('-') is one tar file: give it alone");
+    if (isatty (STDIN_FILENO))
+        return pack_source_fail (error, -EINVAL, "standard input is a terminal: give it a tar file by a "
+            "pipe");
+    shard->is_input = true;
+    free (shard->path);
+    shard->path = strdup ("standard input");
+    return shard->path? 0: s_fail_memory (error);
+}
+
+
 //  -- objects
 
 //  One store for all objects of a bucket, since each keeps keys and connections.
@@ -212,7 +229,9 @@ tar_shards_find (tar_shards_t *self, const pack_source_options_t *options, char 
     }
     for (size_t index = 0; rc == 0 && index < self->count; index++) {
         tar_shard_t *shard = &self->list [index];
-        rc = store_is_meant (shard->path)? s_find_store (self, shard, error): s_look_at_file (shard, error);
+        rc = store_is_meant (shard->path)? s_find_store (self, shard, error):
+            pack_source_is_input (shard->path)? s_look_at_input (self, shard, error):
+            s_look_at_file (shard, error);
     }
     for (size_t index = 0; rc == 0 && index < self->store_count; index++)
         rc = s_look_at_objects (self, self->stores [index], &options->store, error);
@@ -256,6 +275,8 @@ tar_shards_sign (const tar_shards_t *self, const pack_source_options_t *options,
         XXH3_128bits_update (state, numbers, sizeof numbers);
         XXH3_128bits_update (state, shard->version, strlen (shard->version));
     }
+    if (options->signature)
+        XXH3_128bits_update (state, options->signature, strlen (options->signature));
     XXH128_hash_t hash = XXH3_128bits_digest (state);
     XXH3_freeState (state);
     snprintf (signature, 33, "%016llx%016llx", (unsigned long long) hash.high64,

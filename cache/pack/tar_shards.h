@@ -4,6 +4,8 @@
  *  s3://bucket/train-{000..099}.tar stands for a hundred, in that order.  Both numbers are decimal, the
  *  smaller one first; if one of them begins with a zero, all have as many digits as the longer one.
  *
+ *  "-" is standard input, read once: of it nothing is known before.
+ *
  *  Owner: one thread; blocks for as long as disks and stores do.
  */
 #ifndef TAR_SHARDS_H
@@ -18,7 +20,8 @@ typedef struct {
     char *path;                         //  or address
     uint64_t bytes;
     struct timespec changed;            //  of a file
-    store_t *store;                     //  NULL: a file.  Lent
+    bool is_input;                      //  standard input
+    store_t *store;                     //  NULL: a file, or standard input.  Lent
     char *url;
     char version [TRANSFER_VERSION_BYTES];      //  "": it has none, or a weak one
 } tar_shard_t;

@@ -122,6 +122,63 @@ class Packs(ShardTest):
         self.assertEqual(contents(self.target), contents(folder))
 
 
+class Input(ShardTest):
+    """The same tar files, joined, by a pipe."""
+
+    def pipe(self, *arguments, end=None):
+        """Exit status and words; `end`: so many bytes come, and then it is killed."""
+        with subprocess.Popen([harness.TUREEN, "pack", *SETTINGS, *arguments, "-", self.target],
+                              stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                              bufsize=0) as process:
+            left = end
+            for path in self.shards:
+                with open(path, "rb") as file:
+                    content = file.read(left)
+                view = memoryview(content)
+                try:
+                    while view:
+                        view = view[process.stdin.write(view):]
+                except BrokenPipeError:
+                    break
+                left = None if left is None else left - len(content)
+                if left == 0:
+                    process.kill()
+                    break
+            process.stdin.close()
+            told = process.stderr.read().decode()
+        return process.returncode, told
+
+    def test_the_same_pack(self):
+        self.assertEqual(self.pipe(), (0, ""))
+        self.assertEqual(contents(self.target), self.expected)
+
+    def test_a_killed_one_is_gone_on_with(self):
+        for end in (5000000, 21000000, 33000000):
+            self.assertEqual(self.pipe("--signature", "x", "--resume", end=end), (-signal.SIGKILL, ""))
+        status, told = self.pipe("--signature", "y", "--resume")
+        self.assertEqual(status, 1)
+        self.assertIn("the source is not what", told)
+        self.assertEqual(self.pipe("--signature", "x", "--resume"), (0, ""))
+        self.assertEqual(contents(self.target), self.expected)
+
+    def test_what_is_refused(self):
+        for words, why, status in (
+                (("--resume", "-"), "give --signature TEXT", 2),
+                (("--signature", "x", self.shards[0]), "--signature is for standard input", 2),
+                (("-", self.shards[0]), "standard input ('-') is one tar file", 1),
+                ((self.shards[0], "-"), "standard input ('-') is one tar file", 1),
+                (("-",), "'standard input' is no tar file", 1)):
+            done = subprocess.run([harness.TUREEN, "pack", *SETTINGS, *words, self.target],
+                                  stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            self.assertEqual(done.returncode, status, done.stderr)
+            self.assertIn(why, done.stderr)
+        done = subprocess.run("%s pack --quiet - %s <&-" % (harness.TUREEN, self.target), shell=True,
+                              stderr=subprocess.PIPE, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("standard input", done.stderr)
+        self.assertFalse(os.path.exists(self.target))
+
+
 class Passing(ShardTest):
     def assert_outlived(self, fault):
         self.store.faults[:] = [fault]

@@ -95,6 +95,9 @@ static const option_row_t s_rows [] = {
         "go on with what was stopped or killed, from where it was; begins where nothing was\n"
         "begun, so that the same command can be repeated until it succeeds; a finished pack\n"
         "is left as it is, without a look at the source" },
+    { "signature", "TEXT", AT (packing.source.signature),
+        "of standard input: the same for the same bytes, so that --resume can go on: the writer sends\n"
+        "all of it again" },
     { "work", "FOLDER", AT (work),
         "for a pack that goes to s3://: a folder for what is under way, as FOLDER otherwise is. It\n"
         "is removed at the end; with --resume it is the one that was given before" },
@@ -116,11 +119,13 @@ static const option_table_t s_table = { "tureen pack", s_rows, OPTION_ROWS (s_ro
     "  tureen pack --mask seg.png shards/train-*.tar /packs/train\n"
     "  tureen serve --dataset train=/packs/train\n"
     "  tureen pack --work /scratch/train /data/train s3://bucket/train\n"
+    "  tar c -C /data train | tureen pack - /packs/train\n"
     "\n"
     "SOURCE is a folder (class folders, or one with labels.tsv or labels.jsonl), a list (.tsv, .jsonl: a\n"
     "labels file lying anywhere; .txt: a path a line), or tar files, compressed or not, in the order\n"
     "given: members with one stem are one sample, as in WebDataset. Tar files may lie in an object store or\n"
-    "on a web server: 's3://bucket/train-{000..099}.tar', https://HOST/PATH.tar.\n"
+    "on a web server: 's3://bucket/train-{000..099}.tar', https://HOST/PATH.tar. A tar file by standard\n"
+    "input is '-'; `python3 -m tureen.pack` makes one of Parquet, Arrow, MDS and LMDB.\n"
     "FOLDER is not there yet, or empty. Ids, names, labels and fields stay those of the source; only the\n"
     "order on the disk is shuffled.\n"
     "\n", .after =
@@ -164,6 +169,13 @@ s_finish (pack_options_t *self, size_t count, char **words)
     for (size_t index = 0; index < count; index++)
         if (!*words [index])
             return complain ("pack", "an argument is empty; expected a path");
+    const packing_options_t *packing = &self->packing;
+    bool is_input = pack_source_is_input (words [0]);
+    if (packing->source.signature && !is_input)
+        return complain ("pack", "--signature is for standard input ('-'): leave it out");
+    if (is_input && packing->resume && !packing->source.signature)
+        return complain ("pack", "nothing tells whether standard input is the same as before: to go on with "
+            "it, give --signature TEXT, from the begin");
     return s_choose_target (self);
 }
 

@@ -6,6 +6,7 @@ the server, have none of it.
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import Optional
 
@@ -16,6 +17,12 @@ def server_path() -> Optional[str]:
     """The executable `tureen`; None: this installation has none."""
     path = _NATIVE / "bin" / "tureen"
     return str(path) if os.access(path, os.X_OK) else None
+
+
+def executable() -> Optional[str]:
+    """The `tureen` to start: $TUREEN_SERVER, else this installation's, else that on PATH; None: there is
+    none."""
+    return os.environ.get("TUREEN_SERVER") or server_path() or shutil.which("tureen")
 
 
 def pkgconfig_folder() -> Optional[str]:

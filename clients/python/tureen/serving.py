@@ -249,9 +249,8 @@ class _Starting:
 
 
 def _executable() -> str:
-    named = os.environ.get("TUREEN_SERVER", "")
-    found = named or installed.server_path() or shutil.which("tureen")
-    if not found:
+    found = installed.executable()
+    if found is None:
         raise ServeFailed("there is no `tureen` to start a server with, neither in this installation of the "
                           "Python package nor on PATH: install a wheel that has it (docs/deployment.md), put "
                           "its folder on PATH, or set TUREEN_SERVER to the executable")

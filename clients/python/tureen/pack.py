@@ -1,0 +1,148 @@
+"""Packs data sets that other libraries wrote, and samples that Python makes.
+
+    python3 -m tureen.pack hf/train packs/train             # Arrow, Parquet, MDS, LMDB: tureen/sources.py
+    tureen serve --dataset train=packs/train
+
+    from tureen.pack import Sample, pack
+    pack((Sample(name, {"jpg": jpeg, "cls": b"3"}) for name, jpeg in ...), "packs/train")
+
+    happy path:     the samples go to `tureen pack` by a pipe, as a tar file: nothing of them stays here.
+    failure modes:  the source fails: `tureen pack` is ended, and leaves what --resume goes on with.  `tureen
+                    pack` fails: its own message says why, and its exit status is this program's.
+"""
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tarfile
+from typing import IO, Iterable, List, Optional, Sequence
+
+from . import installed
+from .sources import Columns, Sample, SourceError, open_source, samples, signature
+
+__all__ = ["PackFailed", "Sample", "SourceError", "pack"]
+
+_SENT_BYTES = 1 << 20           # at once, at least
+_PASSED_ON = ("chunk", "seed", "volume", "memory", "work", "patience", "extensions")
+
+
+class PackFailed(SourceError):
+    """`tureen pack` ended with `status`, and said on standard error why."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"tureen pack ended with status {status}")
+        self.status = status
+
+
+def pack(source: Iterable[Sample], target: str, arguments: Sequence[str] = ()) -> None:
+    """Packs the samples, in this order, into the folder or object store `target`.
+
+    arguments   options of `tureen pack`.  With "--signature", TEXT and "--resume" it goes on with what was
+                stopped; `source` then gives all samples again, the same ones.
+
+    PackFailed, SourceError; and what `source` raises.
+    """
+    program = installed.executable()
+    if program is None:
+        raise SourceError("there is no `tureen` to pack with: install a wheel that has it "
+                          "(docs/deployment.md), put its folder on PATH, or set TUREEN_SERVER to the "
+                          "executable")
+    #  Without a buffer of its own, so that nothing is left to be written when the pipe is closed.
+    with subprocess.Popen([program, "pack", *arguments, "-", target], stdin=subprocess.PIPE,
+                          bufsize=0) as process:
+        assert process.stdin is not None
+        try:
+            _write(source, process.stdin)
+        except BrokenPipeError:
+            pass                        # it has ended, and says why, or the pack is finished already
+        except BaseException:
+            process.terminate()         # before its input ends, which it would take for a tar cut short
+            process.wait()
+            raise
+    if process.returncode:
+        raise PackFailed(process.returncode)
+
+
+def _write(source: Iterable[Sample], pipe: IO[bytes]) -> None:
+    waiting = bytearray()
+    for name, files in source:
+        if not name or "." in name:
+            raise SourceError(f"the sample's name {name!r} is empty or has a dot in it")
+        for key, content in files.items():
+            about = tarfile.TarInfo(f"{name}.{key}")
+            about.size = len(content)
+            waiting += about.tobuf(tarfile.GNU_FORMAT) + content
+            waiting += bytes(-len(waiting) % tarfile.BLOCKSIZE)
+        if len(waiting) >= _SENT_BYTES:
+            _send(waiting, pipe)
+            waiting.clear()
+    _send(waiting + bytes(2 * tarfile.BLOCKSIZE), pipe)         # a tar's end
+
+
+def _send(content: bytearray, pipe: IO[bytes]) -> None:
+    sent = 0
+    with memoryview(content) as view:
+        while sent < len(view):
+            sent += pipe.write(view[sent:])
+
+
+#   ---- the command
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python3 -m tureen.pack", formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Packs a Hugging Face data set (Arrow, Parquet), MDS shards or an LMDB, to be served by "
+                    "`tureen serve`.",
+        epilog="Options of `tureen pack` are passed on to it: --" + ", --".join(_PASSED_ON) + ",\n"
+               "--no-jpeg-rows, --quiet, --json. With --resume the source is read again from its begin.")
+    parser.add_argument("source", nargs="+", help="a folder; or files, of Parquet or Arrow several")
+    parser.add_argument("target", help="a folder, or s3://BUCKET/PREFIX with --work")
+    parser.add_argument("--image", metavar="COLUMN", help="the column with the samples' own files")
+    parser.add_argument("--label", metavar="COLUMN", help="whole numbers, which become the label `label`")
+    parser.add_argument("--text", metavar="COLUMN", help="texts, which become the label `txt`")
+    parser.add_argument("--mask", metavar="COLUMN", action="append", default=[],
+                        help="a column with masks, which become a field of its name; repeatable")
+    parser.add_argument("--without", metavar="COLUMN", action="append", default=[],
+                        help="a column that is left out; repeatable")
+    for name in _PASSED_ON:
+        parser.add_argument("--" + name, metavar="VALUE", help=argparse.SUPPRESS)
+    for name in ("no-jpeg-rows", "resume", "quiet", "json"):
+        parser.add_argument("--" + name, action="store_true", help=argparse.SUPPRESS)
+    return parser
+
+
+def _passed_on(options: argparse.Namespace) -> List[str]:
+    words: List[str] = []
+    for name in _PASSED_ON:
+        value = getattr(options, name)
+        words += ["--" + name, value] if value is not None else []
+    for name in ("no-jpeg-rows", "resume", "quiet", "json"):
+        words += ["--" + name] if getattr(options, name.replace("-", "_")) else []
+    if options.mask:
+        words += ["--mask", ",".join(name.lower() for name in options.mask)]
+    return words
+
+
+def main(words: Optional[Sequence[str]] = None) -> int:
+    options = _parser().parse_args(words)
+    columns = Columns(options.image, options.label, options.text, tuple(options.mask), tuple(options.without))
+    try:
+        source = open_source(options.source)
+        if not options.quiet and sys.stderr.isatty():
+            count = "" if source.count is None else f", {source.count} rows"
+            print(f"{source.what}{count}", file=sys.stderr)
+        pack(samples(source, columns), options.target,
+             [*_passed_on(options), "--signature", signature(source, columns)])
+    except PackFailed as failed:
+        return failed.status if failed.status > 0 else 128 - failed.status
+    except SourceError as error:
+        print(f"tureen.pack: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,426 @@
+"""Data sets as other libraries keep them, sample by sample, for tureen.pack.
+
+    Hugging Face datasets   a folder of save_to_disk, or Arrow and Parquet files (needs pyarrow)
+    MosaicML Streaming      a folder with index.json (MDS), its shards plain or compressed (zstd needs
+                            zstandard)
+    LMDB                    images under any keys, as LSUN has them; or image-%09d and label-%09d with
+                            num-samples, as sets of text recognition have them (needs lmdb)
+
+Each is read once from its begin to its end, with a few rows in memory.
+
+What becomes of a row's columns:
+    the image   (or sound) is the sample's own file, its bytes as they are: a column of type Image or Audio,
+                or bytes that begin as a file of a known format does
+    label       a whole number: the label `label`
+    text        on demand: the label `txt`
+    masks and further images: fields by their columns' names
+    all others  one label `json`, an object
+"""
+from __future__ import annotations
+
+import bz2
+import gzip
+import hashlib
+import json
+import os
+import struct
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+from .errors import TureenError
+
+Row = Dict[str, Any]
+
+
+class SourceError(TureenError):
+    """A source that cannot be packed, or a row of it: says which, and what to do."""
+
+
+class Sample(NamedTuple):
+    """What a tar file of samples has of one: its name, without a dot and once in the set, and its files by
+    key: {"jpg": bytes, "cls": b"3"} (docs/data.md)."""
+    name: str
+    files: Mapping[str, bytes]
+
+
+class Columns(NamedTuple):
+    """Which column is what, where that is not to be found out.  A name that no row has is an error."""
+    image: Optional[str] = None
+    label: Optional[str] = None
+    text: Optional[str] = None
+    masks: Sequence[str] = ()
+    without: Sequence[str] = ()
+
+
+class Source(NamedTuple):
+    """rows: from the begin, each time it is called.  files: what they are read from; their names, sizes and
+    times tell whether the source has changed.  names: of a row; None: its number."""
+    what: str
+    rows: Callable[[], Iterator[Row]]
+    files: Sequence[str]
+    count: Optional[int] = None
+    label: Optional[str] = None             # the column, if the source says so
+    names: Optional[str] = None             # the column that has the samples' names
+
+
+#   ---- samples
+
+_SIGNS = ((b"\xff\xd8\xff", "jpg"), (b"\x89PNG\r\n\x1a\n", "png"), (b"BM", "bmp"), (b"II*\0", "tif"),
+          (b"MM\0*", "tif"), (b"P5", "pgm"), (b"P6", "ppm"), (b"fLaC", "flac"), (b"\x93NUMPY", "npy"))
+_RIFFS = {b"WEBP": "webp", b"WAVE": "wav"}
+_LABELS = ("label", "labels", "cls", "class", "target", "y", "fine_label")
+
+
+def extension(content: bytes) -> Optional[str]:
+    """Of a file of this content; None: of no format that is known here."""
+    if content[:4] == b"RIFF":
+        return _RIFFS.get(content[8:12])
+    return next((found for sign, found in _SIGNS if content.startswith(sign)), None)
+
+
+class _Choice:
+    """What each column of a source is, found by its first row."""
+
+    def __init__(self, source: Source, columns: Columns, first: Row) -> None:
+        for name in (columns.image, columns.label, columns.text, *columns.masks, *columns.without):
+            if name is not None and name not in first:
+                raise SourceError(f"there is no column {name!r}: it has {', '.join(sorted(first))}")
+        kept = {name: value for name, value in first.items()
+                if name not in columns.without and name != source.names}
+        media = [name for name, value in kept.items() if _content(value) is not None]
+        own = [columns.image] if columns.image else [name for name in media if name not in columns.masks]
+        if not own:
+            raise SourceError(f"no column has files of images or sounds: of {', '.join(sorted(first))}, name "
+                              f"one with --image")
+        if columns.image is None and len(own) > 1:
+            raise SourceError(f"the columns {', '.join(own)} all have files: say which is the sample's own "
+                              f"with --image; the others become fields of their names")
+        self.image, self.text, self.names = own[0], columns.text, source.names
+        self.media = [name for name in media if name != self.image]
+        self.label = columns.label or next(
+            (name for name in (source.label, *_LABELS) if name in kept and _is_whole(kept[name])), None)
+        used = {self.image, self.label, self.text, *self.media}
+        self.rest = [name for name in kept if name not in used]
+        for name in self.media:
+            if not name.replace("_", "").isalnum() or not name.isascii():
+                raise SourceError(f"the column {name!r} would be a field of that name, which may have "
+                                  f"letters, digits and _: leave it out with --without")
+
+    def sample(self, number: int, row: Row) -> Sample:
+        where = f"row {number}"
+        own = _content(row.get(self.image))
+        kind = extension(own) if own else None
+        if own is None or kind is None:
+            raise SourceError(f"{where}: {self.image!r} is {_shown(row.get(self.image))}, no file of a known "
+                              f"format")
+        files: Dict[str, bytes] = {kind: own}
+        if self.label is not None:
+            if not _is_whole(row.get(self.label)):
+                raise SourceError(f"{where}: {self.label!r} is {_shown(row.get(self.label))}, no whole "
+                                  f"number: name another column with --label, or leave it out with --without")
+            files["cls"] = b"%d" % int(row[self.label])
+        if self.text is not None:
+            files["txt"] = str(row.get(self.text) if row.get(self.text) is not None else "").encode()
+        for name in self.media:
+            content = _content(row.get(name))
+            if content is None:
+                raise SourceError(f"{where}: {name!r} is {_shown(row.get(name))}, and the first row has a "
+                                  f"file there: leave the column out with --without")
+            files[name.lower()] = content
+        if self.rest:
+            files["json"] = json.dumps({name: _plain(row.get(name), name) for name in self.rest},
+                                       ensure_ascii=False).encode()
+        return Sample(f"{number:09d}" if self.names is None else row[self.names], files)
+
+
+def samples(source: Source, columns: Columns = Columns()) -> Iterator[Sample]:
+    """All samples of the source, in its order.  SourceError names the row that cannot be packed."""
+    choice = None
+    for number, row in enumerate(source.rows()):
+        choice = choice or _Choice(source, columns, row)
+        yield choice.sample(number, row)
+    if choice is None:
+        raise SourceError("it has no row")
+
+
+def signature(source: Source, columns: Columns = Columns()) -> str:
+    """Another one when a file of the source or a choice of columns is another."""
+    digest = hashlib.sha256(repr(tuple(columns)).encode())
+    for path in source.files:
+        found = os.stat(path)
+        digest.update(repr((os.path.abspath(path), found.st_size, found.st_mtime_ns)).encode())
+    return digest.hexdigest()[:32]
+
+
+def _content(value: Any) -> Optional[bytes]:
+    """The bytes of a file, or None."""
+    if isinstance(value, Mapping) and "bytes" in value and "path" in value:
+        if value["bytes"] is not None:
+            return bytes(value["bytes"])
+        if not value["path"]:
+            return None
+        try:
+            with open(value["path"], "rb") as file:
+                return file.read()
+        except OSError as error:
+            raise SourceError(f"a row has the path {value['path']} and not the bytes, and it cannot be read "
+                              f"({error.strerror})") from None
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        content = bytes(value)
+        return content if extension(content) else None
+    return None
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _plain(value: Any, name: str) -> Any:
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError):
+        if not hasattr(value, "isoformat"):
+            raise SourceError(f"the column {name!r} holds {_shown(value)}, for which there is no label: "
+                              f"leave it out with --without {name}") from None
+        return value.isoformat()
+    return value
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, (bytes, bytearray)):
+        return f"{len(value)} bytes that begin with {bytes(value[:8])!r}"
+    return f"{type(value).__name__} {repr(value)[:60]}"
+
+
+#   ---- finding out what a path is
+
+def open_source(paths: Sequence[str]) -> Source:
+    """SourceError if it is none of these, or the package that reads it is not installed."""
+    path = paths[0]
+    for one in paths:
+        if not os.path.exists(one):
+            raise SourceError(f"there is no {one}: check the path")
+    endings = {os.path.splitext(one)[1] for one in paths}
+    if len(paths) > 1 or not os.path.isdir(path):
+        if endings <= {".parquet"} or endings <= {".arrow"}:
+            return _tables(paths)
+        if len(paths) > 1:
+            raise SourceError("several paths are Parquet files, or Arrow files: give a folder of anything "
+                              "else alone")
+        if endings == {".mdb"} or endings == {".lmdb"}:
+            return _lmdb(path)
+    if os.path.isdir(path):
+        return _folder(path)
+    raise SourceError(f"{path} is no Parquet, Arrow or LMDB file: class folders, lists and tar files are "
+                      f"packed by `tureen pack` itself")
+
+
+def _folder(path: str) -> Source:
+    names = set(os.listdir(path))
+    if "dataset_dict.json" in names:
+        with open(os.path.join(path, "dataset_dict.json"), encoding="utf-8") as file:
+            splits = json.load(file).get("splits", [])
+        raise SourceError(f"{path} has the splits {', '.join(splits)}: give one, as in "
+                          f"{os.path.join(path, (splits or ['train'])[0])}")
+    if "state.json" in names:
+        with open(os.path.join(path, "state.json"), encoding="utf-8") as file:
+            return _tables([os.path.join(path, one["filename"]) for one in json.load(file)["_data_files"]])
+    if "index.json" in names:
+        return _mds(path)
+    if "data.mdb" in names:
+        return _lmdb(path)
+    for ending in (".parquet", ".arrow"):
+        found = sorted(os.path.join(path, name) for name in names if name.endswith(ending))
+        if found:
+            return _tables(found)
+    raise SourceError(f"{path} has no state.json, index.json, data.mdb, *.parquet or *.arrow in it: is it "
+                      f"one split of a data set?")
+
+
+def _module(name: str, what: str) -> Any:
+    try:
+        return __import__(name, fromlist=["_"])
+    except ImportError:
+        package = name.partition(".")[0]
+        raise SourceError(f"{what} are read by the package {package}: pip install {package}") from None
+
+
+#   ---- Hugging Face: Arrow and Parquet
+
+_ROWS = 32                      # read at once: images of some hundred kilobytes
+
+
+def _tables(paths: Sequence[str]) -> Source:
+    is_parquet = paths[0].endswith(".parquet")
+    arrow = _module("pyarrow", "Arrow and Parquet files")
+    parquet = _module("pyarrow.parquet", "Parquet files") if is_parquet else None
+
+    def batches(path: str) -> Iterator[Any]:
+        if parquet:
+            with parquet.ParquetFile(path) as file:
+                yield from file.iter_batches(batch_size=_ROWS)
+            return
+        with arrow.memory_map(path) as file, _arrow_reader(arrow, file) as reader:
+            for batch in reader:
+                for begin in range(0, batch.num_rows, _ROWS):
+                    yield batch.slice(begin, _ROWS)
+
+    def rows() -> Iterator[Row]:
+        for path in paths:
+            try:
+                for batch in batches(path):
+                    yield from batch.to_pylist()
+            except (arrow.ArrowInvalid, OSError) as error:
+                raise SourceError(f"{path} cannot be read ({error}): is it whole?") from None
+    try:
+        if parquet:
+            schema = parquet.read_schema(paths[0])
+            count = sum(parquet.read_metadata(path).num_rows for path in paths)
+        else:
+            count = None
+            with arrow.memory_map(paths[0]) as file, _arrow_reader(arrow, file) as reader:
+                schema = reader.schema
+    except (arrow.ArrowInvalid, OSError) as error:
+        raise SourceError(f"{paths[0]} cannot be read ({error}): is it whole?") from None
+    return Source("Parquet" if parquet else "Arrow", rows, paths, count, _class_label(schema))
+
+
+def _arrow_reader(arrow: Any, file: Any) -> Any:
+    """Of a stream, as save_to_disk writes it, or of an Arrow file."""
+    try:
+        return arrow.ipc.open_stream(file)
+    except arrow.ArrowInvalid:
+        file.seek(0)
+        whole = arrow.ipc.open_file(file)
+        return arrow.RecordBatchReader.from_batches(whole.schema, (
+            whole.get_batch(index) for index in range(whole.num_record_batches)))
+
+
+def _class_label(schema: Any) -> Optional[str]:
+    """The column that Hugging Face's description of the columns calls a class, if it is one alone."""
+    about = (schema.metadata or {}).get(b"huggingface")
+    try:
+        features = json.loads(about)["info"]["features"] if about else {}
+        found = [name for name, kind in features.items()
+                 if isinstance(kind, Mapping) and kind.get("_type") == "ClassLabel"]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return found[0] if len(found) == 1 else None
+
+
+#   ---- MosaicML Streaming: MDS
+
+_NUMBERS = {f"{kind}{bits}": f"<{code}" for kind, codes in
+            (("int", "bhiq"), ("uint", "BHIQ")) for bits, code in zip((8, 16, 32, 64), codes)}
+_NUMBERS.update({"int": "<q", "float16": "<e", "float32": "<f", "float64": "<d"})
+_BYTES = ("bytes", "jpeg", "jpeg_array", "png")
+
+
+def _mds_value(encoding: str, content: bytes) -> Any:
+    if encoding in _BYTES:
+        return content
+    if encoding in ("str", "str_int", "str_float", "str_decimal"):
+        text = content.decode()
+        return int(text) if encoding == "str_int" else float(text) if encoding == "str_float" else text
+    if encoding == "json":
+        return json.loads(content)
+    return struct.unpack(_NUMBERS[encoding], content)[0]
+
+
+def _mds_shard(path: str, shard: Mapping[str, Any]) -> Tuple[str, bytes]:
+    """The file that it is in, and its unpacked bytes."""
+    raw, packed = shard["raw_data"], shard.get("zip_data")
+    name = os.path.join(path, raw["basename"])
+    if packed is None or os.path.exists(name):
+        with open(name, "rb") as file:
+            return name, file.read()
+    name, how = os.path.join(path, packed["basename"]), str(shard.get("compression")).partition(":")[0]
+    with open(name, "rb") as file:
+        content = file.read()
+    if how == "zstd":
+        zstandard = _module("zstandard", "shards packed by zstd")
+        return name, zstandard.decompress(content, max_output_size=raw["bytes"])
+    if how not in ("gz", "bz2"):
+        raise SourceError(f"{name} is packed by {how}, which is not read here: unpack the shards beside it, "
+                          f"to {raw['basename']}")
+    return name, gzip.decompress(content) if how == "gz" else bz2.decompress(content)
+
+
+def _mds_rows(name: str, content: bytes, shard: Mapping[str, Any]) -> Iterator[Row]:
+    """A shard: how many samples, where each begins and the last ends, and the samples: of each column without
+    a fixed size the size, then the columns."""
+    columns = list(zip(shard["column_names"], shard["column_encodings"], shard["column_sizes"]))
+    count, = struct.unpack_from("<I", content)
+    places = struct.unpack_from(f"<{count + 1}I", content, 4)
+    if count != shard["samples"] or places[-1] > len(content):
+        raise SourceError(f"{name} is not what index.json says: is it whole?")
+    for begin in places[:-1]:
+        sizes: List[int] = []
+        for _, _, size in columns:
+            if size is None:
+                size, = struct.unpack_from("<I", content, begin)
+                begin += 4
+            sizes.append(size)
+        row = {}
+        for (column, encoding, _), size in zip(columns, sizes):
+            row[column] = _mds_value(encoding, content[begin:begin + size])
+            begin += size
+        yield row
+
+
+def _mds(path: str) -> Source:
+    with open(os.path.join(path, "index.json"), encoding="utf-8") as file:
+        shards = json.load(file).get("shards", [])
+    for shard in shards:
+        if shard.get("format") != "mds":
+            raise SourceError(f"{path}: a shard has the format {shard.get('format')}: only MDS is read")
+        for name, encoding in zip(shard["column_names"], shard["column_encodings"]):
+            if encoding not in (*_BYTES, *_NUMBERS, "str", "str_int", "str_float", "str_decimal", "json"):
+                raise SourceError(f"{path}: the column {name!r} is kept as {encoding}, which is not read "
+                                  f"here: write the data anew with jpeg, png, bytes, str, json or numbers")
+
+    def rows() -> Iterator[Row]:
+        for shard in shards:
+            name = shard["raw_data"]["basename"]
+            try:
+                name, content = _mds_shard(path, shard)
+                yield from _mds_rows(name, content, shard)
+            except (OSError, EOFError, struct.error, ValueError) as error:
+                raise SourceError(f"{name} cannot be read ({error}): is it whole?") from None
+    kept = [os.path.join(path, "index.json")]
+    return Source("MDS", rows, kept, sum(shard["samples"] for shard in shards))
+
+
+#   ---- LMDB
+
+def _lmdb(path: str) -> Source:
+    lmdb = _module("lmdb", "LMDB files")
+
+    def rows() -> Iterator[Row]:
+        try:
+            with lmdb.open(path, readonly=True, lock=False, subdir=os.path.isdir(path)) as base, \
+                    base.begin(buffers=False) as view:
+                count = view.get(b"num-samples")
+                yield from _numbered(view, int(count)) if count is not None else _keyed(view)
+        except lmdb.Error as error:
+            raise SourceError(f"{path} cannot be read ({error}): is it whole?") from None
+    return Source("LMDB", rows, [os.path.join(path, "data.mdb") if os.path.isdir(path) else path],
+                  names="name")
+
+
+def _numbered(view: Any, count: int) -> Iterator[Row]:
+    for number in range(1, count + 1):
+        image, text = (view.get(b"%s-%09d" % (what, number)) for what in (b"image", b"label"))
+        if image is None:
+            raise SourceError(f"num-samples says {count}, and there is no image-{number:09d}: is it whole?")
+        yield {"name": f"{number:09d}", "image": image, "text": (text or b"").decode("utf-8", "replace")}
+
+
+def _keyed(view: Any) -> Iterator[Row]:
+    for key, value in view.cursor():
+        if extension(value) is None:
+            raise SourceError(f"the key {key!r} has {_shown(value)}, no file of a known format: read such a "
+                              f"base in Python, and give tureen.pack.pack its samples")
+        name = key.decode("ascii", "replace")
+        if not name.replace("-", "").replace("_", "").isalnum() or not name.isascii():
+            name = key.hex()
+        yield {"name": name, "image": value}

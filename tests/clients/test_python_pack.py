@@ -1,0 +1,370 @@
+"""tureen.pack: data sets of other libraries become packs, against the real `tureen pack`.
+
+Run by ctest (python_pack), or by hand: TUREEN_BIN=build/release/bin python3 tests/clients/test_python_pack.py
+[-v] [NAME].  Arrow, Parquet and LMDB are tested where pyarrow and lmdb are installed.
+"""
+from __future__ import annotations
+
+import bz2
+import contextlib
+import gzip
+import importlib.util
+import io
+import json
+import os
+import random
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
+
+HERE = Path(__file__).resolve().parent
+SOURCE = HERE.parent.parent
+sys.path[:0] = [str(SOURCE / "clients" / "python")]
+TUREEN = os.path.join(os.environ.get("TUREEN_BIN", str(SOURCE / "build" / "release" / "bin")), "tureen")
+SEED = int(os.environ.get("TEST_SEED", "20261126"))
+os.environ["TUREEN_SERVER"] = TUREEN
+
+import tureen
+from tureen import pack as packing
+from tureen import sources
+from tureen.pack import PackFailed, Sample, SourceError, pack
+
+if not os.path.exists(TUREEN):
+    print(f"SKIPPED: {TUREEN} is not built", flush=True)
+    sys.exit(77)
+
+HAS_ARROW = importlib.util.find_spec("pyarrow") is not None
+HAS_LMDB = importlib.util.find_spec("lmdb") is not None
+HAS_ZSTD = importlib.util.find_spec("zstandard") is not None
+ROWS = 70
+
+
+def png(dice: random.Random) -> bytes:
+    """A picture by its format alone: a pack holds bytes, and none of these is decoded."""
+    return b"\x89PNG\r\n\x1a\n" + dice.randbytes(dice.randrange(2000))
+
+
+class Packs(unittest.TestCase):
+    def setUp(self) -> None:
+        self.root = tempfile.mkdtemp(prefix="tu-pack-")
+        self.addCleanup(shutil.rmtree, self.root)
+        self.dice = random.Random(SEED)
+        self.rows: List[Dict[str, Any]] = [
+            {"image": png(self.dice), "label": self.dice.randrange(10), "caption": f"picture {number} \u00e4"}
+            for number in range(ROWS)]
+
+    def path(self, *names: str) -> str:
+        return os.path.join(self.root, *names)
+
+    def run_pack(self, *words: str, status: int = 0) -> str:
+        """What it writes on standard error."""
+        told = io.StringIO()
+        with contextlib.redirect_stderr(told):
+            self.assertEqual(packing.main(["--quiet", "--seed", "5", *words]), status, told.getvalue())
+        return told.getvalue()
+
+    def unpacked(self, target: str) -> Dict[str, bytes]:
+        folder = tempfile.mkdtemp(dir=self.root)
+        done = subprocess.run([TUREEN, "unpack", "--quiet", target, os.path.join(folder, "all")],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return {str(path.relative_to(Path(folder) / "all")): path.read_bytes()
+                for path in (Path(folder) / "all").rglob("*") if path.is_file()}
+
+    def assert_holds(self, target: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Image, label and the rest of each row, byte for byte."""
+        expected = {}
+        for number, row in enumerate(rows):
+            expected[f"{number:09d}.png"] = row["image"]
+            expected[f"{number:09d}.cls"] = b"%d" % row["label"]
+            expected[f"{number:09d}.json"] = json.dumps({"caption": row["caption"]},
+                                                        ensure_ascii=False).encode()
+        self.assertEqual(self.unpacked(target), expected)
+
+
+#   ---- MDS, written as its format says
+
+def write_mds(folder: str, rows: Sequence[Mapping[str, Any]], compression: Optional[str] = None,
+              shard_rows: int = 30) -> None:
+    names, encodings, sizes = ["caption", "image", "label"], ["str", "png", "int"], [None, None, 8]
+    os.makedirs(folder)
+    shards = []
+    for begin in range(0, len(rows), shard_rows):
+        part, body, places = rows[begin:begin + shard_rows], b"", []
+        about = json.dumps({"column_names": names}).encode()
+        first = 4 + 4 * (len(part) + 1) + len(about)
+        for row in part:
+            places.append(first + len(body))
+            caption = row["caption"].encode()
+            body += struct.pack("<II", len(caption), len(row["image"])) + caption + row["image"]
+            body += struct.pack("<q", row["label"])
+        places.append(first + len(body))
+        content = struct.pack(f"<I{len(places)}I", len(part), *places) + about + body
+        raw = f"shard.{begin // shard_rows:05d}.mds"
+        shard: Dict[str, Any] = {"format": "mds", "samples": len(part), "column_names": names, "version": 2,
+                                 "column_encodings": encodings, "column_sizes": sizes,
+                                 "compression": compression, "zip_data": None,
+                                 "raw_data": {"basename": raw, "bytes": len(content), "hashes": {}}}
+        if compression:
+            how = compression.partition(":")[0]
+            if how == "zstd":
+                import zstandard
+                content = zstandard.compress(content)
+            else:
+                content = {"gz": gzip.compress, "bz2": bz2.compress, "br": bytes}[how](content)
+            shard["zip_data"] = {"basename": f"{raw}.{how}", "bytes": len(content), "hashes": {}}
+        Path(folder, shard["zip_data"]["basename"] if compression else raw).write_bytes(content)
+        shards.append(shard)
+    Path(folder, "index.json").write_text(json.dumps({"shards": shards, "version": 2}))
+
+
+class Mds(Packs):
+    def test_plain_and_packed(self) -> None:
+        made = []
+        for compression in (None, "gz", "bz2:9", *(["zstd:3"] if HAS_ZSTD else [])):
+            with self.subTest(compression):
+                name = str(compression).partition(":")[0]
+                write_mds(self.path("mds-" + name), self.rows, compression)
+                self.run_pack(self.path("mds-" + name), self.path("pack-" + name))
+                self.assert_holds(self.path("pack-" + name), self.rows)
+                made.append(Path(self.path("pack-" + name, "index.tureen")).read_bytes())
+        self.assertEqual(len(set(made)), 1)
+
+    def test_a_server_serves_it(self) -> None:
+        write_mds(self.path("mds"), self.rows)
+        self.run_pack(self.path("mds"), self.path("pack"))
+        with own_runtime_folder(), tureen.serve(train=self.path("pack")) as server:
+            data = tureen.DataSet("train", endpoint=server.endpoint)
+            self.assertEqual(len(data), ROWS)
+            self.assertEqual(data.targets["label"].tolist(), [row["label"] for row in self.rows])
+
+    def test_what_is_no_mds(self) -> None:
+        folder = self.path("mds")
+        write_mds(folder, self.rows, "br")
+        said = self.run_pack(folder, self.path("p"), status=1)
+        self.assertIn("is packed by br, which is not read here", said)
+        shutil.rmtree(folder)
+        write_mds(folder, self.rows)
+        whole = Path(folder, "shard.00001.mds").read_bytes()
+        for cut in (0, 3, 50, len(whole) - 1):
+            Path(folder, "shard.00001.mds").write_bytes(whole[:cut])
+            said = self.run_pack(folder, self.path(f"p{cut}"), status=1)
+            self.assertRegex(said, r"shard\.00001\.mds (cannot be read|is not what index\.json says)")
+        index = json.loads(Path(folder, "index.json").read_text())
+        index["shards"][0]["column_encodings"][0] = "pkl"
+        Path(folder, "index.json").write_text(json.dumps(index))
+        self.assertIn("the column 'caption' is kept as pkl", self.run_pack(folder, self.path("q"), status=1))
+
+
+@contextlib.contextmanager
+def own_runtime_folder() -> Iterator[None]:
+    """The folder of sockets is this test's own."""
+    with tempfile.TemporaryDirectory(prefix="tu-run-") as folder:
+        before = os.environ.get("XDG_RUNTIME_DIR")
+        os.environ["XDG_RUNTIME_DIR"] = folder
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ["XDG_RUNTIME_DIR"]
+            else:
+                os.environ["XDG_RUNTIME_DIR"] = before
+
+
+#   ---- Arrow and Parquet, as the library datasets writes them
+
+@unittest.skipUnless(HAS_ARROW, "no pyarrow here")
+class Tables(Packs):
+    def table(self) -> Any:
+        import pyarrow
+        about = {"info": {"features": {"image": {"_type": "Image"}, "label": {"_type": "ClassLabel"},
+                                       "caption": {"_type": "Value", "dtype": "string"}}}}
+        return pyarrow.Table.from_pylist(
+            [{**row, "image": {"bytes": row["image"], "path": None}} for row in self.rows]
+        ).replace_schema_metadata({b"huggingface": json.dumps(about).encode()})
+
+    def test_parquet(self) -> None:
+        import pyarrow.parquet
+        os.mkdir(self.path("set"))
+        table = self.table()
+        pyarrow.parquet.write_table(table.slice(0, 40), self.path("set", "a.parquet"), row_group_size=7)
+        pyarrow.parquet.write_table(table.slice(40), self.path("set", "b.parquet"))
+        self.run_pack(self.path("set"), self.path("pack"))
+        self.assert_holds(self.path("pack"), self.rows)
+        self.run_pack(self.path("set", "a.parquet"), self.path("set", "b.parquet"), self.path("again"))
+        self.assert_holds(self.path("again"), self.rows)
+        cut = Path(self.path("set", "b.parquet")).read_bytes()[:-9]
+        Path(self.path("set", "b.parquet")).write_bytes(cut)
+        self.assertIn("is it whole?", self.run_pack(self.path("set"), self.path("cut"), status=1))
+
+    def test_a_saved_data_set(self) -> None:
+        import pyarrow
+        os.mkdir(self.path("set"))
+        table = self.table()
+        for name, part in (("data-0.arrow", table.slice(0, 33)), ("data-1.arrow", table.slice(33))):
+            with pyarrow.OSFile(self.path("set", name), "wb") as file, \
+                    pyarrow.ipc.new_stream(file, part.schema) as writer:
+                writer.write_table(part)
+        Path(self.path("set", "state.json")).write_text(json.dumps(
+            {"_data_files": [{"filename": "data-0.arrow"}, {"filename": "data-1.arrow"}]}))
+        self.run_pack(self.path("set"), self.path("pack"))
+        self.assert_holds(self.path("pack"), self.rows)
+        with pyarrow.OSFile(self.path("whole.arrow"), "wb") as file, \
+                pyarrow.ipc.new_file(file, table.schema) as writer:
+            writer.write_table(table)
+        self.run_pack(self.path("whole.arrow"), self.path("again"))
+        self.assert_holds(self.path("again"), self.rows)
+
+
+@unittest.skipUnless(HAS_LMDB, "no lmdb here (apt install python3-lmdb)")
+class Lmdb(Packs):
+    def write(self, pairs: Mapping[bytes, bytes]) -> str:
+        import lmdb
+        folder = tempfile.mkdtemp(dir=self.root)
+        with lmdb.open(folder, map_size=1 << 26) as base, base.begin(write=True) as change:
+            for key, value in pairs.items():
+                change.put(key, value)
+        return folder
+
+    def test_images_under_keys(self) -> None:
+        keys = [b"%08x" % (number * 7919) for number in range(ROWS)]
+        keys[3] = b"\xff/odd"
+        folder = self.write({key: row["image"] for key, row in zip(keys, self.rows)})
+        self.run_pack(folder, self.path("pack"))
+        held = self.unpacked(self.path("pack"))
+        del held["labels.tsv"]                      # of no label: the samples' order
+        self.assertEqual(held, {
+            (key.hex() if key == keys[3] else key.decode()) + ".png": row["image"]
+            for key, row in zip(keys, self.rows)})
+
+    def test_images_and_texts(self) -> None:
+        pairs = {b"num-samples": b"%d" % ROWS}
+        for number, row in enumerate(self.rows, 1):
+            pairs[b"image-%09d" % number] = row["image"]
+            pairs[b"label-%09d" % number] = row["caption"].encode()
+        self.run_pack("--text", "text", self.write(pairs), self.path("pack"))
+        held = self.unpacked(self.path("pack"))
+        self.assertEqual(len(held), 2 * ROWS)
+        for number, row in enumerate(self.rows, 1):
+            self.assertEqual(held[f"{number:09d}.png"], row["image"])
+            self.assertEqual(held[f"{number:09d}.txt"], row["caption"].encode())
+        del pairs[b"image-%09d" % 5]
+        said = self.run_pack(self.write(pairs), self.path("p"), status=1)
+        self.assertIn("there is no image-000000005", said)
+
+    def test_other_values(self) -> None:
+        said = self.run_pack(self.write({b"a": b"\x80\x04pickled"}), self.path("p"), status=1)
+        self.assertIn("no file of a known format", said)
+
+
+#   ---- samples that Python makes
+
+class Made(Packs):
+    def samples(self, end: Optional[int] = None) -> Iterator[Sample]:
+        for number, row in enumerate(self.rows):
+            if number == end:
+                raise RuntimeError("the source has failed")
+            yield Sample(f"s{number:03d}", {"png": row["image"], "cls": b"%d" % row["label"]})
+
+    def test_a_pack_of_them(self) -> None:
+        pack(self.samples(), self.path("pack"), ["--quiet", "--seed", "5"])
+        self.assertEqual(self.unpacked(self.path("pack")), {
+            f"s{number:03d}.{key}": content for number, row in enumerate(self.rows)
+            for key, content in (("png", row["image"]), ("cls", b"%d" % row["label"]))})
+
+    def test_a_source_that_fails_is_gone_on_with(self) -> None:
+        words = ["--quiet", "--seed", "5", "--signature", "mine", "--resume"]
+        patch = mock.patch.object(packing, "_SENT_BYTES", 1)
+        patch.start()
+        self.addCleanup(patch.stop)
+        for end in (0, 1, 40, 69):
+            with self.assertRaisesRegex(RuntimeError, "the source has failed"):
+                pack(self.samples(end), self.path("pack"), words)
+            self.assertFalse(os.path.exists(self.path("pack", "index.tureen")))
+        with self.assertRaises(PackFailed):
+            pack(self.samples(), self.path("pack"), [*words[:-2], "other", "--resume"])
+        pack(self.samples(), self.path("pack"), words)
+        pack(self.samples(), self.path("whole"), ["--quiet", "--seed", "5"])
+        for name in os.listdir(self.path("whole")):
+            self.assertEqual(Path(self.path("pack", name)).read_bytes(),
+                             Path(self.path("whole", name)).read_bytes(), name)
+        pack(self.samples(), self.path("pack"), words)          # it is finished
+
+    def test_the_example_of_the_docs(self) -> None:
+        code = (SOURCE / "docs" / "data.md").read_text().partition("```python\n")[2].partition("```")[0]
+        jpegs = [(b"\xff\xd8\xff" + row["image"], row["label"]) for row in self.rows]
+        exec(code.replace('"/packs/train"', repr(self.path("pack"))), {"read_somehow": lambda: jpegs})
+        held = self.unpacked(self.path("pack"))
+        self.assertEqual([held[f"{number:09d}.jpg"] for number in range(ROWS)], [jpeg for jpeg, _ in jpegs])
+
+    def test_what_is_refused(self) -> None:
+        for name in ("", "a.b"):
+            with self.assertRaisesRegex(SourceError, "is empty or has a dot"):
+                pack([Sample(name, {"png": b"x"})], self.path("p" + name), ["--quiet"])
+        with self.assertRaises(PackFailed):
+            pack([], self.path("empty"), ["--quiet"])
+
+
+class Columns(Packs):
+    """Which column is what, without a file of any format."""
+
+    def source(self, rows: Sequence[Mapping[str, Any]], **options: Any) -> sources.Source:
+        return sources.Source("rows", lambda: iter([dict(row) for row in rows]), [], **options)
+
+    def sample(self, row: Mapping[str, Any], **columns: Any) -> Sample:
+        return next(sources.samples(self.source([row]), sources.Columns(**columns)))
+
+    def test_found_out(self) -> None:
+        row = {"a": png(self.dice), "y": 3, "z": 1.5, "when": None}
+        self.assertEqual(self.sample(row).files, {
+            "png": row["a"], "cls": b"3", "json": b'{"z": 1.5, "when": null}'})
+        self.assertEqual(set(self.sample(row, without=["z", "when", "y"]).files), {"png"})
+        self.assertEqual(self.sample({"a": b"\xff\xd8\xff.", "t": "x"}, text="t").files,
+                         {"jpg": b"\xff\xd8\xff.", "txt": b"x"})
+
+    def test_several_files(self) -> None:
+        row = {"a": png(self.dice), "Depth": png(self.dice)}
+        with self.assertRaisesRegex(SourceError, "the columns a, Depth all have files"):
+            self.sample(row)
+        self.assertEqual(self.sample(row, image="a").files, {"png": row["a"], "depth": row["Depth"]})
+        self.assertEqual(self.sample(row, masks=["Depth"]).files, {"png": row["a"], "depth": row["Depth"]})
+
+    def test_errors_name_the_row(self) -> None:
+        first = {"a": png(self.dice), "label": 1}
+        for second, why in (({"a": None, "label": 1}, "row 1: 'a' is NoneType None, no file"),
+                            ({"a": first["a"], "label": "x"}, "row 1: 'label' is str 'x', no whole number"),
+                            ({"a": first["a"], "label": None}, "row 1: 'label' is NoneType None")):
+            with self.assertRaisesRegex(SourceError, why):
+                list(sources.samples(self.source([first, second])))
+        with self.assertRaisesRegex(SourceError, "there is no column 'b': it has a, label"):
+            self.sample(first, image="b")
+        with self.assertRaisesRegex(SourceError, "no column has files of images or sounds"):
+            self.sample({"label": 1})
+        with self.assertRaisesRegex(SourceError, "it has no row"):
+            list(sources.samples(self.source([])))
+        with self.assertRaisesRegex(SourceError, "'x' holds object .* leave it out with --without x"):
+            self.sample({**first, "x": object()})
+
+    def test_paths_that_are_nothing(self) -> None:
+        os.mkdir(self.path("empty"))
+        os.mkdir(self.path("splits"))
+        Path(self.path("splits", "dataset_dict.json")).write_text('{"splits": ["train", "test"]}')
+        Path(self.path("x.bin")).write_bytes(b"x")
+        for words, why in (([self.path("no")], "there is no .*no: check the path"),
+                           ([self.path("empty")], "is it one split of a data set"),
+                           ([self.path("splits")], "has the splits train, test: give one, as in .*s/train"),
+                           ([self.path("x.bin")], "packed by `tureen pack` itself"),
+                           ([self.path("x.bin"), self.path("empty")], "several paths are Parquet files")):
+            with self.subTest(words):
+                self.assertRegex(self.run_pack(*words, self.path("p"), status=1), why)
+
+
+if __name__ == "__main__":
+    print(f"TEST_SEED={SEED}", flush=True)
+    unittest.main()
