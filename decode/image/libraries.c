@@ -8,6 +8,11 @@
 #include <sndfile.h>
 #endif
 #include "build_version.h"
+#ifdef TUREEN_WEBP
+#include "webp_reader.h"
+#endif
+
+enum { WEBP_BYTES = 32 };
 
 #define TEXT_OF(macro) #macro
 #define TEXT(macro) TEXT_OF (macro)
@@ -16,12 +21,18 @@ void
 libraries_write (char text [LIBRARIES_BYTES])
 {
     const char *png = "no libpng", *audio = "no libsndfile";
+    char webp [WEBP_BYTES] = "no libwebp";
 #ifdef TUREEN_PNG
     png = "libpng " PNG_LIBPNG_VER_STRING;
+#endif
+#ifdef TUREEN_WEBP
+    char version [WEBP_READER_VERSION_BYTES];
+    webp_reader_version (version);
+    snprintf (webp, sizeof webp, "libwebp %s", version);
 #endif
 #ifdef TUREEN_SNDFILE
     audio = sf_version_string ();
 #endif
-    snprintf (text, LIBRARIES_BYTES, "tureen %s, libjpeg-turbo %s, %s, %s", build_version (),
-        TEXT (LIBJPEG_TURBO_VERSION), png, audio);
+    snprintf (text, LIBRARIES_BYTES, "tureen %s, libjpeg-turbo %s, %s, %s, %s", build_version (),
+        TEXT (LIBJPEG_TURBO_VERSION), png, webp, audio);
 }

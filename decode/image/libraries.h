@@ -8,7 +8,8 @@
 
 enum { LIBRARIES_BYTES = 160 };
 
-//  "tureen 0.1.0, libjpeg-turbo 2.1.5, libpng 1.6.39, libsndfile-1.2.0"; a codec that the build lacks is "no
+//  "tureen 0.1.0, libjpeg-turbo 2.1.5, libpng 1.6.39, libwebp 1.2.4,
+//  libsndfile-1.2.0"; a codec that the build lacks is "no
 //  libpng".  Always ended.
 void libraries_write (char text [LIBRARIES_BYTES]);
 

@@ -22,7 +22,7 @@ static const signature_t s_signatures [] = {
     { "FLAC audio", FILE_KIND_AUDIO, "fLaC", 4, "", 0, 0 },
     { "Ogg audio", FILE_KIND_AUDIO, "OggS", 4, "", 0, 0 },
     { "a GIF image", FILE_KIND_OTHER, "GIF8", 4, "", 0, 0 },
-    { "a WebP image", FILE_KIND_OTHER, "RIFF", 4, "WEBP", 8, 4 },
+    { "a WebP image", FILE_KIND_WEBP, "RIFF", 4, "WEBP", 8, 4 },
     { "a BMP image", FILE_KIND_OTHER, "BM", 2, "", 0, 0 },
     { "a TIFF image", FILE_KIND_OTHER, "II*\0", 4, "", 0, 0 },
     { "a TIFF image", FILE_KIND_OTHER, "MM\0*", 4, "", 0, 0 },

@@ -12,6 +12,7 @@ typedef enum {
     FILE_KIND_OTHER,            //  nothing that a pipeline decodes but as raw bytes
     FILE_KIND_JPEG,
     FILE_KIND_PNG,
+    FILE_KIND_WEBP,
     FILE_KIND_ARRAY,            //  NumPy .npy
     FILE_KIND_AUDIO             //  WAV, FLAC, Ogg
 } file_kind_t;

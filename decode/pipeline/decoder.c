@@ -434,6 +434,11 @@ decoder_private (decoder_t *self, const pipeline_t *pipeline, const pipeline_key
 #else
 #define PNG_FORMAT ""
 #endif
+#ifdef TUREEN_WEBP
+#define WEBP_FORMAT ", WebP"
+#else
+#define WEBP_FORMAT ""
+#endif
 #ifdef TUREEN_SNDFILE
 #define AUDIO_FORMATS ", audio (WAV, FLAC, Ogg)"
 #else
@@ -452,5 +457,5 @@ decoder_has_entropy (void)
 const char *
 decoder_formats (void)
 {
-    return "JPEG" PNG_FORMAT ", raw bytes, NumPy .npy" AUDIO_FORMATS;
+    return "JPEG" PNG_FORMAT WEBP_FORMAT ", raw bytes, NumPy .npy" AUDIO_FORMATS;
 }

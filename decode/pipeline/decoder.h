@@ -65,7 +65,8 @@ bool decoder_private (decoder_t *self, const pipeline_t *pipeline, const pipelin
 //  Whether JPEGs are read by jpeg_entropy.h here; else by libjpeg alone, or memory was short.  Tries it out.
 bool decoder_has_entropy (void);
 
-//  "JPEG, PNG, raw bytes, NumPy .npy, audio (WAV, FLAC, Ogg)": what this build reads; static.
+//  "JPEG, PNG, WebP, raw bytes, NumPy .npy, audio (WAV, FLAC, Ogg)": what this build reads;
+//  static.
 const char *decoder_formats (void);
 
 #endif

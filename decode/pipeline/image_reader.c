@@ -9,6 +9,9 @@
 #ifdef TUREEN_PNG
 #include "png_reader.h"
 #endif
+#ifdef TUREEN_WEBP
+#include "webp_reader.h"
+#endif
 
 enum { IMAGE_READER_MAGIC = 0x696d6167 };
 
@@ -17,6 +20,9 @@ struct image_reader {
     jpeg_reader_t *jpeg;
 #ifdef TUREEN_PNG
     png_reader_t *png;
+#endif
+#ifdef TUREEN_WEBP
+    webp_reader_t *webp;
 #endif
     //  The image that is open.
     file_kind_t kind;           //  FILE_KIND_OTHER: none is
@@ -35,15 +41,17 @@ image_reader_new (void)
         return NULL;
     self->magic = IMAGE_READER_MAGIC;
     self->jpeg = jpeg_reader_new ();
-    if (!self->jpeg) {
-        image_reader_destroy (&self);
-        return NULL;
-    }
+    bool is_whole = self->jpeg;
 #ifdef TUREEN_PNG
-    self->png = png_reader_new ();
-    if (!self->png)
-        image_reader_destroy (&self);
+    self->png = is_whole? png_reader_new (): NULL;
+    is_whole = self->png;
 #endif
+#ifdef TUREEN_WEBP
+    self->webp = is_whole? webp_reader_new (): NULL;
+    is_whole = self->webp;
+#endif
+    if (!is_whole)
+        image_reader_destroy (&self);
     return self;
 }
 
@@ -61,6 +69,9 @@ image_reader_destroy (image_reader_t **self_p)
 #ifdef TUREEN_PNG
     png_reader_destroy (&self->png);
 #endif
+#ifdef TUREEN_WEBP
+    webp_reader_destroy (&self->webp);
+#endif
     scratch_free (&self->turned);
     self->magic = 0;
     free (self);
@@ -71,15 +82,20 @@ image_reader_destroy (image_reader_t **self_p)
 //  What is read
 
 #ifdef TUREEN_PNG
-#define FORMATS(between) "JPEG" between "PNG"
+#define PNG_FORMAT ", PNG"
 #else
-#define FORMATS(between) "JPEG"
+#define PNG_FORMAT ""
+#endif
+#ifdef TUREEN_WEBP
+#define WEBP_FORMAT ", WebP"
+#else
+#define WEBP_FORMAT ""
 #endif
 
 const char *
 image_reader_formats (void)
 {
-    return FORMATS (", ");
+    return "JPEG" PNG_FORMAT WEBP_FORMAT;
 }
 
 //  What another pipeline reads is as good as it was.
@@ -87,7 +103,7 @@ static int
 s_refuse (file_kind_t kind, const char *name, size_t size, char *error, size_t error_bytes)
 {
     snprintf (error, error_bytes, "not an image that this build reads: the file is %s (%zu bytes); it reads "
-        FORMATS (" and "), name, size);
+        "%s", name, size, image_reader_formats ());
     return kind == FILE_KIND_ARRAY || kind == FILE_KIND_AUDIO? -EDOM: -EBADMSG;
 }
 
@@ -101,6 +117,10 @@ s_exif (const image_reader_t *self, size_t *size_p)
 #ifdef TUREEN_PNG
     if (self->kind == FILE_KIND_PNG)
         return png_reader_exif (self->png, size_p);
+#endif
+#ifdef TUREEN_WEBP
+    if (self->kind == FILE_KIND_WEBP)
+        return webp_reader_exif (self->webp, size_p);
 #endif
     return jpeg_reader_exif (self->jpeg, size_p);
 }
@@ -122,6 +142,11 @@ image_reader_open (image_reader_t *self, const image_reader_options_t *options, 
 #ifdef TUREEN_PNG
     else if (kind == FILE_KIND_PNG)
         rc = png_reader_open (self->png, options, bytes, size, &self->height, &self->width, error,
+            error_bytes);
+#endif
+#ifdef TUREEN_WEBP
+    else if (kind == FILE_KIND_WEBP)
+        rc = webp_reader_open (self->webp, options, bytes, size, &self->height, &self->width, error,
             error_bytes);
 #endif
     else
@@ -147,6 +172,10 @@ s_read (image_reader_t *self, const image_request_t *request, image_pixels_t *pi
 #ifdef TUREEN_PNG
     if (self->kind == FILE_KIND_PNG)
         return png_reader_read (self->png, request, pixels, error, error_bytes);
+#endif
+#ifdef TUREEN_WEBP
+    if (self->kind == FILE_KIND_WEBP)
+        return webp_reader_read (self->webp, request, pixels, error, error_bytes);
 #endif
     return jpeg_reader_read (self->jpeg, request, pixels, error, error_bytes);
 }

@@ -48,7 +48,7 @@ int image_reader_rows (image_reader_t *self, const uint8_t *bytes, size_t size, 
 //  After a read that went well: jpeg_reader_learned.  Of other images 0.
 size_t image_reader_learned (image_reader_t *self, const uint8_t **rows_p);
 
-//  "JPEG, PNG": what this build reads; static.
+//  "JPEG, PNG, WebP": what this build reads; static.
 const char *image_reader_formats (void);
 
 #endif

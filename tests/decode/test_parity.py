@@ -12,6 +12,7 @@ import os
 import random
 import struct
 import sys
+import subprocess
 import tempfile
 import warnings
 import zlib
@@ -20,7 +21,7 @@ import parity_cases
 
 try:
     import numpy
-    from PIL import Image
+    from PIL import Image, features
     import reference
 except ImportError as missing:
     print(f"SKIP: parity with Pillow not tested: {missing}")
@@ -75,6 +76,13 @@ PNGS = {
 }
 
 
+WEBPS = {
+    "lossy": dict(quality=80), "worst": dict(quality=1), "lossless": dict(lossless=True),
+    "alpha": dict(mode="RGBA", quality=70), "alpha_lossless": dict(mode="RGBA", lossless=True),
+    "turned": dict(orientation=6, quality=90), "animated": dict(frames=3), "grey": dict(mode="L"),
+}
+
+
 def save_jpeg(image, path, options):
     options = dict(options)
     image = image.convert(options.pop("mode", "RGB"))
@@ -100,7 +108,28 @@ def save_png(image, path, options):
     image.save(path, "PNG", **options)
 
 
-def make_files(folder, sizes):
+def save_webp(image, path, options):
+    options = dict(options)
+    image = image.convert(options.pop("mode", "RGB"))
+    if image.mode == "RGBA":
+        image.putalpha(image.convert("L"))
+    orientation, frames = options.pop("orientation", 0), options.pop("frames", 1)
+    if orientation:
+        exif = Image.Exif()
+        exif[0x0112] = orientation
+        options["exif"] = exif
+    if frames > 1:
+        options.update(save_all=True, append_images=[image.rotate(90 * turn) for turn in range(1, frames)])
+    image.save(path, "WEBP", **options)
+
+
+def has_webp(program):
+    """Whether this build and this Pillow both read it."""
+    told = subprocess.run([program, "serve", "--help"], capture_output=True, text=True, check=True).stdout
+    return "WebP" in told and features.check("webp_anim")
+
+
+def make_files(folder, sizes, webps=()):
     """{size: paths}"""
     made = {}
     for number, (width, height) in enumerate(sizes):
@@ -114,6 +143,10 @@ def make_files(folder, sizes):
         for kind, options in PNGS.items():
             path = f"{folder}/{kind}_{width}x{height}.png"
             save_png(image, path, options)
+            made[(width, height)].append(path)
+        for kind in webps:
+            path = f"{folder}/{kind}_{width}x{height}.webp"
+            save_webp(image, path, WEBPS[kind])
             made[(width, height)].append(path)
     return made
 
@@ -339,7 +372,10 @@ def main():
     if SHORT:
         sizes = [(2, 3), (64, 64), (301, 199)]
     with tempfile.TemporaryDirectory() as folder:
-        made = make_files(folder, sizes)
+        webps = WEBPS if has_webp(program) else ()
+        if not webps:
+            print("SKIP: parity of WebP not tested: this build or this Pillow does not read it")
+        made = make_files(folder, sizes, webps)
         test_kinds(program, made)
         os.mkdir(folder + "/fields")
         test_masks(program, folder + "/fields")

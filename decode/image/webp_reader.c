@@ -1,0 +1,217 @@
+#include "webp_reader.h"
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <webp/decode.h>
+#include <webp/demux.h>
+#include "decode_limits.h"
+
+enum { WEBP_READER_MAGIC = 0x77656270 };
+
+struct webp_reader {
+    uint32_t magic;
+    WebPDemuxer *chunks;                //  of one image, from open to the end of read; else NULL
+    WebPIterator frame;                 //  its first image, while there are chunks
+    uint32_t height, width;             //  of the canvas
+    const uint8_t *exif;                //  lent from the file
+    size_t exif_bytes;
+    scratch_t pixels;
+};
+
+webp_reader_t *
+webp_reader_new (void)
+{
+    webp_reader_t *self = calloc (1, sizeof *self);
+    if (self)
+        self->magic = WEBP_READER_MAGIC;
+    return self;
+}
+
+static void
+s_close (webp_reader_t *self)
+{
+    if (!self->chunks)
+        return;
+    WebPDemuxReleaseIterator (&self->frame);
+    WebPDemuxDelete (self->chunks);
+    self->chunks = NULL;
+}
+
+void
+webp_reader_destroy (webp_reader_t **self_p)
+{
+    assert (self_p);
+    webp_reader_t *self = *self_p;
+    if (!self)
+        return;
+    *self_p = NULL;
+    assert (self->magic == WEBP_READER_MAGIC);
+    s_close (self);
+    scratch_free (&self->pixels);
+    self->magic = 0;
+    free (self);
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  Opening
+
+static void
+s_find_exif (webp_reader_t *self)
+{
+    WebPChunkIterator chunk;
+    self->exif = NULL;
+    self->exif_bytes = 0;
+    if (!WebPDemuxGetChunk (self->chunks, "EXIF", 1, &chunk))
+        return;
+    self->exif = chunk.chunk.bytes;
+    self->exif_bytes = chunk.chunk.size;
+    WebPDemuxReleaseChunkIterator (&chunk);
+}
+
+static int
+s_check (const webp_reader_t *self, const image_reader_options_t *options, char *error, size_t error_bytes)
+{
+    const WebPIterator *frame = &self->frame;
+    if ((uint64_t) self->width * self->height > DECODER_PIXELS_MAX) {
+        snprintf (error, error_bytes, "WebP with more pixels than the limit (%u x %u pixels)", self->width,
+            self->height);
+        return -EBADMSG;
+    }
+    if (options->is_mask) {
+        snprintf (error, error_bytes, "a mask must be grey or have a palette: a WebP is in colour");
+        return -EDOM;
+    }
+    bool is_inside = frame->x_offset >= 0 && frame->y_offset >= 0 && frame->width > 0 && frame->height > 0
+        && (uint64_t) frame->x_offset + (uint64_t) frame->width <= self->width
+        && (uint64_t) frame->y_offset + (uint64_t) frame->height <= self->height;
+    if (is_inside && frame->complete)
+        return 0;
+    snprintf (error, error_bytes, "damaged or truncated WebP: its image is not whole");
+    return -EBADMSG;
+}
+
+int
+webp_reader_open (webp_reader_t *self, const image_reader_options_t *options, const uint8_t *bytes,
+    size_t size, uint32_t *height_p, uint32_t *width_p, char *error, size_t error_bytes)
+{
+    assert (self);
+    assert (self->magic == WEBP_READER_MAGIC);
+    assert (options && (bytes || !size) && height_p && width_p && error && error_bytes > 0);
+    s_close (self);
+    errno = 0;
+    self->chunks = WebPDemux (&(WebPData) { bytes, size });
+    //  The library tells no reason; it allocates by the C library, which leaves its own.
+    if (!self->chunks && errno == ENOMEM) {
+        snprintf (error, error_bytes, "not enough memory for a WebP");
+        return -ENOMEM;
+    }
+    self->frame = (WebPIterator) { .frame_num = 0 };
+    if (!self->chunks || !WebPDemuxGetFrame (self->chunks, 1, &self->frame)) {
+        s_close (self);
+        snprintf (error, error_bytes, "damaged or truncated WebP: its parts do not fit into the file");
+        return -EBADMSG;
+    }
+    *height_p = self->height = WebPDemuxGetI (self->chunks, WEBP_FF_CANVAS_HEIGHT);
+    *width_p = self->width = WebPDemuxGetI (self->chunks, WEBP_FF_CANVAS_WIDTH);
+    s_find_exif (self);
+    int rc = s_check (self, options, error, error_bytes);
+    if (rc)
+        s_close (self);
+    return rc;
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  Reading
+
+static const char *
+s_reason (VP8StatusCode status)
+{
+    switch (status) {
+    case VP8_STATUS_BITSTREAM_ERROR: return "its coded data make no sense";
+    case VP8_STATUS_NOT_ENOUGH_DATA: return "its coded data end early";
+    case VP8_STATUS_UNSUPPORTED_FEATURE: return "it needs a newer decoder";
+    default: return "it cannot be decoded";
+    }
+}
+
+//  The first image, at its place on the canvas.
+static int
+s_decode (const webp_reader_t *self, size_t stride, char *error, size_t error_bytes)
+{
+    const WebPIterator *frame = &self->frame;
+    uint8_t *canvas = self->pixels.data;
+    size_t first = (size_t) frame->y_offset * stride + (size_t) frame->x_offset * IMAGE_COLOURS;
+    WebPDecoderConfig config;
+    bool is_set = WebPInitDecoderConfig (&config);
+    assert (is_set);                    //  else the library's binary interface is another than its header's
+    (void) is_set;
+    if ((uint32_t) frame->width != self->width || (uint32_t) frame->height != self->height)
+        memset (canvas, 0, stride * self->height);
+    config.output.colorspace = MODE_RGB;
+    config.output.is_external_memory = 1;
+    config.output.u.RGBA.rgba = canvas + first;
+    config.output.u.RGBA.stride = (int) stride;
+    config.output.u.RGBA.size = stride * self->height - first;
+    VP8StatusCode status = WebPDecode (frame->fragment.bytes, frame->fragment.size, &config);
+    WebPFreeDecBuffer (&config.output);
+    if (status == VP8_STATUS_OK)
+        return 0;
+    if (status == VP8_STATUS_OUT_OF_MEMORY) {
+        snprintf (error, error_bytes, "not enough memory for a WebP of %u x %u pixels", self->width,
+            self->height);
+        return -ENOMEM;
+    }
+    snprintf (error, error_bytes, "damaged or unsupported WebP: %s", s_reason (status));
+    return -EBADMSG;
+}
+
+int
+webp_reader_read (webp_reader_t *self, const image_request_t *request, image_pixels_t *pixels, char *error,
+    size_t error_bytes)
+{
+    assert (self);
+    assert (self->magic == WEBP_READER_MAGIC);
+    assert (self->chunks);
+    assert (request && pixels && error && error_bytes > 0);
+    const image_box_t *box = &request->box;
+    assert (box->height > 0 && box->height <= self->height && box->top <= self->height - box->height);
+    assert (box->width > 0 && box->width <= self->width && box->left <= self->width - box->width);
+    size_t stride = (size_t) self->width * IMAGE_COLOURS;
+    int rc = -ENOMEM;
+    if (scratch_need (&self->pixels, stride * self->height))
+        rc = s_decode (self, stride, error, error_bytes);
+    else
+        snprintf (error, error_bytes, "not enough memory for a WebP of %u x %u pixels", self->width,
+            self->height);
+    s_close (self);
+    if (rc)
+        return rc;
+    const uint8_t *first = (uint8_t *) self->pixels.data + box->top * stride
+        + (size_t) box->left * IMAGE_COLOURS;
+    *pixels = (image_pixels_t) {
+        .image = { (uint8_t *) first, stride, box->height, box->width, IMAGE_COLOURS },
+        .height = box->height,
+        .width = box->width
+    };
+    return 0;
+}
+
+const uint8_t *
+webp_reader_exif (const webp_reader_t *self, size_t *size_p)
+{
+    assert (self);
+    assert (self->magic == WEBP_READER_MAGIC);
+    assert (size_p);
+    *size_p = self->exif_bytes;
+    return self->exif;
+}
+
+void
+webp_reader_version (char text [WEBP_READER_VERSION_BYTES])
+{
+    int version = WebPGetDecoderVersion ();
+    snprintf (text, WEBP_READER_VERSION_BYTES, "%d.%d.%d", version >> 16 & 255, version >> 8 & 255,
+        version & 255);
+}
