@@ -5,6 +5,10 @@
 #include "plan.h"
 #include "stage.h"
 
+//  What stands between them in the table leaves masks alone.
+_Static_assert (OPERATION_COLOR_JITTER < OPERATION_ADJUST_SHARPNESS
+    && OPERATION_ADJUST_SHARPNESS < OPERATION_LAYOUT, "colours, then the end of the private stage");
+
 //  On the way through the list.  All views have one size at every operation: a share point and a batch could
 //  not hold others.
 typedef struct {
@@ -130,6 +134,13 @@ s_parameters (walk_t *self, const operation_t *operation, const pipeline_key_t *
         return s_jitter (operation, &random);
     case OPERATION_GRAYSCALE:
         return json_pack ("{s:b}", "grey", geometry_happens (operation, &random));
+    case OPERATION_INVERT:
+    case OPERATION_POSTERIZE:
+    case OPERATION_SOLARIZE:
+    case OPERATION_AUTOCONTRAST:
+    case OPERATION_EQUALIZE:
+    case OPERATION_ADJUST_SHARPNESS:
+        return json_pack ("{s:b}", "done", geometry_happens (operation, &random));
     case OPERATION_EXCERPT:
         return s_excerpt (operation, &random);
     case OPERATION_VIEWS:
@@ -147,9 +158,7 @@ s_parameters (walk_t *self, const operation_t *operation, const pipeline_key_t *
 static bool
 s_is_of_colours (const operation_t *operation)
 {
-    return operation->kind == OPERATION_COLOR_JITTER || operation->kind == OPERATION_GRAYSCALE
-        || operation->kind == OPERATION_NORMALIZE || operation->kind == OPERATION_CAST
-        || operation->kind == OPERATION_LAYOUT;
+    return operation->kind >= OPERATION_COLOR_JITTER && operation->kind <= OPERATION_LAYOUT;
 }
 
 //  The fields' names are those of the first view's outputs.

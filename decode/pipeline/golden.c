@@ -11,6 +11,10 @@ enum { ALIGNMENT = 64, ERROR_BYTES = 256, DIGEST_BYTES = 16 };
 #define COLOUR "[{\"op\":\"resize\",\"size\":[17,23],\"interpolation\":\"bicubic\"}," \
     "{\"op\":\"color_jitter\",\"brightness\":0.4,\"contrast\":0.4,\"saturation\":0.4,\"hue\":0.2}," \
     "{\"share\":true}]"
+#define POINTS "[{\"op\":\"resize\",\"size\":[19,22]},{\"op\":\"equalize\"}," \
+    "{\"op\":\"adjust_sharpness\",\"factor\":2.5},{\"op\":\"autocontrast\"}," \
+    "{\"op\":\"solarize\",\"threshold\":99.5},{\"op\":\"posterize\",\"bits\":5}," \
+    "{\"op\":\"invert\"},{\"share\":true}]"
 #define FAST "[{\"op\":\"decode\",\"exact\":false},{\"op\":\"resize\",\"size\":[12,14]},{\"share\":true}]"
 #define ARRAY "[{\"op\":\"decode\",\"as\":\"array\",\"dtype\":\"float32\",\"shape\":[2,12]},{\"share\":true}]"
 #define AUDIO "[{\"op\":\"decode\",\"as\":\"audio\",\"rate\":8000}," \
@@ -26,6 +30,7 @@ typedef struct {
 static const sample_t s_samples [GOLDEN_SAMPLES] = {
     { "JPEG, random crop", CROP, FILE_OF (s_baseline) },
     { "JPEG, colours", COLOUR, FILE_OF (s_baseline) },
+    { "JPEG, point operations", POINTS, FILE_OF (s_baseline) },
     { "JPEG, inexact", FAST, FILE_OF (s_baseline) },
     { "progressive JPEG, random crop", CROP, FILE_OF (s_progressive) },
     { "progressive JPEG, colours", COLOUR, FILE_OF (s_progressive) },

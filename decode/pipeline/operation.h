@@ -26,6 +26,12 @@ typedef enum {
     OPERATION_VERTICAL_FLIP,
     OPERATION_COLOR_JITTER,
     OPERATION_GRAYSCALE,
+    OPERATION_INVERT,               //  this and the next four: point operations of Pillow's ImageOps
+    OPERATION_POSTERIZE,
+    OPERATION_SOLARIZE,
+    OPERATION_AUTOCONTRAST,
+    OPERATION_EQUALIZE,
+    OPERATION_ADJUST_SHARPNESS,
     OPERATION_NORMALIZE,            //  this and the next two: private only, last, each once at most, in any
                                     //  order
     OPERATION_CAST,
@@ -60,6 +66,8 @@ typedef struct {
         //  1 .. 1 (hue 0 .. 0): not at all
         struct { double least [JITTER_KINDS]; double most [JITTER_KINDS]; } jitter;
         struct { double probability; uint32_t channels; } grayscale;
+        //  the point operations and adjust_sharpness; factor: bits, threshold or factor
+        struct { double probability; double factor; } point;
         //  count: 1 or 3 given
         struct { float mean [IMAGE_COLOURS]; float std [IMAGE_COLOURS]; uint32_t count; } normalize;
         struct { dtype_t dtype; } cast;
@@ -95,6 +103,8 @@ int operation_parse (operation_t *self, const json_t *value, const pipeline_sour
 int operation_parse_default (operation_t *self, const pipeline_source_t *source,
     const complaint_t *complaint);
 const char *operation_name (const operation_t *self);
+//  With which probability it is done at all; below 0: it is no operation of that sort.
+double operation_probability (const operation_t *self);
 //  Whether its result depends on random numbers at all: flip with p 0 or 1 does not.
 bool operation_is_random (const operation_t *self);
 //  Whether its kind may stand before, and behind, the mark; decode is before it.

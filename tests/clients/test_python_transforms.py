@@ -88,6 +88,12 @@ class Json(unittest.TestCase):
         self.check(T.ColorJitter(2), {"op": "color_jitter", "brightness": [0.0, 3.0]})
         self.check(T.Grayscale(), {"op": "grayscale", "channels": 1})
         self.check(T.RandomGrayscale(), {"op": "grayscale", "p": 0.1, "channels": 3})
+        self.check(T.RandomInvert(), {"op": "invert"})
+        self.check(T.RandomPosterize(np.int64(3), 1), {"op": "posterize", "bits": 3, "p": 1.0})
+        self.check(T.RandomSolarize(128), {"op": "solarize", "threshold": 128.0})
+        self.check(T.RandomAutocontrast(0.25), {"op": "autocontrast", "p": 0.25})
+        self.check(T.RandomEqualize(share=True), {"op": "equalize", "share": True})
+        self.check(T.RandomAdjustSharpness(2), {"op": "adjust_sharpness", "factor": 2.0})
         self.check(T.ToTensor(), NORMALIZE, PLANAR)
         self.check(T.PILToTensor(), PLANAR)
         self.check(T.Compose([T.ToTensor(), T.Normalize(0.5, [0.25], inplace=True),
@@ -166,6 +172,12 @@ class Json(unittest.TestCase):
                 (lambda: T.ColorJitter(-1), "from 0 to"),
                 (lambda: T.ColorJitter(hue=0.6), "from 0 to 0.5"),
                 (lambda: T.RandomHorizontalFlip(float("nan")), "from 0 to 1"),
+                (lambda: T.RandomPosterize(9), "from 0 to 8"),
+                (lambda: T.RandomPosterize(2.5), "whole number"),
+                (lambda: T.RandomSolarize(float("nan")), "from 0 to 256"),
+                (lambda: T.RandomAdjustSharpness(1e9), "from 0 to 100"),
+                (lambda: T.RandomEqualize(-0.1), "from 0 to 1"),
+                (lambda: T.Compose([T.ToTensor(), T.RandomInvert()]), "put it before ToTensor"),
                 (lambda: T.Normalize(MEAN, 0), "1e-06"),
                 (lambda: T.Normalize([0, 0], 1), "1 or 3 channels"),
                 (lambda: T.Cast("float64"), "none of the server's"),
@@ -255,7 +267,9 @@ class Parser(unittest.TestCase):
              T.Cast("bfloat16")],
             [*small, T.Pad((1, 2), padding_mode="symmetric"), T.Normalize(0.5, [0.2])],
             [*small, T.RandomGrayscale(1), T.ToTensor(), T.Layout("NHWC")],
-            [T.RandomResizedCrop(32, share=True), T.RandomHorizontalFlip(0, share=True)])]
+            [T.RandomResizedCrop(32, share=True), T.RandomHorizontalFlip(0, share=True)],
+            [*small, T.RandomInvert(), T.RandomPosterize(3), T.RandomSolarize(99.5, 0.2),
+             T.RandomAutocontrast(), T.RandomEqualize(), T.RandomAdjustSharpness(2)])]
         with tempfile.TemporaryDirectory() as folder:
             for number, pipeline in enumerate(lists):
                 with self.subTest(pipeline):
@@ -309,6 +323,11 @@ class Torchvision(unittest.TestCase):
                  V.RandomCrop((36, 44))],
                 [one, V.ColorJitter((1.7, 1.7))], [one, V.ColorJitter(contrast=(0.3, 0.3))],
                 [one, V.ColorJitter(saturation=(2.5, 2.5))], [one, V.ColorJitter(hue=(-0.3, -0.3))],
+                [one, V.RandomInvert(1)], [one, V.RandomPosterize(3, 1)], [one, V.RandomSolarize(99.5, 1)],
+                [one, V.RandomAutocontrast(1)], [one, V.RandomEqualize(1)],
+                [one, V.RandomAdjustSharpness(0, 1)], [one, V.RandomAdjustSharpness(2.7, 1)],
+                [one, V.Grayscale(), V.RandomEqualize(1), V.RandomAdjustSharpness(3, 1)],
+                [one, V.Grayscale(), V.RandomAutocontrast(1), V.RandomPosterize(2, 1), V.RandomInvert(1)],
                 [one, V.Grayscale(), V.ColorJitter(contrast=(1.6, 1.6))], [one, V.Grayscale(3)],
                 [one, V.RandomGrayscale(1)],
                 [one, V.Grayscale(), V.ToTensor(), V.Normalize((0.1307,), (0.3081,))],
@@ -345,12 +364,18 @@ class Torchvision(unittest.TestCase):
         self.assertEqual(T.translate(V.Compose(whole)), expected)
         self.assertEqual(T.translate(whole), expected)
         self.assertEqual(T.translate(expected), expected)
+        points = [V.RandomInvert(0.1), V.RandomPosterize(3, 0.2), V.RandomSolarize(77, 0.3),
+                  V.RandomAutocontrast(0.4), V.RandomEqualize(0.6), V.RandomAdjustSharpness(1.5, 0.7)]
+        self.assertEqual(T.translate(points), T.Compose([
+            T.RandomInvert(0.1), T.RandomPosterize(3, 0.2), T.RandomSolarize(77, 0.3),
+            T.RandomAutocontrast(0.4), T.RandomEqualize(0.6), T.RandomAdjustSharpness(1.5, 0.7)]))
         modules = torch.nn.Sequential(V.CenterCrop(8), torch.nn.Identity(),
                                       torch.nn.Sequential(V.RandomHorizontalFlip()))
         self.assertEqual(T.translate(modules), T.Compose([T.CenterCrop(8), T.RandomHorizontalFlip()]))
         for name in ("RandomResizedCrop", "RandomCrop", "CenterCrop", "Resize"):
             self.assertEqual(T.translate(getattr(V, name)(8)), T.Compose([getattr(T, name)(8)]), "defaults")
-        for name in ("ColorJitter", "RandomGrayscale", "RandomHorizontalFlip", "RandomVerticalFlip",
+        for name in ("RandomInvert", "RandomAutocontrast", "RandomEqualize", "ColorJitter",
+                     "RandomGrayscale", "RandomHorizontalFlip", "RandomVerticalFlip",
                      "Grayscale"):
             self.assertEqual(T.translate(getattr(V, name)()), T.Compose([getattr(T, name)()]), "defaults")
 

@@ -70,6 +70,13 @@ PIPELINES = [
     ([{"op": "resize", "size": [50, 60]}, SHARE, {"op": "views", "count": 3},
       {"op": "random_crop", "size": 32},
       {"op": "flip"}], True),
+    ([{"op": "invert"}, {"op": "equalize", "p": 0.8}, {"op": "center_crop", "size": 45}, SHARE,
+      {"op": "posterize", "bits": 3}], False),
+    ([{"op": "autocontrast", "p": 1}, {"op": "adjust_sharpness", "factor": 3.5, "p": 0.9},
+      {"op": "center_crop", "size": [51, 40]}, SHARE, {"op": "solarize", "threshold": 100.5},
+      {"op": "flip"}], False),
+    ([{"op": "resize", "size": [44, 37]}, SHARE, {"op": "adjust_sharpness", "factor": 0.25, "p": 1},
+      {"op": "equalize", "p": 1}, {"op": "autocontrast"}, {"op": "equalize"}], True),
 ]
 
 #  Of an image and its mask.

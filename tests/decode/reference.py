@@ -225,10 +225,31 @@ def grayscale(fields, operation, random):
                 field.image = Image.merge("RGB", (grey, grey, grey))
 
 
+def on_images(change):
+    """An operation that changes images, not masks, and has a probability."""
+    def operate(fields, operation, random):
+        if random.happens(operation.get("p", 0.5)):
+            for field in fields:
+                if not field.is_mask:
+                    field.image = change(field.image, operation)
+    return operate
+
+
+POINTS = {
+    "invert": on_images(lambda image, _: ImageOps.invert(image)),
+    "posterize": on_images(lambda image, operation: ImageOps.posterize(image, operation["bits"])),
+    "solarize": on_images(lambda image, operation: ImageOps.solarize(image, operation["threshold"])),
+    "autocontrast": on_images(lambda image, _: ImageOps.autocontrast(image)),
+    "equalize": on_images(lambda image, _: ImageOps.equalize(image)),
+    "adjust_sharpness": on_images(
+        lambda image, operation: ImageEnhance.Sharpness(image).enhance(operation["factor"])),
+}
+
+
 GEOMETRY_AND_COLOURS = {
     "resize": resize, "center_crop": center_crop, "random_resized_crop": random_resized_crop,
     "random_crop": random_crop, "pad": pad, "flip": flip, "vertical_flip": vertical_flip,
-    "color_jitter": color_jitter, "grayscale": grayscale,
+    "color_jitter": color_jitter, "grayscale": grayscale, **POINTS,
 }
 
 

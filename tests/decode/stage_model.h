@@ -163,14 +163,19 @@ model_flip (model_image_t *image, bool across)
 }
 
 static inline void
+model_sharpen (model_image_t *image, double factor)
+{
+    model_image_t made = model_image (image->height, image->width, image->channels);
+    image_t view = model_view (image);
+    colour_sharpen (&view, factor, made.pixels, view.stride);
+    model_replace (image, made);
+}
+
+static inline void
 model_colour (const operation_t *operation, model_image_t *image, keyed_random_t *random)
 {
     colour_program_t all = { .count = 0 };
-    if (operation->kind == OPERATION_COLOR_JITTER)
-        assert_true (geometry_jitter (operation, random, &all));
-    else
-    if (geometry_happens (operation, random))
-        assert_true (colour_add (&all, COLOUR_GREY, 1));
+    assert_true (geometry_colour (operation, random, &all));
     uint8_t *row = malloc ((size_t) image->width * image->channels + 64);
     for (size_t index = 0; index < all.count; index++) {
         colour_program_t one = { .steps = { all.steps [index] }, .count = 1 };
@@ -242,8 +247,17 @@ model_step (const model_t *self, size_t index, model_image_t *image)
         break;
     case OPERATION_COLOR_JITTER:
     case OPERATION_GRAYSCALE:
+    case OPERATION_INVERT:
+    case OPERATION_POSTERIZE:
+    case OPERATION_SOLARIZE:
+    case OPERATION_AUTOCONTRAST:
+    case OPERATION_EQUALIZE:
         if (!self->is_mask)
             model_colour (operation, image, &random);
+        break;
+    case OPERATION_ADJUST_SHARPNESS:
+        if (!self->is_mask && geometry_happens (operation, &random))
+            model_sharpen (image, operation->point.factor);
         break;
     default:                    //  views; and what the format says
         break;

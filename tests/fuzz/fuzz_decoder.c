@@ -44,7 +44,11 @@ static const char *const s_pipelines [] = {
     "[{'op':'decode','as':'bytes','length':100},{'share':true}]",
     "[{'op':'decode','as':'array','dtype':'float32','shape':[2,3]},{'share':true}]",
     ("[{'op':'decode','as':'audio','dtype':'int16','channels':1},{'op':'excerpt','length':200,'share':true},"
-      "{'share':true}]")
+      "{'share':true}]"),
+    ("[{'op':'decode','max_pixels':20000},{'op':'equalize','share':true},"
+      "{'op':'adjust_sharpness','factor':2.5,'share':true},"
+      "{'op':'autocontrast','share':true},{'share':true},{'op':'solarize','threshold':99.5},"
+      "{'op':'posterize','bits':3},{'op':'invert'},{'op':'center_crop','size':40}]")
 };
 enum { PIPELINES = sizeof s_pipelines / sizeof *s_pipelines };
 

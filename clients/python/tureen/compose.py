@@ -17,8 +17,9 @@ Operation = Dict[str, Any]
 
 #  Those that a list of torchvision's may hold.
 SUPPORTED = ("CenterCrop", "ColorJitter", "Compose", "ConvertImageDtype", "Grayscale", "Normalize",
-             "PILToTensor", "Pad", "RandomCrop", "RandomGrayscale", "RandomHorizontalFlip",
-             "RandomResizedCrop", "RandomVerticalFlip", "Resize", "ToTensor")
+             "PILToTensor", "Pad", "RandomAdjustSharpness", "RandomAutocontrast", "RandomCrop",
+             "RandomEqualize", "RandomGrayscale", "RandomHorizontalFlip", "RandomInvert", "RandomPosterize",
+             "RandomResizedCrop", "RandomSolarize", "RandomVerticalFlip", "Resize", "ToTensor")
 
 
 class UnsupportedTransform(TureenError, ValueError):

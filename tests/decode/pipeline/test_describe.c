@@ -253,9 +253,9 @@ test_colours (void **state)
     (void) state;
     trial_t *trial = s_trial ("[" OPEN "{'op':'center_crop','size':[20,31]},"
         "{'op':'color_jitter','brightness':0.4,'contrast':0.4,'saturation':0.4,'hue':0.1},"
-        "{'op':'grayscale','p':0.4}]");
+        "{'op':'grayscale','p':0.4},{'op':'equalize'},{'op':'posterize','bits':5}]");
     static uint8_t pixels [20 * 31 * 3], row [31 * 3];
-    int grey = 0, first [4] = { 0 };
+    int grey = 0, equalized = 0, first [4] = { 0 };
     for (uint64_t seed = test_seed (); seed < test_seed () + KEYS; seed++) {
         s_run (trial, seed);
         const json_t *window = s_parameters (trial, "center_crop", 0);
@@ -276,6 +276,12 @@ test_colours (void **state)
             assert_true (colour_add (&program, COLOUR_GREY, 1));
             grey++;
         }
+        if (json_is_true (json_object_get (s_parameters (trial, "equalize", 0), "done"))) {
+            assert_true (colour_add (&program, COLOUR_EQUALIZE, 0));
+            equalized++;
+        }
+        if (json_is_true (json_object_get (s_parameters (trial, "posterize", 0), "done")))
+            assert_true (colour_add (&program, COLOUR_POSTERIZE, 5));
         image_t image = { pixels, image_bytes (1, 31, 3), 20, 31, 3 };
         colour_measure (&program, &image, row);
         colour_pass_t pass;
@@ -285,6 +291,7 @@ test_colours (void **state)
         assert_memory_equal (pixels, trial->outputs [0], sizeof pixels);
     }
     assert_true (grey > 0 && grey < KEYS);
+    assert_true (equalized > 0 && equalized < KEYS);
     assert_true (first [0] && first [1] && first [2] && first [3]);
     s_end (trial);
 }

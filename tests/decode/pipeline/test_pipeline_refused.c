@@ -29,8 +29,22 @@ static const struct { const char *text; const char *fragments [3]; } s_refused [
     { "[{'op':1}]", { "operation 1: 'op' is not valid", "string" } },
     { "[" CROP ",{'op':'blur'}]",
         { "operation 2: unknown operation 'blur'", "supported: decode, views, resize, center_crop,"
-      " random_resized_crop, random_crop, pad, flip, vertical_flip, color_jitter, grayscale, normalize, "
-          "cast, layout, excerpt" } },
+      " random_resized_crop, random_crop, pad, flip, vertical_flip, color_jitter, grayscale, invert, "
+          "posterize, solarize, autocontrast, equalize, adjust_sharpness, normalize, cast, layout, "
+          "excerpt" } },
+    { "[{'op':'invert','p':1.5}]",
+        { "operation 1 (invert): 'p' is not valid; expected a number from 0 to 1" } },
+    { "[{'op':'equalize','bits':1}]", { "unknown key 'bits'; expected 'op', 'p', 'share'" } },
+    { "[{'op':'posterize'}]", { "'bits' is missing; expected a whole number from 0 to 8" } },
+    { "[{'op':'posterize','bits':9}]", { "'bits' is not valid; expected a whole number from 0 to 8" } },
+    { "[{'op':'posterize','bits':-1}]", { "'bits' is not valid" } },
+    { "[{'op':'posterize','bits':4.5}]", { "'bits' is not valid" } },
+    { "[{'op':'solarize'}]", { "'threshold' is missing; expected a number from 0 to 256" } },
+    { "[{'op':'solarize','threshold':1e300}]", { "'threshold' is not valid" } },
+    { "[{'op':'solarize','threshold':'nan'}]", { "'threshold' is not valid" } },
+    { "[{'op':'adjust_sharpness','p':1}]", { "'factor' is missing; expected a number from 0 to 100" } },
+    { "[{'op':'adjust_sharpness','factor':-0.1}]", { "'factor' is not valid" } },
+    { "[{'op':'adjust_sharpness','factor':1e9}]", { "'factor' is not valid" } },
     { "[{'op':'center_crop','size':8,'pad':1}]", { "operation 1 (center_crop): unknown key 'pad'",
         "expected 'op', 'size'" } },
     { "[{'op':'flip','size':8}]",

@@ -97,12 +97,36 @@ s_write_sizing (uint64_t *random, char *text, size_t bytes)
     }
 }
 
+//  What changes colours without a jitter.
+static void
+s_write_point (uint64_t *random, char *text, size_t bytes)
+{
+    const char *p = s_pick (random, "0.5", "0.8", "1");
+    switch (test_below (random, 4)) {
+    case 0:
+        snprintf (text, bytes, "{'op':'%s','p':%s%s}",
+            s_pick (random, "invert", "autocontrast", "equalize"), p, s_share (random));
+        return;
+    case 1:
+        snprintf (text, bytes, "{'op':'posterize','bits':%u,'p':%s%s}", s_between (random, 0, 8), p,
+            s_share (random));
+        return;
+    case 2:
+        snprintf (text, bytes, "{'op':'solarize','threshold':%u,'p':%s%s}", s_between (random, 0, 256), p,
+            s_share (random));
+        return;
+    default:
+        snprintf (text, bytes, "{'op':'adjust_sharpness','factor':%s,'p':%s%s}",
+            s_pick (random, "0", "0.4", "2.5"), p, s_share (random));
+    }
+}
+
 static void
 s_write_other (uint64_t *random, char *text, size_t bytes)
 {
     char padding [200], most [20] = "";
     uint32_t size = s_between (random, 8, 60);
-    switch (test_below (random, 7)) {
+    switch (test_below (random, 10)) {
     case 0:
         if (test_below (random, 2))
             snprintf (most, sizeof most, ",'max_size':%u", size + s_between (random, 1, 20));
@@ -125,9 +149,12 @@ s_write_other (uint64_t *random, char *text, size_t bytes)
             s_pick (random, "0", "0.4", "0.8"), s_pick (random, "0", "0.5", "0.9"),
             s_pick (random, "0", "0.5", "0.5"), s_pick (random, "0", "0.1", "0.5"), s_share (random));
         return;
-    default:
+    case 6:
         snprintf (text, bytes, "{'op':'grayscale','p':%s,'channels':3%s}", s_pick (random, "0.5", "0.5", "1"),
             s_share (random));
+        return;
+    default:
+        s_write_point (random, text, bytes);
     }
 }
 
