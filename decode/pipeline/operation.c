@@ -8,6 +8,7 @@
 #include "operation_decode.h"
 #include "operation_keys.h"
 #include "operation_text.h"
+#include "operation_warp.h"
 
 #define SCALE_EXPECTED "[least, most], two shares of the area with 0 < least <= most <= 1"
 #define RATIO_EXPECTED "[least, most], two ratios of width to height with 0.01 <= least <= most <= 100"
@@ -21,7 +22,7 @@ typedef struct {
     const char *name;
     operation_kind_t kind;
     unsigned may;
-    const char *keys [9];       //  those beside "op"; decode checks its own
+    const char *keys [10];      //  those beside "op"; decode checks its own
     int (*parse) (operation_t *self, const operation_keys_t *keys);
     void (*write) (const operation_t *self, operation_text_t *text);
 } operation_row_t;
@@ -377,6 +378,12 @@ static const operation_row_t s_rows [OPERATION_KINDS] = {
         operation_colour_parse_point, operation_colour_write_point },
     { "adjust_sharpness", OPERATION_ADJUST_SHARPNESS, SHARED | PRIVATE | DRAWS, { "factor", "p", "share" },
         operation_colour_parse_sharpness, operation_colour_write_sharpness },
+    { "random_rotation", OPERATION_RANDOM_ROTATION, SHARED | PRIVATE | DRAWS,
+        { "degrees", "interpolation", "expand", "center", "fill", "mask_fill", "share" },
+        operation_warp_parse_rotation, operation_warp_write_rotation },
+    { "random_affine", OPERATION_RANDOM_AFFINE, SHARED | PRIVATE | DRAWS,
+        { "degrees", "translate", "scale", "shear", "interpolation", "fill", "center", "mask_fill", "share" },
+        operation_warp_parse_affine, operation_warp_write_affine },
     { "normalize", OPERATION_NORMALIZE, PRIVATE, { "mean", "std" }, s_parse_normalize, s_write_normalize },
     { "cast", OPERATION_CAST, PRIVATE, { "dtype" }, s_parse_cast, s_write_cast },
     { "layout", OPERATION_LAYOUT, PRIVATE, { "layout" }, s_parse_layout, s_write_layout },
@@ -498,6 +505,9 @@ operation_is_random (const operation_t *self)
     switch (self->kind) {
         case OPERATION_COLOR_JITTER:
             return operation_colour_jitter_is_random (self);
+        case OPERATION_RANDOM_ROTATION:
+        case OPERATION_RANDOM_AFFINE:
+            return operation_warp_is_random (self);
         case OPERATION_EXCERPT:
             return self->excerpt.random;
         default:

@@ -32,6 +32,8 @@ typedef enum {
     OPERATION_AUTOCONTRAST,
     OPERATION_EQUALIZE,
     OPERATION_ADJUST_SHARPNESS,
+    OPERATION_RANDOM_ROTATION,
+    OPERATION_RANDOM_AFFINE,
     OPERATION_NORMALIZE,            //  this and the next two: private only, last, each once at most, in any
                                     //  order
     OPERATION_CAST,
@@ -53,6 +55,8 @@ typedef struct {
                                     //  kind may
     uint32_t height;                //  of what has a size
     uint32_t width;
+    //  Of what maps an image: how, and what lies beside it.  Masks are mapped to the nearest.
+    struct { bool is_bilinear; uint8_t fill [IMAGE_COLOURS]; uint8_t mask_fill; } edge;
     union {
         decode_request_t decode;
         struct { uint32_t count; } views;
@@ -68,6 +72,10 @@ typedef struct {
         struct { double probability; uint32_t channels; } grayscale;
         //  the point operations and adjust_sharpness; factor: bits, threshold or factor
         struct { double probability; double factor; } point;
+        //  degrees, shear (across and down): least, most; center: x, y
+        struct { double degrees [2]; bool expand, has_center; double center [2]; } rotation;
+        struct { double degrees [2], translate [2], scale [2], shear [4]; bool has_center;
+            double center [2]; } affine;
         //  count: 1 or 3 given
         struct { float mean [IMAGE_COLOURS]; float std [IMAGE_COLOURS]; uint32_t count; } normalize;
         struct { dtype_t dtype; } cast;

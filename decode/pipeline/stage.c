@@ -2,10 +2,12 @@
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
+#include "affine.h"
 #include "decoder.h"
 #include "geometry.h"
 #include "instrument.h"
 #include "stage_pixels.h"
+#include "warp.h"
 
 bool
 stage_init (stage_t *self)
@@ -387,6 +389,50 @@ s_sharpen (passage_t *self, double factor)
     return STAGE_DONE;
 }
 
+//  Maps the whole picture into a room.
+static stage_status_t
+s_map (passage_t *self, const operation_t *operation, const warp_t *warp)
+{
+    picture_t *picture = &self->picture;
+    affine_t affine = { .is_bilinear = operation->edge.is_bilinear && !warp->is_exact && !self->is_mask,
+        .height = warp->height, .width = warp->width };
+    memcpy (affine.matrix, warp->matrix, sizeof affine.matrix);
+    memcpy (affine.fill, operation->edge.fill, sizeof affine.fill);
+    if (self->is_mask)
+        affine.fill [0] = operation->edge.mask_fill;
+    int room;
+    stage_status_t status = stage_pixels_check (self, warp->height, warp->width);
+    if (!status)
+        status = stage_pixels_need (self);
+    if (!status)
+        status = stage_pixels_open_room (self, warp->height, warp->width, &room);
+    if (status)
+        return status;
+    image_t image = picture_pixels (picture);
+    affine_run (&affine, &image, self->stage->rooms [room].data);
+    stage_pixels_enter (self, room, warp->height, warp->width);
+    return STAGE_DONE;
+}
+
+static stage_status_t
+s_warp (passage_t *self, const operation_t *operation, const warp_t *warp)
+{
+    if (warp->kind == WARP_MATRIX)
+        return s_map (self, operation, warp);
+    if (warp->kind == WARP_HALF_TURN)
+        picture_flip (&self->picture, true, true);
+    return STAGE_DONE;
+}
+
+static stage_status_t
+s_draw_warp (passage_t *self, const operation_t *operation)
+{
+    keyed_random_t random = s_random (self, operation);
+    warp_t warp = warp_draw (operation, picture_height (&self->picture), picture_width (&self->picture),
+        &random);
+    return s_warp (self, operation, &warp);
+}
+
 static stage_status_t
 s_adjust_sharpness (passage_t *self, const operation_t *operation)
 {
@@ -430,6 +476,9 @@ s_step (passage_t *self, const operation_t *operation)
         return s_colour (self, operation);
     case OPERATION_ADJUST_SHARPNESS:
         return s_adjust_sharpness (self, operation);
+    case OPERATION_RANDOM_ROTATION:
+    case OPERATION_RANDOM_AFFINE:
+        return s_draw_warp (self, operation);
     case OPERATION_NORMALIZE:
     case OPERATION_CAST:
     case OPERATION_LAYOUT:

@@ -94,6 +94,18 @@ class Json(unittest.TestCase):
         self.check(T.RandomAutocontrast(0.25), {"op": "autocontrast", "p": 0.25})
         self.check(T.RandomEqualize(share=True), {"op": "equalize", "share": True})
         self.check(T.RandomAdjustSharpness(2), {"op": "adjust_sharpness", "factor": 2.0})
+        self.check(T.Compose([T.RandomRotation(30), T.CenterCrop(8)]),
+                   {"op": "random_rotation", "degrees": [-30.0, 30.0], "share": True},
+                   {"op": "center_crop", "size": 8})
+        self.check(T.RandomRotation((-10, 20), 2, True, (3, 4.5), (1, 2, 3), 9), {
+            "op": "random_rotation", "degrees": [-10.0, 20.0], "interpolation": "bilinear", "expand": True,
+            "center": [3.0, 4.5], "fill": [1, 2, 3], "mask_fill": 9})
+        self.check(T.RandomAffine(0), {"op": "random_affine", "degrees": [0.0, 0.0]})
+        self.check(T.RandomAffine([5, 6], (0.1, 0.2), (0.5, 2), 7, fill=9.7, center=[0, 0]), {
+            "op": "random_affine", "degrees": [5.0, 6.0], "translate": [0.1, 0.2], "scale": [0.5, 2.0],
+            "shear": [-7.0, 7.0], "center": [0.0, 0.0], "fill": 9})
+        self.check(T.RandomAffine(1, shear=(1, 2, 3, 4), share=True), {
+            "op": "random_affine", "degrees": [-1.0, 1.0], "shear": [1.0, 2.0, 3.0, 4.0], "share": True})
         self.check(T.ToTensor(), NORMALIZE, PLANAR)
         self.check(T.PILToTensor(), PLANAR)
         self.check(T.Compose([T.ToTensor(), T.Normalize(0.5, [0.25], inplace=True),
@@ -172,6 +184,19 @@ class Json(unittest.TestCase):
                 (lambda: T.ColorJitter(-1), "from 0 to"),
                 (lambda: T.ColorJitter(hue=0.6), "from 0 to 0.5"),
                 (lambda: T.RandomHorizontalFlip(float("nan")), "from 0 to 1"),
+                (lambda: T.RandomRotation(-1), "from 0 to 3600"),
+                (lambda: T.RandomRotation(float("nan")), "from 0 to 3600"),
+                (lambda: T.RandomRotation((2, 1)), "least, most"),
+                (lambda: T.RandomRotation(9, "bicubic"), "nearest, bilinear"),
+                (lambda: T.RandomRotation(9, center=3), "x, y"),
+                (lambda: T.RandomRotation(9, center=(3, float("inf"))), "center must be from"),
+                (lambda: T.RandomRotation(9, fill=(1, 2)), "red, green, blue"),
+                (lambda: T.RandomAffine(9, translate=(0.1, 1.5)), "from 0 to 1"),
+                (lambda: T.RandomAffine(9, translate=0.1), "across, down"),
+                (lambda: T.RandomAffine(9, scale=(0, 1)), "0.001"),
+                (lambda: T.RandomAffine(9, shear=(1, 2, 3)), "least, most"),
+                (lambda: T.RandomAffine(9, shear=(1, 2, 3, 1e9)), "3600"),
+                (lambda: T.Compose([T.ToTensor(), T.RandomRotation(9)]), "put it before ToTensor"),
                 (lambda: T.RandomPosterize(9), "from 0 to 8"),
                 (lambda: T.RandomPosterize(2.5), "whole number"),
                 (lambda: T.RandomSolarize(float("nan")), "from 0 to 256"),
@@ -269,7 +294,10 @@ class Parser(unittest.TestCase):
             [*small, T.RandomGrayscale(1), T.ToTensor(), T.Layout("NHWC")],
             [T.RandomResizedCrop(32, share=True), T.RandomHorizontalFlip(0, share=True)],
             [*small, T.RandomInvert(), T.RandomPosterize(3), T.RandomSolarize(99.5, 0.2),
-             T.RandomAutocontrast(), T.RandomEqualize(), T.RandomAdjustSharpness(2)])]
+             T.RandomAutocontrast(), T.RandomEqualize(), T.RandomAdjustSharpness(2)],
+            [T.RandomRotation(30, "bilinear", True, fill=(1, 2, 3)), T.CenterCrop(40),
+             T.RandomRotation((10, 20), center=(3, 4), mask_fill=9), T.RandomAffine(0),
+             T.RandomAffine(9, (0.1, 0.2), (0.5, 2), (1, 2, 3, 4), "bilinear", 7, (0, 0))])]
         with tempfile.TemporaryDirectory() as folder:
             for number, pipeline in enumerate(lists):
                 with self.subTest(pipeline):
@@ -323,6 +351,16 @@ class Torchvision(unittest.TestCase):
                  V.RandomCrop((36, 44))],
                 [one, V.ColorJitter((1.7, 1.7))], [one, V.ColorJitter(contrast=(0.3, 0.3))],
                 [one, V.ColorJitter(saturation=(2.5, 2.5))], [one, V.ColorJitter(hue=(-0.3, -0.3))],
+                [one, V.RandomRotation((33.3, 33.3))], [one, V.RandomRotation((180, 180))],
+                [one, V.RandomRotation((-47, -47), V.InterpolationMode.BILINEAR, fill=(9, 200, 77))],
+                [V.RandomRotation((20, 20), expand=True, fill=5), V.CenterCrop(70)],
+                [V.RandomRotation((90, 90), expand=True), V.CenterCrop(50)],
+                [one, V.RandomRotation((5, 5), center=(0, 7))],
+                [one, V.RandomAffine((12, 12), scale=(0.8, 0.8), shear=(5, 5))],
+                [one, V.RandomAffine((12, 12), scale=(1.3, 1.3), shear=(5, 5, -9, -9), fill=7.9,
+                                     interpolation=V.InterpolationMode.BILINEAR, center=(2, 3))],
+                [one, V.RandomAffine((0, 0), scale=(0.5, 0.5))],
+                [one, V.Grayscale(), V.RandomRotation((15, 15)), V.RandomAffine((9, 9), fill=200)],
                 [one, V.RandomInvert(1)], [one, V.RandomPosterize(3, 1)], [one, V.RandomSolarize(99.5, 1)],
                 [one, V.RandomAutocontrast(1)], [one, V.RandomEqualize(1)],
                 [one, V.RandomAdjustSharpness(0, 1)], [one, V.RandomAdjustSharpness(2.7, 1)],
@@ -369,6 +407,15 @@ class Torchvision(unittest.TestCase):
         self.assertEqual(T.translate(points), T.Compose([
             T.RandomInvert(0.1), T.RandomPosterize(3, 0.2), T.RandomSolarize(77, 0.3),
             T.RandomAutocontrast(0.4), T.RandomEqualize(0.6), T.RandomAdjustSharpness(1.5, 0.7)]))
+        maps = [V.RandomRotation(10), V.RandomRotation((3, 5), V.InterpolationMode.BILINEAR, True, (1, 2), 9),
+                V.CenterCrop(9), V.RandomAffine(20),
+                V.RandomAffine((1, 2), (0.1, 0.3), (0.5, 1), 9, fill=None),
+                V.RandomAffine(1, shear=(1, 2, 3, 4), interpolation=V.InterpolationMode.BILINEAR,
+                               fill=[1, 2, 3], center=[5, 6])]
+        self.assertEqual(T.translate(maps), T.Compose([
+            T.RandomRotation(10), T.RandomRotation((3, 5), "bilinear", True, (1, 2), 9), T.CenterCrop(9),
+            T.RandomAffine(20), T.RandomAffine((1, 2), (0.1, 0.3), (0.5, 1), 9),
+            T.RandomAffine(1, None, None, (1, 2, 3, 4), "bilinear", (1, 2, 3), (5, 6))]))
         modules = torch.nn.Sequential(V.CenterCrop(8), torch.nn.Identity(),
                                       torch.nn.Sequential(V.RandomHorizontalFlip()))
         self.assertEqual(T.translate(modules), T.Compose([T.CenterCrop(8), T.RandomHorizontalFlip()]))

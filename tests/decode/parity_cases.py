@@ -77,6 +77,21 @@ PIPELINES = [
       {"op": "flip"}], False),
     ([{"op": "resize", "size": [44, 37]}, SHARE, {"op": "adjust_sharpness", "factor": 0.25, "p": 1},
       {"op": "equalize", "p": 1}, {"op": "autocontrast"}, {"op": "equalize"}], True),
+    ([{"op": "random_rotation", "degrees": 40, "fill": [9, 200, 77]},
+      {"op": "center_crop", "size": 47}, SHARE,
+      {"op": "random_affine", "degrees": [10, 20], "translate": [0.2, 0.4], "scale": [0.7, 1.6],
+       "shear": [-20, 20, -5, 9]}], False),
+    ([{"op": "random_affine", "degrees": 180, "shear": 30, "interpolation": "bilinear", "fill": 50,
+       "center": [11.5, 3]}, {"op": "center_crop", "size": [40, 50]}, SHARE,
+      {"op": "random_rotation", "degrees": 180, "interpolation": "bilinear", "expand": True},
+      {"op": "center_crop", "size": 60}], False),
+    ([{"op": "random_rotation", "degrees": [90, 90], "expand": True},
+      {"op": "random_rotation", "degrees": [180, 180], "interpolation": "bilinear"},
+      {"op": "random_rotation", "degrees": [-90, -90], "center": [3, 4.25]},
+      {"op": "random_affine", "degrees": 0, "translate": [0.5, 0.5], "fill": 200},
+      {"op": "center_crop", "size": [60, 45]}, SHARE, {"op": "random_rotation", "degrees": [270, 270]},
+      {"op": "random_affine", "degrees": 0, "scale": [0.3, 3]},
+      {"op": "random_affine", "degrees": 0, "scale": [0.01, 0.02], "interpolation": "bilinear"}], False),
 ]
 
 #  Of an image and its mask.
@@ -89,6 +104,10 @@ MASK_PIPELINES = [
      {"op": "random_crop", "size": 48, "pad_if_needed": True, "mask_fill": 255}, {"op": "vertical_flip"}],
     [{"op": "decode", "fields": ["image", "mask"]}, {"op": "pad", "padding": 7, "mode": "edge"},
      {"op": "resize", "size": 30, "interpolation": "bicubic"}, {"op": "center_crop", "size": 33}, SHARE],
+    [{"op": "decode", "fields": ["image", "mask"]}, {"op": "resize", "size": [45, 50]}, SHARE,
+     {"op": "random_rotation", "degrees": 90, "interpolation": "bilinear", "fill": 7, "mask_fill": 255},
+     {"op": "random_affine", "degrees": 10, "translate": [0.1, 0.1], "scale": [0.8, 1.2], "shear": 10,
+      "interpolation": "bilinear"}, {"op": "equalize", "p": 1}],
 ]
 
 

@@ -5,11 +5,13 @@
 #define STAGE_MODEL_H
 #include <stdio.h>
 #include <string.h>
+#include "affine.h"
 #include "decoder.h"
 #include "geometry.h"
 #include "image_reader.h"
 #include "instrument.h"
 #include "plan.h"
+#include "warp.h"
 
 typedef struct {
     uint8_t *pixels;            //  malloc; NULL: the sample is bad
@@ -171,6 +173,25 @@ model_sharpen (model_image_t *image, double factor)
     model_replace (image, made);
 }
 
+//  Of a mask: to the nearest, with a fill of its own.
+static inline void
+model_warp (const model_t *self, const operation_t *operation, model_image_t *image, const warp_t *warp)
+{
+    affine_t affine = { .is_bilinear = operation->edge.is_bilinear && !self->is_mask && !warp->is_exact,
+        .height = warp->height, .width = warp->width };
+    const double half [6] = { -1, 0, image->width, 0, -1, image->height };
+    memcpy (affine.matrix, warp->kind == WARP_HALF_TURN? half: warp->matrix, sizeof affine.matrix);
+    memcpy (affine.fill, operation->edge.fill, sizeof affine.fill);
+    if (self->is_mask)
+        affine.fill [0] = operation->edge.mask_fill;
+    if (warp->kind == WARP_NOTHING)
+        return;
+    model_image_t made = model_image (warp->height, warp->width, image->channels);
+    image_t view = model_view (image);
+    affine_run (&affine, &view, made.pixels);
+    model_replace (image, made);
+}
+
 static inline void
 model_colour (const operation_t *operation, model_image_t *image, keyed_random_t *random)
 {
@@ -221,6 +242,7 @@ model_step (const model_t *self, size_t index, model_image_t *image)
     keyed_random_init (&random, key, index < plan->views_at? 0: self->view, operation->place);
     uint32_t height, width;
     geometry_window_t window;
+    warp_t warp;
     switch (operation->kind) {
     case OPERATION_RESIZE:
         geometry_resize (operation, image->height, image->width, &height, &width);
@@ -254,6 +276,11 @@ model_step (const model_t *self, size_t index, model_image_t *image)
     case OPERATION_EQUALIZE:
         if (!self->is_mask)
             model_colour (operation, image, &random);
+        break;
+    case OPERATION_RANDOM_ROTATION:
+    case OPERATION_RANDOM_AFFINE:
+        warp = warp_draw (operation, image->height, image->width, &random);
+        model_warp (self, operation, image, &warp);
         break;
     case OPERATION_ADJUST_SHARPNESS:
         if (!self->is_mask && geometry_happens (operation, &random))

@@ -5,11 +5,20 @@ As all transforms they do nothing by themselves: to_json says which operations o
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Dict, Optional, Sequence, Tuple, Union
 
 from . import parameters
-from .compose import Building, Transform
+from .compose import Building, Operation, Transform
+from .parameters import Pair
 
-SHARPNESS_MAX = 100.0           # what the server takes at most
+#  What the server takes at most.
+SHARPNESS_MAX = 100.0
+DEGREES_MAX = 3600.0
+CENTER_MAX = 100_000.0
+SCALE_MIN, SCALE_MAX = 0.001, 1000.0
+
+Fill = Union[None, float, Sequence[float]]
+Angles = Union[float, Sequence[float]]
 
 
 class _Chance(Transform):
@@ -25,7 +34,7 @@ class _Chance(Transform):
         building.expect_image()
         building.add_random(self._operation, self.share, **self._keys(), **parameters.said(p=(self.p, 0.5)))
 
-    def _keys(self) -> "dict[str, float]":
+    def _keys(self) -> Dict[str, float]:
         return {}
 
 
@@ -48,7 +57,7 @@ class RandomPosterize(_Chance):
         super().__post_init__()
         self._set(bits=parameters.whole("bits", self.bits, 0, 8))
 
-    def _keys(self) -> "dict[str, float]":
+    def _keys(self) -> Dict[str, float]:
         return {"bits": self.bits}
 
 
@@ -64,7 +73,7 @@ class RandomSolarize(_Chance):
         super().__post_init__()
         self._set(threshold=parameters.number("threshold", self.threshold, 0, 256))
 
-    def _keys(self) -> "dict[str, float]":
+    def _keys(self) -> Dict[str, float]:
         return {"threshold": self.threshold}
 
 
@@ -95,5 +104,131 @@ class RandomAdjustSharpness(_Chance):
         self._set(sharpness_factor=parameters.number("sharpness_factor", self.sharpness_factor, 0,
                                                      SHARPNESS_MAX))
 
-    def _keys(self) -> "dict[str, float]":
+    def _keys(self) -> Dict[str, float]:
         return {"factor": self.sharpness_factor}
+
+
+#   ---- affine maps
+
+def _angles(name: str, value: Any) -> Pair:
+    """Its ends; of a number, as far to both sides."""
+    if parameters.listed(value) is None:
+        most = parameters.number(name, value, 0, DEGREES_MAX)
+        return -most, most
+    return parameters.pair(name, value, -DEGREES_MAX, DEGREES_MAX)
+
+
+def _center(value: Any) -> Optional[Pair]:
+    if value is None:
+        return None
+    place = parameters.listed(value)
+    if place is None or len(place) != 2:
+        raise TypeError(f"center must be two numbers (x, y), not {value!r}")
+    x, y = (parameters.number("center", number, -CENTER_MAX, CENTER_MAX) for number in place)
+    return x, y
+
+
+def _filter(value: Any) -> str:
+    found = parameters.interpolation(value)
+    if found == "bicubic":
+        raise ValueError("interpolation 'bicubic' is none of the server's here: nearest, bilinear")
+    return found
+
+
+def _fill(value: Any) -> Union[int, Tuple[int, ...]]:
+    """torchvision takes floats, and cuts what is behind the point; None is black."""
+    listed = parameters.listed(value)
+    if listed is None:
+        return parameters.fill(_cut(0 if value is None else value))
+    return parameters.fill([_cut(channel) for channel in listed])
+
+
+def _cut(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and 0 <= value < 256 else value
+
+
+class _Mapped(Transform):
+    """What lies beside the image is `fill`, in masks `mask_fill`; masks are mapped to the nearest pixel."""
+    interpolation: str
+    fill: Fill
+    mask_fill: int
+
+    def _set_edge(self) -> None:
+        self._set(interpolation=_filter(self.interpolation), fill=_fill(self.fill),
+                  mask_fill=parameters.whole("mask_fill", self.mask_fill, 0, 255))
+
+    def _edge(self) -> Operation:
+        return parameters.said(interpolation=(self.interpolation, "nearest"), fill=(self.fill, 0),
+                               mask_fill=(self.mask_fill, 0))
+
+
+@dataclass(frozen=True)
+class RandomRotation(_Mapped):
+    """By an angle from `degrees`, counter-clockwise.  expand: the image grows until it holds all of it."""
+    degrees: Angles
+    interpolation: str = "nearest"
+    expand: bool = False
+    center: Optional[Sequence[float]] = None
+    fill: Fill = 0
+    mask_fill: int = 0
+    share: bool = False
+
+    def __post_init__(self) -> None:
+        self._set_edge()
+        self._set(degrees=_angles("degrees", self.degrees), expand=bool(self.expand),
+                  center=_center(self.center))
+
+    def _build(self, building: Building) -> None:
+        building.expect_image()
+        building.add_random("random_rotation", self.share, degrees=list(_angles("degrees", self.degrees)),
+                            **parameters.said(expand=(self.expand, False), center=(self.center, None)),
+                            **self._edge())
+        if self.expand:
+            building.size = None
+
+
+@dataclass(frozen=True)
+class RandomAffine(_Mapped):
+    """Turned clockwise, moved by up to a share of its sides, scaled and sheared."""
+    degrees: Angles
+    translate: Optional[Sequence[float]] = None
+    scale: Optional[Sequence[float]] = None
+    shear: Optional[Angles] = None
+    interpolation: str = "nearest"
+    fill: Fill = 0
+    center: Optional[Sequence[float]] = None
+    mask_fill: int = 0
+    share: bool = False
+
+    def __post_init__(self) -> None:
+        self._set_edge()
+        self._set(degrees=_angles("degrees", self.degrees), center=_center(self.center),
+                  translate=_translation(self.translate), shear=_shear(self.shear))
+        if self.scale is not None:
+            self._set(scale=parameters.pair("scale", self.scale, SCALE_MIN, SCALE_MAX))
+
+    def _build(self, building: Building) -> None:
+        building.expect_image()
+        building.add_random("random_affine", self.share, degrees=list(_angles("degrees", self.degrees)),
+                            **parameters.said(translate=(self.translate, None), scale=(self.scale, None),
+                                              shear=(self.shear, None), center=(self.center, None)),
+                            **self._edge())
+
+
+def _translation(value: Any) -> Optional[Pair]:
+    if value is None:
+        return None
+    shares = parameters.listed(value)
+    if shares is None or len(shares) != 2:
+        raise TypeError(f"translate must be two shares (across, down), not {value!r}")
+    across, down = (parameters.number("translate", share, 0, 1) for share in shares)
+    return across, down
+
+
+def _shear(value: Any) -> Optional[Tuple[float, ...]]:
+    """Across; or across and down."""
+    ends = parameters.listed(value)
+    if value is None or ends is None or len(ends) != 4:
+        return None if value is None else _angles("shear", value)
+    return (*parameters.pair("shear", ends[:2], -DEGREES_MAX, DEGREES_MAX),
+            *parameters.pair("shear", ends[2:], -DEGREES_MAX, DEGREES_MAX))

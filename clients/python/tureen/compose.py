@@ -17,9 +17,10 @@ Operation = Dict[str, Any]
 
 #  Those that a list of torchvision's may hold.
 SUPPORTED = ("CenterCrop", "ColorJitter", "Compose", "ConvertImageDtype", "Grayscale", "Normalize",
-             "PILToTensor", "Pad", "RandomAdjustSharpness", "RandomAutocontrast", "RandomCrop",
-             "RandomEqualize", "RandomGrayscale", "RandomHorizontalFlip", "RandomInvert", "RandomPosterize",
-             "RandomResizedCrop", "RandomSolarize", "RandomVerticalFlip", "Resize", "ToTensor")
+             "PILToTensor", "Pad", "RandomAdjustSharpness", "RandomAffine", "RandomAutocontrast",
+             "RandomCrop", "RandomEqualize", "RandomGrayscale", "RandomHorizontalFlip", "RandomInvert",
+             "RandomPosterize", "RandomResizedCrop", "RandomRotation", "RandomSolarize",
+             "RandomVerticalFlip", "Resize", "ToTensor")
 
 
 class UnsupportedTransform(TureenError, ValueError):

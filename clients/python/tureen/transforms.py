@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from typing import Any, List, Optional, Sequence, Tuple, Union
 
 from . import parameters
-from .augmentations import (RandomAdjustSharpness, RandomAutocontrast, RandomEqualize, RandomInvert,
-                            RandomPosterize, RandomSolarize)
+from .augmentations import (RandomAdjustSharpness, RandomAffine, RandomAutocontrast, RandomEqualize,
+                            RandomInvert, RandomPosterize, RandomRotation, RandomSolarize)
 from .compose import (CAST_LAST, SUPPORTED, Building, Compose, Operation, Refused, Share, Stage, Transform,
                       UnsupportedTransform)
 from .parameters import Pair, Size
@@ -492,7 +492,8 @@ def translate(transforms: Any) -> Compose:
 
 __all__ = ["CenterCrop", "ColorJitter", "Compose", "ConvertImageDtype", "Decode", "DecodeArray",
            "DecodeAudio", "DecodeBytes", "Cast", "Excerpt", "Grayscale", "InterpolationMode", "Layout",
-           "Normalize", "PILToTensor", "Pad", "RandomAdjustSharpness", "RandomAutocontrast", "RandomCrop",
-           "RandomEqualize", "RandomGrayscale", "RandomHorizontalFlip", "RandomInvert", "RandomPosterize",
-           "RandomResizedCrop", "RandomSolarize", "RandomVerticalFlip", "Resize", "Share", "ToTensor",
+           "Normalize", "PILToTensor", "Pad", "RandomAdjustSharpness", "RandomAffine",
+           "RandomAutocontrast", "RandomCrop", "RandomEqualize", "RandomGrayscale", "RandomHorizontalFlip",
+           "RandomInvert", "RandomPosterize", "RandomResizedCrop", "RandomRotation", "RandomSolarize",
+           "RandomVerticalFlip", "Resize", "Share", "ToTensor",
            "Transform", "UnsupportedTransform", "Views", "translate"]

@@ -6,12 +6,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "pipelines.h"
+#include "affine.h"
 #include "colour.h"
 #include "decoder.h"
 #include "describe.h"
 #include "keyed_random.h"
 #include "plan.h"
 #include "seed.h"
+#include "warp.h"
 
 enum { HEIGHT = 37, WIDTH = 53, KEYS = 60, VERSION_MAX = 1 << 16, OUTPUT_MAX = 1 << 14 };
 
@@ -296,6 +298,71 @@ test_colours (void **state)
     s_end (trial);
 }
 
+static double
+s_real (const json_t *value)
+{
+    assert_true (json_is_real (value));
+    return json_real_value (value);
+}
+
+//  The maps that are told, done one after the other; what comes of them is in *image.
+static void
+s_warp_as_told (const trial_t *trial, image_t *image)
+{
+    static uint8_t turned [1 << 16], moved [1 << 16];
+    const json_t *rotation = s_parameters (trial, "random_rotation", 0);
+    const json_t *affine = s_parameters (trial, "random_affine", 0);
+    const json_t *shear = json_object_get (affine, "shear"), *by = json_object_get (affine, "translate");
+    warp_t turn = warp_rotate (s_real (json_object_get (rotation, "angle")), true, NULL, HEIGHT, WIDTH);
+    assert_int_equal (turn.kind, WARP_MATRIX);
+    assert_int_equal (s_whole (rotation, "height"), turn.height);
+    assert_int_equal (s_whole (rotation, "width"), turn.width);
+    affine_t map = { .fill = { 7, 7, 7 }, .height = turn.height, .width = turn.width };
+    memcpy (map.matrix, turn.matrix, sizeof map.matrix);
+    affine_run (&map, image, turned);
+    warp_affine_t drawn = { .angle = s_real (json_object_get (affine, "angle")),
+        .scale = s_real (json_object_get (affine, "scale")),
+        .translate = { (double) json_integer_value (json_array_get (by, 0)),
+            (double) json_integer_value (json_array_get (by, 1)) },
+        .shear = { s_real (json_array_get (shear, 0)), s_real (json_array_get (shear, 1)) } };
+    warp_t move = warp_affine (&drawn, turn.height, turn.width);
+    map = (affine_t) { .is_bilinear = true, .height = turn.height, .width = turn.width };
+    memcpy (map.matrix, move.matrix, sizeof map.matrix);
+    *image = (image_t) { turned, turn.width * 3, turn.height, turn.width, 3 };
+    affine_run (&map, image, moved);
+    image->pixels = moved;
+}
+
+//  Guards: the angle that is told, the size and the map of a rotation and of an affine map, give what the
+//  stage gave.
+static void
+test_warps (void **state)
+{
+    (void) state;
+    trial_t *trial = s_trial ("[" OPEN "{'op':'random_rotation','degrees':180,'expand':true,'fill':7},"
+        "{'op':'random_affine','degrees':20,'translate':[0.2,0.1],'scale':[0.7,1.4],'shear':[-9,9,-9,9],"
+        "'interpolation':'bilinear'},{'op':'center_crop','size':[20,31]}]");
+    static uint8_t pixels [HEIGHT * WIDTH * 3];
+    s_fill_positions (pixels);
+    for (uint64_t seed = test_seed (); seed < test_seed () + KEYS; seed++) {
+        s_run (trial, seed);
+        image_t image = { pixels, WIDTH * 3, HEIGHT, WIDTH, 3 };
+        s_warp_as_told (trial, &image);
+        const json_t *window = s_parameters (trial, "center_crop", 0);
+        int top = s_whole (window, "top"), left = s_whole (window, "left");
+        for (int y = 0; y < 20; y++)
+            for (int x = 0; x < 31; x++) {
+                bool inside = top + y >= 0 && top + y < (int) image.height && left + x >= 0
+                    && left + x < (int) image.width;
+                const uint8_t black [3] = { 0 };
+                const uint8_t *pixel = inside? image_at (&image, (uint32_t) (top + y), (uint32_t) (left + x)):
+                    black;
+                assert_memory_equal (s_pixel (trial, 0, (uint32_t) y, (uint32_t) x), pixel, 3);
+            }
+    }
+    s_end (trial);
+}
+
 //  Guards: views draw by themselves, what stands before them is told once, and stages and fields have their
 //  names; masks have no colours.
 static void
@@ -415,6 +482,7 @@ main (void)
         cmocka_unit_test (test_random_resized_crop),
         cmocka_unit_test (test_flips),
         cmocka_unit_test (test_colours),
+        cmocka_unit_test (test_warps),
         cmocka_unit_test (test_views_and_fields),
         cmocka_unit_test (test_shared_stage),
         cmocka_unit_test (test_unsuitable),

@@ -105,6 +105,23 @@ static const struct { const char *sent, *written; } s_written [] = {
     { "{'op':'autocontrast','share':true}", "{'op':'autocontrast','p':0.5}" },
     { "{'op':'equalize','p':0.25}", "{'op':'equalize','p':0.25}" },
     { "{'op':'adjust_sharpness','factor':2}", "{'op':'adjust_sharpness','factor':2,'p':0.5}" },
+    { "{'op':'random_rotation','degrees':30}", "{'op':'random_rotation','degrees':[-30,30],'expand':false,"
+        "'interpolation':'nearest','fill':[0,0,0],'mask_fill':0}" },
+    { "{'op':'random_rotation','degrees':[10,20],'expand':true,'center':[1,-2.5],'fill':[1,2,3],"
+        "'interpolation':'bilinear','mask_fill':255}",
+      "{'op':'random_rotation','degrees':[10,20],'expand':true,'center':[1,-2.5],'interpolation':'bilinear',"
+        "'fill':[1,2,3],'mask_fill':255}" },
+    { "{'op':'random_affine','degrees':0}", "{'op':'random_affine','degrees':[0,0],'translate':[0,0],"
+        "'scale':[1,1],'shear':[0,0,0,0],'interpolation':'nearest','fill':[0,0,0],'mask_fill':0}" },
+    { "{'op':'random_affine','degrees':[-5,6],'translate':[0.1,1],'scale':[0.5,2],'shear':7,'fill':9}",
+      "{'op':'random_affine','degrees':[-5,6],'translate':[0.1,1],'scale':[0.5,2],'shear':[-7,7,0,0],"
+        "'interpolation':'nearest','fill':[9,9,9],'mask_fill':0}" },
+    { "{'op':'random_affine','degrees':1,'shear':[1,2],'center':[0,0]}",
+      "{'op':'random_affine','degrees':[-1,1],'translate':[0,0],'scale':[1,1],'shear':[1,2,0,0],"
+        "'center':[0,0],'interpolation':'nearest','fill':[0,0,0],'mask_fill':0}" },
+    { "{'op':'random_affine','degrees':1,'shear':[1,2,-3,4]}",
+      "{'op':'random_affine','degrees':[-1,1],'translate':[0,0],'scale':[1,1],'shear':[1,2,-3,4],"
+        "'interpolation':'nearest','fill':[0,0,0],'mask_fill':0}" },
     { "{'op':'normalize'}", "{'op':'normalize','mean':[0],'std':[1]}" },
     { "{'op':'normalize','mean':0.1,'std':[0.25]}", "{'op':'normalize','mean':[0.1],'std':[0.25]}" },
     { NORMALIZE, NORMALIZE },
@@ -599,6 +616,27 @@ test_plan (void **state)
 //  ---------------------------------------------------------------------------------------------------------
 //  Limits
 
+//  The longest text of one operation.
+static void
+test_longest_text (void **state)
+{
+    (void) state;
+    static const double low = -3123.4567890123456, high = 3123.4567890123456, share = 0.12345678901234567;
+    char error [ERROR_BYTES];
+    json_t *affine = json_pack ("{s:s, s:[f,f], s:[f,f], s:[f,f], s:[f,f,f,f], s:[f,f], s:s, s:[i,i,i], s:i}",
+        "op", "random_affine", "degrees", low, high, "translate", share, share, "scale", share,
+        987.65432109876543, "shear", low, high, low, high, "center", low, high, "interpolation", "bilinear",
+        "fill", 255, 255, 255, "mask_fill", 255);
+    json_t *list = json_pack ("[{s:s, s:[i,i]}, o]", "op", "center_crop", "size", 4096, 4096, affine);
+    const pipeline_t *self;
+    assert_int_equal (pipeline_new (&self, list, NULL, NULL, 0, error, sizeof error), 0);
+    const pipeline_t *again = pipeline_of (pipeline_text (self));
+    assert_string_equal (pipeline_text (self), pipeline_text (again));
+    pipeline_destroy (&again);
+    pipeline_destroy (&self);
+    json_decref (list);
+}
+
 //  A list of the longest length and the longest texts is accepted, with the mark or without, and so is its
 //  own text (which has the mark always); one operation more is not.
 static void
@@ -744,6 +782,7 @@ main (void)
         cmocka_unit_test (test_outputs),
         cmocka_unit_test (test_planes),
         cmocka_unit_test (test_plan),
+        cmocka_unit_test (test_longest_text),
         cmocka_unit_test (test_longest_list),
         cmocka_unit_test (test_longest_names),
         cmocka_unit_test (test_dtypes),
