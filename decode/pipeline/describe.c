@@ -1,6 +1,7 @@
 #include "describe.h"
 #include <assert.h>
 #include <stdio.h>
+#include "augment.h"
 #include "geometry.h"
 #include "plan.h"
 #include "stage.h"
@@ -122,6 +123,18 @@ s_affine (const walk_t *self, const operation_t *operation, keyed_random_t *rand
 }
 
 static json_t *
+s_augment (const walk_t *self, const operation_t *operation, keyed_random_t *random)
+{
+    augment_step_t drawn [AUGMENT_STEPS_MAX];
+    size_t count = augment_draw (operation, self->height, self->width, random, drawn);
+    json_t *steps = json_array ();
+    for (size_t index = 0; index < count; index++)
+        json_array_append_new (steps, json_pack ("{s:s,s:f}", "step", augment_name (drawn [index].kind),
+            "magnitude", drawn [index].magnitude));
+    return json_pack ("{s:o}", "steps", steps);
+}
+
+static json_t *
 s_excerpt (const operation_t *operation, keyed_random_t *random)
 {
     return operation->excerpt.random? json_pack ("{s:f}", "place", keyed_random_uniform (random)):
@@ -167,6 +180,10 @@ s_parameters (walk_t *self, const operation_t *operation, const pipeline_key_t *
         return s_rotation (self, operation, &random);
     case OPERATION_RANDOM_AFFINE:
         return s_affine (self, operation, &random);
+    case OPERATION_RAND_AUGMENT:
+    case OPERATION_TRIVIAL_AUGMENT_WIDE:
+    case OPERATION_AUTO_AUGMENT:
+        return s_augment (self, operation, &random);
     case OPERATION_EXCERPT:
         return s_excerpt (operation, &random);
     case OPERATION_VIEWS:

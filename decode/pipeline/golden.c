@@ -19,6 +19,9 @@ enum { ALIGNMENT = 64, ERROR_BYTES = 256, DIGEST_BYTES = 16 };
     "{\"op\":\"random_rotation\",\"degrees\":180,\"interpolation\":\"bilinear\",\"expand\":true}," \
     "{\"op\":\"random_affine\",\"degrees\":20,\"translate\":[0.2,0.1],\"scale\":[0.7,1.4]," \
     "\"shear\":[-9,9,-9,9],\"fill\":[9,99,200]},{\"op\":\"center_crop\",\"size\":24},{\"share\":true}]"
+#define POLICIES "[{\"op\":\"rand_augment\",\"num_ops\":4},{\"op\":\"trivial_augment_wide\"}," \
+    "{\"op\":\"auto_augment\",\"interpolation\":\"bilinear\"}," \
+    "{\"op\":\"resize\",\"size\":[23,21]},{\"share\":true}]"
 #define FAST "[{\"op\":\"decode\",\"exact\":false},{\"op\":\"resize\",\"size\":[12,14]},{\"share\":true}]"
 #define ARRAY "[{\"op\":\"decode\",\"as\":\"array\",\"dtype\":\"float32\",\"shape\":[2,12]},{\"share\":true}]"
 #define AUDIO "[{\"op\":\"decode\",\"as\":\"audio\",\"rate\":8000}," \
@@ -36,6 +39,7 @@ static const sample_t s_samples [GOLDEN_SAMPLES] = {
     { "JPEG, colours", COLOUR, FILE_OF (s_baseline) },
     { "JPEG, point operations", POINTS, FILE_OF (s_baseline) },
     { "JPEG, affine maps", MAPS, FILE_OF (s_baseline) },
+    { "JPEG, augmentation policies", POLICIES, FILE_OF (s_baseline) },
     { "JPEG, inexact", FAST, FILE_OF (s_baseline) },
     { "progressive JPEG, random crop", CROP, FILE_OF (s_progressive) },
     { "progressive JPEG, colours", COLOUR, FILE_OF (s_progressive) },

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include "operation_augment.h"
 #include "operation_colour.h"
 #include "operation_decode.h"
 #include "operation_keys.h"
@@ -384,6 +385,16 @@ static const operation_row_t s_rows [OPERATION_KINDS] = {
     { "random_affine", OPERATION_RANDOM_AFFINE, SHARED | PRIVATE | DRAWS,
         { "degrees", "translate", "scale", "shear", "interpolation", "fill", "center", "mask_fill", "share" },
         operation_warp_parse_affine, operation_warp_write_affine },
+    { "rand_augment", OPERATION_RAND_AUGMENT, SHARED | PRIVATE | DRAWS,
+        { "num_ops", "magnitude", "num_magnitude_bins", "interpolation", "fill", "mask_fill",
+            "unit_threshold", "share" },
+        operation_augment_parse_random, operation_augment_write_random },
+    { "trivial_augment_wide", OPERATION_TRIVIAL_AUGMENT_WIDE, SHARED | PRIVATE | DRAWS,
+        { "num_magnitude_bins", "interpolation", "fill", "mask_fill", "unit_threshold", "share" },
+        operation_augment_parse_trivial, operation_augment_write_trivial },
+    { "auto_augment", OPERATION_AUTO_AUGMENT, SHARED | PRIVATE | DRAWS,
+        { "policy", "interpolation", "fill", "mask_fill", "unit_threshold", "share" },
+        operation_augment_parse_auto, operation_augment_write_auto },
     { "normalize", OPERATION_NORMALIZE, PRIVATE, { "mean", "std" }, s_parse_normalize, s_write_normalize },
     { "cast", OPERATION_CAST, PRIVATE, { "dtype" }, s_parse_cast, s_write_cast },
     { "layout", OPERATION_LAYOUT, PRIVATE, { "layout" }, s_parse_layout, s_write_layout },
@@ -508,6 +519,8 @@ operation_is_random (const operation_t *self)
         case OPERATION_RANDOM_ROTATION:
         case OPERATION_RANDOM_AFFINE:
             return operation_warp_is_random (self);
+        case OPERATION_RAND_AUGMENT:
+            return self->augment.steps > 0;
         case OPERATION_EXCERPT:
             return self->excerpt.random;
         default:

@@ -34,6 +34,9 @@ typedef enum {
     OPERATION_ADJUST_SHARPNESS,
     OPERATION_RANDOM_ROTATION,
     OPERATION_RANDOM_AFFINE,
+    OPERATION_RAND_AUGMENT,
+    OPERATION_TRIVIAL_AUGMENT_WIDE,
+    OPERATION_AUTO_AUGMENT,
     OPERATION_NORMALIZE,            //  this and the next two: private only, last, each once at most, in any
                                     //  order
     OPERATION_CAST,
@@ -45,6 +48,9 @@ typedef enum {
 typedef enum { PAD_CONSTANT, PAD_EDGE, PAD_REFLECT, PAD_SYMMETRIC } pad_mode_t;
 typedef enum { JITTER_BRIGHTNESS, JITTER_CONTRAST, JITTER_SATURATION, JITTER_HUE,
     JITTER_KINDS } jitter_kind_t;
+
+typedef enum { AUGMENT_IMAGENET, AUGMENT_CIFAR10, AUGMENT_SVHN, AUGMENT_POLICIES } augment_policy_t;
+enum { AUGMENT_STEPS_MAX = 16 };    //  of one operation
 
 typedef struct {
     operation_kind_t kind;
@@ -76,6 +82,8 @@ typedef struct {
         struct { double degrees [2]; bool expand, has_center; double center [2]; } rotation;
         struct { double degrees [2], translate [2], scale [2], shear [4]; bool has_center;
             double center [2]; } affine;
+        //  the three policies; level: the number of the magnitude, below bins
+        struct { uint32_t steps, level, bins; augment_policy_t policy; bool unit_threshold; } augment;
         //  count: 1 or 3 given
         struct { float mean [IMAGE_COLOURS]; float std [IMAGE_COLOURS]; uint32_t count; } normalize;
         struct { dtype_t dtype; } cast;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "affine.h"
+#include "augment.h"
 #include "decoder.h"
 #include "geometry.h"
 #include "instrument.h"
@@ -352,19 +353,23 @@ s_flip (passage_t *self, const operation_t *operation)
     return STAGE_DONE;
 }
 
+//  Makes room for so many steps more among the colours.
+static stage_status_t
+s_make_room (passage_t *self, size_t steps)
+{
+    return colour_has_room (&self->picture.colours, steps)? STAGE_DONE: stage_pixels_settle (self);
+}
+
 static stage_status_t
 s_colour (passage_t *self, const operation_t *operation)
 {
     if (self->is_mask)
         return STAGE_DONE;
-    colour_program_t *colours = &self->picture.colours;
-    if (!colour_has_room (colours, JITTER_KINDS)) {
-        stage_status_t status = stage_pixels_settle (self);
-        if (status)
-            return status;
-    }
+    stage_status_t status = s_make_room (self, JITTER_KINDS);
+    if (status)
+        return status;
     keyed_random_t random = s_random (self, operation);
-    bool fits = geometry_colour (operation, &random, colours);
+    bool fits = geometry_colour (operation, &random, &self->picture.colours);
     assert (fits);
     return STAGE_DONE;
 }
@@ -434,6 +439,42 @@ s_draw_warp (passage_t *self, const operation_t *operation)
 }
 
 static stage_status_t
+s_augment_step (passage_t *self, const operation_t *operation, const augment_step_t *step)
+{
+    picture_t *picture = &self->picture;
+    warp_t warp;
+    colour_kind_t kind;
+    double factor;
+    if (augment_warp (step, picture_height (picture), picture_width (picture), &warp))
+        return s_warp (self, operation, &warp);
+    if (self->is_mask)
+        return STAGE_DONE;
+    if (step->kind == AUGMENT_SHARPNESS)
+        return s_sharpen (self, 1 + step->magnitude);
+    if (!augment_colour (step, &kind, &factor))
+        return STAGE_DONE;
+    stage_status_t status = s_make_room (self, 1);
+    if (status)
+        return status;
+    bool fits = colour_add (&picture->colours, kind, factor);
+    assert (fits);
+    return STAGE_DONE;
+}
+
+static stage_status_t
+s_augment (passage_t *self, const operation_t *operation)
+{
+    keyed_random_t random = s_random (self, operation);
+    augment_step_t steps [AUGMENT_STEPS_MAX];
+    size_t count = augment_draw (operation, picture_height (&self->picture), picture_width (&self->picture),
+        &random, steps);
+    stage_status_t status = STAGE_DONE;
+    for (size_t index = 0; index < count && !status; index++)
+        status = s_augment_step (self, operation, &steps [index]);
+    return status;
+}
+
+static stage_status_t
 s_adjust_sharpness (passage_t *self, const operation_t *operation)
 {
     keyed_random_t random = s_random (self, operation);
@@ -479,6 +520,10 @@ s_step (passage_t *self, const operation_t *operation)
     case OPERATION_RANDOM_ROTATION:
     case OPERATION_RANDOM_AFFINE:
         return s_draw_warp (self, operation);
+    case OPERATION_RAND_AUGMENT:
+    case OPERATION_TRIVIAL_AUGMENT_WIDE:
+    case OPERATION_AUTO_AUGMENT:
+        return s_augment (self, operation);
     case OPERATION_NORMALIZE:
     case OPERATION_CAST:
     case OPERATION_LAYOUT:

@@ -44,6 +44,9 @@ warp_affine (const warp_affine_t *affine, uint32_t height, uint32_t width)
     const double middle [2] = { width * 0.5, height * 0.5 };
     const double *center = affine->center? affine->center: middle;
     s_invert (affine, center [0], center [1], warp.matrix);
+    const double *m = warp.matrix;
+    if (m [0] == 1 && m [1] == 0 && m [2] == 0 && m [3] == 0 && m [4] == 1 && m [5] == 0)
+        warp.kind = WARP_NOTHING;
     return warp;
 }
 

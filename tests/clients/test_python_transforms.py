@@ -106,6 +106,16 @@ class Json(unittest.TestCase):
             "shear": [-7.0, 7.0], "center": [0.0, 0.0], "fill": 9})
         self.check(T.RandomAffine(1, shear=(1, 2, 3, 4), share=True), {
             "op": "random_affine", "degrees": [-1.0, 1.0], "shear": [1.0, 2.0, 3.0, 4.0], "share": True})
+        self.check(T.RandAugment(), {"op": "rand_augment"})
+        self.check(T.RandAugment(3, 4, 10, "bilinear", [1, 2, 3], unit_threshold=True, share=True), {
+            "op": "rand_augment", "num_ops": 3, "magnitude": 4, "num_magnitude_bins": 10,
+            "unit_threshold": True, "interpolation": "bilinear", "fill": [1, 2, 3], "share": True})
+        self.check(T.TrivialAugmentWide(), {"op": "trivial_augment_wide"})
+        self.check(T.TrivialAugmentWide(7, mask_fill=255),
+                   {"op": "trivial_augment_wide", "num_magnitude_bins": 7, "mask_fill": 255})
+        self.check(T.AutoAugment(), {"op": "auto_augment"})
+        self.check(T.AutoAugment(T.AutoAugmentPolicy.SVHN, fill=7.0), {
+            "op": "auto_augment", "policy": "svhn", "fill": 7})
         self.check(T.ToTensor(), NORMALIZE, PLANAR)
         self.check(T.PILToTensor(), PLANAR)
         self.check(T.Compose([T.ToTensor(), T.Normalize(0.5, [0.25], inplace=True),
@@ -197,6 +207,14 @@ class Json(unittest.TestCase):
                 (lambda: T.RandomAffine(9, shear=(1, 2, 3)), "least, most"),
                 (lambda: T.RandomAffine(9, shear=(1, 2, 3, 1e9)), "3600"),
                 (lambda: T.Compose([T.ToTensor(), T.RandomRotation(9)]), "put it before ToTensor"),
+                (lambda: T.RandAugment(17), "from 0 to 16"),
+                (lambda: T.RandAugment(magnitude=31), "magnitude must be from 0 to 30"),
+                (lambda: T.RandAugment(magnitude=9.5), "whole number"),         # type: ignore[arg-type]
+                (lambda: T.RandAugment(num_magnitude_bins=1), "from 2 to 1000"),
+                (lambda: T.TrivialAugmentWide(10**9), "from 2 to 1000"),
+                (lambda: T.AutoAugment("mnist"), "imagenet, cifar10, svhn"),
+                (lambda: T.AutoAugment(interpolation="bicubic"), "nearest, bilinear"),
+                (lambda: T.Compose([T.ToTensor(), T.RandAugment()]), "put it before ToTensor"),
                 (lambda: T.RandomPosterize(9), "from 0 to 8"),
                 (lambda: T.RandomPosterize(2.5), "whole number"),
                 (lambda: T.RandomSolarize(float("nan")), "from 0 to 256"),
@@ -235,8 +253,8 @@ class Json(unittest.TestCase):
             T.Compose([T.ToTensor(), T.Resize(9), T.RandomHorizontalFlip(), T.ColorJitter(1)])
         self.assertEqual(caught.exception.unsupported, (T.Resize(9), T.ColorJitter(1)))
         text = str(caught.exception)
-        for part in ("2 of 4 transforms", "2. Resize(size=9", "4. ColorJitter(", "Supported: CenterCrop, ",
-                     "MixUp and CutMix"):
+        for part in ("2 of 4 transforms", "2. Resize(size=9", "4. ColorJitter(",
+                     "Supported: AutoAugment, CenterCrop, ", "MixUp and CutMix"):
             self.assertIn(part, text)
 
 
@@ -260,6 +278,15 @@ class Version2(unittest.TestCase):
         self.assertEqual(T.translate(given), T.Compose([
             T.RandomResizedCrop(32), T.PILToTensor(), T.ConvertImageDtype("float32"),
             T.Normalize(MEAN, STD)]))
+        augment = self.theirs("RandAugment", num_ops=2, magnitude=9, num_magnitude_bins=31, fill=None,
+                              interpolation=T.InterpolationMode.NEAREST)
+        turn = self.theirs("RandomRotation", degrees=[-10, 10], expand=False, center=None, fill=3,
+                           interpolation=T.InterpolationMode.BILINEAR)
+        self.assertEqual(T.translate([augment, turn, self.theirs("RandomInvert", p=0.5)]), T.Compose([
+            T.RandAugment(unit_threshold=True), T.RandomRotation(10, "bilinear", fill=3), T.RandomInvert()]))
+        with self.assertRaises(T.UnsupportedTransform):
+            T.translate(self.theirs("RandomAffine", degrees=[0, 0], translate=None, scale=None, shear=None,
+                                    center=None, fill={}, interpolation=T.InterpolationMode.NEAREST))
         plain = self.theirs("ToDtype", dtype="torch.float16", scale=False)
         self.assertEqual(T.translate([image, plain]).to_json(), [{"op": "cast", "dtype": "float16"}, PLANAR])
         with self.assertRaises(T.UnsupportedTransform) as caught:
@@ -297,7 +324,9 @@ class Parser(unittest.TestCase):
              T.RandomAutocontrast(), T.RandomEqualize(), T.RandomAdjustSharpness(2)],
             [T.RandomRotation(30, "bilinear", True, fill=(1, 2, 3)), T.CenterCrop(40),
              T.RandomRotation((10, 20), center=(3, 4), mask_fill=9), T.RandomAffine(0),
-             T.RandomAffine(9, (0.1, 0.2), (0.5, 2), (1, 2, 3, 4), "bilinear", 7, (0, 0))])]
+             T.RandomAffine(9, (0.1, 0.2), (0.5, 2), (1, 2, 3, 4), "bilinear", 7, (0, 0))],
+            [*small, T.RandAugment(16, 999, 1000, "bilinear", (1, 2, 3), 4, True), T.TrivialAugmentWide(2),
+             T.AutoAugment("cifar10", "bilinear", 9)])]
         with tempfile.TemporaryDirectory() as folder:
             for number, pipeline in enumerate(lists):
                 with self.subTest(pipeline):
@@ -407,6 +436,12 @@ class Torchvision(unittest.TestCase):
         self.assertEqual(T.translate(points), T.Compose([
             T.RandomInvert(0.1), T.RandomPosterize(3, 0.2), T.RandomSolarize(77, 0.3),
             T.RandomAutocontrast(0.4), T.RandomEqualize(0.6), T.RandomAdjustSharpness(1.5, 0.7)]))
+        bilinear = V.InterpolationMode.BILINEAR
+        policies = [V.RandAugment(), V.RandAugment(3, 4, 10, bilinear, [1, 2, 3]), V.TrivialAugmentWide(7),
+                    V.AutoAugment(), V.AutoAugment(V.AutoAugmentPolicy.CIFAR10, bilinear, 5.0)]
+        self.assertEqual(T.translate(policies), T.Compose([
+            T.RandAugment(), T.RandAugment(3, 4, 10, "bilinear", (1, 2, 3)), T.TrivialAugmentWide(7),
+            T.AutoAugment(), T.AutoAugment("cifar10", "bilinear", 5)]))
         maps = [V.RandomRotation(10), V.RandomRotation((3, 5), V.InterpolationMode.BILINEAR, True, (1, 2), 9),
                 V.CenterCrop(9), V.RandomAffine(20),
                 V.RandomAffine((1, 2), (0.1, 0.3), (0.5, 1), 9, fill=None),

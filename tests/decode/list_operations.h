@@ -130,11 +130,33 @@ list_write_warp (uint64_t *random, char *text, size_t bytes)
 }
 
 static inline void
+list_write_policy (uint64_t *random, char *text, size_t bytes)
+{
+    const char *filter = test_below (random, 2)? "nearest": "bilinear";
+    uint32_t fill = list_between (random, 0, 255);
+    switch (test_below (random, 3)) {
+    case 0:
+        snprintf (text, bytes,
+            "{'op':'rand_augment','num_ops':%u,'magnitude':%u,'interpolation':'%s','fill':%u%s}",
+            list_between (random, 0, 6), list_between (random, 0, 30), filter, fill, list_share (random));
+        return;
+    case 1:
+        snprintf (text, bytes,
+            "{'op':'trivial_augment_wide','interpolation':'%s','fill':[%u,1,2],'mask_fill':%u%s}", filter,
+            fill, 255 - fill, list_share (random));
+        return;
+    default:
+        snprintf (text, bytes, "{'op':'auto_augment','policy':'%s','interpolation':'%s','mask_fill':%u%s}",
+            list_pick (random, "imagenet", "cifar10", "svhn"), filter, fill, list_share (random));
+    }
+}
+
+static inline void
 list_write_other (uint64_t *random, char *text, size_t bytes)
 {
     char padding [200], most [20] = "";
     uint32_t size = list_between (random, 8, 60);
-    switch (test_below (random, 13)) {
+    switch (test_below (random, 15)) {
     case 0:
         if (test_below (random, 2))
             snprintf (most, sizeof most, ",'max_size':%u", size + list_between (random, 1, 20));
@@ -167,6 +189,10 @@ list_write_other (uint64_t *random, char *text, size_t bytes)
     case 8:
     case 9:
         list_write_warp (random, text, bytes);
+        return;
+    case 10:
+    case 11:
+        list_write_policy (random, text, bytes);
         return;
     default:
         list_write_point (random, text, bytes);

@@ -92,6 +92,14 @@ PIPELINES = [
       {"op": "center_crop", "size": [60, 45]}, SHARE, {"op": "random_rotation", "degrees": [270, 270]},
       {"op": "random_affine", "degrees": 0, "scale": [0.3, 3]},
       {"op": "random_affine", "degrees": 0, "scale": [0.01, 0.02], "interpolation": "bilinear"}], False),
+    ([{"op": "rand_augment"}, {"op": "center_crop", "size": 50}, SHARE,
+      {"op": "trivial_augment_wide", "fill": [1, 90, 200]}, {"op": "flip"}], False),
+    ([{"op": "auto_augment"}, {"op": "resize", "size": [48, 40]}, SHARE,
+      {"op": "auto_augment", "policy": "cifar10", "interpolation": "bilinear", "fill": 128},
+      {"op": "auto_augment", "policy": "svhn"}], True),
+    ([{"op": "rand_augment", "num_ops": 8, "magnitude": 30, "interpolation": "bilinear"},
+      {"op": "center_crop", "size": 60}, SHARE, {"op": "rand_augment", "num_ops": 3, "magnitude": 4,
+                                                  "num_magnitude_bins": 10, "unit_threshold": True}], False),
 ]
 
 #  Of an image and its mask.
@@ -108,6 +116,8 @@ MASK_PIPELINES = [
      {"op": "random_rotation", "degrees": 90, "interpolation": "bilinear", "fill": 7, "mask_fill": 255},
      {"op": "random_affine", "degrees": 10, "translate": [0.1, 0.1], "scale": [0.8, 1.2], "shear": 10,
       "interpolation": "bilinear"}, {"op": "equalize", "p": 1}],
+    [{"op": "decode", "fields": ["image", "mask"]}, {"op": "rand_augment", "num_ops": 4, "mask_fill": 255},
+     {"op": "resize", "size": [45, 50]}, SHARE, {"op": "trivial_augment_wide", "interpolation": "bilinear"}],
 ]
 
 

@@ -13,6 +13,8 @@ import wave
 import numpy
 from PIL import Image, ImageEnhance, ImageOps
 
+import reference_augment
+
 FILTERS = {"nearest": Image.NEAREST, "bilinear": Image.BILINEAR, "bicubic": Image.BICUBIC}
 JITTERS = ["brightness", "contrast", "saturation", "hue"]
 
@@ -310,11 +312,19 @@ def random_affine(fields, operation, random):
         affine(field, operation, drawn, operation.get("center"))
 
 
+def augment(fields, operation, random):
+    size = fields[0].image.size
+    for kind, magnitude in reference_augment.DRAW[operation["op"]](operation, size, random):
+        for field in fields:
+            reference_augment.apply(field, operation, kind, magnitude, mapped)
+
+
 GEOMETRY_AND_COLOURS = {
     "resize": resize, "center_crop": center_crop, "random_resized_crop": random_resized_crop,
     "random_crop": random_crop, "pad": pad, "flip": flip, "vertical_flip": vertical_flip,
     "color_jitter": color_jitter, "grayscale": grayscale, "random_rotation": random_rotation,
-    "random_affine": random_affine, **POINTS,
+    "random_affine": random_affine, "rand_augment": augment, "trivial_augment_wide": augment,
+    "auto_augment": augment, **POINTS,
 }
 
 

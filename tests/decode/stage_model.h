@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "affine.h"
+#include "augment.h"
 #include "decoder.h"
 #include "geometry.h"
 #include "image_reader.h"
@@ -192,14 +193,13 @@ model_warp (const model_t *self, const operation_t *operation, model_image_t *im
     model_replace (image, made);
 }
 
+//  One step after the other, each over the whole image.
 static inline void
-model_colour (const operation_t *operation, model_image_t *image, keyed_random_t *random)
+model_run_colours (const colour_program_t *all, model_image_t *image)
 {
-    colour_program_t all = { .count = 0 };
-    assert_true (geometry_colour (operation, random, &all));
     uint8_t *row = malloc ((size_t) image->width * image->channels + 64);
-    for (size_t index = 0; index < all.count; index++) {
-        colour_program_t one = { .steps = { all.steps [index] }, .count = 1 };
+    for (size_t index = 0; index < all->count; index++) {
+        colour_program_t one = { .steps = { all->steps [index] }, .count = 1 };
         image_t view = model_view (image);
         colour_measure (&one, &view, row);
         colour_pass_t pass;
@@ -208,6 +208,39 @@ model_colour (const operation_t *operation, model_image_t *image, keyed_random_t
             colour_run (&pass, image->pixels + at * view.stride, image->width);
     }
     free (row);
+}
+
+static inline void
+model_colour (const operation_t *operation, model_image_t *image, keyed_random_t *random)
+{
+    colour_program_t all = { .count = 0 };
+    assert_true (geometry_colour (operation, random, &all));
+    model_run_colours (&all, image);
+}
+
+static inline void
+model_augment (const model_t *self, const operation_t *operation, model_image_t *image,
+    keyed_random_t *random)
+{
+    augment_step_t steps [AUGMENT_STEPS_MAX];
+    size_t count = augment_draw (operation, image->height, image->width, random, steps);
+    for (size_t index = 0; index < count; index++) {
+        const augment_step_t *step = &steps [index];
+        colour_program_t one = { .count = 0 };
+        colour_kind_t kind;
+        double factor;
+        warp_t warp;
+        if (augment_warp (step, image->height, image->width, &warp))
+            model_warp (self, operation, image, &warp);
+        else
+        if (step->kind == AUGMENT_SHARPNESS && !self->is_mask)
+            model_sharpen (image, 1 + step->magnitude);
+        else
+        if (augment_colour (step, &kind, &factor) && !self->is_mask) {
+            assert_true (colour_add (&one, kind, factor));
+            model_run_colours (&one, image);
+        }
+    }
 }
 
 static inline void
@@ -281,6 +314,11 @@ model_step (const model_t *self, size_t index, model_image_t *image)
     case OPERATION_RANDOM_AFFINE:
         warp = warp_draw (operation, image->height, image->width, &random);
         model_warp (self, operation, image, &warp);
+        break;
+    case OPERATION_RAND_AUGMENT:
+    case OPERATION_TRIVIAL_AUGMENT_WIDE:
+    case OPERATION_AUTO_AUGMENT:
+        model_augment (self, operation, image, &random);
         break;
     case OPERATION_ADJUST_SHARPNESS:
         if (!self->is_mask && geometry_happens (operation, &random))

@@ -52,7 +52,11 @@ static const char *const s_pipelines [] = {
     ("[{'op':'decode','max_pixels':20000,'fields':['image','mask']},"
       "{'op':'random_rotation','degrees':180,'expand':true,'share':true},{'op':'resize','size':[30,20]},"
       "{'share':true},{'op':'random_affine','degrees':90,'translate':[0.5,0.5],'scale':[0.1,9],'shear':89,"
-      "'interpolation':'bilinear'},{'op':'random_rotation','degrees':20,'center':[3,4]}]")
+      "'interpolation':'bilinear'},{'op':'random_rotation','degrees':20,'center':[3,4]}]"),
+    ("[{'op':'decode','max_pixels':20000,'fields':['image','mask']},"
+      "{'op':'rand_augment','num_ops':5,'magnitude':30,'share':true},{'op':'resize','size':[30,20]},"
+      "{'share':true},{'op':'auto_augment','policy':'cifar10','interpolation':'bilinear'},"
+      "{'op':'trivial_augment_wide','fill':9}]")
 };
 enum { PIPELINES = sizeof s_pipelines / sizeof *s_pipelines };
 

@@ -4,6 +4,7 @@ As all transforms they do nothing by themselves: to_json says which operations o
 """
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 from typing import Any, Dict, Optional, Sequence, Tuple, Union
 
@@ -16,6 +17,7 @@ SHARPNESS_MAX = 100.0
 DEGREES_MAX = 3600.0
 CENTER_MAX = 100_000.0
 SCALE_MIN, SCALE_MAX = 0.001, 1000.0
+STEPS_MAX, BINS_MAX = 16, 1000
 
 Fill = Union[None, float, Sequence[float]]
 Angles = Union[float, Sequence[float]]
@@ -232,3 +234,91 @@ def _shear(value: Any) -> Optional[Tuple[float, ...]]:
         return None if value is None else _angles("shear", value)
     return (*parameters.pair("shear", ends[:2], -DEGREES_MAX, DEGREES_MAX),
             *parameters.pair("shear", ends[2:], -DEGREES_MAX, DEGREES_MAX))
+
+
+#   ---- policies
+
+class AutoAugmentPolicy(str, enum.Enum):
+    """As torchvision's."""
+    IMAGENET = "imagenet"
+    CIFAR10 = "cifar10"
+    SVHN = "svhn"
+
+
+class _Policy(_Mapped):
+    """Steps that are drawn for each sample; masks take those that move pixels.
+
+    `unit_threshold`: the thresholds of Solarize are counted from 1 to 0, as by torchvision's v2, which rounds
+    some of them otherwise than from 255 to 0."""
+    unit_threshold: bool
+    share: bool
+
+    def _add(self, building: Building, operation: str, **keys: Any) -> None:
+        building.expect_image()
+        said = parameters.said(unit_threshold=(bool(self.unit_threshold), False))
+        building.add_random(operation, self.share, **keys, **said, **self._edge())
+
+
+def _bins(value: Any) -> int:
+    return parameters.whole("num_magnitude_bins", value, 2, BINS_MAX)
+
+
+@dataclass(frozen=True)
+class RandAugment(_Policy):
+    num_ops: int = 2
+    magnitude: int = 9
+    num_magnitude_bins: int = 31
+    interpolation: str = "nearest"
+    fill: Fill = None
+    mask_fill: int = 0
+    unit_threshold: bool = False
+    share: bool = False
+
+    def __post_init__(self) -> None:
+        self._set_edge()
+        bins = _bins(self.num_magnitude_bins)
+        self._set(num_ops=parameters.whole("num_ops", self.num_ops, 0, STEPS_MAX), num_magnitude_bins=bins,
+                  magnitude=parameters.whole("magnitude", self.magnitude, 0, bins - 1))
+
+    def _build(self, building: Building) -> None:
+        self._add(building, "rand_augment", **parameters.said(
+            num_ops=(self.num_ops, 2), magnitude=(self.magnitude, 9),
+            num_magnitude_bins=(self.num_magnitude_bins, 31)))
+
+
+@dataclass(frozen=True)
+class TrivialAugmentWide(_Policy):
+    num_magnitude_bins: int = 31
+    interpolation: str = "nearest"
+    fill: Fill = None
+    mask_fill: int = 0
+    unit_threshold: bool = False
+    share: bool = False
+
+    def __post_init__(self) -> None:
+        self._set_edge()
+        self._set(num_magnitude_bins=_bins(self.num_magnitude_bins))
+
+    def _build(self, building: Building) -> None:
+        self._add(building, "trivial_augment_wide",
+                  **parameters.said(num_magnitude_bins=(self.num_magnitude_bins, 31)))
+
+
+@dataclass(frozen=True)
+class AutoAugment(_Policy):
+    policy: str = "imagenet"
+    interpolation: str = "nearest"
+    fill: Fill = None
+    mask_fill: int = 0
+    unit_threshold: bool = False
+    share: bool = False
+
+    def __post_init__(self) -> None:
+        self._set_edge()
+        word = getattr(self.policy, "value", self.policy)
+        if word not in [policy.value for policy in AutoAugmentPolicy]:
+            raise ValueError(f"policy must be one of imagenet, cifar10, svhn, not {self.policy!r}")
+        self._set(policy=str(word))
+
+    def _build(self, building: Building) -> None:
+        self._add(building, "auto_augment", **parameters.said(policy=(self.policy, "imagenet")))

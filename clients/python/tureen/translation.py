@@ -108,7 +108,16 @@ def _mapped(name: str, *parameters: str) -> Callable[[Any], Transform]:
         fill = theirs.fill
         if isinstance(fill, dict):
             raise ValueError("a fill for each kind of field: give one, and mask_fill")
-        return replace(same(theirs), fill=getattr(ours, name)(0, fill=fill).fill)
+        return replace(same(theirs), fill=fill)
+    return make
+
+
+def _policy(name: str, *parameters: str) -> Callable[[Any], Transform]:
+    mapped = _mapped(name, *parameters)
+
+    def make(theirs: Any) -> Transform:
+        is_v2 = type(theirs).__module__.startswith("torchvision.transforms.v2")
+        return replace(mapped(theirs), unit_threshold=is_v2)
     return make
 
 
@@ -127,6 +136,7 @@ def _weights(theirs: Any) -> List[Transform]:
 
 
 _MADE: Dict[str, Callable[[Any], Any]] = {
+    "AutoAugment": _policy("AutoAugment", "policy"),
     "CenterCrop": _same("CenterCrop", "size"),
     "ColorJitter": _same("ColorJitter", "brightness", "contrast", "saturation", "hue"),
     "ConvertImageDtype": _same("ConvertImageDtype", "dtype"),
@@ -135,6 +145,7 @@ _MADE: Dict[str, Callable[[Any], Any]] = {
     "Normalize": _same("Normalize", "mean", "std"),
     "PILToTensor": _same("PILToTensor"),
     "Pad": _same("Pad", "padding", "fill", "padding_mode"),
+    "RandAugment": _policy("RandAugment", "num_ops", "magnitude", "num_magnitude_bins"),
     "RandomAdjustSharpness": _same("RandomAdjustSharpness", "sharpness_factor", "p"),
     "RandomAffine": _mapped("RandomAffine", "degrees", "translate", "scale", "shear", "center"),
     "RandomAutocontrast": _same("RandomAutocontrast", "p"),
@@ -152,4 +163,5 @@ _MADE: Dict[str, Callable[[Any], Any]] = {
     "ToDtype": _convert,
     "ToImage": _same("PILToTensor"),
     "ToTensor": _same("ToTensor"),
+    "TrivialAugmentWide": _policy("TrivialAugmentWide", "num_magnitude_bins"),
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include "pipelines.h"
 #include "affine.h"
+#include "augment.h"
 #include "colour.h"
 #include "decoder.h"
 #include "describe.h"
@@ -363,6 +364,66 @@ test_warps (void **state)
     s_end (trial);
 }
 
+//  The steps that are told, done one after the other; in place, where they move nothing.
+static void
+s_augment_as_told (const json_t *steps, image_t *image, uint8_t *pixels, uint8_t *room)
+{
+    size_t index;
+    json_t *told;
+    json_array_foreach (steps, index, told) {
+        const char *name = json_string_value (json_object_get (told, "step"));
+        augment_step_t step = { .magnitude = s_real (json_object_get (told, "magnitude")) };
+        while (strcmp (augment_name (step.kind), name))
+            step.kind++;
+        colour_program_t program = { .count = 0 };
+        colour_pass_t pass;
+        warp_t warp;
+        colour_kind_t kind;
+        double factor;
+        affine_t map = { .height = HEIGHT, .width = WIDTH };
+        size_t bytes = sizeof (uint8_t) * HEIGHT * WIDTH * 3;
+        memcpy (room, pixels, bytes);
+        if (augment_warp (&step, HEIGHT, WIDTH, &warp)) {
+            memcpy (map.matrix, warp.matrix, sizeof map.matrix);
+            assert_true (warp.kind != WARP_HALF_TURN);
+            if (warp.kind == WARP_MATRIX)
+                affine_run (&map, image, room);
+        }
+        else
+        if (step.kind == AUGMENT_SHARPNESS)
+            colour_sharpen (image, 1 + step.magnitude, room, WIDTH * 3);
+        else
+        if (augment_colour (&step, &kind, &factor)) {
+            uint8_t row [WIDTH * 3];
+            assert_true (colour_add (&program, kind, factor));
+            colour_measure (&program, image, row);
+            colour_begin (&pass, &program, program.count);
+            for (size_t y = 0; y < HEIGHT; y++)
+                colour_run (&pass, room + y * WIDTH * 3, WIDTH);
+        }
+        memcpy (pixels, room, bytes);
+    }
+}
+
+//  Guards: the steps of a policy that are told give what the stage gave.
+static void
+test_policies (void **state)
+{
+    (void) state;
+    trial_t *trial = s_trial ("[" OPEN "{'op':'rand_augment','num_ops':3},"
+        "{'op':'random_crop','size':[37,53],'pad_if_needed':true}]");
+    static uint8_t pixels [HEIGHT * WIDTH * 3], room [HEIGHT * WIDTH * 3];
+    for (uint64_t seed = test_seed (); seed < test_seed () + KEYS; seed++) {
+        s_run (trial, seed);
+        s_fill_positions (pixels);
+        image_t image = { pixels, WIDTH * 3, HEIGHT, WIDTH, 3 };
+        s_augment_as_told (json_object_get (s_parameters (trial, "rand_augment", 0), "steps"), &image, pixels,
+            room);
+        assert_memory_equal (pixels, trial->outputs [0], sizeof pixels);
+    }
+    s_end (trial);
+}
+
 //  Guards: views draw by themselves, what stands before them is told once, and stages and fields have their
 //  names; masks have no colours.
 static void
@@ -483,6 +544,7 @@ main (void)
         cmocka_unit_test (test_flips),
         cmocka_unit_test (test_colours),
         cmocka_unit_test (test_warps),
+        cmocka_unit_test (test_policies),
         cmocka_unit_test (test_views_and_fields),
         cmocka_unit_test (test_shared_stage),
         cmocka_unit_test (test_unsuitable),

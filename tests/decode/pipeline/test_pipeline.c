@@ -101,9 +101,7 @@ static const struct { const char *sent, *written; } s_written [] = {
     { "{'op':'invert'}", "{'op':'invert','p':0.5}" },
     { "{'op':'posterize','bits':3.0,'p':1}", "{'op':'posterize','bits':3,'p':1}" },
     { "{'op':'solarize','threshold':128}", "{'op':'solarize','threshold':128,'p':0.5}" },
-    { "{'op':'solarize','threshold':0.25,'p':0}", "{'op':'solarize','threshold':0.25,'p':0}" },
     { "{'op':'autocontrast','share':true}", "{'op':'autocontrast','p':0.5}" },
-    { "{'op':'equalize','p':0.25}", "{'op':'equalize','p':0.25}" },
     { "{'op':'adjust_sharpness','factor':2}", "{'op':'adjust_sharpness','factor':2,'p':0.5}" },
     { "{'op':'random_rotation','degrees':30}", "{'op':'random_rotation','degrees':[-30,30],'expand':false,"
         "'interpolation':'nearest','fill':[0,0,0],'mask_fill':0}" },
@@ -116,12 +114,22 @@ static const struct { const char *sent, *written; } s_written [] = {
     { "{'op':'random_affine','degrees':[-5,6],'translate':[0.1,1],'scale':[0.5,2],'shear':7,'fill':9}",
       "{'op':'random_affine','degrees':[-5,6],'translate':[0.1,1],'scale':[0.5,2],'shear':[-7,7,0,0],"
         "'interpolation':'nearest','fill':[9,9,9],'mask_fill':0}" },
-    { "{'op':'random_affine','degrees':1,'shear':[1,2],'center':[0,0]}",
-      "{'op':'random_affine','degrees':[-1,1],'translate':[0,0],'scale':[1,1],'shear':[1,2,0,0],"
-        "'center':[0,0],'interpolation':'nearest','fill':[0,0,0],'mask_fill':0}" },
     { "{'op':'random_affine','degrees':1,'shear':[1,2,-3,4]}",
       "{'op':'random_affine','degrees':[-1,1],'translate':[0,0],'scale':[1,1],'shear':[1,2,-3,4],"
         "'interpolation':'nearest','fill':[0,0,0],'mask_fill':0}" },
+    { "{'op':'rand_augment'}", "{'op':'rand_augment','num_ops':2,'magnitude':9,'num_magnitude_bins':31,"
+        "'unit_threshold':false,'interpolation':'nearest','fill':[0,0,0],'mask_fill':0}" },
+    { "{'op':'rand_augment','num_ops':3,'magnitude':9,'num_magnitude_bins':10,'unit_threshold':true,"
+        "'fill':7,'share':true}",
+      "{'op':'rand_augment','num_ops':3,'magnitude':9,'num_magnitude_bins':10,'unit_threshold':true,"
+        "'interpolation':'nearest','fill':[7,7,7],'mask_fill':0}" },
+    { "{'op':'trivial_augment_wide','interpolation':'bilinear'}", "{'op':'trivial_augment_wide',"
+        "'num_magnitude_bins':31,'unit_threshold':false,'interpolation':'bilinear','fill':[0,0,0],"
+        "'mask_fill':0}" },
+    { "{'op':'auto_augment'}", "{'op':'auto_augment','policy':'imagenet','unit_threshold':false,"
+        "'interpolation':'nearest','fill':[0,0,0],'mask_fill':0}" },
+    { "{'op':'auto_augment','policy':'svhn','mask_fill':255}", "{'op':'auto_augment','policy':'svhn',"
+        "'unit_threshold':false,'interpolation':'nearest','fill':[0,0,0],'mask_fill':255}" },
     { "{'op':'normalize'}", "{'op':'normalize','mean':[0],'std':[1]}" },
     { "{'op':'normalize','mean':0.1,'std':[0.25]}", "{'op':'normalize','mean':[0.1],'std':[0.25]}" },
     { NORMALIZE, NORMALIZE },

@@ -31,7 +31,22 @@ static const struct { const char *text; const char *fragments [3]; } s_refused [
         { "operation 2: unknown operation 'blur'", "supported: decode, views, resize, center_crop,"
       " random_resized_crop, random_crop, pad, flip, vertical_flip, color_jitter, grayscale, invert, "
           "posterize, solarize, autocontrast, equalize, adjust_sharpness, random_rotation, random_affine, "
-          "normalize, cast, layout, excerpt" } },
+          "rand_augment, trivial_augment_wide, auto_augment, normalize, cast, layout, excerpt" } },
+    { "[{'op':'rand_augment','num_ops':17}]",
+        { "(rand_augment): 'num_ops' is not valid; expected a whole number from 0 to 16" } },
+    { "[{'op':'rand_augment','magnitude':31}]",
+        { "'magnitude' 31 of 31; expected a whole number below 'num_magnitude_bins'" } },
+    { "[{'op':'rand_augment','magnitude':-1}]", { "'magnitude' is not valid" } },
+    { "[{'op':'rand_augment','magnitude':9.5}]", { "'magnitude' is not valid" } },
+    { "[{'op':'rand_augment','num_magnitude_bins':1}]",
+        { "'num_magnitude_bins' is not valid; expected a whole number from 2 to 1000" } },
+    { "[{'op':'rand_augment','unit_threshold':1}]", { "'unit_threshold' is not valid" } },
+    { "[{'op':'trivial_augment_wide','num_ops':1}]", { "unknown key 'num_ops'" } },
+    { "[{'op':'trivial_augment_wide','num_magnitude_bins':1e300}]",
+        { "'num_magnitude_bins' is not valid" } },
+    { "[{'op':'auto_augment','policy':'mnist'}]",
+        { "'policy' is not valid; expected one of 'imagenet', 'cifar10', 'svhn'" } },
+    { "[{'op':'auto_augment','interpolation':'bicubic'}]", { "'interpolation' is not valid" } },
     { "[{'op':'random_rotation'}]", { "'degrees' is missing; expected a number, or [least, most]" } },
     { "[{'op':'random_rotation','degrees':-1}]",
         { "'degrees' is not valid; expected a number from 0 to 3600" } },
