@@ -7,22 +7,25 @@
 //  Pillow's fixed point: so many bits behind the point, for coordinates of less than FIXED_LIMIT.
 enum { FIXED_BITS = 16, FIXED_ONE = 1 << FIXED_BITS, FIXED_LIMIT = 32768 };
 
-static void
-s_fill_row (const affine_t *self, uint32_t channels, uint8_t *row)
-{
-    if (channels == 1) {
-        memset (row, self->fill [0], self->width);
-        return;
-    }
-    for (uint32_t column = 0; column < self->width; column++, row += channels)
-        memcpy (row, self->fill, channels);
-}
-
+//  Everything here is inlined with a constant number of channels, which makes a copy of a pixel two moves.
 static inline void
 s_copy_pixel (uint8_t *target, const uint8_t *pixel, uint32_t channels)
 {
-    for (uint32_t channel = 0; channel < channels; channel++)
-        target [channel] = pixel [channel];
+    memcpy (target, pixel, channels);
+}
+
+//  The columns [begin, end) of a row.
+INSTRUMENT_ROWS static inline void
+s_fill (const affine_t *self, int64_t begin, int64_t end, uint32_t channels, uint8_t *row)
+{
+    uint8_t *target = row + begin * channels;
+    bool is_even = channels == 1
+        || (self->fill [0] == self->fill [1] && self->fill [1] == self->fill [2]);
+    if (is_even)
+        memset (target, self->fill [0], (size_t) (end - begin) * channels);
+    else
+        for (int64_t column = begin; column < end; column++, target += channels)
+            s_copy_pixel (target, self->fill, channels);
 }
 
 //  ---------------------------------------------------------------------------------------------------------
@@ -35,7 +38,7 @@ s_floor_divide (int64_t number, int64_t by)
     return quotient - (number % by != 0 && (number < 0) != (by < 0));
 }
 
-//  Cuts [begin, end) to those columns for which 0 <= first + column x step < limit.
+//  Cuts [begin, end) to those columns for which 0 <= first + column x step < limit; of none, [0, 0).
 static void
 s_keep_inside (int64_t first, int64_t step, int64_t limit, int64_t *begin, int64_t *end)
 {
@@ -54,7 +57,8 @@ s_keep_inside (int64_t first, int64_t step, int64_t limit, int64_t *begin, int64
         until = 0;
     *begin = from > *begin? from: *begin;
     *end = until < *end? until: *end;
-    *end = *end > *begin? *end: *begin;
+    if (*end <= *begin)
+        *begin = *end = 0;
 }
 
 //  Where a row's pixels come from: column c shows (x + c across_x, y + c across_y), in fixed point.
@@ -64,11 +68,13 @@ typedef struct {
 } walk_t;
 
 INSTRUMENT_ROWS static inline void
-s_walk_row (const image_t *source, walk_t walk, uint32_t width, uint32_t channels, uint8_t *row)
+s_walk_row (const affine_t *self, const image_t *source, walk_t walk, uint32_t channels, uint8_t *row)
 {
-    int64_t begin = 0, end = width;
+    int64_t begin = 0, end = self->width;
     s_keep_inside (walk.x, walk.across_x, (int64_t) source->width << FIXED_BITS, &begin, &end);
     s_keep_inside (walk.y, walk.across_y, (int64_t) source->height << FIXED_BITS, &begin, &end);
+    s_fill (self, 0, begin, channels, row);
+    s_fill (self, end, self->width, channels, row);
     int64_t x = walk.x + begin * walk.across_x, y = walk.y + begin * walk.across_y;
     uint8_t *target = row + begin * channels;
     for (int64_t column = begin; column < end; column++, target += channels) {
@@ -94,12 +100,10 @@ s_run_fixed (const affine_t *self, const image_t *source, uint8_t *target)
     int64_t down_x = s_fix (m [1]), down_y = s_fix (m [4]);
     size_t row_bytes = image_bytes (1, self->width, source->channels);
     for (uint32_t row = 0; row < self->height; row++, target += row_bytes) {
-        s_fill_row (self, source->channels, target);
-        //  A constant number of channels becomes a copy of so many bytes.
         if (source->channels == 1)
-            s_walk_row (source, walk, self->width, 1, target);
+            s_walk_row (self, source, walk, 1, target);
         else
-            s_walk_row (source, walk, self->width, IMAGE_COLOURS, target);
+            s_walk_row (self, source, walk, IMAGE_COLOURS, target);
         instrument_written (target, row_bytes);
         walk.x += down_x;
         walk.y += down_y;
@@ -125,29 +129,37 @@ s_fits_fixed (const affine_t *self)
 //  ---------------------------------------------------------------------------------------------------------
 //  Nearest, in doubles
 
-//  A map that turns and shears nothing: along an axis the numbers are those of another axis.  Pillow adds
-//  each axis up by itself, and so do the loops of any other map, with steps of 0: one way serves both.
-INSTRUMENT_ROWS static void
+//  Pillow has a loop of its own for a map that turns and shears nothing, which adds up each axis by itself.
+//  The loop of any other map does the same with steps of 0, so one serves both.
+INSTRUMENT_ROWS static inline void
+s_add_up_row (const affine_t *self, const image_t *source, double x, double y, uint32_t channels,
+    uint8_t *target)
+{
+    const double *m = self->matrix;
+    for (uint32_t column = 0; column < self->width; column++, target += channels) {
+        bool is_inside = x >= 0 && x < source->width && y >= 0 && y < source->height;
+        s_copy_pixel (target, is_inside? image_at (source, (uint32_t) y, (uint32_t) x): self->fill, channels);
+        x += m [0];
+        y += m [3];
+    }
+}
+
+static void
 s_run_doubles (const affine_t *self, const image_t *source, uint8_t *target)
 {
     const double *m = self->matrix;
-    uint32_t channels = source->channels;
     bool is_straight = m [1] == 0 && m [3] == 0;
-    double first_x = m [2] + (is_straight? 0: m [1] * 0.5) + m [0] * 0.5;
-    double first_y = m [5] + m [4] * 0.5 + (is_straight? 0: m [3] * 0.5);
-    size_t row_bytes = image_bytes (1, self->width, channels);
-    for (uint32_t row = 0; row < self->height; row++) {
-        double x = first_x, y = first_y;
-        s_fill_row (self, channels, target);
-        for (uint32_t column = 0; column < self->width; column++, target += channels) {
-            if (x >= 0 && x < source->width && y >= 0 && y < source->height)
-                s_copy_pixel (target, image_at (source, (uint32_t) y, (uint32_t) x), channels);
-            x += m [0];
-            y += m [3];
-        }
-        instrument_written (target - row_bytes, row_bytes);
-        first_x += m [1];
-        first_y += m [4];
+    double x = m [2] + (is_straight? 0: m [1] * 0.5) + m [0] * 0.5;
+    double y = m [5] + m [4] * 0.5 + (is_straight? 0: m [3] * 0.5);
+    size_t row_bytes = image_bytes (1, self->width, source->channels);
+    for (uint32_t row = 0; row < self->height; row++, target += row_bytes) {
+        if (source->channels == 1)
+            s_add_up_row (self, source, x, y, 1, target);
+        else
+            s_add_up_row (self, source, x, y, IMAGE_COLOURS, target);
+        instrument_written (target, row_bytes);
+        x += m [1];
+        y += m [4];
     }
 }
 
@@ -174,8 +186,15 @@ s_run_shift (const affine_t *self, const image_t *source, uint8_t *target)
     for (int64_t row = 0; row < self->height; row++, target += row_bytes) {
         int64_t shown = top + row;
         bool is_inside = shown >= 0 && shown < source->height && begin < end;
-        if (!is_inside || begin > 0 || end < self->width)
-            s_fill_row (self, source->channels, target);
+        int64_t from = is_inside? begin: 0, until = is_inside? end: 0;
+        if (source->channels == 1) {
+            s_fill (self, 0, from, 1, target);
+            s_fill (self, until, self->width, 1, target);
+        }
+        else {
+            s_fill (self, 0, from, IMAGE_COLOURS, target);
+            s_fill (self, until, self->width, IMAGE_COLOURS, target);
+        }
         if (is_inside)
             memcpy (target + begin * source->channels,
                 image_at (source, (uint32_t) shown, (uint32_t) (left + begin)),
