@@ -1,9 +1,15 @@
 #include "describe.h"
 #include <assert.h>
 #include <stdio.h>
+#include "augment.h"
 #include "geometry.h"
 #include "plan.h"
 #include "stage.h"
+#include "warp.h"
+
+//  What stands between them in the table leaves masks alone.
+_Static_assert (OPERATION_COLOR_JITTER < OPERATION_ADJUST_SHARPNESS
+    && OPERATION_NORMALIZE < OPERATION_LAYOUT, "colours, and the end of the private stage");
 
 //  On the way through the list.  All views have one size at every operation: a share point and a batch could
 //  not hold others.
@@ -96,6 +102,39 @@ s_jitter (const operation_t *operation, keyed_random_t *random)
 }
 
 static json_t *
+s_rotation (walk_t *self, const operation_t *operation, keyed_random_t *random)
+{
+    keyed_random_t again = *random;
+    double angle = warp_draw_angle (operation, &again);
+    warp_t warp = warp_draw (operation, self->height, self->width, random);
+    self->height = warp.height;
+    self->width = warp.width;
+    return json_pack ("{s:f,s:I,s:I}", "angle", angle, "height", (json_int_t) warp.height, "width",
+        (json_int_t) warp.width);
+}
+
+static json_t *
+s_affine (const walk_t *self, const operation_t *operation, keyed_random_t *random)
+{
+    warp_affine_t drawn = warp_draw_affine (operation, self->height, self->width, random);
+    return json_pack ("{s:f,s:[I,I],s:f,s:[f,f]}", "angle", drawn.angle, "translate",
+        (json_int_t) drawn.translate [0], (json_int_t) drawn.translate [1], "scale", drawn.scale, "shear",
+        drawn.shear [0], drawn.shear [1]);
+}
+
+static json_t *
+s_augment (const walk_t *self, const operation_t *operation, keyed_random_t *random)
+{
+    augment_step_t drawn [AUGMENT_STEPS_MAX];
+    size_t count = augment_draw (operation, self->height, self->width, random, drawn);
+    json_t *steps = json_array ();
+    for (size_t index = 0; index < count; index++)
+        json_array_append_new (steps, json_pack ("{s:s,s:f}", "step", augment_name (drawn [index].kind),
+            "magnitude", drawn [index].magnitude));
+    return json_pack ("{s:o}", "steps", steps);
+}
+
+static json_t *
 s_excerpt (const operation_t *operation, keyed_random_t *random)
 {
     return operation->excerpt.random? json_pack ("{s:f}", "place", keyed_random_uniform (random)):
@@ -130,6 +169,21 @@ s_parameters (walk_t *self, const operation_t *operation, const pipeline_key_t *
         return s_jitter (operation, &random);
     case OPERATION_GRAYSCALE:
         return json_pack ("{s:b}", "grey", geometry_happens (operation, &random));
+    case OPERATION_INVERT:
+    case OPERATION_POSTERIZE:
+    case OPERATION_SOLARIZE:
+    case OPERATION_AUTOCONTRAST:
+    case OPERATION_EQUALIZE:
+    case OPERATION_ADJUST_SHARPNESS:
+        return json_pack ("{s:b}", "done", geometry_happens (operation, &random));
+    case OPERATION_RANDOM_ROTATION:
+        return s_rotation (self, operation, &random);
+    case OPERATION_RANDOM_AFFINE:
+        return s_affine (self, operation, &random);
+    case OPERATION_RAND_AUGMENT:
+    case OPERATION_TRIVIAL_AUGMENT_WIDE:
+    case OPERATION_AUTO_AUGMENT:
+        return s_augment (self, operation, &random);
     case OPERATION_EXCERPT:
         return s_excerpt (operation, &random);
     case OPERATION_VIEWS:
@@ -147,9 +201,9 @@ s_parameters (walk_t *self, const operation_t *operation, const pipeline_key_t *
 static bool
 s_is_of_colours (const operation_t *operation)
 {
-    return operation->kind == OPERATION_COLOR_JITTER || operation->kind == OPERATION_GRAYSCALE
-        || operation->kind == OPERATION_NORMALIZE || operation->kind == OPERATION_CAST
-        || operation->kind == OPERATION_LAYOUT;
+    operation_kind_t kind = operation->kind;
+    return (kind >= OPERATION_COLOR_JITTER && kind <= OPERATION_ADJUST_SHARPNESS)
+        || (kind >= OPERATION_NORMALIZE && kind <= OPERATION_LAYOUT);
 }
 
 //  The fields' names are those of the first view's outputs.

@@ -185,12 +185,28 @@ geometry_random_box (const operation_t *crop, uint32_t height, uint32_t width, k
 bool
 geometry_happens (const operation_t *operation, keyed_random_t *random)
 {
-    bool is_grayscale = operation->kind == OPERATION_GRAYSCALE;
-    assert (is_grayscale || operation->kind == OPERATION_FLIP || operation->kind == OPERATION_VERTICAL_FLIP);
-    double probability = is_grayscale? operation->grayscale.probability: operation->chance.probability;
+    double probability = operation_probability (operation);
+    assert (probability >= 0);
     if (!operation_is_random (operation))
         return probability > 0;
     return keyed_random_uniform (random) < probability;
+}
+
+bool
+geometry_colour (const operation_t *operation, keyed_random_t *random, colour_program_t *program)
+{
+    static const colour_kind_t kinds [OPERATION_KINDS] = {
+        [OPERATION_GRAYSCALE] = COLOUR_GREY, [OPERATION_INVERT] = COLOUR_INVERT,
+        [OPERATION_POSTERIZE] = COLOUR_POSTERIZE, [OPERATION_SOLARIZE] = COLOUR_SOLARIZE,
+        [OPERATION_AUTOCONTRAST] = COLOUR_AUTOCONTRAST, [OPERATION_EQUALIZE] = COLOUR_EQUALIZE
+    };
+    if (operation->kind == OPERATION_COLOR_JITTER)
+        return geometry_jitter (operation, random, program);
+    assert (kinds [operation->kind]);
+    if (!geometry_happens (operation, random))
+        return true;
+    double factor = operation->kind == OPERATION_GRAYSCALE? 1: operation->point.factor;
+    return colour_add (program, kinds [operation->kind], factor);
 }
 
 bool

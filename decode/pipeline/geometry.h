@@ -36,7 +36,7 @@ bool geometry_random_crop (const operation_t *crop, uint32_t height, uint32_t wi
 //  the one that fits takes top, then left; after ten that do not fit, the middle, with no further draw.
 image_box_t geometry_random_box (const operation_t *crop, uint32_t height, uint32_t width,
     keyed_random_t *random);
-//  Whether a flip flips (grayscale: whether it greys); draws once, and not at all with p 0 or 1.
+//  Whether an operation that has a probability is done; draws once, and not at all with p 0 or 1.
 bool geometry_happens (const operation_t *operation, keyed_random_t *random);
 //  Which source pixel (row or column) a border of mode shows at `at`, counted from the source's first; -1:
 //  the fill.  A mirror that is wider than the source is mirrored again, as numpy.pad of NumPy 2 has it.
@@ -45,5 +45,8 @@ int64_t geometry_border (pad_mode_t mode, int64_t at, uint32_t side);
 //  4, 3, 2, 1), then one for each step that is on, in the order brightness, contrast, saturation, hue.
 //  Appends them to program in that random order; false: it is full, and part of them may be in it.
 bool geometry_jitter (const operation_t *jitter, keyed_random_t *random, colour_program_t *program);
+//  Appends what an operation on colours does, if it is done: color_jitter, grayscale and the point
+//  operations.  False: it is full, as geometry_jitter.
+bool geometry_colour (const operation_t *operation, keyed_random_t *random, colour_program_t *program);
 
 #endif

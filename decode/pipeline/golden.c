@@ -11,6 +11,17 @@ enum { ALIGNMENT = 64, ERROR_BYTES = 256, DIGEST_BYTES = 16 };
 #define COLOUR "[{\"op\":\"resize\",\"size\":[17,23],\"interpolation\":\"bicubic\"}," \
     "{\"op\":\"color_jitter\",\"brightness\":0.4,\"contrast\":0.4,\"saturation\":0.4,\"hue\":0.2}," \
     "{\"share\":true}]"
+#define POINTS "[{\"op\":\"resize\",\"size\":[19,22]},{\"op\":\"equalize\"}," \
+    "{\"op\":\"adjust_sharpness\",\"factor\":2.5},{\"op\":\"autocontrast\"}," \
+    "{\"op\":\"solarize\",\"threshold\":99.5},{\"op\":\"posterize\",\"bits\":5}," \
+    "{\"op\":\"invert\"},{\"share\":true}]"
+#define MAPS "[{\"op\":\"resize\",\"size\":[26,29]}," \
+    "{\"op\":\"random_rotation\",\"degrees\":180,\"interpolation\":\"bilinear\",\"expand\":true}," \
+    "{\"op\":\"random_affine\",\"degrees\":20,\"translate\":[0.2,0.1],\"scale\":[0.7,1.4]," \
+    "\"shear\":[-9,9,-9,9],\"fill\":[9,99,200]},{\"op\":\"center_crop\",\"size\":24},{\"share\":true}]"
+#define POLICIES "[{\"op\":\"rand_augment\",\"num_ops\":4},{\"op\":\"trivial_augment_wide\"}," \
+    "{\"op\":\"auto_augment\",\"interpolation\":\"bilinear\"}," \
+    "{\"op\":\"resize\",\"size\":[23,21]},{\"share\":true}]"
 #define FAST "[{\"op\":\"decode\",\"exact\":false},{\"op\":\"resize\",\"size\":[12,14]},{\"share\":true}]"
 #define ARRAY "[{\"op\":\"decode\",\"as\":\"array\",\"dtype\":\"float32\",\"shape\":[2,12]},{\"share\":true}]"
 #define AUDIO "[{\"op\":\"decode\",\"as\":\"audio\",\"rate\":8000}," \
@@ -26,6 +37,9 @@ typedef struct {
 static const sample_t s_samples [GOLDEN_SAMPLES] = {
     { "JPEG, random crop", CROP, FILE_OF (s_baseline) },
     { "JPEG, colours", COLOUR, FILE_OF (s_baseline) },
+    { "JPEG, point operations", POINTS, FILE_OF (s_baseline) },
+    { "JPEG, affine maps", MAPS, FILE_OF (s_baseline) },
+    { "JPEG, augmentation policies", POLICIES, FILE_OF (s_baseline) },
     { "JPEG, inexact", FAST, FILE_OF (s_baseline) },
     { "progressive JPEG, random crop", CROP, FILE_OF (s_progressive) },
     { "progressive JPEG, colours", COLOUR, FILE_OF (s_progressive) },

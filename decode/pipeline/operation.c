@@ -4,14 +4,17 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include "operation_augment.h"
+#include "operation_colour.h"
 #include "operation_decode.h"
 #include "operation_keys.h"
 #include "operation_text.h"
+#include "operation_warp.h"
 
 #define SCALE_EXPECTED "[least, most], two shares of the area with 0 < least <= most <= 1"
 #define RATIO_EXPECTED "[least, most], two ratios of width to height with 0.01 <= least <= most <= 100"
 
-enum { QUOTE_BYTES_MAX = 41, LIST_BYTES_MAX = 260 };
+enum { QUOTE_BYTES_MAX = 41, LIST_BYTES_MAX = 420 };
 
 //  What an operation may do.
 enum { SHARED = 1, PRIVATE = 2, DRAWS = 4 };    //  DRAWS: random numbers, so it takes "share"
@@ -20,7 +23,7 @@ typedef struct {
     const char *name;
     operation_kind_t kind;
     unsigned may;
-    const char *keys [9];       //  those beside "op"; decode checks its own
+    const char *keys [10];      //  those beside "op"; decode checks its own
     int (*parse) (operation_t *self, const operation_keys_t *keys);
     void (*write) (const operation_t *self, operation_text_t *text);
 } operation_row_t;
@@ -28,10 +31,6 @@ typedef struct {
 static const char *const s_filter_words [] = { "nearest", "bilinear", "bicubic" };      //  as resize_filter_t
 static const char *const s_mode_words [] = { "constant", "edge", "reflect", "symmetric" };
 static const char *const s_layout_words [] = { "NHWC", "NCHW" };
-static const char *const s_jitter_words [JITTER_KINDS] = { "brightness", "contrast", "saturation", "hue" };
-static const operation_factor_t s_jitter_limits [JITTER_KINDS] = {
-    { 1, 99, 0, 100, false }, { 1, 99, 0, 100, false }, { 1, 99, 0, 100, false }, { 0, 0.5, -0.5, 0.5, true }
-};
 _Static_assert (RESIZE_NEAREST == 0 && RESIZE_BILINEAR == 1
     && RESIZE_BICUBIC == 2, "s_filter_words is in this order");
 _Static_assert (PAD_CONSTANT == 0 && PAD_EDGE == 1 && PAD_REFLECT == 2
@@ -269,55 +268,6 @@ s_write_flip (const operation_t *self, operation_text_t *text)
     operation_text_number (text, self->chance.probability, false);
 }
 
-static int
-s_parse_color_jitter (operation_t *self, const operation_keys_t *keys)
-{
-    for (size_t kind = 0; kind < JITTER_KINDS; kind++) {
-        double *least = &self->jitter.least [kind], *most = &self->jitter.most [kind];
-        *least = *most = s_jitter_limits [kind].centre;
-        int rc = operation_keys_factor (keys, s_jitter_words [kind], &s_jitter_limits [kind], least, most);
-        if (rc)
-            return rc;
-    }
-    return 0;
-}
-
-static void
-s_write_color_jitter (const operation_t *self, operation_text_t *text)
-{
-    for (size_t kind = 0; kind < JITTER_KINDS; kind++) {
-        const double pair [2] = { self->jitter.least [kind], self->jitter.most [kind] };
-        operation_text_pair (text, s_jitter_words [kind], pair);
-    }
-}
-
-static int
-s_parse_grayscale (operation_t *self, const operation_keys_t *keys)
-{
-    self->grayscale.probability = 1;
-    int rc = operation_keys_number (keys, "p", 0, 1, &self->grayscale.probability);
-    if (rc)
-        return rc;
-    bool always = self->grayscale.probability >= 1;
-    uint32_t channels = always? 1: IMAGE_COLOURS;
-    rc = operation_keys_whole (keys, "channels", OPERATION_KEY_OPTIONAL, 1, IMAGE_COLOURS, &channels);
-    if (rc || channels == 2)
-        return operation_keys_refuse (keys, "channels", "1 or 3");
-    if (channels == 1 && !always)
-        return operation_complain (keys->complaint,
-            "\"channels\" 1 with \"p\" below 1; expected 3, or \"p\" to be 1");
-    self->grayscale.channels = channels;
-    return 0;
-}
-
-static void
-s_write_grayscale (const operation_t *self, operation_text_t *text)
-{
-    operation_text_put (text, ",\"p\":");
-    operation_text_number (text, self->grayscale.probability, false);
-    operation_text_put (text, ",\"channels\":%u", self->grayscale.channels);
-}
-
 //  ---------------------------------------------------------------------------------------------------------
 //  The end of the private stage
 
@@ -413,10 +363,38 @@ static const operation_row_t s_rows [OPERATION_KINDS] = {
     { "vertical_flip", OPERATION_VERTICAL_FLIP, SHARED | PRIVATE | DRAWS, { "p", "share" }, s_parse_flip,
         s_write_flip },
     { "color_jitter", OPERATION_COLOR_JITTER, SHARED | PRIVATE | DRAWS,
-        { "brightness", "contrast", "saturation", "hue", "share" }, s_parse_color_jitter,
-        s_write_color_jitter },
+        { "brightness", "contrast", "saturation", "hue", "share" }, operation_colour_parse_jitter,
+        operation_colour_write_jitter },
     { "grayscale", OPERATION_GRAYSCALE, SHARED | PRIVATE | DRAWS, { "p", "channels", "share" },
-        s_parse_grayscale, s_write_grayscale },
+        operation_colour_parse_grayscale, operation_colour_write_grayscale },
+    { "invert", OPERATION_INVERT, SHARED | PRIVATE | DRAWS, { "p", "share" }, operation_colour_parse_point,
+        operation_colour_write_point },
+    { "posterize", OPERATION_POSTERIZE, SHARED | PRIVATE | DRAWS, { "bits", "p", "share" },
+        operation_colour_parse_posterize, operation_colour_write_posterize },
+    { "solarize", OPERATION_SOLARIZE, SHARED | PRIVATE | DRAWS, { "threshold", "p", "share" },
+        operation_colour_parse_solarize, operation_colour_write_solarize },
+    { "autocontrast", OPERATION_AUTOCONTRAST, SHARED | PRIVATE | DRAWS, { "p", "share" },
+        operation_colour_parse_point, operation_colour_write_point },
+    { "equalize", OPERATION_EQUALIZE, SHARED | PRIVATE | DRAWS, { "p", "share" },
+        operation_colour_parse_point, operation_colour_write_point },
+    { "adjust_sharpness", OPERATION_ADJUST_SHARPNESS, SHARED | PRIVATE | DRAWS, { "factor", "p", "share" },
+        operation_colour_parse_sharpness, operation_colour_write_sharpness },
+    { "random_rotation", OPERATION_RANDOM_ROTATION, SHARED | PRIVATE | DRAWS,
+        { "degrees", "interpolation", "expand", "center", "fill", "mask_fill", "share" },
+        operation_warp_parse_rotation, operation_warp_write_rotation },
+    { "random_affine", OPERATION_RANDOM_AFFINE, SHARED | PRIVATE | DRAWS,
+        { "degrees", "translate", "scale", "shear", "interpolation", "fill", "center", "mask_fill", "share" },
+        operation_warp_parse_affine, operation_warp_write_affine },
+    { "rand_augment", OPERATION_RAND_AUGMENT, SHARED | PRIVATE | DRAWS,
+        { "num_ops", "magnitude", "num_magnitude_bins", "interpolation", "fill", "mask_fill",
+            "unit_threshold", "share" },
+        operation_augment_parse_random, operation_augment_write_random },
+    { "trivial_augment_wide", OPERATION_TRIVIAL_AUGMENT_WIDE, SHARED | PRIVATE | DRAWS,
+        { "num_magnitude_bins", "interpolation", "fill", "mask_fill", "unit_threshold", "share" },
+        operation_augment_parse_trivial, operation_augment_write_trivial },
+    { "auto_augment", OPERATION_AUTO_AUGMENT, SHARED | PRIVATE | DRAWS,
+        { "policy", "interpolation", "fill", "mask_fill", "unit_threshold", "share" },
+        operation_augment_parse_auto, operation_augment_write_auto },
     { "normalize", OPERATION_NORMALIZE, PRIVATE, { "mean", "std" }, s_parse_normalize, s_write_normalize },
     { "cast", OPERATION_CAST, PRIVATE, { "dtype" }, s_parse_cast, s_write_cast },
     { "layout", OPERATION_LAYOUT, PRIVATE, { "layout" }, s_parse_layout, s_write_layout },
@@ -508,31 +486,41 @@ operation_name (const operation_t *self)
     return s_row (self)->name;
 }
 
-//  Random are the order of two steps, and a factor with room between least and most.
-static bool
-s_jitter_is_random (const operation_t *self)
+double
+operation_probability (const operation_t *self)
 {
-    size_t steps = 0;
-    for (size_t kind = 0; kind < JITTER_KINDS; kind++) {
-        double least = self->jitter.least [kind], most = self->jitter.most [kind];
-        if (least < most)
-            return true;
-        steps += least < s_jitter_limits [kind].centre || least > s_jitter_limits [kind].centre;
+    switch (s_row (self)->kind) {
+        case OPERATION_FLIP:
+        case OPERATION_VERTICAL_FLIP:
+            return self->chance.probability;
+        case OPERATION_GRAYSCALE:
+            return self->grayscale.probability;
+        case OPERATION_INVERT:
+        case OPERATION_POSTERIZE:
+        case OPERATION_SOLARIZE:
+        case OPERATION_AUTOCONTRAST:
+        case OPERATION_EQUALIZE:
+        case OPERATION_ADJUST_SHARPNESS:
+            return self->point.probability;
+        default:
+            return -1;
     }
-    return steps > 1;
 }
 
 bool
 operation_is_random (const operation_t *self)
 {
-    switch (s_row (self)->kind) {
-        case OPERATION_FLIP:
-        case OPERATION_VERTICAL_FLIP:
-            return self->chance.probability > 0 && self->chance.probability < 1;
-        case OPERATION_GRAYSCALE:
-            return self->grayscale.probability > 0 && self->grayscale.probability < 1;
+    double probability = operation_probability (self);
+    if (probability >= 0)
+        return probability > 0 && probability < 1;
+    switch (self->kind) {
         case OPERATION_COLOR_JITTER:
-            return s_jitter_is_random (self);
+            return operation_colour_jitter_is_random (self);
+        case OPERATION_RANDOM_ROTATION:
+        case OPERATION_RANDOM_AFFINE:
+            return operation_warp_is_random (self);
+        case OPERATION_RAND_AUGMENT:
+            return self->augment.steps > 0;
         case OPERATION_EXCERPT:
             return self->excerpt.random;
         default:

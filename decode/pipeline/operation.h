@@ -26,6 +26,17 @@ typedef enum {
     OPERATION_VERTICAL_FLIP,
     OPERATION_COLOR_JITTER,
     OPERATION_GRAYSCALE,
+    OPERATION_INVERT,               //  this and the next four: point operations of Pillow's ImageOps
+    OPERATION_POSTERIZE,
+    OPERATION_SOLARIZE,
+    OPERATION_AUTOCONTRAST,
+    OPERATION_EQUALIZE,
+    OPERATION_ADJUST_SHARPNESS,
+    OPERATION_RANDOM_ROTATION,
+    OPERATION_RANDOM_AFFINE,
+    OPERATION_RAND_AUGMENT,
+    OPERATION_TRIVIAL_AUGMENT_WIDE,
+    OPERATION_AUTO_AUGMENT,
     OPERATION_NORMALIZE,            //  this and the next two: private only, last, each once at most, in any
                                     //  order
     OPERATION_CAST,
@@ -38,6 +49,9 @@ typedef enum { PAD_CONSTANT, PAD_EDGE, PAD_REFLECT, PAD_SYMMETRIC } pad_mode_t;
 typedef enum { JITTER_BRIGHTNESS, JITTER_CONTRAST, JITTER_SATURATION, JITTER_HUE,
     JITTER_KINDS } jitter_kind_t;
 
+typedef enum { AUGMENT_IMAGENET, AUGMENT_CIFAR10, AUGMENT_SVHN, AUGMENT_POLICIES } augment_policy_t;
+enum { AUGMENT_STEPS_MAX = 16 };    //  of one operation
+
 typedef struct {
     operation_kind_t kind;
     uint32_t place;                 //  index in the canonical list, the share mark not counted: of its random
@@ -47,6 +61,8 @@ typedef struct {
                                     //  kind may
     uint32_t height;                //  of what has a size
     uint32_t width;
+    //  Of what maps an image: how, and what lies beside it.  Masks are mapped to the nearest.
+    struct { bool is_bilinear; uint8_t fill [IMAGE_COLOURS]; uint8_t mask_fill; } edge;
     union {
         decode_request_t decode;
         struct { uint32_t count; } views;
@@ -60,6 +76,14 @@ typedef struct {
         //  1 .. 1 (hue 0 .. 0): not at all
         struct { double least [JITTER_KINDS]; double most [JITTER_KINDS]; } jitter;
         struct { double probability; uint32_t channels; } grayscale;
+        //  the point operations and adjust_sharpness; factor: bits, threshold or factor
+        struct { double probability; double factor; } point;
+        //  degrees, shear (across and down): least, most; center: x, y
+        struct { double degrees [2]; bool expand, has_center; double center [2]; } rotation;
+        struct { double degrees [2], translate [2], scale [2], shear [4]; bool has_center;
+            double center [2]; } affine;
+        //  the three policies; level: the number of the magnitude, below bins
+        struct { uint32_t steps, level, bins; augment_policy_t policy; bool unit_threshold; } augment;
         //  count: 1 or 3 given
         struct { float mean [IMAGE_COLOURS]; float std [IMAGE_COLOURS]; uint32_t count; } normalize;
         struct { dtype_t dtype; } cast;
@@ -95,6 +119,8 @@ int operation_parse (operation_t *self, const json_t *value, const pipeline_sour
 int operation_parse_default (operation_t *self, const pipeline_source_t *source,
     const complaint_t *complaint);
 const char *operation_name (const operation_t *self);
+//  With which probability it is done at all; below 0: it is no operation of that sort.
+double operation_probability (const operation_t *self);
 //  Whether its result depends on random numbers at all: flip with p 0 or 1 does not.
 bool operation_is_random (const operation_t *self);
 //  Whether its kind may stand before, and behind, the mark; decode is before it.

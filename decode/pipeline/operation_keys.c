@@ -177,6 +177,21 @@ operation_keys_pair (const operation_keys_t *self, const char *key, double least
     return 0;
 }
 
+bool
+operation_keys_list (const operation_keys_t *self, const char *key, double least, double most,
+    size_t count_max, double *values_p, size_t *count_p)
+{
+    const json_t *list = s_get (self, key);
+    size_t count = json_array_size (list);
+    if (!json_is_array (list) || count > count_max)
+        return false;
+    for (size_t index = 0; index < count; index++)
+        if (!s_number (json_array_get (list, index), least, most, &values_p [index]))
+            return false;
+    *count_p = count;
+    return true;
+}
+
 int
 operation_keys_size (const operation_keys_t *self, uint32_t *height_p, uint32_t *width_p, bool *is_one_p)
 {

@@ -35,6 +35,10 @@ int operation_keys_word (const operation_keys_t *self, const char *key, operatio
 //  [a, b] with least <= a <= b <= most; expected says so.
 int operation_keys_pair (const operation_keys_t *self, const char *key, double least, double most,
     const char *expected, double pair_p [2]);
+//  Whether it is a list of up to count_max numbers from least to most, in any order; *count_p: how many.  It
+//  complains of nothing.
+bool operation_keys_list (const operation_keys_t *self, const char *key, double least, double most,
+    size_t count_max, double *values_p, size_t *count_p);
 //  "size", required: S or [height, width].  *is_one_p (may be NULL): whether it was S, which goes to both.
 int operation_keys_size (const operation_keys_t *self, uint32_t *height_p, uint32_t *width_p, bool *is_one_p);
 //  n, [across, down] or [left, top, right, bottom].

@@ -65,7 +65,7 @@ bool
 picture_may_narrow (const picture_t *self)
 {
     for (size_t index = 0; index < self->colours.count; index++)
-        if (self->colours.steps [index].kind == COLOUR_CONTRAST)
+        if (colour_is_measured (self->colours.steps [index].kind))
             return false;
     return true;
 }

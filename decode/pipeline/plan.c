@@ -1,5 +1,6 @@
 #include "plan.h"
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include "decoder.h"
@@ -91,6 +92,21 @@ s_follow_random_crop (const operation_t *crop, plan_images_t *images, const comp
         crop->height, crop->width, size.height, size.width);
 }
 
+//  The result holds an image that was turned by any angle.
+static int
+s_follow_rotation (const operation_t *rotation, plan_images_t *images)
+{
+    //  More than any image may have: the stage makes none with more, and the private one is refused.
+    const uint64_t most = DECODER_PIXELS_MAX + 1;
+    if (!rotation->rotation.expand || (!images->size.height && !images->pixels_max))
+        return 0;
+    uint64_t side = images->size.height?
+        (uint64_t) ceil (hypot (images->size.height, images->size.width)): 2 * images->side_max;
+    side = side + 2 < most? side + 2: most;
+    *images = (plan_images_t) { .side_max = side, .pixels_max = side < most / side? side * side: most };
+    return 0;
+}
+
 static int
 s_follow_one (const operation_t *operation, plan_images_t *images, const complaint_t *complaint)
 {
@@ -101,6 +117,8 @@ s_follow_one (const operation_t *operation, plan_images_t *images, const complai
             return s_follow_pad (operation, images, complaint);
         case OPERATION_RANDOM_CROP:
             return s_follow_random_crop (operation, images, complaint);
+        case OPERATION_RANDOM_ROTATION:
+            return s_follow_rotation (operation, images);
         case OPERATION_CENTER_CROP:
         case OPERATION_RANDOM_RESIZED_CROP:
             *images = (plan_images_t) { .size = { operation->height, operation->width } };
@@ -173,12 +191,11 @@ s_check_private (const plan_t *self, const plan_images_t *images, const complain
 {
     for (size_t index = self->shared_count; index < self->count; index++) {
         const operation_t *operation = &self->operations [index];
-        if (images [index - 1].size.height)
-            return 0;
-        if (operation->kind == OPERATION_RANDOM_CROP && !operation->pad.if_needed)
+        bool differ = !images [index - 1].size.height;
+        if (differ && operation->kind == OPERATION_RANDOM_CROP && !operation->pad.if_needed)
             return operation_refuse (operation, complaint, "private, behind images that differ in size; "
                 "expected \"pad_if_needed\": true, or the share point behind it");
-        if (operation->kind == OPERATION_RESIZE && operation->resize.shorter_side
+        if (differ && operation->kind == OPERATION_RESIZE && operation->resize.shorter_side
             && !operation->resize.side_max)
             return operation_refuse (operation, complaint, "private, behind images that differ in size; "
                 "expected \"max_size\", \"size\" as [height, width], or the share point behind it");

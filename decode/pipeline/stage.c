@@ -2,9 +2,13 @@
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
+#include "affine.h"
+#include "augment.h"
 #include "decoder.h"
 #include "geometry.h"
 #include "instrument.h"
+#include "stage_pixels.h"
+#include "warp.h"
 
 bool
 stage_init (stage_t *self)
@@ -35,160 +39,7 @@ stage_plain (const stage_t *self, bool is_mask)
 }
 
 //  ---------------------------------------------------------------------------------------------------------
-//  Reasons to stop
-
-static stage_status_t
-s_wait (passage_t *self)
-{
-    self->need = picture_need (&self->picture, self->plan->operations [0].decode.exact);
-    return STAGE_WAITS;
-}
-
-static stage_status_t
-s_no_memory (const passage_t *self)
-{
-    snprintf (self->error, self->error_bytes,
-        "not enough memory for the pipeline on an image of %u x %u pixels",
-        picture_width (&self->picture), picture_height (&self->picture));
-    return STAGE_NO_MEMORY;
-}
-
-static stage_status_t
-s_check_pixels (const passage_t *self, uint64_t height, uint64_t width)
-{
-    if (height <= DECODER_PIXELS_MAX && width <= DECODER_PIXELS_MAX && height * width <= DECODER_PIXELS_MAX)
-        return STAGE_DONE;
-    const picture_t *picture = &self->picture;
-    snprintf (self->error, self->error_bytes,
-        "an image of %u x %u pixels would become one of %llu x %llu: above the limit of %d pixels",
-        picture->box.width, picture->box.height, (unsigned long long) width, (unsigned long long) height,
-        DECODER_PIXELS_MAX);
-    return STAGE_UNSUITABLE;
-}
-
-//  ---------------------------------------------------------------------------------------------------------
-//  From a picture to pixels
-
-//  Opens a room that holds nothing which is needed still.
-static stage_status_t
-s_open_room (const passage_t *self, uint32_t height, uint32_t width, int *room_p)
-{
-    stage_status_t status = s_check_pixels (self, height, width);
-    if (status)
-        return status;
-    int room = 0;
-    while (room == self->kept || room == self->room)
-        room++;
-    assert (room < STAGE_ROOMS);
-    *room_p = room;
-    if (!scratch_need (&self->stage->rooms [room], image_bytes (height, width, self->picture.channels)))
-        return s_no_memory (self);
-    return STAGE_DONE;
-}
-
-//  The picture is what was written into room from now on.
-static void
-s_enter (passage_t *self, int room, uint32_t height, uint32_t width)
-{
-    uint32_t channels = self->picture.channels;
-    image_t image = { self->stage->rooms [room].data, image_bytes (1, width, channels), height, width,
-        channels };
-    picture_of (&self->picture, &image);
-    self->room = room;
-}
-
-//  Resizes a window, in pieces where what is between the resize's passes would be above the limit: it never
-//  fails for the shape of an image, which the private stage could not say.
-static bool
-s_resize_piece (passage_t *self, const picture_resample_t *resample, uint8_t *target, size_t stride)
-{
-    resize_filter_t filter = self->picture.filter;
-    uint32_t first, rows;
-    resize_needs (filter, &resample->down, &first, &rows);
-    bool is_pixel = resample->down.count == 1 && resample->across.count == 1;
-    if ((uint64_t) rows * resample->across.count <= self->stage->between_max || is_pixel)
-        return resize_run (self->stage->resize, filter, &resample->have, resample->top, resample->left,
-            &resample->down, &resample->across, target, stride);
-    picture_resample_t piece = *resample;
-    bool by_rows = piece.down.count > 1;
-    resize_span_t *span = by_rows? &piece.down: &piece.across;
-    uint32_t whole = span->count, half = whole / 2;
-    span->count = half;
-    if (!s_resize_piece (self, &piece, target, stride))
-        return false;
-    span->begin += half;
-    span->count = whole - half;
-    return s_resize_piece (self, &piece, target + half * (by_rows? stride: self->picture.channels), stride);
-}
-
-//  Writes what a resize makes, before flips and colours.
-static stage_status_t
-s_write_resized (passage_t *self, uint8_t *target)
-{
-    picture_resample_t resample = picture_resample (&self->picture);
-    size_t stride = image_bytes (1, self->picture.window.width, self->picture.channels);
-    return s_resize_piece (self, &resample, target, stride)? STAGE_DONE: s_no_memory (self);
-}
-
-//  Resizes into a room; flips and colours stay to be done.
-static stage_status_t
-s_resize_now (passage_t *self)
-{
-    picture_t *picture = &self->picture;
-    uint32_t height = picture->window.height, width = picture->window.width;
-    int room;
-    stage_status_t status = s_open_room (self, height, width, &room);
-    if (!status)
-        status = s_write_resized (self, self->stage->rooms [room].data);
-    if (status)
-        return status;
-    finish_flips_t flips = picture->flips;
-    colour_program_t colours = picture->colours;
-    s_enter (self, room, height, width);
-    picture->flips = flips;
-    picture->colours = colours;
-    return STAGE_DONE;
-}
-
-//  Flips and colours what is not resized, into target.
-static stage_status_t
-s_write_finished (passage_t *self, const finish_format_t *format, uint8_t *target, size_t stride)
-{
-    picture_t *picture = &self->picture;
-    scratch_t *row = &self->stage->row;
-    image_t image = picture_pixels (picture);
-    colour_program_t *colours = picture->colours.count? &picture->colours: NULL;
-    if (colours) {
-        if (!scratch_need (row, image_bytes (1, image.width, image.channels)))
-            return s_no_memory (self);
-        colour_measure (colours, &image, row->data);
-    }
-    finish_run (format, &image, picture->flips, colours, row->data, target, stride);
-    return STAGE_DONE;
-}
-
-//  Computes what is pending, so that the picture is pixels and nothing more.
-static stage_status_t
-s_settle (passage_t *self)
-{
-    picture_t *picture = &self->picture;
-    if (picture_is_plain (picture))
-        return STAGE_DONE;
-    if (!picture_has_pixels (picture))
-        return s_wait (self);
-    stage_status_t status = picture->resizes? s_resize_now (self): STAGE_DONE;
-    if (status || picture_is_plain (picture))
-        return status;
-    uint32_t height = picture_height (picture), width = picture_width (picture);
-    int room;
-    status = s_open_room (self, height, width, &room);
-    if (!status)
-        status = s_write_finished (self, stage_plain (self->stage, self->is_mask),
-            self->stage->rooms [room].data, image_bytes (1, width, picture->channels));
-    if (!status)
-        s_enter (self, room, height, width);
-    return status;
-}
+//  What a stage ends in
 
 //  Whether pixels become what they are, but for flips and colours.
 static bool
@@ -206,12 +57,12 @@ stage_draw (passage_t *self, const finish_format_t *format, uint8_t *target)
     bool is_last = !picture->flips.across && !picture->flips.down && picture->colours.count == 0
         && s_format_is_plain (format, picture->channels);
     if (picture->resizes && is_last)
-        return s_write_resized (self, target);
-    stage_status_t status = picture->resizes? s_resize_now (self): STAGE_DONE;
+        return stage_pixels_write_resized (self, target);
+    stage_status_t status = picture->resizes? stage_pixels_resize (self): STAGE_DONE;
     if (status)
         return status;
     size_t pixel_bytes = dtype_bytes (format->dtype) * (format->planar? 1: format->channels);
-    return s_write_finished (self, format, target, picture_width (picture) * pixel_bytes);
+    return stage_pixels_write_finished (self, format, target, picture_width (picture) * pixel_bytes);
 }
 
 //  ---------------------------------------------------------------------------------------------------------
@@ -224,7 +75,7 @@ s_narrow (passage_t *self, const image_box_t *box)
     if (box->height == picture_height (picture) && box->width == picture_width (picture))
         return STAGE_DONE;
     if (!picture_may_narrow (picture)) {
-        stage_status_t status = s_settle (self);
+        stage_status_t status = stage_pixels_settle (self);
         if (status)
             return status;
     }
@@ -298,26 +149,26 @@ s_pad_with_fill (passage_t *self, const geometry_window_t *window, const border_
     //  A crop that lies in the border needs nothing of the image, but whether that is fit is no matter of
     //  chance.
     stage_status_t status = !empty? s_narrow (self, &window->from)
-        : picture_may_narrow (picture)? STAGE_DONE: s_settle (self);
+        : picture_may_narrow (picture)? STAGE_DONE: stage_pixels_settle (self);
     if (!status && !picture_has_pixels (picture))
-        status = s_wait (self);
+        status = stage_pixels_wait (self);
     if (!status && !empty && picture->resizes)
-        status = s_resize_now (self);
+        status = stage_pixels_resize (self);
     int room;
     if (!status)
-        status = s_open_room (self, window->height, window->width, &room);
+        status = stage_pixels_open_room (self, window->height, window->width, &room);
     if (status)
         return status;
     if (!s_fill_row (self, border, window->width))
-        return s_no_memory (self);
+        return stage_pixels_no_memory (self);
     uint8_t *target = self->stage->rooms [room].data;
     size_t stride = image_bytes (1, window->width, picture->channels);
     s_write_fill (self, window, target);
     if (!empty)
-        status = s_write_finished (self, stage_plain (self->stage, self->is_mask),
+        status = stage_pixels_write_finished (self, stage_plain (self->stage, self->is_mask),
             target + window->to_top * stride + image_bytes (1, window->to_left, picture->channels), stride);
     if (!status)
-        s_enter (self, room, window->height, window->width);
+        stage_pixels_enter (self, room, window->height, window->width);
     return status;
 }
 
@@ -369,17 +220,17 @@ s_pad_with_pixels (passage_t *self, const geometry_window_t *window, const borde
     s_shown_span (border->mode, left, window->width, width, &shown.left, &shown.width);
     stage_status_t status = s_narrow (self, &shown);
     if (!status && !picture_has_pixels (&self->picture))
-        status = s_wait (self);
+        status = stage_pixels_wait (self);
     int room = STAGE_NO_ROOM;
     if (!status)
-        status = s_settle (self);
+        status = stage_pixels_settle (self);
     if (!status)
-        status = s_open_room (self, window->height, window->width, &room);
+        status = stage_pixels_open_room (self, window->height, window->width, &room);
     if (status)
         return status;
     scratch_t *row = &self->stage->row;
     if (!scratch_need (row, window->width * sizeof (uint32_t)))
-        return s_no_memory (self);
+        return stage_pixels_no_memory (self);
     image_t image = picture_pixels (&self->picture);
     uint32_t *columns = row->data;
     for (uint32_t index = 0; index < window->width; index++)
@@ -391,7 +242,7 @@ s_pad_with_pixels (passage_t *self, const geometry_window_t *window, const borde
         s_copy_columns (image_at (&image, source, 0), columns, window->width, image.channels, target);
         instrument_written (target, row_bytes);
     }
-    s_enter (self, room, window->height, window->width);
+    stage_pixels_enter (self, room, window->height, window->width);
     return STAGE_DONE;
 }
 
@@ -401,7 +252,7 @@ s_take (passage_t *self, const operation_t *operation, const geometry_window_t *
     if (window->from.height == window->height && window->from.width == window->width)
         return s_narrow (self, &window->from);
     border_t border = s_border (self, operation);
-    stage_status_t status = s_check_pixels (self, window->height, window->width);
+    stage_status_t status = stage_pixels_check (self, window->height, window->width);
     if (status)
         return status;
     return border.mode == PAD_CONSTANT? s_pad_with_fill (self, window, &border)
@@ -432,7 +283,7 @@ s_resize_to (passage_t *self, resize_filter_t filter, uint32_t height, uint32_t 
     picture_t *picture = &self->picture;
     if (height == picture_height (picture) && width == picture_width (picture))
         return STAGE_DONE;
-    stage_status_t status = s_settle (self);
+    stage_status_t status = stage_pixels_settle (self);
     if (!status)
         picture_resize (picture, self->is_mask? RESIZE_NEAREST: filter, height, width);
     return status;
@@ -446,7 +297,7 @@ s_resize (passage_t *self, const operation_t *operation)
         &width);
     //  A line of pixels that became longer than 32 bits can say.
     if (height == UINT32_MAX || width == UINT32_MAX)
-        return s_check_pixels (self, height, width);
+        return stage_pixels_check (self, height, width);
     return s_resize_to (self, operation->resize.filter, height, width);
 }
 
@@ -502,29 +353,139 @@ s_flip (passage_t *self, const operation_t *operation)
     return STAGE_DONE;
 }
 
+//  Makes room for so many steps more among the colours.
+static stage_status_t
+s_make_room (passage_t *self, size_t steps)
+{
+    return colour_has_room (&self->picture.colours, steps)? STAGE_DONE: stage_pixels_settle (self);
+}
+
 static stage_status_t
 s_colour (passage_t *self, const operation_t *operation)
 {
     if (self->is_mask)
         return STAGE_DONE;
-    colour_program_t *colours = &self->picture.colours;
-    if (colours->count + JITTER_KINDS > COLOUR_STEPS_MAX) {
-        stage_status_t status = s_settle (self);
-        if (status)
-            return status;
-    }
+    stage_status_t status = s_make_room (self, JITTER_KINDS);
+    if (status)
+        return status;
     keyed_random_t random = s_random (self, operation);
-    bool fits = operation->kind == OPERATION_COLOR_JITTER? geometry_jitter (operation, &random, colours)
-        : !geometry_happens (operation, &random) || colour_add (colours, COLOUR_GREY, 1);
+    bool fits = geometry_colour (operation, &random, &self->picture.colours);
     assert (fits);
     return STAGE_DONE;
+}
+
+static stage_status_t
+s_sharpen (passage_t *self, double factor)
+{
+    picture_t *picture = &self->picture;
+    if (self->is_mask || factor == 1)
+        return STAGE_DONE;
+    uint32_t height = picture_height (picture), width = picture_width (picture);
+    int room;
+    stage_status_t status = stage_pixels_need (self);
+    if (!status)
+        status = stage_pixels_open_room (self, height, width, &room);
+    if (status)
+        return status;
+    image_t image = picture_pixels (picture);
+    colour_sharpen (&image, factor, self->stage->rooms [room].data,
+        image_bytes (1, width, picture->channels));
+    stage_pixels_enter (self, room, height, width);
+    return STAGE_DONE;
+}
+
+//  Maps the whole picture into a room.
+static stage_status_t
+s_map (passage_t *self, const operation_t *operation, const warp_t *warp)
+{
+    picture_t *picture = &self->picture;
+    affine_t affine = { .is_bilinear = operation->edge.is_bilinear && !warp->is_exact && !self->is_mask,
+        .height = warp->height, .width = warp->width };
+    memcpy (affine.matrix, warp->matrix, sizeof affine.matrix);
+    memcpy (affine.fill, operation->edge.fill, sizeof affine.fill);
+    if (self->is_mask)
+        affine.fill [0] = operation->edge.mask_fill;
+    int room;
+    stage_status_t status = stage_pixels_check (self, warp->height, warp->width);
+    if (!status)
+        status = stage_pixels_need (self);
+    if (!status)
+        status = stage_pixels_open_room (self, warp->height, warp->width, &room);
+    if (status)
+        return status;
+    image_t image = picture_pixels (picture);
+    affine_run (&affine, &image, self->stage->rooms [room].data);
+    stage_pixels_enter (self, room, warp->height, warp->width);
+    return STAGE_DONE;
+}
+
+static stage_status_t
+s_warp (passage_t *self, const operation_t *operation, const warp_t *warp)
+{
+    if (warp->kind == WARP_MATRIX)
+        return s_map (self, operation, warp);
+    if (warp->kind == WARP_HALF_TURN)
+        picture_flip (&self->picture, true, true);
+    return STAGE_DONE;
+}
+
+static stage_status_t
+s_draw_warp (passage_t *self, const operation_t *operation)
+{
+    keyed_random_t random = s_random (self, operation);
+    warp_t warp = warp_draw (operation, picture_height (&self->picture), picture_width (&self->picture),
+        &random);
+    return s_warp (self, operation, &warp);
+}
+
+static stage_status_t
+s_augment_step (passage_t *self, const operation_t *operation, const augment_step_t *step)
+{
+    picture_t *picture = &self->picture;
+    warp_t warp;
+    colour_kind_t kind;
+    double factor;
+    if (augment_warp (step, picture_height (picture), picture_width (picture), &warp))
+        return s_warp (self, operation, &warp);
+    if (self->is_mask)
+        return STAGE_DONE;
+    if (step->kind == AUGMENT_SHARPNESS)
+        return s_sharpen (self, 1 + step->magnitude);
+    if (!augment_colour (step, &kind, &factor))
+        return STAGE_DONE;
+    stage_status_t status = s_make_room (self, 1);
+    if (status)
+        return status;
+    bool fits = colour_add (&picture->colours, kind, factor);
+    assert (fits);
+    return STAGE_DONE;
+}
+
+static stage_status_t
+s_augment (passage_t *self, const operation_t *operation)
+{
+    keyed_random_t random = s_random (self, operation);
+    augment_step_t steps [AUGMENT_STEPS_MAX];
+    size_t count = augment_draw (operation, picture_height (&self->picture), picture_width (&self->picture),
+        &random, steps);
+    stage_status_t status = STAGE_DONE;
+    for (size_t index = 0; index < count && !status; index++)
+        status = s_augment_step (self, operation, &steps [index]);
+    return status;
+}
+
+static stage_status_t
+s_adjust_sharpness (passage_t *self, const operation_t *operation)
+{
+    keyed_random_t random = s_random (self, operation);
+    return geometry_happens (operation, &random)? s_sharpen (self, operation->point.factor): STAGE_DONE;
 }
 
 //  What the views have in common is computed once, but for what costs each of them nothing.
 static stage_status_t
 s_part_views (passage_t *self)
 {
-    return self->picture.resizes || self->picture.colours.count > 0? s_settle (self): STAGE_DONE;
+    return self->picture.resizes || self->picture.colours.count > 0? stage_pixels_settle (self): STAGE_DONE;
 }
 
 static stage_status_t
@@ -548,7 +509,21 @@ s_step (passage_t *self, const operation_t *operation)
         return s_flip (self, operation);
     case OPERATION_COLOR_JITTER:
     case OPERATION_GRAYSCALE:
+    case OPERATION_INVERT:
+    case OPERATION_POSTERIZE:
+    case OPERATION_SOLARIZE:
+    case OPERATION_AUTOCONTRAST:
+    case OPERATION_EQUALIZE:
         return s_colour (self, operation);
+    case OPERATION_ADJUST_SHARPNESS:
+        return s_adjust_sharpness (self, operation);
+    case OPERATION_RANDOM_ROTATION:
+    case OPERATION_RANDOM_AFFINE:
+        return s_draw_warp (self, operation);
+    case OPERATION_RAND_AUGMENT:
+    case OPERATION_TRIVIAL_AUGMENT_WIDE:
+    case OPERATION_AUTO_AUGMENT:
+        return s_augment (self, operation);
     case OPERATION_NORMALIZE:
     case OPERATION_CAST:
     case OPERATION_LAYOUT:
@@ -576,6 +551,6 @@ stage_run (passage_t *self)
         self->next++;
     }
     if (!picture_has_pixels (&self->picture))
-        s_wait (self);
+        stage_pixels_wait (self);
     return STAGE_DONE;
 }

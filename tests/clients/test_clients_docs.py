@@ -70,7 +70,7 @@ def names(folder: str) -> Dict[str, Any]:
             "checkpoint": f"{folder}/checkpoint.pt", "train_folder": f"{folder}/train",
             "val_folder": f"{folder}/val", "print": lambda *_: None,
             "torchvision": torchvision
-            or types.SimpleNamespace(transforms=types.SimpleNamespace(RandAugment=StandIn))}
+            or types.SimpleNamespace(transforms=types.SimpleNamespace(RandomPerspective=StandIn))}
 
 
 def be_a_rank(path: str, line: str, folder: str) -> None:

@@ -88,6 +88,34 @@ class Json(unittest.TestCase):
         self.check(T.ColorJitter(2), {"op": "color_jitter", "brightness": [0.0, 3.0]})
         self.check(T.Grayscale(), {"op": "grayscale", "channels": 1})
         self.check(T.RandomGrayscale(), {"op": "grayscale", "p": 0.1, "channels": 3})
+        self.check(T.RandomInvert(), {"op": "invert"})
+        self.check(T.RandomPosterize(np.int64(3), 1), {"op": "posterize", "bits": 3, "p": 1.0})
+        self.check(T.RandomSolarize(128), {"op": "solarize", "threshold": 128.0})
+        self.check(T.RandomAutocontrast(0.25), {"op": "autocontrast", "p": 0.25})
+        self.check(T.RandomEqualize(share=True), {"op": "equalize", "share": True})
+        self.check(T.RandomAdjustSharpness(2), {"op": "adjust_sharpness", "factor": 2.0})
+        self.check(T.Compose([T.RandomRotation(30), T.CenterCrop(8)]),
+                   {"op": "random_rotation", "degrees": [-30.0, 30.0], "share": True},
+                   {"op": "center_crop", "size": 8})
+        self.check(T.RandomRotation((-10, 20), 2, True, (3, 4.5), (1, 2, 3), 9), {
+            "op": "random_rotation", "degrees": [-10.0, 20.0], "interpolation": "bilinear", "expand": True,
+            "center": [3.0, 4.5], "fill": [1, 2, 3], "mask_fill": 9})
+        self.check(T.RandomAffine(0), {"op": "random_affine", "degrees": [0.0, 0.0]})
+        self.check(T.RandomAffine([5, 6], (0.1, 0.2), (0.5, 2), 7, fill=9.7, center=[0, 0]), {
+            "op": "random_affine", "degrees": [5.0, 6.0], "translate": [0.1, 0.2], "scale": [0.5, 2.0],
+            "shear": [-7.0, 7.0], "center": [0.0, 0.0], "fill": 9})
+        self.check(T.RandomAffine(1, shear=(1, 2, 3, 4), share=True), {
+            "op": "random_affine", "degrees": [-1.0, 1.0], "shear": [1.0, 2.0, 3.0, 4.0], "share": True})
+        self.check(T.RandAugment(), {"op": "rand_augment"})
+        self.check(T.RandAugment(3, 4, 10, "bilinear", [1, 2, 3], unit_threshold=True, share=True), {
+            "op": "rand_augment", "num_ops": 3, "magnitude": 4, "num_magnitude_bins": 10,
+            "unit_threshold": True, "interpolation": "bilinear", "fill": [1, 2, 3], "share": True})
+        self.check(T.TrivialAugmentWide(), {"op": "trivial_augment_wide"})
+        self.check(T.TrivialAugmentWide(7, mask_fill=255),
+                   {"op": "trivial_augment_wide", "num_magnitude_bins": 7, "mask_fill": 255})
+        self.check(T.AutoAugment(), {"op": "auto_augment"})
+        self.check(T.AutoAugment(T.AutoAugmentPolicy.SVHN, fill=7.0), {
+            "op": "auto_augment", "policy": "svhn", "fill": 7})
         self.check(T.ToTensor(), NORMALIZE, PLANAR)
         self.check(T.PILToTensor(), PLANAR)
         self.check(T.Compose([T.ToTensor(), T.Normalize(0.5, [0.25], inplace=True),
@@ -166,6 +194,33 @@ class Json(unittest.TestCase):
                 (lambda: T.ColorJitter(-1), "from 0 to"),
                 (lambda: T.ColorJitter(hue=0.6), "from 0 to 0.5"),
                 (lambda: T.RandomHorizontalFlip(float("nan")), "from 0 to 1"),
+                (lambda: T.RandomRotation(-1), "from 0 to 3600"),
+                (lambda: T.RandomRotation(float("nan")), "from 0 to 3600"),
+                (lambda: T.RandomRotation((2, 1)), "least, most"),
+                (lambda: T.RandomRotation(9, "bicubic"), "nearest, bilinear"),
+                (lambda: T.RandomRotation(9, center=3), "x, y"),
+                (lambda: T.RandomRotation(9, center=(3, float("inf"))), "center must be from"),
+                (lambda: T.RandomRotation(9, fill=(1, 2)), "red, green, blue"),
+                (lambda: T.RandomAffine(9, translate=(0.1, 1.5)), "from 0 to 1"),
+                (lambda: T.RandomAffine(9, translate=0.1), "across, down"),
+                (lambda: T.RandomAffine(9, scale=(0, 1)), "0.001"),
+                (lambda: T.RandomAffine(9, shear=(1, 2, 3)), "least, most"),
+                (lambda: T.RandomAffine(9, shear=(1, 2, 3, 1e9)), "3600"),
+                (lambda: T.Compose([T.ToTensor(), T.RandomRotation(9)]), "put it before ToTensor"),
+                (lambda: T.RandAugment(17), "from 0 to 16"),
+                (lambda: T.RandAugment(magnitude=31), "magnitude must be from 0 to 30"),
+                (lambda: T.RandAugment(magnitude=9.5), "whole number"),         # type: ignore[arg-type]
+                (lambda: T.RandAugment(num_magnitude_bins=1), "from 2 to 1000"),
+                (lambda: T.TrivialAugmentWide(10**9), "from 2 to 1000"),
+                (lambda: T.AutoAugment("mnist"), "imagenet, cifar10, svhn"),
+                (lambda: T.AutoAugment(interpolation="bicubic"), "nearest, bilinear"),
+                (lambda: T.Compose([T.ToTensor(), T.RandAugment()]), "put it before ToTensor"),
+                (lambda: T.RandomPosterize(9), "from 0 to 8"),
+                (lambda: T.RandomPosterize(2.5), "whole number"),
+                (lambda: T.RandomSolarize(float("nan")), "from 0 to 256"),
+                (lambda: T.RandomAdjustSharpness(1e9), "from 0 to 100"),
+                (lambda: T.RandomEqualize(-0.1), "from 0 to 1"),
+                (lambda: T.Compose([T.ToTensor(), T.RandomInvert()]), "put it before ToTensor"),
                 (lambda: T.Normalize(MEAN, 0), "1e-06"),
                 (lambda: T.Normalize([0, 0], 1), "1 or 3 channels"),
                 (lambda: T.Cast("float64"), "none of the server's"),
@@ -198,8 +253,8 @@ class Json(unittest.TestCase):
             T.Compose([T.ToTensor(), T.Resize(9), T.RandomHorizontalFlip(), T.ColorJitter(1)])
         self.assertEqual(caught.exception.unsupported, (T.Resize(9), T.ColorJitter(1)))
         text = str(caught.exception)
-        for part in ("2 of 4 transforms", "2. Resize(size=9", "4. ColorJitter(", "Supported: CenterCrop, ",
-                     "MixUp and CutMix"):
+        for part in ("2 of 4 transforms", "2. Resize(size=9", "4. ColorJitter(",
+                     "Supported: AutoAugment, CenterCrop, ", "MixUp and CutMix"):
             self.assertIn(part, text)
 
 
@@ -223,6 +278,15 @@ class Version2(unittest.TestCase):
         self.assertEqual(T.translate(given), T.Compose([
             T.RandomResizedCrop(32), T.PILToTensor(), T.ConvertImageDtype("float32"),
             T.Normalize(MEAN, STD)]))
+        augment = self.theirs("RandAugment", num_ops=2, magnitude=9, num_magnitude_bins=31, fill=None,
+                              interpolation=T.InterpolationMode.NEAREST)
+        turn = self.theirs("RandomRotation", degrees=[-10, 10], expand=False, center=None, fill=3,
+                           interpolation=T.InterpolationMode.BILINEAR)
+        self.assertEqual(T.translate([augment, turn, self.theirs("RandomInvert", p=0.5)]), T.Compose([
+            T.RandAugment(unit_threshold=True), T.RandomRotation(10, "bilinear", fill=3), T.RandomInvert()]))
+        with self.assertRaises(T.UnsupportedTransform):
+            T.translate(self.theirs("RandomAffine", degrees=[0, 0], translate=None, scale=None, shear=None,
+                                    center=None, fill={}, interpolation=T.InterpolationMode.NEAREST))
         plain = self.theirs("ToDtype", dtype="torch.float16", scale=False)
         self.assertEqual(T.translate([image, plain]).to_json(), [{"op": "cast", "dtype": "float16"}, PLANAR])
         with self.assertRaises(T.UnsupportedTransform) as caught:
@@ -255,7 +319,14 @@ class Parser(unittest.TestCase):
              T.Cast("bfloat16")],
             [*small, T.Pad((1, 2), padding_mode="symmetric"), T.Normalize(0.5, [0.2])],
             [*small, T.RandomGrayscale(1), T.ToTensor(), T.Layout("NHWC")],
-            [T.RandomResizedCrop(32, share=True), T.RandomHorizontalFlip(0, share=True)])]
+            [T.RandomResizedCrop(32, share=True), T.RandomHorizontalFlip(0, share=True)],
+            [*small, T.RandomInvert(), T.RandomPosterize(3), T.RandomSolarize(99.5, 0.2),
+             T.RandomAutocontrast(), T.RandomEqualize(), T.RandomAdjustSharpness(2)],
+            [T.RandomRotation(30, "bilinear", True, fill=(1, 2, 3)), T.CenterCrop(40),
+             T.RandomRotation((10, 20), center=(3, 4), mask_fill=9), T.RandomAffine(0),
+             T.RandomAffine(9, (0.1, 0.2), (0.5, 2), (1, 2, 3, 4), "bilinear", 7, (0, 0))],
+            [*small, T.RandAugment(16, 999, 1000, "bilinear", (1, 2, 3), 4, True), T.TrivialAugmentWide(2),
+             T.AutoAugment("cifar10", "bilinear", 9)])]
         with tempfile.TemporaryDirectory() as folder:
             for number, pipeline in enumerate(lists):
                 with self.subTest(pipeline):
@@ -309,6 +380,21 @@ class Torchvision(unittest.TestCase):
                  V.RandomCrop((36, 44))],
                 [one, V.ColorJitter((1.7, 1.7))], [one, V.ColorJitter(contrast=(0.3, 0.3))],
                 [one, V.ColorJitter(saturation=(2.5, 2.5))], [one, V.ColorJitter(hue=(-0.3, -0.3))],
+                [one, V.RandomRotation((33.3, 33.3))], [one, V.RandomRotation((180, 180))],
+                [one, V.RandomRotation((-47, -47), V.InterpolationMode.BILINEAR, fill=(9, 200, 77))],
+                [V.RandomRotation((20, 20), expand=True, fill=5), V.CenterCrop(70)],
+                [V.RandomRotation((90, 90), expand=True), V.CenterCrop(50)],
+                [one, V.RandomRotation((5, 5), center=(0, 7))],
+                [one, V.RandomAffine((12, 12), scale=(0.8, 0.8), shear=(5, 5))],
+                [one, V.RandomAffine((12, 12), scale=(1.3, 1.3), shear=(5, 5, -9, -9), fill=7.9,
+                                     interpolation=V.InterpolationMode.BILINEAR, center=(2, 3))],
+                [one, V.RandomAffine((0, 0), scale=(0.5, 0.5))],
+                [one, V.Grayscale(), V.RandomRotation((15, 15)), V.RandomAffine((9, 9), fill=200)],
+                [one, V.RandomInvert(1)], [one, V.RandomPosterize(3, 1)], [one, V.RandomSolarize(99.5, 1)],
+                [one, V.RandomAutocontrast(1)], [one, V.RandomEqualize(1)],
+                [one, V.RandomAdjustSharpness(0, 1)], [one, V.RandomAdjustSharpness(2.7, 1)],
+                [one, V.Grayscale(), V.RandomEqualize(1), V.RandomAdjustSharpness(3, 1)],
+                [one, V.Grayscale(), V.RandomAutocontrast(1), V.RandomPosterize(2, 1), V.RandomInvert(1)],
                 [one, V.Grayscale(), V.ColorJitter(contrast=(1.6, 1.6))], [one, V.Grayscale(3)],
                 [one, V.RandomGrayscale(1)],
                 [one, V.Grayscale(), V.ToTensor(), V.Normalize((0.1307,), (0.3081,))],
@@ -345,12 +431,33 @@ class Torchvision(unittest.TestCase):
         self.assertEqual(T.translate(V.Compose(whole)), expected)
         self.assertEqual(T.translate(whole), expected)
         self.assertEqual(T.translate(expected), expected)
+        points = [V.RandomInvert(0.1), V.RandomPosterize(3, 0.2), V.RandomSolarize(77, 0.3),
+                  V.RandomAutocontrast(0.4), V.RandomEqualize(0.6), V.RandomAdjustSharpness(1.5, 0.7)]
+        self.assertEqual(T.translate(points), T.Compose([
+            T.RandomInvert(0.1), T.RandomPosterize(3, 0.2), T.RandomSolarize(77, 0.3),
+            T.RandomAutocontrast(0.4), T.RandomEqualize(0.6), T.RandomAdjustSharpness(1.5, 0.7)]))
+        bilinear = V.InterpolationMode.BILINEAR
+        policies = [V.RandAugment(), V.RandAugment(3, 4, 10, bilinear, [1, 2, 3]), V.TrivialAugmentWide(7),
+                    V.AutoAugment(), V.AutoAugment(V.AutoAugmentPolicy.CIFAR10, bilinear, 5.0)]
+        self.assertEqual(T.translate(policies), T.Compose([
+            T.RandAugment(), T.RandAugment(3, 4, 10, "bilinear", (1, 2, 3)), T.TrivialAugmentWide(7),
+            T.AutoAugment(), T.AutoAugment("cifar10", "bilinear", 5)]))
+        maps = [V.RandomRotation(10), V.RandomRotation((3, 5), V.InterpolationMode.BILINEAR, True, (1, 2), 9),
+                V.CenterCrop(9), V.RandomAffine(20),
+                V.RandomAffine((1, 2), (0.1, 0.3), (0.5, 1), 9, fill=None),
+                V.RandomAffine(1, shear=(1, 2, 3, 4), interpolation=V.InterpolationMode.BILINEAR,
+                               fill=[1, 2, 3], center=[5, 6])]
+        self.assertEqual(T.translate(maps), T.Compose([
+            T.RandomRotation(10), T.RandomRotation((3, 5), "bilinear", True, (1, 2), 9), T.CenterCrop(9),
+            T.RandomAffine(20), T.RandomAffine((1, 2), (0.1, 0.3), (0.5, 1), 9),
+            T.RandomAffine(1, None, None, (1, 2, 3, 4), "bilinear", (1, 2, 3), (5, 6))]))
         modules = torch.nn.Sequential(V.CenterCrop(8), torch.nn.Identity(),
                                       torch.nn.Sequential(V.RandomHorizontalFlip()))
         self.assertEqual(T.translate(modules), T.Compose([T.CenterCrop(8), T.RandomHorizontalFlip()]))
         for name in ("RandomResizedCrop", "RandomCrop", "CenterCrop", "Resize"):
             self.assertEqual(T.translate(getattr(V, name)(8)), T.Compose([getattr(T, name)(8)]), "defaults")
-        for name in ("ColorJitter", "RandomGrayscale", "RandomHorizontalFlip", "RandomVerticalFlip",
+        for name in ("RandomInvert", "RandomAutocontrast", "RandomEqualize", "ColorJitter",
+                     "RandomGrayscale", "RandomHorizontalFlip", "RandomVerticalFlip",
                      "Grayscale"):
             self.assertEqual(T.translate(getattr(V, name)()), T.Compose([getattr(T, name)()]), "defaults")
 

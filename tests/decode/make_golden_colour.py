@@ -12,8 +12,14 @@ from PIL import Image
 MASK = 2 ** 64 - 1
 KINDS = {"BRIGHTNESS": functional.adjust_brightness, "CONTRAST": functional.adjust_contrast,
          "SATURATION": functional.adjust_saturation, "HUE": functional.adjust_hue,
-         "GREY": lambda image, _: functional.to_grayscale(image, 3)}
-CASES = 160
+         "GREY": lambda image, _: functional.to_grayscale(image, 3),
+         "INVERT": lambda image, _: functional.invert(image),
+         "POSTERIZE": lambda image, bits: functional.posterize(image, int(bits)),
+         "SOLARIZE": functional.solarize,
+         "AUTOCONTRAST": lambda image, _: functional.autocontrast(image),
+         "EQUALIZE": lambda image, _: functional.equalize(image)}
+CASES = 240
+TABLES_MAX = 2                  # COLOUR_TABLES_MAX of colour.h
 
 
 def splitmix(state):
@@ -62,8 +68,12 @@ def fnv(data):
 
 
 def draw_factor(kind, draw):
-    if kind == "GREY":
+    if kind in ("GREY", "INVERT", "AUTOCONTRAST", "EQUALIZE"):
         return 0.0
+    if kind == "POSTERIZE":
+        return float(draw.randint(0, 8))
+    if kind == "SOLARIZE":
+        return draw.choice([0.0, 255.0, 256.0, float(draw.randint(1, 254)), draw.uniform(0, 256)])
     if kind == "HUE":
         return draw.choice([draw.uniform(-0.5, 0.5), draw.uniform(-0.1, 0.1), 0.5, -0.5, 0.001, 51 / 255])
     return draw.choice([0.0, 1.0, 0.5, draw.random(), draw.uniform(0, 2), draw.uniform(1, 10), 1e9])
@@ -83,7 +93,9 @@ def main():
     with open("golden/colour.inc", "w") as file:
         for seed in range(1, CASES + 1):
             height, width = draw.randint(1, 20), draw.randint(1, 40)
-            kinds = draw.choices(list(KINDS), [3, 3, 3, 3, 1], k=1 + seed % 5)
+            kinds = ["AUTOCONTRAST"] * 3
+            while sum(kind in ("AUTOCONTRAST", "EQUALIZE") for kind in kinds) > TABLES_MAX:
+                kinds = draw.choices(list(KINDS), [3, 3, 3, 3, 1, 1, 1, 1, 2, 3], k=1 + seed % 5)
             steps = [(kind, draw_factor(kind, draw)) for kind in kinds]
             file.write(line(height, width, seed, steps, picture(height, width, seed)))
         for factor in (0.001, -0.37, 0.5):

@@ -13,6 +13,8 @@ import wave
 import numpy
 from PIL import Image, ImageEnhance, ImageOps
 
+import reference_augment
+
 FILTERS = {"nearest": Image.NEAREST, "bilinear": Image.BILINEAR, "bicubic": Image.BICUBIC}
 JITTERS = ["brightness", "contrast", "saturation", "hue"]
 
@@ -225,10 +227,104 @@ def grayscale(fields, operation, random):
                 field.image = Image.merge("RGB", (grey, grey, grey))
 
 
+def on_images(change):
+    """An operation that changes images, not masks, and has a probability."""
+    def operate(fields, operation, random):
+        if random.happens(operation.get("p", 0.5)):
+            for field in fields:
+                if not field.is_mask:
+                    field.image = change(field.image, operation)
+    return operate
+
+
+POINTS = {
+    "invert": on_images(lambda image, _: ImageOps.invert(image)),
+    "posterize": on_images(lambda image, operation: ImageOps.posterize(image, operation["bits"])),
+    "solarize": on_images(lambda image, operation: ImageOps.solarize(image, operation["threshold"])),
+    "autocontrast": on_images(lambda image, _: ImageOps.autocontrast(image)),
+    "equalize": on_images(lambda image, _: ImageOps.equalize(image)),
+    "adjust_sharpness": on_images(
+        lambda image, operation: ImageEnhance.Sharpness(image).enhance(operation["factor"])),
+}
+
+
+def mapped(field, operation, change):
+    """change (image, resample, fill) of a field: masks to the nearest pixel, and with a fill of their own."""
+    fill = operation.get("fill", 0)
+    fill = tuple(fill) if isinstance(fill, (list, tuple)) else (fill,) * 3
+    if field.is_mask:
+        field.image = change(field.image, Image.NEAREST, operation.get("mask_fill", 0))
+    else:
+        field.image = change(field.image, FILTERS[operation.get("interpolation", "nearest")], fill)
+
+
+def ends(value, count=2):
+    """The range of a number that was given as one, or with its ends."""
+    if isinstance(value, (int, float)):
+        value = [-value, value]
+    return list(value) + [0.0] * (count - len(value))
+
+
+def random_rotation(fields, operation, random):
+    angle = random.uniform(*ends(operation["degrees"]))
+    center = operation.get("center")
+    for field in fields:
+        mapped(field, operation, lambda image, resample, fill: image.rotate(
+            angle, resample, operation.get("expand", False), center, fillcolor=fill))
+
+
+def draw_affine(operation, size, random):
+    """angle, translation, scale and shear, as torchvision's get_params returns them."""
+    across, down = operation.get("translate", [0, 0])
+    shear = ends(operation.get("shear", 0), 4)
+    angle = random.uniform(*ends(operation["degrees"]))
+    moved = [round(random.uniform(-most, most)) for most in (across * size[0], down * size[1])]
+    scale = random.uniform(*operation.get("scale", [1, 1]))
+    return angle, moved, scale, [random.uniform(*shear[:2]), random.uniform(*shear[2:])]
+
+
+def inverse_affine(center, angle, translate, scale, shear):
+    """What Image.transform takes."""
+    turn, shear_x, shear_y = (math.radians(number) for number in (angle, *shear))
+    a = math.cos(turn - shear_y) / math.cos(shear_y)
+    b = -math.cos(turn - shear_y) * math.tan(shear_x) / math.cos(shear_y) - math.sin(turn)
+    c = math.sin(turn - shear_y) / math.cos(shear_y)
+    d = -math.sin(turn - shear_y) * math.tan(shear_x) / math.cos(shear_y) + math.cos(turn)
+    matrix = [number / scale for number in (d, -b, 0.0, -c, a, 0.0)]
+    from_x, from_y = -center[0] - translate[0], -center[1] - translate[1]
+    matrix[2] += matrix[0] * from_x + matrix[1] * from_y
+    matrix[5] += matrix[3] * from_x + matrix[4] * from_y
+    matrix[2] += center[0]
+    matrix[5] += center[1]
+    return matrix
+
+
+def affine(field, operation, drawn, center=None):
+    width, height = field.image.size
+    matrix = inverse_affine(center or (width * 0.5, height * 0.5), *drawn)
+    mapped(field, operation, lambda image, resample, fill: image.transform(
+        image.size, Image.AFFINE, matrix, resample, fillcolor=fill))
+
+
+def random_affine(fields, operation, random):
+    drawn = draw_affine(operation, fields[0].image.size, random)
+    for field in fields:
+        affine(field, operation, drawn, operation.get("center"))
+
+
+def augment(fields, operation, random):
+    size = fields[0].image.size
+    for kind, magnitude in reference_augment.DRAW[operation["op"]](operation, size, random):
+        for field in fields:
+            reference_augment.apply(field, operation, kind, magnitude, mapped)
+
+
 GEOMETRY_AND_COLOURS = {
     "resize": resize, "center_crop": center_crop, "random_resized_crop": random_resized_crop,
     "random_crop": random_crop, "pad": pad, "flip": flip, "vertical_flip": vertical_flip,
-    "color_jitter": color_jitter, "grayscale": grayscale,
+    "color_jitter": color_jitter, "grayscale": grayscale, "random_rotation": random_rotation,
+    "random_affine": random_affine, "rand_augment": augment, "trivial_augment_wide": augment,
+    "auto_augment": augment, **POINTS,
 }
 
 

@@ -5,11 +5,14 @@
 #define STAGE_MODEL_H
 #include <stdio.h>
 #include <string.h>
+#include "affine.h"
+#include "augment.h"
 #include "decoder.h"
 #include "geometry.h"
 #include "image_reader.h"
 #include "instrument.h"
 #include "plan.h"
+#include "warp.h"
 
 typedef struct {
     uint8_t *pixels;            //  malloc; NULL: the sample is bad
@@ -163,17 +166,40 @@ model_flip (model_image_t *image, bool across)
 }
 
 static inline void
-model_colour (const operation_t *operation, model_image_t *image, keyed_random_t *random)
+model_sharpen (model_image_t *image, double factor)
 {
-    colour_program_t all = { .count = 0 };
-    if (operation->kind == OPERATION_COLOR_JITTER)
-        assert_true (geometry_jitter (operation, random, &all));
-    else
-    if (geometry_happens (operation, random))
-        assert_true (colour_add (&all, COLOUR_GREY, 1));
+    model_image_t made = model_image (image->height, image->width, image->channels);
+    image_t view = model_view (image);
+    colour_sharpen (&view, factor, made.pixels, view.stride);
+    model_replace (image, made);
+}
+
+//  Of a mask: to the nearest, with a fill of its own.
+static inline void
+model_warp (const model_t *self, const operation_t *operation, model_image_t *image, const warp_t *warp)
+{
+    affine_t affine = { .is_bilinear = operation->edge.is_bilinear && !self->is_mask && !warp->is_exact,
+        .height = warp->height, .width = warp->width };
+    const double half [6] = { -1, 0, image->width, 0, -1, image->height };
+    memcpy (affine.matrix, warp->kind == WARP_HALF_TURN? half: warp->matrix, sizeof affine.matrix);
+    memcpy (affine.fill, operation->edge.fill, sizeof affine.fill);
+    if (self->is_mask)
+        affine.fill [0] = operation->edge.mask_fill;
+    if (warp->kind == WARP_NOTHING)
+        return;
+    model_image_t made = model_image (warp->height, warp->width, image->channels);
+    image_t view = model_view (image);
+    affine_run (&affine, &view, made.pixels);
+    model_replace (image, made);
+}
+
+//  One step after the other, each over the whole image.
+static inline void
+model_run_colours (const colour_program_t *all, model_image_t *image)
+{
     uint8_t *row = malloc ((size_t) image->width * image->channels + 64);
-    for (size_t index = 0; index < all.count; index++) {
-        colour_program_t one = { .steps = { all.steps [index] }, .count = 1 };
+    for (size_t index = 0; index < all->count; index++) {
+        colour_program_t one = { .steps = { all->steps [index] }, .count = 1 };
         image_t view = model_view (image);
         colour_measure (&one, &view, row);
         colour_pass_t pass;
@@ -182,6 +208,39 @@ model_colour (const operation_t *operation, model_image_t *image, keyed_random_t
             colour_run (&pass, image->pixels + at * view.stride, image->width);
     }
     free (row);
+}
+
+static inline void
+model_colour (const operation_t *operation, model_image_t *image, keyed_random_t *random)
+{
+    colour_program_t all = { .count = 0 };
+    assert_true (geometry_colour (operation, random, &all));
+    model_run_colours (&all, image);
+}
+
+static inline void
+model_augment (const model_t *self, const operation_t *operation, model_image_t *image,
+    keyed_random_t *random)
+{
+    augment_step_t steps [AUGMENT_STEPS_MAX];
+    size_t count = augment_draw (operation, image->height, image->width, random, steps);
+    for (size_t index = 0; index < count; index++) {
+        const augment_step_t *step = &steps [index];
+        colour_program_t one = { .count = 0 };
+        colour_kind_t kind;
+        double factor;
+        warp_t warp;
+        if (augment_warp (step, image->height, image->width, &warp))
+            model_warp (self, operation, image, &warp);
+        else
+        if (step->kind == AUGMENT_SHARPNESS && !self->is_mask)
+            model_sharpen (image, 1 + step->magnitude);
+        else
+        if (augment_colour (step, &kind, &factor) && !self->is_mask) {
+            assert_true (colour_add (&one, kind, factor));
+            model_run_colours (&one, image);
+        }
+    }
 }
 
 static inline void
@@ -216,6 +275,7 @@ model_step (const model_t *self, size_t index, model_image_t *image)
     keyed_random_init (&random, key, index < plan->views_at? 0: self->view, operation->place);
     uint32_t height, width;
     geometry_window_t window;
+    warp_t warp;
     switch (operation->kind) {
     case OPERATION_RESIZE:
         geometry_resize (operation, image->height, image->width, &height, &width);
@@ -242,8 +302,27 @@ model_step (const model_t *self, size_t index, model_image_t *image)
         break;
     case OPERATION_COLOR_JITTER:
     case OPERATION_GRAYSCALE:
+    case OPERATION_INVERT:
+    case OPERATION_POSTERIZE:
+    case OPERATION_SOLARIZE:
+    case OPERATION_AUTOCONTRAST:
+    case OPERATION_EQUALIZE:
         if (!self->is_mask)
             model_colour (operation, image, &random);
+        break;
+    case OPERATION_RANDOM_ROTATION:
+    case OPERATION_RANDOM_AFFINE:
+        warp = warp_draw (operation, image->height, image->width, &random);
+        model_warp (self, operation, image, &warp);
+        break;
+    case OPERATION_RAND_AUGMENT:
+    case OPERATION_TRIVIAL_AUGMENT_WIDE:
+    case OPERATION_AUTO_AUGMENT:
+        model_augment (self, operation, image, &random);
+        break;
+    case OPERATION_ADJUST_SHARPNESS:
+        if (!self->is_mask && geometry_happens (operation, &random))
+            model_sharpen (image, operation->point.factor);
         break;
     default:                    //  views; and what the format says
         break;

@@ -44,7 +44,19 @@ static const char *const s_pipelines [] = {
     "[{'op':'decode','as':'bytes','length':100},{'share':true}]",
     "[{'op':'decode','as':'array','dtype':'float32','shape':[2,3]},{'share':true}]",
     ("[{'op':'decode','as':'audio','dtype':'int16','channels':1},{'op':'excerpt','length':200,'share':true},"
-      "{'share':true}]")
+      "{'share':true}]"),
+    ("[{'op':'decode','max_pixels':20000},{'op':'equalize','share':true},"
+      "{'op':'adjust_sharpness','factor':2.5,'share':true},"
+      "{'op':'autocontrast','share':true},{'share':true},{'op':'solarize','threshold':99.5},"
+      "{'op':'posterize','bits':3},{'op':'invert'},{'op':'center_crop','size':40}]"),
+    ("[{'op':'decode','max_pixels':20000,'fields':['image','mask']},"
+      "{'op':'random_rotation','degrees':180,'expand':true,'share':true},{'op':'resize','size':[30,20]},"
+      "{'share':true},{'op':'random_affine','degrees':90,'translate':[0.5,0.5],'scale':[0.1,9],'shear':89,"
+      "'interpolation':'bilinear'},{'op':'random_rotation','degrees':20,'center':[3,4]}]"),
+    ("[{'op':'decode','max_pixels':20000,'fields':['image','mask']},"
+      "{'op':'rand_augment','num_ops':5,'magnitude':30,'share':true},{'op':'resize','size':[30,20]},"
+      "{'share':true},{'op':'auto_augment','policy':'cifar10','interpolation':'bilinear'},"
+      "{'op':'trivial_augment_wide','fill':9}]")
 };
 enum { PIPELINES = sizeof s_pipelines / sizeof *s_pipelines };
 

@@ -16,9 +16,12 @@ from .errors import TureenError
 Operation = Dict[str, Any]
 
 #  Those that a list of torchvision's may hold.
-SUPPORTED = ("CenterCrop", "ColorJitter", "Compose", "ConvertImageDtype", "Grayscale", "Normalize",
-             "PILToTensor", "Pad", "RandomCrop", "RandomGrayscale", "RandomHorizontalFlip",
-             "RandomResizedCrop", "RandomVerticalFlip", "Resize", "ToTensor")
+SUPPORTED = ("AutoAugment", "CenterCrop", "ColorJitter", "Compose", "ConvertImageDtype", "Grayscale",
+             "Normalize", "PILToTensor", "Pad", "RandAugment", "RandomAdjustSharpness", "RandomAffine",
+             "RandomAutocontrast", "RandomCrop", "RandomEqualize", "RandomGrayscale",
+             "RandomHorizontalFlip", "RandomInvert", "RandomPosterize", "RandomResizedCrop",
+             "RandomRotation", "RandomSolarize", "RandomVerticalFlip", "Resize", "ToTensor",
+             "TrivialAugmentWide")
 
 
 class UnsupportedTransform(TureenError, ValueError):

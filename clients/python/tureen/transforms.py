@@ -21,6 +21,9 @@ from dataclasses import dataclass, field
 from typing import Any, List, Optional, Sequence, Tuple, Union
 
 from . import parameters
+from .augmentations import (AutoAugment, AutoAugmentPolicy, RandAugment, RandomAdjustSharpness, RandomAffine,
+                            RandomAutocontrast, RandomEqualize, RandomInvert, RandomPosterize, RandomRotation,
+                            RandomSolarize, TrivialAugmentWide)
 from .compose import (CAST_LAST, SUPPORTED, Building, Compose, Operation, Refused, Share, Stage, Transform,
                       UnsupportedTransform)
 from .parameters import Pair, Size
@@ -488,8 +491,10 @@ def translate(transforms: Any) -> Compose:
     return translation.translate(transforms)
 
 
-__all__ = ["CenterCrop", "ColorJitter", "Compose", "ConvertImageDtype", "Decode", "DecodeArray",
-           "DecodeAudio", "DecodeBytes", "Cast", "Excerpt", "Grayscale", "InterpolationMode", "Layout",
-           "Normalize", "PILToTensor", "Pad", "RandomCrop", "RandomGrayscale", "RandomHorizontalFlip",
-           "RandomResizedCrop", "RandomVerticalFlip", "Resize", "Share", "ToTensor", "Transform",
-           "UnsupportedTransform", "Views", "translate"]
+__all__ = ["AutoAugment", "AutoAugmentPolicy", "Cast", "CenterCrop", "ColorJitter", "Compose",
+           "ConvertImageDtype", "Decode", "DecodeArray", "DecodeAudio", "DecodeBytes", "Excerpt",
+           "Grayscale", "InterpolationMode", "Layout", "Normalize", "PILToTensor", "Pad", "RandAugment",
+           "RandomAdjustSharpness", "RandomAffine", "RandomAutocontrast", "RandomCrop", "RandomEqualize",
+           "RandomGrayscale", "RandomHorizontalFlip", "RandomInvert", "RandomPosterize",
+           "RandomResizedCrop", "RandomRotation", "RandomSolarize", "RandomVerticalFlip", "Resize", "Share",
+           "ToTensor", "Transform", "TrivialAugmentWide", "UnsupportedTransform", "Views", "translate"]

@@ -6,6 +6,7 @@ and for a Pillow image, the list begins with an image.
 """
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Callable, Dict, List, Tuple
 
 from . import transforms as ours
@@ -99,6 +100,27 @@ def _same(name: str, *parameters: str) -> Callable[[Any], Transform]:
     return make
 
 
+def _mapped(name: str, *parameters: str) -> Callable[[Any], Transform]:
+    """What has an interpolation and a fill, which in v2 may be one for each kind of field."""
+    same = _same(name, "interpolation", *parameters)
+
+    def make(theirs: Any) -> Transform:
+        fill = theirs.fill
+        if isinstance(fill, dict):
+            raise ValueError("a fill for each kind of field: give one, and mask_fill")
+        return replace(same(theirs), fill=fill)
+    return make
+
+
+def _policy(name: str, *parameters: str) -> Callable[[Any], Transform]:
+    mapped = _mapped(name, *parameters)
+
+    def make(theirs: Any) -> Transform:
+        is_v2 = type(theirs).__module__.startswith("torchvision.transforms.v2")
+        return replace(mapped(theirs), unit_threshold=is_v2)
+    return make
+
+
 def _convert(theirs: Any) -> Transform:
     """v2's ToDtype, where `scale` says whether 255 becomes 1."""
     if isinstance(theirs.dtype, dict):
@@ -114,6 +136,7 @@ def _weights(theirs: Any) -> List[Transform]:
 
 
 _MADE: Dict[str, Callable[[Any], Any]] = {
+    "AutoAugment": _policy("AutoAugment", "policy"),
     "CenterCrop": _same("CenterCrop", "size"),
     "ColorJitter": _same("ColorJitter", "brightness", "contrast", "saturation", "hue"),
     "ConvertImageDtype": _same("ConvertImageDtype", "dtype"),
@@ -122,13 +145,23 @@ _MADE: Dict[str, Callable[[Any], Any]] = {
     "Normalize": _same("Normalize", "mean", "std"),
     "PILToTensor": _same("PILToTensor"),
     "Pad": _same("Pad", "padding", "fill", "padding_mode"),
+    "RandAugment": _policy("RandAugment", "num_ops", "magnitude", "num_magnitude_bins"),
+    "RandomAdjustSharpness": _same("RandomAdjustSharpness", "sharpness_factor", "p"),
+    "RandomAffine": _mapped("RandomAffine", "degrees", "translate", "scale", "shear", "center"),
+    "RandomAutocontrast": _same("RandomAutocontrast", "p"),
     "RandomCrop": _same("RandomCrop", "size", "padding", "pad_if_needed", "fill", "padding_mode"),
+    "RandomEqualize": _same("RandomEqualize", "p"),
     "RandomGrayscale": _same("RandomGrayscale", "p"),
     "RandomHorizontalFlip": _same("RandomHorizontalFlip", "p"),
+    "RandomInvert": _same("RandomInvert", "p"),
+    "RandomPosterize": _same("RandomPosterize", "bits", "p"),
     "RandomResizedCrop": _same("RandomResizedCrop", "size", "scale", "ratio", "interpolation", "antialias"),
+    "RandomRotation": _mapped("RandomRotation", "degrees", "expand", "center"),
+    "RandomSolarize": _same("RandomSolarize", "threshold", "p"),
     "RandomVerticalFlip": _same("RandomVerticalFlip", "p"),
     "Resize": _same("Resize", "size", "interpolation", "max_size", "antialias"),
     "ToDtype": _convert,
     "ToImage": _same("PILToTensor"),
     "ToTensor": _same("ToTensor"),
+    "TrivialAugmentWide": _policy("TrivialAugmentWide", "num_magnitude_bins"),
 }

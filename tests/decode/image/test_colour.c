@@ -196,11 +196,79 @@ s_model_pixel (uint8_t *pixel, const colour_step_t *step, int mean)
     }
 }
 
+static int
+s_model_auto_contrast (const int *histogram, int value)
+{
+    int low = 0, high = 255;
+    while (low < 255 && histogram [low] == 0)
+        low++;
+    while (high > 0 && histogram [high] == 0)
+        high--;
+    if (high <= low)
+        return value;
+    double scale = 255.0 / (high - low), offset = -low * scale;
+    int stretched = (int) (value * scale + offset);
+    return stretched < 0? 0: stretched > 255? 255: stretched;
+}
+
+static int
+s_model_equalize (const int *histogram, int value)
+{
+    int all = 0, kinds = 0, last = 0, below = 0;
+    for (int other = 0; other < 256; other++) {
+        all += histogram [other];
+        kinds += histogram [other] > 0;
+        last = histogram [other]? histogram [other]: last;
+        below += other < value? histogram [other]: 0;
+    }
+    int step = (all - last) / 255;
+    if (kinds <= 1 || step == 0)
+        return value;
+    int equalized = (step / 2 + below) / step;
+    return equalized > 255? 255: equalized;
+}
+
+static int
+s_model_point (const colour_step_t *step, const int *histogram, int value)
+{
+    switch (step->kind) {
+    case COLOUR_INVERT:
+        return 255 - value;
+    case COLOUR_POSTERIZE:
+        return value & ~((1 << (8 - (int) step->factor)) - 1);
+    case COLOUR_SOLARIZE:
+        return value < step->factor? value: 255 - value;
+    case COLOUR_AUTOCONTRAST:
+        return s_model_auto_contrast (histogram, value);
+    default:
+        return s_model_equalize (histogram, value);
+    }
+}
+
+static void
+s_model_points (const colour_step_t *step, picture_t *picture)
+{
+    size_t pixels = (size_t) picture->height * picture->width;
+    for (size_t channel = 0; channel < IMAGE_COLOURS; channel++) {
+        uint8_t *first = picture->pixels + channel;
+        int histogram [256] = { 0 };
+        for (size_t pixel = 0; pixel < pixels; pixel++)
+            histogram [first [pixel * IMAGE_COLOURS]]++;
+        for (size_t pixel = 0; pixel < pixels; pixel++)
+            first [pixel * IMAGE_COLOURS]
+                = (uint8_t) s_model_point (step, histogram, first [pixel * IMAGE_COLOURS]);
+    }
+}
+
 static void
 s_model (const colour_step_t *steps, size_t count, picture_t *picture)
 {
     size_t pixels = (size_t) picture->height * picture->width;
     for (size_t step = 0; step < count; step++) {
+        if (steps [step].kind > COLOUR_GREY) {
+            s_model_points (&steps [step], picture);
+            continue;
+        }
         double sum = 0;
         for (size_t pixel = 0; pixel < pixels; pixel++)
             sum += s_model_grey (picture->pixels + pixel * IMAGE_COLOURS);
@@ -216,6 +284,10 @@ s_draw_factor (colour_kind_t kind, uint64_t *random)
     double part = (double) test_below (random, 100000) / 99999;
     if (kind == COLOUR_HUE)
         return part == 0.5? 0.25: part - 0.5;
+    if (kind == COLOUR_POSTERIZE)
+        return (double) test_below (random, 9);
+    if (kind == COLOUR_SOLARIZE)
+        return test_below (random, 2)? (double) test_below (random, 257): 256 * part;
     static const double usual [] = { 0, 1, 0.5, 2, 1e30 };
     uint64_t choice = test_below (random, 12);
     return choice < 5? usual [choice]: choice < 10? 2 * part: 12 * part;
@@ -234,7 +306,9 @@ test_equals_the_model (void **state)
         colour_program_t program = { .count = 0 };
         size_t count = 1 + test_below (&random, STEPS_MAX);
         for (size_t step = 0; step < count; step++) {
-            steps [step].kind = (colour_kind_t) test_below (&random, COLOUR_GREY + 1);
+            bool has_room = colour_has_room (&program, 1);
+            steps [step].kind = (colour_kind_t) test_below (&random,
+                has_room? COLOUR_EQUALIZE + 1: COLOUR_AUTOCONTRAST);
             steps [step].factor = s_draw_factor (steps [step].kind, &random);
             assert_true (colour_add (&program, steps [step].kind, steps [step].factor));
         }
@@ -347,6 +421,75 @@ test_a_full_program_refuses (void **state)
     free (picture.pixels);
 }
 
+//  Tables are few: another such step is refused, any other is not.
+static void
+test_tables_are_bounded (void **state)
+{
+    (void) state;
+    colour_program_t program = { .count = 0 };
+    for (int step = 0; step < COLOUR_TABLES_MAX; step++) {
+        assert_true (colour_has_room (&program, COLOUR_STEPS_MAX - (size_t) step));
+        assert_true (colour_add (&program, step % 2? COLOUR_EQUALIZE: COLOUR_AUTOCONTRAST, 0));
+    }
+    assert_false (colour_has_room (&program, 1));
+    assert_false (colour_add (&program, COLOUR_EQUALIZE, 0));
+    assert_true (colour_add (&program, COLOUR_INVERT, 0));
+    assert_int_equal (program.count, COLOUR_TABLES_MAX + 1);
+}
+
+//  Pillow's SMOOTH in floats, as it sums it, and the blend; images without an inside stay as they are.
+static int
+s_model_smooth (const picture_t *picture, uint32_t row, uint32_t column, size_t channel)
+{
+    float sum = 0.5f;
+    for (int down = 1; down >= -1; down--)
+        for (int across = -1; across <= 1; across++) {
+            size_t pixel = (size_t) (row + (uint32_t) down) * picture->width + (column + (uint32_t) across);
+            float weight = (float) (down || across? 1: 5) / 13;
+            sum += picture->pixels [pixel * IMAGE_COLOURS + channel] * weight;
+        }
+    return (int) sum;
+}
+
+static uint8_t
+s_model_sharpen (const picture_t *picture, uint32_t row, uint32_t column, size_t channel, double factor)
+{
+    uint8_t value = picture->pixels [((size_t) row * picture->width + column) * IMAGE_COLOURS + channel];
+    bool is_inside = row > 0 && row + 1 < picture->height && column > 0 && column + 1 < picture->width;
+    return is_inside? s_model_blend (s_model_smooth (picture, row, column, channel), value, factor): value;
+}
+
+static void
+test_sharpness (void **state)
+{
+    (void) state;
+    uint64_t random = test_seed ();
+    for (uint32_t width = 1; width <= 150; width++) {
+        uint32_t height = 1 + (uint32_t) test_below (&random, 6);
+        picture_t picture = s_picture (height, width, test_below (&random, UINT64_MAX));
+        double factor = s_draw_factor (COLOUR_SATURATION, &random);
+        size_t row_bytes = image_bytes (1, width, IMAGE_COLOURS), stride = row_bytes + 5;
+        image_t image = { picture.pixels, row_bytes, height, width, IMAGE_COLOURS };
+        uint8_t *target = malloc (stride * height);
+        for (simd_level_t level = 0; level < SIMD_LEVELS; level++) {
+            if (!levels_use (level))
+                continue;
+            memset (target, FILLER, stride * height);
+            colour_sharpen (&image, factor, target, stride);
+            for (uint32_t row = 0; row < height; row++)
+                for (size_t index = 0; index < stride; index++) {
+                    uint8_t expected = index >= row_bytes? FILLER: s_model_sharpen (&picture, row,
+                        (uint32_t) (index / IMAGE_COLOURS), index % IMAGE_COLOURS, factor);
+                    if (target [row * stride + index] != expected)
+                        fail_msg ("seed %" PRIu64 ", level %d: %u x %u, factor %g: byte %zu of row %u",
+                            test_seed (), level, width, height, factor, index, row);
+                }
+        }
+        free (target);
+        free (picture.pixels);
+    }
+}
+
 int
 main (void)
 {
@@ -357,6 +500,8 @@ main (void)
         cmocka_unit_test (test_keeps_to_its_pixels),
         cmocka_unit_test (test_huge_factors_do_as_large_ones),
         cmocka_unit_test (test_a_full_program_refuses),
+        cmocka_unit_test (test_tables_are_bounded),
+        cmocka_unit_test (test_sharpness),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -6,12 +6,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include "pipelines.h"
+#include "affine.h"
+#include "augment.h"
 #include "colour.h"
 #include "decoder.h"
 #include "describe.h"
 #include "keyed_random.h"
 #include "plan.h"
 #include "seed.h"
+#include "warp.h"
 
 enum { HEIGHT = 37, WIDTH = 53, KEYS = 60, VERSION_MAX = 1 << 16, OUTPUT_MAX = 1 << 14 };
 
@@ -253,9 +256,9 @@ test_colours (void **state)
     (void) state;
     trial_t *trial = s_trial ("[" OPEN "{'op':'center_crop','size':[20,31]},"
         "{'op':'color_jitter','brightness':0.4,'contrast':0.4,'saturation':0.4,'hue':0.1},"
-        "{'op':'grayscale','p':0.4}]");
+        "{'op':'grayscale','p':0.4},{'op':'equalize'},{'op':'posterize','bits':5}]");
     static uint8_t pixels [20 * 31 * 3], row [31 * 3];
-    int grey = 0, first [4] = { 0 };
+    int grey = 0, equalized = 0, first [4] = { 0 };
     for (uint64_t seed = test_seed (); seed < test_seed () + KEYS; seed++) {
         s_run (trial, seed);
         const json_t *window = s_parameters (trial, "center_crop", 0);
@@ -276,6 +279,12 @@ test_colours (void **state)
             assert_true (colour_add (&program, COLOUR_GREY, 1));
             grey++;
         }
+        if (json_is_true (json_object_get (s_parameters (trial, "equalize", 0), "done"))) {
+            assert_true (colour_add (&program, COLOUR_EQUALIZE, 0));
+            equalized++;
+        }
+        if (json_is_true (json_object_get (s_parameters (trial, "posterize", 0), "done")))
+            assert_true (colour_add (&program, COLOUR_POSTERIZE, 5));
         image_t image = { pixels, image_bytes (1, 31, 3), 20, 31, 3 };
         colour_measure (&program, &image, row);
         colour_pass_t pass;
@@ -285,7 +294,133 @@ test_colours (void **state)
         assert_memory_equal (pixels, trial->outputs [0], sizeof pixels);
     }
     assert_true (grey > 0 && grey < KEYS);
+    assert_true (equalized > 0 && equalized < KEYS);
     assert_true (first [0] && first [1] && first [2] && first [3]);
+    s_end (trial);
+}
+
+static double
+s_real (const json_t *value)
+{
+    assert_true (json_is_real (value));
+    return json_real_value (value);
+}
+
+//  The maps that are told, done one after the other; what comes of them is in *image.
+static void
+s_warp_as_told (const trial_t *trial, image_t *image)
+{
+    static uint8_t turned [1 << 16], moved [1 << 16];
+    const json_t *rotation = s_parameters (trial, "random_rotation", 0);
+    const json_t *affine = s_parameters (trial, "random_affine", 0);
+    const json_t *shear = json_object_get (affine, "shear"), *by = json_object_get (affine, "translate");
+    warp_t turn = warp_rotate (s_real (json_object_get (rotation, "angle")), true, NULL, HEIGHT, WIDTH);
+    assert_int_equal (turn.kind, WARP_MATRIX);
+    assert_int_equal (s_whole (rotation, "height"), turn.height);
+    assert_int_equal (s_whole (rotation, "width"), turn.width);
+    affine_t map = { .fill = { 7, 7, 7 }, .height = turn.height, .width = turn.width };
+    memcpy (map.matrix, turn.matrix, sizeof map.matrix);
+    affine_run (&map, image, turned);
+    warp_affine_t drawn = { .angle = s_real (json_object_get (affine, "angle")),
+        .scale = s_real (json_object_get (affine, "scale")),
+        .translate = { (double) json_integer_value (json_array_get (by, 0)),
+            (double) json_integer_value (json_array_get (by, 1)) },
+        .shear = { s_real (json_array_get (shear, 0)), s_real (json_array_get (shear, 1)) } };
+    warp_t move = warp_affine (&drawn, turn.height, turn.width);
+    map = (affine_t) { .is_bilinear = true, .height = turn.height, .width = turn.width };
+    memcpy (map.matrix, move.matrix, sizeof map.matrix);
+    *image = (image_t) { turned, turn.width * 3, turn.height, turn.width, 3 };
+    affine_run (&map, image, moved);
+    image->pixels = moved;
+}
+
+//  Guards: the angle that is told, the size and the map of a rotation and of an affine map, give what the
+//  stage gave.
+static void
+test_warps (void **state)
+{
+    (void) state;
+    trial_t *trial = s_trial ("[" OPEN "{'op':'random_rotation','degrees':180,'expand':true,'fill':7},"
+        "{'op':'random_affine','degrees':20,'translate':[0.2,0.1],'scale':[0.7,1.4],'shear':[-9,9,-9,9],"
+        "'interpolation':'bilinear'},{'op':'center_crop','size':[20,31]}]");
+    static uint8_t pixels [HEIGHT * WIDTH * 3];
+    s_fill_positions (pixels);
+    for (uint64_t seed = test_seed (); seed < test_seed () + KEYS; seed++) {
+        s_run (trial, seed);
+        image_t image = { pixels, WIDTH * 3, HEIGHT, WIDTH, 3 };
+        s_warp_as_told (trial, &image);
+        const json_t *window = s_parameters (trial, "center_crop", 0);
+        int top = s_whole (window, "top"), left = s_whole (window, "left");
+        for (int y = 0; y < 20; y++)
+            for (int x = 0; x < 31; x++) {
+                bool inside = top + y >= 0 && top + y < (int) image.height && left + x >= 0
+                    && left + x < (int) image.width;
+                const uint8_t black [3] = { 0 };
+                const uint8_t *pixel = inside? image_at (&image, (uint32_t) (top + y), (uint32_t) (left + x)):
+                    black;
+                assert_memory_equal (s_pixel (trial, 0, (uint32_t) y, (uint32_t) x), pixel, 3);
+            }
+    }
+    s_end (trial);
+}
+
+//  The steps that are told, done one after the other; in place, where they move nothing.
+static void
+s_augment_as_told (const json_t *steps, image_t *image, uint8_t *pixels, uint8_t *room)
+{
+    size_t index;
+    json_t *told;
+    json_array_foreach (steps, index, told) {
+        const char *name = json_string_value (json_object_get (told, "step"));
+        augment_step_t step = { .magnitude = s_real (json_object_get (told, "magnitude")) };
+        while (strcmp (augment_name (step.kind), name))
+            step.kind++;
+        colour_program_t program = { .count = 0 };
+        colour_pass_t pass;
+        warp_t warp;
+        colour_kind_t kind;
+        double factor;
+        affine_t map = { .height = HEIGHT, .width = WIDTH };
+        size_t bytes = sizeof (uint8_t) * HEIGHT * WIDTH * 3;
+        memcpy (room, pixels, bytes);
+        if (augment_warp (&step, HEIGHT, WIDTH, &warp)) {
+            memcpy (map.matrix, warp.matrix, sizeof map.matrix);
+            assert_true (warp.kind != WARP_HALF_TURN);
+            if (warp.kind == WARP_MATRIX)
+                affine_run (&map, image, room);
+        }
+        else
+        if (step.kind == AUGMENT_SHARPNESS)
+            colour_sharpen (image, 1 + step.magnitude, room, WIDTH * 3);
+        else
+        if (augment_colour (&step, &kind, &factor)) {
+            uint8_t row [WIDTH * 3];
+            assert_true (colour_add (&program, kind, factor));
+            colour_measure (&program, image, row);
+            colour_begin (&pass, &program, program.count);
+            for (size_t y = 0; y < HEIGHT; y++)
+                colour_run (&pass, room + y * WIDTH * 3, WIDTH);
+        }
+        memcpy (pixels, room, bytes);
+    }
+}
+
+//  Guards: the steps of a policy that are told give what the stage gave.
+static void
+test_policies (void **state)
+{
+    (void) state;
+    trial_t *trial = s_trial ("[" OPEN "{'op':'rand_augment','num_ops':3},"
+        "{'op':'random_crop','size':[37,53],'pad_if_needed':true}]");
+    static uint8_t pixels [HEIGHT * WIDTH * 3], room [HEIGHT * WIDTH * 3];
+    for (uint64_t seed = test_seed (); seed < test_seed () + KEYS; seed++) {
+        s_run (trial, seed);
+        s_fill_positions (pixels);
+        image_t image = { pixels, WIDTH * 3, HEIGHT, WIDTH, 3 };
+        s_augment_as_told (json_object_get (s_parameters (trial, "rand_augment", 0), "steps"), &image, pixels,
+            room);
+        assert_memory_equal (pixels, trial->outputs [0], sizeof pixels);
+    }
     s_end (trial);
 }
 
@@ -408,6 +543,8 @@ main (void)
         cmocka_unit_test (test_random_resized_crop),
         cmocka_unit_test (test_flips),
         cmocka_unit_test (test_colours),
+        cmocka_unit_test (test_warps),
+        cmocka_unit_test (test_policies),
         cmocka_unit_test (test_views_and_fields),
         cmocka_unit_test (test_shared_stage),
         cmocka_unit_test (test_unsuitable),

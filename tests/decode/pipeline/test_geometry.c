@@ -559,7 +559,10 @@ s_chance (operation_kind_t kind, double probability)
     if (kind == OPERATION_GRAYSCALE)
         operation.grayscale.probability = probability;
     else
+    if (kind == OPERATION_FLIP || kind == OPERATION_VERTICAL_FLIP)
         operation.chance.probability = probability;
+    else
+        operation.point.probability = probability;
     return operation;
 }
 
@@ -569,9 +572,12 @@ test_chances (void **state)
 {
     (void) state;
     enum { DRAWS = 20000 };
-    static const operation_kind_t kinds [] = { OPERATION_FLIP, OPERATION_VERTICAL_FLIP, OPERATION_GRAYSCALE };
+    static const operation_kind_t kinds [] = {
+        OPERATION_FLIP, OPERATION_VERTICAL_FLIP, OPERATION_GRAYSCALE, OPERATION_INVERT, OPERATION_POSTERIZE,
+        OPERATION_SOLARIZE, OPERATION_AUTOCONTRAST, OPERATION_EQUALIZE, OPERATION_ADJUST_SHARPNESS
+    };
     static const double probabilities [] = { 0, 0.03, 0.5, 0.8, 1 };
-    for (size_t kind = 0; kind < 3; kind++)
+    for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++)
         for (size_t index = 0; index < 5; index++) {
             double p = probabilities [index];
             operation_t operation = s_chance (kinds [kind], p);

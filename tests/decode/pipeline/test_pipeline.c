@@ -98,6 +98,38 @@ static const struct { const char *sent, *written; } s_written [] = {
     { "{'op':'grayscale','p':0.2}", "{'op':'grayscale','p':0.2,'channels':3}" },
     { "{'op':'grayscale','p':0}", "{'op':'grayscale','p':0,'channels':3}" },
     { "{'op':'grayscale','channels':3.0}", "{'op':'grayscale','p':1,'channels':3}" },
+    { "{'op':'invert'}", "{'op':'invert','p':0.5}" },
+    { "{'op':'posterize','bits':3.0,'p':1}", "{'op':'posterize','bits':3,'p':1}" },
+    { "{'op':'solarize','threshold':128}", "{'op':'solarize','threshold':128,'p':0.5}" },
+    { "{'op':'autocontrast','share':true}", "{'op':'autocontrast','p':0.5}" },
+    { "{'op':'adjust_sharpness','factor':2}", "{'op':'adjust_sharpness','factor':2,'p':0.5}" },
+    { "{'op':'random_rotation','degrees':30}", "{'op':'random_rotation','degrees':[-30,30],'expand':false,"
+        "'interpolation':'nearest','fill':[0,0,0],'mask_fill':0}" },
+    { "{'op':'random_rotation','degrees':[10,20],'expand':true,'center':[1,-2.5],'fill':[1,2,3],"
+        "'interpolation':'bilinear','mask_fill':255}",
+      "{'op':'random_rotation','degrees':[10,20],'expand':true,'center':[1,-2.5],'interpolation':'bilinear',"
+        "'fill':[1,2,3],'mask_fill':255}" },
+    { "{'op':'random_affine','degrees':0}", "{'op':'random_affine','degrees':[0,0],'translate':[0,0],"
+        "'scale':[1,1],'shear':[0,0,0,0],'interpolation':'nearest','fill':[0,0,0],'mask_fill':0}" },
+    { "{'op':'random_affine','degrees':[-5,6],'translate':[0.1,1],'scale':[0.5,2],'shear':7,'fill':9}",
+      "{'op':'random_affine','degrees':[-5,6],'translate':[0.1,1],'scale':[0.5,2],'shear':[-7,7,0,0],"
+        "'interpolation':'nearest','fill':[9,9,9],'mask_fill':0}" },
+    { "{'op':'random_affine','degrees':1,'shear':[1,2,-3,4]}",
+      "{'op':'random_affine','degrees':[-1,1],'translate':[0,0],'scale':[1,1],'shear':[1,2,-3,4],"
+        "'interpolation':'nearest','fill':[0,0,0],'mask_fill':0}" },
+    { "{'op':'rand_augment'}", "{'op':'rand_augment','num_ops':2,'magnitude':9,'num_magnitude_bins':31,"
+        "'unit_threshold':false,'interpolation':'nearest','fill':[0,0,0],'mask_fill':0}" },
+    { "{'op':'rand_augment','num_ops':3,'magnitude':9,'num_magnitude_bins':10,'unit_threshold':true,"
+        "'fill':7,'share':true}",
+      "{'op':'rand_augment','num_ops':3,'magnitude':9,'num_magnitude_bins':10,'unit_threshold':true,"
+        "'interpolation':'nearest','fill':[7,7,7],'mask_fill':0}" },
+    { "{'op':'trivial_augment_wide','interpolation':'bilinear'}", "{'op':'trivial_augment_wide',"
+        "'num_magnitude_bins':31,'unit_threshold':false,'interpolation':'bilinear','fill':[0,0,0],"
+        "'mask_fill':0}" },
+    { "{'op':'auto_augment'}", "{'op':'auto_augment','policy':'imagenet','unit_threshold':false,"
+        "'interpolation':'nearest','fill':[0,0,0],'mask_fill':0}" },
+    { "{'op':'auto_augment','policy':'svhn','mask_fill':255}", "{'op':'auto_augment','policy':'svhn',"
+        "'unit_threshold':false,'interpolation':'nearest','fill':[0,0,0],'mask_fill':255}" },
     { "{'op':'normalize'}", "{'op':'normalize','mean':[0],'std':[1]}" },
     { "{'op':'normalize','mean':0.1,'std':[0.25]}", "{'op':'normalize','mean':[0.1],'std':[0.25]}" },
     { NORMALIZE, NORMALIZE },
@@ -592,6 +624,27 @@ test_plan (void **state)
 //  ---------------------------------------------------------------------------------------------------------
 //  Limits
 
+//  The longest text of one operation.
+static void
+test_longest_text (void **state)
+{
+    (void) state;
+    static const double low = -3123.4567890123456, high = 3123.4567890123456, share = 0.12345678901234567;
+    char error [ERROR_BYTES];
+    json_t *affine = json_pack ("{s:s, s:[f,f], s:[f,f], s:[f,f], s:[f,f,f,f], s:[f,f], s:s, s:[i,i,i], s:i}",
+        "op", "random_affine", "degrees", low, high, "translate", share, share, "scale", share,
+        987.65432109876543, "shear", low, high, low, high, "center", low, high, "interpolation", "bilinear",
+        "fill", 255, 255, 255, "mask_fill", 255);
+    json_t *list = json_pack ("[{s:s, s:[i,i]}, o]", "op", "center_crop", "size", 4096, 4096, affine);
+    const pipeline_t *self;
+    assert_int_equal (pipeline_new (&self, list, NULL, NULL, 0, error, sizeof error), 0);
+    const pipeline_t *again = pipeline_of (pipeline_text (self));
+    assert_string_equal (pipeline_text (self), pipeline_text (again));
+    pipeline_destroy (&again);
+    pipeline_destroy (&self);
+    json_decref (list);
+}
+
 //  A list of the longest length and the longest texts is accepted, with the mark or without, and so is its
 //  own text (which has the mark always); one operation more is not.
 static void
@@ -737,6 +790,7 @@ main (void)
         cmocka_unit_test (test_outputs),
         cmocka_unit_test (test_planes),
         cmocka_unit_test (test_plan),
+        cmocka_unit_test (test_longest_text),
         cmocka_unit_test (test_longest_list),
         cmocka_unit_test (test_longest_names),
         cmocka_unit_test (test_dtypes),

@@ -3,6 +3,7 @@
  *  than what is needed.
  */
 #include "pipelines.h"
+#include "list_operations.h"
 #include "made_jpeg.h"
 #include "stage_model.h"
 #include "stage.h"
@@ -22,115 +23,6 @@ typedef struct {
     char decode [200];
 } list_t;
 
-static uint32_t
-s_between (uint64_t *random, uint32_t least, uint32_t most)
-{
-    return least + (uint32_t) test_below (random, most - least + 1);
-}
-
-static const char *
-s_pick (uint64_t *random, const char *one, const char *two, const char *three)
-{
-    uint64_t which = test_below (random, 3);
-    return which == 0? one: which == 1? two: three;
-}
-
-static const char *
-s_filter (uint64_t *random)
-{
-    return s_pick (random, "nearest", "bilinear", "bicubic");
-}
-
-//  Keys that every random operation has.
-static const char *
-s_share (uint64_t *random)
-{
-    return test_below (random, 2)? "": ",'share':true";
-}
-
-static void
-s_write_padding (uint64_t *random, char *text, size_t bytes)
-{
-    snprintf (text, bytes, "'padding':[%u,%u,%u,%u],'fill':[%u,%u,%u],'mask_fill':%u,'mode':'%s'",
-        s_between (random, 0, 7), s_between (random, 0, 7), s_between (random, 0, 7),
-        s_between (random, 0, 7),
-        s_between (random, 0, 255), s_between (random, 0, 255), s_between (random, 0, 255),
-        s_between (random, 0, 255),
-        test_below (random, 2)? "constant": s_pick (random, "edge", "reflect", "symmetric"));
-}
-
-static void
-s_write_crop (uint64_t *random, char *text, size_t bytes)
-{
-    char padding [200] = "'padding':0";
-    bool if_needed = test_below (random, 3) > 0;
-    if (!if_needed)
-        s_write_padding (random, padding, sizeof padding);
-    snprintf (text, bytes, "{'op':'random_crop','size':[%u,%u],%s%s,'mode':'%s'%s}",
-        s_between (random, 8, 50), s_between (random, 8, 50), padding, if_needed? ",'pad_if_needed':true": "",
-        s_pick (random, "constant", "edge", "symmetric"), s_share (random));
-    if (!if_needed)
-        snprintf (text, bytes, "{'op':'random_crop','size':[%u,%u],%s%s}", s_between (random, 8, 50),
-            s_between (random, 8, 50), padding, s_share (random));
-}
-
-//  What makes images of one size of any.
-static void
-s_write_sizing (uint64_t *random, char *text, size_t bytes)
-{
-    uint32_t height = s_between (random, 8, 50), width = s_between (random, 8, 50);
-    switch (test_below (random, 4)) {
-    case 0:
-        snprintf (text, bytes, "{'op':'resize','size':[%u,%u],'interpolation':'%s'}", height, width,
-            s_filter (random));
-        return;
-    case 1:
-        snprintf (text, bytes, "{'op':'center_crop','size':[%u,%u]}", height, width);
-        return;
-    case 2:
-        snprintf (text, bytes,
-            "{'op':'random_resized_crop','size':[%u,%u],'scale':[%s,1],'interpolation':'%s'%s}", height,
-            width, s_pick (random, "0.1", "0.5", "1"), s_filter (random), s_share (random));
-        return;
-    default:
-        s_write_crop (random, text, bytes);
-    }
-}
-
-static void
-s_write_other (uint64_t *random, char *text, size_t bytes)
-{
-    char padding [200], most [20] = "";
-    uint32_t size = s_between (random, 8, 60);
-    switch (test_below (random, 7)) {
-    case 0:
-        if (test_below (random, 2))
-            snprintf (most, sizeof most, ",'max_size':%u", size + s_between (random, 1, 20));
-        snprintf (text, bytes, "{'op':'resize','size':%u%s,'interpolation':'%s'}", size, most,
-            s_filter (random));
-        return;
-    case 1:
-        s_write_padding (random, padding, sizeof padding);
-        snprintf (text, bytes, "{'op':'pad',%s}", padding);
-        return;
-    case 2:
-    case 3:
-        snprintf (text, bytes, "{'op':'%sflip','p':%s%s}", test_below (random, 2)? "": "vertical_",
-            s_pick (random, "0.5", "0.5", "1"), s_share (random));
-        return;
-    case 4:
-    case 5:
-        snprintf (text, bytes,
-            "{'op':'color_jitter','brightness':%s,'contrast':%s,'saturation':%s,'hue':%s%s}",
-            s_pick (random, "0", "0.4", "0.8"), s_pick (random, "0", "0.5", "0.9"),
-            s_pick (random, "0", "0.5", "0.5"), s_pick (random, "0", "0.1", "0.5"), s_share (random));
-        return;
-    default:
-        snprintf (text, bytes, "{'op':'grayscale','p':%s,'channels':3%s}", s_pick (random, "0.5", "0.5", "1"),
-            s_share (random));
-    }
-}
-
 static void
 s_append (list_t *self, const char *text)
 {
@@ -145,15 +37,15 @@ s_make_list (list_t *self, uint64_t *random, uint32_t fields)
     self->count = 0;
     snprintf (self->decode, sizeof self->decode, "{'op':'decode','fields':[%s]%s}", names [fields - 1],
         test_below (random, 2)? "": ",'max_pixels':6400");
-    uint32_t steps = s_between (random, 1, OPERATIONS), sizing = s_between (random, 1, steps);
-    uint32_t views = s_between (random, 0, 2 * steps);
+    uint32_t steps = list_between (random, 1, OPERATIONS), sizing = list_between (random, 1, steps);
+    uint32_t views = list_between (random, 0, 2 * steps);
     for (uint32_t step = 1; step <= steps; step++) {
         size_t bytes = sizeof *self->operations;
         char *text = self->operations [self->count++];
         if (step == sizing || test_below (random, 4) == 0)
-            s_write_sizing (random, text, bytes);
+            list_write_sizing (random, text, bytes);
         else
-            s_write_other (random, text, bytes);
+            list_write_other (random, text, bytes);
         if (step == views)
             s_append (self, test_below (random, 2)? "{'op':'views','count':2}": "{'op':'views','count':3}");
     }
@@ -320,8 +212,8 @@ s_try_sample (decoder_t *decoder, const pipeline_t *pipeline, uint32_t fields, u
     made_t made;
     model_t model = { .plan = plan, .shared = { 1, 2, test_below (random, 1000), 0 },
         .private = { 5, 6, test_below (random, 1000), 1 } };
-    s_make_sample (&sample, random, fields, s_between (random, SIDE_MIN, SIDE_MAX),
-        s_between (random, SIDE_MIN, SIDE_MAX));
+    s_make_sample (&sample, random, fields, list_between (random, SIDE_MIN, SIDE_MAX),
+        list_between (random, SIDE_MIN, SIDE_MAX));
     s_made_begin (&made, pipeline);
     bool good = s_shared (decoder, &made, &model.shared, &sample, error) == DECODER_OK;
     bool expected = s_compare_versions (&made, model, &sample, good);
@@ -352,7 +244,7 @@ test_random_pipelines (void **state)
     for (unsigned lists = 0; lists < LISTS; seed++) {
         uint64_t random = seed;
         list_t list;
-        uint32_t fields = s_between (&random, 1, 3);
+        uint32_t fields = list_between (&random, 1, 3);
         s_make_list (&list, &random, fields);
         const pipeline_t *pipeline = s_pipeline (&list, test_below (&random, list.count + 2));
         tally.refused += !pipeline;
@@ -437,8 +329,8 @@ test_share_point_makes_no_difference (void **state)
         list_t list;
         sample_t sample;
         s_make_list (&list, &random, 2);
-        s_make_sample (&sample, &random, 2, s_between (&random, 50, SIDE_MAX),
-            s_between (&random, 50, SIDE_MAX));
+        s_make_sample (&sample, &random, 2, list_between (&random, 50, SIDE_MAX),
+            list_between (&random, 50, SIDE_MAX));
         pipeline_key_t key = { .seed = seed, .id = 3 };
         made_t first = { NULL, NULL, { NULL } };
         for (size_t mark = 0; mark <= list.count; mark++) {

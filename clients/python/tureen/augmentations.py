@@ -1,0 +1,324 @@
+"""torchvision's augmentations as values of tureen.transforms, which has their names.
+
+As all transforms they do nothing by themselves: to_json says which operations of docs/pipeline.md they are.
+"""
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any, Dict, Optional, Sequence, Tuple, Union
+
+from . import parameters
+from .compose import Building, Operation, Transform
+from .parameters import Pair
+
+#  What the server takes at most.
+SHARPNESS_MAX = 100.0
+DEGREES_MAX = 3600.0
+CENTER_MAX = 100_000.0
+SCALE_MIN, SCALE_MAX = 0.001, 1000.0
+STEPS_MAX, BINS_MAX = 16, 1000
+
+Fill = Union[None, float, Sequence[float]]
+Angles = Union[float, Sequence[float]]
+
+
+class _Chance(Transform):
+    """What is done to an image, or not, with probability p."""
+    p: float
+    share: bool
+    _operation: str
+
+    def __post_init__(self) -> None:
+        self._set(p=parameters.number("p", self.p, 0, 1))
+
+    def _build(self, building: Building) -> None:
+        building.expect_image()
+        building.add_random(self._operation, self.share, **self._keys(), **parameters.said(p=(self.p, 0.5)))
+
+    def _keys(self) -> Dict[str, float]:
+        return {}
+
+
+@dataclass(frozen=True)
+class RandomInvert(_Chance):
+    p: float = 0.5
+    share: bool = False
+    _operation = "invert"
+
+
+@dataclass(frozen=True)
+class RandomPosterize(_Chance):
+    """`bits`: the upper bits of each value that stay."""
+    bits: int
+    p: float = 0.5
+    share: bool = False
+    _operation = "posterize"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set(bits=parameters.whole("bits", self.bits, 0, 8))
+
+    def _keys(self) -> Dict[str, float]:
+        return {"bits": self.bits}
+
+
+@dataclass(frozen=True)
+class RandomSolarize(_Chance):
+    """Values from `threshold` on are inverted."""
+    threshold: float
+    p: float = 0.5
+    share: bool = False
+    _operation = "solarize"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set(threshold=parameters.number("threshold", self.threshold, 0, 256))
+
+    def _keys(self) -> Dict[str, float]:
+        return {"threshold": self.threshold}
+
+
+@dataclass(frozen=True)
+class RandomAutocontrast(_Chance):
+    p: float = 0.5
+    share: bool = False
+    _operation = "autocontrast"
+
+
+@dataclass(frozen=True)
+class RandomEqualize(_Chance):
+    p: float = 0.5
+    share: bool = False
+    _operation = "equalize"
+
+
+@dataclass(frozen=True)
+class RandomAdjustSharpness(_Chance):
+    """0: smooth, 1: as it is, 2: sharp."""
+    sharpness_factor: float
+    p: float = 0.5
+    share: bool = False
+    _operation = "adjust_sharpness"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set(sharpness_factor=parameters.number("sharpness_factor", self.sharpness_factor, 0,
+                                                     SHARPNESS_MAX))
+
+    def _keys(self) -> Dict[str, float]:
+        return {"factor": self.sharpness_factor}
+
+
+#   ---- affine maps
+
+def _angles(name: str, value: Any) -> Pair:
+    """Its ends; of a number, as far to both sides."""
+    if parameters.listed(value) is None:
+        most = parameters.number(name, value, 0, DEGREES_MAX)
+        return -most, most
+    return parameters.pair(name, value, -DEGREES_MAX, DEGREES_MAX)
+
+
+def _center(value: Any) -> Optional[Pair]:
+    if value is None:
+        return None
+    place = parameters.listed(value)
+    if place is None or len(place) != 2:
+        raise TypeError(f"center must be two numbers (x, y), not {value!r}")
+    x, y = (parameters.number("center", number, -CENTER_MAX, CENTER_MAX) for number in place)
+    return x, y
+
+
+def _filter(value: Any) -> str:
+    found = parameters.interpolation(value)
+    if found == "bicubic":
+        raise ValueError("interpolation 'bicubic' is none of the server's here: nearest, bilinear")
+    return found
+
+
+def _fill(value: Any) -> Union[int, Tuple[int, ...]]:
+    """torchvision takes floats, and cuts what is behind the point; None is black."""
+    listed = parameters.listed(value)
+    if listed is None:
+        return parameters.fill(_cut(0 if value is None else value))
+    return parameters.fill([_cut(channel) for channel in listed])
+
+
+def _cut(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and 0 <= value < 256 else value
+
+
+class _Mapped(Transform):
+    """What lies beside the image is `fill`, in masks `mask_fill`; masks are mapped to the nearest pixel."""
+    interpolation: str
+    fill: Fill
+    mask_fill: int
+
+    def _set_edge(self) -> None:
+        self._set(interpolation=_filter(self.interpolation), fill=_fill(self.fill),
+                  mask_fill=parameters.whole("mask_fill", self.mask_fill, 0, 255))
+
+    def _edge(self) -> Operation:
+        return parameters.said(interpolation=(self.interpolation, "nearest"), fill=(self.fill, 0),
+                               mask_fill=(self.mask_fill, 0))
+
+
+@dataclass(frozen=True)
+class RandomRotation(_Mapped):
+    """By an angle from `degrees`, counter-clockwise.  expand: the image grows until it holds all of it."""
+    degrees: Angles
+    interpolation: str = "nearest"
+    expand: bool = False
+    center: Optional[Sequence[float]] = None
+    fill: Fill = 0
+    mask_fill: int = 0
+    share: bool = False
+
+    def __post_init__(self) -> None:
+        self._set_edge()
+        self._set(degrees=_angles("degrees", self.degrees), expand=bool(self.expand),
+                  center=_center(self.center))
+
+    def _build(self, building: Building) -> None:
+        building.expect_image()
+        building.add_random("random_rotation", self.share, degrees=list(_angles("degrees", self.degrees)),
+                            **parameters.said(expand=(self.expand, False), center=(self.center, None)),
+                            **self._edge())
+        if self.expand:
+            building.size = None
+
+
+@dataclass(frozen=True)
+class RandomAffine(_Mapped):
+    """Turned clockwise, moved by up to a share of its sides, scaled and sheared."""
+    degrees: Angles
+    translate: Optional[Sequence[float]] = None
+    scale: Optional[Sequence[float]] = None
+    shear: Optional[Angles] = None
+    interpolation: str = "nearest"
+    fill: Fill = 0
+    center: Optional[Sequence[float]] = None
+    mask_fill: int = 0
+    share: bool = False
+
+    def __post_init__(self) -> None:
+        self._set_edge()
+        self._set(degrees=_angles("degrees", self.degrees), center=_center(self.center),
+                  translate=_translation(self.translate), shear=_shear(self.shear))
+        if self.scale is not None:
+            self._set(scale=parameters.pair("scale", self.scale, SCALE_MIN, SCALE_MAX))
+
+    def _build(self, building: Building) -> None:
+        building.expect_image()
+        building.add_random("random_affine", self.share, degrees=list(_angles("degrees", self.degrees)),
+                            **parameters.said(translate=(self.translate, None), scale=(self.scale, None),
+                                              shear=(self.shear, None), center=(self.center, None)),
+                            **self._edge())
+
+
+def _translation(value: Any) -> Optional[Pair]:
+    if value is None:
+        return None
+    shares = parameters.listed(value)
+    if shares is None or len(shares) != 2:
+        raise TypeError(f"translate must be two shares (across, down), not {value!r}")
+    across, down = (parameters.number("translate", share, 0, 1) for share in shares)
+    return across, down
+
+
+def _shear(value: Any) -> Optional[Tuple[float, ...]]:
+    """Across; or across and down."""
+    ends = parameters.listed(value)
+    if value is None or ends is None or len(ends) != 4:
+        return None if value is None else _angles("shear", value)
+    return (*parameters.pair("shear", ends[:2], -DEGREES_MAX, DEGREES_MAX),
+            *parameters.pair("shear", ends[2:], -DEGREES_MAX, DEGREES_MAX))
+
+
+#   ---- policies
+
+class AutoAugmentPolicy(str, enum.Enum):
+    """As torchvision's."""
+    IMAGENET = "imagenet"
+    CIFAR10 = "cifar10"
+    SVHN = "svhn"
+
+
+class _Policy(_Mapped):
+    """Steps that are drawn for each sample; masks take those that move pixels.
+
+    `unit_threshold`: the thresholds of Solarize are counted from 1 to 0, as by torchvision's v2, which rounds
+    some of them otherwise than from 255 to 0."""
+    unit_threshold: bool
+    share: bool
+
+    def _add(self, building: Building, operation: str, **keys: Any) -> None:
+        building.expect_image()
+        said = parameters.said(unit_threshold=(bool(self.unit_threshold), False))
+        building.add_random(operation, self.share, **keys, **said, **self._edge())
+
+
+def _bins(value: Any) -> int:
+    return parameters.whole("num_magnitude_bins", value, 2, BINS_MAX)
+
+
+@dataclass(frozen=True)
+class RandAugment(_Policy):
+    num_ops: int = 2
+    magnitude: int = 9
+    num_magnitude_bins: int = 31
+    interpolation: str = "nearest"
+    fill: Fill = None
+    mask_fill: int = 0
+    unit_threshold: bool = False
+    share: bool = False
+
+    def __post_init__(self) -> None:
+        self._set_edge()
+        bins = _bins(self.num_magnitude_bins)
+        self._set(num_ops=parameters.whole("num_ops", self.num_ops, 0, STEPS_MAX), num_magnitude_bins=bins,
+                  magnitude=parameters.whole("magnitude", self.magnitude, 0, bins - 1))
+
+    def _build(self, building: Building) -> None:
+        self._add(building, "rand_augment", **parameters.said(
+            num_ops=(self.num_ops, 2), magnitude=(self.magnitude, 9),
+            num_magnitude_bins=(self.num_magnitude_bins, 31)))
+
+
+@dataclass(frozen=True)
+class TrivialAugmentWide(_Policy):
+    num_magnitude_bins: int = 31
+    interpolation: str = "nearest"
+    fill: Fill = None
+    mask_fill: int = 0
+    unit_threshold: bool = False
+    share: bool = False
+
+    def __post_init__(self) -> None:
+        self._set_edge()
+        self._set(num_magnitude_bins=_bins(self.num_magnitude_bins))
+
+    def _build(self, building: Building) -> None:
+        self._add(building, "trivial_augment_wide",
+                  **parameters.said(num_magnitude_bins=(self.num_magnitude_bins, 31)))
+
+
+@dataclass(frozen=True)
+class AutoAugment(_Policy):
+    policy: str = "imagenet"
+    interpolation: str = "nearest"
+    fill: Fill = None
+    mask_fill: int = 0
+    unit_threshold: bool = False
+    share: bool = False
+
+    def __post_init__(self) -> None:
+        self._set_edge()
+        word = getattr(self.policy, "value", self.policy)
+        if word not in [policy.value for policy in AutoAugmentPolicy]:
+            raise ValueError(f"policy must be one of imagenet, cifar10, svhn, not {self.policy!r}")
+        self._set(policy=str(word))
+
+    def _build(self, building: Building) -> None:
+        self._add(building, "auto_augment", **parameters.said(policy=(self.policy, "imagenet")))

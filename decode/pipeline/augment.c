@@ -1,0 +1,213 @@
+#include "augment.h"
+#include <assert.h>
+#include <math.h>
+#include "augment_policies.h"
+
+enum { AUTO_BINS = 10, RANDOM_KINDS = AUGMENT_EQUALIZE + 1 };
+
+typedef struct {
+    const char *name;
+    bool has_magnitude;
+    bool is_signed;
+    float most;                     //  the last magnitude of rand_augment and auto_augment; the first is 0
+    float wide_most;                //  of trivial_augment_wide
+} kind_row_t;
+
+//  Translations of the first two are shares of a side, posterize counts bits, solarize goes from 255 to 0.
+static const kind_row_t s_kinds [AUGMENT_KINDS] = {
+    [AUGMENT_IDENTITY] = { "Identity", false, false, 0, 0 },
+    [AUGMENT_SHEAR_X] = { "ShearX", true, true, 0.3f, 0.99f },
+    [AUGMENT_SHEAR_Y] = { "ShearY", true, true, 0.3f, 0.99f },
+    [AUGMENT_TRANSLATE_X] = { "TranslateX", true, true, 0, 32 },
+    [AUGMENT_TRANSLATE_Y] = { "TranslateY", true, true, 0, 32 },
+    [AUGMENT_ROTATE] = { "Rotate", true, true, 30, 135 },
+    [AUGMENT_BRIGHTNESS] = { "Brightness", true, true, 0.9f, 0.99f },
+    [AUGMENT_COLOR] = { "Color", true, true, 0.9f, 0.99f },
+    [AUGMENT_CONTRAST] = { "Contrast", true, true, 0.9f, 0.99f },
+    [AUGMENT_SHARPNESS] = { "Sharpness", true, true, 0.9f, 0.99f },
+    [AUGMENT_POSTERIZE] = { "Posterize", true, false, 0, 0 },
+    [AUGMENT_SOLARIZE] = { "Solarize", true, false, 0, 0 },
+    [AUGMENT_AUTOCONTRAST] = { "AutoContrast", false, false, 0, 0 },
+    [AUGMENT_EQUALIZE] = { "Equalize", false, false, 0, 0 },
+    [AUGMENT_INVERT] = { "Invert", false, false, 0, 0 },
+};
+
+const char *
+augment_name (augment_kind_t kind)
+{
+    assert (kind < AUGMENT_KINDS);
+    return s_kinds [kind].name;
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  Magnitudes
+
+//  torch.linspace (first, last, bins) [level]: from the nearer end, product and sum rounded together.
+static double
+s_linspace (float first, float last, uint32_t bins, uint32_t level)
+{
+    float step = (last - first) / (float) (bins - 1);
+    return level < bins / 2? fmaf (step, (float) level, first):
+        fmaf (-step, (float) (bins - 1 - level), last);
+}
+
+//  The bits that stay: 8 at the first level, less by `most` at the last.
+static double
+s_bits (uint32_t bins, uint32_t level, double most)
+{
+    return 8 - rintf ((float) level / (float) ((bins - 1) / most));
+}
+
+static double
+s_threshold (const operation_t *operation, uint32_t bins, uint32_t level)
+{
+    return operation->augment.unit_threshold? 255 * s_linspace (1, 0, bins, level):
+        s_linspace (255, 0, bins, level);
+}
+
+static float
+s_most (const operation_t *operation, augment_kind_t kind, uint32_t height, uint32_t width)
+{
+    if (operation->kind == OPERATION_TRIVIAL_AUGMENT_WIDE)
+        return s_kinds [kind].wide_most;
+    if (kind == AUGMENT_TRANSLATE_X || kind == AUGMENT_TRANSLATE_Y)
+        return (float) (150.0 / 331.0 * (kind == AUGMENT_TRANSLATE_X? width: height));
+    return s_kinds [kind].most;
+}
+
+static double
+s_magnitude (const operation_t *operation, augment_kind_t kind, uint32_t level, uint32_t height,
+    uint32_t width)
+{
+    uint32_t bins = operation->kind == OPERATION_AUTO_AUGMENT? AUTO_BINS: operation->augment.bins;
+    bool is_wide = operation->kind == OPERATION_TRIVIAL_AUGMENT_WIDE;
+    assert (level < bins);
+    if (!s_kinds [kind].has_magnitude)
+        return 0;
+    if (kind == AUGMENT_POSTERIZE)
+        return s_bits (bins, level, is_wide? 6: 4);
+    if (kind == AUGMENT_SOLARIZE)
+        return s_threshold (operation, bins, level);
+    return s_linspace (0, s_most (operation, kind, height, width), bins, level);
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  Draws
+
+static size_t
+s_draw_random (const operation_t *operation, uint32_t height, uint32_t width, keyed_random_t *random,
+    augment_step_t *steps)
+{
+    for (uint32_t index = 0; index < operation->augment.steps; index++) {
+        augment_kind_t kind = (augment_kind_t) keyed_random_below (random, RANDOM_KINDS);
+        double magnitude = s_magnitude (operation, kind, operation->augment.level, height, width);
+        if (s_kinds [kind].is_signed && keyed_random_below (random, 2))
+            magnitude = -magnitude;
+        steps [index] = (augment_step_t) { kind, magnitude };
+    }
+    return operation->augment.steps;
+}
+
+static size_t
+s_draw_trivial (const operation_t *operation, uint32_t height, uint32_t width, keyed_random_t *random,
+    augment_step_t *steps)
+{
+    augment_kind_t kind = (augment_kind_t) keyed_random_below (random, RANDOM_KINDS);
+    uint32_t level = s_kinds [kind].has_magnitude?
+        (uint32_t) keyed_random_below (random, operation->augment.bins): 0;
+    double magnitude = s_magnitude (operation, kind, level, height, width);
+    if (s_kinds [kind].is_signed && keyed_random_below (random, 2))
+        magnitude = -magnitude;
+    steps [0] = (augment_step_t) { kind, magnitude };
+    return 1;
+}
+
+static size_t
+s_draw_auto (const operation_t *operation, uint32_t height, uint32_t width, keyed_random_t *random,
+    augment_step_t *steps)
+{
+    const policy_step_t *policy = s_policies [operation->augment.policy]
+        [keyed_random_below (random, SUB_POLICIES)];
+    double chances [SUB_POLICY_STEPS];
+    bool is_positive [SUB_POLICY_STEPS];
+    for (size_t index = 0; index < SUB_POLICY_STEPS; index++)
+        chances [index] = keyed_random_uniform (random);
+    for (size_t index = 0; index < SUB_POLICY_STEPS; index++)
+        is_positive [index] = keyed_random_below (random, 2);
+    size_t count = 0;
+    for (size_t index = 0; index < SUB_POLICY_STEPS; index++) {
+        if (chances [index] > policy [index].probability)
+            continue;
+        augment_kind_t kind = policy [index].kind;
+        double magnitude = s_magnitude (operation, kind, policy [index].level, height, width);
+        if (s_kinds [kind].is_signed && !is_positive [index])
+            magnitude = -magnitude;
+        steps [count++] = (augment_step_t) { kind, magnitude };
+    }
+    return count;
+}
+
+size_t
+augment_draw (const operation_t *operation, uint32_t height, uint32_t width, keyed_random_t *random,
+    augment_step_t steps [AUGMENT_STEPS_MAX])
+{
+    if (operation->kind == OPERATION_RAND_AUGMENT)
+        return s_draw_random (operation, height, width, random, steps);
+    if (operation->kind == OPERATION_TRIVIAL_AUGMENT_WIDE)
+        return s_draw_trivial (operation, height, width, random, steps);
+    assert (operation->kind == OPERATION_AUTO_AUGMENT);
+    return s_draw_auto (operation, height, width, random, steps);
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  Steps
+
+//  torchvision asks for the angle of a shear, in degrees.
+static double
+s_shear_angle (double magnitude)
+{
+    return atan (magnitude) * (180 / M_PI);
+}
+
+bool
+augment_warp (const augment_step_t *step, uint32_t height, uint32_t width, warp_t *warp_p)
+{
+    static const double corner [2] = { 0, 0 };
+    warp_affine_t affine = { .scale = 1 };
+    switch (step->kind) {
+    case AUGMENT_ROTATE:
+        *warp_p = warp_rotate (step->magnitude, false, NULL, height, width);
+        return true;
+    case AUGMENT_SHEAR_X:
+    case AUGMENT_SHEAR_Y:
+        affine.center = corner;
+        affine.shear [step->kind == AUGMENT_SHEAR_Y] = s_shear_angle (step->magnitude);
+        break;
+    case AUGMENT_TRANSLATE_X:
+    case AUGMENT_TRANSLATE_Y:
+        affine.translate [step->kind == AUGMENT_TRANSLATE_Y] = trunc (step->magnitude);
+        break;
+    default:
+        return false;
+    }
+    *warp_p = warp_affine (&affine, height, width);
+    return true;
+}
+
+bool
+augment_colour (const augment_step_t *step, colour_kind_t *kind_p, double *factor_p)
+{
+    static const colour_kind_t kinds [AUGMENT_KINDS] = {
+        [AUGMENT_BRIGHTNESS] = COLOUR_BRIGHTNESS, [AUGMENT_COLOR] = COLOUR_SATURATION,
+        [AUGMENT_CONTRAST] = COLOUR_CONTRAST, [AUGMENT_POSTERIZE] = COLOUR_POSTERIZE,
+        [AUGMENT_SOLARIZE] = COLOUR_SOLARIZE, [AUGMENT_AUTOCONTRAST] = COLOUR_AUTOCONTRAST,
+        [AUGMENT_EQUALIZE] = COLOUR_EQUALIZE, [AUGMENT_INVERT] = COLOUR_INVERT
+    };
+    //  BRIGHTNESS is 0, as what has no row.
+    if (step->kind != AUGMENT_BRIGHTNESS && kinds [step->kind] == COLOUR_BRIGHTNESS)
+        return false;
+    bool is_factor = kinds [step->kind] <= COLOUR_SATURATION;
+    *kind_p = kinds [step->kind];
+    *factor_p = is_factor? 1 + step->magnitude: step->magnitude;
+    return true;
+}

@@ -1,0 +1,46 @@
+/*  warp -- the affine maps of random_rotation and random_affine: what chance chooses, and the matrix that
+ *  follows from it, in the arithmetic of torchvision and Pillow.
+ *
+ *  Pure functions; any thread.
+ */
+#ifndef WARP_H
+#define WARP_H
+#include <stdbool.h>
+#include <stdint.h>
+#include "keyed_random.h"
+#include "operation.h"
+
+//  Angles in degrees.  Affine turns clockwise, a rotation counter-clockwise.
+typedef struct {
+    double angle;
+    double translate [2];           //  across, down, in pixels; whole numbers
+    double scale;                   //  above 0
+    double shear [2];
+    const double *center;           //  x, y; NULL: the image's
+} warp_affine_t;
+
+typedef enum { WARP_NOTHING, WARP_HALF_TURN, WARP_MATRIX } warp_kind_t;
+
+//  What becomes of an image.
+typedef struct {
+    warp_kind_t kind;
+    double matrix [6];              //  of affine.h; of WARP_MATRIX
+    bool is_exact;                  //  pixels move to pixels, so it is done to the nearest
+    uint32_t height;                //  of the result; sides above UINT32_MAX come as that
+    uint32_t width;
+} warp_t;
+
+//  What F.affine does to an image of height x width.
+warp_t warp_affine (const warp_affine_t *affine, uint32_t height, uint32_t width);
+//  What Image.rotate does.  expand: the result holds all of the turned image.  center as above.
+warp_t warp_rotate (double angle, bool expand, const double *center, uint32_t height, uint32_t width);
+
+//  The draws of random_rotation: the angle.
+double warp_draw_angle (const operation_t *rotation, keyed_random_t *random);
+//  The draws of random_affine: angle, two translations, scale, two shears, always all of them.
+warp_affine_t warp_draw_affine (const operation_t *affine, uint32_t height, uint32_t width,
+    keyed_random_t *random);
+//  What one of the two does to an image, drawn.
+warp_t warp_draw (const operation_t *operation, uint32_t height, uint32_t width, keyed_random_t *random);
+
+#endif

@@ -1,0 +1,203 @@
+"""Augmentations against torchvision itself: test_augment.py PATH-OF-tureen [all|short]
+
+40 photographs, and images of one pixel and of one row, 56 draws of each operation: what the server drew, by
+reference.py, is given to torchvision's functions, and every pixel must be the same.  Then the magnitudes,
+beside torchvision's tables.  `short`: fewer photographs and draws, for builds with sanitizers.  Ends with 77
+(a skip) where torchvision or Pillow is missing.
+"""
+import glob
+import json
+import os
+import sys
+import tempfile
+
+import parity_cases
+
+try:
+    import numpy
+    from PIL import Image
+    from torchvision.transforms import InterpolationMode, autoaugment, functional
+    import reference
+    import reference_augment
+except ImportError as missing:
+    print(f"SKIP: augmentations not compared with torchvision: {missing}")
+    sys.exit(77)
+
+SHORT = sys.argv[2:] == ["short"]
+PHOTOS_MAX, ROUNDS, VIEWS = (6, 1, 8) if SHORT else (40, 7, 8)
+SIZE = 240
+FILTERS = {"nearest": InterpolationMode.NEAREST, "bilinear": InterpolationMode.BILINEAR}
+CASES = [
+    [{"op": "rand_augment"}],
+    [{"op": "rand_augment", "num_ops": 3, "magnitude": 15, "interpolation": "bilinear",
+      "fill": [124, 116, 104]}],
+    [{"op": "trivial_augment_wide"}],
+    [{"op": "trivial_augment_wide", "num_magnitude_bins": 7, "interpolation": "bilinear", "fill": 9}],
+    [{"op": "auto_augment"}],
+    [{"op": "auto_augment", "policy": "cifar10", "interpolation": "bilinear"}],
+    [{"op": "auto_augment", "policy": "svhn", "fill": [1, 2, 3]}],
+    [{"op": "random_affine", "degrees": 30, "translate": [0.2, 0.3], "scale": [0.5, 1.8],
+      "shear": [-20, 20, -10, 15], "fill": [9, 200, 77]}],
+    [{"op": "random_affine", "degrees": 180, "shear": 25, "interpolation": "bilinear", "center": [10, 20.5]}],
+    [{"op": "random_rotation", "degrees": 180}],
+    [{"op": "random_rotation", "degrees": 45, "interpolation": "bilinear", "expand": True, "fill": 60,
+      "share": True}],
+    [{"op": "invert"}, {"op": "posterize", "bits": 4}, {"op": "solarize", "threshold": 128},
+     {"op": "autocontrast"}, {"op": "equalize"}, {"op": "adjust_sharpness", "factor": 2.5}],
+    [{"op": "grayscale"}, {"op": "rand_augment", "num_ops": 3}],
+    [{"op": "grayscale"}, {"op": "equalize"}, {"op": "adjust_sharpness", "factor": 0.3},
+     {"op": "random_affine", "degrees": 40, "scale": [0.6, 1.2], "interpolation": "bilinear", "fill": 77}],
+]
+failures = []
+
+
+def fill_of(operation, image):
+    """As torchvision takes it."""
+    fill = operation.get("fill", 0)
+    if image.mode == "L":
+        return fill if isinstance(fill, int) else fill[0]
+    return [fill] * 3 if isinstance(fill, int) else fill
+
+
+POINTS = {
+    "invert": lambda image, _: functional.invert(image),
+    "posterize": lambda image, operation: functional.posterize(image, operation["bits"]),
+    "solarize": lambda image, operation: functional.solarize(image, operation["threshold"]),
+    "autocontrast": lambda image, _: functional.autocontrast(image),
+    "equalize": lambda image, _: functional.equalize(image),
+    "adjust_sharpness": lambda image, operation: functional.adjust_sharpness(image, operation["factor"]),
+}
+
+
+def by_torchvision(image, operation, random):
+    """One operation, with what was drawn of random."""
+    name, fill = operation["op"], fill_of(operation, image)
+    interpolation = FILTERS[operation.get("interpolation", "nearest")]
+    if name in reference_augment.DRAW:
+        for kind, magnitude in reference_augment.DRAW[name](operation, image.size, random):
+            image = autoaugment._apply_op(image, kind, magnitude, interpolation, fill)
+        return image
+    if name == "random_rotation":
+        angle = random.uniform(*reference.ends(operation["degrees"]))
+        return functional.rotate(image, angle, interpolation, operation.get("expand", False), fill=fill)
+    if name == "random_affine":
+        angle, moved, scale, shear = reference.draw_affine(operation, image.size, random)
+        return functional.affine(image, angle, moved, scale, shear, interpolation, fill,
+                                 operation.get("center"))
+    if name == "grayscale":
+        return functional.to_grayscale(image)
+    return POINTS[name](image, operation) if random.happens(operation.get("p", 0.5)) else image
+
+
+def expected(path, operations, key, view):
+    with Image.open(path) as file:
+        image = file.convert("RGB")
+    for place, operation in enumerate(operations, 2):   # behind decode and views
+        image = by_torchvision(image, operation, reference.Keyed(key, view, place))
+    pixels = numpy.asarray(functional.center_crop(image, [SIZE, SIZE]))
+    return pixels[:, :, None] if pixels.ndim == 2 else pixels
+
+
+def check_case(program, operations, files, root):
+    #  Sizes behind one that expands are bounded in the shared stage alone.
+    mark = [] if any("expand" in operation for operation in operations) else [parity_cases.SHARE]
+    pipeline = [{"op": "decode", "max_pixels": 300000}, *mark, {"op": "views", "count": VIEWS},
+                *operations, {"op": "center_crop", "size": SIZE}]
+    compared = 0
+    for epoch in range(ROUNDS):
+        with tempfile.TemporaryDirectory() as out:
+            errors = parity_cases.prepare(program, pipeline, files, out, (7, epoch, 100))
+            if errors:
+                failures.append(errors)
+                continue
+            for number, file in enumerate(files):
+                paths = parity_cases.outputs(out, root, file, pipeline)
+                for view, path in enumerate(paths):
+                    theirs = expected(file, operations, (7, epoch, 100 + number), view)
+                    compared += 1
+                    if not numpy.array_equal(numpy.load(path), theirs):
+                        failures.append(f"{os.path.basename(file)} epoch {epoch} view {view}: {operations}")
+    print(f"{compared} images equal torchvision's: {json.dumps(operations)}")
+
+
+def make_files(folder):
+    """Photographs, made smaller, of odd sizes; and images that have nearly nothing inside."""
+    root = os.environ.get("TUREEN_SOURCE", ".") + "/../shared/data/photos"
+    photos = sorted(glob.glob(root + "/*/*"))
+    if not photos:
+        print(f"SKIP: no photos in {root}: only made images")
+    files = []
+    for number, path in enumerate(photos[::max(1, len(photos) // PHOTOS_MAX)][:PHOTOS_MAX]):
+        with Image.open(path) as file:
+            image = file.convert("RGB")
+        image.thumbnail((150 + number, 180 - number))
+        files.append(f"{folder}/{number:02}.png")
+        image.save(files[-1])
+    generator = numpy.random.default_rng(3)
+    for width, height in ((1, 1), (1, 37), (53, 1), (2, 2), (3, 3), (37, 64)):
+        pixels = generator.integers(0, 256, (height, width, 3), numpy.uint8)
+        files.append(f"{folder}/made_{width}x{height}.png")
+        Image.fromarray(pixels).save(files[-1])
+    return files
+
+
+def check_table(space, name, operation, bins, size):
+    """Magnitudes but for the last bit, which differs between versions of torch; what is cut to a whole number
+    may differ where it is one."""
+    for kind, (magnitudes, is_signed) in space.items():
+        if is_signed != (kind in reference_augment.SIGNED):
+            failures.append(f"{name}: {kind} is signed: {is_signed}")
+        if magnitudes is None or magnitudes.ndim == 0:
+            if kind not in reference_augment.WITHOUT:
+                failures.append(f"{name}: {kind} has no magnitudes")
+            continue
+        for level in range(bins):
+            ours = reference_augment.magnitude_of(kind, operation, bins, level, size)
+            is_unit = kind == "Solarize" and float(magnitudes[0]) == 1
+            theirs = float(magnitudes[level]) * (255 if is_unit else 1)
+            if abs(ours - theirs) > 2 ** -22 * max(abs(theirs), 1e-3):
+                failures.append(f"{name}: {kind} {level} of {bins}: {ours!r}, torchvision's {theirs!r}")
+
+
+def check_magnitudes():
+    width, height = 337, 224
+    for bins in (2, 10, 31, 50):
+        operation = {"op": "rand_augment"}
+        check_table(autoaugment.RandAugment()._augmentation_space(bins, (height, width)), "RandAugment",
+                    operation, bins, (width, height))
+        check_table(autoaugment.TrivialAugmentWide()._augmentation_space(bins), "TrivialAugmentWide",
+                    {"op": "trivial_augment_wide"}, bins, (width, height))
+    check_table(autoaugment.AutoAugment()._augmentation_space(10, (height, width)), "AutoAugment",
+                {"op": "auto_augment"}, 10, (width, height))
+    for policy in autoaugment.AutoAugmentPolicy:
+        ours = [[step.split() for step in sub.split(" + ")]
+                for sub in reference_augment.POLICIES[policy.value].split("; ")]
+        theirs = [[[kind, f"{p:g}", str(level or 0)] for kind, p, level in sub]
+                  for sub in autoaugment.AutoAugment(policy).policies]
+        if ours != theirs:
+            failures.append(f"the policy {policy} differs")
+    try:
+        from torchvision.transforms import v2
+    except ImportError:
+        print("SKIP: this torchvision has no v2")
+        return
+    for theirs, name in ((v2.RandAugment, "rand_augment"), (v2.TrivialAugmentWide, "trivial_augment_wide")):
+        space = {kind: (make(31, height, width), is_signed)
+                 for kind, (make, is_signed) in theirs._AUGMENTATION_SPACE.items()}
+        check_table(space, "v2", {"op": name, "unit_threshold": True}, 31, (width, height))
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        files = make_files(folder)
+        for operations in CASES:
+            check_case(sys.argv[1], operations, files, folder)
+    check_magnitudes()
+    for failure in failures[:20]:
+        print("FAIL:", failure)
+    print(f"{len(failures)} failures")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
