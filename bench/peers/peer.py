@@ -9,7 +9,8 @@ A module `peer_NAME` has
 
 and is run by peer_process.py in a process of its own.  All peers prepare the same thing: a random crop of a
 photograph (8 to 100 % of its area, 3:4 to 4:3), resized to 224 x 224 and mirrored every second time, in
-batches of 32 in random order, as uint8.
+batches of 32 in random order, as uint8.  The recipe "randaugment" has torchvision's RandAugment behind that,
+for the peers that have it.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class Settings(NamedTuple):
     processors: int
     port: int                   # of four free ones
     policy: str = "follow"      # of a Tureen server
+    recipe: str = "crop"        # or "randaugment": torchvision's RandAugment behind crop and flip
 
 
 def endless(loader: Iterable[Tuple[Sized, Any]]) -> Iterator[int]:

@@ -15,7 +15,7 @@ from peer_pytorch import make_transform
 class Objects(torch.utils.data.Dataset):
     def __init__(self, settings: Settings) -> None:
         self._keys = [(key_of(settings, path), label) for path, label in photographs(settings)]
-        self._transform = make_transform()
+        self._transform = make_transform(settings)
         self._client: Any = None
 
     def __len__(self) -> int:

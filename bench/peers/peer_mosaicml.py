@@ -24,9 +24,9 @@ def prepare(settings: Settings) -> None:
 
 
 class Photographs(StreamingDataset):
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, settings: Settings, **options: Any) -> None:
         super().__init__(**options)
-        self._transform = make_transform()
+        self._transform = make_transform(settings)
 
     def __getitem__(self, index: Any) -> Any:
         sample = super().__getitem__(index)
@@ -42,7 +42,7 @@ def batches_of(settings: Settings, **where: str) -> Iterator[int]:
     torch.set_num_threads(1)
     with open(f"{settings.directory}/lock", "wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        data = Photographs(shuffle=True, batch_size=BATCH, **where)
+        data = Photographs(settings, shuffle=True, batch_size=BATCH, **where)
     loader = torch.utils.data.DataLoader(data, batch_size=BATCH, num_workers=settings.workers,
                                          persistent_workers=True)
     return endless(loader)

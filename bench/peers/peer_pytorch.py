@@ -1,7 +1,6 @@
 """PyTorch's DataLoader: each job opens, decodes and augments with Pillow in worker processes of its own.
 
-The transforms are torchvision's RandomResizedCrop and RandomHorizontalFlip, which call Pillow, and the pixels
-go to a uint8 tensor.
+The transforms are torchvision's, which call Pillow, and the pixels go to a uint8 tensor.
 """
 
 from __future__ import annotations
@@ -11,13 +10,13 @@ from typing import Any, Callable, Iterator, Optional, Tuple
 import numpy as np
 import torch
 from PIL import Image
-from torchvision.transforms import Compose, RandomHorizontalFlip, RandomResizedCrop
 
-from peer import AREA, BATCH, RATIO, SIDE, Settings, endless, photographs
+from peer import BATCH, Settings, endless, photographs
+from peer_recipes import transforms
 
 
-def make_transform() -> Callable[[Any], torch.Tensor]:
-    picture = Compose([RandomResizedCrop(SIDE, AREA, RATIO), RandomHorizontalFlip()])
+def make_transform(settings: Settings) -> Callable[[Any], torch.Tensor]:
+    picture = transforms(settings)
 
     def transform(file: Any) -> torch.Tensor:
         with Image.open(file) as image:
@@ -28,7 +27,7 @@ def make_transform() -> Callable[[Any], torch.Tensor]:
 class Photographs(torch.utils.data.Dataset):
     def __init__(self, settings: Settings) -> None:
         self._files = photographs(settings)
-        self._transform = make_transform()
+        self._transform = make_transform(settings)
 
     def __len__(self) -> int:
         return len(self._files)

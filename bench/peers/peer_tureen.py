@@ -8,9 +8,8 @@ import time
 from pathlib import Path
 from typing import Iterator, Optional
 
-from torchvision.transforms import Compose, RandomHorizontalFlip, RandomResizedCrop
-
-from peer import AREA, BATCH, RATIO, READY, SIDE, Settings, endless
+from peer import BATCH, READY, Settings, endless
+from peer_recipes import transforms
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "clients" / "python"))
@@ -48,6 +47,5 @@ def serve_data(settings: Settings, data: str) -> None:
 
 def batches(settings: Settings, job: int, samples: Optional[range] = None) -> Iterator[int]:
     loader = DataLoader("train", batch_size=BATCH, shuffle=True, endpoint=endpoint(settings),
-                        subset=samples,
-                        transform=Compose([RandomResizedCrop(SIDE, AREA, RATIO), RandomHorizontalFlip()]))
+                        subset=samples, transform=transforms(settings))
     return endless(loader)

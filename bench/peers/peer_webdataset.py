@@ -25,8 +25,8 @@ def prepare(settings: Settings) -> None:
 
 
 class Decode:
-    def __init__(self) -> None:
-        self._transform = make_transform()
+    def __init__(self, settings: Settings) -> None:
+        self._transform = make_transform(settings)
 
     def __call__(self, sample: Any) -> Any:
         return self._transform(io.BytesIO(sample["jpg"])), int(sample["cls"])
@@ -35,7 +35,7 @@ class Decode:
 def batches(settings: Settings, job: int) -> Iterator[int]:
     torch.set_num_threads(1)
     shards: List[str] = [f"{settings.directory}/{shard}.tar" for shard in range(SHARDS)]
-    data = webdataset.WebDataset(shards, shardshuffle=SHARDS).shuffle(SHUFFLE_BUFFER).map(Decode())
+    data = webdataset.WebDataset(shards, shardshuffle=SHARDS).shuffle(SHUFFLE_BUFFER).map(Decode(settings))
     loader = torch.utils.data.DataLoader(data, batch_size=BATCH, num_workers=settings.workers,
                                          persistent_workers=True)
     return endless(loader)

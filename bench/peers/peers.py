@@ -1,11 +1,12 @@
 """Beside other loaders: samples a second of 1, 4 and 8 training jobs, each peer on the same photographs.
 
     sh bench/peers/run.sh --data DIR [--jobs 1,4,8] [--rounds 3] [--seconds 6] [--only NAME,...]
-                          [--json FILE] [--svg FILE]
+                          [--recipe crop|randaugment] [--json FILE] [--svg FILE]
 
 DIR is an ImageFolder of JPEGs.  It is copied to /dev/shm, so that no disk is measured, and each peer writes
 it there in its own format from the same bytes.  The peers take turns; a figure is the median of the rounds, a
-ratio the median of the ratios within a round.  The jobs read no pixels.  A peer that cannot be installed or
+ratio the median of the ratios within a round.  The jobs read no pixels.  `randaugment` has torchvision's
+RandAugment behind crop and flip; peers without one are left out.  A peer that cannot be installed or
 fails is named with its error.
 """
 
@@ -35,6 +36,7 @@ class Peer(NamedTuple):
     title: str
     package: str                # the Python package that it cannot do without
     has_server: bool = False
+    has_randaugment: bool = True
 
 
 PEERS = [
@@ -43,8 +45,8 @@ PEERS = [
     Peer("pytorch", "PyTorch DataLoader", "torchvision"),
     Peer("webdataset", "WebDataset", "webdataset"),
     Peer("mosaicml", "MosaicML Streaming", "streaming"),
-    Peer("ffcv", "FFCV, same bytes", "ffcv"),
-    Peer("tfdata", "tf.data service", "tensorflow", True),
+    Peer("ffcv", "FFCV, same bytes", "ffcv", has_randaugment=False),
+    Peer("tfdata", "tf.data service", "tensorflow", True, has_randaugment=False),
     Peer("tensorsocket", "TensorSocket", "tensorsocket", True),
 ]
 
@@ -63,10 +65,12 @@ def measure(options: argparse.Namespace, peers: List[Peer], directory: Path) -> 
 
     def settings(peer: Peer, jobs: int) -> Settings:
         return Settings(str(directory / "photographs"), str(directory / peer.name), str(options.binary), jobs,
-                        max(1, -(-processors // jobs)), processors, 0)
+                        max(1, -(-processors // jobs)), processors, 0, recipe=options.recipe)
     able = []
     for peer in peers:
         try:
+            if options.recipe == "randaugment" and not peer.has_randaugment:
+                raise PeerError("it has no RandAugment")
             if importlib.util.find_spec(peer.package) is None:
                 raise PeerError(f"the package {peer.package} could not be installed")
             prepare(peer.name, settings(peer, 1))
@@ -127,6 +131,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--jobs", type=numbers, default=[1, 4, 8])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=6.0)
+    parser.add_argument("--recipe", choices=("crop", "randaugment"), default="crop")
     parser.add_argument("--only", default="")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--svg", type=Path)
@@ -152,7 +157,8 @@ def main() -> int:
     finally:
         shutil.rmtree(directory, ignore_errors=True)
     date = datetime.date.today().isoformat()
-    print(f"samples a second of all jobs, {len(os.sched_getaffinity(0))} processors, {date}:\n")
+    processors = len(os.sched_getaffinity(0))
+    print(f"samples a second of all jobs, recipe {options.recipe}, {processors} processors, {date}:\n")
     print("\n".join(table(found, peers, options.jobs)))
     for what, error in found.errors.items():
         print(f"{what}: {error}")

@@ -19,15 +19,23 @@ MNIST_MEAN, MNIST_STD = (0.1307,), (0.3081,)
 
 def imagenet_train(size: int = 224, *, scale: Tuple[float, float] = (0.08, 1.0),
                    interpolation: str = "bilinear", color_jitter: Optional[float] = None,
-                   tensor: bool = False) -> T.Compose:
+                   auto_augment: Optional[str] = None, magnitude: int = 9, tensor: bool = False) -> T.Compose:
     """A random resized crop, which jobs share, and a flip, which each job has for itself; the recipe "train"
     of the server.
 
-    `color_jitter`: brightness, contrast and saturation by so much, for each job by itself."""
+    For each job by itself, too: `color_jitter`, brightness, contrast and saturation by so much; and
+    `auto_augment`, as in torchvision's reference script: "ra" (RandAugment of this magnitude), "ta_wide"
+    (TrivialAugmentWide), or AutoAugment's policy "imagenet", "cifar10" or "svhn"."""
     steps: List[T.Transform] = [T.RandomResizedCrop(size, scale=scale, interpolation=interpolation),
                                 T.Share(), T.RandomHorizontalFlip()]
     if color_jitter is not None:
         steps.append(T.ColorJitter(color_jitter, color_jitter, color_jitter))
+    if auto_augment == "ra":
+        steps.append(T.RandAugment(magnitude=magnitude, interpolation=interpolation))
+    elif auto_augment == "ta_wide":
+        steps.append(T.TrivialAugmentWide(interpolation=interpolation))
+    elif auto_augment is not None:
+        steps.append(T.AutoAugment(auto_augment, interpolation=interpolation))
     return T.Compose(steps + _end(tensor, IMAGENET_MEAN, IMAGENET_STD))
 
 
