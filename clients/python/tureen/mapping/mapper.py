@@ -80,7 +80,8 @@ class Mapper:
         pool = Pool(self._packed(context.get_start_method()), self._by_sample, self._workers, context,
                     self._slots)
         pool.start()
-        weakref.finalize(self, pool.close, wait=False).atexit = False
+        self._finalizer = weakref.finalize(self, pool.close, wait=False)
+        self._finalizer.atexit = False          # the pools see to that themselves
         with self._lock:
             self._pool = pool
             pool.form = self._form
@@ -161,6 +162,8 @@ class Mapper:
         pool, self._pool = self._pool, None
         if pool is not None:
             pool.close()
+            self._finalizer.detach()
+        self._runner = self._results = self._private = None
 
     def pids(self) -> List[int]:
         """Of the processes."""
@@ -177,9 +180,9 @@ class Mapper:
         work.begin_again()
         try:
             if not results.decided:
-                first = 1 if self._by_sample else len(work.ids)
-                self._run_part(work, source, 0, first, self._runner, results)
-                self._runner.laid = results.laid
+                end = 1 if self._by_sample else len(work.ids)
+                self._run_part(work, source, 0, end, self._runner, results)
+                self._runner.laid, first = results.laid, end
             if first < len(work.ids):
                 results.place(work)
                 self._run_part(work, source, first, len(work.ids), self._runner, results)

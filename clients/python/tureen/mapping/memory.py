@@ -114,7 +114,8 @@ class Private:
         first, end = self._pages(array)
         count = end - first
         try:
-            told = os.pread(_pagemap(), 8 * count, (self._address // _PAGE_BYTES + first) * 8)
+            with open("/proc/self/pagemap", "rb", buffering=0) as file:
+                told = os.pread(file.fileno(), 8 * count, (self._address // _PAGE_BYTES + first) * 8)
         except OSError:
             return True
         if len(told) != 8 * count:
@@ -140,11 +141,3 @@ def _faults() -> int:
 
 
 _HERE, _OF_FILE = np.uint64(6), np.uint64(1)
-_pagemaps: Dict[int, int] = {}          # by the process, for a fork has another one
-
-
-def _pagemap() -> int:
-    pid = os.getpid()
-    if pid not in _pagemaps:
-        _pagemaps[pid] = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
-    return _pagemaps[pid]

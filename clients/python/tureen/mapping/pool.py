@@ -30,11 +30,12 @@ import numpy as np
 from ..waker import Waker
 from .form import Form
 from .memory import Memory, Shared
-from .processes import TASKS_MAX, Process, Todo
+from .processes import TASKS_MAX, Process, Todo, ended
 from .results import Results, Work
 from .worker import APART, DONE, FAILED, READY, TASK, UNUSABLE, Failure, Task, received_apart
 
-_DEATHS_MAX = 3                 # with one sample, or before a process is ready
+_DEATHS_MAX = 3                 # with one sample, or of processes that end before they are ready
+_KILLS_MAX = 9                  # of processes that are killed before they are ready
 _TASK_S = 0.002                 # what takes less is not divided: waking a process costs a part of that
 _LOOK_S = 1.0                   # for a process that is dead although its pipe is still open somewhere
 
@@ -141,7 +142,10 @@ class Pool:
         self._life.close()
         for process in self._processes:
             process.end()
+        #  What is left of batches would hold the memory that holds it.
         self._processes = []
+        self._todo.clear()
+        self._held.clear()
         self._waker.close()
 
     def _start_processes(self) -> None:
@@ -177,14 +181,14 @@ class Pool:
             self._remove(process, kill=True)
         self.broken = why
 
-    def _remove(self, process: Process, kill: bool = False) -> str:
+    def _remove(self, process: Process, kill: bool = False) -> int:
         self._poll.unregister(process.pipe.fileno())
         self._processes.remove(process)
-        how = process.end(kill)
+        status = process.end(kill)
         for todo in reversed(process.tasks):
             self._todo.appendleft(todo)
         process.tasks.clear()
-        return how
+        return status
 
     #  Answers
 
@@ -239,10 +243,12 @@ class Pool:
     def _lost(self, process: Process) -> None:
         """It died: by its function, or it was killed."""
         ready, busy = process.ready, process.tasks[0] if process.tasks else None
-        how = self._remove(process)
+        status = self._remove(process)
+        how = ended(status)
         if not ready:
-            self._deaths += 1
-            if self._deaths >= _DEATHS_MAX:
+            #  One that was killed is not to blame as one that ends by itself.
+            self._deaths += 1 if status < 0 else _KILLS_MAX // _DEATHS_MAX
+            if self._deaths >= _KILLS_MAX:
                 self._break(f"its processes end before they are ready (the last one {how}); standard error "
                             "may say why.  Each process imports the script that was started: what the script "
                             "does must stand behind \"if __name__ == '__main__':\"")

@@ -75,21 +75,26 @@ class Process:
                 self.pipe.send((worker.FORGET, number))
                 del self._known[number]
 
-    def end(self, kill: bool = False) -> str:
-        """Waits for its end, and brings it about where it does not come.  How it ended, for people."""
+    def end(self, kill: bool = False) -> int:
+        """Waits for its end, and brings it about where it does not come.  Its exit status, as `ended` has
+        it."""
         if not kill:
             self._process.join(_END_S)
         if self._process.is_alive():
             self._process.kill()
         self._process.join()
         self.pipe.close()
-        code = self._process.exitcode
-        if code is None or code >= 0:
-            return f"ended with status {code}"
-        try:
-            return f"was killed by {signal.Signals(-code).name}"
-        except ValueError:
-            return f"was killed by signal {-code}"
+        return int(self._process.exitcode or 0)
+
+
+def ended(status: int) -> str:
+    """For people."""
+    if status >= 0:
+        return f"ended with status {status}"
+    try:
+        return f"was killed by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"was killed by signal {-status}"
 
 
 def context_of(method: Any) -> Any:

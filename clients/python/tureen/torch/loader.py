@@ -328,10 +328,9 @@ class DataLoader(Owned):
         self._given += 1
         self._padding = batch.padding
         if batch.mapped is not None:
-            made = mapping.values(batch.mapped)
-            if self._copier is not None:
-                made = self._copier.copy(made, batch)
-            return mapping.present(batch.mapped, made)
+            mapped = mapping.Mapped(batch.mapped)
+            return mapped.present(mapped.values if self._copier is None
+                                  else self._copier.copy(mapped.values, batch))
         if self._layout is None:
             joined = self._source.joined()
             self._layout = Layout(joined.fields, joined.pipeline, self._by_name, self._with_ids)

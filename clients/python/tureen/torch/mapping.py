@@ -1,7 +1,7 @@
 """Functions of the user's on tensors: what they get, and what the loop gets of what they return."""
 from __future__ import annotations
 
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
 import numpy as np
 import torch
@@ -50,19 +50,35 @@ class TensorForm(Form):
         """The loop may get anything."""
 
 
-def values(result: Result) -> Dict[str, Value]:
-    """The leaves by their numbers, as tensors over the batch's memory."""
-    found: Dict[str, Value] = {}
-    for number, (value, told) in enumerate(zip(result.values, result.told)):
-        if is_text(value):
-            found[str(number)] = value
-        else:
+class Mapped:
+    """A batch that functions have made.
+
+    values      its leaves by their numbers, over the batch's memory, their dimensions in the order in which
+                they lie there: what can be copied in one piece
+    """
+
+    def __init__(self, result: Result) -> None:
+        self._tree = result.tree
+        self._axes: Dict[str, Tuple[int, ...]] = {}
+        self.values: Dict[str, Value] = {}
+        for number, (value, told) in enumerate(zip(result.values, result.told)):
+            name = str(number)
+            if is_text(value):
+                self.values[name] = value
+                continue
             tensor = torch.from_numpy(np.asarray(value))
-            found[str(number)] = tensor.view(torch.bfloat16) if told == _BFLOAT16 else tensor
-    return found
+            if not tensor.is_contiguous():
+                steps = tensor.stride()
+                self._axes[name] = tuple(sorted(range(len(steps)), key=lambda axis: -steps[axis]))
+                tensor = tensor.permute(self._axes[name])
+            self.values[name] = tensor.view(torch.bfloat16) if told == _BFLOAT16 else tensor
 
-
-def present(result: Result, found: Dict[str, Value]) -> Any:
-    """What the function returned, of a batch."""
-    leaves: List[Any] = [found[str(number)] for number in range(len(found))]
-    return rebuild(result.tree, leaves)
+    def present(self, values: Mapping[str, Value]) -> Any:
+        """`values`, or copies of them on a device, as the function returned them."""
+        leaves: List[Any] = []
+        for number in range(len(values)):
+            value, axes = values[str(number)], self._axes.get(str(number))
+            if axes is not None and isinstance(value, Tensor):
+                value = value.permute([axes.index(axis) for axis in range(len(axes))])
+            leaves.append(value)
+        return rebuild(self._tree, leaves)
