@@ -14,6 +14,7 @@ import argparse
 import contextlib
 import importlib.util
 import json
+import math
 import os
 import shutil
 import statistics
@@ -80,10 +81,12 @@ def spent_s(loader: Any) -> float:
 def measure(source: Iterator[Any], rate: float, seconds: float) -> Tuple[float, float]:
     """(part of a core, samples a second)."""
     due = time.monotonic()
-    begin = due + WARM_S
+    begin = math.inf
     began, cpu, samples = 0.0, 0.0, 0
     for loader, images in source:
         now = time.monotonic()
+        if begin == math.inf and (loader._mapper is None or loader._mapper.ready()):
+            begin = now + WARM_S        # to start a process is work too
         if not began and now >= begin:
             began, cpu, samples = now, spent_s(loader), 0
         elif began and now >= began + seconds:

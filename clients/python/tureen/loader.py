@@ -170,9 +170,9 @@ class Loader(Owned):
 
     def __iter__(self) -> BatchIterator:
         self._check()
-        if self._mapper is not None:
-            self._mapper.start()
         with self._joining:
+            if self._mapper is not None:
+                self._mapper.start()
             begin = self._beginning()
             if begin is not None and self._at_end(begin):
                 self._drop_waiting()

@@ -109,7 +109,7 @@ class Mapper:
         self._form, self._told = self._make_form(joined), told
         self._runner = None
         if self._pool is not None:
-            self._pool.form = self._form
+            self._pool.tell(self._form)
 
     def submit(self, job: Job, head: BatchHead, ids: bytes, frame: Any) -> Work:
         """A batch has come; it is begun when there is room."""
@@ -168,6 +168,10 @@ class Mapper:
     def pids(self) -> List[int]:
         """Of the processes."""
         return [] if self._pool is None else self._pool.pids()
+
+    def ready(self) -> bool:
+        """All processes have begun."""
+        return not self._workers or self._pool is not None and self._pool.ready()
 
     def _run_here(self, work: Work, ring_scarce: bool) -> Tuple[Result, bool]:
         form = self._form

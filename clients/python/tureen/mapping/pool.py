@@ -45,7 +45,7 @@ class Pool:
         self.pid = os.getpid()
         #  Why no process runs; the loop takes it away.
         self.broken: Optional[str] = None
-        self.form: Optional[Form] = None        # set by the loop, before it waits for a result
+        self.form: Optional[Form] = None        # what the loop has told
         self.results = Results(slots, by_sample, self._wake)
         self._functions, self._by_sample = functions, by_sample
         self._count, self._context, self._slots = count, context, slots
@@ -92,6 +92,11 @@ class Pool:
         self._first.append(weakref.ref(work))
         self._wake()
 
+    def tell(self, form: Form) -> None:
+        """Of this form is what comes from here on."""
+        self.form = form
+        self._wake()
+
     def mend(self) -> None:
         """It was broken: processes are tried again."""
         self._again = True
@@ -105,6 +110,9 @@ class Pool:
 
     def pids(self) -> List[int]:
         return [process.pid for process in list(self._processes)]
+
+    def ready(self) -> bool:
+        return len(self._processes) == self._count and all(process.ready for process in list(self._processes))
 
     @property
     def alive(self) -> bool:
