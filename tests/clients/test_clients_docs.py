@@ -2,9 +2,10 @@
 
 Run by ctest (clients_docs), or by hand: TUREEN_BIN=build/release/bin python3
 tests/clients/test_clients_docs.py.  A block behind a comment "not run: ..." is only compiled; one behind "run
-by 2 ranks" is run by processes of its own, with the environment that torchrun would give them.  Ends with 77
-(a skip) where PyTorch is missing.  Where torchvision is, the blocks that import it are only compiled, and
-others that call a transform on tensors get a stand-in, which sees to it that it is called with single images.
+by 2 ranks" is run by processes of its own, with the environment that torchrun would give them; one behind
+"run as a script" by an interpreter of its own.  Ends with 77 (a skip) where PyTorch is missing.  Where
+torchvision is missing, the blocks that import it are only compiled, and others that call a transform on
+tensors get a stand-in, which sees to it that it is called with single images.
 """
 from __future__ import annotations
 
@@ -40,14 +41,16 @@ except ImportError as missing:
     torchvision = None
 import tureen
 
-BLOCK = re.compile(r"(?:<!-- (not run: |run by )([^>]*)-->\n)?```python\n(.*?)```", re.DOTALL)
+BLOCK = re.compile(r"(?:<!-- (not run: |run by |run as )([^>]*)-->\n)?```python\n(.*?)```", re.DOTALL)
 
 
 def blocks(text: str) -> Iterator[Tuple[int, int, str]]:
-    """(line in the page; by how many ranks it is to be run, 1: here, 0: not at all; the code)"""
+    """(line in the page; by how many ranks it is to be run, 1: here, 0: not at all, -1: as a script; the
+    code)"""
     for found in BLOCK.finditer(text):
-        ranks = (0 if found.group(1) == "not run: " else int(found.group(2).split()[0]) if found.group(1)
-                 else 1)
+        how = found.group(1)
+        ranks = (int(found.group(2).split()[0]) if how == "run by "
+                 else 1 if how is None else 0 if how == "not run: " else -1)
         yield text.count("\n", 0, found.start(3)) + 1, ranks, found.group(3)
 
 
@@ -123,6 +126,15 @@ class Docs(unittest.TestCase):
                 process.kill()
                 process.wait()
 
+    def run_as_script(self, path: Path, line: int, code: str) -> None:
+        """What starts processes, which import the script."""
+        script = Path(self.folder, f"{path.stem}_{line}.py")
+        script.write_text(code, encoding="utf-8")
+        done = subprocess.run([sys.executable, "-B", str(script)], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=240,
+                              env={**os.environ, "PYTHONPATH": str(SOURCE / "clients" / "python")})
+        self.assertEqual(done.returncode, 0, f"{path}, line {line}: {done.stdout}")
+
     def run_page(self, path: Path, least: int) -> None:
         ran, known = 0, names(self.folder)
         text = path.read_text(encoding="utf-8")
@@ -132,6 +144,9 @@ class Docs(unittest.TestCase):
             compiled = compile("\n" * (line - 1) + code, str(path), "exec")
             if ranks > 1:
                 self.run_by_ranks(ranks, path, line)
+            elif ranks < 0:
+                self.run_as_script(path, line, code)
+                ran += 1
             elif ranks and (torchvision or "import torchvision" not in code):
                 exec(compiled, known)
                 ran += 1

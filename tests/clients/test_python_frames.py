@@ -98,7 +98,7 @@ class Golden(unittest.TestCase):
         self.assertEqual(np.frombuffer(golden("batch")[2], np.int64).tolist(), [2999, 0, 1234567890123])
         self.assertEqual(wire.parse_batch_head(golden("batch_inline")[1]), (1, 0, 1, 1, 2, 1))
         from tureen.batch import views
-        arrays = views(tiny, np.frombuffer(golden("batch_inline")[3], np.uint8), 2)
+        arrays = views(tiny.fields, np.frombuffer(golden("batch_inline")[3], np.uint8), 2)
         self.assertEqual(arrays["image"].tolist(), np.arange(24).reshape(2, 2, 2, 3).tolist())
         self.assertEqual(arrays["label"].tolist(), [1, -2])
         self.assertEqual(wire.parse_epoch_end(golden("epoch_end")[1]), (1, 2019, 32, 1))
@@ -125,7 +125,7 @@ class Golden(unittest.TestCase):
                           "int8", "uint16", "uint32", "uint64", "uint8"])
         from tureen.batch import views
         slot = np.arange(joined.slot_bytes, dtype=np.uint64).astype(np.uint8)
-        arrays = views(joined, slot, 2)
+        arrays = views(joined.fields, slot, 2)
         for field in joined.fields:
             array = arrays[field.name]
             self.assertEqual((array.shape, array.dtype), ((2, *field.shape), field.dtype))

@@ -10,20 +10,21 @@ from typing import TYPE_CHECKING
 from . import ranks, recipes, transforms
 from .batch import Batch
 from .dataset import DataSet
-from .errors import (ForkedProcess, JobEnded, KeyRefused, KeyUnusable, LoaderClosed, NoServer, NotLetIn,
-                     ProtocolError, RequestRefused, ServerGone, ServerStopped, StateError, TureenError,
-                     TureenWarning, UnreadableWarning)
+from .errors import (ForkedProcess, JobEnded, KeyRefused, KeyUnusable, LoaderClosed, MapFailed, NoServer,
+                     NotLetIn, ProtocolError, RequestRefused, ServerGone, ServerStopped, StateError,
+                     TureenError, TureenWarning, UnreadableWarning)
 from .loader import BatchIterator, Loader
+from .mapping.run import sample_seed
 from .merging import merge_states
 from .query import status
 from .serving import ServeFailed, Server, serve
 from .wire import Field
 
 __all__ = ["Batch", "BatchIterator", "DataSet", "Field", "ForkedProcess", "JobEnded", "KeyRefused",
-           "KeyUnusable", "Loader", "LoaderClosed", "NoServer", "NotLetIn",
+           "KeyUnusable", "Loader", "LoaderClosed", "MapFailed", "NoServer", "NotLetIn",
            "ProtocolError", "RequestRefused", "ServeFailed", "Server", "ServerGone", "ServerStopped",
            "StateError", "TureenError", "TureenWarning", "UnreadableWarning", "merge_states", "ranks",
-           "recipes", "serve", "status", "transforms"]
+           "recipes", "sample_seed", "serve", "status", "transforms"]
 
 __version__: str
 

@@ -1,13 +1,13 @@
 """A batch as the user sees it, and how its arrays are laid over a slot."""
 from __future__ import annotations
 
-from typing import Any, Dict, ItemsView, Iterator, KeysView, Optional, ValuesView
+from typing import Any, Dict, ItemsView, Iterator, KeysView, Optional, Sequence, ValuesView
 
 import numpy as np
 import numpy.typing as npt
 
 from .slots import Bytes
-from .wire import Joined
+from .wire import Field
 
 Array = npt.NDArray[Any]
 
@@ -22,10 +22,11 @@ class Batch:
     NumPy has no bfloat16: such an array comes as uint16 (`Loader.fields` tells).  In PyTorch it is
     `torch.from_numpy (batch["image"].view (numpy.int16)).view (torch.bfloat16)`, without a copy.
     """
-    __slots__ = ("_arrays", "ids", "epoch", "index", "padding", "step_ids", "__weakref__")
+    __slots__ = ("_arrays", "ids", "epoch", "index", "padding", "step_ids", "mapped", "__weakref__")
 
     def __init__(self, arrays: Dict[str, Array], ids: npt.NDArray[np.int64], epoch: int, index: int,
-                 padding: bool = False, step_ids: Optional[npt.NDArray[np.int64]] = None) -> None:
+                 padding: bool = False, step_ids: Optional[npt.NDArray[np.int64]] = None,
+                 mapped: Any = None) -> None:
         self._arrays = arrays
         #  The samples' ids, in memory of their own.
         self.ids = ids
@@ -38,6 +39,8 @@ class Batch:
         self.padding = padding
         #  What all ranks got in this step, rank by rank; without ranks the same as ids.
         self.step_ids = ids if step_ids is None else step_ids
+        #  What functions of the user's made of it (tureen.mapping); None: they made nothing.
+        self.mapped = mapped
 
     def __getitem__(self, name: str) -> Array:
         return self._arrays[name]
@@ -65,17 +68,18 @@ class Batch:
         return self._arrays.items()
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{name} {array.dtype}{list(array.shape)}" for name, array in self._arrays.items())
+        fields = ", ".join(f"{name} {array.dtype}{list(array.shape)}" if isinstance(array, np.ndarray)
+                           else f"{name} text" for name, array in self._arrays.items())
         padding = " of padding" if self.padding else ""
         return f"<tureen.Batch {self.index} of epoch {self.epoch}: {len(self)} samples{padding}, {fields}>"
 
 
-def views(joined: Joined, slot: Bytes, count: int) -> Dict[str, Array]:
+def views(fields: Sequence[Field], slot: Bytes, count: int) -> Dict[str, Array]:
     """The fields' arrays over `slot`, which is the base of each: it lives until the last of them is gone."""
     return {field.name: np.ndarray((count, *field.shape), field.dtype, slot, field.offset)
-            for field in joined.fields}
+            for field in fields}
 
 
-def copies(joined: Joined, slot: Bytes, count: int) -> Dict[str, Array]:
+def copies(fields: Sequence[Field], slot: Bytes, count: int) -> Dict[str, Array]:
     """The same in memory of their own."""
-    return {name: array.copy() for name, array in views(joined, slot, count).items()}
+    return {name: array.copy() for name, array in views(fields, slot, count).items()}

@@ -36,6 +36,7 @@ from .errors import LoaderClosed, NoServer, NotLetIn, ProtocolError, RequestRefu
 from .finding import listens, starting, what_is_there
 from .job import Arrival, Item, Job
 from .keys import Keys
+from .mapping.mapper import Mapper
 from .questions import Questions
 from .recent import Recent
 from .rejoining import Search
@@ -57,7 +58,7 @@ _JOIN_THREAD_S = LEAVE_PATIENCE_S + FAREWELL_S + 1.0
 class Connection:
     def __init__(self, endpoint: str, request: Request, timeout: float, *, rejoin: float = 0.0,
                  instance: str = "", begin: Optional[State] = None, again: bool = False,
-                 keys: Optional[Keys] = None) -> None:
+                 keys: Optional[Keys] = None, mapper: Optional[Mapper] = None) -> None:
         """`again`: this loader had a job of that name just before, which other ranks may not have left
         yet."""
         #  Set at birth
@@ -66,6 +67,7 @@ class Connection:
         self.request = request
         self.instance = instance
         self.keys = keys
+        self.mapper = mapper            # batches are handed to it as they come
         self.waker = Waker()
         self._timeout = timeout
         self._rejoin = rejoin
@@ -188,7 +190,7 @@ class Connection:
     def _forget(self) -> None:
         """The user has left: no thread will ask for the batches that lie ready."""
         if self.job is not None:
-            self.job.memory = None
+            self.job.memory = self.job.shared = None
         while True:
             try:
                 self.arrivals.get_nowait()
@@ -201,6 +203,7 @@ class Connection:
     def drop_emptied(self, job: Job) -> None:
         """The server has ended the job, and may empty its ring: batches in it that the user has not taken are
         dropped."""
+        job.emptied = True
         arrived = []
         while True:
             try:

@@ -25,6 +25,7 @@ from .errors import (JobEnded, NoServer, ProtocolError, RequestRefused, ServerGo
                      TureenError)
 from .finding import no_server
 from .job import Arrival, EpochOver, Job, Told
+from .mapping.memory import Shared
 from .request import poll_ms
 from .spare import check_threads
 from .state import State
@@ -219,7 +220,11 @@ class Courier:
         self._descriptors.update()      # known before the join is told, and the user may fork
         if joined.ring is not None:
             try:
-                self._ring_socket, self.job.memory = ring.take(joined.ring, answer_s=answer_s)
+                mapper = self._connection.mapper
+                self._ring_socket, self.job.memory, descriptor = ring.take(joined.ring, answer_s=answer_s,
+                                                                           keep=mapper is not None)
+                if descriptor >= 0:
+                    self.job.shared = Shared(descriptor, joined.ring.bytes)
                 self._poller.register(self._ring_socket.fileno(), zmq.POLLIN)
                 return
             except ring.RingUnavailable:
@@ -365,8 +370,9 @@ class Courier:
         self._connection.received.receive(batch, np.frombuffer(behind, "<u8"))
         if recent is not None and step is not None:
             recent.step(batch, step, frames[3])
-        self._connection.arrivals.put(Arrival(self.job, batch, frames[2], frames[-1] if inline else None,
-                                              behind))
+        frame, mapper = frames[-1] if inline else None, self._connection.mapper
+        work = None if mapper is None else mapper.submit(self.job, batch, frames[2], frame)
+        self._connection.arrivals.put(Arrival(self.job, batch, frames[2], frame, behind, work))
 
     def _take_error(self, head: wire.Head, frames: List[Any]) -> None:
         code, message = wire.parse_reason(_body(frames, "ERROR"), "error", "ERROR")

@@ -1,6 +1,8 @@
 """What can go wrong, each with a sentence that says what to do."""
 from __future__ import annotations
 
+from typing import Optional
+
 
 class TureenError(Exception):
     """The base of every error that this package raises on its own account."""
@@ -68,6 +70,20 @@ class StateError(TureenError):
 
 class LoaderClosed(TureenError):
     """The loader was closed, or is being iterated again: this iterator has no job any more."""
+
+
+class MapFailed(TureenError):
+    """A function that was given as map or map_batch raised, or its process died again and again.  `id` is the
+    sample's, of map_batch the first one's; None where it was no sample's fault.  The exception itself is
+    __cause__, where it could be had.  Asked for the next batch, the loader tries the same one again."""
+
+    def __init__(self, message: str, id: Optional[int] = None) -> None:
+        super().__init__(message, id)
+        self.message = message
+        self.id = id
+
+    def __str__(self) -> str:
+        return self.message
 
 
 class ForkedProcess(TureenError):

@@ -19,12 +19,17 @@ from . import wire
 from .batch import Batch
 from .connection import Connection
 from .course import Ledger
-from .errors import ForkedProcess, LoaderClosed, TureenWarning, UnreadableWarning
+from .errors import (ForkedProcess, LoaderClosed, MapFailed, TureenError, TureenWarning,
+                     UnreadableWarning)
 from .job import Arrival, EpochOver, Item, Told
+from .mapping.mapper import Failed
+from .mapping.results import Result, Work, named, own
 from .owned import forked
+from .questions import Question
 from .slots import Bytes
 from .tally import Tally
 
+_NAME_S = 2.0               # to hear a sample's file from the server, for an error's text
 _LEFT = "this iterator's job was left: its loader was closed or is being iterated again"
 
 
@@ -162,6 +167,9 @@ class BatchIterator:
         #  Held here too: `leave` drops it, from another thread.
         made = self._made = self._made or self._batch(arrival)
         batch = made.batch
+        if arrival.work is not None and arrival.job.emptied:
+            self._forget()                  # the server may have emptied what was mapped; the end follows
+            return self._next()
         self._settle(arrival, made.slot)
         self._given.note(arrival.job.joined, arrival.head, np.frombuffer(arrival.step, "<u8"))
         self._tally.batches += 1
@@ -202,23 +210,61 @@ class BatchIterator:
 
     def _batch(self, arrival: Arrival) -> _Made:
         job, head, memory, lent = arrival.job, arrival.head, arrival.job.memory, None
+        ids = np.frombuffer(arrival.ids, np.int64).copy()
+        step_ids = None if arrival.step is arrival.ids else np.frombuffer(arrival.step, np.int64).copy()
+        padding = bool(head.flags & wire.BATCH_PADDING)
+        if arrival.work is not None:
+            mapped = self._mapped(arrival, arrival.work)
+            return _Made(Batch(named(mapped), ids, head.epoch, head.place, padding, step_ids, mapped),
+                         mapped.source if arrival.frame is None else None)
         if arrival.frame is not None:
             #  Inline: the memory is ours alone.
-            arrays = batches.views(job.joined, _own(arrival.frame), head.samples)
+            arrays = batches.views(job.joined.fields, own(arrival.frame), head.samples)
         elif memory is None:
             raise LoaderClosed(_LEFT)
         else:
             slot = np.frombuffer(memory, np.uint8, job.joined.slot_bytes, head.slot * job.joined.slot_bytes)
             if job.slots.scarce:
                 self._warned.warn("kept", self._kept, RuntimeWarning)
-                arrays = batches.copies(job.joined, slot, head.samples)
+                arrays = batches.copies(job.joined.fields, slot, head.samples)
             else:
-                arrays = batches.views(job.joined, slot, head.samples)
+                arrays = batches.views(job.joined.fields, slot, head.samples)
                 lent = slot
-        ids = np.frombuffer(arrival.ids, np.int64).copy()
-        step_ids = None if arrival.step is arrival.ids else np.frombuffer(arrival.step, np.int64).copy()
-        return _Made(Batch(arrays, ids, head.epoch, head.place, bool(head.flags & wire.BATCH_PADDING),
-                           step_ids), lent)
+        return _Made(Batch(arrays, ids, head.epoch, head.place, padding, step_ids), lent)
+
+    def _mapped(self, arrival: Arrival, work: Work) -> Result:
+        """The batch as the functions make it, in memory that is not the server's."""
+        mapper, connection = self._connection.mapper, self._connection
+        assert mapper is not None
+        begin = time.monotonic()
+        try:
+            mapped, scarce = mapper.result(work, arrival.job.slots.scarce, lambda: connection.leaving)
+        except Failed as failed:
+            row, why, error = failed.args
+            sample = int(work.ids[row])
+            name = self._named(arrival, sample)
+            what = (f"map failed with {name}" if why.row is not None else
+                    f"map_batch failed with a batch of {len(work.ids)} samples, the first {name}")
+            raise MapFailed(f"{what}: {why.summary}" + (f"\n\n{why.trace}" if error is None and why.trace
+                                                       else ""), sample) from error
+        finally:
+            self._tally.waited_s += time.monotonic() - begin
+        if scarce:
+            self._warned.warn("kept", self._kept, RuntimeWarning)
+        return mapped
+
+    def _named(self, arrival: Arrival, sample: int) -> str:
+        """A sample for people: by its file too, if the server tells it in time."""
+        question = Question(lambda job, tag: wire.explain(job, sample, arrival.head.epoch, tag),
+                            wire.EXPLAIN_REPLY)
+        self._connection.questions.ask(question)
+        self._connection.wake()
+        try:
+            body = question.wait(_NAME_S)
+            name = "" if body is None else str(wire.parse_json(body, "EXPLAIN_REPLY").get("name", ""))
+        except TureenError:
+            name = ""
+        return f"sample {sample} ({name})" if name else f"sample {sample}"
 
     def _settle(self, arrival: Arrival, slot: Optional[Bytes]) -> None:
         """What the connection's thread will tell the server of a batch that is given."""
@@ -237,11 +283,3 @@ class BatchIterator:
         #  No wake: the batch before is about to be dropped, and that wakes; if not, the thread looks by
         #  itself within 100 ms, or is woken by a `next` that has to wait.  (Two wakes a batch cost 80 us
         #  instead of 30: each hands the interpreter's lock over.)
-
-
-def _own(frame: Any) -> Bytes:
-    """The frame's bytes, without a copy where they lie as arrays should."""
-    array: Bytes = np.frombuffer(frame, np.uint8)
-    if not array.flags.writeable or array.ctypes.data % 8:
-        array = array.copy()
-    return array

@@ -2,13 +2,17 @@
 from __future__ import annotations
 
 import mmap
-from typing import Any, Mapping, NamedTuple, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Mapping, NamedTuple, Optional, Tuple, Union
 
 import zmq
 
 from .slots import Slots
 from .waker import Waker
 from .wire import NOTHING_UNREADABLE, BatchHead, Joined
+
+if TYPE_CHECKING:
+    from .mapping.memory import Shared
+    from .mapping.results import Work
 
 
 class Job:
@@ -24,6 +28,10 @@ class Job:
         self.slots = Slots(joined.slots, waker.wake)
         #  The memory of its batches; None: they come inline, or it is not needed any more.
         self.memory: Optional[mmap.mmap] = None
+        #  The same, for processes of this client (map=).
+        self.shared: Optional[Shared] = None
+        #  The server has ended the job, and may have emptied the memory.
+        self.emptied = False
         #  Batches that the user's loop was given: written by the user's threads, told by the connection's.
         self.consumed = 0
         #  The last PROGRESS.
@@ -38,6 +46,8 @@ class Arrival(NamedTuple):
     frame: Union[zmq.Frame, bytes, None]
     #  The ids of what is behind with it: of all ranks.
     step: bytes
+    #  What becomes of it where the loader has a map.
+    work: Optional[Work] = None
 
 
 class EpochOver(NamedTuple):

@@ -15,6 +15,8 @@ from .dataset import DataSet
 from .errors import LoaderClosed, NoServer, RequestRefused, TureenWarning
 from .iterator import BatchIterator, Warned
 from .keys import KeyPaths
+from .mapping.mapper import Mapper, mapper_of
+from .mapping.run import Function
 from .owned import Owned
 from .questions import NOTHING_TO_ASK, Question
 from .request import Pipeline, Request, Subset, given_subset, resolve_endpoint, seconds, within
@@ -84,6 +86,21 @@ class Loader(Owned):
                 them, from 0.  None: it is one machine alone
     parts       with nodes: "fresh": each node has other samples in each epoch; "fixed": always the same
 
+    map         a function that is called with each sample, behind the pipeline: it gets a dict of arrays by
+                name and returns one, of the same or other names, shapes and types.  The first sample decides
+                how batches are laid out; a sample that differs is an error (MapFailed) that names it
+    map_batch   the same of each batch; with `map` too, of the batch that `map` made.  Its arrays may have
+                other shapes in each batch
+    map_workers so many processes of this client call them, ahead of the loop; 0: the loop calls them
+    multiprocessing_context     how these processes are started: "spawn", "forkserver", "fork" or a context of
+                multiprocessing.  None: "spawn"
+
+    The functions may write to the arrays that they get: until they return, these are theirs alone.  What a
+    function keeps longer it must copy.  Functions are pickled for the processes (not with "fork"); the
+    processes have random numbers of their own (see tureen.sample_seed).  A process that dies is replaced, and
+    its samples are done again.  What a function raises comes as a MapFailed that names the sample; so does a
+    sample with which three processes died.  Order, ids and states are as without a map.
+
     Nothing is sent before the first `iter`, `len`, `samples`, `fields` or `joined`.  Each `iter` is a job of
     its own.  It first leaves the job before; that job's iterator then raises LoaderClosed, unless it was
     exhausted.  It begins at epoch 0, so with a seed each `iter` gives the same again: have the epochs in one,
@@ -121,8 +138,12 @@ class Loader(Owned):
                  rejoin: float = 300.0, rank: Optional[int] = None, world_size: Optional[int] = None,
                  gather: float = 300.0, rank_wait: float = 10.0, key: Optional[Path] = None,
                  server_key: Optional[Path] = None, on_bad: Optional[str] = None,
-                 nodes: Optional[int] = None, node: Optional[int] = None, parts: str = "fresh") -> None:
+                 nodes: Optional[int] = None, node: Optional[int] = None, parts: str = "fresh",
+                 map: Union[None, Function, Mapper] = None, map_batch: Optional[Function] = None,
+                 map_workers: int = 0, multiprocessing_context: Any = None) -> None:
         super().__init__()
+        self._mapper, self._shares_mapper = mapper_of(map, map_batch, map_workers, multiprocessing_context,
+                                                      slots)
         self.endpoint = resolve_endpoint(endpoint)
         self._keys = KeyPaths(key, server_key)
         self._data = DataSet(dataset, self.endpoint, pipeline=pipeline, subset=given_subset(subset),
@@ -150,6 +171,8 @@ class Loader(Owned):
     def __iter__(self) -> BatchIterator:
         self._check()
         with self._joining:
+            if self._mapper is not None:
+                self._mapper.start()
             begin = self._beginning()
             if begin is not None and self._at_end(begin):
                 self._drop_waiting()
@@ -372,7 +395,8 @@ class Loader(Owned):
         self._request.settle(self._data)
         connection = Connection(self.endpoint, self._request, self._timeout, rejoin=self._rejoin,
                                 instance=self._instance[0], begin=self._without_ghosts(begin),
-                                again=self._tally is not None, keys=self._keys.read(self.endpoint))
+                                again=self._tally is not None, keys=self._keys.read(self.endpoint),
+                                mapper=self._mapper)
         if begin is not None and self._at_end(begin):
             connection.close_unused()
             given = Ledger.at_end(self._request, begin)
@@ -380,6 +404,8 @@ class Loader(Owned):
             joined = connection.start(lambda kind, text: self._warned.warn(kind, text, TureenWarning))
             given = Ledger.of_job(self._request, joined, begin)
             self._tally = Tally(connection)
+            if self._mapper is not None:
+                self._mapper.begin(joined)
         self._own()
         return BatchIterator(connection, given, self._tally or Tally(connection), self._warned, self._kept)
 
@@ -407,6 +433,11 @@ class Loader(Owned):
         if body is None:
             raise NoServer(f"the server at {self.endpoint} does not answer (waited {self._timeout:g} s)")
         return body
+
+    def close(self) -> None:
+        super().close()
+        if self._mapper is not None and not self._shares_mapper and self._pid in (None, os.getpid()):
+            self._mapper.close()
 
     def _leave(self) -> None:
         self._drop_waiting()

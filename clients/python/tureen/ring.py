@@ -31,10 +31,13 @@ class Ring(NamedTuple):
     socket: socket.socket
     #  Never closed by hand: arrays point into it, and the last of them unmaps it.
     memory: mmap.mmap
+    #  Of the memory, where it is kept; else -1.
+    descriptor: int
 
 
-def take(offer: RingOffer, patience_s: float = PATIENCE_S, answer_s: float = ANSWER_S) -> Ring:
-    """Trades the token for the mapped ring.
+def take(offer: RingOffer, patience_s: float = PATIENCE_S, answer_s: float = ANSWER_S,
+         keep: bool = False) -> Ring:
+    """Trades the token for the mapped ring.  `keep`: its descriptor stays open, and is the caller's.
 
     RingUnavailable, with nothing left open, if the ring server gives none.  RingLate, likewise, if it says
     nothing in `answer_s`.  ProtocolError if it gave one that cannot be mapped: then the token is used, and
@@ -58,10 +61,14 @@ def take(offer: RingOffer, patience_s: float = PATIENCE_S, answer_s: float = ANS
     try:
         memory = _mapped(descriptor, offer.bytes)
     except BaseException:
+        os.close(descriptor)
         connection.close()
         raise
     connection.setblocking(False)
-    return Ring(connection, memory)
+    if not keep:
+        os.close(descriptor)
+        descriptor = -1
+    return Ring(connection, memory, descriptor)
 
 
 def hold_open(connection: socket.socket, memory: mmap.mmap) -> None:
@@ -87,7 +94,7 @@ def _descriptor(connection: socket.socket) -> int:
 
 
 def _mapped(descriptor: int, size: int) -> mmap.mmap:
-    """Maps `size` bytes, having seen that they are there, and closes the descriptor."""
+    """Maps `size` bytes, having seen that they are there."""
     try:
         present = os.fstat(descriptor).st_size
         if present < size:      # a touch beyond the end would be SIGBUS
@@ -95,5 +102,3 @@ def _mapped(descriptor: int, size: int) -> mmap.mmap:
         return mmap.mmap(descriptor, size, mmap.MAP_SHARED, mmap.PROT_READ | mmap.PROT_WRITE)
     except (OSError, ValueError) as error:
         raise ProtocolError(f"the ring of {size} bytes cannot be mapped: {error}") from None
-    finally:
-        os.close(descriptor)

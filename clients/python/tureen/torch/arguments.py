@@ -17,10 +17,13 @@ _IDLE: Dict[str, Sequence[Any]] = {
 
 _INSTEAD = {
     "batch_sampler": "give sampler=, batch_size= and drop_last=: the batches are cut from the sampler's ids "
-    "in their order", "collate_fn": "batches come whole from the server; work on them in the loop; "
-    "fields=True gives a dict of all fields", "worker_init_fn": "there are no worker processes; what is "
-    "random is the server's, and seed= settles it", "generator": "the server draws; give seed= for an order "
-    "that comes again, or a sampler= that has the generator"}
+    "in their order",
+    "collate_fn": "batches come whole from the server; work on them in the loop, or by map_batch=; "
+    "fields=True gives a dict of all fields",
+    "worker_init_fn": "what is random is the server's, and seed= settles it; for functions (map=) there is "
+    "tureen.sample_seed()",
+    "generator": "the server draws; give seed= for an order that comes again, or a sampler= that has the "
+    "generator"}
 
 _DTYPES = {torch.uint8: "uint8", torch.float16: "float16", torch.bfloat16: "bfloat16",
            torch.float32: "float32"}

@@ -206,8 +206,9 @@ class Copier:
         address, length, mapping = found
         if self._pinned.get(address) is mapping:
             return
-        if any(other is not mapping for other in self._pinned.values()):
-            #  Of a ring that is gone: another job's, or a server's that was restarted
+        if len({id(other) for other in self._pinned.values()} | {id(mapping)}) > (2 if batch.mapped else 1):
+            #  Of a ring that is gone: another job's, or a server's that was restarted.  What functions make
+            #  (map=) lies in memory of its own, or in the ring.
             self.close()
         if self._device.pin(address, length):
             self._pinned[address] = mapping
@@ -230,7 +231,7 @@ def _slot(batch: Batch) -> Optional[Tuple[int, int, Any]]:
     """The ring's slot in which a batch lies: address, bytes, and what holds the mapping.  None where it lies
     elsewhere: it came inline, or was copied because too many were kept."""
     for array in batch.values():
-        slot = array.base
+        slot = getattr(array, "base", None)             # a text has none
         if isinstance(slot, np.ndarray):
             mapping = slot.base.obj if isinstance(slot.base, memoryview) else slot.base
             if isinstance(mapping, mmap.mmap):

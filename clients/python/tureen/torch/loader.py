@@ -16,7 +16,9 @@ from ..owned import Owned
 from ..request import Subset, given_subset
 from ..slots import lent_max
 from ..wire import Field, Joined
-from . import arguments
+from ..mapping.mapper import mapper_of
+from ..mapping.run import Function
+from . import arguments, mapping
 from .device import Copier, CudaDevice, Device, check_device
 from .epochs import JobPerEpoch, OneJob, State
 from .ranks import Membership, _process_group
@@ -152,6 +154,15 @@ class DataLoader(Owned):
     rejoin      seconds to look for a server that is gone, and go on there; None: as tureen.Loader
     transport   "auto" or "inline": see tureen.Loader
     on_bad      "drop" or "fail", of samples that cannot be read: see tureen.Loader
+    map         a function that is called with each sample, behind `transform`.  It gets what the loop would
+                get of one sample, in general (image, label), each a tensor.  The loop gets batches of what it
+                returns: any tuple, list or dict of tensors, arrays, numbers and texts.  It may write to what
+                it gets, until it returns.  The first sample decides shapes and types; a sample that differs
+                is an error (MapFailed) that names it
+    map_batch   the same of each batch; with `map` too, of the batches that `map` made.  Shapes may differ
+                from batch to batch
+    map_workers so many processes of this client call them, ahead of the loop; 0: the loop calls them.  None:
+                as num_workers says.  multiprocessing_context is how they are started: see tureen.Loader
     key, server_key     for a server that admits only clients with a key that it knows: see tureen.Loader
 
     num_workers, persistent_workers, prefetch_factor, pin_memory, pin_memory_device and
@@ -198,7 +209,8 @@ class DataLoader(Owned):
                  rank_wait: Optional[float] = None, key: Optional[Path] = None,
                  server_key: Optional[Path] = None, on_bad: Optional[str] = None,
                  nodes: Optional[int] = None, node: Optional[int] = None, parts: str = "fresh",
-                 num_workers: Any = 0,
+                 map: Optional[Function] = None, map_batch: Optional[Function] = None,
+                 map_workers: Optional[int] = None, num_workers: Any = 0,
                  persistent_workers: Any = False, prefetch_factor: Any = None, pin_memory: Any = False,
                  pin_memory_device: Any = "", multiprocessing_context: Any = None, batch_sampler: Any = None,
                  collate_fn: Any = None, worker_init_fn: Any = None, generator: Any = None) -> None:
@@ -213,12 +225,18 @@ class DataLoader(Owned):
         self._device = check_device(device)
         self._membership = Membership(dataset, rank, world_size, job, sampler, nodes=nodes, node=node,
                                       parts=parts, endpoint=endpoint)
+        context = None
+        if map is not None or map_batch is not None:        # then these arguments say something
+            map_workers = num_workers or 0 if map_workers is None else map_workers
+            context, num_workers, multiprocessing_context = multiprocessing_context, 0, None
+        self._mapper, _ = mapper_of(map, map_batch, map_workers or 0, context, slots, functools.partial(
+            mapping.TensorForm, by_name=self._by_name, ids=self._with_ids))
         server: Dict[str, Any] = dict(
             endpoint=endpoint, pipeline=arguments.pipeline_of(transform, dtype, normalize),
             timeout=timeout if timeout != 0 else _TIMEOUT_S, key=key, server_key=server_key)
         common: Dict[str, Any] = dict(
             dataset=dataset, batch_size=batch_size, order=order_asked, drop_last=drop_last, slots=slots,
-            transport=transport, name=name, on_bad=on_bad, **server)
+            transport=transport, name=name, on_bad=on_bad, map=self._mapper, **server)
         self._data = DataSet(dataset, self._by_name, self._with_ids, subset=given_subset(subset), **server)
         waits = (("rejoin", rejoin), ("gather", gather), ("rank_wait", rank_wait))
         common.update({key: value for key, value in waits if value is not None})
@@ -309,6 +327,10 @@ class DataLoader(Owned):
             raise StopIteration
         self._given += 1
         self._padding = batch.padding
+        if batch.mapped is not None:
+            mapped = mapping.Mapped(batch.mapped)
+            return mapped.present(mapped.values if self._copier is None
+                                  else self._copier.copy(mapped.values, batch))
         if self._layout is None:
             joined = self._source.joined()
             self._layout = Layout(joined.fields, joined.pipeline, self._by_name, self._with_ids)
@@ -571,3 +593,5 @@ class DataLoader(Owned):
         if self._copier is not None:
             self._copier.close()
         self._source.close()
+        if self._mapper is not None:
+            self._mapper.close()

@@ -1,0 +1,186 @@
+"""What a process of the client does that runs the user's functions.
+
+    happy path:     "ready", then tasks come through a pipe, a few bytes each, and each is answered.  Their
+                    arrays lie in memory that is mapped by its descriptor, once.
+    failure modes:  a function that raises is an answer.  Functions that cannot be unpickled are the answer
+                    "unusable", and the end.
+    on close:       the client's end of `life` closes, by itself where the client was killed: a thread that
+                    waits for it ends the process at once, whatever a function is doing.
+"""
+from __future__ import annotations
+
+import mmap
+import os
+import pickle
+import random
+import signal
+import threading
+import time
+import traceback
+from multiprocessing import reduction
+from multiprocessing.connection import Connection
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+import numpy as np
+
+from .. import batch as batches
+from ..slots import Bytes
+from .form import Form, Laid, Layout
+from .memory import Private, mapped, new_shared
+from .run import Apart, Functions, Ids, Key, RowFailed, Runner, Source
+
+#  Client to process: a word and what belongs to it.
+MEMORY, FORGET, FORM, LAYOUT, TASK = "memory", "forget", "form", "layout", "task"
+#  Process to client.
+READY, UNUSABLE, DONE, APART, FAILED = "ready", "unusable", "done", "apart", "failed"
+_TEXT_MAX = 20000
+
+
+class Task(NamedTuple):
+    """Samples `first` to `first + len(ids) - 1` of a batch of `count`.  Source and target are the number of a
+    memory, where in it, and bytes.  Plain tuples are what travels."""
+    source: Tuple[int, int, int]
+    count: int
+    first: int
+    ids: Ids
+    key: Tuple[int, int]
+    target: Optional[Tuple[int, int, int]]
+
+
+class Failure(NamedTuple):
+    """row: of the task's samples, None: of the batch.  error: pickled, where that is possible."""
+    row: Optional[int]
+    summary: str
+    trace: str
+    error: Optional[bytes]
+
+
+def serve(pipe: Any, life: Any, functions: Any) -> None:
+    """The process's whole life.  `functions`: pickled, or of a process that was forked as they are."""
+    _detach(life)
+    try:
+        sample, batch = pickle.loads(functions) if isinstance(functions, bytes) else functions
+    except BaseException as error:
+        pipe.send((UNUSABLE, f"{_summary(error)}\n{traceback.format_exc()}"[:_TEXT_MAX]))
+        return
+    pipe.send((READY,))
+    try:
+        _Worker(pipe, Functions(sample, batch)).run()
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        pass                                    # the client has closed it, or is gone
+
+
+def _detach(life: Any) -> None:
+    """From the terminal's Ctrl-C, which is the client's, and from what a fork has left."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    random.seed()
+    np.random.seed()
+    threading.Thread(target=_end_with, args=(life,), name="tureen-life", daemon=True).start()
+
+
+def _end_with(life: Any) -> None:
+    try:
+        life.recv_bytes()
+    except (EOFError, OSError):
+        pass
+    os._exit(0)
+
+
+class _Worker:
+    def __init__(self, pipe: Any, functions: Functions) -> None:
+        self._pipe: Connection = pipe
+        self._functions = functions
+        self._runner: Optional[Runner] = None
+        self._targets: Dict[int, mmap.mmap] = {}
+        self._sources: Dict[int, Private] = {}
+
+    def run(self) -> None:
+        while True:
+            word, *what = self._pipe.recv()
+            if word == TASK:
+                self._answer(Task(*what))
+            elif word == MEMORY:
+                self._map(*what, reduction.recv_handle(self._pipe))
+            elif word == FORGET:
+                self._targets.pop(what[0], None)
+                self._sources.pop(what[0], None)
+            elif word == FORM:
+                form: Form = what[0]
+                form.prepare()
+                self._runner = Runner(self._functions, form)
+            elif word == LAYOUT:
+                assert self._runner is not None
+                self._runner.laid = None if what[0] is None else Laid(*what)
+
+    def _map(self, number: int, size: int, written: bool, descriptor: int) -> None:
+        if written:
+            self._targets[number] = mapped(descriptor, size)
+        else:
+            try:
+                self._sources[number] = Private(descriptor, size)
+            finally:
+                os.close(descriptor)
+
+    def _answer(self, task: Task) -> None:
+        runner, source, target = self._runner, task.source, None
+        assert runner is not None
+        memory = self._sources[source[0]]
+        fields = batches.views(runner.form.fields, memory.bytes(*source[1:]), task.count)
+        samples = Source(fields, memory).part(task.first, task.first + len(task.ids))
+        if task.target is not None:
+            number, offset, size = task.target
+            target = np.frombuffer(self._targets[number], np.uint8, size, offset)
+        begin = time.monotonic()
+        try:
+            texts, kept, apart = runner.run(samples, task.ids, Key(*task.key), task.first, target)
+        except RowFailed as failed:
+            self._pipe.send((FAILED, failure(failed)))
+            return
+        if apart is None:
+            self._pipe.send((DONE, texts, kept, time.monotonic() - begin))
+        else:
+            self._send_apart(apart)
+
+    def _send_apart(self, apart: Apart) -> None:
+        """In new memory; its descriptor follows the answer."""
+        laid, texts = Laid(apart.whole, 1), {}
+        shared = new_shared(max(1, laid.bytes))
+        memory = mmap.mmap(shared.descriptor, shared.size)
+        places = laid.views(np.frombuffer(memory, np.uint8))
+        for at, (place, value) in enumerate(zip(places, apart.values)):
+            if place is None:
+                texts[at] = value
+            else:
+                place[0, ...] = value
+        self._pipe.send((APART, apart.whole, apart.rows, texts, shared.size))
+        reduction.send_handle(self._pipe, shared.descriptor, os.getppid())
+
+
+def failure(failed: RowFailed) -> Failure:
+    """What can be sent of it."""
+    row, error = failed.args
+    trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    pickled = None
+    try:
+        pickled = pickle.dumps(error)
+        pickle.loads(pickled)                   # some can be pickled, and then not be made again
+    except Exception:
+        pickled = None
+    return Failure(row, _summary(error), trace[-_TEXT_MAX:], pickled)
+
+
+def _summary(error: BaseException) -> str:
+    text = str(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def received_apart(pipe: Any, layout: Layout, texts: Dict[int, Any],
+                   size: int) -> Tuple[List[Any], Bytes]:
+    """The client's side: the values, over memory of their own."""
+    memory = mapped(reduction.recv_handle(pipe), size)
+    buffer: Bytes = np.frombuffer(memory, np.uint8)
+    values: List[Any] = [texts[at] if place is None else place[0, ...]
+                         for at, place in enumerate(Laid(layout, 1).views(buffer))]
+    return values, buffer

@@ -1,0 +1,502 @@
+"""map= and map_batch= of the Python client: what the functions make against a model, which applies them to
+what a plain loader gives; errors, processes that die, and nothing that is left.
+
+Run by ctest (python_map), or by hand from anywhere: python3 tests/clients/test_python_map.py [-v] [NAME]
+"""
+from __future__ import annotations
+
+import gc
+import itertools
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+import unittest
+import warnings
+from multiprocessing import resource_tracker
+from typing import Any, Callable, Dict, List, Optional
+
+from client_checks import PACKAGE, SEED, Either, Tidy, descriptors, until
+
+import numpy as np
+
+import tureen
+from fake_server import pattern
+
+Sample = Dict[str, Any]
+
+
+#   ---- functions, at the top level so that a process can import them
+
+def identity(sample: Sample) -> Sample:
+    return sample
+
+
+def written(sample: Sample) -> Sample:
+    sample["image"] ^= 255
+    return sample
+
+
+def half_written(sample: Sample) -> Sample:
+    """Of every third sample, so that of a batch some are as they were given."""
+    if int(sample["label"].flat[0]) % 3 == 0:
+        sample["image"][..., 1] += 7
+    return sample
+
+
+def written_and_dropped(sample: Sample) -> Sample:
+    """What was given is written to, and something else returned."""
+    kept = sample["image"].copy()
+    sample["image"][...] = 9
+    sample["label"] += 1000
+    return {"image": kept, "label": sample["label"] * 2}
+
+
+def sometimes(sample: Sample) -> Sample:
+    if int(sample["label"].flat[0]) % 2:
+        return sample
+    return {"image": 255 - sample["image"], "label": sample["label"].copy()}
+
+
+def other(sample: Sample) -> Sample:
+    image = sample["image"].astype(np.float32).swapaxes(-1, -3)
+    return {"pixels": image * 2, "label": sample["label"], "brightest": sample["image"].max()}
+
+
+def twice(sample: Sample) -> Sample:
+    """One field as two, the second of which is a view of it."""
+    return {"image": sample["image"], "mirrored": sample["image"][..., ::-1, :], "label": sample["label"]}
+
+
+def crossed(sample: Sample) -> Sample:
+    """Two fields of one shape that change their places, of some samples."""
+    left, right = sample["image"], sample["image"] + 1
+    if int(sample["label"].flat[0]) % 5 == 0:
+        left, right = right, left
+    return {"left": left, "right": right, "label": sample["label"]}
+
+
+def worded(sample: Sample) -> Sample:
+    return {"text": f"sample {int(sample['label'])}", **sample}
+
+
+def ragged(batch: Sample) -> Sample:
+    """Another shape in each batch, and a number that is no sample's."""
+    wide = 1 + int(batch["label"][0]) % 4
+    mean = float(batch["label"].mean())
+    return {"image": batch["image"][:, :, :wide], "label": batch["label"], "mean": mean}
+
+
+def mixed(batch: Sample) -> Sample:
+    batch["image"][...] = (batch["image"] // 2) + batch["image"][::-1] // 2
+    return batch
+
+
+def refuses_37(sample: Sample) -> Sample:
+    if sample["label"] == 37:
+        raise KeyError("thirty-seven")
+    return sample
+
+
+def grows_at_37(sample: Sample) -> Sample:
+    return {**sample, "image": sample["image"][:2]} if sample["label"] == 37 else sample
+
+
+def refuses_batch_of_37(batch: Sample) -> Sample:
+    if 37 in batch["label"]:
+        raise KeyError("thirty-seven")
+    return batch
+
+
+def dies_at_37(sample: Sample) -> Sample:
+    if sample["label"] == 37:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return sample
+
+
+def slow(sample: Sample) -> Sample:
+    time.sleep(0.002)
+    sample["image"] ^= 255
+    time.sleep(0.002)
+    return sample
+
+
+def hangs(sample: Sample) -> Sample:
+    time.sleep(1000)
+    return sample
+
+
+def seeded(sample: Sample) -> Sample:
+    return {"seed": np.uint64(tureen.sample_seed()), "label": sample["label"]}
+
+
+class Unloadable:
+    """Can be pickled, and not be made again."""
+    def __call__(self, sample: Sample) -> Sample:
+        return sample
+
+    def __reduce__(self) -> Any:
+        return (missing_there, ())
+
+
+def missing_there() -> Any:
+    if __name__ != "__main__":
+        raise ImportError("no such codec there")
+    return identity
+
+
+#   ---- the model
+
+def stacked(samples: List[Sample]) -> Sample:
+    return {name: [sample[name] for sample in samples] if isinstance(samples[0][name], str)
+            else np.stack([np.asarray(sample[name]) for sample in samples]) for name in samples[0]}
+
+
+def modelled(batch: tureen.Batch, sample: Optional[Callable[..., Any]],
+             whole: Optional[Callable[..., Any]]) -> Sample:
+    made: Sample = {name: array.copy() for name, array in batch.items()}
+    if sample is not None:
+        made = stacked([sample({name: array[row, ...].copy() for name, array in made.items()})
+                        for row in range(len(batch))])
+    return made if whole is None else whole(made)
+
+
+BY_SAMPLE = [identity, written, half_written, written_and_dropped, sometimes, other, twice, crossed, worded]
+BY_BATCH = [identity, written, written_and_dropped, other, twice, ragged, mixed]
+
+
+def alive(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+class Maps(Either):
+    def setUp(self: Any) -> None:
+        resource_tracker.ensure_running()               # once started it stays, with a descriptor
+        super().setUp()                                 # type: ignore[misc]
+
+    def assert_same(self: Any, got: tureen.Batch, wanted: Sample) -> None:
+        self.assertEqual(list(got), list(wanted))
+        for name, value in wanted.items():
+            if isinstance(value, list):
+                self.assertEqual(got[name], value)
+            else:
+                wanted_type = (np.asarray(value).dtype, np.shape(value))
+                self.assertEqual((got[name].dtype, got[name].shape), wanted_type, name)
+                self.assertTrue(np.array_equal(got[name], value), name)
+
+    def assert_negative(self: Any, batch: tureen.Batch) -> None:
+        wanted = np.array([255 ^ pattern(int(sample), batch.epoch) for sample in batch.ids], np.uint8)
+        self.assertTrue((batch["image"] == wanted[:, None, None, None]).all(), batch)
+
+    def test_as_the_model(self: Any) -> None:
+        chance = random.Random(SEED)
+        for turn in range(24):
+            sample, whole = chance.choice([*BY_SAMPLE, None]), chance.choice([*BY_BATCH, None, None])
+            if sample in (crossed, worded, other) or sample is whole is None:
+                whole = None                    # it would not find its fields
+            if sample is whole is None:
+                sample = written
+            workers = chance.choice([0, 1, 3])
+            size, samples = chance.randrange(1, 12), chance.randrange(1, 60)
+            with self.subTest(f"TEST_SEED={SEED}", turn=turn, map=sample, map_batch=whole, workers=workers,
+                              size=size):
+                server = self.fake(samples)
+                plain = tureen.Loader(server.endpoint, batch_size=size, epochs=2)
+                with tureen.Loader(server.endpoint, batch_size=size, epochs=2, map=sample, map_batch=whole,
+                                   map_workers=workers) as loader:
+                    pairs = 0
+                    for before, got in zip(plain, loader):
+                        self.assertEqual((got.ids.tolist(), got.epoch, got.index),
+                                         (before.ids.tolist(), before.epoch, before.index))
+                        self.assert_same(got, modelled(before, sample, whole))
+                        pairs += 1
+                        del before, got
+                    self.assertEqual(pairs, len(plain))
+                plain.close()
+
+    def test_batches_that_are_kept(self: Any) -> None:
+        for function in (identity, written, other):
+            with self.subTest(function):
+                server = self.fake()
+                plain = [modelled(batch, function, None) for batch in tureen.Loader(
+                    server.endpoint, batch_size=8, epochs=2, transport="inline")]
+                with tureen.Loader(server.endpoint, batch_size=8, epochs=2, map=function,
+                                   map_workers=2) as loader, warnings.catch_warnings(record=True) as caught:
+                    warnings.simplefilter("always")
+                    kept = list(loader)
+                    self.assertEqual([warning for warning in caught if "are being kept" not in str(
+                        warning.message)], [])
+                    for got, wanted in zip(kept, plain):
+                        self.assert_same(got, wanted)
+                del kept, got
+
+    def test_an_error_names_the_sample_and_the_batch_comes_again(self: Any) -> None:
+        for workers in (0, 2):
+            for how, message in (
+                    ({"map": refuses_37}, "^map failed with sample 37: KeyError: 'thirty-seven'"),
+                    ({"map": grows_at_37}, r"sample 37: .*returned .*\[2, 5, 3\].* first sample"),
+                    ({"map_batch": refuses_batch_of_37}, "batch of 8 samples, the first sample 32")):
+                with self.subTest(message, workers=workers):
+                    server = self.fake()
+                    loader = tureen.Loader(server.endpoint, batch_size=8, epochs=1, map_workers=workers,
+                                           **how)
+                    given = []
+                    iterator = iter(loader)
+                    for _ in range(2):
+                        with self.assertRaisesRegex(tureen.MapFailed, message) as failed:
+                            for batch in iterator:
+                                given.append(batch.ids.tolist())
+                        self.assertEqual(failed.exception.id, 32 if "map_batch" in how else 37)
+                        self.assertIsInstance(failed.exception.__cause__, (KeyError, TypeError))
+                    self.assertEqual(sum(given, []), list(range(32)))
+                    del failed, batch
+                    state = loader.state_dict()
+                    loader.close()
+                    rest = tureen.Loader(server.endpoint, batch_size=8, epochs=1)
+                    rest.load_state_dict(state)
+                    self.assertEqual([number for batch in rest for number in batch.ids.tolist()],
+                                     list(range(32, 100)))
+
+    def test_processes_are_killed(self: Any) -> None:
+        """Again and again, at random moments: each sample once, and never half of it done."""
+        chance = random.Random(SEED)
+        for how in ({"map": slow}, {"map_batch": slow}):
+            with self.subTest(how):
+                server = self.fake(200)
+                loader = tureen.Loader(server.endpoint, batch_size=16, epochs=2, map_workers=2, **how)
+                over = threading.Event()
+                killed = []
+
+                def kill() -> None:
+                    while not over.wait(chance.uniform(0.2, 0.8)):
+                        pids = loader._mapper.pids()
+                        if pids:
+                            killed.append(chance.choice(pids))
+                            try:
+                                os.kill(killed[-1], signal.SIGKILL)
+                            except ProcessLookupError:
+                                pass
+                killer = threading.Thread(target=kill)
+                iterator = iter(loader)
+                seen: List[int] = []
+                first = next(iterator)
+                killer.start()
+                try:
+                    for batch in itertools.chain([first], iterator):
+                        self.assert_negative(batch)
+                        seen += batch.ids.tolist()
+                        time.sleep(0.05)
+                finally:
+                    over.set()
+                    killer.join()
+                self.assertEqual(seen, 2 * list(range(200)))
+                self.assertGreater(len(killed), 1)
+                del first, batch
+                loader.close()
+
+    def test_a_sample_that_kills_is_named(self: Any) -> None:
+        server = self.fake()
+        loader = tureen.Loader(server.endpoint, batch_size=8, epochs=1, map=dies_at_37, map_workers=2)
+        given: List[int] = []
+        with self.assertRaisesRegex(tureen.MapFailed, "sample 37.*3 processes died.*SIGKILL") as failed:
+            for batch in loader:
+                given += batch.ids.tolist()
+        self.assertEqual((given, failed.exception.id), (list(range(32)), 37))
+        del batch, failed
+        loader.close()
+
+    def test_a_server_that_crashes(self: Any) -> None:
+        server = self.fake(200)
+        with tureen.Loader(server.endpoint, batch_size=8, epochs=2, map=slow, map_workers=2) as loader:
+            seen: List[int] = []
+            for number, batch in enumerate(loader):
+                self.assert_negative(batch)
+                seen += batch.ids.tolist()
+                if number in (3, 4, 17):
+                    server.do_crash()
+            self.assertEqual(seen, 2 * list(range(200)))
+            self.assertEqual(loader.stats()["rejoined"], 3)
+            del batch
+
+    def test_seeds_follow_from_the_sample(self: Any) -> None:
+        found = []
+        for workers in (0, 1, 3):
+            server = self.fake(50)
+            with tureen.Loader(server.endpoint, batch_size=7, epochs=2, map=seeded,
+                               map_workers=workers) as loader:
+                found.append([seed for batch in loader for seed in batch["seed"].tolist()])
+        self.assertEqual(found[0], found[1])
+        self.assertEqual(found[0], found[2])
+        self.assertEqual(len(set(found[0])), 100)
+        with self.assertRaisesRegex(RuntimeError, "while they run"):
+            tureen.sample_seed()
+
+    def test_what_cannot_be_handed_over(self: Any) -> None:
+        server = self.fake()
+        with self.assertRaisesRegex(TypeError, "multiprocessing_context=\"fork\""):
+            iter(tureen.Loader(server.endpoint, map=lambda sample: sample, map_workers=1))
+        with tureen.Loader(server.endpoint, batch_size=8, epochs=1, map_workers=2,
+                           multiprocessing_context="fork",
+                           map=lambda sample: {"label": sample["label"] + 1}) as loader:
+            self.assertEqual(sum((batch["label"].tolist() for batch in loader), []), list(range(1, 101)))
+        with tureen.Loader(server.endpoint, batch_size=8, map=Unloadable(), map_workers=1) as loader:
+            iterator = iter(loader)
+            for _ in range(2):
+                with self.assertRaisesRegex(tureen.MapFailed, "no such codec there"):
+                    next(iterator)
+        for wrong in ({"map": 3}, {"map_workers": 2}, {"map": identity, "map_workers": -1}):
+            with self.assertRaises((TypeError, ValueError)):
+                tureen.Loader(server.endpoint, **wrong)
+
+    def test_processes_end_with_their_loader(self: Any) -> None:
+        server = self.fake()
+        for how in ("closed", "dropped", "broken off", "hung"):
+            with self.subTest(how):
+                loader = tureen.Loader(server.endpoint, batch_size=8, map_workers=2,
+                                       map=hangs if how == "hung" else written)
+                iterator = iter(loader)
+                pids = loader._mapper.pids()
+                if how == "hung":
+                    time.sleep(0.5)
+                else:
+                    next(iterator)
+                self.assertEqual([alive(pid) for pid in pids], [True, True])
+                if how in ("closed", "hung"):
+                    loader.close()
+                del loader, iterator
+                gc.collect()
+                until(lambda pids=pids: not any(map(alive, pids)), "the processes' end")
+
+    def test_one_set_of_processes_for_all_iterations(self: Any) -> None:
+        server = self.fake(30)
+        with tureen.Loader(server.endpoint, batch_size=8, epochs=1, map=written, map_workers=2) as loader:
+            self.assertEqual(len(loader), 4)                # joins, before anything is iterated
+            pids = []
+            for _ in range(3):
+                self.assertEqual(sum((batch.ids.tolist() for batch in loader), []), list(range(30)))
+                pids.append(loader._mapper.pids())
+                for batch in loader:                        # and one that is broken off
+                    break
+                del batch
+            self.assertEqual(pids[1:], pids[:1] * 2)
+
+
+class Ring(Maps, Tidy):
+    ring = True
+
+
+class Inline(Maps, Tidy):
+    ring = False
+
+
+SCRIPT = """
+import os, signal, sys, time
+sys.path[:0] = [{package!r}, {here!r}]
+import test_python_map as functions, tureen
+
+def main():
+    loader = tureen.Loader({endpoint!r}, batch_size=8, map=functions.{function}, map_workers=2,
+                           multiprocessing_context={context!r})
+    iterator = iter(loader)
+    if {take}: kept = next(iterator)
+    child = os.fork() if {fork} else 0
+    if {fork} and not child:
+        time.sleep(1000)
+    print(child, *loader._mapper.pids(), flush=True)
+    {then}
+
+{guard}main()
+"""
+
+
+class Ends(Tidy):
+    """The client is a process of its own, and ends in every way."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.processes: List[subprocess.Popen[str]] = []
+
+    def tearDown(self) -> None:
+        for process in self.processes:
+            process.kill()
+            process.wait()
+            for file in (process.stdout, process.stderr):
+                if file is not None:
+                    file.close()
+        super().tearDown()
+
+    def script(self, server: Any, function: str = "written", take: bool = True, fork: bool = False,
+               then: str = "time.sleep(1000)", guard: str = "if __name__ == '__main__': ",
+               context: str = "spawn") -> subprocess.Popen[str]:
+        path = os.path.join(server.directory, "script.py")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(SCRIPT.format(package=str(PACKAGE), here=os.path.dirname(os.path.abspath(__file__)),
+                                     endpoint=server.endpoint, function=function, take=take, fork=fork,
+                                     then=then, guard=guard, context=context))
+        process = subprocess.Popen([sys.executable, "-B", path], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True, start_new_session=True)
+        self.processes.append(process)
+        return process
+
+    def pids(self, process: subprocess.Popen[str]) -> List[int]:
+        assert process.stdout is not None
+        return [int(word) for word in process.stdout.readline().split()]
+
+    def test_the_client_is_killed(self) -> None:
+        for context in ("spawn", "fork", "forkserver"):
+            for function, take in (("written", True), ("hangs", False)):
+                with self.subTest(function, context=context):
+                    server = self.server()
+                    process = self.script(server, function, take, context=context)
+                    _, *pids = self.pids(process)
+                    if not take:
+                        time.sleep(1)               # in the midst of a function
+                    process.kill()
+                    until(lambda pids=pids: not any(map(alive, pids)), "the processes' end")
+
+    def test_the_client_is_killed_and_a_forked_child_lives(self) -> None:
+        process = self.script(self.server(), fork=True)
+        child, *pids = self.pids(process)
+        process.kill()
+        try:
+            until(lambda: not any(map(alive, pids)), "the processes' end")
+            self.assertTrue(alive(child))
+        finally:
+            os.kill(child, signal.SIGKILL)
+
+    def test_the_interpreter_ends(self) -> None:
+        for function, take in (("written", True), ("hangs", False)):
+            with self.subTest(function):
+                process = self.script(self.server(), function, take, then="pass")
+                _, *pids = self.pids(process)
+                out, errors = process.communicate(timeout=50)
+                self.assertEqual((process.returncode, out, errors), (0, "", ""))
+                until(lambda pids=pids: not any(map(alive, pids)), "the processes' end")
+
+    def test_interrupt(self) -> None:
+        """Ctrl-C goes to all processes of the terminal."""
+        process = self.script(self.server(), "hangs", False, then="next(iterator)")
+        _, *pids = self.pids(process)
+        time.sleep(2)
+        os.killpg(process.pid, signal.SIGINT)
+        _, errors = process.communicate(timeout=50)
+        self.assertEqual(process.returncode, -signal.SIGINT, errors)
+        self.assertEqual(errors.count("Traceback"), 1, errors)
+        until(lambda: not any(map(alive, pids)), "the processes' end")
+
+    def test_a_script_without_a_guard(self) -> None:
+        process = self.script(self.server(), guard="")
+        process.wait(50)
+        assert process.stderr is not None
+        self.assertRegex(process.stderr.read(), r"MapFailed: map cannot go on: its processes end .*__main__")
+
+
+if __name__ == "__main__":
+    unittest.main()
