@@ -326,3 +326,41 @@ finish_run (const finish_format_t *self, const image_t *source, finish_flips_t f
     if (is_large)
         loops->end ();
 }
+
+//  ---------------------------------------------------------------------------------------------------------
+//  Boxes
+
+//  Writes count numbers, `step` numbers apart.
+INSTRUMENT_ROWS static void
+s_set (dtype_t dtype, uint32_t bits, uint8_t *target, size_t step, size_t count)
+{
+    size_t bytes = dtype_bytes (dtype);
+    uint16_t half = (uint16_t) bits;
+    for (size_t index = 0; index < count; index++, target += step * bytes) {
+        if (bytes == 1)
+            *target = (uint8_t) bits;
+        else
+        if (bytes == 2)
+            memcpy (target, &half, sizeof half);
+        else
+            memcpy (target, &bits, sizeof bits);
+        instrument_written (target, bytes);
+    }
+}
+
+void
+finish_fill (const finish_format_t *self, uint32_t height, uint32_t width, const image_box_t *box,
+    const float values [IMAGE_COLOURS], uint8_t *target)
+{
+    assert (box->top + box->height <= height && box->left + box->width <= width);
+    size_t step = self->planar? 1: self->channels, bytes = dtype_bytes (self->dtype);
+    for (uint32_t channel = 0; channel < self->channels; channel++) {
+        uint32_t bits = self->dtype == DTYPE_UINT8? (uint8_t) values [channel]:
+            s_round (self->dtype, values [channel]);
+        size_t first = self->planar? (size_t) channel * height * width: channel;
+        for (uint32_t row = box->top; row < box->top + box->height; row++) {
+            size_t place = first + ((size_t) row * width + box->left) * step;
+            s_set (self->dtype, bits, target + place * bytes, step, box->width);
+        }
+    }
+}

@@ -45,6 +45,11 @@ void finish_format (finish_format_t *self);
 //  Of one image.
 size_t finish_bytes (const finish_format_t *self, uint32_t height, uint32_t width);
 
+//  Sets the box of an image of height x width that was written to target, without gaps, to a value for each
+//  channel: rounded to the dtype; of uint8 it is a whole number that fits.
+void finish_fill (const finish_format_t *self, uint32_t height, uint32_t width, const image_box_t *box,
+    const float values [IMAGE_COLOURS], uint8_t *target);
+
 typedef struct {
     bool across;                //  left and right change places
     bool down;                  //  top and bottom

@@ -117,6 +117,17 @@ s_look_ahead (field_t *self, picture_need_t *need)
     return status == STAGE_WAITS? STAGE_DONE: status;
 }
 
+//  Of a stage that ends at end: the shared one has none.  It is among the last of a list.
+static const operation_t *
+s_erasing (const plan_t *plan, size_t end)
+{
+    const operation_t *operations = plan->operations;
+    for (size_t index = end; index > 0 && operations [index - 1].kind >= OPERATION_NORMALIZE; index--)
+        if (operations [index - 1].kind == OPERATION_RANDOM_ERASING)
+            return &operations [index - 1];
+    return NULL;
+}
+
 static stage_status_t
 s_write (field_t *self, size_t view)
 {
@@ -132,7 +143,11 @@ s_write (field_t *self, size_t view)
         memset (target, 0, PLAN_HEADER_BYTES);
         memcpy (target, &size, sizeof size);
     }
-    return stage_draw (passage, self->format, target + header_bytes);
+    stage_status_t status = stage_draw (passage, self->format, target + header_bytes);
+    const operation_t *erasing = passage->is_mask? NULL: s_erasing (passage->plan, self->end);
+    if (erasing && !status)
+        stage_erase (passage, erasing, self->format, target + header_bytes);
+    return status;
 }
 
 //  Once there are pixels.  One view after the other: they use the same rooms.

@@ -9,7 +9,7 @@
 
 //  What stands between them in the table leaves masks alone.
 _Static_assert (OPERATION_COLOR_JITTER < OPERATION_ADJUST_SHARPNESS
-    && OPERATION_NORMALIZE < OPERATION_LAYOUT, "colours, and the end of the private stage");
+    && OPERATION_NORMALIZE < OPERATION_RANDOM_ERASING, "colours, and the end of the private stage");
 
 //  On the way through the list.  All views have one size at every operation: a share point and a batch could
 //  not hold others.
@@ -135,6 +135,14 @@ s_augment (const walk_t *self, const operation_t *operation, keyed_random_t *ran
 }
 
 static json_t *
+s_erasing (const walk_t *self, const operation_t *operation, keyed_random_t *random)
+{
+    image_box_t box;
+    geometry_erasing (operation, self->height, self->width, random, &box);
+    return s_box (box.top, box.left, box.height, box.width);
+}
+
+static json_t *
 s_excerpt (const operation_t *operation, keyed_random_t *random)
 {
     return operation->excerpt.random? json_pack ("{s:f}", "place", keyed_random_uniform (random)):
@@ -184,6 +192,8 @@ s_parameters (walk_t *self, const operation_t *operation, const pipeline_key_t *
     case OPERATION_TRIVIAL_AUGMENT_WIDE:
     case OPERATION_AUTO_AUGMENT:
         return s_augment (self, operation, &random);
+    case OPERATION_RANDOM_ERASING:
+        return s_erasing (self, operation, &random);
     case OPERATION_EXCERPT:
         return s_excerpt (operation, &random);
     case OPERATION_VIEWS:
@@ -203,7 +213,7 @@ s_is_of_colours (const operation_t *operation)
 {
     operation_kind_t kind = operation->kind;
     return (kind >= OPERATION_COLOR_JITTER && kind <= OPERATION_ADJUST_SHARPNESS)
-        || (kind >= OPERATION_NORMALIZE && kind <= OPERATION_LAYOUT);
+        || (kind >= OPERATION_NORMALIZE && kind <= OPERATION_RANDOM_ERASING);
 }
 
 //  The fields' names are those of the first view's outputs.

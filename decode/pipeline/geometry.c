@@ -187,9 +187,34 @@ geometry_happens (const operation_t *operation, keyed_random_t *random)
 {
     double probability = operation_probability (operation);
     assert (probability >= 0);
-    if (!operation_is_random (operation))
+    if (probability <= 0 || probability >= 1)
         return probability > 0;
     return keyed_random_uniform (random) < probability;
+}
+
+bool
+geometry_erasing (const operation_t *erasing, uint32_t height, uint32_t width, keyed_random_t *random,
+    image_box_t *box_p)
+{
+    assert (erasing->kind == OPERATION_RANDOM_ERASING);
+    const double *scale = erasing->erase.scale, *ratio = erasing->erase.ratio;
+    double log_least = log (ratio [0]), log_most = log (ratio [1]);
+    *box_p = (image_box_t) { 0 };
+    if (!geometry_happens (erasing, random))
+        return false;
+    for (int attempt = 0; attempt < RANDOM_BOX_TRIES; attempt++) {
+        double share = scale [0] + (scale [1] - scale [0]) * keyed_random_uniform (random);
+        double area = (double) height * width * share;
+        double try_ratio = exp (log_least + (log_most - log_least) * keyed_random_uniform (random));
+        double box_height = rint (sqrt (area * try_ratio)), box_width = rint (sqrt (area / try_ratio));
+        if (!(box_height < height && box_width < width))
+            continue;
+        *box_p = (image_box_t) { .height = (uint32_t) box_height, .width = (uint32_t) box_width };
+        box_p->top = (uint32_t) keyed_random_below (random, height - box_p->height + 1);
+        box_p->left = (uint32_t) keyed_random_below (random, width - box_p->width + 1);
+        return true;
+    }
+    return false;
 }
 
 bool

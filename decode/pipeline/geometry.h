@@ -38,6 +38,11 @@ image_box_t geometry_random_box (const operation_t *crop, uint32_t height, uint3
     keyed_random_t *random);
 //  Whether an operation that has a probability is done; draws once, and not at all with p 0 or 1.
 bool geometry_happens (const operation_t *operation, keyed_random_t *random);
+//  The box that random_erasing erases, perhaps empty; false: none, and an empty one.  Order of the draws:
+//  whether it is done; a try takes area, then ratio of height to width; the one that is smaller than the
+//  image takes top, then left; after ten that are not, nothing is erased.
+bool geometry_erasing (const operation_t *erasing, uint32_t height, uint32_t width, keyed_random_t *random,
+    image_box_t *box_p);
 //  Which source pixel (row or column) a border of mode shows at `at`, counted from the source's first; -1:
 //  the fill.  A mirror that is wider than the source is mirrored again, as numpy.pad of NumPy 2 has it.
 int64_t geometry_border (pad_mode_t mode, int64_t at, uint32_t side);

@@ -340,6 +340,33 @@ s_write_layout (const operation_t *self, operation_text_t *text)
     operation_text_put (text, ",\"layout\":\"%s\"", s_layout_words [self->layout.planar]);
 }
 
+#define ERASED_EXPECTED "[least, most], two shares of the area with 0 <= least <= most <= 1"
+
+static int
+s_parse_random_erasing (operation_t *self, const operation_keys_t *keys)
+{
+    double *scale = self->erase.scale, *ratio = self->erase.ratio;
+    scale [0] = 0.02;
+    scale [1] = 0.33;
+    ratio [0] = 0.3;
+    ratio [1] = 3.3;
+    self->erase.probability = 0.5;
+    int rc = operation_keys_number (keys, "p", 0, 1, &self->erase.probability);
+    rc = rc? rc: operation_keys_pair (keys, "scale", 0, 1, ERASED_EXPECTED, scale);
+    rc = rc? rc: operation_keys_pair (keys, "ratio", 0.01, 100, RATIO_EXPECTED, ratio);
+    return rc? rc: operation_keys_channels (keys, "value", -1e6, 1e6, self->erase.value, &self->erase.count);
+}
+
+static void
+s_write_random_erasing (const operation_t *self, operation_text_t *text)
+{
+    operation_text_put (text, ",\"p\":");
+    operation_text_number (text, self->erase.probability, false);
+    operation_text_pair (text, "scale", self->erase.scale);
+    operation_text_pair (text, "ratio", self->erase.ratio);
+    s_write_channels (text, "value", self->erase.value, self->erase.count);
+}
+
 //  ---------------------------------------------------------------------------------------------------------
 //  The library
 
@@ -398,6 +425,8 @@ static const operation_row_t s_rows [OPERATION_KINDS] = {
     { "normalize", OPERATION_NORMALIZE, PRIVATE, { "mean", "std" }, s_parse_normalize, s_write_normalize },
     { "cast", OPERATION_CAST, PRIVATE, { "dtype" }, s_parse_cast, s_write_cast },
     { "layout", OPERATION_LAYOUT, PRIVATE, { "layout" }, s_parse_layout, s_write_layout },
+    { "random_erasing", OPERATION_RANDOM_ERASING, PRIVATE, { "p", "scale", "ratio", "value" },
+        s_parse_random_erasing, s_write_random_erasing },
     { "excerpt", OPERATION_EXCERPT, SHARED | DRAWS, { "length", "place", "share" },
         operation_excerpt_parse, operation_excerpt_write },
 };
@@ -502,6 +531,8 @@ operation_probability (const operation_t *self)
         case OPERATION_EQUALIZE:
         case OPERATION_ADJUST_SHARPNESS:
             return self->point.probability;
+        case OPERATION_RANDOM_ERASING:
+            return self->erase.probability;
         default:
             return -1;
     }
@@ -511,7 +542,7 @@ bool
 operation_is_random (const operation_t *self)
 {
     double probability = operation_probability (self);
-    if (probability >= 0)
+    if (probability >= 0 && self->kind != OPERATION_RANDOM_ERASING)
         return probability > 0 && probability < 1;
     switch (self->kind) {
         case OPERATION_COLOR_JITTER:
@@ -521,6 +552,8 @@ operation_is_random (const operation_t *self)
             return operation_warp_is_random (self);
         case OPERATION_RAND_AUGMENT:
             return self->augment.steps > 0;
+        case OPERATION_RANDOM_ERASING:
+            return probability > 0;
         case OPERATION_EXCERPT:
             return self->excerpt.random;
         default:

@@ -37,10 +37,11 @@ typedef enum {
     OPERATION_RAND_AUGMENT,
     OPERATION_TRIVIAL_AUGMENT_WIDE,
     OPERATION_AUTO_AUGMENT,
-    OPERATION_NORMALIZE,            //  this and the next two: private only, last, each once at most, in any
+    OPERATION_NORMALIZE,            //  this and the next three: private only, last, each once at most, in any
                                     //  order
     OPERATION_CAST,
     OPERATION_LAYOUT,
+    OPERATION_RANDOM_ERASING,
     OPERATION_EXCERPT,              //  of audio only
     OPERATION_KINDS
 } operation_kind_t;
@@ -87,6 +88,9 @@ typedef struct {
         //  count: 1 or 3 given
         struct { float mean [IMAGE_COLOURS]; float std [IMAGE_COLOURS]; uint32_t count; } normalize;
         struct { dtype_t dtype; } cast;
+        //  scale, ratio: of the box; count: 1 or 3 values given, numbers of the output
+        struct { double probability, scale [2], ratio [2]; float value [IMAGE_COLOURS];
+            uint32_t count; } erase;
         struct { bool planar; } layout;
         struct { uint32_t length; bool random; } excerpt;
     };

@@ -1,11 +1,11 @@
 #include "pipeline_order.h"
 #include <assert.h>
+#include <math.h>
 
 static bool
 s_is_end (const operation_t *operation)
 {
-    return operation->kind == OPERATION_NORMALIZE || operation->kind == OPERATION_CAST
-        || operation->kind == OPERATION_LAYOUT;
+    return operation->kind >= OPERATION_NORMALIZE && operation->kind <= OPERATION_RANDOM_ERASING;
 }
 
 //  The last of kind in a list; NULL: there is none.
@@ -58,6 +58,29 @@ s_check_cast (const operation_t *operations, size_t count, const complaint_t *co
         return 0;
     return operation_refuse (cast, complaint, "\"uint8\" does not hold what normalize makes; "
         "expected \"float16\", \"bfloat16\" or \"float32\", or no normalize");
+}
+
+//  What is erased is a number of the output.
+static int
+s_check_erasing (const operation_t *operations, size_t count, const complaint_t *complaint)
+{
+    const operation_t *erasing = s_find (operations, count, OPERATION_RANDOM_ERASING);
+    const operation_t *cast = s_find (operations, count, OPERATION_CAST);
+    if (!erasing)
+        return 0;
+    if (erasing->erase.count > s_channels (operations, count))
+        return operation_refuse (erasing, complaint,
+            "three values for the one channel that grayscale leaves; "
+            "expected one number, or grayscale with \"channels\": 3");
+    if (s_find (operations, count, OPERATION_NORMALIZE) || (cast && cast->cast.dtype != DTYPE_UINT8))
+        return 0;
+    for (size_t channel = 0; channel < IMAGE_COLOURS; channel++) {
+        float value = erasing->erase.value [channel];
+        if (!(value >= 0 && value <= UINT8_MAX && value == floorf (value)))
+            return operation_refuse (erasing, complaint, "\"value\" is no \"uint8\"; "
+                "expected whole numbers from 0 to 255, or a normalize or cast beside it");
+    }
+    return 0;
 }
 
 static int
@@ -113,5 +136,6 @@ pipeline_order_check (const operation_t *operations, size_t count, const complai
         rc = as == DECODE_IMAGE? s_check_image (operations, index, complaint):
             s_check_other (operations, index, complaint);
     }
-    return rc? rc: s_check_cast (operations, count, complaint);
+    rc = rc? rc: s_check_cast (operations, count, complaint);
+    return rc? rc: s_check_erasing (operations, count, complaint);
 }

@@ -65,6 +65,17 @@ stage_draw (passage_t *self, const finish_format_t *format, uint8_t *target)
     return stage_pixels_write_finished (self, format, target, picture_width (picture) * pixel_bytes);
 }
 
+void
+stage_erase (const passage_t *self, const operation_t *erasing, const finish_format_t *format,
+    uint8_t *target)
+{
+    uint32_t height = picture_height (&self->picture), width = picture_width (&self->picture);
+    keyed_random_t random = stage_random (erasing, self->key, self->view);
+    image_box_t box;
+    if (geometry_erasing (erasing, height, width, &random, &box))
+        finish_fill (format, height, width, &box, erasing->erase.value, target);
+}
+
 //  ---------------------------------------------------------------------------------------------------------
 //  Crops and borders
 
@@ -527,7 +538,8 @@ s_step (passage_t *self, const operation_t *operation)
     case OPERATION_NORMALIZE:
     case OPERATION_CAST:
     case OPERATION_LAYOUT:
-        return STAGE_DONE;          //  in the format of what is drawn last
+    case OPERATION_RANDOM_ERASING:
+        return STAGE_DONE;          //  in the format of what is drawn last, or in that (stage_erase)
     case OPERATION_DECODE:
     case OPERATION_EXCERPT:
     case OPERATION_KINDS:

@@ -62,5 +62,8 @@ keyed_random_t stage_random (const operation_t *operation, const pipeline_key_t 
 stage_status_t stage_run (passage_t *self);
 //  Writes what the picture shows to target, rows without gaps; it has pixels.
 stage_status_t stage_draw (passage_t *self, const finish_format_t *format, uint8_t *target);
+//  Erases a box of what was drawn, as chance has it.
+void stage_erase (const passage_t *self, const operation_t *erasing, const finish_format_t *format,
+    uint8_t *target);
 
 #endif

@@ -116,6 +116,13 @@ class Json(unittest.TestCase):
         self.check(T.AutoAugment(), {"op": "auto_augment"})
         self.check(T.AutoAugment(T.AutoAugmentPolicy.SVHN, fill=7.0), {
             "op": "auto_augment", "policy": "svhn", "fill": 7})
+        self.check(T.Compose([T.ToTensor(), T.Normalize(0.5, 0.25), T.RandomErasing(0.1, value=(1, 2.5, 3)),
+                              T.ConvertImageDtype("float16")]),
+                   {"op": "normalize", "mean": 0.5, "std": 0.25},
+                   {"op": "random_erasing", "p": 0.1, "value": [1.0, 2.5, 3.0]},
+                   {"op": "cast", "dtype": "float16"}, PLANAR)
+        self.check(T.Compose([T.PILToTensor(), T.RandomErasing(scale=(0.1, 0.2), ratio=(1, 2))]),
+                   {"op": "random_erasing", "scale": [0.1, 0.2], "ratio": [1.0, 2.0]}, PLANAR)
         self.check(T.ToTensor(), NORMALIZE, PLANAR)
         self.check(T.PILToTensor(), PLANAR)
         self.check(T.Compose([T.ToTensor(), T.Normalize(0.5, [0.25], inplace=True),
@@ -207,6 +214,17 @@ class Json(unittest.TestCase):
                 (lambda: T.RandomAffine(9, shear=(1, 2, 3)), "least, most"),
                 (lambda: T.RandomAffine(9, shear=(1, 2, 3, 1e9)), "3600"),
                 (lambda: T.Compose([T.ToTensor(), T.RandomRotation(9)]), "put it before ToTensor"),
+                (lambda: T.RandomErasing(value="random"), "a number, or one for each channel"),
+                (lambda: T.RandomErasing(value=float("inf")), "value must be from"),
+                (lambda: T.RandomErasing(scale=(0.5, 1.5)), "from 0 to 1"),
+                (lambda: T.Compose([T.RandomErasing()]), "put ToTensor before it"),
+                (lambda: T.Compose([T.PILToTensor(), T.RandomErasing(value=0.5)]), "whole number"),
+                (lambda: T.Compose([T.ToTensor(), T.RandomErasing(), T.Normalize(0, 1)]), "erases last"),
+                (lambda: T.Compose([T.ToTensor(), T.RandomErasing(), T.RandomHorizontalFlip()]),
+                 "erases last"),
+                (lambda: T.Compose([T.PILToTensor(), T.RandomErasing(), T.ConvertImageDtype("float32")]),
+                 "erases last"),
+                (lambda: T.Compose([T.ToTensor(), T.RandomErasing(), T.RandomErasing()]), "once"),
                 (lambda: T.RandAugment(17), "from 0 to 16"),
                 (lambda: T.RandAugment(magnitude=31), "magnitude must be from 0 to 30"),
                 (lambda: T.RandAugment(magnitude=9.5), "whole number"),         # type: ignore[arg-type]
@@ -326,7 +344,9 @@ class Parser(unittest.TestCase):
              T.RandomRotation((10, 20), center=(3, 4), mask_fill=9), T.RandomAffine(0),
              T.RandomAffine(9, (0.1, 0.2), (0.5, 2), (1, 2, 3, 4), "bilinear", 7, (0, 0))],
             [*small, T.RandAugment(16, 999, 1000, "bilinear", (1, 2, 3), 4, True), T.TrivialAugmentWide(2),
-             T.AutoAugment("cifar10", "bilinear", 9)])]
+             T.AutoAugment("cifar10", "bilinear", 9)],
+            [*small, T.ToTensor(), T.Normalize(MEAN, STD), T.RandomErasing(0.3, value=MEAN)],
+            [*small, T.Grayscale(), T.PILToTensor(), T.RandomErasing(value=7)])]
         with tempfile.TemporaryDirectory() as folder:
             for number, pipeline in enumerate(lists):
                 with self.subTest(pipeline):
@@ -436,6 +456,8 @@ class Torchvision(unittest.TestCase):
         self.assertEqual(T.translate(points), T.Compose([
             T.RandomInvert(0.1), T.RandomPosterize(3, 0.2), T.RandomSolarize(77, 0.3),
             T.RandomAutocontrast(0.4), T.RandomEqualize(0.6), T.RandomAdjustSharpness(1.5, 0.7)]))
+        self.assertEqual(T.translate([V.ToTensor(), V.RandomErasing(0.25, (0.1, 0.2), (1, 2), (1, 2, 3))]),
+                         T.Compose([T.ToTensor(), T.RandomErasing(0.25, (0.1, 0.2), (1, 2), (1, 2, 3))]))
         bilinear = V.InterpolationMode.BILINEAR
         policies = [V.RandAugment(), V.RandAugment(3, 4, 10, bilinear, [1, 2, 3]), V.TrivialAugmentWide(7),
                     V.AutoAugment(), V.AutoAugment(V.AutoAugmentPolicy.CIFAR10, bilinear, 5.0)]
@@ -473,14 +495,15 @@ class Torchvision(unittest.TestCase):
             pass
         given = [V.RandomResizedCrop(8, interpolation=V.InterpolationMode.LANCZOS), V.CenterCrop(8),
                  V.GaussianBlur(3), V.RandomApply([V.ColorJitter(0.4)], 0.8), V.Lambda(lambda image: image),
-                 Mine(8), V.Normalize(0.5, 0.5), V.ToTensor(), V.Resize(9), V.RandomErasing(), len, 5]
+                 Mine(8), V.Normalize(0.5, 0.5), V.ToTensor(), V.Resize(9),
+                 V.RandomErasing(value="random"), len, 5]
         with self.assertRaises(T.UnsupportedTransform) as caught:
             T.translate(V.Compose(given))
         problems = {place: reason for place, _, reason in caught.exception.problems}
         self.assertEqual(list(problems), [1, 3, 4, 5, 6, 7, 9, 10, 11, 12])
         for place, part in ((1, "lanczos"), (3, "no such operation"), (4, "leave out"), (5, "Python code"),
                             (6, "own"),
-                            (7, "put ToTensor before"), (9, "put it before ToTensor"), (10, "to the batch"),
+                            (7, "put ToTensor before"), (9, "put it before ToTensor"), (10, "'random'"),
                             (12, "not a transform")):
             self.assertIn(part, problems[place])
         self.assertEqual(caught.exception.unsupported, tuple(given[place - 1] for place in problems))

@@ -100,6 +100,14 @@ PIPELINES = [
     ([{"op": "rand_augment", "num_ops": 8, "magnitude": 30, "interpolation": "bilinear"},
       {"op": "center_crop", "size": 60}, SHARE, {"op": "rand_augment", "num_ops": 3, "magnitude": 4,
                                                   "num_magnitude_bins": 10, "unit_threshold": True}], False),
+    ([{"op": "center_crop", "size": [41, 33]}, SHARE, {"op": "views", "count": 3}, {"op": "flip"},
+      {"op": "random_erasing", "p": 0.8, "value": [9, 200, 77]}], False),
+    ([{"op": "center_crop", "size": [41, 33]}, SHARE, {"op": "normalize", "mean": MEAN, "std": STD},
+      {"op": "random_erasing", "p": 1, "scale": [0.1, 0.9], "ratio": [0.2, 5], "value": [0.1, -2.7, 1e5]},
+      {"op": "cast", "dtype": "float16"}, {"op": "layout", "layout": "NCHW"}], False),
+    ([{"op": "resize", "size": [30, 45]}, {"op": "grayscale"}, SHARE, {"op": "layout", "layout": "NCHW"},
+      {"op": "cast", "dtype": "bfloat16"}, {"op": "random_erasing", "value": 0.3}], True),
+    ([{"op": "center_crop", "size": 1}, SHARE, {"op": "random_erasing", "p": 1}], False),
 ]
 
 #  Of an image and its mask.

@@ -334,25 +334,43 @@ def bfloat16(values):
     return ((bits + (0x7fff + ((bits >> 16) & 1))) >> 16).astype(numpy.uint16)
 
 
+def erased_box(operation, height, width, random):
+    """What random_erasing erases, as (top, left, height, width); None: nothing."""
+    if not random.happens(operation.get("p", 0.5)):
+        return None
+    log_ratio = [math.log(end) for end in operation.get("ratio", [0.3, 3.3])]
+    for _ in range(10):
+        area = height * width * random.uniform(*operation.get("scale", [0.02, 0.33]))
+        aspect = math.exp(random.uniform(*log_ratio))
+        h, w = int(round(math.sqrt(area * aspect))), int(round(math.sqrt(area / aspect)))
+        if h < height and w < width:
+            top = random.below(height - h + 1)
+            return top, random.below(width - w + 1), h, w
+    return None
+
+
 class Ending:
     """What the operations say of the outputs."""
 
     def __init__(self, operations):
         self.channels, self.planar, self.dtype, self.normalize = 3, False, None, None
-        for operation in operations:
+        self.erasing = self.place = None
+        for place, operation in enumerate(one for one in operations if "op" in one):
             name = operation.get("op")
             if name == "grayscale" and operation.get("p", 1) == 1:
                 self.channels = operation.get("channels", 1)
             elif name == "normalize":
                 self.normalize = [numpy.array(operation.get(key, default), numpy.float32)
                                   for key, default in (("mean", 0), ("std", 1))]
+            elif name == "random_erasing":
+                self.erasing, self.place = operation, place
             elif name == "cast":
                 self.dtype = operation["dtype"]
             elif name == "layout":
                 self.planar = operation["layout"] == "NCHW"
         self.dtype = self.dtype or ("float32" if self.normalize else "uint8")
 
-    def output(self, field):
+    def output(self, field, key, view):
         values = field.plane()
         if field.is_mask:
             return values
@@ -360,6 +378,11 @@ class Ending:
         if self.normalize:
             mean, std = self.normalize
             values = (values.astype(numpy.float32) / numpy.float32(255) - mean) / std
+        box = self.erasing and erased_box(self.erasing, *values.shape[:2], Keyed(key, view, self.place))
+        if box:
+            top, left, height, width = box
+            values = values.astype(numpy.float32)
+            values[top:top + height, left:left + width] = self.erasing.get("value", 0)
         with numpy.errstate(over="ignore"):
             values = bfloat16(values) if self.dtype == "bfloat16" else values.astype(self.dtype)
         return numpy.ascontiguousarray(values.transpose(2, 0, 1) if self.planar else values)
@@ -443,7 +466,7 @@ def run_image(files, operations, key, source):
             for number, view in enumerate(views):
                 GEOMETRY_AND_COLOURS[operation["op"]](view, operation, Keyed(key, number, place))
         place += 1
-    return shared, [ending.output(field) for view in views for field in view]
+    return shared, [ending.output(field, key, number) for number, view in enumerate(views) for field in view]
 
 
 def run(files, pipeline, key=(0, 0, 0), source=(("image", False),)):

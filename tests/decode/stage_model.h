@@ -353,6 +353,16 @@ model_output (const model_t *self, const model_image_t *image, size_t *bytes_p)
     image_t view = model_view (image);
     size_t stride = image->width * dtype_bytes (format.dtype) * (format.planar? 1: format.channels);
     finish_run (&format, &view, (finish_flips_t) { false, false }, NULL, NULL, output, stride);
+    for (size_t index = 0; index < self->plan->count && !self->is_mask; index++) {
+        const operation_t *operation = &self->plan->operations [index];
+        keyed_random_t random;
+        keyed_random_init (&random, &self->private, index < self->plan->views_at? 0: self->view,
+            operation->place);
+        image_box_t box;
+        if (operation->kind == OPERATION_RANDOM_ERASING
+        &&  geometry_erasing (operation, image->height, image->width, &random, &box))
+            finish_fill (&format, image->height, image->width, &box, operation->erase.value, output);
+    }
     return output;
 }
 

@@ -5,11 +5,11 @@ As all transforms they do nothing by themselves: to_json says which operations o
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Dict, Optional, Sequence, Tuple, Union
 
 from . import parameters
-from .compose import Building, Operation, Transform
+from .compose import Building, Operation, Refused, Stage, Transform
 from .parameters import Pair
 
 #  What the server takes at most.
@@ -322,3 +322,35 @@ class AutoAugment(_Policy):
 
     def _build(self, building: Building) -> None:
         self._add(building, "auto_augment", **parameters.said(policy=(self.policy, "imagenet")))
+
+
+#   ---- erasing
+
+@dataclass(frozen=True)
+class RandomErasing(Transform):
+    """A box of a tensor becomes `value`: one number, or one for each channel.  Behind Normalize as before it,
+    the last of a list."""
+    p: float = 0.5
+    scale: Pair = (0.02, 0.33)
+    ratio: Pair = (0.3, 3.3)
+    value: Union[float, Sequence[float]] = 0
+    inplace: bool = field(default=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.value is None or isinstance(self.value, str):
+            raise ValueError(f"value {self.value!r} is none of the server's: a number, or one for each "
+                             "channel")
+        self._set(p=parameters.number("p", self.p, 0, 1), scale=parameters.pair("scale", self.scale, 0, 1),
+                  ratio=parameters.pair("ratio", self.ratio, 0.01, 100),
+                  value=parameters.channels("value", self.value, -1e6, 1e6))
+
+    def _build(self, building: Building) -> None:
+        if building.stage is Stage.IMAGE:
+            raise Refused("it takes a tensor: put ToTensor before it")
+        numbers: Any = self.value
+        whole = all(0 <= number <= 255 and float(number).is_integer() for number in numbers)
+        if building.stage is Stage.BYTES and not whole:
+            raise Refused("of a uint8 tensor its value must be a whole number from 0 to 255")
+        building.erase({"op": "random_erasing", **parameters.said(
+            p=(self.p, 0.5), scale=(self.scale, (0.02, 0.33)), ratio=(self.ratio, (0.3, 3.3)),
+            value=(self.value, (0.0,)))})

@@ -18,7 +18,7 @@ Operation = Dict[str, Any]
 #  Those that a list of torchvision's may hold.
 SUPPORTED = ("AutoAugment", "CenterCrop", "ColorJitter", "Compose", "ConvertImageDtype", "Grayscale",
              "Normalize", "PILToTensor", "Pad", "RandAugment", "RandomAdjustSharpness", "RandomAffine",
-             "RandomAutocontrast", "RandomCrop", "RandomEqualize", "RandomGrayscale",
+             "RandomAutocontrast", "RandomCrop", "RandomEqualize", "RandomErasing", "RandomGrayscale",
              "RandomHorizontalFlip", "RandomInvert", "RandomPosterize", "RandomResizedCrop",
              "RandomRotation", "RandomSolarize", "RandomVerticalFlip", "Resize", "ToTensor",
              "TrivialAugmentWide")
@@ -83,8 +83,10 @@ class Building:
         self.normalize: Optional[Operation] = None
         self.dtype: Optional[str] = None
         self.planar = False
+        self.erasing: Optional[Operation] = None
 
     def add(self, op: str, **keys: Any) -> None:
+        self.expect_whole()
         self.operations.append({"op": op, **keys})
 
     def add_random(self, op: str, share: bool, **keys: Any) -> None:
@@ -98,6 +100,15 @@ class Building:
     def expect_image(self) -> None:
         if self.stage is not Stage.IMAGE:
             raise Refused(PIXELS)
+
+    def expect_whole(self) -> None:
+        if self.erasing is not None:
+            raise Refused("the server erases last: put it before RandomErasing")
+
+    def erase(self, operation: Operation) -> None:
+        if self.erasing is not None:
+            raise Refused("the server erases once: leave one of the two out")
+        self.erasing = operation
 
     def to_tensor(self, stage: Stage) -> None:
         if self.stage is not Stage.IMAGE or self.normalize is not None:
@@ -123,10 +134,12 @@ class Building:
                 operation["share"] = True
         if self.normalize is not None:
             self.operations.append(self.normalize)
+        if self.erasing is not None:
+            self.operations.append(self.erasing)
         if self.dtype is not None:
-            self.add("cast", dtype=self.dtype)
+            self.operations.append({"op": "cast", "dtype": self.dtype})
         if self.planar:
-            self.add("layout", layout="NCHW")
+            self.operations.append({"op": "layout", "layout": "NCHW"})
         return self.operations
 
 
@@ -198,7 +211,8 @@ class Share(Transform):
     def _build(self, building: Building) -> None:
         if {"share": True} in building.operations:
             raise Refused("there is one already")
-        if building.normalize is not None or building.dtype is not None or building.planar:
+        erases = building.erasing is not None
+        if building.normalize is not None or building.dtype is not None or building.planar or erases:
             raise Refused("ToTensor, Normalize, Cast and Layout are done for each job by itself: put it "
                           "before them")
         building.operations.append({"share": True})

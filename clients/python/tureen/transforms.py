@@ -22,8 +22,8 @@ from typing import Any, List, Optional, Sequence, Tuple, Union
 
 from . import parameters
 from .augmentations import (AutoAugment, AutoAugmentPolicy, RandAugment, RandomAdjustSharpness, RandomAffine,
-                            RandomAutocontrast, RandomEqualize, RandomInvert, RandomPosterize, RandomRotation,
-                            RandomSolarize, TrivialAugmentWide)
+                            RandomAutocontrast, RandomEqualize, RandomErasing, RandomInvert, RandomPosterize,
+                            RandomRotation, RandomSolarize, TrivialAugmentWide)
 from .compose import (CAST_LAST, SUPPORTED, Building, Compose, Operation, Refused, Share, Stage, Transform,
                       UnsupportedTransform)
 from .parameters import Pair, Size
@@ -317,6 +317,7 @@ class ConvertImageDtype(Transform):
         if building.stage is Stage.IMAGE:
             raise Refused("it takes a tensor: put PILToTensor before it")
         if building.stage is Stage.BYTES and self.dtype != "uint8" and building.dtype is None:
+            building.expect_whole()
             building.normalize, building.stage = {"op": "normalize"}, Stage.FLOATS
             if self.dtype != "float32":
                 building.cast(self.dtype)
@@ -346,6 +347,7 @@ class Normalize(Transform):
             raise Refused("the server normalises once: make one Normalize of the two")
         if building.dtype is not None:
             raise Refused(CAST_LAST)
+        building.expect_whole()
         building.normalize = {"op": "normalize", "mean": self._json(self.mean), "std": self._json(self.std)}
         building.stage = Stage.NORMALIZED
 
@@ -495,6 +497,6 @@ __all__ = ["AutoAugment", "AutoAugmentPolicy", "Cast", "CenterCrop", "ColorJitte
            "ConvertImageDtype", "Decode", "DecodeArray", "DecodeAudio", "DecodeBytes", "Excerpt",
            "Grayscale", "InterpolationMode", "Layout", "Normalize", "PILToTensor", "Pad", "RandAugment",
            "RandomAdjustSharpness", "RandomAffine", "RandomAutocontrast", "RandomCrop", "RandomEqualize",
-           "RandomGrayscale", "RandomHorizontalFlip", "RandomInvert", "RandomPosterize",
+           "RandomErasing", "RandomGrayscale", "RandomHorizontalFlip", "RandomInvert", "RandomPosterize",
            "RandomResizedCrop", "RandomRotation", "RandomSolarize", "RandomVerticalFlip", "Resize", "Share",
            "ToTensor", "Transform", "TrivialAugmentWide", "UnsupportedTransform", "Views", "translate"]

@@ -83,7 +83,6 @@ _REASONS = {
     "RandomApply": "the server cannot leave out a list of transforms at random",
     "RandomChoice": "the server cannot choose among transforms at random",
     "RandomOrder": "the server does transforms in the order of the list",
-    "RandomErasing": "the server has no such operation; it is done to tensors, so do it to the batch",
     "MixUp": "it mixes samples of a batch: do it to the batch",
     "CutMix": "it mixes samples of a batch: do it to the batch",
     "ToPILImage": "samples are images from the beginning: leave it out, and put what stands behind it before "
@@ -151,6 +150,7 @@ _MADE: Dict[str, Callable[[Any], Any]] = {
     "RandomAutocontrast": _same("RandomAutocontrast", "p"),
     "RandomCrop": _same("RandomCrop", "size", "padding", "pad_if_needed", "fill", "padding_mode"),
     "RandomEqualize": _same("RandomEqualize", "p"),
+    "RandomErasing": _same("RandomErasing", "p", "scale", "ratio", "value"),
     "RandomGrayscale": _same("RandomGrayscale", "p"),
     "RandomHorizontalFlip": _same("RandomHorizontalFlip", "p"),
     "RandomInvert": _same("RandomInvert", "p"),

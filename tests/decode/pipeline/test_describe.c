@@ -364,6 +364,31 @@ test_warps (void **state)
     s_end (trial);
 }
 
+//  Guards: the box that is told is what is erased, and nothing beside it.
+static void
+test_erasing (void **state)
+{
+    (void) state;
+    trial_t *trial = s_trial ("[" OPEN "{'op':'center_crop','size':[20,31]},"
+        "{'op':'random_erasing','p':0.7,'value':7}]");
+    int erased = 0;
+    for (uint64_t seed = test_seed (); seed < test_seed () + KEYS; seed++) {
+        s_run (trial, seed);
+        const json_t *box = s_parameters (trial, "random_erasing", 0);
+        int top = s_whole (box, "top"), left = s_whole (box, "left");
+        int bottom = top + s_whole (box, "height"), right = left + s_whole (box, "width");
+        erased += bottom > top && right > left;
+        for (int y = 0; y < 20; y++)
+            for (int x = 0; x < 31; x++) {
+                bool inside = y >= top && y < bottom && x >= left && x < right;
+                //  Blue is 200 everywhere else.
+                assert_int_equal (s_pixel (trial, 0, (uint32_t) y, (uint32_t) x) [2], inside? 7: 200);
+            }
+    }
+    assert_true (erased > 0 && erased < KEYS);
+    s_end (trial);
+}
+
 //  The steps that are told, done one after the other; in place, where they move nothing.
 static void
 s_augment_as_told (const json_t *steps, image_t *image, uint8_t *pixels, uint8_t *room)
@@ -545,6 +570,7 @@ main (void)
         cmocka_unit_test (test_colours),
         cmocka_unit_test (test_warps),
         cmocka_unit_test (test_policies),
+        cmocka_unit_test (test_erasing),
         cmocka_unit_test (test_views_and_fields),
         cmocka_unit_test (test_shared_stage),
         cmocka_unit_test (test_unsuitable),

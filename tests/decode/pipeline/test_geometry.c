@@ -706,6 +706,45 @@ test_jitter_draws (void **state)
     assert_false (geometry_jitter (&jitter, &random, &full));
 }
 
+//  Guards: random_erasing as often as p says, at any place, and of any area and ratio of their ranges.
+static void
+test_erasing (void **state)
+{
+    (void) state;
+    enum { DRAWS = 20000, SIDE = 20, PLACES = 11 };
+    operation_t square = { .kind = OPERATION_RANDOM_ERASING,
+        .erase = { .probability = 0.7, .scale = { 0.25, 0.25 }, .ratio = { 1, 1 } } };
+    operation_t any = { .kind = OPERATION_RANDOM_ERASING,
+        .erase = { .probability = 1, .scale = { 0.1, 0.5 }, .ratio = { 0.5, 2 } } };
+    uint32_t tops [PLACES] = { 0 }, lefts [PLACES] = { 0 }, shares [BINS] = { 0 }, ratios [BINS] = { 0 };
+    uint32_t done = 0;
+    for (uint64_t id = 0; id < DRAWS; id++) {
+        keyed_random_t random = s_stream (test_seed (), id, 0, 6), other = s_stream (test_seed (), id, 1, 6);
+        image_box_t box;
+        if (geometry_erasing (&square, SIDE, SIDE, &random, &box)) {
+            assert_true (box.height == SIDE / 2 && box.width == SIDE / 2);
+            tops [box.top]++;
+            lefts [box.left]++;
+            done++;
+        }
+        //  So large that rounding to whole pixels does not show, and that all fit.
+        assert_true (geometry_erasing (&any, 100000, 100000, &other, &box));
+        double share = (double) box.height * box.width / 1e10, ratio = (double) box.height / box.width;
+        shares [(size_t) fmin (fmax ((share - 0.1) / 0.4 * BINS, 0), BINS - 1)]++;
+        ratios [(size_t) fmin (fmax ((log (ratio) / log (2) + 1) / 2 * BINS, 0), BINS - 1)]++;
+    }
+    if (fabs (done - DRAWS * 0.7) > 5.5 * sqrt (DRAWS * 0.7 * 0.3))
+        fail_msg ("seed %" PRIu64 ": erased %u times", test_seed (), done);
+    s_check_even ("top", tops, PLACES, done);
+    s_check_even ("left", lefts, PLACES, done);
+    s_check_even ("share of the area", shares, BINS, DRAWS);
+    s_check_even ("ratio", ratios, BINS, DRAWS);
+    keyed_random_t random = s_stream (test_seed (), 1, 0, 6);
+    image_box_t box;
+    geometry_erasing (&any, 1, 1, &random, &box);
+    assert_true (box.height == 0 || box.width == 0);
+}
+
 int
 main (void)
 {
@@ -724,6 +763,7 @@ main (void)
         cmocka_unit_test (test_chances_follow_from_the_key),
         cmocka_unit_test (test_jitter),
         cmocka_unit_test (test_jitter_draws),
+        cmocka_unit_test (test_erasing),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -31,7 +31,23 @@ static const struct { const char *text; const char *fragments [3]; } s_refused [
         { "operation 2: unknown operation 'blur'", "supported: decode, views, resize, center_crop,"
       " random_resized_crop, random_crop, pad, flip, vertical_flip, color_jitter, grayscale, invert, "
           "posterize, solarize, autocontrast, equalize, adjust_sharpness, random_rotation, random_affine, "
-          "rand_augment, trivial_augment_wide, auto_augment, normalize, cast, layout, excerpt" } },
+          "rand_augment, trivial_augment_wide, auto_augment, normalize, cast, layout, "
+          "random_erasing, excerpt" } },
+    { "[" CROP ",{'op':'random_erasing','value':[1,2]}]", { "(random_erasing): 'value' is not valid" } },
+    { "[" CROP ",{'op':'random_erasing','value':0.5}]",
+        { "'value' is no 'uint8'; expected whole numbers from 0 to 255" } },
+    { "[" CROP ",{'op':'random_erasing','value':[0,0,256]},{'op':'cast','dtype':'uint8'}]",
+        { "'value' is no 'uint8'" } },
+    { "[" CROP ",{'op':'grayscale'},{'op':'random_erasing','value':[1,2,3]}]",
+        { "three values for the one channel" } },
+    { "[" CROP ",{'op':'random_erasing','scale':[0.5,1.5]}]", { "'scale' is not valid" } },
+    { "[" CROP ",{'op':'random_erasing','ratio':[0,1]}]", { "'ratio' is not valid" } },
+    { "[" CROP ",{'op':'random_erasing','share':true}]", { "unknown key 'share'" } },
+    { "[" CROP ",{'op':'random_erasing'},{'op':'flip'}]", { "(flip): not supported behind random_erasing" } },
+    { "[" CROP ",{'op':'random_erasing'},{'op':'random_erasing'}]",
+        { "a second one; expected one at most" } },
+    { "[" CROP ",{'op':'random_erasing'}," SHARE "]",
+        { "(random_erasing): not supported before {'share': true}" } },
     { "[{'op':'rand_augment','num_ops':17}]",
         { "(rand_augment): 'num_ops' is not valid; expected a whole number from 0 to 16" } },
     { "[{'op':'rand_augment','magnitude':31}]",

@@ -18,7 +18,7 @@ static const pipeline_source_t s_source = {
 //  Lists
 
 typedef struct {
-    char operations [OPERATIONS + 4] [400];
+    char operations [OPERATIONS + 5] [400];
     size_t count;
     char decode [200];
 } list_t;
@@ -54,6 +54,8 @@ s_make_list (list_t *self, uint64_t *random, uint32_t fields)
     if (test_below (random, 3) == 0)
         s_append (self, test_below (random, 2)? "{'op':'cast','dtype':'float16'}":
             "{'op':'cast','dtype':'bfloat16'}");
+    if (test_below (random, 3) == 0)
+        s_append (self, "{'op':'random_erasing','p':0.8,'value':77}");
     if (test_below (random, 3) == 0)
         s_append (self, "{'op':'layout','layout':'NCHW'}");
 }
