@@ -36,7 +36,7 @@ from .worker import APART, DONE, FAILED, READY, TASK, UNUSABLE, Failure, Task, r
 
 _DEATHS_MAX = 3                 # with one sample, or of processes that end before they are ready
 _KILLS_MAX = 9                  # of processes that are killed before they are ready
-_TASK_S = 0.002                 # what takes less is not divided: waking a process costs a part of that
+_TASK_S = 0.004                 # what takes less is not divided: waking a process costs a part of that
 _LOOK_S = 1.0                   # for a process that is dead although its pipe is still open somewhere
 
 
