@@ -351,7 +351,8 @@ class Pool:
                 process.share(work.memory.shared, written=True)
                 target = (work.memory.shared.number, work.offset, work.memory.slot_bytes)
             ids = work.ids[todo.first:todo.first + todo.count]
-            process.pipe.send((TASK, *Task(source, len(work.ids), todo.first, ids, tuple(work.key), target)))
+            key = (work.key.seed, work.key.epoch)
+            process.pipe.send((TASK, *Task(source, len(work.ids), todo.first, ids, key, target)))
         except ValueError:
             process.tasks.pop()
             work.fail(0, Failure(None, "its job was left", "", None))

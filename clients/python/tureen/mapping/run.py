@@ -305,7 +305,7 @@ class Runner:
             for leaf, offset, row_bytes in zip(laid.leaves, laid.offsets, laid.row_bytes):
                 if leaf.field in self._eager:
                     field = source.fields[leaf.field]
-                    place = np.ndarray(field.shape, field.dtype, target, offset + at * row_bytes)
+                    place: Array = np.ndarray(field.shape, field.dtype, target, offset + at * row_bytes)
                     np.copyto(place, field)
                     given[leaf.field] = place
         return given
