@@ -325,6 +325,10 @@ class Maps(Either):
             self.assertEqual(loader.stats()["rejoined"], 3)
             del batch
 
+
+class OfProcesses(Maps):
+    """What is the same however batches come."""
+
     def test_seeds_follow_from_the_sample(self: Any) -> None:
         found = []
         for workers in (0, 1, 3):
@@ -388,7 +392,7 @@ class Maps(Either):
             self.assertEqual(pids[1:], pids[:1] * 2)
 
 
-class Ring(Maps, Tidy):
+class Ring(OfProcesses, Tidy):
     ring = True
 
 

@@ -108,7 +108,7 @@ class Laid:
 def view_of(leaf: Leaf, buffer: Bytes, rows: int, offset: int) -> Array:
     """A leaf of so many samples, which lie at `offset`."""
     lying = [leaf.shape[axis] for axis in leaf.axes]
-    array = np.ndarray((rows, *lying), np.dtype(leaf.dtype), buffer, offset)
+    array: Array = np.ndarray((rows, *lying), np.dtype(leaf.dtype), buffer, offset)
     return array.transpose(0, *[1 + leaf.axes.index(axis) for axis in range(len(leaf.shape))])
 
 

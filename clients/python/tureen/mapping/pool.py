@@ -36,7 +36,7 @@ from .worker import APART, DONE, FAILED, READY, TASK, UNUSABLE, Failure, Task, r
 
 _DEATHS_MAX = 3                 # with one sample, or of processes that end before they are ready
 _KILLS_MAX = 9                  # of processes that are killed before they are ready
-_TASK_S = 0.002                 # what takes less is not divided: waking a process costs a part of that
+_TASK_S = 0.004                 # what takes less is not divided: waking a process costs a part of that
 _LOOK_S = 1.0                   # for a process that is dead although its pipe is still open somewhere
 
 
@@ -351,7 +351,8 @@ class Pool:
                 process.share(work.memory.shared, written=True)
                 target = (work.memory.shared.number, work.offset, work.memory.slot_bytes)
             ids = work.ids[todo.first:todo.first + todo.count]
-            process.pipe.send((TASK, *Task(source, len(work.ids), todo.first, ids, tuple(work.key), target)))
+            key = (work.key.seed, work.key.epoch)
+            process.pipe.send((TASK, *Task(source, len(work.ids), todo.first, ids, key, target)))
         except ValueError:
             process.tasks.pop()
             work.fail(0, Failure(None, "its job was left", "", None))

@@ -136,11 +136,17 @@ class Runner:
         columns = [form.rows(leaf) for leaf in many]
         texts: Dict[int, List[Any]] = {}
         same = _Same(laid)
-        for row, (sample, *leaves) in enumerate(zip(ids.tolist(), *columns)):
-            _now[0] = (key, sample)
+        flat = tree == ("tuple", *range(len(many)))
+        for row, (id, *leaves) in enumerate(zip(ids.tolist(), *columns)):
+            _now[0] = (key, id)
             values: List[Any] = []
             try:
-                made = flatten(function(rebuild(tree, leaves)), values)
+                sample = tuple(leaves) if flat else rebuild(tree, leaves)
+                result = function(sample)
+                if flat and result is sample:       # which cannot have got other leaves
+                    made, values = tree, leaves
+                else:
+                    made = flatten(result, values)
                 if laid is None or target is None:
                     return Outcome({}, (), self._apart_sample(made, values, leaves, given)), None
                 if same.all(made, values, leaves, row):
@@ -299,7 +305,7 @@ class Runner:
             for leaf, offset, row_bytes in zip(laid.leaves, laid.offsets, laid.row_bytes):
                 if leaf.field in self._eager:
                     field = source.fields[leaf.field]
-                    place = np.ndarray(field.shape, field.dtype, target, offset + at * row_bytes)
+                    place: Array = np.ndarray(field.shape, field.dtype, target, offset + at * row_bytes)
                     np.copyto(place, field)
                     given[leaf.field] = place
         return given

@@ -37,10 +37,10 @@ _TEXT_MAX = 20000
 
 
 class Task(NamedTuple):
-    """Samples `first` to `first + len(ids) - 1` of a batch of `count`.  Source and target are the number of a
+    """Samples `first` to `first + len(ids) - 1` of a batch of so many.  Source and target are the number of a
     memory, where in it, and bytes.  Plain tuples are what travels."""
     source: Tuple[int, int, int]
-    count: int
+    samples: int
     first: int
     ids: Ids
     key: Tuple[int, int]
@@ -102,7 +102,8 @@ class _Worker:
             if word == TASK:
                 self._answer(Task(*what))
             elif word == MEMORY:
-                self._map(*what, reduction.recv_handle(self._pipe))
+                number, size, written = what
+                self._map(number, size, written, reduction.recv_handle(self._pipe))
             elif word == FORGET:
                 self._targets.pop(what[0], None)
                 self._sources.pop(what[0], None)
@@ -127,7 +128,7 @@ class _Worker:
         runner, source, target = self._runner, task.source, None
         assert runner is not None
         memory = self._sources[source[0]]
-        fields = batches.views(runner.form.fields, memory.bytes(*source[1:]), task.count)
+        fields = batches.views(runner.form.fields, memory.bytes(*source[1:]), task.samples)
         samples = Source(fields, memory).part(task.first, task.first + len(task.ids))
         if task.target is not None:
             number, offset, size = task.target
