@@ -103,6 +103,7 @@ def main() -> int:
     parser.add_argument("--bin", type=Path, default=ROOT / "build" / "release" / "bin",
                         help="where `tureen` is")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--loader", choices=LOADERS, help="this one only")
     parser.add_argument("--seconds", type=float, default=8.0, help="of each measurement")
     parser.add_argument("--rate", type=float, default=1000.0, help="samples a second")
     parser.add_argument("--json", type=Path, metavar="FILE", help="writes all rounds there")
@@ -111,7 +112,8 @@ def main() -> int:
         parser.error(f"no executable 'tureen' in {options.bin}: build it (sh scripts/build.sh release) or "
                      "say --bin")
     folder = Path(tempfile.mkdtemp(prefix="tureen-bench-", dir="/tmp"))
-    found: Dict[str, Dict[str, List[float]]] = {name: {case: [] for case in CASES} for name in LOADERS}
+    loaders = {name: batches for name, batches in LOADERS.items() if options.loader in (None, name)}
+    found: Dict[str, Dict[str, List[float]]] = {name: {case: [] for case in CASES} for name in loaders}
     try:
         make_images(folder / "data", 192)
         os.environ["TUREEN_SERVER"] = str(options.bin / "tureen")
@@ -119,7 +121,7 @@ def main() -> int:
                               workers=2)
         try:
             for number in range(options.rounds):
-                for name, batches in LOADERS.items():
+                for name, batches in loaders.items():
                     for case, arguments in CASES.items():
                         source = batches(server.endpoint, arguments)
                         cores, rate = measure(source, options.rate, options.seconds)

@@ -13,6 +13,7 @@ import pickle
 import shutil
 import sys
 import tempfile
+import time
 import unittest
 import warnings
 from pathlib import Path
@@ -95,7 +96,8 @@ def with_ids(sample: Any) -> Any:
 
 
 def random_number(sample: Any) -> Any:
-    return torch.rand(()), sample[1]
+    time.sleep(0.02)                            # so that both processes get some
+    return torch.rand((), dtype=torch.float64), os.getpid()
 
 
 FUNCTIONS: Dict[str, Dict[str, Any]] = {
@@ -236,10 +238,16 @@ class Maps(unittest.TestCase):
         restored.close()
 
     def test_random_numbers_of_each_process(self) -> None:
-        """PyTorch's begin with the same seed in each new process."""
-        with loader(map=random_number, map_workers=2, batch_size=11) as mapped:
-            drawn = [number for numbers, _ in mapped for number in numbers.tolist()]
-        self.assertEqual(len(set(drawn)), SAMPLES)
+        """What is forked would begin with its parent's."""
+        drawn, pids = [], set()
+        with loader(map=random_number, map_workers=2, multiprocessing_context="fork",
+                    batch_size=11) as mapped:
+            for _ in range(2):
+                for numbers, of in mapped:
+                    drawn += numbers.tolist()
+                    pids.update(of.tolist())
+                harness.wait_until("both have begun", mapped._mapper.ready)
+        self.assertEqual((len(set(drawn)), len(pids)), (2 * SAMPLES, 2))
 
     def test_an_error(self) -> None:
         for workers in (0, 1):

@@ -144,6 +144,18 @@ class Benches(Scripts):
                     self.assertAlmostEqual(figures["ratio"], figures["loader_us"] / figures["bare_us"], 6)
                     self.assertTrue(0 <= figures["slept"] <= 1)
 
+    def test_map_bench(self):
+        path = os.path.join(self.folder, "found.json")
+        output = self.run_script("bench/speed/map_bench.py", "--bin", os.path.dirname(harness.TUREEN),
+                                 "--rounds", 1, "--seconds", 0.2, "--loader", "tureen.Loader", "--json", path)
+        self.assertRegex(output, r"(?m)^tureen\.Loader +map, 2 processes .* at most 3 %: ")
+        with open(path) as file:
+            found = json.load(file)
+        self.assertEqual(list(found), ["tureen.Loader"])
+        for case, rounds in found["tureen.Loader"].items():
+            self.assertEqual(len(rounds), 1, case)
+            self.assertTrue(0 < rounds[0] < 2, case)
+
     def test_train_parity_compares(self):
         sys.path.insert(0, os.path.join(harness.SOURCE, "bench", "peers"))
         sys.path.insert(0, os.path.join(harness.SOURCE, "clients", "python"))
