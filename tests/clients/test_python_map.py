@@ -322,7 +322,8 @@ class Maps(Either):
                 if number in (3, 4, 17):
                     server.do_crash()
             self.assertEqual(seen, 2 * list(range(200)))
-            self.assertEqual(loader.stats()["rejoined"], 3)
+            #  The second crash may come before the client is back from the first.
+            self.assertIn(loader.stats()["rejoined"], (2, 3))
             del batch
 
 
