@@ -166,7 +166,7 @@ s_run_doubles (const affine_t *self, const image_t *source, uint8_t *target)
 //  ---------------------------------------------------------------------------------------------------------
 //  Nearest, moved by whole pixels
 
-//  What s_run_doubles does where all sums are exact: rows are copied.
+//  Here all sums of s_run_doubles are exact, so rows are copied.
 static bool
 s_is_shift (const affine_t *self)
 {

@@ -5,7 +5,7 @@
  *  at
  *      matrix [0] x + matrix [1] y + matrix [2]        from its left edge
  *      matrix [3] x + matrix [4] y + matrix [5]        from its upper edge
- *  where x and y are at the middles, so half a pixel more than their numbers.  What lies beside the source
+ *  where x and y are at the middles, so half a pixel more than their numbers.  All beside the source
  *  is the fill.
  *  NEAREST: the pixel that is met.  Pillow counts along the rows by addition: in 16.16 fixed point where the
  *  numbers allow it, else in doubles.  BILINEAR: doubles throughout, without anti-aliasing, truncated.

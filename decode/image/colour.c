@@ -92,7 +92,7 @@ colour_add (colour_program_t *self, colour_kind_t kind, double factor)
 //  ---------------------------------------------------------------------------------------------------------
 //  Tables
 
-//  What a step without tables of its own makes of each value.
+//  The result of each value, for a step without tables of its own.
 static void
 s_map (const colour_step_t *step, uint8_t map [COLOUR_VALUES])
 {
@@ -120,7 +120,7 @@ s_compose (uint8_t table [COLOUR_VALUES], const uint8_t map [COLOUR_VALUES])
         table [value] = map [table [value]];
 }
 
-//  Behind what the action's tables did before.
+//  Behind the action's tables.
 static void
 s_append_map (colour_action_t *action, const uint8_t map [COLOUR_VALUES])
 {

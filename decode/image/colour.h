@@ -52,7 +52,8 @@ bool colour_add (colour_program_t *self, colour_kind_t kind, double factor);
 bool colour_has_room (const colour_program_t *self, size_t steps);
 //  Whether a step of this kind depends on the whole image.
 bool colour_is_measured (colour_kind_t kind);
-//  Finds what the measured steps need.  row: room for a row of source.  Does nothing without such steps.
+//  Measures the image for the measured steps.  row: room for a row of source.  Does nothing without such
+//  steps.
 void colour_measure (colour_program_t *self, const image_t *source, uint8_t *row);
 
 //  What depends on one value alone is a table, and tables in a row are one.

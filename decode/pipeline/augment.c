@@ -203,7 +203,7 @@ augment_colour (const augment_step_t *step, colour_kind_t *kind_p, double *facto
         [AUGMENT_SOLARIZE] = COLOUR_SOLARIZE, [AUGMENT_AUTOCONTRAST] = COLOUR_AUTOCONTRAST,
         [AUGMENT_EQUALIZE] = COLOUR_EQUALIZE, [AUGMENT_INVERT] = COLOUR_INVERT
     };
-    //  BRIGHTNESS is 0, as what has no row.
+    //  BRIGHTNESS is 0, as a kind without a row.
     if (step->kind != AUGMENT_BRIGHTNESS && kinds [step->kind] == COLOUR_BRIGHTNESS)
         return false;
     bool is_factor = kinds [step->kind] <= COLOUR_SATURATION;

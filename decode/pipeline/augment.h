@@ -1,5 +1,5 @@
-/*  augment -- the augmentation policies of torchvision: which steps chance chooses for a sample, and what
- *  each step does to it.
+/*  augment -- the augmentation policies of torchvision: which steps chance chooses for a sample, and the
+ *  effect of each step.
  *
  *  A step has a kind and a magnitude.  Magnitudes are those of torch.linspace: 32-bit floats, rounded once,
  *  as the newest torch computes them.
@@ -51,7 +51,7 @@ size_t augment_draw (const operation_t *operation, uint32_t height, uint32_t wid
 const char *augment_name (augment_kind_t kind);
 //  Whether a step moves pixels; if so, how.
 bool augment_warp (const augment_step_t *step, uint32_t height, uint32_t width, warp_t *warp_p);
-//  Whether a step is one of colour.h; if so, which.  What is neither is sharpness, or nothing.
+//  Whether a step is one of colour.h; if so, which.  Neither of both is sharpness, or nothing.
 bool augment_colour (const augment_step_t *step, colour_kind_t *kind_p, double *factor_p);
 
 #endif

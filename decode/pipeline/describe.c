@@ -7,7 +7,7 @@
 #include "stage.h"
 #include "warp.h"
 
-//  What stands between them in the table leaves masks alone.
+//  The kinds between these ends leave masks alone.
 _Static_assert (OPERATION_COLOR_JITTER < OPERATION_ADJUST_SHARPNESS
     && OPERATION_NORMALIZE < OPERATION_RANDOM_ERASING, "colours, and the end of the private stage");
 
@@ -188,6 +188,8 @@ s_parameters (walk_t *self, const operation_t *operation, const pipeline_key_t *
         return s_rotation (self, operation, &random);
     case OPERATION_RANDOM_AFFINE:
         return s_affine (self, operation, &random);
+    case OPERATION_RANDOM_APPLY:
+        return json_pack ("{s:b}", "done", !stage_leaves_out (operation, key, self->view));
     case OPERATION_RAND_AUGMENT:
     case OPERATION_TRIVIAL_AUGMENT_WIDE:
     case OPERATION_AUTO_AUGMENT:
@@ -241,11 +243,13 @@ s_walk (walk_t *self, size_t begin, size_t end)
     for (size_t index = begin; index < end; index++) {
         const operation_t *operation = &self->plan->operations [index];
         bool is_shared = index < self->plan->shared_count;
-        json_t *parameters = s_parameters (self, operation,
-            is_shared? &self->sample->shared_key: &self->sample->private_key);
+        const pipeline_key_t *key = is_shared? &self->sample->shared_key: &self->sample->private_key;
+        json_t *parameters = s_parameters (self, operation, key);
         if (!parameters)
             return false;
         s_append (self, operation, is_shared, parameters);
+        if (operation->kind == OPERATION_RANDOM_APPLY && stage_leaves_out (operation, key, self->view))
+            index += operation->apply.count;
         if (self->height == UINT32_MAX || self->width == UINT32_MAX) {
             snprintf (self->error, self->error_bytes,
                 "%s would make an image with a side of more than %u pixels",

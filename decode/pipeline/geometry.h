@@ -50,7 +50,7 @@ int64_t geometry_border (pad_mode_t mode, int64_t at, uint32_t side);
 //  4, 3, 2, 1), then one for each step that is on, in the order brightness, contrast, saturation, hue.
 //  Appends them to program in that random order; false: it is full, and part of them may be in it.
 bool geometry_jitter (const operation_t *jitter, keyed_random_t *random, colour_program_t *program);
-//  Appends what an operation on colours does, if it is done: color_jitter, grayscale and the point
+//  Appends the steps of an operation on colours, if it is done: color_jitter, grayscale and the point
 //  operations.  False: it is full, as geometry_jitter.
 bool geometry_colour (const operation_t *operation, keyed_random_t *random, colour_program_t *program);
 

@@ -11,7 +11,8 @@ enum { ALIGNMENT = 64, ERROR_BYTES = 256, DIGEST_BYTES = 16 };
 #define COLOUR "[{\"op\":\"resize\",\"size\":[17,23],\"interpolation\":\"bicubic\"}," \
     "{\"op\":\"color_jitter\",\"brightness\":0.4,\"contrast\":0.4,\"saturation\":0.4,\"hue\":0.2}," \
     "{\"share\":true}]"
-#define POINTS "[{\"op\":\"resize\",\"size\":[19,22]},{\"op\":\"equalize\"}," \
+#define POINTS "[{\"op\":\"resize\",\"size\":[19,22]},{\"op\":\"random_apply\",\"count\":1}," \
+    "{\"op\":\"color_jitter\",\"contrast\":0.5},{\"op\":\"equalize\"}," \
     "{\"op\":\"adjust_sharpness\",\"factor\":2.5},{\"op\":\"autocontrast\"}," \
     "{\"op\":\"solarize\",\"threshold\":99.5},{\"op\":\"posterize\",\"bits\":5}," \
     "{\"op\":\"invert\"},{\"share\":true}]"

@@ -268,6 +268,22 @@ s_write_flip (const operation_t *self, operation_text_t *text)
     operation_text_number (text, self->chance.probability, false);
 }
 
+static int
+s_parse_random_apply (operation_t *self, const operation_keys_t *keys)
+{
+    self->apply.probability = 0.5;
+    int rc = operation_keys_whole (keys, "count", OPERATION_KEY_REQUIRED, 1, PIPELINE_OPERATIONS_MAX - 2,
+        &self->apply.count);
+    return rc? rc: operation_keys_number (keys, "p", 0, 1, &self->apply.probability);
+}
+
+static void
+s_write_random_apply (const operation_t *self, operation_text_t *text)
+{
+    operation_text_put (text, ",\"count\":%u,\"p\":", self->apply.count);
+    operation_text_number (text, self->apply.probability, false);
+}
+
 //  ---------------------------------------------------------------------------------------------------------
 //  The end of the private stage
 
@@ -412,6 +428,8 @@ static const operation_row_t s_rows [OPERATION_KINDS] = {
     { "random_affine", OPERATION_RANDOM_AFFINE, SHARED | PRIVATE | DRAWS,
         { "degrees", "translate", "scale", "shear", "interpolation", "fill", "center", "mask_fill", "share" },
         operation_warp_parse_affine, operation_warp_write_affine },
+    { "random_apply", OPERATION_RANDOM_APPLY, SHARED | PRIVATE | DRAWS, { "count", "p", "share" },
+        s_parse_random_apply, s_write_random_apply },
     { "rand_augment", OPERATION_RAND_AUGMENT, SHARED | PRIVATE | DRAWS,
         { "num_ops", "magnitude", "num_magnitude_bins", "interpolation", "fill", "mask_fill",
             "unit_threshold", "share" },
@@ -531,6 +549,8 @@ operation_probability (const operation_t *self)
         case OPERATION_EQUALIZE:
         case OPERATION_ADJUST_SHARPNESS:
             return self->point.probability;
+        case OPERATION_RANDOM_APPLY:
+            return self->apply.probability;
         case OPERATION_RANDOM_ERASING:
             return self->erase.probability;
         default:

@@ -34,6 +34,7 @@ typedef enum {
     OPERATION_ADJUST_SHARPNESS,
     OPERATION_RANDOM_ROTATION,
     OPERATION_RANDOM_AFFINE,
+    OPERATION_RANDOM_APPLY,         //  the operations behind it are done together, or not at all
     OPERATION_RAND_AUGMENT,
     OPERATION_TRIVIAL_AUGMENT_WIDE,
     OPERATION_AUTO_AUGMENT,
@@ -62,7 +63,7 @@ typedef struct {
                                     //  kind may
     uint32_t height;                //  of what has a size
     uint32_t width;
-    //  Of what maps an image: how, and what lies beside it.  Masks are mapped to the nearest.
+    //  Of operations that map an image: how, and the pixels beside it.  Masks are mapped to the nearest.
     struct { bool is_bilinear; uint8_t fill [IMAGE_COLOURS]; uint8_t mask_fill; } edge;
     union {
         decode_request_t decode;
@@ -79,6 +80,7 @@ typedef struct {
         struct { double probability; uint32_t channels; } grayscale;
         //  the point operations and adjust_sharpness; factor: bits, threshold or factor
         struct { double probability; double factor; } point;
+        struct { double probability; uint32_t count; } apply;
         //  degrees, shear (across and down): least, most; center: x, y
         struct { double degrees [2]; bool expand, has_center; double center [2]; } rotation;
         struct { double degrees [2], translate [2], scale [2], shear [4]; bool has_center;

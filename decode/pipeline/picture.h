@@ -5,7 +5,7 @@
  *  and often not decoded either: a picture can be described before its source has pixels, and then says which
  *  of them it needs.
  *  What does not fit into the description any more must be computed first (stage.h): a resize of what is
- *  flipped, coloured or resized already, and a crop of what has a measured step (colour.h), which is about
+ *  flipped, coloured or resized already, and a crop behind a measured step (colour.h), which is about
  *  the image before the crop.
  *
  *  Only for files of decode/.  Owner: the function that declares it; pixels are lent.

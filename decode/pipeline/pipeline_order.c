@@ -60,7 +60,7 @@ s_check_cast (const operation_t *operations, size_t count, const complaint_t *co
         "expected \"float16\", \"bfloat16\" or \"float32\", or no normalize");
 }
 
-//  What is erased is a number of the output.
+//  The value of random_erasing is a number of the output.
 static int
 s_check_erasing (const operation_t *operations, size_t count, const complaint_t *complaint)
 {
@@ -80,6 +80,35 @@ s_check_erasing (const operation_t *operations, size_t count, const complaint_t 
             return operation_refuse (erasing, complaint, "\"value\" is no \"uint8\"; "
                 "expected whole numbers from 0 to 255, or a normalize or cast beside it");
     }
+    return 0;
+}
+
+//  Whether an image has one size, and as many channels, with it and without it.
+static bool
+s_may_be_left_out (const operation_t *operation)
+{
+    operation_kind_t kind = operation->kind;
+    if (kind == OPERATION_GRAYSCALE)
+        return operation->grayscale.channels == IMAGE_COLOURS;
+    if (kind == OPERATION_RANDOM_ROTATION)
+        return !operation->rotation.expand;
+    return kind == OPERATION_FLIP || kind == OPERATION_VERTICAL_FLIP
+        || (kind >= OPERATION_COLOR_JITTER && kind < OPERATION_NORMALIZE && kind != OPERATION_RANDOM_APPLY);
+}
+
+static int
+s_check_apply (const operation_t *operations, size_t count, size_t index, const complaint_t *complaint)
+{
+    const operation_t *apply = &operations [index];
+    if (apply->apply.count > count - index - 1)
+        return operation_refuse (apply, complaint,
+            "\"count\" %u, and %zu operations are behind it; expected no more than there are",
+            apply->apply.count, count - index - 1);
+    for (size_t inner = index + 1; inner <= index + apply->apply.count; inner++)
+        if (!s_may_be_left_out (&operations [inner]))
+            return operation_refuse (&operations [inner], complaint,
+                "not supported in a random_apply; expected "
+                "operations that keep the size and the channels of an image");
     return 0;
 }
 
@@ -135,6 +164,8 @@ pipeline_order_check (const operation_t *operations, size_t count, const complai
                 "not the first; expected it as the first of the list, or not at all");
         rc = as == DECODE_IMAGE? s_check_image (operations, index, complaint):
             s_check_other (operations, index, complaint);
+        if (!rc && operations [index].kind == OPERATION_RANDOM_APPLY)
+            rc = s_check_apply (operations, count, index, complaint);
     }
     rc = rc? rc: s_check_cast (operations, count, complaint);
     return rc? rc: s_check_erasing (operations, count, complaint);

@@ -162,6 +162,10 @@ s_check_places (const plan_t *self, const complaint_t *complaint)
         if (index >= self->shared_count && !operation_may_be_private (operation))
             return operation_refuse (operation, complaint,
                 "not supported behind {\"share\": true}; expected it before the mark");
+        if (operation->kind == OPERATION_RANDOM_APPLY && index < self->shared_count
+            && index + operation->apply.count >= self->shared_count)
+            return operation_refuse (operation, complaint,
+                "{\"share\": true} among its operations; expected it before or behind all of them");
     }
     return 0;
 }

@@ -39,7 +39,7 @@ stage_plain (const stage_t *self, bool is_mask)
 }
 
 //  ---------------------------------------------------------------------------------------------------------
-//  What a stage ends in
+//  The end of a stage
 
 //  Whether pixels become what they are, but for flips and colours.
 static bool
@@ -499,6 +499,22 @@ s_part_views (passage_t *self)
     return self->picture.resizes || self->picture.colours.count > 0? stage_pixels_settle (self): STAGE_DONE;
 }
 
+bool
+stage_leaves_out (const operation_t *apply, const pipeline_key_t *key, uint32_t view)
+{
+    assert (apply->kind == OPERATION_RANDOM_APPLY);
+    keyed_random_t random = stage_random (apply, key, view);
+    return !geometry_happens (apply, &random);
+}
+
+static stage_status_t
+s_random_apply (passage_t *self, const operation_t *apply)
+{
+    if (stage_leaves_out (apply, self->key, self->view))
+        self->next += apply->apply.count;
+    return STAGE_DONE;
+}
+
 static stage_status_t
 s_step (passage_t *self, const operation_t *operation)
 {
@@ -531,6 +547,8 @@ s_step (passage_t *self, const operation_t *operation)
     case OPERATION_RANDOM_ROTATION:
     case OPERATION_RANDOM_AFFINE:
         return s_draw_warp (self, operation);
+    case OPERATION_RANDOM_APPLY:
+        return s_random_apply (self, operation);
     case OPERATION_RAND_AUGMENT:
     case OPERATION_TRIVIAL_AUGMENT_WIDE:
     case OPERATION_AUTO_AUGMENT:

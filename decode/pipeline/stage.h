@@ -58,11 +58,13 @@ const finish_format_t *stage_plain (const stage_t *self, bool is_mask);
 
 //  Where an operation's random numbers come from, in a view; what stands before the views part has view 0.
 keyed_random_t stage_random (const operation_t *operation, const pipeline_key_t *key, uint32_t view);
+//  Whether the operations that a random_apply is about are not done.
+bool stage_leaves_out (const operation_t *apply, const pipeline_key_t *key, uint32_t view);
 //  Runs the operations from next on, as far as it gets.
 stage_status_t stage_run (passage_t *self);
 //  Writes what the picture shows to target, rows without gaps; it has pixels.
 stage_status_t stage_draw (passage_t *self, const finish_format_t *format, uint8_t *target);
-//  Erases a box of what was drawn, as chance has it.
+//  Erases a box of the drawn image, as chance has it.
 void stage_erase (const passage_t *self, const operation_t *erasing, const finish_format_t *format,
     uint8_t *target);
 

@@ -55,7 +55,7 @@ stage_pixels_open_room (const passage_t *self, uint32_t height, uint32_t width, 
     return STAGE_DONE;
 }
 
-//  The picture is what was written into room from now on.
+//  From now on the picture is the image in room.
 void
 stage_pixels_enter (passage_t *self, int room, uint32_t height, uint32_t width)
 {
@@ -90,7 +90,7 @@ s_resize_piece (passage_t *self, const picture_resample_t *resample, uint8_t *ta
     return s_resize_piece (self, &piece, target + half * (by_rows? stride: self->picture.channels), stride);
 }
 
-//  Writes what a resize makes, before flips and colours.
+//  Writes the resized image, before flips and colours.
 stage_status_t
 stage_pixels_write_resized (passage_t *self, uint8_t *target)
 {
@@ -119,7 +119,7 @@ stage_pixels_resize (passage_t *self)
     return STAGE_DONE;
 }
 
-//  Flips and colours what is not resized, into target.
+//  Flips and colours a picture that is not resized, into target.
 stage_status_t
 stage_pixels_write_finished (passage_t *self, const finish_format_t *format, uint8_t *target, size_t stride)
 {
@@ -136,7 +136,7 @@ stage_pixels_write_finished (passage_t *self, const finish_format_t *format, uin
     return STAGE_DONE;
 }
 
-//  Computes what is pending, so that the picture is pixels and nothing more.
+//  Computes all that is pending, so that the picture is pixels and nothing more.
 stage_status_t
 stage_pixels_settle (passage_t *self)
 {

@@ -8,7 +8,7 @@
 #define STAGE_PIXELS_H
 #include "stage.h"
 
-//  STAGE_WAITS, and what the passage needs.
+//  STAGE_WAITS, and the passage's need.
 stage_status_t stage_pixels_wait (passage_t *self);
 stage_status_t stage_pixels_no_memory (const passage_t *self);
 //  Whether an image may be that large.
@@ -16,18 +16,18 @@ stage_status_t stage_pixels_check (const passage_t *self, uint64_t height, uint6
 
 //  Opens a room for an image of the picture's channels: one that holds nothing which is needed still.
 stage_status_t stage_pixels_open_room (const passage_t *self, uint32_t height, uint32_t width, int *room_p);
-//  The picture is what was written into room, rows without gaps, from now on.
+//  From now on the picture is the image in room, with rows without gaps.
 void stage_pixels_enter (passage_t *self, int room, uint32_t height, uint32_t width);
 
-//  Writes what a resize makes, before flips and colours.
+//  Writes the resized image, before flips and colours.
 stage_status_t stage_pixels_write_resized (passage_t *self, uint8_t *target);
-//  Flips and colours what is not resized, into target.
+//  Flips and colours a picture that is not resized, into target.
 stage_status_t stage_pixels_write_finished (passage_t *self, const finish_format_t *format, uint8_t *target,
     size_t stride);
 //  Resizes into a room; flips and colours stay to be done.
 stage_status_t stage_pixels_resize (passage_t *self);
-//  Computes what is pending, so that the picture is pixels and nothing more.  A picture with nothing pending
-//  may have no pixels yet.
+//  Computes all that is pending, so that the picture is pixels and nothing more.  A picture with nothing
+//  pending may have no pixels yet.
 stage_status_t stage_pixels_settle (passage_t *self);
 //  The same, and it has pixels.
 stage_status_t stage_pixels_need (passage_t *self);

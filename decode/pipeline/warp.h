@@ -1,5 +1,5 @@
-/*  warp -- the affine maps of random_rotation and random_affine: what chance chooses, and the matrix that
- *  follows from it, in the arithmetic of torchvision and Pillow.
+/*  warp -- the affine maps of random_rotation and random_affine: the draws, and the matrix that follows from
+ *  them, in the arithmetic of torchvision and Pillow.
  *
  *  Pure functions; any thread.
  */
@@ -21,7 +21,7 @@ typedef struct {
 
 typedef enum { WARP_NOTHING, WARP_HALF_TURN, WARP_MATRIX } warp_kind_t;
 
-//  What becomes of an image.
+//  A map of an image.
 typedef struct {
     warp_kind_t kind;
     double matrix [6];              //  of affine.h; of WARP_MATRIX
@@ -30,9 +30,9 @@ typedef struct {
     uint32_t width;
 } warp_t;
 
-//  What F.affine does to an image of height x width.
+//  The map of F.affine, of an image of height x width.
 warp_t warp_affine (const warp_affine_t *affine, uint32_t height, uint32_t width);
-//  What Image.rotate does.  expand: the result holds all of the turned image.  center as above.
+//  The map of Image.rotate.  expand: the result holds all of the turned image.  center as above.
 warp_t warp_rotate (double angle, bool expand, const double *center, uint32_t height, uint32_t width);
 
 //  The draws of random_rotation: the angle.
@@ -40,7 +40,7 @@ double warp_draw_angle (const operation_t *rotation, keyed_random_t *random);
 //  The draws of random_affine: angle, two translations, scale, two shears, always all of them.
 warp_affine_t warp_draw_affine (const operation_t *affine, uint32_t height, uint32_t width,
     keyed_random_t *random);
-//  What one of the two does to an image, drawn.
+//  The map of one of the two, drawn.
 warp_t warp_draw (const operation_t *operation, uint32_t height, uint32_t width, keyed_random_t *random);
 
 #endif

@@ -123,6 +123,10 @@ class Json(unittest.TestCase):
                    {"op": "cast", "dtype": "float16"}, PLANAR)
         self.check(T.Compose([T.PILToTensor(), T.RandomErasing(scale=(0.1, 0.2), ratio=(1, 2))]),
                    {"op": "random_erasing", "scale": [0.1, 0.2], "ratio": [1.0, 2.0]}, PLANAR)
+        self.check(T.Compose([T.Resize((9, 9)), T.RandomApply([T.ColorJitter(0.4), T.RandomInvert()], 0.8)]),
+                   {"op": "resize", "size": [9, 9]}, {"op": "random_apply", "count": 2, "p": 0.8},
+                   {"op": "color_jitter", "brightness": [0.6, 1.4]}, {"op": "invert"})
+        self.check(T.RandomApply([]))
         self.check(T.ToTensor(), NORMALIZE, PLANAR)
         self.check(T.PILToTensor(), PLANAR)
         self.check(T.Compose([T.ToTensor(), T.Normalize(0.5, [0.25], inplace=True),
@@ -225,6 +229,12 @@ class Json(unittest.TestCase):
                 (lambda: T.Compose([T.PILToTensor(), T.RandomErasing(), T.ConvertImageDtype("float32")]),
                  "erases last"),
                 (lambda: T.Compose([T.ToTensor(), T.RandomErasing(), T.RandomErasing()]), "once"),
+                (lambda: T.RandomApply(T.RandomInvert()), "a list"),            # type: ignore[arg-type]
+                (lambda: T.RandomApply([3]), "translate"),                      # type: ignore[list-item]
+                (lambda: T.Compose([T.RandomApply([T.CenterCrop(3)])]), "keeps the size"),
+                (lambda: T.Compose([T.RandomApply([T.Grayscale()])]), "keeps the size"),
+                (lambda: T.Compose([T.RandomApply([T.ToTensor()])]), "keeps the size"),
+                (lambda: T.Compose([T.RandomApply([T.RandomApply([T.RandomInvert()])])]), "keeps the size"),
                 (lambda: T.RandAugment(17), "from 0 to 16"),
                 (lambda: T.RandAugment(magnitude=31), "magnitude must be from 0 to 30"),
                 (lambda: T.RandAugment(magnitude=9.5), "whole number"),         # type: ignore[arg-type]
@@ -346,7 +356,8 @@ class Parser(unittest.TestCase):
             [*small, T.RandAugment(16, 999, 1000, "bilinear", (1, 2, 3), 4, True), T.TrivialAugmentWide(2),
              T.AutoAugment("cifar10", "bilinear", 9)],
             [*small, T.ToTensor(), T.Normalize(MEAN, STD), T.RandomErasing(0.3, value=MEAN)],
-            [*small, T.Grayscale(), T.PILToTensor(), T.RandomErasing(value=7)])]
+            [*small, T.Grayscale(), T.PILToTensor(), T.RandomErasing(value=7)],
+            [T.RandomApply([T.ColorJitter(0.4), T.RandomGrayscale()], 0.8), T.RandomResizedCrop(32)])]
         with tempfile.TemporaryDirectory() as folder:
             for number, pipeline in enumerate(lists):
                 with self.subTest(pipeline):
@@ -458,6 +469,8 @@ class Torchvision(unittest.TestCase):
             T.RandomAutocontrast(0.4), T.RandomEqualize(0.6), T.RandomAdjustSharpness(1.5, 0.7)]))
         self.assertEqual(T.translate([V.ToTensor(), V.RandomErasing(0.25, (0.1, 0.2), (1, 2), (1, 2, 3))]),
                          T.Compose([T.ToTensor(), T.RandomErasing(0.25, (0.1, 0.2), (1, 2), (1, 2, 3))]))
+        self.assertEqual(T.translate([V.RandomApply([V.ColorJitter(0.4), V.RandomInvert()], 0.8)]),
+                         T.Compose([T.RandomApply([T.ColorJitter(0.4), T.RandomInvert()], 0.8)]))
         bilinear = V.InterpolationMode.BILINEAR
         policies = [V.RandAugment(), V.RandAugment(3, 4, 10, bilinear, [1, 2, 3]), V.TrivialAugmentWide(7),
                     V.AutoAugment(), V.AutoAugment(V.AutoAugmentPolicy.CIFAR10, bilinear, 5.0)]
@@ -494,14 +507,14 @@ class Torchvision(unittest.TestCase):
         class Mine(V.CenterCrop):
             pass
         given = [V.RandomResizedCrop(8, interpolation=V.InterpolationMode.LANCZOS), V.CenterCrop(8),
-                 V.GaussianBlur(3), V.RandomApply([V.ColorJitter(0.4)], 0.8), V.Lambda(lambda image: image),
+                 V.GaussianBlur(3), V.RandomApply([V.Lambda(len)], 0.8), V.Lambda(lambda image: image),
                  Mine(8), V.Normalize(0.5, 0.5), V.ToTensor(), V.Resize(9),
                  V.RandomErasing(value="random"), len, 5]
         with self.assertRaises(T.UnsupportedTransform) as caught:
             T.translate(V.Compose(given))
         problems = {place: reason for place, _, reason in caught.exception.problems}
         self.assertEqual(list(problems), [1, 3, 4, 5, 6, 7, 9, 10, 11, 12])
-        for place, part in ((1, "lanczos"), (3, "no such operation"), (4, "leave out"), (5, "Python code"),
+        for place, part in ((1, "lanczos"), (3, "no such operation"), (4, "Python code"), (5, "Python code"),
                             (6, "own"),
                             (7, "put ToTensor before"), (9, "put it before ToTensor"), (10, "'random'"),
                             (12, "not a transform")):

@@ -1,5 +1,5 @@
-/*  list_operations -- random operations of pipelines, as text with ' for ": what the tests of the stages make
- *  their lists of.
+/*  list_operations -- random operations of pipelines, as text with ' for ", for the lists of the tests of
+ *  the stages.
  */
 #ifndef LIST_OPERATIONS_H
 #define LIST_OPERATIONS_H
@@ -61,7 +61,7 @@ list_write_crop (uint64_t *random, char *text, size_t bytes)
             list_between (random, 8, 50), padding, list_share (random));
 }
 
-//  What makes images of one size of any.
+//  An operation that gives all images one size.
 static inline void
 list_write_sizing (uint64_t *random, char *text, size_t bytes)
 {
@@ -84,7 +84,7 @@ list_write_sizing (uint64_t *random, char *text, size_t bytes)
     }
 }
 
-//  What changes colours without a jitter.
+//  Operations on colours without a jitter.
 static inline void
 list_write_point (uint64_t *random, char *text, size_t bytes)
 {
@@ -108,7 +108,7 @@ list_write_point (uint64_t *random, char *text, size_t bytes)
     }
 }
 
-//  What turns, shears and moves.
+//  Operations that turn, shear and move.
 static inline void
 list_write_warp (uint64_t *random, char *text, size_t bytes)
 {
@@ -151,12 +151,23 @@ list_write_policy (uint64_t *random, char *text, size_t bytes)
     }
 }
 
+//  Two operations that are done together or not at all: three entries in one text.
+static inline void
+list_write_apply (uint64_t *random, char *text, size_t bytes)
+{
+    char one [200], other [200];
+    list_write_point (random, one, sizeof one);
+    list_write_policy (random, other, sizeof other);
+    snprintf (text, bytes, "{'op':'random_apply','count':2,'p':%s%s},%s,%s",
+        list_pick (random, "0.5", "0.5", "1"), list_share (random), one, other);
+}
+
 static inline void
 list_write_other (uint64_t *random, char *text, size_t bytes)
 {
     char padding [200], most [20] = "";
     uint32_t size = list_between (random, 8, 60);
-    switch (test_below (random, 15)) {
+    switch (test_below (random, 16)) {
     case 0:
         if (test_below (random, 2))
             snprintf (most, sizeof most, ",'max_size':%u", size + list_between (random, 1, 20));
@@ -193,6 +204,9 @@ list_write_other (uint64_t *random, char *text, size_t bytes)
     case 10:
     case 11:
         list_write_policy (random, text, bytes);
+        return;
+    case 12:
+        list_write_apply (random, text, bytes);
         return;
     default:
         list_write_point (random, text, bytes);

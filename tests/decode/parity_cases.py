@@ -108,6 +108,10 @@ PIPELINES = [
     ([{"op": "resize", "size": [30, 45]}, {"op": "grayscale"}, SHARE, {"op": "layout", "layout": "NCHW"},
       {"op": "cast", "dtype": "bfloat16"}, {"op": "random_erasing", "value": 0.3}], True),
     ([{"op": "center_crop", "size": 1}, SHARE, {"op": "random_erasing", "p": 1}], False),
+    ([{"op": "random_apply", "count": 2, "p": 0.4}, JITTER, {"op": "grayscale", "p": 0.5},
+      {"op": "center_crop", "size": 40}, SHARE, {"op": "views", "count": 4},
+      {"op": "random_apply", "count": 2}, {"op": "invert", "p": 1},
+      {"op": "random_rotation", "degrees": 30}, {"op": "flip"}], False),
 ]
 
 #  Of an image and its mask.

@@ -449,6 +449,14 @@ RECIPES = {
 }
 
 
+def left_out(operations, place, keyed, key, view):
+    """Whether a random_apply before the operation leaves it out."""
+    listed = [operation for operation in operations if "op" in operation]
+    return any(operation["op"] == "random_apply" and index < place <= index + operation["count"]
+               and not keyed(key, view, index).happens(operation.get("p", 0.5))
+               for index, operation in enumerate(listed))
+
+
 def run_image(files, operations, key, source):
     masks = dict(source)
     names = operations[0].get("fields", [source[0][0]])
@@ -464,6 +472,8 @@ def run_image(files, operations, key, source):
             views = [[field.copy() for field in views[0]] for _ in range(operation["count"])]
         if operation["op"] in GEOMETRY_AND_COLOURS:
             for number, view in enumerate(views):
+                if left_out(operations, place, Keyed, key, number):
+                    continue
                 GEOMETRY_AND_COLOURS[operation["op"]](view, operation, Keyed(key, number, place))
         place += 1
     return shared, [ending.output(field, key, number) for number, view in enumerate(views) for field in view]

@@ -334,8 +334,16 @@ static inline model_image_t
 model_run (const model_t *self, const decoder_file_t *file, size_t count)
 {
     model_image_t image = model_decode (file, self->is_mask);
-    for (size_t index = 1; index < count && image.pixels; index++)
-        model_step (self, index, &image);
+    for (size_t index = 1; index < count && image.pixels; index++) {
+        const operation_t *operation = &self->plan->operations [index];
+        const pipeline_key_t *key = index < self->plan->shared_count? &self->shared: &self->private;
+        keyed_random_t random;
+        keyed_random_init (&random, key, index < self->plan->views_at? 0: self->view, operation->place);
+        if (operation->kind == OPERATION_RANDOM_APPLY && !geometry_happens (operation, &random))
+            index += operation->apply.count;
+        else
+            model_step (self, index, &image);
+    }
     return image;
 }
 

@@ -354,3 +354,46 @@ class RandomErasing(Transform):
         building.erase({"op": "random_erasing", **parameters.said(
             p=(self.p, 0.5), scale=(self.scale, (0.02, 0.33)), ratio=(self.ratio, (0.3, 3.3)),
             value=(self.value, (0.0,)))})
+
+
+#   ---- several transforms
+
+_LEFT_OUT = ("flip", "vertical_flip", "color_jitter", "grayscale", "invert", "posterize", "solarize",
+             "autocontrast", "equalize", "adjust_sharpness", "random_rotation", "random_affine",
+             "rand_augment", "trivial_augment_wide", "auto_augment")
+
+
+@dataclass(frozen=True)
+class RandomApply(Transform):
+    """All of the transforms with probability p, or none: of those that keep an image's size and channels."""
+    transforms: Sequence[Transform]
+    p: float = 0.5
+    share: bool = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.transforms, Transform):
+            raise TypeError(f"RandomApply takes a list of transforms, not {self.transforms!r} alone")
+        listed = tuple(self.transforms)
+        foreign = [transform for transform in listed if not isinstance(transform, Transform)]
+        if foreign:
+            raise TypeError(f"{foreign[0]!r} is not of tureen.transforms: give the list to translate()")
+        self._set(transforms=listed, p=parameters.number("p", self.p, 0, 1))
+
+    def _build(self, building: Building) -> None:
+        building.expect_image()
+        before = len(building.operations)
+        building.add_random("random_apply", self.share, count=0, **parameters.said(p=(self.p, 0.5)))
+        for transform in self.transforms:
+            transform._build(building)
+        apply, inner = building.operations[before], building.operations[before + 1:]
+        good = all(self._may_be_left_out(operation) for operation in inner)
+        if building.stage is not Stage.IMAGE or not good:
+            raise Refused("the server can leave out only what keeps the size and the channels of an image")
+        apply["count"] = len(inner)
+        if not inner:
+            building.operations.remove(apply)
+
+    @staticmethod
+    def _may_be_left_out(operation: Operation) -> bool:
+        return (operation.get("op") in _LEFT_OUT and operation.get("channels", 3) == 3
+                and not operation.get("expand", False))

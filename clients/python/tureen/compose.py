@@ -18,10 +18,10 @@ Operation = Dict[str, Any]
 #  Those that a list of torchvision's may hold.
 SUPPORTED = ("AutoAugment", "CenterCrop", "ColorJitter", "Compose", "ConvertImageDtype", "Grayscale",
              "Normalize", "PILToTensor", "Pad", "RandAugment", "RandomAdjustSharpness", "RandomAffine",
-             "RandomAutocontrast", "RandomCrop", "RandomEqualize", "RandomErasing", "RandomGrayscale",
-             "RandomHorizontalFlip", "RandomInvert", "RandomPosterize", "RandomResizedCrop",
-             "RandomRotation", "RandomSolarize", "RandomVerticalFlip", "Resize", "ToTensor",
-             "TrivialAugmentWide")
+             "RandomApply", "RandomAutocontrast", "RandomCrop", "RandomEqualize", "RandomErasing",
+             "RandomGrayscale", "RandomHorizontalFlip", "RandomInvert", "RandomPosterize",
+             "RandomResizedCrop", "RandomRotation", "RandomSolarize", "RandomVerticalFlip", "Resize",
+             "ToTensor", "TrivialAugmentWide")
 
 
 class UnsupportedTransform(TureenError, ValueError):

@@ -22,8 +22,8 @@ from typing import Any, List, Optional, Sequence, Tuple, Union
 
 from . import parameters
 from .augmentations import (AutoAugment, AutoAugmentPolicy, RandAugment, RandomAdjustSharpness, RandomAffine,
-                            RandomAutocontrast, RandomEqualize, RandomErasing, RandomInvert, RandomPosterize,
-                            RandomRotation, RandomSolarize, TrivialAugmentWide)
+                            RandomApply, RandomAutocontrast, RandomEqualize, RandomErasing, RandomInvert,
+                            RandomPosterize, RandomRotation, RandomSolarize, TrivialAugmentWide)
 from .compose import (CAST_LAST, SUPPORTED, Building, Compose, Operation, Refused, Share, Stage, Transform,
                       UnsupportedTransform)
 from .parameters import Pair, Size
@@ -496,7 +496,8 @@ def translate(transforms: Any) -> Compose:
 __all__ = ["AutoAugment", "AutoAugmentPolicy", "Cast", "CenterCrop", "ColorJitter", "Compose",
            "ConvertImageDtype", "Decode", "DecodeArray", "DecodeAudio", "DecodeBytes", "Excerpt",
            "Grayscale", "InterpolationMode", "Layout", "Normalize", "PILToTensor", "Pad", "RandAugment",
-           "RandomAdjustSharpness", "RandomAffine", "RandomAutocontrast", "RandomCrop", "RandomEqualize",
-           "RandomErasing", "RandomGrayscale", "RandomHorizontalFlip", "RandomInvert", "RandomPosterize",
-           "RandomResizedCrop", "RandomRotation", "RandomSolarize", "RandomVerticalFlip", "Resize", "Share",
-           "ToTensor", "Transform", "TrivialAugmentWide", "UnsupportedTransform", "Views", "translate"]
+           "RandomAdjustSharpness", "RandomAffine", "RandomApply", "RandomAutocontrast", "RandomCrop",
+           "RandomEqualize", "RandomErasing", "RandomGrayscale", "RandomHorizontalFlip", "RandomInvert",
+           "RandomPosterize", "RandomResizedCrop", "RandomRotation", "RandomSolarize", "RandomVerticalFlip",
+           "Resize", "Share", "ToTensor", "Transform", "TrivialAugmentWide", "UnsupportedTransform",
+           "Views", "translate"]

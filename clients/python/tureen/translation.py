@@ -43,8 +43,8 @@ def _entries(given: Any) -> List[Entry]:
     name = _name(given)
     if name in ("Compose", "Sequential", "ModuleList"):
         return _entries(list(getattr(given, "transforms", given)))
-    if name == "RandomApply" and given.p >= 1:
-        return _entries(list(given.transforms))
+    if name == "RandomApply":
+        return _apply(given)
     if name in ("Identity", "ToPureTensor"):
         return []
     make = _MADE.get(name)
@@ -55,6 +55,17 @@ def _entries(given: Any) -> List[Entry]:
     except (TypeError, ValueError) as error:
         return [(given, str(error))]
     return [(given, our) for our in (made if isinstance(made, list) else [made])]
+
+
+def _apply(given: Any) -> List[Entry]:
+    """One of ours; all of its list, where that is always done; or why some of it cannot be done."""
+    inner = _entries(list(given.transforms))
+    reasons = [our for _, our in inner if isinstance(our, str)]
+    if given.p >= 1:
+        return inner
+    if reasons:
+        return [(given, reasons[0])]
+    return [(given, ours.RandomApply([our for _, our in inner], given.p))]
 
 
 def _normalize_tensors(entries: List[Entry]) -> List[Entry]:
@@ -80,7 +91,6 @@ _REASONS = {
     "a class of another package": "Python code, or a class that is not torchvision's own: the server runs "
     "neither", "nothing that is called": "not a transform",
     "Lambda": "Python code, which the server does not run",
-    "RandomApply": "the server cannot leave out a list of transforms at random",
     "RandomChoice": "the server cannot choose among transforms at random",
     "RandomOrder": "the server does transforms in the order of the list",
     "MixUp": "it mixes samples of a batch: do it to the batch",

@@ -1,6 +1,6 @@
-/*  test_augment -- what the augmentation policies draw: every kind, sign, magnitude and sub-policy as often
- *  as torchvision draws it, and the same for the same key.  That the steps do what torchvision's do is the
- *  matter of test_augment.py.
+/*  test_augment -- the draws of the augmentation policies: every kind, sign, magnitude and sub-policy as
+ *  often as torchvision draws it, and the same for the same key.  test_augment.py compares the steps with
+ *  torchvision's.
  *
  *  Counts are compared by chi-square; of the 8 tests of a run each raises a false alarm for fewer than 5e-6
  *  of all seeds (s_limit), so all together in fewer than 1e-4 of runs.

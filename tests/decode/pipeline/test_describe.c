@@ -306,7 +306,7 @@ s_real (const json_t *value)
     return json_real_value (value);
 }
 
-//  The maps that are told, done one after the other; what comes of them is in *image.
+//  The maps that are told, done one after the other; *image is their result.
 static void
 s_warp_as_told (const trial_t *trial, image_t *image)
 {
@@ -334,8 +334,8 @@ s_warp_as_told (const trial_t *trial, image_t *image)
     image->pixels = moved;
 }
 
-//  Guards: the angle that is told, the size and the map of a rotation and of an affine map, give what the
-//  stage gave.
+//  Guards: the angle that is told, the size and the map of a rotation and of an affine map, give the image
+//  of the stage.
 static void
 test_warps (void **state)
 {
@@ -364,7 +364,7 @@ test_warps (void **state)
     s_end (trial);
 }
 
-//  Guards: the box that is told is what is erased, and nothing beside it.
+//  Guards: the box that is told is erased, and nothing beside it.
 static void
 test_erasing (void **state)
 {
@@ -430,7 +430,7 @@ s_augment_as_told (const json_t *steps, image_t *image, uint8_t *pixels, uint8_t
     }
 }
 
-//  Guards: the steps of a policy that are told give what the stage gave.
+//  Guards: the steps of a policy that are told give the image of the stage.
 static void
 test_policies (void **state)
 {

@@ -99,8 +99,6 @@ static const struct { const char *sent, *written; } s_written [] = {
     { "{'op':'grayscale','p':0}", "{'op':'grayscale','p':0,'channels':3}" },
     { "{'op':'grayscale','channels':3.0}", "{'op':'grayscale','p':1,'channels':3}" },
     { "{'op':'posterize','bits':3.0,'p':1}", "{'op':'posterize','bits':3,'p':1}" },
-    { "{'op':'solarize','threshold':128}", "{'op':'solarize','threshold':128,'p':0.5}" },
-    { "{'op':'adjust_sharpness','factor':2}", "{'op':'adjust_sharpness','factor':2,'p':0.5}" },
     { "{'op':'random_rotation','degrees':30}", "{'op':'random_rotation','degrees':[-30,30],'expand':false,"
         "'interpolation':'nearest','fill':[0,0,0],'mask_fill':0}" },
     { "{'op':'random_rotation','degrees':[10,20],'expand':true,'center':[1,-2.5],'fill':[1,2,3],"
@@ -115,6 +113,8 @@ static const struct { const char *sent, *written; } s_written [] = {
     { "{'op':'random_affine','degrees':1,'shear':[1,2,-3,4]}",
       "{'op':'random_affine','degrees':[-1,1],'translate':[0,0],'scale':[1,1],'shear':[1,2,-3,4],"
         "'interpolation':'nearest','fill':[0,0,0],'mask_fill':0}" },
+    { "{'op':'random_apply','count':1},{'op':'invert'}",
+      "{'op':'random_apply','count':1,'p':0.5},{'op':'invert','p':0.5}" },
     { "{'op':'rand_augment'}", "{'op':'rand_augment','num_ops':2,'magnitude':9,'num_magnitude_bins':31,"
         "'unit_threshold':false,'interpolation':'nearest','fill':[0,0,0],'mask_fill':0}" },
     { "{'op':'rand_augment','num_ops':3,'magnitude':9,'num_magnitude_bins':10,'unit_threshold':true,"

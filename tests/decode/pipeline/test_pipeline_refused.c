@@ -31,8 +31,22 @@ static const struct { const char *text; const char *fragments [3]; } s_refused [
         { "operation 2: unknown operation 'blur'", "supported: decode, views, resize, center_crop,"
       " random_resized_crop, random_crop, pad, flip, vertical_flip, color_jitter, grayscale, invert, "
           "posterize, solarize, autocontrast, equalize, adjust_sharpness, random_rotation, random_affine, "
-          "rand_augment, trivial_augment_wide, auto_augment, normalize, cast, layout, "
+          "random_apply, rand_augment, trivial_augment_wide, auto_augment, normalize, cast, layout, "
           "random_erasing, excerpt" } },
+    { "[{'op':'random_apply'}]", { "'count' is missing; expected a whole number from 1 to 30" } },
+    { "[" CROP ",{'op':'random_apply','count':2},{'op':'invert'}]",
+        { "operation 2 (random_apply): 'count' 2, and 1 operations are behind it" } },
+    { "[{'op':'random_apply','count':1}," CROP "]", { "(center_crop): not supported in a random_apply" } },
+    { "[" CROP ",{'op':'random_apply','count':1},{'op':'grayscale'}]",
+        { "(grayscale): not supported in a random_apply" } },
+    { "[" CROP ",{'op':'random_apply','count':1},{'op':'random_apply','count':1},{'op':'invert'}]",
+        { "operation 3 (random_apply): not supported in a random_apply" } },
+    { "[" CROP ",{'op':'random_apply','count':1},{'op':'random_rotation','degrees':9,'expand':true},"
+        CROP "]",
+        { "(random_rotation): not supported in a random_apply" } },
+    { "[" CROP ",{'op':'random_apply','count':1},{'op':'normalize'}]", { "(normalize): not supported in" } },
+    { "[" CROP ",{'op':'random_apply','count':2},{'op':'invert'}," SHARE ",{'op':'flip'}]",
+        { "(random_apply): {'share': true} among its operations" } },
     { "[" CROP ",{'op':'random_erasing','value':[1,2]}]", { "(random_erasing): 'value' is not valid" } },
     { "[" CROP ",{'op':'random_erasing','value':0.5}]",
         { "'value' is no 'uint8'; expected whole numbers from 0 to 255" } },

@@ -18,7 +18,7 @@ static const pipeline_source_t s_source = {
 //  Lists
 
 typedef struct {
-    char operations [OPERATIONS + 5] [400];
+    char operations [OPERATIONS + 5] [600];
     size_t count;
     char decode [200];
 } list_t;

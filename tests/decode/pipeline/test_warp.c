@@ -1,5 +1,5 @@
-/*  test_warp -- the maps of random_rotation and random_affine: that they undo what they are said to do, and
- *  that what is drawn has torchvision's distributions.
+/*  test_warp -- the maps of random_rotation and random_affine: that they undo the map as it is defined, and
+ *  that the draws have torchvision's distributions.
  *
  *  Distributions are compared by chi-square with BINS - 1 = 19 degrees of freedom: one stays under LIMIT but
  *  for 2e-6 of all seeds, so the 14 of a run raise a false alarm in fewer than 1e-4 of runs.
@@ -150,7 +150,7 @@ test_affine_undoes_the_map (void **state)
     }
 }
 
-//  Every corner of the turned image is in what holds all of it, which is no larger than it must be.
+//  Every corner of the turned image is in the result, which is no larger than it must be.
 static void
 test_expanded_rotations_hold_all (void **state)
 {
