@@ -19,7 +19,7 @@ import warnings
 from multiprocessing import resource_tracker
 from typing import Any, Callable, Dict, List, Optional
 
-from client_checks import PACKAGE, SEED, Either, Tidy, descriptors, until
+from client_checks import PACKAGE, SEED, Either, Tidy, until
 
 import numpy as np
 
