@@ -117,7 +117,7 @@ def check_case(program, operations, files, root):
                     compared += 1
                     if not numpy.array_equal(numpy.load(path), theirs):
                         failures.append(f"{os.path.basename(file)} epoch {epoch} view {view}: {operations}")
-    print(f"{compared} images equal torchvision's: {json.dumps(operations)}")
+    print(f"{compared} images compared: {json.dumps(operations)}")
 
 
 def make_files(folder):
