@@ -30,7 +30,7 @@ package_group () {
         echo clang libclang-rt-14-dev llvm util-linux procps
         echo swift-proxy swift-account swift-container swift-object python3-lxml memcached
         echo prometheus chromium chromium-driver python3-selenium etcd-server
-        echo python3-lmdb python3-zstandard ;;
+        echo python3-lmdb python3-zstandard python3-torchvision ;;
     *)
         echo "install-packages.sh: no group '$1'; there are" \
             "build, test, packaging, demo, bench, peers and ci" >&2
