@@ -20,6 +20,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +33,9 @@
 #include "tar_catalogue.h"
 #include "tar_shards.h"
 
-enum { TAR_MAGIC = 0x07a27a20, READ_BYTES = 1 << 20, TAR_BLOCK_BYTES = 512 };
+enum { TAR_MAGIC = 0x07a27a20, READ_BYTES = 1 << 20, TAR_BLOCK_BYTES = 512,
+    INPUT_LOOK_MS = 200                 //  between two looks whether it is stopped
+};
 
 typedef struct {
     uint32_t magic;
@@ -43,6 +46,8 @@ typedef struct {
     size_t shard;                       //  the archive being read
     int fd;                             //  -1: none, or it is an object
     object_stream_t *stream;            //  NULL: none, or it is a file
+    uint8_t *input;                     //  READ_BYTES of standard input; NULL: it is not read
+    bool is_stopped;                    //  while standard input was waited for
     struct archive *archive;            //  NULL: none is open
     int64_t member_end;                 //  of the last member, in the unpacked archive
     struct archive_entry *entry;        //  of `next`; lent by archive
@@ -82,12 +87,18 @@ s_fail_changed (const tar_shard_t *shard, char *error)
 }
 
 static int
+s_fail_stopped (char *error)
+{
+    return pack_source_fail (error, -ECANCELED, "stopped: go on with --resume");
+}
+
+static int
 s_fail_stream (const tar_t *self, char *error)
 {
     const tar_shard_t *shard = &self->shards.list [self->shard];
     const transfer_t *failed = object_stream_failed (self->stream);
     if (failed->rc == -ECANCELED)
-        return pack_source_fail (error, -ECANCELED, "stopped: go on with --resume");
+        return s_fail_stopped (error);
     if (failed->rc == -EREMCHG || failed->rc == -ENOENT)
         return s_fail_changed (shard, error);
     char what [700];
@@ -105,6 +116,8 @@ s_fail_archive (const tar_t *self, const char *member, char *error)
         return s_fail_memory (error);
     if (self->stream && object_stream_failed (self->stream))
         return s_fail_stream (self, error);
+    if (self->is_stopped)
+        return s_fail_stopped (error);
     return pack_source_fail (error, code == EIO? -EIO: -EBADMSG,
         "'%s': %s%s%s (%.200s): the archive is damaged or cut short: "
         "make it anew",
@@ -118,6 +131,10 @@ s_fail_archive (const tar_t *self, const char *member, char *error)
 static int
 s_open_input (tar_t *self, char *error)
 {
+    if (!self->input)
+        self->input = malloc (READ_BYTES);
+    if (!self->input)
+        return s_fail_memory (error);
     self->fd = fcntl (STDIN_FILENO, F_DUPFD_CLOEXEC, 0);
     return self->fd >= 0? 0: pack_source_fail (error, -errno, "cannot read standard input (%s): give it a "
         "tar file by a pipe", strerror (errno));
@@ -173,6 +190,32 @@ s_on_read (struct archive *archive, void *context, const void **bytes_p)
     return -1;
 }
 
+//  For libarchive, of standard input.  Its writer may be silent for as long as it likes; libarchive's own
+//  reading would not end then when it is to.
+static la_ssize_t
+s_on_input (struct archive *archive, void *context, const void **bytes_p)
+{
+    tar_t *self = context;
+    const store_persistence_t *how = &self->persistence;
+    struct pollfd input = { .fd = self->fd, .events = POLLIN };
+    *bytes_p = self->input;
+    for (;;) {
+        self->is_stopped = how->stopped && how->stopped (how->context);
+        if (self->is_stopped) {
+            archive_set_error (archive, ECANCELED, "stopped");
+            return -1;
+        }
+        int ready = poll (&input, 1, INPUT_LOOK_MS);
+        ssize_t count = ready > 0? read (self->fd, self->input, READ_BYTES): -1;
+        if (count >= 0)
+            return count;
+        if (ready != 0 && errno != EINTR && errno != EAGAIN) {
+            archive_set_error (archive, EIO, "%s", strerror (errno));
+            return -1;
+        }
+    }
+}
+
 static int
 s_open_stream (tar_t *self, char *error)
 {
@@ -187,6 +230,8 @@ s_begin_archive (tar_t *self)
 {
     if (self->stream)
         return archive_read_open (self->archive, self, NULL, s_on_read, NULL);
+    if (self->shards.list [self->shard].is_input)
+        return archive_read_open (self->archive, self, NULL, s_on_input, NULL);
     return archive_read_open_fd (self->archive, self->fd, READ_BYTES);
 }
 
@@ -207,6 +252,8 @@ s_open (tar_t *self, char *error)
     rc = s_begin_archive (self);
     if (rc != ARCHIVE_OK && self->stream && object_stream_failed (self->stream))
         return s_fail_stream (self, error);
+    if (rc != ARCHIVE_OK && self->is_stopped)
+        return s_fail_stopped (error);
     if (rc != ARCHIVE_OK)
         return pack_source_fail (error, -EINVAL,
             "'%s' is no tar file (%.200s): give tar files, unpacked or packed by gzip, "
@@ -546,6 +593,7 @@ s_destroy (void *state)
     for (size_t index = 0; index < CATALOGUE_FIELDS_MAX; index++)
         free (self->members [index].data.bytes);
     tar_catalogue_destroy (&self->catalogue);
+    free (self->input);
     self->magic = 0;
     free (self);
 }

@@ -161,6 +161,21 @@ class Input(ShardTest):
         self.assertEqual(self.pipe("--signature", "x", "--resume"), (0, ""))
         self.assertEqual(contents(self.target), self.expected)
 
+    def test_a_silent_writer(self):
+        """SIGTERM ends it although nothing more comes, before the first byte and in the midst."""
+        for sent in (0, 700, 3000000):
+            with subprocess.Popen([harness.TUREEN, "pack", *SETTINGS, "-", self.target],
+                                  stdin=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0) as process:
+                with open(self.shards[0], "rb") as file:
+                    view = memoryview(file.read(sent))
+                while view:
+                    view = view[process.stdin.write(view):]
+                time.sleep(.3)
+                process.terminate()
+                self.assertEqual(process.wait(harness.PATIENCE), 143)
+                self.assertIn(b"stopped: go on with --resume", process.stderr.read())
+            shutil.rmtree(self.target, ignore_errors=True)
+
     def test_what_is_refused(self):
         for words, why, status in (
                 (("--resume", "-"), "give --signature TEXT", 2),
