@@ -136,6 +136,14 @@ s_reason (VP8StatusCode status)
     }
 }
 
+static int
+s_no_memory (const webp_reader_t *self, char *error, size_t error_bytes)
+{
+    snprintf (error, error_bytes, "not enough memory for a WebP of %u x %u pixels", self->width,
+        self->height);
+    return -ENOMEM;
+}
+
 //  The first image, at its place on the canvas.
 static int
 s_decode (const webp_reader_t *self, size_t stride, char *error, size_t error_bytes)
@@ -158,11 +166,8 @@ s_decode (const webp_reader_t *self, size_t stride, char *error, size_t error_by
     WebPFreeDecBuffer (&config.output);
     if (status == VP8_STATUS_OK)
         return 0;
-    if (status == VP8_STATUS_OUT_OF_MEMORY) {
-        snprintf (error, error_bytes, "not enough memory for a WebP of %u x %u pixels", self->width,
-            self->height);
-        return -ENOMEM;
-    }
+    if (status == VP8_STATUS_OUT_OF_MEMORY)
+        return s_no_memory (self, error, error_bytes);
     snprintf (error, error_bytes, "damaged or unsupported WebP: %s", s_reason (status));
     return -EBADMSG;
 }
@@ -179,19 +184,15 @@ webp_reader_read (webp_reader_t *self, const image_request_t *request, image_pix
     assert (box->height > 0 && box->height <= self->height && box->top <= self->height - box->height);
     assert (box->width > 0 && box->width <= self->width && box->left <= self->width - box->width);
     size_t stride = (size_t) self->width * IMAGE_COLOURS;
-    int rc = -ENOMEM;
-    if (scratch_need (&self->pixels, stride * self->height))
-        rc = s_decode (self, stride, error, error_bytes);
-    else
-        snprintf (error, error_bytes, "not enough memory for a WebP of %u x %u pixels", self->width,
-            self->height);
+    bool has_room = scratch_need (&self->pixels, stride * self->height);
+    int rc = has_room? s_decode (self, stride, error, error_bytes): s_no_memory (self, error, error_bytes);
     s_close (self);
     if (rc)
         return rc;
-    const uint8_t *first = (uint8_t *) self->pixels.data + box->top * stride
-        + (size_t) box->left * IMAGE_COLOURS;
+    uint8_t *first = self->pixels.data;
+    first += box->top * stride + (size_t) box->left * IMAGE_COLOURS;
     *pixels = (image_pixels_t) {
-        .image = { (uint8_t *) first, stride, box->height, box->width, IMAGE_COLOURS },
+        .image = { first, stride, box->height, box->width, IMAGE_COLOURS },
         .height = box->height,
         .width = box->width
     };

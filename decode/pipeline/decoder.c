@@ -444,16 +444,6 @@ decoder_private (decoder_t *self, const pipeline_t *pipeline, const pipeline_key
 //  ---------------------------------------------------------------------------------------------------------
 //  What this build reads
 
-#ifdef TUREEN_PNG
-#define PNG_FORMAT ", PNG"
-#else
-#define PNG_FORMAT ""
-#endif
-#ifdef TUREEN_WEBP
-#define WEBP_FORMAT ", WebP"
-#else
-#define WEBP_FORMAT ""
-#endif
 #ifdef TUREEN_SNDFILE
 #define AUDIO_FORMATS ", audio (WAV, FLAC, Ogg)"
 #else
@@ -472,5 +462,5 @@ decoder_has_entropy (void)
 const char *
 decoder_formats (void)
 {
-    return "JPEG" PNG_FORMAT WEBP_FORMAT ", raw bytes, NumPy .npy" AUDIO_FORMATS;
+    return IMAGE_READER_FORMATS ", raw bytes, NumPy .npy" AUDIO_FORMATS;
 }

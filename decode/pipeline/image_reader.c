@@ -81,21 +81,10 @@ image_reader_destroy (image_reader_t **self_p)
 //  ---------------------------------------------------------------------------------------------------------
 //  What is read
 
-#ifdef TUREEN_PNG
-#define PNG_FORMAT ", PNG"
-#else
-#define PNG_FORMAT ""
-#endif
-#ifdef TUREEN_WEBP
-#define WEBP_FORMAT ", WebP"
-#else
-#define WEBP_FORMAT ""
-#endif
-
 const char *
 image_reader_formats (void)
 {
-    return "JPEG" PNG_FORMAT WEBP_FORMAT;
+    return IMAGE_READER_FORMATS;
 }
 
 //  What another pipeline reads is as good as it was.

@@ -48,6 +48,18 @@ int image_reader_rows (image_reader_t *self, const uint8_t *bytes, size_t size, 
 //  After a read that went well: jpeg_reader_learned.  Of other images 0.
 size_t image_reader_learned (image_reader_t *self, const uint8_t **rows_p);
 
+#ifdef TUREEN_PNG
+#define IMAGE_READER_PNG ", PNG"
+#else
+#define IMAGE_READER_PNG ""
+#endif
+#ifdef TUREEN_WEBP
+#define IMAGE_READER_WEBP ", WebP"
+#else
+#define IMAGE_READER_WEBP ""
+#endif
+#define IMAGE_READER_FORMATS "JPEG" IMAGE_READER_PNG IMAGE_READER_WEBP
+
 //  "JPEG, PNG, WebP": what this build reads; static.
 const char *image_reader_formats (void);
 
