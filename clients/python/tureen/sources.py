@@ -326,16 +326,20 @@ def _mds_value(encoding: str, content: bytes) -> Any:
     return struct.unpack(_NUMBERS[encoding], content)[0]
 
 
+def _mds_file(path: str, shard: Mapping[str, Any]) -> str:
+    """The unpacked one, where both are there."""
+    raw, packed = os.path.join(path, shard["raw_data"]["basename"]), shard.get("zip_data")
+    return raw if packed is None or os.path.exists(raw) else os.path.join(path, packed["basename"])
+
+
 def _mds_shard(path: str, shard: Mapping[str, Any]) -> Tuple[str, bytes]:
     """The file that it is in, and its unpacked bytes."""
-    raw, packed = shard["raw_data"], shard.get("zip_data")
-    name = os.path.join(path, raw["basename"])
-    if packed is None or os.path.exists(name):
-        with open(name, "rb") as file:
-            return name, file.read()
-    name, how = os.path.join(path, packed["basename"]), str(shard.get("compression")).partition(":")[0]
+    raw, name = shard["raw_data"], _mds_file(path, shard)
     with open(name, "rb") as file:
         content = file.read()
+    if os.path.basename(name) == os.path.basename(raw["basename"]):
+        return name, content
+    how = str(shard.get("compression")).partition(":")[0]
     if how == "zstd":
         zstandard = _module("zstandard", "shards packed by zstd")
         return name, zstandard.decompress(content, max_output_size=raw["bytes"])
@@ -386,8 +390,9 @@ def _mds(path: str) -> Source:
                 yield from _mds_rows(name, content, shard)
             except (OSError, EOFError, struct.error, ValueError) as error:
                 raise SourceError(f"{name} cannot be read ({error}): is it whole?") from None
-    kept = [os.path.join(path, "index.json")]
-    return Source("MDS", rows, kept, sum(shard["samples"] for shard in shards))
+    files = [os.path.join(path, "index.json"), *(_mds_file(path, shard) for shard in shards)]
+    return Source("MDS", rows, [name for name in files if os.path.exists(name)],
+                  sum(shard["samples"] for shard in shards))
 
 
 #   ---- LMDB
