@@ -11,6 +11,7 @@ import argparse
 import glob
 import json
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -18,13 +19,14 @@ import time
 
 import torch
 import torchvision
-from PIL import Image
+from PIL import Image, ImageFilter
 from torchvision import transforms as V
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAM = os.path.join(os.environ.get("TUREEN_BIN", HERE + "/../../build/release/bin"), "augment_bench")
 BASE = [{"op": "resize", "size": 256}, {"op": "center_crop", "size": 224}, {"share": True}]
 BILINEAR = V.InterpolationMode.BILINEAR
+PILLOW_BLUR = V.Lambda(lambda image: image.filter(ImageFilter.GaussianBlur(random.uniform(0.1, 2))))
 CASES = [
     ("RandAugment", V.RandAugment(), {"op": "rand_augment"}),
     ("RandAugment, bilinear", V.RandAugment(interpolation=BILINEAR),
@@ -39,6 +41,9 @@ CASES = [
     ("RandomAutocontrast", V.RandomAutocontrast(1), {"op": "autocontrast", "p": 1}),
     ("RandomAdjustSharpness", V.RandomAdjustSharpness(2, 1), {"op": "adjust_sharpness", "factor": 2, "p": 1}),
     ("RandomSolarize", V.RandomSolarize(128, 1), {"op": "solarize", "threshold": 128, "p": 1}),
+    ("GaussianBlur(23)", V.GaussianBlur(23), {"op": "gaussian_blur", "kernel_size": 23}),
+    ("GaussianBlur(5)", V.GaussianBlur(5), {"op": "gaussian_blur", "kernel_size": 5}),
+    ("Pillow's GaussianBlur", PILLOW_BLUR, {"op": "pillow_gaussian_blur"}),
 ]
 
 

@@ -8,7 +8,7 @@
 #include "warp.h"
 
 //  The kinds between these ends leave masks alone.
-_Static_assert (OPERATION_COLOR_JITTER < OPERATION_ADJUST_SHARPNESS
+_Static_assert (OPERATION_COLOR_JITTER < OPERATION_PILLOW_GAUSSIAN_BLUR
     && OPERATION_NORMALIZE < OPERATION_RANDOM_ERASING, "colours, and the end of the private stage");
 
 //  On the way through the list.  All views have one size at every operation: a share point and a batch could
@@ -184,6 +184,10 @@ s_parameters (walk_t *self, const operation_t *operation, const pipeline_key_t *
     case OPERATION_EQUALIZE:
     case OPERATION_ADJUST_SHARPNESS:
         return json_pack ("{s:b}", "done", geometry_happens (operation, &random));
+    case OPERATION_GAUSSIAN_BLUR:
+        return json_pack ("{s:f}", "sigma", geometry_blur (operation, &random));
+    case OPERATION_PILLOW_GAUSSIAN_BLUR:
+        return json_pack ("{s:f}", "radius", geometry_blur (operation, &random));
     case OPERATION_RANDOM_ROTATION:
         return s_rotation (self, operation, &random);
     case OPERATION_RANDOM_AFFINE:
@@ -214,7 +218,7 @@ static bool
 s_is_of_colours (const operation_t *operation)
 {
     operation_kind_t kind = operation->kind;
-    return (kind >= OPERATION_COLOR_JITTER && kind <= OPERATION_ADJUST_SHARPNESS)
+    return (kind >= OPERATION_COLOR_JITTER && kind <= OPERATION_PILLOW_GAUSSIAN_BLUR)
         || (kind >= OPERATION_NORMALIZE && kind <= OPERATION_RANDOM_ERASING);
 }
 

@@ -15,7 +15,8 @@ enum { ALIGNMENT = 64, ERROR_BYTES = 256, DIGEST_BYTES = 16 };
     "{\"op\":\"color_jitter\",\"contrast\":0.5},{\"op\":\"equalize\"}," \
     "{\"op\":\"adjust_sharpness\",\"factor\":2.5},{\"op\":\"autocontrast\"}," \
     "{\"op\":\"solarize\",\"threshold\":99.5},{\"op\":\"posterize\",\"bits\":5}," \
-    "{\"op\":\"invert\"},{\"share\":true}]"
+    "{\"op\":\"invert\"},{\"op\":\"gaussian_blur\",\"kernel_size\":[7,5]}," \
+    "{\"op\":\"pillow_gaussian_blur\"},{\"share\":true}]"
 #define MAPS "[{\"op\":\"resize\",\"size\":[26,29]}," \
     "{\"op\":\"random_rotation\",\"degrees\":180,\"interpolation\":\"bilinear\",\"expand\":true}," \
     "{\"op\":\"random_affine\",\"degrees\":20,\"translate\":[0.2,0.1],\"scale\":[0.7,1.4]," \

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "operation_augment.h"
+#include "operation_blur.h"
 #include "operation_colour.h"
 #include "operation_decode.h"
 #include "operation_keys.h"
@@ -14,7 +15,7 @@
 #define SCALE_EXPECTED "[least, most], two shares of the area with 0 < least <= most <= 1"
 #define RATIO_EXPECTED "[least, most], two ratios of width to height with 0.01 <= least <= most <= 100"
 
-enum { QUOTE_BYTES_MAX = 41, LIST_BYTES_MAX = 420 };
+enum { QUOTE_BYTES_MAX = 41, LIST_BYTES_MAX = 600 };
 
 //  What an operation may do.
 enum { SHARED = 1, PRIVATE = 2, DRAWS = 4 };    //  DRAWS: random numbers, so it takes "share"
@@ -422,6 +423,10 @@ static const operation_row_t s_rows [OPERATION_KINDS] = {
         operation_colour_parse_point, operation_colour_write_point },
     { "adjust_sharpness", OPERATION_ADJUST_SHARPNESS, SHARED | PRIVATE | DRAWS, { "factor", "p", "share" },
         operation_colour_parse_sharpness, operation_colour_write_sharpness },
+    { "gaussian_blur", OPERATION_GAUSSIAN_BLUR, SHARED | PRIVATE | DRAWS, { "kernel_size", "sigma", "share" },
+        operation_blur_parse, operation_blur_write },
+    { "pillow_gaussian_blur", OPERATION_PILLOW_GAUSSIAN_BLUR, SHARED | PRIVATE | DRAWS,
+        { "radius", "share" }, operation_blur_parse_pillow, operation_blur_write_pillow },
     { "random_rotation", OPERATION_RANDOM_ROTATION, SHARED | PRIVATE | DRAWS,
         { "degrees", "interpolation", "expand", "center", "fill", "mask_fill", "share" },
         operation_warp_parse_rotation, operation_warp_write_rotation },
@@ -567,6 +572,9 @@ operation_is_random (const operation_t *self)
     switch (self->kind) {
         case OPERATION_COLOR_JITTER:
             return operation_colour_jitter_is_random (self);
+        case OPERATION_GAUSSIAN_BLUR:
+        case OPERATION_PILLOW_GAUSSIAN_BLUR:
+            return self->blur.range [0] < self->blur.range [1];
         case OPERATION_RANDOM_ROTATION:
         case OPERATION_RANDOM_AFFINE:
             return operation_warp_is_random (self);

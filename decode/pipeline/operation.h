@@ -32,6 +32,8 @@ typedef enum {
     OPERATION_AUTOCONTRAST,
     OPERATION_EQUALIZE,
     OPERATION_ADJUST_SHARPNESS,
+    OPERATION_GAUSSIAN_BLUR,
+    OPERATION_PILLOW_GAUSSIAN_BLUR,
     OPERATION_RANDOM_ROTATION,
     OPERATION_RANDOM_AFFINE,
     OPERATION_RANDOM_APPLY,         //  the operations behind it are done together, or not at all
@@ -81,6 +83,8 @@ typedef struct {
         //  the point operations and adjust_sharpness; factor: bits, threshold or factor
         struct { double probability; double factor; } point;
         struct { double probability; uint32_t count; } apply;
+        //  kernel: across, down, of gaussian_blur; range: of sigma or radius
+        struct { uint32_t kernel [2]; double range [2]; } blur;
         //  degrees, shear (across and down): least, most; center: x, y
         struct { double degrees [2]; bool expand, has_center; double center [2]; } rotation;
         struct { double degrees [2], translate [2], scale [2], shear [4]; bool has_center;

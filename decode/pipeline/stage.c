@@ -4,6 +4,7 @@
 #include <string.h>
 #include "affine.h"
 #include "augment.h"
+#include "blur.h"
 #include "decoder.h"
 #include "geometry.h"
 #include "instrument.h"
@@ -492,6 +493,35 @@ s_adjust_sharpness (passage_t *self, const operation_t *operation)
     return geometry_happens (operation, &random)? s_sharpen (self, operation->point.factor): STAGE_DONE;
 }
 
+static stage_status_t
+s_blur (passage_t *self, const operation_t *operation)
+{
+    picture_t *picture = &self->picture;
+    if (self->is_mask)
+        return STAGE_DONE;
+    keyed_random_t random = s_random (self, operation);
+    double drawn = geometry_blur (operation, &random);
+    uint32_t height = picture_height (picture), width = picture_width (picture);
+    int room;
+    stage_status_t status = stage_pixels_need (self);
+    if (!status)
+        status = stage_pixels_open_room (self, height, width, &room);
+    if (status)
+        return status;
+    image_t image = picture_pixels (picture);
+    uint8_t *target = self->stage->rooms [room].data;
+    if (operation->kind == OPERATION_GAUSSIAN_BLUR) {
+        blur_kernel_t across = blur_kernel (operation->blur.kernel [0], drawn);
+        blur_kernel_t down = blur_kernel (operation->blur.kernel [1], drawn);
+        blur_convolve (&image, &across, &down, target);
+    }
+    else
+    if (!blur_boxes (&image, drawn, &self->stage->row, target))
+        return stage_pixels_no_memory (self);
+    stage_pixels_enter (self, room, height, width);
+    return STAGE_DONE;
+}
+
 //  What the views have in common is computed once, but for what costs each of them nothing.
 static stage_status_t
 s_part_views (passage_t *self)
@@ -544,6 +574,9 @@ s_step (passage_t *self, const operation_t *operation)
         return s_colour (self, operation);
     case OPERATION_ADJUST_SHARPNESS:
         return s_adjust_sharpness (self, operation);
+    case OPERATION_GAUSSIAN_BLUR:
+    case OPERATION_PILLOW_GAUSSIAN_BLUR:
+        return s_blur (self, operation);
     case OPERATION_RANDOM_ROTATION:
     case OPERATION_RANDOM_AFFINE:
         return s_draw_warp (self, operation);

@@ -94,6 +94,11 @@ class Json(unittest.TestCase):
         self.check(T.RandomAutocontrast(0.25), {"op": "autocontrast", "p": 0.25})
         self.check(T.RandomEqualize(share=True), {"op": "equalize", "share": True})
         self.check(T.RandomAdjustSharpness(2), {"op": "adjust_sharpness", "factor": 2.0})
+        self.check(T.GaussianBlur(5), {"op": "gaussian_blur", "kernel_size": 5})
+        self.check(T.GaussianBlur((3, 9), 0.5, share=True), {
+            "op": "gaussian_blur", "kernel_size": [3, 9], "sigma": [0.5, 0.5], "share": True})
+        self.check(T.PillowGaussianBlur(), {"op": "pillow_gaussian_blur"})
+        self.check(T.PillowGaussianBlur((0, 3)), {"op": "pillow_gaussian_blur", "radius": [0.0, 3.0]})
         self.check(T.Compose([T.RandomRotation(30), T.CenterCrop(8)]),
                    {"op": "random_rotation", "degrees": [-30.0, 30.0], "share": True},
                    {"op": "center_crop", "size": 8})
@@ -235,6 +240,13 @@ class Json(unittest.TestCase):
                 (lambda: T.Compose([T.RandomApply([T.Grayscale()])]), "keeps the size"),
                 (lambda: T.Compose([T.RandomApply([T.ToTensor()])]), "keeps the size"),
                 (lambda: T.Compose([T.RandomApply([T.RandomApply([T.RandomInvert()])])]), "keeps the size"),
+                (lambda: T.GaussianBlur(4), "odd"),
+                (lambda: T.GaussianBlur(257), "from 1 to 255"),
+                (lambda: T.GaussianBlur((3, 3, 3)), "across, down"),
+                (lambda: T.GaussianBlur(3, 0), "sigma must be from 0.001"),
+                (lambda: T.GaussianBlur(3, (2, 1)), "least, most"),
+                (lambda: T.PillowGaussianBlur(201), "radius must be from 0 to 200"),
+                (lambda: T.Compose([T.ToTensor(), T.GaussianBlur(3)]), "put it before ToTensor"),
                 (lambda: T.RandAugment(17), "from 0 to 16"),
                 (lambda: T.RandAugment(magnitude=31), "magnitude must be from 0 to 30"),
                 (lambda: T.RandAugment(magnitude=9.5), "whole number"),         # type: ignore[arg-type]
@@ -315,6 +327,8 @@ class Version2(unittest.TestCase):
         with self.assertRaises(T.UnsupportedTransform):
             T.translate(self.theirs("RandomAffine", degrees=[0, 0], translate=None, scale=None, shear=None,
                                     center=None, fill={}, interpolation=T.InterpolationMode.NEAREST))
+        blur = self.theirs("GaussianBlur", kernel_size=[5, 7], sigma=[0.2, 3.0])
+        self.assertEqual(T.translate(blur), T.Compose([T.GaussianBlur((5, 7), (0.2, 3))]))
         plain = self.theirs("ToDtype", dtype="torch.float16", scale=False)
         self.assertEqual(T.translate([image, plain]).to_json(), [{"op": "cast", "dtype": "float16"}, PLANAR])
         with self.assertRaises(T.UnsupportedTransform) as caught:
@@ -355,6 +369,8 @@ class Parser(unittest.TestCase):
              T.RandomAffine(9, (0.1, 0.2), (0.5, 2), (1, 2, 3, 4), "bilinear", 7, (0, 0))],
             [*small, T.RandAugment(16, 999, 1000, "bilinear", (1, 2, 3), 4, True), T.TrivialAugmentWide(2),
              T.AutoAugment("cifar10", "bilinear", 9)],
+            [*small, T.GaussianBlur(23), T.GaussianBlur((255, 1), (5, 9)), T.PillowGaussianBlur(),
+             T.PillowGaussianBlur(200), T.RandomApply([T.PillowGaussianBlur()])],
             [*small, T.ToTensor(), T.Normalize(MEAN, STD), T.RandomErasing(0.3, value=MEAN)],
             [*small, T.Grayscale(), T.PILToTensor(), T.RandomErasing(value=7)],
             [T.RandomApply([T.ColorJitter(0.4), T.RandomGrayscale()], 0.8), T.RandomResizedCrop(32)])]
@@ -463,10 +479,12 @@ class Torchvision(unittest.TestCase):
         self.assertEqual(T.translate(whole), expected)
         self.assertEqual(T.translate(expected), expected)
         points = [V.RandomInvert(0.1), V.RandomPosterize(3, 0.2), V.RandomSolarize(77, 0.3),
-                  V.RandomAutocontrast(0.4), V.RandomEqualize(0.6), V.RandomAdjustSharpness(1.5, 0.7)]
+                  V.RandomAutocontrast(0.4), V.RandomEqualize(0.6), V.RandomAdjustSharpness(1.5, 0.7),
+                  V.GaussianBlur(3), V.GaussianBlur((5, 7), (1, 2.5)), V.GaussianBlur(9, 2)]
         self.assertEqual(T.translate(points), T.Compose([
             T.RandomInvert(0.1), T.RandomPosterize(3, 0.2), T.RandomSolarize(77, 0.3),
-            T.RandomAutocontrast(0.4), T.RandomEqualize(0.6), T.RandomAdjustSharpness(1.5, 0.7)]))
+            T.RandomAutocontrast(0.4), T.RandomEqualize(0.6), T.RandomAdjustSharpness(1.5, 0.7),
+            T.GaussianBlur(3), T.GaussianBlur((5, 7), (1, 2.5)), T.GaussianBlur(9, 2)]))
         self.assertEqual(T.translate([V.ToTensor(), V.RandomErasing(0.25, (0.1, 0.2), (1, 2), (1, 2, 3))]),
                          T.Compose([T.ToTensor(), T.RandomErasing(0.25, (0.1, 0.2), (1, 2), (1, 2, 3))]))
         self.assertEqual(T.translate([V.RandomApply([V.ColorJitter(0.4), V.RandomInvert()], 0.8)]),
@@ -507,7 +525,7 @@ class Torchvision(unittest.TestCase):
         class Mine(V.CenterCrop):
             pass
         given = [V.RandomResizedCrop(8, interpolation=V.InterpolationMode.LANCZOS), V.CenterCrop(8),
-                 V.GaussianBlur(3), V.RandomApply([V.Lambda(len)], 0.8), V.Lambda(lambda image: image),
+                 V.FiveCrop(3), V.RandomApply([V.Lambda(len)], 0.8), V.Lambda(lambda image: image),
                  Mine(8), V.Normalize(0.5, 0.5), V.ToTensor(), V.Resize(9),
                  V.RandomErasing(value="random"), len, 5]
         with self.assertRaises(T.UnsupportedTransform) as caught:

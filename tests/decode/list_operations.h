@@ -84,12 +84,24 @@ list_write_sizing (uint64_t *random, char *text, size_t bytes)
     }
 }
 
+static inline void
+list_write_blur (uint64_t *random, char *text, size_t bytes)
+{
+    if (test_below (random, 2))
+        snprintf (text, bytes, "{'op':'pillow_gaussian_blur','radius':%s%s}",
+            list_pick (random, "[0,3]", "0.7", "[10,90]"), list_share (random));
+    else
+        snprintf (text, bytes, "{'op':'gaussian_blur','kernel_size':%s,'sigma':%s%s}",
+            list_pick (random, "3", "[1,9]", "[23,5]"), list_pick (random, "1", "[0.1,2]", "[5,50]"),
+            list_share (random));
+}
+
 //  Operations on colours without a jitter.
 static inline void
 list_write_point (uint64_t *random, char *text, size_t bytes)
 {
     const char *p = list_pick (random, "0.5", "0.8", "1");
-    switch (test_below (random, 4)) {
+    switch (test_below (random, 5)) {
     case 0:
         snprintf (text, bytes, "{'op':'%s','p':%s%s}",
             list_pick (random, "invert", "autocontrast", "equalize"), p, list_share (random));
@@ -101,6 +113,9 @@ list_write_point (uint64_t *random, char *text, size_t bytes)
     case 2:
         snprintf (text, bytes, "{'op':'solarize','threshold':%u,'p':%s%s}", list_between (random, 0, 256), p,
             list_share (random));
+        return;
+    case 3:
+        list_write_blur (random, text, bytes);
         return;
     default:
         snprintf (text, bytes, "{'op':'adjust_sharpness','factor':%s,'p':%s%s}",

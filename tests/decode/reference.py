@@ -11,7 +11,7 @@ import struct
 import wave
 
 import numpy
-from PIL import Image, ImageEnhance, ImageOps
+from PIL import Image, ImageEnhance, ImageFilter, ImageOps
 
 import reference_augment
 
@@ -248,6 +248,47 @@ POINTS = {
 }
 
 
+def kernel(size, sigma):
+    """Half of it, from the middle outwards, without the taps that show in no value."""
+    half = [math.exp(-0.5 * (index / sigma) ** 2) for index in range(size // 2 + 1)]
+    total = half[0] + 2 * sum(half[1:])
+    while len(half) > 1 and half[-1] / total < 1e-10:
+        half.pop()
+    return [numpy.float32(weight / total) for weight in half]
+
+
+def convolve(pixels, weights, axis):
+    """In 32-bit floats, each step rounded, from the outermost taps to the middle; mirrored at the edges."""
+    half = len(weights) - 1
+    border = [(0, 0)] * 3
+    border[axis] = (half, half)
+    padded = numpy.pad(pixels, border, "reflect" if pixels.shape[axis] > 1 else "edge")
+    shifted = [numpy.take(padded, range(at, at + pixels.shape[axis]), axis) for at in range(2 * half + 1)]
+    sums = numpy.zeros(pixels.shape, numpy.float32)
+    for tap in range(half, 0, -1):
+        sums += weights[tap] * (shifted[half - tap] + shifted[half + tap])
+    return sums + weights[0] * shifted[half]
+
+
+def gaussian_blur(fields, operation, random):
+    size, sigma = operation["kernel_size"], operation.get("sigma", [0.1, 2.0])
+    across, down = (size, size) if isinstance(size, int) else size
+    sigma = random.uniform(*(sigma if isinstance(sigma, list) else [sigma, sigma]))
+    for field in fields:
+        if not field.is_mask:
+            values = numpy.asarray(field.image).astype(numpy.float32)
+            values = convolve(convolve(values, kernel(down, sigma), 0), kernel(across, sigma), 1)
+            field.image = Image.fromarray(numpy.rint(values).astype(numpy.uint8))
+
+
+def pillow_gaussian_blur(fields, operation, random):
+    radius = operation.get("radius", [0.1, 2.0])
+    radius = random.uniform(*(radius if isinstance(radius, list) else [radius, radius]))
+    for field in fields:
+        if not field.is_mask:
+            field.image = field.image.filter(ImageFilter.GaussianBlur(radius))
+
+
 def mapped(field, operation, change):
     """change (image, resample, fill) of a field: masks to the nearest pixel, and with a fill of their own."""
     fill = operation.get("fill", 0)
@@ -322,7 +363,8 @@ def augment(fields, operation, random):
 GEOMETRY_AND_COLOURS = {
     "resize": resize, "center_crop": center_crop, "random_resized_crop": random_resized_crop,
     "random_crop": random_crop, "pad": pad, "flip": flip, "vertical_flip": vertical_flip,
-    "color_jitter": color_jitter, "grayscale": grayscale, "random_rotation": random_rotation,
+    "color_jitter": color_jitter, "grayscale": grayscale, "gaussian_blur": gaussian_blur,
+    "pillow_gaussian_blur": pillow_gaussian_blur, "random_rotation": random_rotation,
     "random_affine": random_affine, "rand_augment": augment, "trivial_augment_wide": augment,
     "auto_augment": augment, **POINTS,
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include "affine.h"
 #include "augment.h"
+#include "blur.h"
 #include "decoder.h"
 #include "geometry.h"
 #include "image_reader.h"
@@ -174,6 +175,24 @@ model_sharpen (model_image_t *image, double factor)
     model_replace (image, made);
 }
 
+static inline void
+model_blur (const operation_t *operation, model_image_t *image, keyed_random_t *random)
+{
+    model_image_t made = model_image (image->height, image->width, image->channels);
+    image_t view = model_view (image);
+    double drawn = geometry_blur (operation, random);
+    scratch_t room = { NULL, 0 };
+    if (operation->kind == OPERATION_PILLOW_GAUSSIAN_BLUR)
+        assert_true (blur_boxes (&view, drawn, &room, made.pixels));
+    else {
+        blur_kernel_t across = blur_kernel (operation->blur.kernel [0], drawn);
+        blur_kernel_t down = blur_kernel (operation->blur.kernel [1], drawn);
+        blur_convolve (&view, &across, &down, made.pixels);
+    }
+    scratch_free (&room);
+    model_replace (image, made);
+}
+
 //  Of a mask: to the nearest, with a fill of its own.
 static inline void
 model_warp (const model_t *self, const operation_t *operation, model_image_t *image, const warp_t *warp)
@@ -319,6 +338,11 @@ model_step (const model_t *self, size_t index, model_image_t *image)
     case OPERATION_TRIVIAL_AUGMENT_WIDE:
     case OPERATION_AUTO_AUGMENT:
         model_augment (self, operation, image, &random);
+        break;
+    case OPERATION_GAUSSIAN_BLUR:
+    case OPERATION_PILLOW_GAUSSIAN_BLUR:
+        if (!self->is_mask)
+            model_blur (operation, image, &random);
         break;
     case OPERATION_ADJUST_SHARPNESS:
         if (!self->is_mask && geometry_happens (operation, &random))

@@ -48,7 +48,8 @@ static const char *const s_pipelines [] = {
     ("[{'op':'decode','max_pixels':20000},{'op':'equalize','share':true},"
       "{'op':'adjust_sharpness','factor':2.5,'share':true},"
       "{'op':'autocontrast','share':true},{'share':true},{'op':'solarize','threshold':99.5},"
-      "{'op':'posterize','bits':3},{'op':'invert'},{'op':'center_crop','size':40}]"),
+      "{'op':'posterize','bits':3},{'op':'invert'},{'op':'gaussian_blur','kernel_size':[9,5]},"
+      "{'op':'pillow_gaussian_blur'},{'op':'center_crop','size':40}]"),
     ("[{'op':'decode','max_pixels':20000,'fields':['image','mask']},"
       "{'op':'random_rotation','degrees':180,'expand':true,'share':true},{'op':'resize','size':[30,20]},"
       "{'share':true},{'op':'random_affine','degrees':90,'translate':[0.5,0.5],'scale':[0.1,9],'shear':89,"

@@ -18,6 +18,8 @@ DEGREES_MAX = 3600.0
 CENTER_MAX = 100_000.0
 SCALE_MIN, SCALE_MAX = 0.001, 1000.0
 STEPS_MAX, BINS_MAX = 16, 1000
+KERNEL_MAX, RADIUS_MAX = 255, 200.0
+SIGMA_MIN, SIGMA_MAX = 0.001, 1000.0
 
 Fill = Union[None, float, Sequence[float]]
 Angles = Union[float, Sequence[float]]
@@ -108,6 +110,62 @@ class RandomAdjustSharpness(_Chance):
 
     def _keys(self) -> Dict[str, float]:
         return {"factor": self.sharpness_factor}
+
+
+#   ---- blurs
+
+def _span(name: str, value: Any, least: float, most: float) -> Pair:
+    """Its ends; of a number, always it."""
+    if parameters.listed(value) is None:
+        found = parameters.number(name, value, least, most)
+        return found, found
+    return parameters.pair(name, value, least, most)
+
+
+def _kernel(value: Any) -> Tuple[int, int]:
+    listed = parameters.listed(value)
+    sizes = [value] if listed is None else listed
+    if len(sizes) not in (1, 2):
+        raise ValueError(f"kernel_size must be a number or (across, down), not {value!r}")
+    across, down = (parameters.whole("kernel_size", size, 1, KERNEL_MAX) for size in (sizes[0], sizes[-1]))
+    if across % 2 == 0 or down % 2 == 0:
+        raise ValueError(f"kernel_size must be odd, not {value!r}")
+    return across, down
+
+
+@dataclass(frozen=True)
+class GaussianBlur(Transform):
+    """torchvision's: a convolution.  `sigma`: drawn anew for each image.  The blur of MoCo, SimCLR and DINO
+    is PillowGaussianBlur."""
+    kernel_size: Union[int, Sequence[int]]
+    sigma: Union[float, Sequence[float]] = (0.1, 2.0)
+    share: bool = False
+
+    def __post_init__(self) -> None:
+        self._set(kernel_size=_kernel(self.kernel_size),
+                  sigma=_span("sigma", self.sigma, SIGMA_MIN, SIGMA_MAX))
+
+    def _build(self, building: Building) -> None:
+        building.expect_image()
+        across, down = _kernel(self.kernel_size)
+        building.add_random("gaussian_blur", self.share, kernel_size=across if across == down else
+                            [across, down], **parameters.said(sigma=(self.sigma, (0.1, 2.0))))
+
+
+@dataclass(frozen=True)
+class PillowGaussianBlur(Transform):
+    """Pillow's `image.filter (ImageFilter.GaussianBlur (radius))`, with a radius drawn anew for each image,
+    as MoCo, SimCLR, DINO and timm have it.  RandomApply does it with a probability."""
+    radius: Union[float, Sequence[float]] = (0.1, 2.0)
+    share: bool = False
+
+    def __post_init__(self) -> None:
+        self._set(radius=_span("radius", self.radius, 0, RADIUS_MAX))
+
+    def _build(self, building: Building) -> None:
+        building.expect_image()
+        building.add_random("pillow_gaussian_blur", self.share,
+                            **parameters.said(radius=(self.radius, (0.1, 2.0))))
 
 
 #   ---- affine maps
@@ -359,8 +417,8 @@ class RandomErasing(Transform):
 #   ---- several transforms
 
 _LEFT_OUT = ("flip", "vertical_flip", "color_jitter", "grayscale", "invert", "posterize", "solarize",
-             "autocontrast", "equalize", "adjust_sharpness", "random_rotation", "random_affine",
-             "rand_augment", "trivial_augment_wide", "auto_augment")
+             "autocontrast", "equalize", "adjust_sharpness", "gaussian_blur", "pillow_gaussian_blur",
+             "random_rotation", "random_affine", "rand_augment", "trivial_augment_wide", "auto_augment")
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,10 @@ from dataclasses import dataclass, field
 from typing import Any, List, Optional, Sequence, Tuple, Union
 
 from . import parameters
-from .augmentations import (AutoAugment, AutoAugmentPolicy, RandAugment, RandomAdjustSharpness, RandomAffine,
-                            RandomApply, RandomAutocontrast, RandomEqualize, RandomErasing, RandomInvert,
-                            RandomPosterize, RandomRotation, RandomSolarize, TrivialAugmentWide)
+from .augmentations import (AutoAugment, AutoAugmentPolicy, GaussianBlur, PillowGaussianBlur, RandAugment,
+                            RandomAdjustSharpness, RandomAffine, RandomApply, RandomAutocontrast,
+                            RandomEqualize, RandomErasing, RandomInvert, RandomPosterize, RandomRotation,
+                            RandomSolarize, TrivialAugmentWide)
 from .compose import (CAST_LAST, SUPPORTED, Building, Compose, Operation, Refused, Share, Stage, Transform,
                       UnsupportedTransform)
 from .parameters import Pair, Size
@@ -495,9 +496,9 @@ def translate(transforms: Any) -> Compose:
 
 __all__ = ["AutoAugment", "AutoAugmentPolicy", "Cast", "CenterCrop", "ColorJitter", "Compose",
            "ConvertImageDtype", "Decode", "DecodeArray", "DecodeAudio", "DecodeBytes", "Excerpt",
-           "Grayscale", "InterpolationMode", "Layout", "Normalize", "PILToTensor", "Pad", "RandAugment",
-           "RandomAdjustSharpness", "RandomAffine", "RandomApply", "RandomAutocontrast", "RandomCrop",
-           "RandomEqualize", "RandomErasing", "RandomGrayscale", "RandomHorizontalFlip", "RandomInvert",
-           "RandomPosterize", "RandomResizedCrop", "RandomRotation", "RandomSolarize", "RandomVerticalFlip",
-           "Resize", "Share", "ToTensor", "Transform", "TrivialAugmentWide", "UnsupportedTransform",
-           "Views", "translate"]
+           "GaussianBlur", "Grayscale", "InterpolationMode", "Layout", "Normalize", "PILToTensor", "Pad",
+           "PillowGaussianBlur", "RandAugment", "RandomAdjustSharpness", "RandomAffine", "RandomApply",
+           "RandomAutocontrast", "RandomCrop", "RandomEqualize", "RandomErasing", "RandomGrayscale",
+           "RandomHorizontalFlip", "RandomInvert", "RandomPosterize", "RandomResizedCrop", "RandomRotation",
+           "RandomSolarize", "RandomVerticalFlip", "Resize", "Share", "ToTensor", "Transform",
+           "TrivialAugmentWide", "UnsupportedTransform", "Views", "translate"]

@@ -149,6 +149,7 @@ _MADE: Dict[str, Callable[[Any], Any]] = {
     "CenterCrop": _same("CenterCrop", "size"),
     "ColorJitter": _same("ColorJitter", "brightness", "contrast", "saturation", "hue"),
     "ConvertImageDtype": _same("ConvertImageDtype", "dtype"),
+    "GaussianBlur": _same("GaussianBlur", "kernel_size", "sigma"),
     "Grayscale": _same("Grayscale", "num_output_channels"),
     "ImageClassification": _weights,
     "Normalize": _same("Normalize", "mean", "std"),

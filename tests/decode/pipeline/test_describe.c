@@ -8,6 +8,7 @@
 #include "pipelines.h"
 #include "affine.h"
 #include "augment.h"
+#include "blur.h"
 #include "colour.h"
 #include "decoder.h"
 #include "describe.h"
@@ -364,6 +365,32 @@ test_warps (void **state)
     s_end (trial);
 }
 
+//  Guards: the sigma and the radius that are told give the image of the stage.
+static void
+test_blurs (void **state)
+{
+    (void) state;
+    trial_t *trial = s_trial ("[" OPEN "{'op':'gaussian_blur','kernel_size':[5,3]},"
+        "{'op':'pillow_gaussian_blur','radius':[0,9]},"
+        "{'op':'random_crop','size':[37,53],'pad_if_needed':true}]");
+    static uint8_t pixels [HEIGHT * WIDTH * 3], blurred [2] [HEIGHT * WIDTH * 3];
+    s_fill_positions (pixels);
+    scratch_t room = { NULL, 0 };
+    for (uint64_t seed = test_seed (); seed < test_seed () + KEYS; seed++) {
+        s_run (trial, seed);
+        double sigma = s_real (json_object_get (s_parameters (trial, "gaussian_blur", 0), "sigma"));
+        double radius = s_real (json_object_get (s_parameters (trial, "pillow_gaussian_blur", 0), "radius"));
+        image_t image = { pixels, WIDTH * 3, HEIGHT, WIDTH, 3 };
+        blur_kernel_t across = blur_kernel (5, sigma), down = blur_kernel (3, sigma);
+        blur_convolve (&image, &across, &down, blurred [0]);
+        image.pixels = blurred [0];
+        assert_true (blur_boxes (&image, radius, &room, blurred [1]));
+        assert_memory_equal (blurred [1], trial->outputs [0], sizeof pixels);
+    }
+    scratch_free (&room);
+    s_end (trial);
+}
+
 //  Guards: the box that is told is erased, and nothing beside it.
 static void
 test_erasing (void **state)
@@ -569,6 +596,7 @@ main (void)
         cmocka_unit_test (test_flips),
         cmocka_unit_test (test_colours),
         cmocka_unit_test (test_warps),
+        cmocka_unit_test (test_blurs),
         cmocka_unit_test (test_policies),
         cmocka_unit_test (test_erasing),
         cmocka_unit_test (test_views_and_fields),

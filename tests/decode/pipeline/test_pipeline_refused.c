@@ -30,9 +30,31 @@ static const struct { const char *text; const char *fragments [3]; } s_refused [
     { "[" CROP ",{'op':'blur'}]",
         { "operation 2: unknown operation 'blur'", "supported: decode, views, resize, center_crop,"
       " random_resized_crop, random_crop, pad, flip, vertical_flip, color_jitter, grayscale, invert, "
-          "posterize, solarize, autocontrast, equalize, adjust_sharpness, random_rotation, random_affine, "
-          "random_apply, rand_augment, trivial_augment_wide, auto_augment, normalize, cast, layout, "
+          "posterize, solarize, autocontrast, equalize, adjust_sharpness, gaussian_blur, "
+          "pillow_gaussian_blur, random_rotation, random_affine, random_apply, rand_augment, "
+          "trivial_augment_wide, auto_augment, normalize, cast, layout, "
           "random_erasing, excerpt" } },
+    { "[{'op':'gaussian_blur'}]",
+        { "'kernel_size' is missing; expected an odd whole number or [across, down]",
+            "each from 1 to 255" } },
+    { "[{'op':'gaussian_blur','kernel_size':4}]", { "'kernel_size' is not valid" } },
+    { "[{'op':'gaussian_blur','kernel_size':257}]", { "'kernel_size' is not valid" } },
+    { "[{'op':'gaussian_blur','kernel_size':3.5}]", { "'kernel_size' is not valid" } },
+    { "[{'op':'gaussian_blur','kernel_size':1e300}]", { "'kernel_size' is not valid" } },
+    { "[{'op':'gaussian_blur','kernel_size':-1}]", { "'kernel_size' is not valid" } },
+    { "[{'op':'gaussian_blur','kernel_size':[3,3,3]}]", { "'kernel_size' is not valid" } },
+    { "[{'op':'gaussian_blur','kernel_size':[3]}]", { "'kernel_size' is not valid" } },
+    { "[{'op':'gaussian_blur','kernel_size':[3,2]}]", { "'kernel_size' is not valid" } },
+    { "[{'op':'gaussian_blur','kernel_size':3,'sigma':0}]",
+        { "'sigma' is not valid; expected a number from 0.001 to 1000" } },
+    { "[{'op':'gaussian_blur','kernel_size':3,'sigma':[2,1]}]",
+        { "'sigma' is not valid; expected a number, or [least, most], from 0.001 to 1000" } },
+    { "[{'op':'gaussian_blur','kernel_size':3,'radius':2}]", { "unknown key 'radius'" } },
+    { "[{'op':'pillow_gaussian_blur','radius':201}]",
+        { "'radius' is not valid; expected a number from 0 to 200" } },
+    { "[{'op':'pillow_gaussian_blur','radius':[0,1e9]}]",
+        { "'radius' is not valid; expected a number, or [least, most], from 0 to 200" } },
+    { "[{'op':'pillow_gaussian_blur','p':1}]", { "unknown key 'p'" } },
     { "[{'op':'random_apply'}]", { "'count' is missing; expected a whole number from 1 to 30" } },
     { "[" CROP ",{'op':'random_apply','count':2},{'op':'invert'}]",
         { "operation 2 (random_apply): 'count' 2, and 1 operations are behind it" } },
