@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include "augment.h"
+#include "chosen.h"
 #include "geometry.h"
 #include "plan.h"
 #include "stage.h"
@@ -135,6 +136,17 @@ s_augment (const walk_t *self, const operation_t *operation, keyed_random_t *ran
 }
 
 static json_t *
+s_order (const operation_t *operation, keyed_random_t *random)
+{
+    uint32_t parts [GROUP_PARTS_MAX];
+    chosen_order (operation, random, parts);
+    json_t *order = json_array ();
+    for (uint32_t place = 0; place < operation->group.parts; place++)
+        json_array_append_new (order, json_integer ((json_int_t) parts [place] + 1));
+    return json_pack ("{s:o}", "order", order);
+}
+
+static json_t *
 s_erasing (const walk_t *self, const operation_t *operation, keyed_random_t *random)
 {
     image_box_t box;
@@ -193,7 +205,11 @@ s_parameters (walk_t *self, const operation_t *operation, const pipeline_key_t *
     case OPERATION_RANDOM_AFFINE:
         return s_affine (self, operation, &random);
     case OPERATION_RANDOM_APPLY:
-        return json_pack ("{s:b}", "done", !stage_leaves_out (operation, key, self->view));
+        return json_pack ("{s:b}", "done", geometry_happens (operation, &random));
+    case OPERATION_RANDOM_CHOICE:
+        return json_pack ("{s:I}", "chosen", (json_int_t) chosen_part (operation, &random) + 1);
+    case OPERATION_RANDOM_ORDER:
+        return s_order (operation, &random);
     case OPERATION_RAND_AUGMENT:
     case OPERATION_TRIVIAL_AUGMENT_WIDE:
     case OPERATION_AUTO_AUGMENT:
@@ -240,20 +256,18 @@ s_append (walk_t *self, const operation_t *operation, bool is_shared, json_t *pa
     json_decref (parameters);
 }
 
-//  The operations [begin, end) for one view.
+//  The operations [begin, end), of one stage, for one view.
 static bool
-s_walk (walk_t *self, size_t begin, size_t end)
+s_walk_stage (walk_t *self, size_t begin, size_t end, bool is_shared)
 {
-    for (size_t index = begin; index < end; index++) {
-        const operation_t *operation = &self->plan->operations [index];
-        bool is_shared = index < self->plan->shared_count;
-        const pipeline_key_t *key = is_shared? &self->sample->shared_key: &self->sample->private_key;
+    const pipeline_key_t *key = is_shared? &self->sample->shared_key: &self->sample->private_key;
+    chosen_t chosen = chosen_draw (self->plan->operations, begin, end, key, self->view);
+    for (size_t index = 0; index < chosen.count; index++) {
+        const operation_t *operation = &self->plan->operations [chosen.operations [index]];
         json_t *parameters = s_parameters (self, operation, key);
         if (!parameters)
             return false;
         s_append (self, operation, is_shared, parameters);
-        if (operation->kind == OPERATION_RANDOM_APPLY && stage_leaves_out (operation, key, self->view))
-            index += operation->apply.count;
         if (self->height == UINT32_MAX || self->width == UINT32_MAX) {
             snprintf (self->error, self->error_bytes,
                 "%s would make an image with a side of more than %u pixels",
@@ -262,6 +276,14 @@ s_walk (walk_t *self, size_t begin, size_t end)
         }
     }
     return true;
+}
+
+static bool
+s_walk (walk_t *self, size_t begin, size_t end)
+{
+    size_t shared = self->plan->shared_count;
+    shared = shared < begin? begin: shared < end? shared: end;
+    return s_walk_stage (self, begin, shared, true) && s_walk_stage (self, shared, end, false);
 }
 
 json_t *

@@ -8,6 +8,7 @@
 #include "operation_blur.h"
 #include "operation_colour.h"
 #include "operation_decode.h"
+#include "operation_group.h"
 #include "operation_keys.h"
 #include "operation_text.h"
 #include "operation_warp.h"
@@ -269,22 +270,6 @@ s_write_flip (const operation_t *self, operation_text_t *text)
     operation_text_number (text, self->chance.probability, false);
 }
 
-static int
-s_parse_random_apply (operation_t *self, const operation_keys_t *keys)
-{
-    self->apply.probability = 0.5;
-    int rc = operation_keys_whole (keys, "count", OPERATION_KEY_REQUIRED, 1, PIPELINE_OPERATIONS_MAX - 2,
-        &self->apply.count);
-    return rc? rc: operation_keys_number (keys, "p", 0, 1, &self->apply.probability);
-}
-
-static void
-s_write_random_apply (const operation_t *self, operation_text_t *text)
-{
-    operation_text_put (text, ",\"count\":%u,\"p\":", self->apply.count);
-    operation_text_number (text, self->apply.probability, false);
-}
-
 //  ---------------------------------------------------------------------------------------------------------
 //  The end of the private stage
 
@@ -434,7 +419,11 @@ static const operation_row_t s_rows [OPERATION_KINDS] = {
         { "degrees", "translate", "scale", "shear", "interpolation", "fill", "center", "mask_fill", "share" },
         operation_warp_parse_affine, operation_warp_write_affine },
     { "random_apply", OPERATION_RANDOM_APPLY, SHARED | PRIVATE | DRAWS, { "count", "p", "share" },
-        s_parse_random_apply, s_write_random_apply },
+        operation_group_parse_apply, operation_group_write_apply },
+    { "random_choice", OPERATION_RANDOM_CHOICE, SHARED | PRIVATE | DRAWS, { "counts", "p", "share" },
+        operation_group_parse_choice, operation_group_write_choice },
+    { "random_order", OPERATION_RANDOM_ORDER, SHARED | PRIVATE | DRAWS, { "counts", "share" },
+        operation_group_parse_order, operation_group_write_order },
     { "rand_augment", OPERATION_RAND_AUGMENT, SHARED | PRIVATE | DRAWS,
         { "num_ops", "magnitude", "num_magnitude_bins", "interpolation", "fill", "mask_fill",
             "unit_threshold", "share" },
@@ -555,7 +544,7 @@ operation_probability (const operation_t *self)
         case OPERATION_ADJUST_SHARPNESS:
             return self->point.probability;
         case OPERATION_RANDOM_APPLY:
-            return self->apply.probability;
+            return self->group.probability;
         case OPERATION_RANDOM_ERASING:
             return self->erase.probability;
         default:
@@ -578,6 +567,9 @@ operation_is_random (const operation_t *self)
         case OPERATION_RANDOM_ROTATION:
         case OPERATION_RANDOM_AFFINE:
             return operation_warp_is_random (self);
+        case OPERATION_RANDOM_CHOICE:
+        case OPERATION_RANDOM_ORDER:
+            return operation_group_is_random (self);
         case OPERATION_RAND_AUGMENT:
             return self->augment.steps > 0;
         case OPERATION_RANDOM_ERASING:

@@ -36,7 +36,9 @@ typedef enum {
     OPERATION_PILLOW_GAUSSIAN_BLUR,
     OPERATION_RANDOM_ROTATION,
     OPERATION_RANDOM_AFFINE,
-    OPERATION_RANDOM_APPLY,         //  the operations behind it are done together, or not at all
+    OPERATION_RANDOM_APPLY,         //  this and the next two: of the operations behind it (operation_group.h)
+    OPERATION_RANDOM_CHOICE,
+    OPERATION_RANDOM_ORDER,
     OPERATION_RAND_AUGMENT,
     OPERATION_TRIVIAL_AUGMENT_WIDE,
     OPERATION_AUTO_AUGMENT,
@@ -54,7 +56,7 @@ typedef enum { JITTER_BRIGHTNESS, JITTER_CONTRAST, JITTER_SATURATION, JITTER_HUE
     JITTER_KINDS } jitter_kind_t;
 
 typedef enum { AUGMENT_IMAGENET, AUGMENT_CIFAR10, AUGMENT_SVHN, AUGMENT_POLICIES } augment_policy_t;
-enum { AUGMENT_STEPS_MAX = 16 };    //  of one operation
+enum { AUGMENT_STEPS_MAX = 16, GROUP_PARTS_MAX = 16 };      //  of one operation
 
 typedef struct {
     operation_kind_t kind;
@@ -82,7 +84,9 @@ typedef struct {
         struct { double probability; uint32_t channels; } grayscale;
         //  the point operations and adjust_sharpness; factor: bits, threshold or factor
         struct { double probability; double factor; } point;
-        struct { double probability; uint32_t count; } apply;
+        //  how many operations each part has; of random_choice, their weights
+        struct { double probability; uint32_t parts; uint8_t counts [GROUP_PARTS_MAX];
+            double weights [GROUP_PARTS_MAX]; } group;
         //  kernel: across, down, of gaussian_blur; range: of sigma or radius
         struct { uint32_t kernel [2]; double range [2]; } blur;
         //  degrees, shear (across and down): least, most; center: x, y

@@ -529,22 +529,6 @@ s_part_views (passage_t *self)
     return self->picture.resizes || self->picture.colours.count > 0? stage_pixels_settle (self): STAGE_DONE;
 }
 
-bool
-stage_leaves_out (const operation_t *apply, const pipeline_key_t *key, uint32_t view)
-{
-    assert (apply->kind == OPERATION_RANDOM_APPLY);
-    keyed_random_t random = stage_random (apply, key, view);
-    return !geometry_happens (apply, &random);
-}
-
-static stage_status_t
-s_random_apply (passage_t *self, const operation_t *apply)
-{
-    if (stage_leaves_out (apply, self->key, self->view))
-        self->next += apply->apply.count;
-    return STAGE_DONE;
-}
-
 static stage_status_t
 s_step (passage_t *self, const operation_t *operation)
 {
@@ -580,12 +564,14 @@ s_step (passage_t *self, const operation_t *operation)
     case OPERATION_RANDOM_ROTATION:
     case OPERATION_RANDOM_AFFINE:
         return s_draw_warp (self, operation);
-    case OPERATION_RANDOM_APPLY:
-        return s_random_apply (self, operation);
     case OPERATION_RAND_AUGMENT:
     case OPERATION_TRIVIAL_AUGMENT_WIDE:
     case OPERATION_AUTO_AUGMENT:
         return s_augment (self, operation);
+    case OPERATION_RANDOM_APPLY:
+    case OPERATION_RANDOM_CHOICE:
+    case OPERATION_RANDOM_ORDER:
+        return STAGE_DONE;          //  what they are about comes behind them, as chosen
     case OPERATION_NORMALIZE:
     case OPERATION_CAST:
     case OPERATION_LAYOUT:
@@ -600,12 +586,19 @@ s_step (passage_t *self, const operation_t *operation)
     return STAGE_UNSUITABLE;
 }
 
+void
+stage_choose (passage_t *self, size_t begin, size_t end)
+{
+    self->chosen = chosen_draw (self->plan->operations, begin, end, self->key, self->view);
+    self->next = 0;
+}
+
 stage_status_t
 stage_run (passage_t *self)
 {
-    while (self->next < self->end) {
+    while (self->next < self->chosen.count) {
         picture_t before = self->picture;
-        stage_status_t status = s_step (self, &self->plan->operations [self->next]);
+        stage_status_t status = s_step (self, &self->plan->operations [self->chosen.operations [self->next]]);
         //  What waits is done again from its beginning.
         if (status == STAGE_WAITS)
             self->picture = before;

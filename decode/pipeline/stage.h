@@ -11,6 +11,7 @@
 #ifndef STAGE_H
 #define STAGE_H
 #include <stdbool.h>
+#include "chosen.h"
 #include "keyed_random.h"
 #include "picture.h"
 #include "plan.h"
@@ -40,8 +41,8 @@ typedef struct {
     const pipeline_key_t *key;
     bool is_mask;
     uint32_t view;
-    size_t next;                    //  the operation to run, up to end
-    size_t end;
+    chosen_t chosen;                //  the operations to run, from next on
+    size_t next;
     picture_t picture;
     picture_need_t need;            //  set by stage_run while the picture has no pixels
     int room;                       //  in which picture's pixels are
@@ -58,8 +59,8 @@ const finish_format_t *stage_plain (const stage_t *self, bool is_mask);
 
 //  Where an operation's random numbers come from, in a view; what stands before the views part has view 0.
 keyed_random_t stage_random (const operation_t *operation, const pipeline_key_t *key, uint32_t view);
-//  Whether the operations that a random_apply is about are not done.
-bool stage_leaves_out (const operation_t *apply, const pipeline_key_t *key, uint32_t view);
+//  From now on the operations [begin, end) of the plan are to be run, for the passage's view.
+void stage_choose (passage_t *self, size_t begin, size_t end);
 //  Runs the operations from next on, as far as it gets.
 stage_status_t stage_run (passage_t *self);
 //  Writes what the picture shows to target, rows without gaps; it has pixels.

@@ -132,6 +132,21 @@ class Json(unittest.TestCase):
                    {"op": "resize", "size": [9, 9]}, {"op": "random_apply", "count": 2, "p": 0.8},
                    {"op": "color_jitter", "brightness": [0.6, 1.4]}, {"op": "invert"})
         self.check(T.RandomApply([]))
+        small = T.Resize((9, 9))
+        self.check(T.Compose([small, T.RandomChoice([T.RandomInvert(1), T.Compose([]), T.Compose([
+            T.RandomEqualize(1), T.RandomHorizontalFlip()])], [3, 0, 0.5])]),
+            {"op": "resize", "size": [9, 9]},
+            {"op": "random_choice", "counts": [1, 0, 2], "p": [3.0, 0.0, 0.5]}, {"op": "invert", "p": 1.0},
+            {"op": "equalize", "p": 1.0}, {"op": "flip"})
+        self.check(T.Compose([small, T.RandomOrder([T.RandomInvert(), T.RandomApply([T.ColorJitter(1)])])]),
+                   {"op": "resize", "size": [9, 9]}, {"op": "random_order", "counts": [1, 2]},
+                   {"op": "invert"}, {"op": "random_apply", "count": 1},
+                   {"op": "color_jitter", "brightness": [0.0, 2.0]})
+        self.check(T.RandomChoice([T.Compose([])]))
+        nested = T.RandomOrder([T.RandomChoice([T.RandomInvert(), T.RandomEqualize()], share=True)])
+        self.check(nested, {"op": "random_order", "counts": [3]},
+                   {"op": "random_choice", "counts": [1, 1], "share": True}, {"op": "invert"},
+                   {"op": "equalize"})
         self.check(T.ToTensor(), NORMALIZE, PLANAR)
         self.check(T.PILToTensor(), PLANAR)
         self.check(T.Compose([T.ToTensor(), T.Normalize(0.5, [0.25], inplace=True),
@@ -239,7 +254,16 @@ class Json(unittest.TestCase):
                 (lambda: T.Compose([T.RandomApply([T.CenterCrop(3)])]), "keeps the size"),
                 (lambda: T.Compose([T.RandomApply([T.Grayscale()])]), "keeps the size"),
                 (lambda: T.Compose([T.RandomApply([T.ToTensor()])]), "keeps the size"),
-                (lambda: T.Compose([T.RandomApply([T.RandomApply([T.RandomInvert()])])]), "keeps the size"),
+                (lambda: T.RandomChoice([]), "1 to 16 transforms"),
+                (lambda: T.RandomOrder([T.RandomInvert()] * 17), "1 to 16 transforms"),
+                (lambda: T.RandomChoice([T.RandomInvert()], [1, 2]), "a weight for each"),
+                (lambda: T.RandomChoice([T.RandomInvert()], 0.5),               # type: ignore[arg-type]
+                 "a weight for each"),
+                (lambda: T.RandomChoice([T.RandomInvert()], [0]), "not be 0 throughout"),
+                (lambda: T.RandomChoice([T.RandomInvert()], [-1]), "from 0 to"),
+                (lambda: T.RandomChoice([T.RandomInvert(), 3]), "translate"),   # type: ignore[list-item]
+                (lambda: T.Compose([T.RandomChoice([T.RandomInvert(), T.Resize(3)])]), "keeps the size"),
+                (lambda: T.Compose([T.ToTensor(), T.RandomOrder([T.RandomInvert()])]), "before ToTensor"),
                 (lambda: T.GaussianBlur(4), "odd"),
                 (lambda: T.GaussianBlur(257), "from 1 to 255"),
                 (lambda: T.GaussianBlur((3, 3, 3)), "across, down"),
@@ -371,6 +395,10 @@ class Parser(unittest.TestCase):
              T.AutoAugment("cifar10", "bilinear", 9)],
             [*small, T.GaussianBlur(23), T.GaussianBlur((255, 1), (5, 9)), T.PillowGaussianBlur(),
              T.PillowGaussianBlur(200), T.RandomApply([T.PillowGaussianBlur()])],
+            [*small, T.RandomChoice([T.RandomGrayscale(1), T.RandomSolarize(128, 1),
+                                     T.PillowGaussianBlur()]),
+             T.RandomOrder([T.Compose([T.RandomInvert(), T.RandomEqualize()]), T.ColorJitter(1),
+                            T.RandomChoice([T.Compose([]), T.RandAugment()], (1, 0.25))])],
             [*small, T.ToTensor(), T.Normalize(MEAN, STD), T.RandomErasing(0.3, value=MEAN)],
             [*small, T.Grayscale(), T.PILToTensor(), T.RandomErasing(value=7)],
             [T.RandomApply([T.ColorJitter(0.4), T.RandomGrayscale()], 0.8), T.RandomResizedCrop(32)])]
@@ -489,6 +517,13 @@ class Torchvision(unittest.TestCase):
                          T.Compose([T.ToTensor(), T.RandomErasing(0.25, (0.1, 0.2), (1, 2), (1, 2, 3))]))
         self.assertEqual(T.translate([V.RandomApply([V.ColorJitter(0.4), V.RandomInvert()], 0.8)]),
                          T.Compose([T.RandomApply([T.ColorJitter(0.4), T.RandomInvert()], 0.8)]))
+        several = [V.RandomChoice([V.RandomInvert(), torch.nn.Identity(),
+                                   V.Compose([V.RandomEqualize(), V.RandomHorizontalFlip()])], [1, 2, 3]),
+                   V.RandomOrder([V.ColorJitter(0.4), V.RandomApply([V.RandomInvert()])])]
+        self.assertEqual(T.translate(several), T.Compose([
+            T.RandomChoice([T.RandomInvert(), T.Compose([]),
+                            T.Compose([T.RandomEqualize(), T.RandomHorizontalFlip()])], [1, 2, 3]),
+            T.RandomOrder([T.ColorJitter(0.4), T.RandomApply([T.RandomInvert()])])]))
         bilinear = V.InterpolationMode.BILINEAR
         policies = [V.RandAugment(), V.RandAugment(3, 4, 10, bilinear, [1, 2, 3]), V.TrivialAugmentWide(7),
                     V.AutoAugment(), V.AutoAugment(V.AutoAugmentPolicy.CIFAR10, bilinear, 5.0)]
@@ -527,15 +562,16 @@ class Torchvision(unittest.TestCase):
         given = [V.RandomResizedCrop(8, interpolation=V.InterpolationMode.LANCZOS), V.CenterCrop(8),
                  V.FiveCrop(3), V.RandomApply([V.Lambda(len)], 0.8), V.Lambda(lambda image: image),
                  Mine(8), V.Normalize(0.5, 0.5), V.ToTensor(), V.Resize(9),
-                 V.RandomErasing(value="random"), len, 5]
+                 V.RandomErasing(value="random"), len, 5, V.RandomChoice([V.Lambda(len)]),
+                 V.RandomOrder([V.CenterCrop(3)])]
         with self.assertRaises(T.UnsupportedTransform) as caught:
             T.translate(V.Compose(given))
         problems = {place: reason for place, _, reason in caught.exception.problems}
-        self.assertEqual(list(problems), [1, 3, 4, 5, 6, 7, 9, 10, 11, 12])
+        self.assertEqual(list(problems), [1, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 14])
         for place, part in ((1, "lanczos"), (3, "no such operation"), (4, "Python code"), (5, "Python code"),
                             (6, "own"),
                             (7, "put ToTensor before"), (9, "put it before ToTensor"), (10, "'random'"),
-                            (12, "not a transform")):
+                            (12, "not a transform"), (13, "Python code"), (14, "put it before ToTensor")):
             self.assertIn(part, problems[place])
         self.assertEqual(caught.exception.unsupported, tuple(given[place - 1] for place in problems))
 

@@ -166,15 +166,33 @@ list_write_policy (uint64_t *random, char *text, size_t bytes)
     }
 }
 
-//  Two operations that are done together or not at all: three entries in one text.
+//  Two or three operations, of which chance leaves some out or changes the order: several entries in one
+//  text.
 static inline void
-list_write_apply (uint64_t *random, char *text, size_t bytes)
+list_write_group (uint64_t *random, char *text, size_t bytes)
 {
-    char one [200], other [200];
+    char one [160], other [160], third [160];
     list_write_point (random, one, sizeof one);
     list_write_policy (random, other, sizeof other);
-    snprintf (text, bytes, "{'op':'random_apply','count':2,'p':%s%s},%s,%s",
-        list_pick (random, "0.5", "0.5", "1"), list_share (random), one, other);
+    list_write_point (random, third, sizeof third);
+    switch (test_below (random, 4)) {
+    case 0:
+        snprintf (text, bytes, "{'op':'random_apply','count':2,'p':%s%s},%s,%s",
+            list_pick (random, "0.5", "0.5", "1"), list_share (random), one, other);
+        return;
+    case 1:
+        snprintf (text, bytes, "{'op':'random_choice','counts':[1,0,2],'p':%s%s},%s,%s,%s",
+            list_pick (random, "[1,2,3]", "[0,0,1]", "[0.5,0.1,0.7]"), list_share (random), one, other,
+            third);
+        return;
+    case 2:
+        snprintf (text, bytes, "{'op':'random_order','counts':[1,1,1]%s},%s,%s,%s", list_share (random), one,
+            other, third);
+        return;
+    default:
+        snprintf (text, bytes, "{'op':'random_order','counts':[3,1]%s},{'op':'random_apply','count':2%s},%s,"
+            "%s,%s", list_share (random), list_share (random), one, other, third);
+    }
 }
 
 static inline void
@@ -221,7 +239,7 @@ list_write_other (uint64_t *random, char *text, size_t bytes)
         list_write_policy (random, text, bytes);
         return;
     case 12:
-        list_write_apply (random, text, bytes);
+        list_write_group (random, text, bytes);
         return;
     default:
         list_write_point (random, text, bytes);

@@ -118,6 +118,11 @@ PIPELINES = [
       {"op": "center_crop", "size": 40}, SHARE, {"op": "views", "count": 4},
       {"op": "random_apply", "count": 2}, {"op": "invert", "p": 1},
       {"op": "random_rotation", "degrees": 30}, {"op": "flip"}], False),
+    ([{"op": "random_choice", "counts": [1, 2, 0], "p": [3, 1, 0.5]}, {"op": "grayscale", "channels": 3},
+      {"op": "invert", "p": 1}, {"op": "flip", "p": 1}, {"op": "center_crop", "size": 40}, SHARE,
+      {"op": "views", "count": 4}, {"op": "random_order", "counts": [1, 3, 1]}, {"op": "equalize", "p": 1},
+      {"op": "random_choice", "counts": [1, 1]}, {"op": "posterize", "bits": 3, "p": 1},
+      {"op": "pillow_gaussian_blur", "radius": 2}, {"op": "adjust_sharpness", "factor": 3, "p": 1}], False),
 ]
 
 #  Of an image and its mask.

@@ -491,12 +491,35 @@ RECIPES = {
 }
 
 
-def left_out(operations, place, keyed, key, view):
-    """Whether a random_apply before the operation leaves it out."""
-    listed = [operation for operation in operations if "op" in operation]
-    return any(operation["op"] == "random_apply" and index < place <= index + operation["count"]
-               and not keyed(key, view, index).happens(operation.get("p", 0.5))
-               for index, operation in enumerate(listed))
+def counts_of(operation):
+    """Of each part of a group."""
+    return operation.get("counts", [operation["count"]] if operation["op"] == "random_apply" else [])
+
+
+def chosen_parts(operation, random):
+    """Those that are done, in their order."""
+    parts = list(range(len(counts_of(operation))))
+    if operation["op"] == "random_apply":
+        return parts if random.happens(operation.get("p", 0.5)) else []
+    if operation["op"] == "random_order":
+        return [parts.pop(random.below(len(parts)) if len(parts) > 1 else 0) for _ in list(parts)]
+    weights = operation.get("p", [1] * len(parts))
+    at = random.uniform() * sum(weights)
+    return [next(part for part in parts if at < sum(weights[:part + 1]))]
+
+
+def do(listed, place, view, key, number):
+    """An operation on a view, with those that it is about; returns how many these are."""
+    operation, random = listed[place], Keyed(key, number, place)
+    counts = counts_of(operation)
+    for part in chosen_parts(operation, random) if counts else []:
+        inner = place + 1 + sum(counts[:part])
+        end = inner + counts[part]
+        while inner < end:
+            inner += 1 + do(listed, inner, view, key, number)
+    if operation["op"] in GEOMETRY_AND_COLOURS:
+        GEOMETRY_AND_COLOURS[operation["op"]](view, operation, random)
+    return sum(counts)
 
 
 def run_image(files, operations, key, source):
@@ -505,18 +528,17 @@ def run_image(files, operations, key, source):
     views = [[load(path, masks[name], operations[0]) for path, name in zip(files, names, strict=True)]]
     if len({field.image.size for field in views[0]}) > 1:
         raise ValueError("the fields' images differ in size")
-    ending, shared, place = Ending(operations), None, 0
+    ending, shared, place, until = Ending(operations), None, 0, 0
+    listed = [operation for operation in operations if "op" in operation]
     for operation in operations:
         if "op" not in operation:
             shared = [field.plane() for view in views for field in view]
             continue
         if operation["op"] == "views":
             views = [[field.copy() for field in views[0]] for _ in range(operation["count"])]
-        if operation["op"] in GEOMETRY_AND_COLOURS:
-            for number, view in enumerate(views):
-                if left_out(operations, place, Keyed, key, number):
-                    continue
-                GEOMETRY_AND_COLOURS[operation["op"]](view, operation, Keyed(key, number, place))
+        if place >= until:
+            spans = [do(listed, place, view, key, number) for number, view in enumerate(views)]
+            until = place + 1 + spans[0]
         place += 1
     return shared, [ending.output(field, key, number) for number, view in enumerate(views) for field in view]
 

@@ -12,6 +12,7 @@
 #include "geometry.h"
 #include "image_reader.h"
 #include "instrument.h"
+#include "operation_group.h"
 #include "plan.h"
 #include "warp.h"
 
@@ -353,21 +354,66 @@ model_step (const model_t *self, size_t index, model_image_t *image)
     }
 }
 
+//  Where the parts of a group are done, of those that are; returns how many.
+static inline size_t
+model_parts (const operation_t *group, keyed_random_t *random, uint32_t parts [GROUP_PARTS_MAX])
+{
+    size_t count = group->group.parts;
+    bool is_taken [GROUP_PARTS_MAX] = { false };
+    if (group->kind == OPERATION_RANDOM_APPLY) {
+        parts [0] = 0;
+        return geometry_happens (group, random);
+    }
+    if (group->kind == OPERATION_RANDOM_CHOICE) {
+        double sum = 0;
+        for (size_t part = 0; part < count; part++)
+            sum += group->group.weights [part];
+        double left = keyed_random_uniform (random) * sum;
+        for (parts [0] = 0; left >= group->group.weights [parts [0]]; parts [0]++)
+            left -= group->group.weights [parts [0]];
+        return 1;
+    }
+    for (size_t place = 0; place < count; place++) {
+        uint64_t skip = count - place > 1? keyed_random_below (random, count - place): 0;
+        uint32_t part = 0;
+        for (; is_taken [part] || skip > 0; part++)
+            skip -= !is_taken [part];
+        is_taken [part] = true;
+        parts [place] = part;
+    }
+    return count;
+}
+
+static inline void
+model_range (const model_t *self, size_t begin, size_t end, model_image_t *image)
+{
+    for (size_t index = begin; index < end && image->pixels; index++) {
+        const operation_t *operation = &self->plan->operations [index];
+        const pipeline_key_t *key = index < self->plan->shared_count? &self->shared: &self->private;
+        if (!operation_group_is (operation)) {
+            model_step (self, index, image);
+            continue;
+        }
+        keyed_random_t random;
+        keyed_random_init (&random, key, index < self->plan->views_at? 0: self->view, operation->place);
+        uint32_t parts [GROUP_PARTS_MAX];
+        size_t count = model_parts (operation, &random, parts);
+        for (size_t place = 0; place < count; place++) {
+            size_t at = index + 1;
+            for (uint32_t before = 0; before < parts [place]; before++)
+                at += operation->group.counts [before];
+            model_range (self, at, at + operation->group.counts [parts [place]], image);
+        }
+        index += operation_group_span (operation);
+    }
+}
+
 //  The image behind the first count operations.
 static inline model_image_t
 model_run (const model_t *self, const decoder_file_t *file, size_t count)
 {
     model_image_t image = model_decode (file, self->is_mask);
-    for (size_t index = 1; index < count && image.pixels; index++) {
-        const operation_t *operation = &self->plan->operations [index];
-        const pipeline_key_t *key = index < self->plan->shared_count? &self->shared: &self->private;
-        keyed_random_t random;
-        keyed_random_init (&random, key, index < self->plan->views_at? 0: self->view, operation->place);
-        if (operation->kind == OPERATION_RANDOM_APPLY && !geometry_happens (operation, &random))
-            index += operation->apply.count;
-        else
-            model_step (self, index, &image);
-    }
+    model_range (self, 1, count, &image);
     return image;
 }
 

@@ -18,10 +18,10 @@ Operation = Dict[str, Any]
 #  Those that a list of torchvision's may hold.
 SUPPORTED = ("AutoAugment", "CenterCrop", "ColorJitter", "Compose", "ConvertImageDtype", "GaussianBlur",
              "Grayscale", "Normalize", "PILToTensor", "Pad", "RandAugment", "RandomAdjustSharpness",
-             "RandomAffine", "RandomApply", "RandomAutocontrast", "RandomCrop", "RandomEqualize",
-             "RandomErasing", "RandomGrayscale", "RandomHorizontalFlip", "RandomInvert", "RandomPosterize",
-             "RandomResizedCrop", "RandomRotation", "RandomSolarize", "RandomVerticalFlip", "Resize",
-             "ToTensor", "TrivialAugmentWide")
+             "RandomAffine", "RandomApply", "RandomAutocontrast", "RandomChoice", "RandomCrop",
+             "RandomEqualize", "RandomErasing", "RandomGrayscale", "RandomHorizontalFlip", "RandomInvert",
+             "RandomOrder", "RandomPosterize", "RandomResizedCrop", "RandomRotation", "RandomSolarize",
+             "RandomVerticalFlip", "Resize", "ToTensor", "TrivialAugmentWide")
 
 
 class UnsupportedTransform(TureenError, ValueError):

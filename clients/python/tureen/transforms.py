@@ -22,9 +22,10 @@ from typing import Any, List, Optional, Sequence, Tuple, Union
 
 from . import parameters
 from .augmentations import (AutoAugment, AutoAugmentPolicy, GaussianBlur, PillowGaussianBlur, RandAugment,
-                            RandomAdjustSharpness, RandomAffine, RandomApply, RandomAutocontrast,
-                            RandomEqualize, RandomErasing, RandomInvert, RandomPosterize, RandomRotation,
-                            RandomSolarize, TrivialAugmentWide)
+                            RandomAdjustSharpness, RandomAffine, RandomAutocontrast, RandomEqualize,
+                            RandomErasing, RandomInvert, RandomPosterize, RandomRotation, RandomSolarize,
+                            TrivialAugmentWide)
+from .composition import RandomApply, RandomChoice, RandomOrder
 from .compose import (CAST_LAST, SUPPORTED, Building, Compose, Operation, Refused, Share, Stage, Transform,
                       UnsupportedTransform)
 from .parameters import Pair, Size
@@ -498,7 +499,7 @@ __all__ = ["AutoAugment", "AutoAugmentPolicy", "Cast", "CenterCrop", "ColorJitte
            "ConvertImageDtype", "Decode", "DecodeArray", "DecodeAudio", "DecodeBytes", "Excerpt",
            "GaussianBlur", "Grayscale", "InterpolationMode", "Layout", "Normalize", "PILToTensor", "Pad",
            "PillowGaussianBlur", "RandAugment", "RandomAdjustSharpness", "RandomAffine", "RandomApply",
-           "RandomAutocontrast", "RandomCrop", "RandomEqualize", "RandomErasing", "RandomGrayscale",
-           "RandomHorizontalFlip", "RandomInvert", "RandomPosterize", "RandomResizedCrop", "RandomRotation",
-           "RandomSolarize", "RandomVerticalFlip", "Resize", "Share", "ToTensor", "Transform",
-           "TrivialAugmentWide", "UnsupportedTransform", "Views", "translate"]
+           "RandomAutocontrast", "RandomChoice", "RandomCrop", "RandomEqualize", "RandomErasing",
+           "RandomGrayscale", "RandomHorizontalFlip", "RandomInvert", "RandomOrder", "RandomPosterize",
+           "RandomResizedCrop", "RandomRotation", "RandomSolarize", "RandomVerticalFlip", "Resize", "Share",
+           "ToTensor", "Transform", "TrivialAugmentWide", "UnsupportedTransform", "Views", "translate"]

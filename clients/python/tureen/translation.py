@@ -45,6 +45,8 @@ def _entries(given: Any) -> List[Entry]:
         return _entries(list(getattr(given, "transforms", given)))
     if name == "RandomApply":
         return _apply(given)
+    if name in ("RandomChoice", "RandomOrder"):
+        return [(given, _group(name, given))]
     if name in ("Identity", "ToPureTensor"):
         return []
     make = _MADE.get(name)
@@ -66,6 +68,24 @@ def _apply(given: Any) -> List[Entry]:
     if reasons:
         return [(given, reasons[0])]
     return [(given, ours.RandomApply([our for _, our in inner], given.p))]
+
+
+def _group(name: str, given: Any) -> Any:
+    """One of ours, each part of which may be several transforms; or why some of it cannot be done."""
+    parts: List[Transform] = []
+    for theirs in given.transforms:
+        inner = [our for _, our in _entries(theirs)]
+        reasons = [our for our in inner if isinstance(our, str)]
+        if reasons:
+            return reasons[0]
+        try:
+            parts.append(inner[0] if len(inner) == 1 else Compose(inner))
+        except UnsupportedTransform as error:
+            return error.problems[0][2]
+    try:
+        return ours.RandomChoice(parts, given.p) if name == "RandomChoice" else ours.RandomOrder(parts)
+    except (TypeError, ValueError) as error:
+        return str(error)
 
 
 def _normalize_tensors(entries: List[Entry]) -> List[Entry]:
@@ -91,8 +111,6 @@ _REASONS = {
     "a class of another package": "Python code, or a class that is not torchvision's own: the server runs "
     "neither", "nothing that is called": "not a transform",
     "Lambda": "Python code, which the server does not run",
-    "RandomChoice": "the server cannot choose among transforms at random",
-    "RandomOrder": "the server does transforms in the order of the list",
     "MixUp": "it mixes samples of a batch: do it to the batch",
     "CutMix": "it mixes samples of a batch: do it to the batch",
     "ToPILImage": "samples are images from the beginning: leave it out, and put what stands behind it before "

@@ -1,12 +1,15 @@
-/*  test_draws -- that what operations draw has torchvision's distributions: blurs.
+/*  test_draws -- that what operations draw has torchvision's distributions: blurs, choices
+ *  and orders.
  *
  *  Compared by chi-square with BINS - 1 = 19 degrees of freedom: one stays under LIMIT but for 2e-6 of all
  *  seeds, so those of a run raise a false alarm in fewer than 1e-4 of runs.
  */
 #include <math.h>
 #include <string.h>
+#include "chosen.h"
 #include "geometry.h"
 #include "pipelines.h"
+#include "plan.h"
 #include "seed.h"
 
 enum { DRAWS = 20000, BINS = 20 };
@@ -59,11 +62,86 @@ test_blurs_are_uniform (void **state)
     s_check ("radius", radii, NULL, BINS, DRAWS);
 }
 
+//  Guards: a part comes as often as its weight says, one of weight 0 never.
+static void
+test_choices_have_their_weights (void **state)
+{
+    (void) state;
+    operation_t choice = { .kind = OPERATION_RANDOM_CHOICE, .group = { .parts = 5,
+        .weights = { 0, 3, 1.5, 0, 0.5 } } };
+    uint32_t parts [5] = { 0 };
+    const double shares [5] = { 0, 0.6, 0.3, 0, 0.1 };
+    for (uint64_t id = 0; id < DRAWS; id++) {
+        keyed_random_t random = s_stream (id);
+        parts [chosen_part (&choice, &random)]++;
+    }
+    s_check ("part", parts, shares, 5, DRAWS);
+}
+
+//  Guards: each of the orders is as frequent as any other.
+static void
+test_orders_are_uniform (void **state)
+{
+    (void) state;
+    enum { PARTS = 3, ORDERS = 6 };
+    operation_t order = { .kind = OPERATION_RANDOM_ORDER, .group = { .parts = PARTS } };
+    uint32_t orders [PARTS * PARTS] = { 0 }, seen [ORDERS], count = 0;
+    for (uint64_t id = 0; id < DRAWS; id++) {
+        keyed_random_t random = s_stream (id);
+        uint32_t parts [GROUP_PARTS_MAX];
+        chosen_order (&order, &random, parts);
+        assert_true (parts [0] + parts [1] + parts [2] == PARTS && parts [0] != parts [1]);
+        assert_true (parts [1] != parts [2] && parts [0] != parts [2]);
+        orders [parts [0] * PARTS + parts [1]]++;
+    }
+    for (size_t index = 0; index < PARTS * PARTS; index++)
+        if (orders [index]) {
+            assert_true (count < ORDERS);
+            seen [count++] = orders [index];
+        }
+    assert_int_equal (count, ORDERS);
+    s_check ("order", seen, NULL, ORDERS, DRAWS);
+}
+
+//  Guards: what a list becomes, with groups in groups: each operation at most once, behind its group, those
+//  of a part one after the other.
+static void
+test_lists_are_chosen (void **state)
+{
+    (void) state;
+    const pipeline_t *pipeline = pipeline_of ("[{'op':'center_crop','size':8},"
+        "{'op':'random_order','counts':[1,3]},{'op':'flip'},{'op':'random_choice','counts':[0,2],'p':[1,3]},"
+        "{'op':'invert'},{'op':'equalize'},{'op':'vertical_flip'}]");
+    const plan_t *plan = pipeline_plan (pipeline);
+    assert_int_equal (plan->count, 8);
+    uint32_t counts [4] = { 0 };
+    for (uint64_t id = 0; id < DRAWS; id++) {
+        pipeline_key_t key = { .seed = test_seed (), .id = id };
+        chosen_t chosen = chosen_draw (plan->operations, 1, plan->count, &key, 0);
+        char text [PIPELINE_OPERATIONS_MAX + 1] = "";
+        for (size_t index = 0; index < chosen.count; index++)
+            text [index] = (char) ('0' + chosen.operations [index]);
+        static const char *const lists [4] = { "12347", "1234567", "12437", "1245637" };
+        size_t which = 0;
+        while (which < 4 && strcmp (text, lists [which]))
+            which++;
+        if (which == 4)
+            fail_msg ("seed %" PRIu64 ": %s", test_seed (), text);
+        counts [which]++;
+    }
+    const double shares [4] = { 0.125, 0.375, 0.125, 0.375 };
+    s_check ("list", counts, shares, 4, DRAWS);
+    pipeline_destroy (&pipeline);
+}
+
 int
 main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_blurs_are_uniform),
+        cmocka_unit_test (test_choices_have_their_weights),
+        cmocka_unit_test (test_orders_are_uniform),
+        cmocka_unit_test (test_lists_are_chosen),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -31,9 +31,9 @@ static const struct { const char *text; const char *fragments [3]; } s_refused [
         { "operation 2: unknown operation 'blur'", "supported: decode, views, resize, center_crop,"
       " random_resized_crop, random_crop, pad, flip, vertical_flip, color_jitter, grayscale, invert, "
           "posterize, solarize, autocontrast, equalize, adjust_sharpness, gaussian_blur, "
-          "pillow_gaussian_blur, random_rotation, random_affine, random_apply, rand_augment, "
-          "trivial_augment_wide, auto_augment, normalize, cast, layout, "
-          "random_erasing, excerpt" } },
+          "pillow_gaussian_blur, random_rotation, random_affine, random_apply, "
+          "random_choice, random_order, rand_augment, trivial_augment_wide, auto_augment, normalize, cast, "
+          "layout, random_erasing, excerpt" } },
     { "[{'op':'gaussian_blur'}]",
         { "'kernel_size' is missing; expected an odd whole number or [across, down]",
             "each from 1 to 255" } },
@@ -57,12 +57,35 @@ static const struct { const char *text; const char *fragments [3]; } s_refused [
     { "[{'op':'pillow_gaussian_blur','p':1}]", { "unknown key 'p'" } },
     { "[{'op':'random_apply'}]", { "'count' is missing; expected a whole number from 1 to 30" } },
     { "[" CROP ",{'op':'random_apply','count':2},{'op':'invert'}]",
-        { "operation 2 (random_apply): 'count' 2, and 1 operations are behind it" } },
+        { "operation 2 (random_apply): it is about 2 operations, and 1 are behind it" } },
     { "[{'op':'random_apply','count':1}," CROP "]", { "(center_crop): not supported in a random_apply" } },
     { "[" CROP ",{'op':'random_apply','count':1},{'op':'grayscale'}]",
         { "(grayscale): not supported in a random_apply" } },
     { "[" CROP ",{'op':'random_apply','count':1},{'op':'random_apply','count':1},{'op':'invert'}]",
-        { "operation 3 (random_apply): not supported in a random_apply" } },
+        { "operation 3 (random_apply): is about more operations than the part of the random_apply" } },
+    { "[" CROP ",{'op':'random_order','counts':[2,1]},{'op':'invert'},{'op':'random_choice','counts':[1]},"
+        "{'op':'invert'}]",
+        { "operation 4 (random_choice): is about more operations than the part of the random_order" } },
+    { "[" CROP ",{'op':'random_order'}]",
+        { "'counts' is missing; expected a list of 1 to 16 whole numbers, 1 to 30 operations together" } },
+    { "[" CROP ",{'op':'random_order','counts':[]}]", { "'counts' is not valid" } },
+    { "[" CROP ",{'op':'random_order','counts':[0,0]}]", { "'counts' is not valid" } },
+    { "[" CROP ",{'op':'random_order','counts':[16,15]}]", { "'counts' is not valid" } },
+    { "[" CROP ",{'op':'random_order','counts':[1.5]},{'op':'invert'}]", { "'counts' is not valid" } },
+    { "[" CROP ",{'op':'random_order','counts':[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}]",
+        { "'counts' is not valid" } },
+    { "[" CROP ",{'op':'random_order','counts':[1],'p':[1]},{'op':'invert'}]", { "unknown key 'p'" } },
+    { "[" CROP ",{'op':'random_order','counts':[1,1]},{'op':'invert'}]",
+        { "(random_order): it is about 2 operations, and 1 are behind it" } },
+    { "[" CROP ",{'op':'random_choice','counts':[1],'p':[1,1]},{'op':'invert'}]",
+        { "'p' is not valid; expected as many numbers as 'counts' has, each from 0 to 1000000",
+            "and not all 0" } },
+    { "[" CROP ",{'op':'random_choice','counts':[1,0],'p':[0,0]},{'op':'invert'}]", { "'p' is not valid" } },
+    { "[" CROP ",{'op':'random_choice','counts':[1],'p':0.5},{'op':'invert'}]", { "'p' is not valid" } },
+    { "[" CROP ",{'op':'random_choice','counts':[0,1]}," CROP "]",
+        { "(center_crop): not supported in a random_choice; expected operations that keep the size" } },
+    { "[" CROP ",{'op':'random_choice','counts':[1,1]},{'op':'invert'}," SHARE ",{'op':'flip'}]",
+        { "(random_choice): {'share': true} among its operations" } },
     { "[" CROP ",{'op':'random_apply','count':1},{'op':'random_rotation','degrees':9,'expand':true},"
         CROP "]",
         { "(random_rotation): not supported in a random_apply" } },

@@ -72,6 +72,12 @@ static const struct { const char *sent, *written; } s_written [] = {
       "{'op':'pillow_gaussian_blur','radius':[0,200]}" },
     { "{'op':'random_apply','count':1},{'op':'invert'}",
       "{'op':'random_apply','count':1,'p':0.5},{'op':'invert','p':0.5}" },
+    { "{'op':'random_choice','counts':[1,0]},{'op':'invert'}",
+      "{'op':'random_choice','counts':[1,0],'p':[1,1]},{'op':'invert','p':0.5}" },
+    { "{'op':'random_choice','counts':[1,0.0],'p':[0.25,1e6]},{'op':'invert'}",
+      "{'op':'random_choice','counts':[1,0],'p':[0.25,1000000]},{'op':'invert','p':0.5}" },
+    { "{'op':'random_order','counts':[1]},{'op':'invert'}",
+      "{'op':'random_order','counts':[1]},{'op':'invert','p':0.5}" },
     { "{'op':'rand_augment'}", "{'op':'rand_augment','num_ops':2,'magnitude':9,'num_magnitude_bins':31,"
         "'unit_threshold':false,'interpolation':'nearest','fill':[0,0,0],'mask_fill':0}" },
     { "{'op':'rand_augment','num_ops':3,'magnitude':9,'num_magnitude_bins':10,'unit_threshold':true,"
