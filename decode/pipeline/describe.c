@@ -123,6 +123,21 @@ s_affine (const walk_t *self, const operation_t *operation, keyed_random_t *rand
         drawn.shear [0], drawn.shear [1]);
 }
 
+//  Where the corners went, if they did.
+static json_t *
+s_perspective (const walk_t *self, const operation_t *operation, keyed_random_t *random)
+{
+    bool is_done = geometry_happens (operation, random);
+    json_t *corners = json_array ();
+    warp_corners_t drawn;
+    if (is_done)
+        drawn = warp_draw_corners (operation, self->height, self->width, random);
+    for (size_t corner = 0; is_done && corner < 4; corner++)
+        json_array_append_new (corners, json_pack ("[I,I]", (json_int_t) drawn.corners [corner] [0],
+            (json_int_t) drawn.corners [corner] [1]));
+    return json_pack ("{s:b,s:o}", "done", is_done, "endpoints", corners);
+}
+
 static json_t *
 s_augment (const walk_t *self, const operation_t *operation, keyed_random_t *random)
 {
@@ -204,6 +219,8 @@ s_parameters (walk_t *self, const operation_t *operation, const pipeline_key_t *
         return s_rotation (self, operation, &random);
     case OPERATION_RANDOM_AFFINE:
         return s_affine (self, operation, &random);
+    case OPERATION_RANDOM_PERSPECTIVE:
+        return s_perspective (self, operation, &random);
     case OPERATION_RANDOM_APPLY:
         return json_pack ("{s:b}", "done", geometry_happens (operation, &random));
     case OPERATION_RANDOM_CHOICE:

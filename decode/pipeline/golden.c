@@ -20,7 +20,8 @@ enum { ALIGNMENT = 64, ERROR_BYTES = 256, DIGEST_BYTES = 16 };
 #define MAPS "[{\"op\":\"resize\",\"size\":[26,29]}," \
     "{\"op\":\"random_rotation\",\"degrees\":180,\"interpolation\":\"bilinear\",\"expand\":true}," \
     "{\"op\":\"random_affine\",\"degrees\":20,\"translate\":[0.2,0.1],\"scale\":[0.7,1.4]," \
-    "\"shear\":[-9,9,-9,9],\"fill\":[9,99,200]},{\"op\":\"center_crop\",\"size\":24},{\"share\":true}]"
+    "\"shear\":[-9,9,-9,9],\"fill\":[9,99,200]},{\"op\":\"random_perspective\",\"p\":1}," \
+    "{\"op\":\"center_crop\",\"size\":24},{\"share\":true}]"
 #define POLICIES "[{\"op\":\"rand_augment\",\"num_ops\":4},{\"op\":\"trivial_augment_wide\"}," \
     "{\"op\":\"auto_augment\",\"interpolation\":\"bilinear\"}," \
     "{\"op\":\"resize\",\"size\":[23,21]},{\"share\":true}]"

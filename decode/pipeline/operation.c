@@ -418,6 +418,9 @@ static const operation_row_t s_rows [OPERATION_KINDS] = {
     { "random_affine", OPERATION_RANDOM_AFFINE, SHARED | PRIVATE | DRAWS,
         { "degrees", "translate", "scale", "shear", "interpolation", "fill", "center", "mask_fill", "share" },
         operation_warp_parse_affine, operation_warp_write_affine },
+    { "random_perspective", OPERATION_RANDOM_PERSPECTIVE, SHARED | PRIVATE | DRAWS,
+        { "distortion_scale", "p", "interpolation", "fill", "mask_fill", "share" },
+        operation_warp_parse_perspective, operation_warp_write_perspective },
     { "random_apply", OPERATION_RANDOM_APPLY, SHARED | PRIVATE | DRAWS, { "count", "p", "share" },
         operation_group_parse_apply, operation_group_write_apply },
     { "random_choice", OPERATION_RANDOM_CHOICE, SHARED | PRIVATE | DRAWS, { "counts", "p", "share" },
@@ -545,6 +548,8 @@ operation_probability (const operation_t *self)
             return self->point.probability;
         case OPERATION_RANDOM_APPLY:
             return self->group.probability;
+        case OPERATION_RANDOM_PERSPECTIVE:
+            return self->perspective.probability;
         case OPERATION_RANDOM_ERASING:
             return self->erase.probability;
         default:
@@ -556,7 +561,8 @@ bool
 operation_is_random (const operation_t *self)
 {
     double probability = operation_probability (self);
-    if (probability >= 0 && self->kind != OPERATION_RANDOM_ERASING)
+    bool draws_more = self->kind == OPERATION_RANDOM_ERASING || self->kind == OPERATION_RANDOM_PERSPECTIVE;
+    if (probability >= 0 && !draws_more)
         return probability > 0 && probability < 1;
     switch (self->kind) {
         case OPERATION_COLOR_JITTER:
@@ -573,6 +579,7 @@ operation_is_random (const operation_t *self)
         case OPERATION_RAND_AUGMENT:
             return self->augment.steps > 0;
         case OPERATION_RANDOM_ERASING:
+        case OPERATION_RANDOM_PERSPECTIVE:
             return probability > 0;
         case OPERATION_EXCERPT:
             return self->excerpt.random;

@@ -414,6 +414,8 @@ s_map (passage_t *self, const operation_t *operation, const warp_t *warp)
     affine_t affine = { .is_bilinear = operation->edge.is_bilinear && !warp->is_exact && !self->is_mask,
         .height = warp->height, .width = warp->width };
     memcpy (affine.matrix, warp->matrix, sizeof affine.matrix);
+    affine.is_perspective = warp->is_perspective;
+    memcpy (affine.vanishing, warp->vanishing, sizeof affine.vanishing);
     memcpy (affine.fill, operation->edge.fill, sizeof affine.fill);
     if (self->is_mask)
         affine.fill [0] = operation->edge.mask_fill;
@@ -563,6 +565,7 @@ s_step (passage_t *self, const operation_t *operation)
         return s_blur (self, operation);
     case OPERATION_RANDOM_ROTATION:
     case OPERATION_RANDOM_AFFINE:
+    case OPERATION_RANDOM_PERSPECTIVE:
         return s_draw_warp (self, operation);
     case OPERATION_RAND_AUGMENT:
     case OPERATION_TRIVIAL_AUGMENT_WIDE:

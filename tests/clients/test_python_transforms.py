@@ -111,6 +111,10 @@ class Json(unittest.TestCase):
             "shear": [-7.0, 7.0], "center": [0.0, 0.0], "fill": 9})
         self.check(T.RandomAffine(1, shear=(1, 2, 3, 4), share=True), {
             "op": "random_affine", "degrees": [-1.0, 1.0], "shear": [1.0, 2.0, 3.0, 4.0], "share": True})
+        self.check(T.RandomPerspective(), {"op": "random_perspective"})
+        self.check(T.RandomPerspective(0.3, 1, 0, (1, 2, 3), 9), {
+            "op": "random_perspective", "distortion_scale": 0.3, "p": 1.0, "interpolation": "nearest",
+            "fill": [1, 2, 3], "mask_fill": 9})
         self.check(T.RandAugment(), {"op": "rand_augment"})
         self.check(T.RandAugment(3, 4, 10, "bilinear", [1, 2, 3], unit_threshold=True, share=True), {
             "op": "rand_augment", "num_ops": 3, "magnitude": 4, "num_magnitude_bins": 10,
@@ -271,6 +275,8 @@ class Json(unittest.TestCase):
                 (lambda: T.GaussianBlur(3, (2, 1)), "least, most"),
                 (lambda: T.PillowGaussianBlur(201), "radius must be from 0 to 200"),
                 (lambda: T.Compose([T.ToTensor(), T.GaussianBlur(3)]), "put it before ToTensor"),
+                (lambda: T.RandomPerspective(1.5), "distortion_scale must be from 0 to 1"),
+                (lambda: T.RandomPerspective(p=2), "p must be from 0 to 1"),
                 (lambda: T.RandAugment(17), "from 0 to 16"),
                 (lambda: T.RandAugment(magnitude=31), "magnitude must be from 0 to 30"),
                 (lambda: T.RandAugment(magnitude=9.5), "whole number"),         # type: ignore[arg-type]
@@ -399,6 +405,7 @@ class Parser(unittest.TestCase):
                                      T.PillowGaussianBlur()]),
              T.RandomOrder([T.Compose([T.RandomInvert(), T.RandomEqualize()]), T.ColorJitter(1),
                             T.RandomChoice([T.Compose([]), T.RandAugment()], (1, 0.25))])],
+            [*small, T.RandomPerspective(), T.RandomPerspective(1, 1, "nearest", (1, 2, 3), 4)],
             [*small, T.ToTensor(), T.Normalize(MEAN, STD), T.RandomErasing(0.3, value=MEAN)],
             [*small, T.Grayscale(), T.PILToTensor(), T.RandomErasing(value=7)],
             [T.RandomApply([T.ColorJitter(0.4), T.RandomGrayscale()], 0.8), T.RandomResizedCrop(32)])]
@@ -531,13 +538,15 @@ class Torchvision(unittest.TestCase):
             T.RandAugment(), T.RandAugment(3, 4, 10, "bilinear", (1, 2, 3)), T.TrivialAugmentWide(7),
             T.AutoAugment(), T.AutoAugment("cifar10", "bilinear", 5)]))
         maps = [V.RandomRotation(10), V.RandomRotation((3, 5), V.InterpolationMode.BILINEAR, True, (1, 2), 9),
-                V.CenterCrop(9), V.RandomAffine(20),
+                V.CenterCrop(9), V.RandomPerspective(), V.RandomPerspective(
+                    0.2, 0.9, V.InterpolationMode.NEAREST, (1, 2, 3)), V.RandomAffine(20),
                 V.RandomAffine((1, 2), (0.1, 0.3), (0.5, 1), 9, fill=None),
                 V.RandomAffine(1, shear=(1, 2, 3, 4), interpolation=V.InterpolationMode.BILINEAR,
                                fill=[1, 2, 3], center=[5, 6])]
         self.assertEqual(T.translate(maps), T.Compose([
             T.RandomRotation(10), T.RandomRotation((3, 5), "bilinear", True, (1, 2), 9), T.CenterCrop(9),
-            T.RandomAffine(20), T.RandomAffine((1, 2), (0.1, 0.3), (0.5, 1), 9),
+            T.RandomPerspective(), T.RandomPerspective(0.2, 0.9, "nearest", (1, 2, 3)), T.RandomAffine(20),
+            T.RandomAffine((1, 2), (0.1, 0.3), (0.5, 1), 9),
             T.RandomAffine(1, None, None, (1, 2, 3, 4), "bilinear", (1, 2, 3), (5, 6))]))
         modules = torch.nn.Sequential(V.CenterCrop(8), torch.nn.Identity(),
                                       torch.nn.Sequential(V.RandomHorizontalFlip()))

@@ -129,7 +129,14 @@ list_write_warp (uint64_t *random, char *text, size_t bytes)
 {
     uint32_t fill = list_between (random, 0, 255);
     const char *filter = test_below (random, 2)? "nearest": "bilinear";
-    if (test_below (random, 2))
+    uint64_t which = test_below (random, 5);
+    if (which == 0)
+        snprintf (text, bytes,
+            "{'op':'random_perspective','distortion_scale':%s,'p':%s,'interpolation':'%s','fill':%u,"
+            "'mask_fill':%u%s}", list_pick (random, "0", "0.3", "1"), list_pick (random, "0.5", "0.8", "1"),
+            filter, fill, 255 - fill, list_share (random));
+    else
+    if (which < 3)
         snprintf (text, bytes,
             "{'op':'random_rotation','degrees':%s,'expand':%s,'interpolation':'%s','fill':%u,"
             "'mask_fill':%u%s}",

@@ -98,6 +98,8 @@ PIPELINES = [
       {"op": "center_crop", "size": [60, 45]}, SHARE, {"op": "random_rotation", "degrees": [270, 270]},
       {"op": "random_affine", "degrees": 0, "scale": [0.3, 3]},
       {"op": "random_affine", "degrees": 0, "scale": [0.01, 0.02], "interpolation": "bilinear"}], False),
+    ([{"op": "random_perspective", "p": 0.8, "fill": [9, 200, 77]}, {"op": "center_crop", "size": 60}, SHARE,
+      {"op": "random_perspective", "distortion_scale": 1, "p": 1, "interpolation": "nearest"}], False),
     ([{"op": "rand_augment"}, {"op": "center_crop", "size": 50}, SHARE,
       {"op": "trivial_augment_wide", "fill": [1, 90, 200]}, {"op": "flip"}], False),
     ([{"op": "auto_augment"}, {"op": "resize", "size": [48, 40]}, SHARE,
@@ -140,6 +142,8 @@ MASK_PIPELINES = [
      {"op": "random_affine", "degrees": 10, "translate": [0.1, 0.1], "scale": [0.8, 1.2], "shear": 10,
       "interpolation": "bilinear"}, {"op": "equalize", "p": 1}, {"op": "pillow_gaussian_blur"},
      {"op": "gaussian_blur", "kernel_size": 3}],
+    [{"op": "decode", "fields": ["image", "mask"]}, {"op": "resize", "size": [45, 50]}, SHARE,
+     {"op": "random_perspective", "p": 1, "fill": 7, "mask_fill": 255}],
     [{"op": "decode", "fields": ["image", "mask"]}, {"op": "rand_augment", "num_ops": 4, "mask_fill": 255},
      {"op": "resize", "size": [45, 50]}, SHARE, {"op": "trivial_augment_wide", "interpolation": "bilinear"}],
 ]

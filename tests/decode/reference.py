@@ -5,6 +5,7 @@ NumPy alone.
 
 Keyed numbers come from hashlib.  Independent of decode/ on purpose: nothing here is shared with the C code.
 """
+import fractions
 import hashlib
 import math
 import struct
@@ -353,6 +354,48 @@ def random_affine(fields, operation, random):
         affine(field, operation, drawn, operation.get("center"))
 
 
+def draw_corners(operation, size, random):
+    """Where the corners go, as torchvision's get_params returns them."""
+    scale, corners = operation.get("distortion_scale", 0.5), []
+    for far in ((False, False), (True, False), (True, True), (False, True)):
+        corner = []
+        for side, is_far in zip(size, far, strict=True):
+            reach = int(scale * (side // 2))
+            corner.append((side - reach - 1 if is_far else 0) + random.below(reach + 1))
+        corners.append(corner)
+    return corners
+
+
+def perspective_coefficients(size, to):
+    """The exact solution, each of 32 bits; None: there is none."""
+    width, height = size
+    start = ((0, 0), (width - 1, 0), (width - 1, height - 1), (0, height - 1))
+    rows = []
+    for (x, y), (u, v) in zip(to, start, strict=True):
+        rows += [[x, y, 1, 0, 0, 0, -u * x, -u * y, u], [0, 0, 0, x, y, 1, -v * x, -v * y, v]]
+    rows = [[fractions.Fraction(number) for number in row] for row in rows]
+    for at in range(8):
+        pivot = next((row for row in rows[at:] if row[at]), None)
+        if pivot is None:
+            return None
+        rows.remove(pivot)
+        pivot = [number / pivot[at] for number in pivot]
+        rows = [[number - row[at] * other for number, other in zip(row, pivot, strict=True)] for row in rows]
+        rows.insert(at, pivot)
+    return [float(numpy.float32(row[8])) for row in rows]
+
+
+def random_perspective(fields, operation, random):
+    if not random.happens(operation.get("p", 0.5)):
+        return
+    size = fields[0].image.size
+    coefficients = perspective_coefficients(size, draw_corners(operation, size, random))
+    for field in fields if coefficients else []:
+        mapped(field, {"interpolation": "bilinear", **operation},
+               lambda image, resample, fill: image.transform(size, Image.PERSPECTIVE, coefficients, resample,
+                                                             fillcolor=fill))
+
+
 def augment(fields, operation, random):
     size = fields[0].image.size
     for kind, magnitude in reference_augment.DRAW[operation["op"]](operation, size, random):
@@ -365,7 +408,8 @@ GEOMETRY_AND_COLOURS = {
     "random_crop": random_crop, "pad": pad, "flip": flip, "vertical_flip": vertical_flip,
     "color_jitter": color_jitter, "grayscale": grayscale, "gaussian_blur": gaussian_blur,
     "pillow_gaussian_blur": pillow_gaussian_blur, "random_rotation": random_rotation,
-    "random_affine": random_affine, "rand_augment": augment, "trivial_augment_wide": augment,
+    "random_affine": random_affine, "random_perspective": random_perspective,
+    "rand_augment": augment, "trivial_augment_wide": augment,
     "auto_augment": augment, **POINTS,
 }
 

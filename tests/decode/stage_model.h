@@ -202,6 +202,8 @@ model_warp (const model_t *self, const operation_t *operation, model_image_t *im
         .height = warp->height, .width = warp->width };
     const double half [6] = { -1, 0, image->width, 0, -1, image->height };
     memcpy (affine.matrix, warp->kind == WARP_HALF_TURN? half: warp->matrix, sizeof affine.matrix);
+    affine.is_perspective = warp->is_perspective;
+    memcpy (affine.vanishing, warp->vanishing, sizeof affine.vanishing);
     memcpy (affine.fill, operation->edge.fill, sizeof affine.fill);
     if (self->is_mask)
         affine.fill [0] = operation->edge.mask_fill;
@@ -332,6 +334,7 @@ model_step (const model_t *self, size_t index, model_image_t *image)
         break;
     case OPERATION_RANDOM_ROTATION:
     case OPERATION_RANDOM_AFFINE:
+    case OPERATION_RANDOM_PERSPECTIVE:
         warp = warp_draw (operation, image->height, image->width, &random);
         model_warp (self, operation, image, &warp);
         break;

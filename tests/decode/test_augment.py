@@ -18,7 +18,7 @@ import parity_cases
 try:
     import numpy
     from PIL import Image, ImageFilter
-    from torchvision.transforms import InterpolationMode, autoaugment, functional
+    from torchvision.transforms import InterpolationMode, autoaugment, functional, functional_pil
     import reference
     import reference_augment
 except ImportError as missing:
@@ -29,6 +29,7 @@ SHORT = sys.argv[2:] == ["short"]
 PHOTOS_MAX, ROUNDS, VIEWS = (6, 1, 8) if SHORT else (40, 7, 8)
 SIZE = 240
 FILTERS = {"nearest": InterpolationMode.NEAREST, "bilinear": InterpolationMode.BILINEAR}
+FILTERS_OF_PILLOW = {InterpolationMode.NEAREST: Image.NEAREST, InterpolationMode.BILINEAR: Image.BILINEAR}
 CASES = [
     [{"op": "rand_augment"}],
     [{"op": "rand_augment", "num_ops": 3, "magnitude": 15, "interpolation": "bilinear",
@@ -42,6 +43,8 @@ CASES = [
       "shear": [-20, 20, -10, 15], "fill": [9, 200, 77]}],
     [{"op": "random_affine", "degrees": 180, "shear": 25, "interpolation": "bilinear", "center": [10, 20.5]}],
     [{"op": "random_rotation", "degrees": 180}],
+    [{"op": "random_perspective", "p": 0.9, "fill": [9, 200, 77]}],
+    [{"op": "random_perspective", "distortion_scale": 0.8, "p": 1, "interpolation": "nearest"}],
     [{"op": "random_rotation", "degrees": 45, "interpolation": "bilinear", "expand": True, "fill": 60,
       "share": True}],
     [{"op": "invert"}, {"op": "posterize", "bits": 4}, {"op": "solarize", "threshold": 128},
@@ -76,6 +79,23 @@ POINTS = {
 }
 
 
+def by_perspective(image, operation, interpolation, fill, random):
+    """With the coefficients of the exact solution, which torch's must be nearly."""
+    if not random.happens(operation.get("p", 0.5)):
+        return image
+    width, height = image.size
+    corners = reference.draw_corners(operation, image.size, random)
+    coefficients = reference.perspective_coefficients(image.size, corners)
+    if coefficients is None:
+        return image
+    theirs = functional._get_perspective_coeffs(
+        [[0, 0], [width - 1, 0], [width - 1, height - 1], [0, height - 1]], corners)
+    #  Those before 0.20 solve in 32 bits.
+    if not numpy.allclose(theirs, coefficients, 1e-2, 1e-2):
+        failures.append(f"perspective of {image.size} to {corners}: {theirs} for {coefficients}")
+    return functional_pil.perspective(image, coefficients, FILTERS_OF_PILLOW[interpolation], fill)
+
+
 def span(value):
     """What a blur draws from."""
     return value if isinstance(value, list) else [value, value] if value else [0.1, 2.0]
@@ -96,6 +116,9 @@ def by_torchvision(image, operation, random):
         angle, moved, scale, shear = reference.draw_affine(operation, image.size, random)
         return functional.affine(image, angle, moved, scale, shear, interpolation, fill,
                                  operation.get("center"))
+    if name == "random_perspective":
+        interpolation = FILTERS[operation.get("interpolation", "bilinear")]
+        return by_perspective(image, operation, interpolation, fill, random)
     if name == "pillow_gaussian_blur":
         return image.filter(ImageFilter.GaussianBlur(random.uniform(*span(operation.get("radius")))))
     if name == "gaussian_blur":

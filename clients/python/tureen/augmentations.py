@@ -217,8 +217,9 @@ class _Mapped(Transform):
         self._set(interpolation=_filter(self.interpolation), fill=_fill(self.fill),
                   mask_fill=parameters.whole("mask_fill", self.mask_fill, 0, 255))
 
-    def _edge(self) -> Operation:
-        return parameters.said(interpolation=(self.interpolation, "nearest"), fill=(self.fill, 0),
+    def _edge(self, interpolation: str = "nearest") -> Operation:
+        """interpolation: the operation's default."""
+        return parameters.said(interpolation=(self.interpolation, interpolation), fill=(self.fill, 0),
                                mask_fill=(self.mask_fill, 0))
 
 
@@ -273,6 +274,27 @@ class RandomAffine(_Mapped):
                             **parameters.said(translate=(self.translate, None), scale=(self.scale, None),
                                               shear=(self.shear, None), center=(self.center, None)),
                             **self._edge())
+
+
+@dataclass(frozen=True)
+class RandomPerspective(_Mapped):
+    """Each corner goes inwards, by up to half of the side times `distortion_scale`."""
+    distortion_scale: float = 0.5
+    p: float = 0.5
+    interpolation: str = "bilinear"
+    fill: Fill = 0
+    mask_fill: int = 0
+    share: bool = False
+
+    def __post_init__(self) -> None:
+        self._set_edge()
+        self._set(distortion_scale=parameters.number("distortion_scale", self.distortion_scale, 0, 1),
+                  p=parameters.number("p", self.p, 0, 1))
+
+    def _build(self, building: Building) -> None:
+        building.expect_image()
+        building.add_random("random_perspective", self.share, **parameters.said(
+            distortion_scale=(self.distortion_scale, 0.5), p=(self.p, 0.5)), **self._edge("bilinear"))
 
 
 def _translation(value: Any) -> Optional[Pair]:

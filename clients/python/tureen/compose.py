@@ -20,8 +20,8 @@ SUPPORTED = ("AutoAugment", "CenterCrop", "ColorJitter", "Compose", "ConvertImag
              "Grayscale", "Normalize", "PILToTensor", "Pad", "RandAugment", "RandomAdjustSharpness",
              "RandomAffine", "RandomApply", "RandomAutocontrast", "RandomChoice", "RandomCrop",
              "RandomEqualize", "RandomErasing", "RandomGrayscale", "RandomHorizontalFlip", "RandomInvert",
-             "RandomOrder", "RandomPosterize", "RandomResizedCrop", "RandomRotation", "RandomSolarize",
-             "RandomVerticalFlip", "Resize", "ToTensor", "TrivialAugmentWide")
+             "RandomOrder", "RandomPerspective", "RandomPosterize", "RandomResizedCrop", "RandomRotation",
+             "RandomSolarize", "RandomVerticalFlip", "Resize", "ToTensor", "TrivialAugmentWide")
 
 
 class UnsupportedTransform(TureenError, ValueError):

@@ -23,8 +23,8 @@ from typing import Any, List, Optional, Sequence, Tuple, Union
 from . import parameters
 from .augmentations import (AutoAugment, AutoAugmentPolicy, GaussianBlur, PillowGaussianBlur, RandAugment,
                             RandomAdjustSharpness, RandomAffine, RandomAutocontrast, RandomEqualize,
-                            RandomErasing, RandomInvert, RandomPosterize, RandomRotation, RandomSolarize,
-                            TrivialAugmentWide)
+                            RandomErasing, RandomInvert, RandomPerspective, RandomPosterize, RandomRotation,
+                            RandomSolarize, TrivialAugmentWide)
 from .composition import RandomApply, RandomChoice, RandomOrder
 from .compose import (CAST_LAST, SUPPORTED, Building, Compose, Operation, Refused, Share, Stage, Transform,
                       UnsupportedTransform)
@@ -500,6 +500,7 @@ __all__ = ["AutoAugment", "AutoAugmentPolicy", "Cast", "CenterCrop", "ColorJitte
            "GaussianBlur", "Grayscale", "InterpolationMode", "Layout", "Normalize", "PILToTensor", "Pad",
            "PillowGaussianBlur", "RandAugment", "RandomAdjustSharpness", "RandomAffine", "RandomApply",
            "RandomAutocontrast", "RandomChoice", "RandomCrop", "RandomEqualize", "RandomErasing",
-           "RandomGrayscale", "RandomHorizontalFlip", "RandomInvert", "RandomOrder", "RandomPosterize",
-           "RandomResizedCrop", "RandomRotation", "RandomSolarize", "RandomVerticalFlip", "Resize", "Share",
-           "ToTensor", "Transform", "TrivialAugmentWide", "UnsupportedTransform", "Views", "translate"]
+           "RandomGrayscale", "RandomHorizontalFlip", "RandomInvert", "RandomOrder", "RandomPerspective",
+           "RandomPosterize", "RandomResizedCrop", "RandomRotation", "RandomSolarize", "RandomVerticalFlip",
+           "Resize", "Share", "ToTensor", "Transform", "TrivialAugmentWide", "UnsupportedTransform",
+           "Views", "translate"]

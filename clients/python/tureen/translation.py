@@ -183,6 +183,7 @@ _MADE: Dict[str, Callable[[Any], Any]] = {
     "RandomGrayscale": _same("RandomGrayscale", "p"),
     "RandomHorizontalFlip": _same("RandomHorizontalFlip", "p"),
     "RandomInvert": _same("RandomInvert", "p"),
+    "RandomPerspective": _mapped("RandomPerspective", "distortion_scale", "p"),
     "RandomPosterize": _same("RandomPosterize", "bits", "p"),
     "RandomResizedCrop": _same("RandomResizedCrop", "size", "scale", "ratio", "interpolation", "antialias"),
     "RandomRotation": _mapped("RandomRotation", "degrees", "expand", "center"),

@@ -391,6 +391,43 @@ test_blurs (void **state)
     s_end (trial);
 }
 
+//  Guards: the corners that are told give the image of the stage; without any nothing was done.
+static void
+test_perspectives (void **state)
+{
+    (void) state;
+    trial_t *trial = s_trial ("[" OPEN "{'op':'random_perspective','p':0.6,'interpolation':'nearest'},"
+        "{'op':'random_crop','size':[37,53],'pad_if_needed':true}]");
+    static uint8_t pixels [HEIGHT * WIDTH * 3], mapped [HEIGHT * WIDTH * 3];
+    s_fill_positions (pixels);
+    int done = 0;
+    for (uint64_t seed = test_seed (); seed < test_seed () + KEYS; seed++) {
+        s_run (trial, seed);
+        const json_t *told = s_parameters (trial, "random_perspective", 0);
+        const json_t *corners = json_object_get (told, "endpoints");
+        bool is_done = json_is_true (json_object_get (told, "done"));
+        assert_int_equal (json_array_size (corners), is_done? 4: 0);
+        memcpy (mapped, pixels, sizeof mapped);
+        warp_corners_t to;
+        for (size_t corner = 0; is_done && corner < 4; corner++)
+            for (size_t axis = 0; axis < 2; axis++)
+                to.corners [corner] [axis] =
+                    json_integer_value (json_array_get (json_array_get (corners, corner), axis));
+        if (is_done) {
+            warp_t warp = warp_perspective (&to, HEIGHT, WIDTH);
+            assert_int_equal (warp.kind, WARP_MATRIX);
+            affine_t map = { .is_perspective = true, .height = HEIGHT, .width = WIDTH };
+            memcpy (map.matrix, warp.matrix, sizeof map.matrix);
+            memcpy (map.vanishing, warp.vanishing, sizeof map.vanishing);
+            affine_run (&map, &(image_t) { pixels, WIDTH * 3, HEIGHT, WIDTH, 3 }, mapped);
+            done++;
+        }
+        assert_memory_equal (mapped, trial->outputs [0], sizeof mapped);
+    }
+    assert_true (done > 0 && done < KEYS);
+    s_end (trial);
+}
+
 //  Guards: the box that is told is erased, and nothing beside it.
 static void
 test_erasing (void **state)
@@ -597,6 +634,7 @@ main (void)
         cmocka_unit_test (test_colours),
         cmocka_unit_test (test_warps),
         cmocka_unit_test (test_blurs),
+        cmocka_unit_test (test_perspectives),
         cmocka_unit_test (test_policies),
         cmocka_unit_test (test_erasing),
         cmocka_unit_test (test_views_and_fields),

@@ -1,5 +1,5 @@
-/*  test_draws -- that what operations draw has torchvision's distributions: blurs, choices
- *  and orders.
+/*  test_draws -- that what operations draw has torchvision's distributions: blurs, choices,
+ *  orders and perspectives.
  *
  *  Compared by chi-square with BINS - 1 = 19 degrees of freedom: one stays under LIMIT but for 2e-6 of all
  *  seeds, so those of a run raise a false alarm in fewer than 1e-4 of runs.
@@ -11,6 +11,7 @@
 #include "pipelines.h"
 #include "plan.h"
 #include "seed.h"
+#include "warp.h"
 
 enum { DRAWS = 20000, BINS = 20 };
 static const double LIMIT = 62;
@@ -134,6 +135,38 @@ test_lists_are_chosen (void **state)
     pipeline_destroy (&pipeline);
 }
 
+//  Guards: each corner goes uniformly to a pixel of its part of the image, across and down by itself.
+static void
+test_corners_are_uniform (void **state)
+{
+    (void) state;
+    enum { HEIGHT = 37, WIDTH = 31, DOWN = 10, ACROSS = 8 };    //  of 18 and 15 x 0.5, and the corner itself
+    operation_t perspective = { .kind = OPERATION_RANDOM_PERSPECTIVE,
+        .perspective = { .probability = 1, .distortion = 0.5 } };
+    static const int64_t from [4] [2] = { { 0, 0 }, { WIDTH - ACROSS, 0 }, { WIDTH - ACROSS, HEIGHT - DOWN },
+        { 0, HEIGHT - DOWN } };
+    uint32_t counts [4] [2] [BINS] = { { { 0 } } }, both [ACROSS] [2] = { { 0 } };
+    for (uint64_t id = 0; id < DRAWS; id++) {
+        keyed_random_t random = s_stream (id), again = random;
+        warp_corners_t drawn = warp_draw_corners (&perspective, HEIGHT, WIDTH, &random);
+        for (int draw = 0; draw < 8; draw++)
+            keyed_random_next (&again);
+        assert_int_equal (again.used, random.used);
+        for (size_t corner = 0; corner < 4; corner++)
+            for (size_t axis = 0; axis < 2; axis++) {
+                int64_t at = drawn.corners [corner] [axis] - from [corner] [axis];
+                assert_true (at >= 0 && at < (axis? DOWN: ACROSS));
+                counts [corner] [axis] [at]++;
+            }
+        both [drawn.corners [0] [0]] [drawn.corners [0] [1] % 2]++;
+    }
+    for (size_t corner = 0; corner < 4; corner++) {
+        s_check ("corner across", counts [corner] [0], NULL, ACROSS, DRAWS);
+        s_check ("corner down", counts [corner] [1], NULL, DOWN, DRAWS);
+    }
+    s_check ("across and down", both [0], NULL, 2 * ACROSS, DRAWS);
+}
+
 int
 main (void)
 {
@@ -142,6 +175,7 @@ main (void)
         cmocka_unit_test (test_choices_have_their_weights),
         cmocka_unit_test (test_orders_are_uniform),
         cmocka_unit_test (test_lists_are_chosen),
+        cmocka_unit_test (test_corners_are_uniform),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

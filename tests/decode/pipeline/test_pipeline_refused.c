@@ -31,9 +31,9 @@ static const struct { const char *text; const char *fragments [3]; } s_refused [
         { "operation 2: unknown operation 'blur'", "supported: decode, views, resize, center_crop,"
       " random_resized_crop, random_crop, pad, flip, vertical_flip, color_jitter, grayscale, invert, "
           "posterize, solarize, autocontrast, equalize, adjust_sharpness, gaussian_blur, "
-          "pillow_gaussian_blur, random_rotation, random_affine, random_apply, "
-          "random_choice, random_order, rand_augment, trivial_augment_wide, auto_augment, normalize, cast, "
-          "layout, random_erasing, excerpt" } },
+          "pillow_gaussian_blur, random_rotation, random_affine, random_perspective, "
+          "random_apply, random_choice, random_order, rand_augment, trivial_augment_wide, auto_augment, "
+          "normalize, cast, layout, random_erasing, excerpt" } },
     { "[{'op':'gaussian_blur'}]",
         { "'kernel_size' is missing; expected an odd whole number or [across, down]",
             "each from 1 to 255" } },
@@ -55,6 +55,10 @@ static const struct { const char *text; const char *fragments [3]; } s_refused [
     { "[{'op':'pillow_gaussian_blur','radius':[0,1e9]}]",
         { "'radius' is not valid; expected a number, or [least, most], from 0 to 200" } },
     { "[{'op':'pillow_gaussian_blur','p':1}]", { "unknown key 'p'" } },
+    { "[{'op':'random_perspective','distortion_scale':1.1}]",
+        { "'distortion_scale' is not valid; expected a number from 0 to 1" } },
+    { "[{'op':'random_perspective','p':-1}]", { "'p' is not valid" } },
+    { "[{'op':'random_perspective','interpolation':'bicubic'}]", { "'interpolation' is not valid" } },
     { "[{'op':'random_apply'}]", { "'count' is missing; expected a whole number from 1 to 30" } },
     { "[" CROP ",{'op':'random_apply','count':2},{'op':'invert'}]",
         { "operation 2 (random_apply): it is about 2 operations, and 1 are behind it" } },

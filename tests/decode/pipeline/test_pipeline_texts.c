@@ -70,6 +70,12 @@ static const struct { const char *sent, *written; } s_written [] = {
     { "{'op':'pillow_gaussian_blur'}", "{'op':'pillow_gaussian_blur','radius':[0.1,2]}" },
     { "{'op':'pillow_gaussian_blur','radius':[0,200],'share':true}",
       "{'op':'pillow_gaussian_blur','radius':[0,200]}" },
+    { "{'op':'random_perspective'}", "{'op':'random_perspective','distortion_scale':0.5,'p':0.5,"
+        "'interpolation':'bilinear','fill':[0,0,0],'mask_fill':0}" },
+    { "{'op':'random_perspective','distortion_scale':1,'p':0,'interpolation':'nearest','fill':9,"
+        "'mask_fill':3}",
+      "{'op':'random_perspective','distortion_scale':1,'p':0,'interpolation':'nearest','fill':[9,9,9],"
+        "'mask_fill':3}" },
     { "{'op':'random_apply','count':1},{'op':'invert'}",
       "{'op':'random_apply','count':1,'p':0.5},{'op':'invert','p':0.5}" },
     { "{'op':'random_choice','counts':[1,0]},{'op':'invert'}",
