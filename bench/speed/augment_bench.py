@@ -33,6 +33,7 @@ CASES = [
      {"op": "rand_augment", "interpolation": "bilinear"}),
     ("TrivialAugmentWide", V.TrivialAugmentWide(), {"op": "trivial_augment_wide"}),
     ("AutoAugment", V.AutoAugment(), {"op": "auto_augment"}),
+    ("AugMix", V.AugMix(), {"op": "aug_mix"}),
     ("RandomRotation", V.RandomRotation(30), {"op": "random_rotation", "degrees": 30}),
     ("RandomAffine, bilinear", V.RandomAffine(30, (0.1, 0.1), (0.8, 1.2), 10, interpolation=BILINEAR),
      {"op": "random_affine", "degrees": 30, "translate": [0.1, 0.1], "scale": [0.8, 1.2], "shear": 10,

@@ -78,7 +78,7 @@ s_field_begin (field_t *self, const passage_t *first, size_t begin, size_t end)
     passage_t *passage = &self->passages [0];
     *passage = *first;
     stage_choose (passage, begin, parts? plan->views_at + 1: end);
-    passage->room = passage->kept = STAGE_NO_ROOM;
+    passage->room = passage->kept = passage->mixed = STAGE_NO_ROOM;
 }
 
 //  Runs what the views have in common; all of them begin with what comes of it.

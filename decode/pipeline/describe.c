@@ -1,7 +1,7 @@
 #include "describe.h"
 #include <assert.h>
 #include <stdio.h>
-#include "augment.h"
+#include "augment_mix.h"
 #include "chosen.h"
 #include "geometry.h"
 #include "plan.h"
@@ -139,15 +139,32 @@ s_perspective (const walk_t *self, const operation_t *operation, keyed_random_t 
 }
 
 static json_t *
-s_augment (const walk_t *self, const operation_t *operation, keyed_random_t *random)
+s_steps (const augment_step_t *drawn, size_t count)
 {
-    augment_step_t drawn [AUGMENT_STEPS_MAX];
-    size_t count = augment_draw (operation, self->height, self->width, random, drawn);
     json_t *steps = json_array ();
     for (size_t index = 0; index < count; index++)
         json_array_append_new (steps, json_pack ("{s:s,s:f}", "step", augment_name (drawn [index].kind),
             "magnitude", drawn [index].magnitude));
-    return json_pack ("{s:o}", "steps", steps);
+    return steps;
+}
+
+static json_t *
+s_augment (const walk_t *self, const operation_t *operation, keyed_random_t *random)
+{
+    augment_step_t drawn [AUGMENT_STEPS_MAX];
+    size_t count = augment_draw (operation, self->height, self->width, random, drawn);
+    return json_pack ("{s:o}", "steps", s_steps (drawn, count));
+}
+
+static json_t *
+s_aug_mix (const walk_t *self, const operation_t *operation, keyed_random_t *random)
+{
+    augment_mix_t mix = augment_mix_draw (operation, self->height, self->width, random);
+    json_t *chains = json_array ();
+    for (uint32_t chain = 0; chain < mix.chains; chain++)
+        json_array_append_new (chains, json_pack ("{s:f,s:o}", "weight", (double) mix.weights [chain],
+            "steps", s_steps (mix.steps [chain], mix.lengths [chain])));
+    return json_pack ("{s:f,s:o}", "weight", (double) mix.original, "chains", chains);
 }
 
 static json_t *
@@ -231,6 +248,8 @@ s_parameters (walk_t *self, const operation_t *operation, const pipeline_key_t *
     case OPERATION_TRIVIAL_AUGMENT_WIDE:
     case OPERATION_AUTO_AUGMENT:
         return s_augment (self, operation, &random);
+    case OPERATION_AUG_MIX:
+        return s_aug_mix (self, operation, &random);
     case OPERATION_RANDOM_ERASING:
         return s_erasing (self, operation, &random);
     case OPERATION_EXCERPT:
@@ -252,7 +271,7 @@ s_is_of_colours (const operation_t *operation)
 {
     operation_kind_t kind = operation->kind;
     return (kind >= OPERATION_COLOR_JITTER && kind <= OPERATION_PILLOW_GAUSSIAN_BLUR)
-        || (kind >= OPERATION_NORMALIZE && kind <= OPERATION_RANDOM_ERASING);
+        || kind == OPERATION_AUG_MIX || (kind >= OPERATION_NORMALIZE && kind <= OPERATION_RANDOM_ERASING);
 }
 
 //  The fields' names are those of the first view's outputs.

@@ -23,7 +23,7 @@ enum { ALIGNMENT = 64, ERROR_BYTES = 256, DIGEST_BYTES = 16 };
     "\"shear\":[-9,9,-9,9],\"fill\":[9,99,200]},{\"op\":\"random_perspective\",\"p\":1}," \
     "{\"op\":\"center_crop\",\"size\":24},{\"share\":true}]"
 #define POLICIES "[{\"op\":\"rand_augment\",\"num_ops\":4},{\"op\":\"trivial_augment_wide\"}," \
-    "{\"op\":\"auto_augment\",\"interpolation\":\"bilinear\"}," \
+    "{\"op\":\"auto_augment\",\"interpolation\":\"bilinear\"},{\"op\":\"aug_mix\"}," \
     "{\"op\":\"resize\",\"size\":[23,21]},{\"share\":true}]"
 #define FAST "[{\"op\":\"decode\",\"exact\":false},{\"op\":\"resize\",\"size\":[12,14]},{\"share\":true}]"
 #define ARRAY "[{\"op\":\"decode\",\"as\":\"array\",\"dtype\":\"float32\",\"shape\":[2,12]},{\"share\":true}]"

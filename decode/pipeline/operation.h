@@ -43,6 +43,7 @@ typedef enum {
     OPERATION_RAND_AUGMENT,
     OPERATION_TRIVIAL_AUGMENT_WIDE,
     OPERATION_AUTO_AUGMENT,
+    OPERATION_AUG_MIX,
     OPERATION_NORMALIZE,            //  this and the next three: private only, last, each once at most, in any
                                     //  order
     OPERATION_CAST,
@@ -57,7 +58,7 @@ typedef enum { JITTER_BRIGHTNESS, JITTER_CONTRAST, JITTER_SATURATION, JITTER_HUE
     JITTER_KINDS } jitter_kind_t;
 
 typedef enum { AUGMENT_IMAGENET, AUGMENT_CIFAR10, AUGMENT_SVHN, AUGMENT_POLICIES } augment_policy_t;
-enum { AUGMENT_STEPS_MAX = 16, GROUP_PARTS_MAX = 16 };      //  of one operation
+enum { AUGMENT_STEPS_MAX = 16, GROUP_PARTS_MAX = 16, MIX_CHAINS_MAX = 8, MIX_DEPTH_MAX = 8 };   //  of one
 
 typedef struct {
     operation_kind_t kind;
@@ -95,8 +96,10 @@ typedef struct {
         struct { double degrees [2]; bool expand, has_center; double center [2]; } rotation;
         struct { double degrees [2], translate [2], scale [2], shear [4]; bool has_center;
             double center [2]; } affine;
-        //  the three policies; level: the number of the magnitude, below bins
-        struct { uint32_t steps, level, bins; augment_policy_t policy; bool unit_threshold; } augment;
+        //  the policies and aug_mix; level: the number of the magnitude, below bins, or of those that there
+        //  are; depth: of a chain, 0: random
+        struct { uint32_t steps, level, bins; augment_policy_t policy; bool unit_threshold, all_kinds;
+            uint32_t chains, depth; double alpha; } augment;
         //  count: 1 or 3 given
         struct { float mean [IMAGE_COLOURS]; float std [IMAGE_COLOURS]; uint32_t count; } normalize;
         struct { dtype_t dtype; } cast;

@@ -4,10 +4,12 @@
 #include <string.h>
 #include "affine.h"
 #include "augment.h"
+#include "augment_mix.h"
 #include "blur.h"
 #include "decoder.h"
 #include "geometry.h"
 #include "instrument.h"
+#include "mixture.h"
 #include "stage_pixels.h"
 #include "warp.h"
 
@@ -30,6 +32,7 @@ stage_free (stage_t *self)
         resize_destroy (&self->resize);
     for (int room = 0; room < STAGE_ROOMS; room++)
         scratch_free (&self->rooms [room]);
+    scratch_free (&self->sums);
     scratch_free (&self->row);
 }
 
@@ -488,6 +491,51 @@ s_augment (passage_t *self, const operation_t *operation)
     return status;
 }
 
+//  Adds a chain of steps to the sums, beginning anew with the passage's image.
+static stage_status_t
+s_mix_chain (const passage_t *self, const operation_t *operation, const augment_mix_t *mix, uint32_t index)
+{
+    passage_t chain = *self;
+    chain.mixed = self->room;
+    stage_status_t status = STAGE_DONE;
+    for (uint32_t step = 0; step < mix->lengths [index] && !status; step++)
+        status = s_augment_step (&chain, operation, &mix->steps [index] [step]);
+    if (!status)
+        status = stage_pixels_settle (&chain);
+    if (status)
+        return status;
+    image_t image = picture_pixels (&chain.picture);
+    mixture_add (self->stage->sums.data, &image, mix->weights [index], false);
+    return STAGE_DONE;
+}
+
+static stage_status_t
+s_aug_mix (passage_t *self, const operation_t *operation)
+{
+    picture_t *picture = &self->picture;
+    uint32_t height = picture_height (picture), width = picture_width (picture);
+    stage_status_t status = self->is_mask? STAGE_DONE: stage_pixels_need (self);
+    if (self->is_mask || status)
+        return status;
+    keyed_random_t random = s_random (self, operation);
+    augment_mix_t mix = augment_mix_draw (operation, height, width, &random);
+    size_t count = image_bytes (height, width, picture->channels);
+    if (!scratch_need (&self->stage->sums, count * sizeof (float)))
+        return stage_pixels_no_memory (self);
+    image_t image = picture_pixels (picture);
+    mixture_add (self->stage->sums.data, &image, mix.original, true);
+    for (uint32_t chain = 0; chain < mix.chains && !status; chain++)
+        status = s_mix_chain (self, operation, &mix, chain);
+    int room;
+    if (!status)
+        status = stage_pixels_open_room (self, height, width, &room);
+    if (status)
+        return status;
+    mixture_write (self->stage->sums.data, count, self->stage->rooms [room].data);
+    stage_pixels_enter (self, room, height, width);
+    return STAGE_DONE;
+}
+
 static stage_status_t
 s_adjust_sharpness (passage_t *self, const operation_t *operation)
 {
@@ -571,6 +619,8 @@ s_step (passage_t *self, const operation_t *operation)
     case OPERATION_TRIVIAL_AUGMENT_WIDE:
     case OPERATION_AUTO_AUGMENT:
         return s_augment (self, operation);
+    case OPERATION_AUG_MIX:
+        return s_aug_mix (self, operation);
     case OPERATION_RANDOM_APPLY:
     case OPERATION_RANDOM_CHOICE:
     case OPERATION_RANDOM_ORDER:

@@ -16,12 +16,14 @@
 #include "picture.h"
 #include "plan.h"
 
-//  Where images stand between operations: the one that the views part from, the present one, and the next.
-enum { STAGE_ROOMS = 3, STAGE_NO_ROOM = -1 };
+//  Where images stand between operations: the one that the views part from, the one that a mixture is of, the
+//  present one, and the next.
+enum { STAGE_ROOMS = 4, STAGE_NO_ROOM = -1 };
 
 typedef struct {
     resize_t *resize;
     scratch_t rooms [STAGE_ROOMS];
+    scratch_t sums;                 //  of a mixture
     scratch_t row;                  //  one row's pixels, or which column each of its pixels is from
     finish_format_t plain [2];      //  8-bit pixels as they are: of images, of masks
     uint64_t between_max;           //  pixels between the passes of a resize: DECODER_PIXELS_MAX, less in
@@ -47,6 +49,7 @@ typedef struct {
     picture_need_t need;            //  set by stage_run while the picture has no pixels
     int room;                       //  in which picture's pixels are
     int kept;                       //  that must not be written: other passages begin with what is in it
+    int mixed;                      //  another one: a mixture begins anew with what is in it
     char *error;
     size_t error_bytes;
 } passage_t;

@@ -115,6 +115,10 @@ class Json(unittest.TestCase):
         self.check(T.RandomPerspective(0.3, 1, 0, (1, 2, 3), 9), {
             "op": "random_perspective", "distortion_scale": 0.3, "p": 1.0, "interpolation": "nearest",
             "fill": [1, 2, 3], "mask_fill": 9})
+        self.check(T.AugMix(), {"op": "aug_mix"})
+        self.check(T.AugMix(9, 2, 4, 0.5, False, 0, [1, 2, 3], share=True), {
+            "op": "aug_mix", "severity": 9, "mixture_width": 2, "chain_depth": 4, "alpha": 0.5,
+            "all_ops": False, "interpolation": "nearest", "fill": [1, 2, 3], "share": True})
         self.check(T.RandAugment(), {"op": "rand_augment"})
         self.check(T.RandAugment(3, 4, 10, "bilinear", [1, 2, 3], unit_threshold=True, share=True), {
             "op": "rand_augment", "num_ops": 3, "magnitude": 4, "num_magnitude_bins": 10,
@@ -277,6 +281,10 @@ class Json(unittest.TestCase):
                 (lambda: T.Compose([T.ToTensor(), T.GaussianBlur(3)]), "put it before ToTensor"),
                 (lambda: T.RandomPerspective(1.5), "distortion_scale must be from 0 to 1"),
                 (lambda: T.RandomPerspective(p=2), "p must be from 0 to 1"),
+                (lambda: T.AugMix(0), "severity must be from 1 to 10"),
+                (lambda: T.AugMix(mixture_width=9), "mixture_width must be from 1 to 8"),
+                (lambda: T.AugMix(chain_depth=0), "chain_depth must be from 1 to 8"),
+                (lambda: T.AugMix(alpha=0), "alpha must be from 0.1 to 100"),
                 (lambda: T.RandAugment(17), "from 0 to 16"),
                 (lambda: T.RandAugment(magnitude=31), "magnitude must be from 0 to 30"),
                 (lambda: T.RandAugment(magnitude=9.5), "whole number"),         # type: ignore[arg-type]
@@ -405,6 +413,7 @@ class Parser(unittest.TestCase):
                                      T.PillowGaussianBlur()]),
              T.RandomOrder([T.Compose([T.RandomInvert(), T.RandomEqualize()]), T.ColorJitter(1),
                             T.RandomChoice([T.Compose([]), T.RandAugment()], (1, 0.25))])],
+            [*small, T.AugMix(), T.AugMix(10, 8, 8, 0.1, False, "nearest", (1, 2, 3))],
             [*small, T.RandomPerspective(), T.RandomPerspective(1, 1, "nearest", (1, 2, 3), 4)],
             [*small, T.ToTensor(), T.Normalize(MEAN, STD), T.RandomErasing(0.3, value=MEAN)],
             [*small, T.Grayscale(), T.PILToTensor(), T.RandomErasing(value=7)],
@@ -572,15 +581,16 @@ class Torchvision(unittest.TestCase):
                  V.FiveCrop(3), V.RandomApply([V.Lambda(len)], 0.8), V.Lambda(lambda image: image),
                  Mine(8), V.Normalize(0.5, 0.5), V.ToTensor(), V.Resize(9),
                  V.RandomErasing(value="random"), len, 5, V.RandomChoice([V.Lambda(len)]),
-                 V.RandomOrder([V.CenterCrop(3)])]
+                 V.RandomOrder([V.CenterCrop(3)]), V.AugMix()]
         with self.assertRaises(T.UnsupportedTransform) as caught:
             T.translate(V.Compose(given))
         problems = {place: reason for place, _, reason in caught.exception.problems}
-        self.assertEqual(list(problems), [1, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 14])
+        self.assertEqual(list(problems), [1, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15])
         for place, part in ((1, "lanczos"), (3, "no such operation"), (4, "Python code"), (5, "Python code"),
                             (6, "own"),
                             (7, "put ToTensor before"), (9, "put it before ToTensor"), (10, "'random'"),
-                            (12, "not a transform"), (13, "Python code"), (14, "put it before ToTensor")):
+                            (12, "not a transform"), (13, "Python code"), (14, "put it before ToTensor"),
+                            (15, "tureen.transforms.AugMix")):
             self.assertIn(part, problems[place])
         self.assertEqual(caught.exception.unsupported, tuple(given[place - 1] for place in problems))
 

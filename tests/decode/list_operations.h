@@ -156,13 +156,19 @@ list_write_policy (uint64_t *random, char *text, size_t bytes)
 {
     const char *filter = test_below (random, 2)? "nearest": "bilinear";
     uint32_t fill = list_between (random, 0, 255);
-    switch (test_below (random, 3)) {
+    switch (test_below (random, 4)) {
     case 0:
+        snprintf (text, bytes, "{'op':'aug_mix','severity':%u,'mixture_width':%s,'chain_depth':%s,"
+            "'interpolation':'%s','fill':%u%s}", list_between (random, 1, 10),
+            list_pick (random, "1", "2", "3"), list_pick (random, "-1", "1", "4"), filter, fill,
+            list_share (random));
+        return;
+    case 1:
         snprintf (text, bytes,
             "{'op':'rand_augment','num_ops':%u,'magnitude':%u,'interpolation':'%s','fill':%u%s}",
             list_between (random, 0, 6), list_between (random, 0, 30), filter, fill, list_share (random));
         return;
-    case 1:
+    case 2:
         snprintf (text, bytes,
             "{'op':'trivial_augment_wide','interpolation':'%s','fill':[%u,1,2],'mask_fill':%u%s}", filter,
             fill, 255 - fill, list_share (random));

@@ -403,6 +403,21 @@ def augment(fields, operation, random):
             reference_augment.apply(field, operation, kind, magnitude, mapped)
 
 
+def aug_mix(fields, operation, random):
+    operation = {"interpolation": "bilinear", **operation}
+    original, chains = reference_augment.draw_mix(operation, fields[0].image.size, random)
+    for field in fields:
+        if field.is_mask:
+            continue
+        sums = original * numpy.asarray(field.image).astype(numpy.float32)
+        for weight, steps in chains:
+            copy = field.copy()
+            for kind, magnitude in steps:
+                reference_augment.apply(copy, operation, kind, magnitude, mapped)
+            sums += weight * numpy.asarray(copy.image).astype(numpy.float32)
+        field.image = Image.fromarray(sums.astype(numpy.uint8))
+
+
 GEOMETRY_AND_COLOURS = {
     "resize": resize, "center_crop": center_crop, "random_resized_crop": random_resized_crop,
     "random_crop": random_crop, "pad": pad, "flip": flip, "vertical_flip": vertical_flip,
@@ -410,7 +425,7 @@ GEOMETRY_AND_COLOURS = {
     "pillow_gaussian_blur": pillow_gaussian_blur, "random_rotation": random_rotation,
     "random_affine": random_affine, "random_perspective": random_perspective,
     "rand_augment": augment, "trivial_augment_wide": augment,
-    "auto_augment": augment, **POINTS,
+    "auto_augment": augment, "aug_mix": aug_mix, **POINTS,
 }
 
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "affine.h"
-#include "augment.h"
+#include "augment_mix.h"
 #include "blur.h"
 #include "decoder.h"
 #include "geometry.h"
@@ -241,11 +241,9 @@ model_colour (const operation_t *operation, model_image_t *image, keyed_random_t
 }
 
 static inline void
-model_augment (const model_t *self, const operation_t *operation, model_image_t *image,
-    keyed_random_t *random)
+model_steps (const model_t *self, const operation_t *operation, model_image_t *image,
+    const augment_step_t *steps, size_t count)
 {
-    augment_step_t steps [AUGMENT_STEPS_MAX];
-    size_t count = augment_draw (operation, image->height, image->width, random, steps);
     for (size_t index = 0; index < count; index++) {
         const augment_step_t *step = &steps [index];
         colour_program_t one = { .count = 0 };
@@ -263,6 +261,36 @@ model_augment (const model_t *self, const operation_t *operation, model_image_t 
             model_run_colours (&one, image);
         }
     }
+}
+
+static inline void
+model_augment (const model_t *self, const operation_t *operation, model_image_t *image,
+    keyed_random_t *random)
+{
+    augment_step_t steps [AUGMENT_STEPS_MAX];
+    size_t count = augment_draw (operation, image->height, image->width, random, steps);
+    model_steps (self, operation, image, steps, count);
+}
+
+static inline void
+model_mix (const model_t *self, const operation_t *operation, model_image_t *image, keyed_random_t *random)
+{
+    augment_mix_t mix = augment_mix_draw (operation, image->height, image->width, random);
+    size_t count = image_bytes (image->height, image->width, image->channels);
+    float *sums = malloc ((count + 1) * sizeof *sums);
+    for (size_t at = 0; at < count; at++)
+        sums [at] = mix.original * image->pixels [at];
+    for (uint32_t chain = 0; chain < mix.chains; chain++) {
+        model_image_t copy = model_image (image->height, image->width, image->channels);
+        memcpy (copy.pixels, image->pixels, count);
+        model_steps (self, operation, &copy, mix.steps [chain], mix.lengths [chain]);
+        for (size_t at = 0; at < count; at++)
+            sums [at] += mix.weights [chain] * copy.pixels [at];
+        free (copy.pixels);
+    }
+    for (size_t at = 0; at < count; at++)
+        image->pixels [at] = (uint8_t) sums [at];
+    free (sums);
 }
 
 static inline void
@@ -342,6 +370,10 @@ model_step (const model_t *self, size_t index, model_image_t *image)
     case OPERATION_TRIVIAL_AUGMENT_WIDE:
     case OPERATION_AUTO_AUGMENT:
         model_augment (self, operation, image, &random);
+        break;
+    case OPERATION_AUG_MIX:
+        if (!self->is_mask)
+            model_mix (self, operation, image, &random);
         break;
     case OPERATION_GAUSSIAN_BLUR:
     case OPERATION_PILLOW_GAUSSIAN_BLUR:

@@ -17,6 +17,7 @@ import parity_cases
 
 try:
     import numpy
+    import torch
     from PIL import Image, ImageFilter
     from torchvision.transforms import InterpolationMode, autoaugment, functional, functional_pil
     import reference
@@ -39,6 +40,8 @@ CASES = [
     [{"op": "auto_augment"}],
     [{"op": "auto_augment", "policy": "cifar10", "interpolation": "bilinear"}],
     [{"op": "auto_augment", "policy": "svhn", "fill": [1, 2, 3]}],
+    [{"op": "aug_mix"}],
+    [{"op": "aug_mix", "severity": 9, "mixture_width": 2, "alpha": 4, "interpolation": "nearest", "fill": 9}],
     [{"op": "random_affine", "degrees": 30, "translate": [0.2, 0.3], "scale": [0.5, 1.8],
       "shear": [-20, 20, -10, 15], "fill": [9, 200, 77]}],
     [{"op": "random_affine", "degrees": 180, "shear": 25, "interpolation": "bilinear", "center": [10, 20.5]}],
@@ -96,6 +99,34 @@ def by_perspective(image, operation, interpolation, fill, random):
     return functional_pil.perspective(image, coefficients, FILTERS_OF_PILLOW[interpolation], fill)
 
 
+def by_mixing(image, operation, fill, random):
+    """torchvision's AugMix, but for its steps, which are those of a Pillow image."""
+    interpolation = FILTERS[operation.get("interpolation", "bilinear")]
+    original, chains = reference_augment.draw_mix(operation, image.size, random)
+    batch = functional.pil_to_tensor(image)
+    mix = torch.tensor([original]).view(1, 1, 1) * batch
+    for weight, steps in chains:
+        changed = image
+        for kind, magnitude in steps:
+            changed = autoaugment._apply_op(changed, kind, magnitude, interpolation, fill)
+        mix.add_(torch.tensor([weight]).view(1, 1, 1) * functional.pil_to_tensor(changed))
+    return functional.to_pil_image(mix.to(dtype=batch.dtype))
+
+
+def check_mixed_magnitudes(size):
+    space = autoaugment.AugMix()._augmentation_space(10, (size[1], size[0]))
+    if list(space) != reference_augment.MIXED:
+        failures.append(f"AugMix has other kinds: {list(space)}")
+    for kind, (magnitudes, is_signed) in space.items():
+        for level in range(10 if magnitudes.ndim else 0):
+            ours, theirs = reference_augment.mixed_magnitude(kind, level, size), float(magnitudes[level])
+            if abs(ours - theirs) > 2 ** -22 * max(abs(theirs), 1e-3):
+                failures.append(f"AugMix: {kind} {level}: {ours!r}, torchvision's {theirs!r}")
+        if is_signed != (kind in reference_augment.SIGNED) or (not magnitudes.ndim) != (
+                kind in reference_augment.WITHOUT):
+            failures.append(f"AugMix: {kind} differs")
+
+
 def span(value):
     """What a blur draws from."""
     return value if isinstance(value, list) else [value, value] if value else [0.1, 2.0]
@@ -116,6 +147,8 @@ def by_torchvision(image, operation, random):
         angle, moved, scale, shear = reference.draw_affine(operation, image.size, random)
         return functional.affine(image, angle, moved, scale, shear, interpolation, fill,
                                  operation.get("center"))
+    if name == "aug_mix":
+        return by_mixing(image, operation, fill, random)
     if name == "random_perspective":
         interpolation = FILTERS[operation.get("interpolation", "bilinear")]
         return by_perspective(image, operation, interpolation, fill, random)
@@ -152,10 +185,12 @@ def check_case(program, operations, files, root):
     mark = [] if any("expand" in operation for operation in operations) else [parity_cases.SHARE]
     pipeline = [{"op": "decode", "max_pixels": 300000}, *mark, {"op": "views", "count": VIEWS},
                 *operations, {"op": "center_crop", "size": SIZE}]
-    compared, rounds = 0, ROUNDS
-    if operations[-1]["op"] == "gaussian_blur":     # torch mirrors an image once, and takes its time
+    #  torch takes its time for a blur, fractions theirs for a perspective.
+    rounds = min(ROUNDS, {"gaussian_blur": 1, "random_perspective": 2, "aug_mix": 2}.get(operations[-1]["op"],
+                                                                                         ROUNDS))
+    compared = 0
+    if operations[-1]["op"] == "gaussian_blur":     # torch mirrors an image once
         files = [file for file in files if "made_" not in file or "37x64" in file]
-        rounds = 1
     for epoch in range(rounds):
         with tempfile.TemporaryDirectory() as out:
             errors = parity_cases.prepare(program, pipeline, files, out, (7, epoch, 100))
@@ -213,6 +248,7 @@ def check_table(space, name, operation, bins, size):
 
 def check_magnitudes():
     width, height = 337, 224
+    check_mixed_magnitudes((width, height))
     for bins in (2, 10, 31, 50):
         operation = {"op": "rand_augment"}
         check_table(autoaugment.RandAugment()._augmentation_space(bins, (height, width)), "RandAugment",

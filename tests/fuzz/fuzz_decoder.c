@@ -58,7 +58,7 @@ static const char *const s_pipelines [] = {
     ("[{'op':'decode','max_pixels':20000,'fields':['image','mask']},"
       "{'op':'rand_augment','num_ops':5,'magnitude':30,'share':true},{'op':'resize','size':[30,20]},"
       "{'share':true},{'op':'auto_augment','policy':'cifar10','interpolation':'bilinear'},"
-      "{'op':'trivial_augment_wide','fill':9},{'op':'random_apply','count':1},{'op':'flip'},"
+      "{'op':'trivial_augment_wide','fill':9},{'op':'aug_mix'},{'op':'random_apply','count':1},{'op':'flip'},"
       "{'op':'random_erasing','value':[1,2,3]}]")
 };
 enum { PIPELINES = sizeof s_pipelines / sizeof *s_pipelines };

@@ -18,6 +18,7 @@ DEGREES_MAX = 3600.0
 CENTER_MAX = 100_000.0
 SCALE_MIN, SCALE_MAX = 0.001, 1000.0
 STEPS_MAX, BINS_MAX = 16, 1000
+SEVERITY_MAX, CHAINS_MAX, DEPTH_MAX, ALPHA_MIN, ALPHA_MAX = 10, 8, 8, 0.1, 100.0
 KERNEL_MAX, RADIUS_MAX = 255, 200.0
 SIGMA_MIN, SIGMA_MAX = 0.001, 1000.0
 
@@ -402,6 +403,36 @@ class AutoAugment(_Policy):
 
     def _build(self, building: Building) -> None:
         self._add(building, "auto_augment", **parameters.said(policy=(self.policy, "imagenet")))
+
+
+@dataclass(frozen=True)
+class AugMix(Transform):
+    """As torchvision's, but for the steps of its chains: they are those of a Pillow image, as everywhere
+    here, where torchvision does those of a tensor.  Masks stay as they are."""
+    severity: int = 3
+    mixture_width: int = 3
+    chain_depth: int = -1
+    alpha: float = 1.0
+    all_ops: bool = True
+    interpolation: str = "bilinear"
+    fill: Fill = None
+    share: bool = False
+
+    def __post_init__(self) -> None:
+        if self.chain_depth != -1:
+            parameters.whole("chain_depth", self.chain_depth, 1, DEPTH_MAX)
+        self._set(severity=parameters.whole("severity", self.severity, 1, SEVERITY_MAX),
+                  mixture_width=parameters.whole("mixture_width", self.mixture_width, 1, CHAINS_MAX),
+                  alpha=parameters.number("alpha", self.alpha, ALPHA_MIN, ALPHA_MAX),
+                  all_ops=bool(self.all_ops), interpolation=_filter(self.interpolation),
+                  fill=_fill(self.fill))
+
+    def _build(self, building: Building) -> None:
+        building.expect_image()
+        building.add_random("aug_mix", self.share, **parameters.said(
+            severity=(self.severity, 3), mixture_width=(self.mixture_width, 3),
+            chain_depth=(self.chain_depth, -1), alpha=(self.alpha, 1.0), all_ops=(self.all_ops, True),
+            interpolation=(self.interpolation, "bilinear"), fill=(self.fill, 0)))
 
 
 #   ---- erasing

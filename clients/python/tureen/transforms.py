@@ -21,10 +21,10 @@ from dataclasses import dataclass, field
 from typing import Any, List, Optional, Sequence, Tuple, Union
 
 from . import parameters
-from .augmentations import (AutoAugment, AutoAugmentPolicy, GaussianBlur, PillowGaussianBlur, RandAugment,
-                            RandomAdjustSharpness, RandomAffine, RandomAutocontrast, RandomEqualize,
-                            RandomErasing, RandomInvert, RandomPerspective, RandomPosterize, RandomRotation,
-                            RandomSolarize, TrivialAugmentWide)
+from .augmentations import (AugMix, AutoAugment, AutoAugmentPolicy, GaussianBlur, PillowGaussianBlur,
+                            RandAugment, RandomAdjustSharpness, RandomAffine, RandomAutocontrast,
+                            RandomEqualize, RandomErasing, RandomInvert, RandomPerspective, RandomPosterize,
+                            RandomRotation, RandomSolarize, TrivialAugmentWide)
 from .composition import RandomApply, RandomChoice, RandomOrder
 from .compose import (CAST_LAST, SUPPORTED, Building, Compose, Operation, Refused, Share, Stage, Transform,
                       UnsupportedTransform)
@@ -495,7 +495,7 @@ def translate(transforms: Any) -> Compose:
     return translation.translate(transforms)
 
 
-__all__ = ["AutoAugment", "AutoAugmentPolicy", "Cast", "CenterCrop", "ColorJitter", "Compose",
+__all__ = ["AugMix", "AutoAugment", "AutoAugmentPolicy", "Cast", "CenterCrop", "ColorJitter", "Compose",
            "ConvertImageDtype", "Decode", "DecodeArray", "DecodeAudio", "DecodeBytes", "Excerpt",
            "GaussianBlur", "Grayscale", "InterpolationMode", "Layout", "Normalize", "PILToTensor", "Pad",
            "PillowGaussianBlur", "RandAugment", "RandomAdjustSharpness", "RandomAffine", "RandomApply",

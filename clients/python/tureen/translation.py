@@ -111,6 +111,8 @@ _REASONS = {
     "a class of another package": "Python code, or a class that is not torchvision's own: the server runs "
     "neither", "nothing that is called": "not a transform",
     "Lambda": "Python code, which the server does not run",
+    "AugMix": "torchvision does its steps to a tensor, also of an image, and the server as to an image: give "
+    "tureen.transforms.AugMix instead",
     "MixUp": "it mixes samples of a batch: do it to the batch",
     "CutMix": "it mixes samples of a batch: do it to the batch",
     "ToPILImage": "samples are images from the beginning: leave it out, and put what stands behind it before "

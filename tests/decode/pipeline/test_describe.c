@@ -513,6 +513,37 @@ test_policies (void **state)
     s_end (trial);
 }
 
+//  Guards: the weights and the chains of a mixture that are told give the image of the stage.
+static void
+test_mixtures (void **state)
+{
+    (void) state;
+    trial_t *trial = s_trial ("[" OPEN "{'op':'aug_mix','severity':9,'interpolation':'nearest'},"
+        "{'op':'random_crop','size':[37,53],'pad_if_needed':true}]");
+    static uint8_t pixels [HEIGHT * WIDTH * 3], room [HEIGHT * WIDTH * 3];
+    static float sums [HEIGHT * WIDTH * 3];
+    for (uint64_t seed = test_seed (); seed < test_seed () + KEYS; seed++) {
+        s_run (trial, seed);
+        const json_t *told = s_parameters (trial, "aug_mix", 0);
+        s_fill_positions (pixels);
+        for (size_t at = 0; at < sizeof pixels; at++)
+            sums [at] = (float) s_real (json_object_get (told, "weight")) * pixels [at];
+        size_t index;
+        json_t *chain;
+        json_array_foreach (json_object_get (told, "chains"), index, chain) {
+            image_t image = { pixels, WIDTH * 3, HEIGHT, WIDTH, 3 };
+            s_fill_positions (pixels);
+            s_augment_as_told (json_object_get (chain, "steps"), &image, pixels, room);
+            for (size_t at = 0; at < sizeof pixels; at++)
+                sums [at] += (float) s_real (json_object_get (chain, "weight")) * pixels [at];
+        }
+        assert_int_equal (index, 3);
+        for (size_t at = 0; at < sizeof pixels; at++)
+            assert_int_equal (trial->outputs [0] [at], (uint8_t) sums [at]);
+    }
+    s_end (trial);
+}
+
 //  Guards: views draw by themselves, what stands before them is told once, and stages and fields have their
 //  names; masks have no colours.
 static void
@@ -636,6 +667,7 @@ main (void)
         cmocka_unit_test (test_blurs),
         cmocka_unit_test (test_perspectives),
         cmocka_unit_test (test_policies),
+        cmocka_unit_test (test_mixtures),
         cmocka_unit_test (test_erasing),
         cmocka_unit_test (test_views_and_fields),
         cmocka_unit_test (test_shared_stage),

@@ -1,11 +1,12 @@
 /*  test_draws -- that what operations draw has torchvision's distributions: blurs, choices,
- *  orders and perspectives.
+ *  orders, perspectives and mixtures.
  *
  *  Compared by chi-square with BINS - 1 = 19 degrees of freedom: one stays under LIMIT but for 2e-6 of all
  *  seeds, so those of a run raise a false alarm in fewer than 1e-4 of runs.
  */
 #include <math.h>
 #include <string.h>
+#include "augment_mix.h"
 #include "chosen.h"
 #include "geometry.h"
 #include "pipelines.h"
@@ -167,6 +168,73 @@ test_corners_are_uniform (void **state)
     s_check ("across and down", both [0], NULL, 2 * ACROSS, DRAWS);
 }
 
+//  Guards: gamma variates have the mean and the variance of their shape, for shapes on both sides of 1.
+static void
+test_gamma_variates (void **state)
+{
+    (void) state;
+    static const double alphas [] = { 0.1, 0.5, 1, 3, 100 };
+    for (size_t index = 0; index < sizeof alphas / sizeof *alphas; index++) {
+        double alpha = alphas [index], sum = 0, squares = 0;
+        for (uint64_t id = 0; id < DRAWS; id++) {
+            keyed_random_t random = s_stream (id);
+            double variate = augment_mix_gamma (alpha, &random);
+            assert_true (variate > 0);
+            sum += variate;
+            squares += (variate - alpha) * (variate - alpha);
+        }
+        //  The variance is alpha, that of the squares 2 alpha^2 + 6 alpha; beyond 5.5 deviations: once in 2e7
+        //  runs, with alpha 0.1 in 1e5.
+        assert_true (fabs (sum / DRAWS - alpha) < 5.5 * sqrt (alpha / DRAWS));
+        assert_true (fabs (squares / DRAWS - alpha) < 5.5 * sqrt ((2 * alpha * alpha + 6 * alpha) / DRAWS));
+    }
+}
+
+//  Guards: with alpha 1 the image's weight is uniform, and of two chains each one's share of the rest; kinds,
+//  levels, signs and lengths are even; weights add up to 1.
+static void
+test_mixtures_are_uniform (void **state)
+{
+    (void) state;
+    enum { KINDS = 13, SEVERITY = 4 };
+    operation_t mix = { .kind = OPERATION_AUG_MIX, .augment = { .level = SEVERITY, .bins = 10, .chains = 2,
+        .alpha = 1, .all_kinds = true } };
+    uint32_t originals [BINS] = { 0 }, parts [BINS] = { 0 }, lengths [3] = { 0 };
+    uint32_t kinds [AUGMENT_KINDS] = { 0 }, levels [SEVERITY] = { 0 }, signs [2] = { 0 };
+    uint32_t steps = 0, rotations = 0, seen [KINDS], count = 0;
+    for (uint64_t id = 0; id < DRAWS; id++) {
+        keyed_random_t random = s_stream (id);
+        augment_mix_t drawn = augment_mix_draw (&mix, 200, 300, &random);
+        double rest = 1 - (double) drawn.original;
+        assert_true (fabs ((double) drawn.weights [0] + (double) drawn.weights [1] - rest) < 1e-6);
+        originals [(size_t) fmin ((double) drawn.original * BINS, BINS - 1)]++;
+        parts [(size_t) fmin ((double) drawn.weights [0] / rest * BINS, BINS - 1)]++;
+        lengths [drawn.lengths [0] - 1]++;
+        const augment_step_t *step = &drawn.steps [1] [0];
+        kinds [step->kind]++;
+        steps++;
+        if (step->kind != AUGMENT_ROTATE)
+            continue;
+        double level = fabs (step->magnitude) / 30 * 9;
+        assert_true (fabs (level - rint (level)) < 1e-4 && rint (level) < SEVERITY);
+        levels [(size_t) rint (level)]++;
+        signs [signbit (step->magnitude) != 0]++;
+        rotations++;
+    }
+    for (size_t kind = 0; kind < AUGMENT_KINDS; kind++)
+        if (kinds [kind]) {
+            assert_true (count < KINDS && kind != AUGMENT_IDENTITY && kind != AUGMENT_INVERT);
+            seen [count++] = kinds [kind];
+        }
+    assert_int_equal (count, KINDS);
+    s_check ("weight of the image", originals, NULL, BINS, DRAWS);
+    s_check ("weight of a chain", parts, NULL, BINS, DRAWS);
+    s_check ("length", lengths, NULL, 3, DRAWS);
+    s_check ("kind", seen, NULL, KINDS, steps);
+    s_check ("level", levels, NULL, SEVERITY, rotations);
+    s_check ("sign", signs, NULL, 2, rotations);
+}
+
 int
 main (void)
 {
@@ -176,6 +244,8 @@ main (void)
         cmocka_unit_test (test_orders_are_uniform),
         cmocka_unit_test (test_lists_are_chosen),
         cmocka_unit_test (test_corners_are_uniform),
+        cmocka_unit_test (test_gamma_variates),
+        cmocka_unit_test (test_mixtures_are_uniform),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

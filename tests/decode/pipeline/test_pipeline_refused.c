@@ -33,7 +33,7 @@ static const struct { const char *text; const char *fragments [3]; } s_refused [
           "posterize, solarize, autocontrast, equalize, adjust_sharpness, gaussian_blur, "
           "pillow_gaussian_blur, random_rotation, random_affine, random_perspective, "
           "random_apply, random_choice, random_order, rand_augment, trivial_augment_wide, auto_augment, "
-          "normalize, cast, layout, random_erasing, excerpt" } },
+          "aug_mix, normalize, cast, layout, random_erasing, excerpt" } },
     { "[{'op':'gaussian_blur'}]",
         { "'kernel_size' is missing; expected an odd whole number or [across, down]",
             "each from 1 to 255" } },
@@ -57,6 +57,17 @@ static const struct { const char *text; const char *fragments [3]; } s_refused [
     { "[{'op':'pillow_gaussian_blur','p':1}]", { "unknown key 'p'" } },
     { "[{'op':'random_perspective','distortion_scale':1.1}]",
         { "'distortion_scale' is not valid; expected a number from 0 to 1" } },
+    { "[{'op':'aug_mix','severity':11}]",
+        { "'severity' is not valid; expected a whole number from 1 to 10" } },
+    { "[{'op':'aug_mix','mixture_width':9}]",
+        { "'mixture_width' is not valid; expected a whole number from 1 to 8" } },
+    { "[{'op':'aug_mix','chain_depth':9}]",
+        { "'chain_depth' is not valid; expected -1 or a whole number from 1 to 8" } },
+    { "[{'op':'aug_mix','chain_depth':0}]", { "'chain_depth' is not valid" } },
+    { "[{'op':'aug_mix','chain_depth':1.5}]", { "'chain_depth' is not valid" } },
+    { "[{'op':'aug_mix','chain_depth':true}]", { "'chain_depth' is not valid" } },
+    { "[{'op':'aug_mix','alpha':0}]", { "'alpha' is not valid; expected a number from 0.1 to 100" } },
+    { "[{'op':'aug_mix','mask_fill':0}]", { "unknown key 'mask_fill'" } },
     { "[{'op':'random_perspective','p':-1}]", { "'p' is not valid" } },
     { "[{'op':'random_perspective','interpolation':'bicubic'}]", { "'interpolation' is not valid" } },
     { "[{'op':'random_apply'}]", { "'count' is missing; expected a whole number from 1 to 30" } },

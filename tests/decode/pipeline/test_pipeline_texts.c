@@ -93,6 +93,12 @@ static const struct { const char *sent, *written; } s_written [] = {
     { "{'op':'trivial_augment_wide','interpolation':'bilinear'}", "{'op':'trivial_augment_wide',"
         "'num_magnitude_bins':31,'unit_threshold':false,'interpolation':'bilinear','fill':[0,0,0],"
         "'mask_fill':0}" },
+    { "{'op':'aug_mix'}", "{'op':'aug_mix','severity':3,'mixture_width':3,'chain_depth':-1,'alpha':1,"
+        "'all_ops':true,'interpolation':'bilinear','fill':[0,0,0]}" },
+    { "{'op':'aug_mix','severity':10,'mixture_width':8,'chain_depth':8.0,'alpha':0.5,'all_ops':false,"
+        "'fill':7}",
+      "{'op':'aug_mix','severity':10,'mixture_width':8,'chain_depth':8,'alpha':0.5,'all_ops':false,"
+        "'interpolation':'bilinear','fill':[7,7,7]}" },
     { "{'op':'auto_augment'}", "{'op':'auto_augment','policy':'imagenet','unit_threshold':false,"
         "'interpolation':'nearest','fill':[0,0,0],'mask_fill':0}" },
     { "{'op':'auto_augment','policy':'svhn','mask_fill':255}", "{'op':'auto_augment','policy':'svhn',"

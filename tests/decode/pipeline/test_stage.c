@@ -378,7 +378,7 @@ s_passage (stage_t *stage, const pipeline_t *pipeline, const pipeline_key_t *key
     const plan_t *plan = pipeline_plan (pipeline);
     passage_t passage = {
         .stage = stage, .plan = plan, .key = key, .room = STAGE_NO_ROOM, .kept = STAGE_NO_ROOM,
-        .error = error, .error_bytes = sizeof error
+        .mixed = STAGE_NO_ROOM, .error = error, .error_bytes = sizeof error
     };
     picture_init (&passage.picture, height, width, IMAGE_COLOURS);
     stage_choose (&passage, 1, plan->count);
