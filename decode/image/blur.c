@@ -9,7 +9,7 @@ enum {
     BLOCK_COLUMNS = 512,            //  that are convolved together
     BLOCK_VALUES = BLOCK_COLUMNS * IMAGE_COLOURS,
     HALO_VALUES = BLUR_HALF_MAX * IMAGE_COLOURS,
-    BOX_LANES = 64,                 //  values beside each other that boxes move over together
+    BOX_LANES = 96,                 //  values beside each other that boxes move over together: whole vectors
     BOX_ROWS = BOX_LANES / IMAGE_COLOURS,
     BOX_PASSES = 3
 };

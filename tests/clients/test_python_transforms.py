@@ -386,7 +386,8 @@ class Parser(unittest.TestCase):
         lists += [recipes.imagenet_train(96, color_jitter=0.4, tensor=True), recipes.imagenet_eval(),
                   recipes.imagenet_eval(299, resize=342, interpolation="bicubic", tensor=True),
                   recipes.cifar_train(), recipes.cifar_train(padding_mode="reflect", tensor=True),
-                  recipes.cifar_eval(tensor=True), recipes.mnist(tensor=True)]
+                  recipes.cifar_eval(tensor=True), recipes.mnist(tensor=True), recipes.moco_v2(),
+                  recipes.moco_v2(64, views=4, tensor=True)]
         lists += [T.Compose(steps) for steps in (
             [T.RandomHorizontalFlip(1), T.Resize(50), T.RandomCrop(48), T.RandomVerticalFlip(), T.ToTensor()],
             [T.Views(2), T.RandomResizedCrop(32), T.RandomHorizontalFlip(), T.ColorJitter(0.4, 0.4, 0.4, 0.1),
