@@ -5,6 +5,7 @@
 #include <string.h>
 
 enum { LABELS_BYTES = 2048, NAME_BYTES = 256 };
+#define WHOLE_MAX 1e15                  //  each whole number below it is a double
 
 //  One series of each object of a kind.  Rows of one name lie together, and differ in their label.
 typedef struct {
@@ -228,8 +229,12 @@ s_head (writer_t *self, const char *name, const char *type, const char *help)
 static void
 s_value (writer_t *self, const char *name, const char *suffix, const char *labels, double value)
 {
-    fprintf (self->file, *labels? "tureen_%s%s{%s} %.17g\n": "tureen_%s%s%s %.17g\n", name, suffix, labels,
-        value);
+    fprintf (self->file, *labels? "tureen_%s%s{%s} ": "tureen_%s%s%s ", name, suffix, labels);
+    //  Most are whole, and far cheaper to write so.
+    if (fabs (value) < WHOLE_MAX && value == trunc (value))
+        fprintf (self->file, "%lld\n", (long long) value);
+    else
+        fprintf (self->file, "%.17g\n", value);
 }
 
 static void
