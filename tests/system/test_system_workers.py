@@ -33,6 +33,11 @@ class Worker:
         self.output.seek(0)
         return self.output.read()
 
+    def processor_seconds(self):
+        with open("/proc/%d/stat" % self.process.pid) as file:
+            words = file.read().rsplit(")", 1)[1].split()
+        return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
     def kill(self):
         self.expected = -signal.SIGKILL
         self.process.kill()
@@ -211,6 +216,11 @@ class Lent(SystemTest):
                 wait_for(server)
                 server.stop()
                 wait_until("the worker says so", lambda: "is gone" in worker.said())
+                #  Longer than its heartbeats are apart.
+                time.sleep(1)
+                before = worker.processor_seconds()
+                time.sleep(2)
+                self.assertLess(worker.processor_seconds() - before, .2, "it waits, and does not look")
                 server.start()
                 wait_for(server)
                 self.assert_epochs(server.read(batch=BATCH, epochs=1).finish(), 1)
