@@ -239,6 +239,24 @@ class Roles(KeyTest):
         return Worker("--connect", server.endpoint, "--key", self.path(name), "--server-key",
                       self.server_key(), **options)
 
+    def test_a_key_that_is_allowed_later(self):
+        """Until then the worker rests."""
+        def used_s():
+            with open("/proc/%d/stat" % worker.process.pid) as file:
+                return sum(map(int, file.read().rsplit(")", 1)[1].split()[11:13])) / os.sysconf("SC_CLK_TCK")
+        self.make("box")
+        with self.server() as server:
+            with self.worker(server, "box") as worker:
+                wait_until("it says so", lambda: "unknown or revoked" in worker.said())
+                time.sleep(1)
+                before = used_s()
+                time.sleep(1)
+                self.assertLess(used_s() - before, .1)
+                self.key("allow", self.keys, self.path("box"), "--worker")
+                wait_until("it is taken", lambda: "lends 1 processor" in worker.said())
+                self.assertEqual(worker.said().count("unknown or revoked"), 1)
+        self.close_and_check()
+
     def test_keys_of_each_kind(self):
         self.allow("alice", "operator")
         self.allow("root", "operator", "--operator")
