@@ -249,6 +249,21 @@ class Roles(KeyTest):
         return Worker("--connect", server.endpoint, "--key", self.path(name), "--server-key",
                       self.server_key(), **options)
 
+    def test_a_key_that_is_allowed_later(self):
+        """Until then the worker rests."""
+        self.make("box")
+        with self.server() as server:
+            with self.worker(server, "box") as worker:
+                wait_until("it says so", lambda: "unknown or revoked" in worker.said())
+                time.sleep(1)
+                before = worker.processor_seconds()
+                time.sleep(1)
+                self.assertLess(worker.processor_seconds() - before, .2)
+                self.key("allow", self.keys, self.path("box"), "--worker")
+                wait_until("it is taken", lambda: "lends 1 processor" in worker.said())
+                self.assertEqual(worker.said().count("unknown or revoked"), 1)
+        self.close_and_check()
+
     def test_keys_of_each_kind(self):
         self.allow("alice", "operator")
         self.allow("root", "operator", "--operator")

@@ -329,9 +329,13 @@ s_look_at_connection (work_server_t *self, work_task_t **free_p, int64_t now_ms)
 {
     message_error_t why;
     bool is_working = self->state == WORK_SERVER_WORKING;
-    if (!is_working && !self->said_away && dealer_welcome (self->dealer, &why) != DEALER_WELCOME) {
-        s_say (self, "%s; tried again", why.text);
+    if (!is_working && dealer_welcome (self->dealer, &why) != DEALER_WELCOME) {
+        //  ZeroMQ does not connect again where a key was refused; it may be allowed meanwhile.
+        if (!self->said_away)
+            s_say (self, "%s; tried again", why.text);
         self->said_away = true;
+        s_go_away (self, free_p, now_ms + RETRY_LATER_MS);
+        return;
     }
     if (!is_working && !self->said_away && dealer_is_unreached (self->dealer)) {
         s_say (self, "no server answers; tried again");
