@@ -90,7 +90,8 @@ class Golden(unittest.TestCase):
         joined = wire.parse_joined(golden("joined")[1])
         self.assertEqual((joined.job, joined.samples, joined.dataset_samples, joined.slots, joined.seed),
                          (5, 2020, 3000, 4, 7))
-        self.assertEqual(joined.fields[0], ("image", np.dtype("uint8"), (224, 224, 3), 0, 150528, "uint8", ""))
+        self.assertEqual(joined.fields[0], ("image", np.dtype("uint8"), (224, 224, 3), 0, 150528, "uint8",
+                                            ""))
         self.assertEqual(joined.ring and joined.ring.bytes, 38551552)
         tiny = wire.parse_joined(golden("joined_inline")[1])
         self.assertIsNone(tiny.ring)
@@ -147,7 +148,8 @@ class Golden(unittest.TestCase):
         chance = random.Random(SEED)
         parsers: Dict[str, Callable[[bytes], Any]] = {
             "joined": wire.parse_joined, "joined_inline": wire.parse_joined,
-            "joined_fields": wire.parse_joined, "joined_ragged": wire.parse_joined, "batch": wire.parse_batch_head,
+            "joined_fields": wire.parse_joined, "joined_ragged": wire.parse_joined,
+            "batch": wire.parse_batch_head,
             "epoch_end": wire.parse_epoch_end, "status_reply": wire.parse_json,
             "error": lambda frame: wire.parse_reason(frame, "error", "ERROR")}
         for name, parse in parsers.items():
