@@ -1,6 +1,6 @@
 """A training job on the ragged data of test_system_ragged.py: arguments as JSON.  Goes on from the state in
-its file.  After each batch it replaces the file by one with all ids that it has had and the new state, so it can
-be killed at any moment.
+its file.  After each batch it replaces the file by one with all ids that it has had and the new state, so it
+can be killed at any moment.
 
 "file": the state's; "pause": seconds in the loop after each batch; the rest are the Loader's own."""
 import json
