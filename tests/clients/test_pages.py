@@ -53,6 +53,7 @@ NOT_RUN = {
     "Kubernetes": "a cluster; system_kubernetes",
     "packages": "installs what it builds; tests/packaging",
     "Optuna": "it is no package of Debian",
+    "Parquet": "pyarrow is no package of Debian; python_pack, where it is installed",
     "Ray": "it is no package of Debian; ctest -R examples, where it is installed",
     "root": "users, groups, namespaces; system_deployment",
     "several nodes": "torch_torchrun, torch_nodes",
@@ -227,6 +228,11 @@ class Pages(unittest.TestCase):
     def test_data(self) -> None:
         folder_of_images(f"{self.folder}/data/masks", "palette.png")
         folder_of_images(f"{self.folder}/data/depth")
+        for index in range(SAMPLES):
+            for field, name in (("tokens", f"{index:03}.npy"), ("captions", f"{index:03}.txt")):
+                folder = Path(self.folder, "data", field, f"class_{index % 2}")
+                folder.mkdir(parents=True, exist_ok=True)
+                (folder / name).write_bytes(b"it is not read, only found")
         self.write_shards(self.world.work / "shards")
         image = (SOURCE / "tests" / "decode" / "golden" / "rgb.png").read_bytes()
         os.mkdir(self.world.work / "hf")
