@@ -77,9 +77,8 @@ s_field_begin (field_t *self, const passage_t *first, size_t begin, size_t end)
     self->end = end;
     passage_t *passage = &self->passages [0];
     *passage = *first;
-    passage->next = begin;
-    passage->end = parts? plan->views_at + 1: end;
-    passage->room = passage->kept = STAGE_NO_ROOM;
+    stage_choose (passage, begin, parts? plan->views_at + 1: end);
+    passage->room = passage->kept = passage->mixed = STAGE_NO_ROOM;
 }
 
 //  Runs what the views have in common; all of them begin with what comes of it.
@@ -92,12 +91,13 @@ s_run_common (field_t *self)
     stage_status_t status = stage_run (first);
     if (status)
         return status;
-    first->end = self->end;
     first->kept = first->room;
     for (self->count = 1; self->count < self->views; self->count++) {
         self->passages [self->count] = *first;
         self->passages [self->count].view = (uint32_t) self->count;
     }
+    for (size_t view = 0; view < self->count; view++)
+        stage_choose (&self->passages [view], first->plan->views_at + 1, self->end);
     return STAGE_DONE;
 }
 

@@ -97,7 +97,7 @@ def names(folder: str) -> Dict[str, Any]:
             optimizer=torch.optim.SGD(model.parameters(), 0.1), step=lambda images, labels: None,
             checkpoint=f"{folder}/checkpoint.pt", train_folder=f"{folder}/data/train",
             val_folder=f"{folder}/data/val", torchvision=torchvision
-            or types.SimpleNamespace(transforms=types.SimpleNamespace(RandomPerspective=StandIn)))
+            or types.SimpleNamespace(transforms=types.SimpleNamespace(ElasticTransform=StandIn)))
     return known
 
 
