@@ -274,21 +274,31 @@ s_is_of_colours (const operation_t *operation)
         || kind == OPERATION_AUG_MIX || (kind >= OPERATION_NORMALIZE && kind <= OPERATION_RANDOM_ERASING);
 }
 
+//  A file beside the images is read, and nothing else is done to it.
+static bool
+s_is_done_on (const walk_t *self, const operation_t *operation, const plan_plane_t *plane)
+{
+    if (plane->tensor && self->plan->operations [0].decode.image_count)
+        return operation->kind == OPERATION_DECODE;
+    return !plane->is_mask || !s_is_of_colours (operation);
+}
+
 //  The fields' names are those of the first view's outputs.
 static void
 s_append (walk_t *self, const operation_t *operation, bool is_shared, json_t *parameters)
 {
-    const decode_request_t *decode = &self->plan->operations [0].decode;
-    size_t fields = decode->as == DECODE_IMAGE? decode->field_count: 1;
-    for (size_t field = 0; field < fields; field++) {
-        bool is_mask = decode->as == DECODE_IMAGE && decode->is_mask [field];
-        if (is_mask && s_is_of_colours (operation))
+    json_t *none = json_object ();
+    for (size_t index = 0; index < self->plan->plane_count; index++) {
+        const plan_plane_t *plane = &self->plan->planes [index];
+        if (plane->view > 0 || !s_is_done_on (self, operation, plane))
             continue;
+        bool is_read = plane->tensor && operation->kind == OPERATION_DECODE;
         json_array_append_new (self->array,
             json_pack ("{s:s,s:s,s:I,s:s,s:O}", "op", operation_name (operation), "field",
-            pipeline_output (self->pipeline, field)->name, "view", (json_int_t) self->view, "stage",
-            is_shared? "shared": "private", "parameters", parameters));
+            pipeline_output (self->pipeline, plane->output)->name, "view", (json_int_t) self->view, "stage",
+            is_shared? "shared": "private", "parameters", is_read? none: parameters));
     }
+    json_decref (none);
     json_decref (parameters);
 }
 

@@ -121,7 +121,7 @@ typedef struct {
 } complaint_t;
 
 #define OPERATION_NOT_SENT SIZE_MAX
-enum { OPERATION_TEXT_BYTES_MAX = 768 };
+enum { OPERATION_TEXT_BYTES_MAX = 2048 };    //  of a decode of PIPELINE_FIELDS_MAX fields
 
 //  Writes "operation 2 (flip): " (nothing, where no single one is meant) and the rest; returns -EINVAL.
 int operation_complain (const complaint_t *complaint, const char *format, ...)

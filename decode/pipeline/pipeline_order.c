@@ -1,6 +1,7 @@
 #include "pipeline_order.h"
 #include <assert.h>
 #include <math.h>
+#include "plan.h"
 #include "operation_group.h"
 
 static bool
@@ -33,11 +34,13 @@ s_channels (const operation_t *operations, size_t count)
 static int
 s_check_views (const operation_t *operations, const operation_t *views, const complaint_t *complaint)
 {
-    uint32_t fields = operations [0].decode.field_count, count = views->views.count;
-    if (fields * count <= PIPELINE_OUTPUTS_MAX)
+    const decode_request_t *decode = &operations [0].decode;
+    size_t outputs = plan_count_outputs (decode, views->views.count);
+    if (outputs <= PIPELINE_OUTPUTS_MAX)
         return 0;
-    return operation_refuse (views, complaint, "%u fields in %u views are %u arrays; expected %d at most",
-        fields, count, fields * count, PIPELINE_OUTPUTS_MAX);
+    return operation_refuse (views, complaint, "%u fields in %u views are %zu arrays%s; expected %d at most",
+        decode->field_count, views->views.count, outputs, decode->field_count > decode->image_count?
+        " (a ragged one is two, whatever the views are)": "", PIPELINE_OUTPUTS_MAX);
 }
 
 static int
@@ -160,8 +163,8 @@ s_check_other (const operation_t *operations, size_t index, const complaint_t *c
     decode_as_t as = operations [0].decode.as;
     if (as != DECODE_AUDIO)
         return operation_refuse (operation, complaint,
-            "for images; expected no operation behind a decode as %s",
-            as == DECODE_BYTES? "\"bytes\"": "\"array\"");
+            "for images; expected no operation behind a decode %s",
+            as == DECODE_BYTES? "as \"bytes\"": as == DECODE_ARRAY? "as \"array\"": "without an image");
     if (operation->kind != OPERATION_EXCERPT)
         return operation_refuse (operation, complaint,
             "for images; expected excerpt behind a decode as \"audio\", "
@@ -182,7 +185,7 @@ pipeline_order_check (const operation_t *operations, size_t count, const complai
         if (operations [index].kind == OPERATION_DECODE)
             return operation_refuse (&operations [index], complaint,
                 "not the first; expected it as the first of the list, or not at all");
-        rc = as == DECODE_IMAGE? s_check_image (operations, index, complaint):
+        rc = operations [0].decode.image_count? s_check_image (operations, index, complaint):
             s_check_other (operations, index, complaint);
         if (!rc && operation_group_is (&operations [index]))
             rc = s_check_group (operations, count, index, complaint);

@@ -5,16 +5,13 @@ Run by ctest (python_pack), or by hand: TUREEN_BIN=build/release/bin python3 tes
 """
 from __future__ import annotations
 
-import bz2
 import contextlib
-import gzip
 import importlib.util
 import io
 import json
 import os
 import random
 import shutil
-import struct
 import subprocess
 import sys
 import tempfile
@@ -25,12 +22,15 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parent.parent
-sys.path[:0] = [str(SOURCE / "clients" / "python")]
+sys.path[:0] = [str(HERE), str(SOURCE / "clients" / "python")]
 TUREEN = os.path.join(os.environ.get("TUREEN_BIN", str(SOURCE / "build" / "release" / "bin")), "tureen")
 SEED = int(os.environ.get("TEST_SEED", "20261126"))
 os.environ["TUREEN_SERVER"] = TUREEN
 
+import numpy as np
+
 import tureen
+from mds_shards import write_mds
 from tureen import pack as packing
 from tureen import sources
 from tureen.pack import PackFailed, Sample, SourceError, pack
@@ -88,41 +88,7 @@ class Packs(unittest.TestCase):
         self.assertEqual(self.unpacked(target), expected)
 
 
-#   ---- MDS, written as its format says
-
-def write_mds(folder: str, rows: Sequence[Mapping[str, Any]], compression: Optional[str] = None,
-              shard_rows: int = 30) -> None:
-    names, encodings, sizes = ["caption", "image", "label"], ["str", "png", "int"], [None, None, 8]
-    os.makedirs(folder)
-    shards = []
-    for begin in range(0, len(rows), shard_rows):
-        part, body, places = rows[begin:begin + shard_rows], b"", []
-        about = json.dumps({"column_names": names}).encode()
-        first = 4 + 4 * (len(part) + 1) + len(about)
-        for row in part:
-            places.append(first + len(body))
-            caption = row["caption"].encode()
-            body += struct.pack("<II", len(caption), len(row["image"])) + caption + row["image"]
-            body += struct.pack("<q", row["label"])
-        places.append(first + len(body))
-        content = struct.pack(f"<I{len(places)}I", len(part), *places) + about + body
-        raw = f"shard.{begin // shard_rows:05d}.mds"
-        shard: Dict[str, Any] = {"format": "mds", "samples": len(part), "column_names": names, "version": 2,
-                                 "column_encodings": encodings, "column_sizes": sizes,
-                                 "compression": compression, "zip_data": None,
-                                 "raw_data": {"basename": raw, "bytes": len(content), "hashes": {}}}
-        if compression:
-            how = compression.partition(":")[0]
-            if how == "zstd":
-                import zstandard
-                content = zstandard.compress(content)
-            else:
-                content = {"gz": gzip.compress, "bz2": bz2.compress, "br": bytes}[how](content)
-            shard["zip_data"] = {"basename": f"{raw}.{how}", "bytes": len(content), "hashes": {}}
-        Path(folder, shard["zip_data"]["basename"] if compression else raw).write_bytes(content)
-        shards.append(shard)
-    Path(folder, "index.json").write_text(json.dumps({"shards": shards, "version": 2}))
-
+#   ---- MDS
 
 class Mds(Packs):
     def test_plain_and_packed(self) -> None:
@@ -296,13 +262,6 @@ class Made(Packs):
                              Path(self.path("whole", name)).read_bytes(), name)
         pack(self.samples(), self.path("pack"), words)          # it is finished
 
-    def test_the_example_of_the_docs(self) -> None:
-        code = (SOURCE / "docs" / "data.md").read_text().partition("```python\n")[2].partition("```")[0]
-        jpegs = [(b"\xff\xd8\xff" + row["image"], row["label"]) for row in self.rows]
-        exec(code.replace('"/packs/train"', repr(self.path("pack"))), {"read_somehow": lambda: jpegs})
-        held = self.unpacked(self.path("pack"))
-        self.assertEqual([held[f"{number:09d}.jpg"] for number in range(ROWS)], [jpeg for jpeg, _ in jpegs])
-
     def test_what_is_refused(self) -> None:
         for name in ("", "a.b"):
             with self.assertRaisesRegex(SourceError, "is empty or has a dot"):
@@ -334,6 +293,48 @@ class Columns(Packs):
             self.sample(row)
         self.assertEqual(self.sample(row, image="a").files, {"png": row["a"], "depth": row["Depth"]})
         self.assertEqual(self.sample(row, masks=["Depth"]).files, {"png": row["a"], "depth": row["Depth"]})
+
+    def test_lists_of_numbers(self) -> None:
+        """Beside an image, and alone: then the first is the sample's own file."""
+        row = {"a": png(self.dice), "Tokens": [3, 1, 2], "boxes": [[1, 2.5, 3, 4]], "none": []}
+        arrays = [sources.ArrayOf("Tokens", "uint16"), sources.ArrayOf("boxes", "float32", (4,)),
+                  sources.ArrayOf("none", "int8", (2,))]
+        for given in (row, {name: row[name] for name in ("Tokens", "boxes", "none")}):
+            files = dict(self.sample(given, arrays=arrays).files)
+            self.assertEqual(files.pop("png", b"npy") == b"npy", "a" not in given)
+            found = {name: np.load(io.BytesIO(content)) for name, content in files.items()}
+            tokens = found.pop("tokens" if "a" in given else "npy")
+            self.assertEqual((tokens.dtype, tokens.tolist()), (np.uint16, [3, 1, 2]))
+            self.assertEqual((found["boxes"].dtype, found["boxes"].tolist()), (np.float32, [[1, 2.5, 3, 4]]))
+            self.assertEqual((found["none"].dtype, found["none"].shape), (np.int8, (0, 2)))
+        for column, array in (("Tokens", sources.ArrayOf("Tokens", "int32", (3,))),
+                              ("boxes", sources.ArrayOf("boxes", "float32")),
+                              ("boxes", sources.ArrayOf("boxes", "int32", (4,))),
+                              ("Tokens", sources.ArrayOf("Tokens", "bool"))):
+            with self.assertRaisesRegex(SourceError, f"row 0: {column!r} is list .*, no {array.dtype} "):
+                self.sample(row, arrays=[array])
+        for value in ([1, -1], [1.5], [70000], ["a"], [[1], [2, 3]], "abc", 7):
+            with self.assertRaisesRegex(SourceError, "row 0: 'Tokens' is .*, no uint16"):
+                self.sample({**row, "Tokens": value}, arrays=arrays[:1])
+
+    def test_a_set_of_tokens_is_served(self) -> None:
+        documents = [[number * 10 + at for at in range(number % 6)] for number in range(ROWS)]
+        write_mds(self.path("mds"), self.rows)
+        index = json.loads(Path(self.path("mds", "index.json")).read_text())
+        with mock.patch.object(sources, "_mds_rows", lambda name, content, shard: (
+                {"tokens": documents[number], "part": 1} for number in range(
+                    30 * int(name[-9:-4]), 30 * int(name[-9:-4]) + shard["samples"]))):
+            self.run_pack("--array", "tokens:int32", self.path("mds"), self.path("pack"))
+        self.assertEqual(len(index["shards"]), 3)
+        with own_runtime_folder(), tureen.serve(train=self.path("pack")) as server:
+            had = {}
+            for batch in tureen.Loader(server.endpoint, batch_size=8, epochs=1, pipeline=[
+                    {"op": "decode", "as": "array", "dtype": "int32", "shape": [5], "ragged": True}]):
+                had.update(zip(batch.ids.tolist(), (row.tolist() for row in batch["array"])))
+            self.assertEqual([had[number] for number in range(ROWS)], documents)
+        for wrong in ("tokens", "tokens:int", "tokens:int32:x", ":int32", "tokens:int32:0"):
+            with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()):
+                packing.main(["--array", wrong, self.path("mds"), self.path("pack")])
 
     def test_errors_name_the_row(self) -> None:
         first = {"a": png(self.dice), "label": 1}

@@ -393,6 +393,8 @@ class Parser(unittest.TestCase):
                             for name in (None, "ra", "ta_wide", "imagenet", "svhn")]
         lists += [recipes.imagenet_train(96, color_jitter=0.4, tensor=True), recipes.imagenet_eval(),
                   recipes.imagenet_eval(299, resize=342, interpolation="bicubic", tensor=True),
+                  recipes.imagenet_train(random_erase=0.1, tensor=True), recipes.timm_train(),
+                  recipes.timm_train(random_erase=0.25, tensor=True), recipes.timm_eval(288, crop_pct=0.95),
                   recipes.cifar_train(), recipes.cifar_train(padding_mode="reflect", tensor=True),
                   recipes.cifar_eval(tensor=True), recipes.mnist(tensor=True), recipes.moco_v2(),
                   recipes.moco_v2(64, views=4, tensor=True)]

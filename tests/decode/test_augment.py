@@ -1,11 +1,11 @@
 """Augmentations against torchvision itself: test_augment.py PATH-OF-tureen [all|short]
 
-40 photographs, and images of one pixel and of one row, 56 draws of each operation (fewer of those that take
+40 photographs, and images of one pixel and of one row, 16 draws of each operation (fewer of those that take
 long): what the server drew, by reference.py, is given to torchvision's functions, and every pixel must be the
 same.  Of gaussian_blur a few may differ by 1: torch adds up in 32-bit floats and promises no order, and the
 server in another one, so a sum that lies in the middle between two values is rounded to either.  Then the
-magnitudes, beside torchvision's tables.  `short`: fewer photographs and draws, for builds with sanitizers.
-Ends with 77 (a skip) where torchvision or Pillow is missing.
+magnitudes, beside torchvision's tables.  `all`: 56 draws.  `short`: fewer photographs and draws, for builds
+with sanitizers.  Ends with 77 (a skip) where torchvision or Pillow is missing.
 """
 import glob
 import json
@@ -27,7 +27,7 @@ except ImportError as missing:
     sys.exit(77)
 
 SHORT = sys.argv[2:] == ["short"]
-PHOTOS_MAX, ROUNDS, VIEWS = (6, 1, 8) if SHORT else (40, 7, 8)
+PHOTOS_MAX, ROUNDS, VIEWS = (6, 1, 8) if SHORT else (40, 7 if sys.argv[2:] == ["all"] else 2, 8)
 SIZE = 240
 FILTERS = {"nearest": InterpolationMode.NEAREST, "bilinear": InterpolationMode.BILINEAR}
 FILTERS_OF_PILLOW = {InterpolationMode.NEAREST: Image.NEAREST, InterpolationMode.BILINEAR: Image.BILINEAR}

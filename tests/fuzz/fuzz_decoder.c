@@ -59,7 +59,13 @@ static const char *const s_pipelines [] = {
       "{'op':'rand_augment','num_ops':5,'magnitude':30,'share':true},{'op':'resize','size':[30,20]},"
       "{'share':true},{'op':'auto_augment','policy':'cifar10','interpolation':'bilinear'},"
       "{'op':'trivial_augment_wide','fill':9},{'op':'aug_mix'},{'op':'random_apply','count':1},{'op':'flip'},"
-      "{'op':'random_erasing','value':[1,2,3]}]")
+      "{'op':'random_erasing','value':[1,2,3]}]"),
+    //  A file beside the image: here it has the mask's name.
+    ("[{'op':'decode','max_pixels':20000,'fields':['image',{'field':'mask','as':'array','dtype':'int16',"
+      "'shape':[7,2],'ragged':true}]},{'op':'views','count':2},{'op':'random_crop','size':12,"
+      "'pad_if_needed':true,'share':true},{'share':true},{'op':'flip'}]"),
+    ("[{'op':'decode','fields':[{'field':'mask','as':'bytes','length':30,'ragged':true,'truncate':true},"
+      "{'field':'image','as':'array','dtype':'uint8','shape':[40],'ragged':true,'truncate':true}]}]")
 };
 enum { PIPELINES = sizeof s_pipelines / sizeof *s_pipelines };
 

@@ -1,11 +1,12 @@
-"""torchvision's transforms as Tureen's.
+"""torchvision's transforms as Tureen's, and those of timm's that behave like torchvision's.
 
-torchvision is not imported: what is given says by its class which transform it is.  Only torchvision's own
-classes are known, not those that are derived from them.  Where torchvision behaves differently for a tensor
+Neither is imported: what is given says by its class which transform it is.  Only their own classes are known,
+not those that are derived from them.  Where torchvision behaves differently for a tensor
 and for a Pillow image, the list begins with an image.
 """
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any, Callable, Dict, List, Tuple
 
@@ -100,10 +101,12 @@ def _normalize_tensors(entries: List[Entry]) -> List[Entry]:
 
 
 def _name(given: Any) -> str:
-    """The class's name, if it is torchvision's or torch's own."""
+    """The class's name, if it is torchvision's or torch's own; timm's begin with "timm."."""
     kind = type(given)
     if kind.__module__.startswith(("torchvision.transforms", "torch.nn.modules")):
         return kind.__name__
+    if kind.__module__.startswith("timm.data."):
+        return "timm." + kind.__name__
     return "a class of another package" if hasattr(given, "__call__") else "nothing that is called"
 
 
@@ -164,6 +167,22 @@ def _weights(theirs: Any) -> List[Transform]:
             ours.CenterCrop(theirs.crop_size), ours.ToTensor(), ours.Normalize(theirs.mean, theirs.std)]
 
 
+def _timm_crop(theirs: Any) -> Transform:
+    if isinstance(theirs.interpolation, (tuple, list)):
+        raise ValueError("it draws the interpolation of each image, which the server does not: choose one "
+                         "(of timm's train.py: --train-interpolation bicubic)")
+    return ours.RandomResizedCrop(theirs.size, theirs.scale, theirs.ratio, theirs.interpolation)
+
+
+def _timm_erasing(theirs: Any) -> Transform:
+    if theirs.rand_color or theirs.per_pixel or theirs.min_count != 1 or theirs.max_count != 1:
+        raise ValueError("several boxes, or random pixels in them: the server erases one, by zeros "
+                         "(of timm's train.py: --remode const --recount 1)")
+    least, most = theirs.log_aspect_ratio
+    return ours.RandomErasing(theirs.probability, (theirs.min_area, theirs.max_area),
+                              (math.exp(least), math.exp(most)))
+
+
 _MADE: Dict[str, Callable[[Any], Any]] = {
     "AutoAugment": _policy("AutoAugment", "policy"),
     "CenterCrop": _same("CenterCrop", "size"),
@@ -196,4 +215,8 @@ _MADE: Dict[str, Callable[[Any], Any]] = {
     "ToImage": _same("PILToTensor"),
     "ToTensor": _same("ToTensor"),
     "TrivialAugmentWide": _policy("TrivialAugmentWide", "num_magnitude_bins"),
+    "timm.MaybePILToTensor": _same("PILToTensor"),
+    "timm.MaybeToTensor": _same("ToTensor"),
+    "timm.RandomErasing": _timm_erasing,
+    "timm.RandomResizedCropAndInterpolation": _timm_crop,
 }

@@ -8,9 +8,10 @@
 #define CROP "{'op':'center_crop','size':[8,8]}"
 #define NORMALIZE "{'op':'normalize','mean':[0.485,0.456,0.406],'std':[0.229,0.224,0.225]}"
 
-//  An image, two masks and a second image: what the tests of fields are about.
+//  An image, two masks, a second image and another file: what the tests of fields are about.
 static const pipeline_source_t s_fields = {
-    .fields = { { "image", false }, { "mask", true }, { "depth", false }, { "edges_2", true } }, .count = 4
+    .fields = { { "image", false }, { "mask", true }, { "depth", false }, { "edges_2", true },
+        { "tokens", false } }, .count = 5
 };
 static const pipeline_source_t s_hostile_names = {
     .fields = { { "image", false }, { "image_2", true } }, .count = 2
@@ -428,7 +429,7 @@ static const struct { const char *text; const char *fragments [3]; } s_refused [
         { "'fields' is not valid; expected a list of 1 to 8 names of fields" } },
     { "[{'op':'decode','fields':'image'}," CROP "]", { "'fields' is not valid" } },
     { "[{'op':'decode','fields':['image',3]}," CROP "]",
-        { "'fields' is not valid; expected names of fields, as strings" } },
+        { "'fields' is not valid; expected names of images and masks, as strings, and objects" } },
     { "[{'op':'decode','fields':['image','labe\\u00e9l']}," CROP "]",
         { "operation 1 (decode): the data have no field 'labe??l';"
         " expected 'image', 'mask', 'depth', 'edges_2'" } },
@@ -436,6 +437,43 @@ static const struct { const char *text; const char *fragments [3]; } s_refused [
         { "field 'image' comes twice; expected each once" } },
     { "[{'op':'decode','fields':['mask','image']}," CROP "]",
         { "field 'mask' is a mask; expected an image as the first" } },
+    //  Files beside the images
+#define TOKENS "{'field':'tokens','as':'array','dtype':'int32','shape':[9],'ragged':true}"
+    { "[{'op':'decode','fields':['image',{}]}," CROP "]",
+        { "(decode): 'field' is missing; expected the name of a field" } },
+    { "[{'op':'decode','fields':['image',{'field':'x','as':'bytes','length':1}]}," CROP "]",
+        { "the data have no field 'x'" } },
+    { "[{'op':'decode','fields':['image',{'field':'tokens'}]}," CROP "]",
+        { "(decode): 'as' is missing; expected one of 'bytes', 'array'" } },
+    { "[{'op':'decode','fields':['image',{'field':'tokens','as':'image'}]}," CROP "]",
+        { "'as' is not valid; expected one of 'bytes', 'array'" } },
+    { "[{'op':'decode','fields':['image',{'op':'decode','field':'tokens','as':'bytes','length':1}]}," CROP
+        "]",
+        { "'op' is not valid; expected no such key in a field" } },
+    { "[{'op':'decode','fields':['image',{'field':'tokens','as':'array','shape':[9]}]}," CROP "]",
+        { "'dtype' is missing" } },
+    { "[{'op':'decode','fields':['image',{'field':'tokens','as':'array','dtype':'int8','shape':[0],"
+        "'ragged':true}]}," CROP "]", { "'shape' is not valid; expected a list of 1 to 4 whole numbers" } },
+    { "[{'op':'decode','fields':['image',{'field':'tokens','as':'bytes','length':9,'truncate':true}]}," CROP
+        "]",
+        { "'truncate' is not valid; expected 'ragged': true beside it" } },
+    { "[{'op':'decode','as':'bytes','length':9,'ragged':1}]",
+        { "'ragged' is not valid; expected true or false" } },
+    { "[{'op':'decode','as':'bytes','length':9,'field':'tokens'}]",
+        { "unknown key 'field'; expected 'op', 'as', 'length', 'ragged', 'truncate'" } },
+    { "[{'op':'decode','as':'audio','ragged':true},{'op':'excerpt','length':9}]",
+        { "unknown key 'ragged'" } },
+    { "[{'op':'decode','fields':[" TOKENS ",'image']}," CROP "]",
+        { "field 'image' is an image behind one that is none; expected all images and masks before" } },
+    { "[{'op':'decode','fields':['image'," TOKENS "," TOKENS "]}," CROP "]",
+        { "field 'tokens' comes twice" } },
+    { "[{'op':'decode','fields':[" TOKENS "]}," CROP "]",
+        { "(center_crop): for images; expected no operation behind a decode without an image" } },
+    { "[{'op':'decode','exact':false,'fields':[" TOKENS "]}]",
+        { "'exact' is not valid; expected an image among the fields, or no such key" } },
+    { "[{'op':'decode','fields':['image','mask'," TOKENS "]}," CROP ",{'op':'views','count':8}]",
+        { "operation 3 (views): 3 fields in 8 views are 18 arrays (a ragged one is two, whatever the views "
+        "are); expected 16 at most" } },
     { "[{'op':'decode','fields':['image','mask','depth']}," CROP ",{'op':'views','count':6}]",
         { "operation 3 (views): 3 fields in 6 views are 18 arrays; expected 16 at most" } },
 };
