@@ -367,6 +367,14 @@ class Version2(unittest.TestCase):
                                     center=None, fill={}, interpolation=T.InterpolationMode.NEAREST))
         blur = self.theirs("GaussianBlur", kernel_size=[5, 7], sigma=[0.2, 3.0])
         self.assertEqual(T.translate(blur), T.Compose([T.GaussianBlur((5, 7), (0.2, 3))]))
+        invert, tilt = self.theirs("RandomInvert", p=0.5), self.theirs(
+            "RandomPerspective", p=0.5, distortion_scale=0.2, fill=0,
+            interpolation=T.InterpolationMode.BILINEAR)
+        several = [self.theirs("RandomChoice", transforms=[invert, tilt], p=[0.25, 0.75]),
+                   self.theirs("RandomOrder", transforms=[tilt, invert])]
+        self.assertEqual(T.translate(several), T.Compose([
+            T.RandomChoice([T.RandomInvert(), T.RandomPerspective(0.2)], [0.25, 0.75]),
+            T.RandomOrder([T.RandomPerspective(0.2), T.RandomInvert()])]))
         plain = self.theirs("ToDtype", dtype="torch.float16", scale=False)
         self.assertEqual(T.translate([image, plain]).to_json(), [{"op": "cast", "dtype": "float16"}, PLANAR])
         with self.assertRaises(T.UnsupportedTransform) as caught:
