@@ -67,7 +67,11 @@ s_random_resized_crop (walk_t *self, const operation_t *operation, keyed_random_
     image_box_t box = geometry_random_box (operation, self->height, self->width, random);
     self->height = operation->height;
     self->width = operation->width;
-    return s_box (box.top, box.left, box.height, box.width);
+    json_t *parameters = s_box (box.top, box.left, box.height, box.width);
+    if (parameters && operation->random_resized_crop.filter == OPERATION_FILTER_RANDOM)
+        json_object_set_new (parameters, "interpolation", json_string (
+            geometry_random_filter (operation, random) == RESIZE_BICUBIC? "bicubic": "bilinear"));
+    return parameters;
 }
 
 static json_t *

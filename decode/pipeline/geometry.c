@@ -179,6 +179,16 @@ geometry_random_box (const operation_t *crop, uint32_t height, uint32_t width, k
     return s_middle_box (ratio, height, width);
 }
 
+resize_filter_t
+geometry_random_filter (const operation_t *crop, keyed_random_t *random)
+{
+    assert (crop->kind == OPERATION_RANDOM_RESIZED_CROP);
+    unsigned filter = crop->random_resized_crop.filter;
+    if (filter != OPERATION_FILTER_RANDOM)
+        return (resize_filter_t) filter;
+    return keyed_random_below (random, 2) == 0? RESIZE_BILINEAR: RESIZE_BICUBIC;
+}
+
 //  ---------------------------------------------------------------------------------------------------------
 //  Flips and colours
 

@@ -36,6 +36,8 @@ bool geometry_random_crop (const operation_t *crop, uint32_t height, uint32_t wi
 //  the one that fits takes top, then left; after ten that do not fit, the middle, with no further draw.
 image_box_t geometry_random_box (const operation_t *crop, uint32_t height, uint32_t width,
     keyed_random_t *random);
+//  How random_resized_crop resizes its box: "random" draws one more number, behind the box.
+resize_filter_t geometry_random_filter (const operation_t *crop, keyed_random_t *random);
 //  Whether an operation that has a probability is done; draws once, and not at all with p 0 or 1.
 bool geometry_happens (const operation_t *operation, keyed_random_t *random);
 //  The draw of a blur: its sigma or its radius.

@@ -30,11 +30,12 @@ typedef struct {
     void (*write) (const operation_t *self, operation_text_t *text);
 } operation_row_t;
 
-static const char *const s_filter_words [] = { "nearest", "bilinear", "bicubic" };      //  as resize_filter_t
+//  As resize_filter_t, and OPERATION_FILTER_RANDOM.
+static const char *const s_filter_words [] = { "nearest", "bilinear", "bicubic", "random" };
 static const char *const s_mode_words [] = { "constant", "edge", "reflect", "symmetric" };
 static const char *const s_layout_words [] = { "NHWC", "NCHW" };
 _Static_assert (RESIZE_NEAREST == 0 && RESIZE_BILINEAR == 1
-    && RESIZE_BICUBIC == 2, "s_filter_words is in this order");
+    && RESIZE_BICUBIC == 2 && OPERATION_FILTER_RANDOM == 3, "s_filter_words is in this order");
 _Static_assert (PAD_CONSTANT == 0 && PAD_EDGE == 1 && PAD_REFLECT == 2
     && PAD_SYMMETRIC == 3, "s_mode_words, too");
 
@@ -113,14 +114,13 @@ s_put_size (operation_text_t *text, const operation_t *operation)
     operation_text_put (text, ",\"size\":[%u,%u]", operation->height, operation->width);
 }
 
+//  One of the first `count` words.
 static int
-s_parse_filter (const operation_keys_t *keys, resize_filter_t *filter_p)
+s_parse_filter (const operation_keys_t *keys, size_t count, unsigned *filter_p)
 {
-    unsigned word = RESIZE_BILINEAR;
-    int rc = operation_keys_word (keys, "interpolation", OPERATION_KEY_OPTIONAL,
-        s_filter_words, COUNT (s_filter_words), &word);
-    *filter_p = (resize_filter_t) word;
-    return rc;
+    *filter_p = RESIZE_BILINEAR;
+    return operation_keys_word (keys, "interpolation", OPERATION_KEY_OPTIONAL, s_filter_words, count,
+        filter_p);
 }
 
 static int
@@ -136,7 +136,10 @@ s_parse_resize (operation_t *self, const operation_keys_t *keys)
     if (!rc && *side_max && *side_max <= self->height)
         return operation_keys_refuse (keys, "max_size", "a whole number above \"size\", up to %d",
             PIPELINE_SIDE_MAX);
-    return rc? rc: s_parse_filter (keys, &self->resize.filter);
+    unsigned filter = RESIZE_BILINEAR;
+    rc = rc? rc: s_parse_filter (keys, OPERATION_FILTER_RANDOM, &filter);
+    self->resize.filter = (resize_filter_t) filter;
+    return rc;
 }
 
 static void
@@ -176,7 +179,7 @@ s_parse_random_resized_crop (operation_t *self, const operation_keys_t *keys)
         rc = operation_keys_refuse (keys, "scale", SCALE_EXPECTED);
     rc = rc? rc: operation_keys_pair (keys, "ratio", 0.01, 100, RATIO_EXPECTED, ratio);
     rc = rc? rc: operation_keys_size (keys, &self->height, &self->width, NULL);
-    return rc? rc: s_parse_filter (keys, &self->random_resized_crop.filter);
+    return rc? rc: s_parse_filter (keys, COUNT (s_filter_words), &self->random_resized_crop.filter);
 }
 
 static void

@@ -59,6 +59,7 @@ typedef enum { JITTER_BRIGHTNESS, JITTER_CONTRAST, JITTER_SATURATION, JITTER_HUE
 
 typedef enum { AUGMENT_IMAGENET, AUGMENT_CIFAR10, AUGMENT_SVHN, AUGMENT_POLICIES } augment_policy_t;
 enum { AUGMENT_STEPS_MAX = 16, GROUP_PARTS_MAX = 16, MIX_CHAINS_MAX = 8, MIX_DEPTH_MAX = 8 };   //  of one
+enum { OPERATION_FILTER_RANDOM = RESIZE_BICUBIC + 1 };      //  bilinear or bicubic, equally often
 
 typedef struct {
     operation_kind_t kind;
@@ -76,7 +77,8 @@ typedef struct {
         struct { uint32_t count; } views;
         //  side_max: of the longer, 0: none
         struct { bool shorter_side; uint32_t side_max; resize_filter_t filter; } resize;
-        struct { double scale [2]; double ratio [2]; resize_filter_t filter; } random_resized_crop;
+        //  filter: a resize_filter_t, or OPERATION_FILTER_RANDOM
+        struct { double scale [2]; double ratio [2]; unsigned filter; } random_resized_crop;
         //  pad, random_crop: left, top, right, bottom; and what the border is filled with
         struct { uint32_t border [4]; bool if_needed; pad_mode_t mode; uint8_t fill [IMAGE_COLOURS];
             uint8_t mask_fill; } pad;

@@ -353,9 +353,9 @@ s_random_resized_crop (passage_t *self, const operation_t *operation)
     keyed_random_t random = s_random (self, operation);
     image_box_t box = geometry_random_box (operation, picture_height (&self->picture),
         picture_width (&self->picture), &random);
+    resize_filter_t filter = geometry_random_filter (operation, &random);
     stage_status_t status = s_narrow (self, &box);
-    return status? status: s_resize_to (self, operation->random_resized_crop.filter, operation->height,
-        operation->width);
+    return status? status: s_resize_to (self, filter, operation->height, operation->width);
 }
 
 static stage_status_t

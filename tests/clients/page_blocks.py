@@ -20,6 +20,7 @@ BIN = os.environ.get("TUREEN_BIN", str(SOURCE / "build" / "release" / "bin"))
 TUREEN = os.path.join(BIN, "tureen")
 
 LANGUAGES = ("python", "sh", "c")
+PIPELINE = '[{"op"'                     # JSON that can be run
 BLOCK = re.compile(r"(?:<!-- (not run: |run by |run as )([^>]*) -->\n)?^```(\w*)\n(.*?)^```$",
                    re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"(?:tureen|python3?|sh|pip|ninja|curl|torchrun) ")
@@ -67,7 +68,7 @@ def blocks(path: Path) -> Iterator[Block]:
         how, what, language, code = found.groups()
         line = text.count("\n", 0, found.start(4)) + 1
         assert language or not COMMAND.match(code), f"{path}, line {line}: commands are marked by ```sh"
-        if language in LANGUAGES:
+        if language in LANGUAGES or code.startswith(PIPELINE):
             yield Block(line, language, how or "", what or "", code)
 
 
@@ -128,6 +129,13 @@ class World:
                                  re.MULTILINE):
             shutil.rmtree(target.replace("s3:/", self.buckets), ignore_errors=True)
         return self.run(["bash", "-c", PRELUDE + code + EPILOGUE], where)
+
+    def prepare(self, pipeline: str, where: str) -> str:
+        """A pipeline, on an image and its mask."""
+        files = [self.path("data", "train", "class_0", name) for name in ("000.jpg", "002.jpg")]
+        masks = f"mask=mask:{self.path('data', 'masks')}"
+        return self.run([TUREEN, "prepare", "--pipeline", pipeline, "--field", masks,
+                         "--out", self.path("tmp", "prepared"), *files], where)
 
     def compile_and_run(self, code: str, where: str) -> str:
         """C, against the header and the library as they were built."""

@@ -1,5 +1,5 @@
-"""The code of README.md and of every page of docs/, run: Python, shell, C; a page from top to bottom in one
-session.
+"""The code of README.md and of every page of docs/, run: Python, shell, C and pipelines; a page from
+top to bottom in one session.
 
 Run by ctest (pages), or by hand: TUREEN_BIN=build/release/bin python3 tests/clients/test_pages.py [-v]
 [NAME].  A block behind a comment "not run: ..." is only parsed; NOT_RUN says why.  One behind "run by 2
@@ -29,6 +29,8 @@ from unittest import mock
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parent.parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "system"), str(SOURCE / "clients" / "python")]
+
+from PIL import Image
 
 from mds_shards import write_mds
 from object_store import ObjectStore
@@ -161,6 +163,8 @@ class Pages(unittest.TestCase):
             self.world.parse(block, where)
         elif block.language == "sh":
             self.world.shell(block.code, where)
+        elif block.language == "json":
+            self.world.prepare(block.code, where)
         elif block.language == "c":
             self.world.compile_and_run(block.code, where)
         elif block.how == "run by ":
@@ -298,6 +302,13 @@ class Pages(unittest.TestCase):
                 texts[rank] += f"{epoch}: {' '.join(map(str, ids[rank::len(files)]))}\n"
         for file, text in zip(files, texts):
             (self.world.work / file).write_text(text)
+
+    def test_pipeline(self) -> None:
+        os.mkdir(f"{self.folder}/data/masks")
+        for number in (0, 2):
+            with Image.open(f"{self.folder}/data/train/class_0/{number:03}.jpg") as image:
+                Image.new("L", image.size, number).save(f"{self.folder}/data/masks/{number:03}.png")
+        self.run_page("docs/pipeline.md")
 
     def test_randomness(self) -> None:
         self.write_records("rank0.txt", "rank1.txt")

@@ -33,6 +33,8 @@ PIPELINES = [
       SHARE], True),
     ([{"op": "random_resized_crop", "size": 50, "interpolation": "bicubic"}, SHARE, {"op": "vertical_flip"}],
      True),
+    ([{"op": "random_resized_crop", "size": [41, 52], "interpolation": "random"}, SHARE, {"op": "flip"}],
+     True),
     ([{"op": "random_crop", "size": [40, 48], "padding": [3, 5, 7, 9], "fill": [9, 200, 77],
        "pad_if_needed": True}, SHARE],
      False),
@@ -136,6 +138,8 @@ PIPELINES = [
 
 #  Of an image and its mask.
 MASK_PIPELINES = [
+    [{"op": "decode", "fields": ["image", "mask"]},
+     {"op": "random_resized_crop", "size": 41, "interpolation": "random"}, SHARE],
     [{"op": "decode", "fields": ["image", "mask"]}, {"op": "random_resized_crop", "size": 40}, SHARE,
      {"op": "flip"}, JITTER,
      {"op": "normalize"}],

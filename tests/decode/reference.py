@@ -136,9 +136,11 @@ def random_resized_crop(fields, operation, random):
     scale = operation.get("scale", [0.08, 1.0])
     ratio = operation.get("ratio", [3 / 4, 4 / 3])
     top, left, h, w = random_box(height, width, scale, ratio, random)
+    interpolation = operation.get("interpolation", "bilinear")
+    if interpolation == "random":
+        interpolation = ("bilinear", "bicubic")[random.below(2)]
     for field in fields:
-        field.resize((left, top, left + w, top + h), pair(operation["size"]),
-                     operation.get("interpolation", "bilinear"))
+        field.resize((left, top, left + w, top + h), pair(operation["size"]), interpolation)
 
 
 def border(operation):

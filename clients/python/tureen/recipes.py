@@ -51,10 +51,10 @@ def imagenet_eval(size: int = 224, *, resize: Optional[int] = None, interpolatio
                       *_end(tensor, IMAGENET_MEAN, IMAGENET_STD)])
 
 
-def timm_train(size: int = 224, *, scale: Tuple[float, float] = (0.08, 1.0), interpolation: str = "bicubic",
+def timm_train(size: int = 224, *, scale: Tuple[float, float] = (0.08, 1.0), interpolation: str = "random",
                color_jitter: float = 0.4, random_erase: float = 0.0, tensor: bool = False) -> T.Compose:
-    """What timm's create_transform does in training by default, but that timm draws for each image whether it
-    is bilinear or bicubic: here it is one of them for all.
+    """What timm's train.py does by default: of each image it draws whether it is resized by bilinear or by
+    bicubic interpolation.
 
     Jobs share the crop; flip and jitter each job has for itself.  `random_erase`: as timm with
     re_mode="const"; it needs `tensor`."""

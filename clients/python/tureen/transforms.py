@@ -112,7 +112,8 @@ class RandomResizedCrop(Transform):
             raise ValueError(f"scale must be above 0, not {self.scale!r}")
         self._set(size=parameters.box("size", self.size), scale=scale,
                   ratio=parameters.pair("ratio", self.ratio, 0.01, 100),
-                  interpolation=parameters.interpolation(self.interpolation),
+                  interpolation="random" if self.interpolation == "random"     # bilinear or bicubic, as timm
+                  else parameters.interpolation(self.interpolation),
                   antialias=parameters.antialias(self.antialias))
 
     def _build(self, building: Building) -> None:

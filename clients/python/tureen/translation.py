@@ -168,10 +168,12 @@ def _weights(theirs: Any) -> List[Transform]:
 
 
 def _timm_crop(theirs: Any) -> Transform:
-    if isinstance(theirs.interpolation, (tuple, list)):
-        raise ValueError("it draws the interpolation of each image, which the server does not: choose one "
-                         "(of timm's train.py: --train-interpolation bicubic)")
-    return ours.RandomResizedCrop(theirs.size, theirs.scale, theirs.ratio, theirs.interpolation)
+    interpolation = theirs.interpolation
+    if isinstance(interpolation, (tuple, list)):            # one of them is drawn for each image
+        if [getattr(mode, "value", mode) for mode in interpolation] != ["bilinear", "bicubic"]:
+            raise ValueError(f"it draws one of {interpolation}; the server draws bilinear or bicubic")
+        interpolation = "random"
+    return ours.RandomResizedCrop(theirs.size, theirs.scale, theirs.ratio, interpolation)
 
 
 def _timm_erasing(theirs: Any) -> Transform:

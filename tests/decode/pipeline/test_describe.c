@@ -218,6 +218,36 @@ test_random_resized_crop (void **state)
     s_end (trial);
 }
 
+//  Guards: the interpolation that is said to be drawn is the one that is done; each is, and the box stays.
+static void
+test_random_interpolation (void **state)
+{
+    (void) state;
+    trial_t *trial = s_trial ("[" OPEN "{'op':'random_resized_crop','size':[9,9],'interpolation':'random'}]");
+    trial_t *fixed [2] = {
+        s_trial ("[" OPEN "{'op':'random_resized_crop','size':[9,9],'interpolation':'bilinear'}]"),
+        s_trial ("[" OPEN "{'op':'random_resized_crop','size':[9,9],'interpolation':'bicubic'}]")
+    };
+    int drawn [2] = { 0 }, differ = 0;
+    for (uint64_t seed = test_seed (); seed < test_seed () + KEYS; seed++) {
+        s_run (trial, seed);
+        s_run (fixed [0], seed);
+        s_run (fixed [1], seed);
+        const char *said = json_string_value (json_object_get (
+            s_parameters (trial, "random_resized_crop", 0), "interpolation"));
+        assert_non_null (said);
+        bool is_bicubic = strcmp (said, "bicubic") == 0;
+        assert_true (is_bicubic || strcmp (said, "bilinear") == 0);
+        assert_memory_equal (trial->outputs [0], fixed [is_bicubic]->outputs [0], 9 * 9 * 3);
+        differ += memcmp (fixed [0]->outputs [0], fixed [1]->outputs [0], 9 * 9 * 3) != 0;
+        drawn [is_bicubic]++;
+    }
+    assert_true (drawn [0] > KEYS / 5 && drawn [1] > KEYS / 5 && differ > KEYS / 2);
+    s_end (trial);
+    s_end (fixed [0]);
+    s_end (fixed [1]);
+}
+
 //  Guards: both flips, each by its own chance.
 static void
 test_flips (void **state)
@@ -661,6 +691,7 @@ main (void)
         cmocka_unit_test (test_windows),
         cmocka_unit_test (test_sizes),
         cmocka_unit_test (test_random_resized_crop),
+        cmocka_unit_test (test_random_interpolation),
         cmocka_unit_test (test_flips),
         cmocka_unit_test (test_colours),
         cmocka_unit_test (test_warps),
