@@ -16,7 +16,7 @@ package_group () {
         echo libmicrohttpd-dev libjs-dygraphs libncurses-dev ;;
     test)
         echo libcmocka-dev python3 python3-numpy python3-zmq python3-xxhash python3-pil python3-torch \
-            python3-pip python3-yaml iproute2 ;;
+            python3-pip python3-yaml iproute2 curl openssl ;;
     packaging)
         echo debhelper dh-python dpkg-dev lintian debootstrap mmdebstrap bubblewrap podman crun runc \
             bash-completion zsh ;;

@@ -33,7 +33,7 @@ sh scripts/build.sh "$preset"
 ctest_under=
 #  What a sanitizer has nothing to find in, left out of a run of all tests; by name it runs.  The Python
 #  package: what its tests want of the server, the system tests do too.
-left_out='python_.*|torch_.*|packaging_.*|clients_docs|troubleshooting'
+left_out='python_.*|torch_.*|packaging_.*|pages|troubleshooting'
 case $preset in
 asan-ubsan | fuzz)
     ASAN_OPTIONS=detect_leaks=1:${ASAN_OPTIONS:-}

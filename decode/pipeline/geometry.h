@@ -2,6 +2,7 @@
 #ifndef GEOMETRY_H
 #define GEOMETRY_H
 #include <stdint.h>
+#include "boxes.h"
 #include "image.h"
 #include "keyed_random.h"
 #include "operation.h"
@@ -38,6 +39,8 @@ image_box_t geometry_random_box (const operation_t *crop, uint32_t height, uint3
     keyed_random_t *random);
 //  Whether an operation that has a probability is done; draws once, and not at all with p 0 or 1.
 bool geometry_happens (const operation_t *operation, keyed_random_t *random);
+//  The draw of a blur: its sigma or its radius.
+double geometry_blur (const operation_t *blur, keyed_random_t *random);
 //  The box that random_erasing erases, perhaps empty; false: none, and an empty one.  Order of the draws:
 //  whether it is done; a try takes area, then ratio of height to width; the one that is smaller than the
 //  image takes top, then left; after ten that are not, nothing is erased.
@@ -53,5 +56,8 @@ bool geometry_jitter (const operation_t *jitter, keyed_random_t *random, colour_
 //  Appends the steps of an operation on colours, if it is done: color_jitter, grayscale and the point
 //  operations.  False: it is full, as geometry_jitter.
 bool geometry_colour (const operation_t *operation, keyed_random_t *random, colour_program_t *program);
+//  What an operation does to boxes in an image of the way's size: appends it, if it moves them.  The image's
+//  own stage can do the operation, and draws the same numbers.
+void geometry_boxes (const operation_t *operation, keyed_random_t *random, boxes_way_t *way);
 
 #endif

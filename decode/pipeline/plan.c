@@ -5,6 +5,7 @@
 #include <string.h>
 #include "decoder.h"
 #include "geometry.h"
+#include "operation_group.h"
 
 enum { PLANE_ALIGNMENT = 64 };
 _Static_assert (PLAN_HEADER_BYTES >= sizeof (plan_size_t) && PLAN_HEADER_BYTES % PLANE_ALIGNMENT == 0,
@@ -162,8 +163,7 @@ s_check_places (const plan_t *self, const complaint_t *complaint)
         if (index >= self->shared_count && !operation_may_be_private (operation))
             return operation_refuse (operation, complaint,
                 "not supported behind {\"share\": true}; expected it before the mark");
-        if (operation->kind == OPERATION_RANDOM_APPLY && index < self->shared_count
-            && index + operation->apply.count >= self->shared_count)
+        if (index < self->shared_count && index + operation_group_span (operation) >= self->shared_count)
             return operation_refuse (operation, complaint,
                 "{\"share\": true} among its operations; expected it before or behind all of them");
     }

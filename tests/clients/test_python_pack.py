@@ -5,16 +5,13 @@ Run by ctest (python_pack), or by hand: TUREEN_BIN=build/release/bin python3 tes
 """
 from __future__ import annotations
 
-import bz2
 import contextlib
-import gzip
 import importlib.util
 import io
 import json
 import os
 import random
 import shutil
-import struct
 import subprocess
 import sys
 import tempfile
@@ -25,7 +22,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parent.parent
-sys.path[:0] = [str(SOURCE / "clients" / "python")]
+sys.path[:0] = [str(HERE), str(SOURCE / "clients" / "python")]
 TUREEN = os.path.join(os.environ.get("TUREEN_BIN", str(SOURCE / "build" / "release" / "bin")), "tureen")
 SEED = int(os.environ.get("TEST_SEED", "20261126"))
 os.environ["TUREEN_SERVER"] = TUREEN
@@ -33,6 +30,7 @@ os.environ["TUREEN_SERVER"] = TUREEN
 import numpy as np
 
 import tureen
+from mds_shards import write_mds
 from tureen import pack as packing
 from tureen import sources
 from tureen.pack import PackFailed, Sample, SourceError, pack
@@ -90,41 +88,7 @@ class Packs(unittest.TestCase):
         self.assertEqual(self.unpacked(target), expected)
 
 
-#   ---- MDS, written as its format says
-
-def write_mds(folder: str, rows: Sequence[Mapping[str, Any]], compression: Optional[str] = None,
-              shard_rows: int = 30) -> None:
-    names, encodings, sizes = ["caption", "image", "label"], ["str", "png", "int"], [None, None, 8]
-    os.makedirs(folder)
-    shards = []
-    for begin in range(0, len(rows), shard_rows):
-        part, body, places = rows[begin:begin + shard_rows], b"", []
-        about = json.dumps({"column_names": names}).encode()
-        first = 4 + 4 * (len(part) + 1) + len(about)
-        for row in part:
-            places.append(first + len(body))
-            caption = row["caption"].encode()
-            body += struct.pack("<II", len(caption), len(row["image"])) + caption + row["image"]
-            body += struct.pack("<q", row["label"])
-        places.append(first + len(body))
-        content = struct.pack(f"<I{len(places)}I", len(part), *places) + about + body
-        raw = f"shard.{begin // shard_rows:05d}.mds"
-        shard: Dict[str, Any] = {"format": "mds", "samples": len(part), "column_names": names, "version": 2,
-                                 "column_encodings": encodings, "column_sizes": sizes,
-                                 "compression": compression, "zip_data": None,
-                                 "raw_data": {"basename": raw, "bytes": len(content), "hashes": {}}}
-        if compression:
-            how = compression.partition(":")[0]
-            if how == "zstd":
-                import zstandard
-                content = zstandard.compress(content)
-            else:
-                content = {"gz": gzip.compress, "bz2": bz2.compress, "br": bytes}[how](content)
-            shard["zip_data"] = {"basename": f"{raw}.{how}", "bytes": len(content), "hashes": {}}
-        Path(folder, shard["zip_data"]["basename"] if compression else raw).write_bytes(content)
-        shards.append(shard)
-    Path(folder, "index.json").write_text(json.dumps({"shards": shards, "version": 2}))
-
+#   ---- MDS
 
 class Mds(Packs):
     def test_plain_and_packed(self) -> None:
@@ -297,13 +261,6 @@ class Made(Packs):
             self.assertEqual(Path(self.path("pack", name)).read_bytes(),
                              Path(self.path("whole", name)).read_bytes(), name)
         pack(self.samples(), self.path("pack"), words)          # it is finished
-
-    def test_the_example_of_the_docs(self) -> None:
-        code = (SOURCE / "docs" / "data.md").read_text().partition("```python\n")[2].partition("```")[0]
-        jpegs = [(b"\xff\xd8\xff" + row["image"], row["label"]) for row in self.rows]
-        exec(code.replace('"/packs/train"', repr(self.path("pack"))), {"read_somehow": lambda: jpegs})
-        held = self.unpacked(self.path("pack"))
-        self.assertEqual([held[f"{number:09d}.jpg"] for number in range(ROWS)], [jpeg for jpeg, _ in jpegs])
 
     def test_what_is_refused(self) -> None:
         for name in ("", "a.b"):

@@ -25,6 +25,9 @@ WHOLE = [
     [{"op": "center_crop", "size": [150, 160]}, SHARE, {"op": "random_crop", "size": 60}, {"op": "flip"}],
     [{"op": "center_crop", "size": 60}, SHARE, {"op": "random_apply", "count": 2, "p": 0.5},
      {"op": "flip", "p": 1}, {"op": "vertical_flip"}, {"op": "pad", "padding": 5}],
+    [{"op": "center_crop", "size": 64}, {"op": "random_choice", "counts": [1, 1], "share": True},
+     {"op": "flip", "p": 1}, {"op": "vertical_flip", "p": 1}, SHARE, {"op": "random_order", "counts": [1, 2]},
+     {"op": "flip"}, {"op": "vertical_flip"}, {"op": "flip", "p": 0.3}],
     [{"op": "random_crop", "size": 200, "pad_if_needed": True}, SHARE, {"op": "center_crop", "size": 70}],
 ]
 VIEWS = [[{"op": "views", "count": 3}, {"op": "random_crop", "size": 45}, SHARE, {"op": "flip"}],
@@ -123,7 +126,7 @@ class Boxes(SystemTest):
 
     def test_beside_the_rules(self):
         with self.serve() as server:
-            for rest in (*SCALED, WHOLE[0]):
+            for rest in (*SCALED, WHOLE[0], WHOLE[5]):
                 resized = [step["size"] for step in rest if step.get("op") == "random_resized_crop"]
                 self.size = (tuple(np.broadcast_to(resized[0], 2).tolist()) if resized else None)
                 for least in (1, 0, 12.5):

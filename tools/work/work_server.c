@@ -329,9 +329,13 @@ s_look_at_connection (work_server_t *self, work_task_t **free_p, int64_t now_ms)
 {
     message_error_t why;
     bool is_working = self->state == WORK_SERVER_WORKING;
-    if (!is_working && !self->said_away && dealer_welcome (self->dealer, &why) != DEALER_WELCOME) {
-        s_say (self, "%s; tried again", why.text);
+    if (!is_working && dealer_welcome (self->dealer, &why) != DEALER_WELCOME) {
+        //  ZeroMQ does not connect again where a key was refused; it may be allowed meanwhile.
+        if (!self->said_away)
+            s_say (self, "%s; tried again", why.text);
         self->said_away = true;
+        s_go_away (self, free_p, now_ms + RETRY_LATER_MS);
+        return;
     }
     if (!is_working && !self->said_away && dealer_is_unreached (self->dealer)) {
         s_say (self, "no server answers; tried again");
@@ -366,8 +370,12 @@ work_server_turn (work_server_t *self, work_task_t **free_p, int64_t now_ms)
 int64_t
 work_server_wakeup (const work_server_t *self)
 {
-    return self->state == WORK_SERVER_REFUSED? INT64_MAX:
-        self->dealer? self->beat_ms + WIRE_WORK_BEAT_MS: self->retry_ms;
+    if (self->state == WORK_SERVER_REFUSED)
+        return INT64_MAX;
+    if (!self->dealer)
+        return self->retry_ms;
+    //  Before it is connected no heartbeat is due, and its descriptors tell when it is.
+    return dealer_was_connected (self->dealer)? self->beat_ms + WIRE_WORK_BEAT_MS: INT64_MAX;
 }
 
 work_task_t *

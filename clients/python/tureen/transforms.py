@@ -21,9 +21,11 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import parameters
-from .augmentations import (AutoAugment, AutoAugmentPolicy, RandAugment, RandomAdjustSharpness, RandomAffine,
-                            RandomApply, RandomAutocontrast, RandomEqualize, RandomErasing, RandomInvert,
-                            RandomPosterize, RandomRotation, RandomSolarize, TrivialAugmentWide)
+from .augmentations import (AugMix, AutoAugment, AutoAugmentPolicy, GaussianBlur, PillowGaussianBlur,
+                            RandAugment, RandomAdjustSharpness, RandomAffine, RandomAutocontrast,
+                            RandomEqualize, RandomErasing, RandomInvert, RandomPerspective, RandomPosterize,
+                            RandomRotation, RandomSolarize, TrivialAugmentWide)
+from .composition import RandomApply, RandomChoice, RandomOrder
 from .compose import (CAST_LAST, SUPPORTED, Building, Compose, Operation, Refused, Share, Stage, Transform,
                       UnsupportedTransform)
 from .parameters import Pair, Size
@@ -564,12 +566,12 @@ def translate(transforms: Any) -> Compose:
     return translation.translate(transforms)
 
 
-__all__ = ["AutoAugment", "AutoAugmentPolicy", "Cast", "CenterCrop", "ColorJitter", "Compose",
-           "ConvertImageDtype", "Decode", "DecodeArray", "DecodeAudio", "DecodeBoxes",
-           "DecodeBytes", "Excerpt",
-           "Grayscale", "InterpolationMode", "Layout", "Normalize", "PILToTensor", "Pad", "RandAugment",
-           "RandomAdjustSharpness", "RandomAffine", "RandomApply", "RandomAutocontrast", "RandomCrop",
-           "RandomEqualize", "RandomErasing", "RandomGrayscale", "RandomHorizontalFlip", "RandomInvert",
+__all__ = ["AugMix", "AutoAugment", "AutoAugmentPolicy", "Cast", "CenterCrop", "ColorJitter", "Compose",
+           "ConvertImageDtype", "Decode", "DecodeArray", "DecodeAudio", "DecodeBoxes", "DecodeBytes",
+           "Excerpt", "GaussianBlur", "Grayscale", "InterpolationMode", "Layout", "Normalize", "PILToTensor",
+           "Pad", "PillowGaussianBlur", "RandAugment", "RandomAdjustSharpness", "RandomAffine", "RandomApply",
+           "RandomAutocontrast", "RandomChoice", "RandomCrop", "RandomEqualize", "RandomErasing",
+           "RandomGrayscale", "RandomHorizontalFlip", "RandomInvert", "RandomOrder", "RandomPerspective",
            "RandomPosterize", "RandomResizedCrop", "RandomRotation", "RandomSolarize", "RandomVerticalFlip",
            "Resize", "Share", "ToTensor", "Transform", "TrivialAugmentWide", "UnsupportedTransform",
            "Views", "translate"]

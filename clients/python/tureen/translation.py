@@ -1,11 +1,12 @@
-"""torchvision's transforms as Tureen's.
+"""torchvision's transforms as Tureen's, and those of timm's that behave like torchvision's.
 
-torchvision is not imported: what is given says by its class which transform it is.  Only torchvision's own
-classes are known, not those that are derived from them.  Where torchvision behaves differently for a tensor
+Neither is imported: what is given says by its class which transform it is.  Only their own classes are known,
+not those that are derived from them.  Where torchvision behaves differently for a tensor
 and for a Pillow image, the list begins with an image.
 """
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any, Callable, Dict, List, Tuple
 
@@ -45,6 +46,8 @@ def _entries(given: Any) -> List[Entry]:
         return _entries(list(getattr(given, "transforms", given)))
     if name == "RandomApply":
         return _apply(given)
+    if name in ("RandomChoice", "RandomOrder"):
+        return [(given, _group(name, given))]
     if name in ("Identity", "ToPureTensor"):
         return []
     make = _MADE.get(name)
@@ -68,6 +71,24 @@ def _apply(given: Any) -> List[Entry]:
     return [(given, ours.RandomApply([our for _, our in inner], given.p))]
 
 
+def _group(name: str, given: Any) -> Any:
+    """One of ours, each part of which may be several transforms; or why some of it cannot be done."""
+    parts: List[Transform] = []
+    for theirs in given.transforms:
+        inner = [our for _, our in _entries(theirs)]
+        reasons = [our for our in inner if isinstance(our, str)]
+        if reasons:
+            return reasons[0]
+        try:
+            parts.append(inner[0] if len(inner) == 1 else Compose(inner))
+        except UnsupportedTransform as error:
+            return error.problems[0][2]
+    try:
+        return ours.RandomChoice(parts, given.p) if name == "RandomChoice" else ours.RandomOrder(parts)
+    except (TypeError, ValueError) as error:
+        return str(error)
+
+
 def _normalize_tensors(entries: List[Entry]) -> List[Entry]:
     """Ours takes images as well; torchvision's raises TypeError."""
     checked, is_tensor = [], False
@@ -80,10 +101,12 @@ def _normalize_tensors(entries: List[Entry]) -> List[Entry]:
 
 
 def _name(given: Any) -> str:
-    """The class's name, if it is torchvision's or torch's own."""
+    """The class's name, if it is torchvision's or torch's own; timm's begin with "timm."."""
     kind = type(given)
     if kind.__module__.startswith(("torchvision.transforms", "torch.nn.modules")):
         return kind.__name__
+    if kind.__module__.startswith("timm.data."):
+        return "timm." + kind.__name__
     return "a class of another package" if hasattr(given, "__call__") else "nothing that is called"
 
 
@@ -91,8 +114,8 @@ _REASONS = {
     "a class of another package": "Python code, or a class that is not torchvision's own: the server runs "
     "neither", "nothing that is called": "not a transform",
     "Lambda": "Python code, which the server does not run",
-    "RandomChoice": "the server cannot choose among transforms at random",
-    "RandomOrder": "the server does transforms in the order of the list",
+    "AugMix": "torchvision does its steps to a tensor, also of an image, and the server as to an image: give "
+    "tureen.transforms.AugMix instead",
     "MixUp": "it mixes samples of a batch: do it to the batch",
     "CutMix": "it mixes samples of a batch: do it to the batch",
     "ToPILImage": "samples are images from the beginning: leave it out, and put what stands behind it before "
@@ -144,11 +167,28 @@ def _weights(theirs: Any) -> List[Transform]:
             ours.CenterCrop(theirs.crop_size), ours.ToTensor(), ours.Normalize(theirs.mean, theirs.std)]
 
 
+def _timm_crop(theirs: Any) -> Transform:
+    if isinstance(theirs.interpolation, (tuple, list)):
+        raise ValueError("it draws the interpolation of each image, which the server does not: choose one "
+                         "(of timm's train.py: --train-interpolation bicubic)")
+    return ours.RandomResizedCrop(theirs.size, theirs.scale, theirs.ratio, theirs.interpolation)
+
+
+def _timm_erasing(theirs: Any) -> Transform:
+    if theirs.rand_color or theirs.per_pixel or theirs.min_count != 1 or theirs.max_count != 1:
+        raise ValueError("several boxes, or random pixels in them: the server erases one, by zeros "
+                         "(of timm's train.py: --remode const --recount 1)")
+    least, most = theirs.log_aspect_ratio
+    return ours.RandomErasing(theirs.probability, (theirs.min_area, theirs.max_area),
+                              (math.exp(least), math.exp(most)))
+
+
 _MADE: Dict[str, Callable[[Any], Any]] = {
     "AutoAugment": _policy("AutoAugment", "policy"),
     "CenterCrop": _same("CenterCrop", "size"),
     "ColorJitter": _same("ColorJitter", "brightness", "contrast", "saturation", "hue"),
     "ConvertImageDtype": _same("ConvertImageDtype", "dtype"),
+    "GaussianBlur": _same("GaussianBlur", "kernel_size", "sigma"),
     "Grayscale": _same("Grayscale", "num_output_channels"),
     "ImageClassification": _weights,
     "Normalize": _same("Normalize", "mean", "std"),
@@ -164,6 +204,7 @@ _MADE: Dict[str, Callable[[Any], Any]] = {
     "RandomGrayscale": _same("RandomGrayscale", "p"),
     "RandomHorizontalFlip": _same("RandomHorizontalFlip", "p"),
     "RandomInvert": _same("RandomInvert", "p"),
+    "RandomPerspective": _mapped("RandomPerspective", "distortion_scale", "p"),
     "RandomPosterize": _same("RandomPosterize", "bits", "p"),
     "RandomResizedCrop": _same("RandomResizedCrop", "size", "scale", "ratio", "interpolation", "antialias"),
     "RandomRotation": _mapped("RandomRotation", "degrees", "expand", "center"),
@@ -174,4 +215,8 @@ _MADE: Dict[str, Callable[[Any], Any]] = {
     "ToImage": _same("PILToTensor"),
     "ToTensor": _same("ToTensor"),
     "TrivialAugmentWide": _policy("TrivialAugmentWide", "num_magnitude_bins"),
+    "timm.MaybePILToTensor": _same("PILToTensor"),
+    "timm.MaybeToTensor": _same("ToTensor"),
+    "timm.RandomErasing": _timm_erasing,
+    "timm.RandomResizedCropAndInterpolation": _timm_crop,
 }

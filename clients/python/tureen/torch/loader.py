@@ -197,6 +197,10 @@ class DataLoader(Owned):
     exit leave the job.
     """
 
+    #  Scripts written for several kinds of loaders look whether one of these has a set_epoch.
+    sampler: Optional[Iterable[int]] = None         # what was given
+    batch_sampler = None
+
     def __init__(self, dataset: str, batch_size: int = 64, shuffle: Optional[bool] = None, *,
                  transform: Any = None, sampler: Optional[Iterable[int]] = None, order: Optional[str] = None,
                  seed: Optional[int] = None, drop_last: bool = False, epochs: Optional[int] = None,
@@ -222,6 +226,7 @@ class DataLoader(Owned):
         self._batch_size, self._drop_last, self._epochs = batch_size, bool(drop_last), epochs
         self._by_name, self._with_ids = bool(fields), bool(ids)
         self._job, self._slots = job, slots
+        self.sampler = sampler
         self._device = check_device(device)
         self._membership = Membership(dataset, rank, world_size, job, sampler, nodes=nodes, node=node,
                                       parts=parts, endpoint=endpoint)

@@ -8,10 +8,12 @@
 #ifndef BOXES_H
 #define BOXES_H
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
-#include "plan.h"
+#include "decode_request.h"
 
-enum { BOXES_SIDES = 4 };           //  the first columns of a row
+enum { BOXES_SIDES = 4,             //  the first columns of a row
+    BOXES_STEPS_MAX = 64 };
 
 //  One thing that happens to all boxes of an image: horizontally [0], vertically [1].
 typedef struct {
@@ -21,20 +23,21 @@ typedef struct {
     float side [2];                 //  of the image: moved: what there is then; mirrored: what there is
 } boxes_step_t;
 
-//  What happens in a stage, and the image's size: before it, and once it was made, behind it.
+//  What happens one after the other, and the image's size: before it, and behind what has been appended.
 typedef struct {
-    boxes_step_t steps [2 * PIPELINE_OPERATIONS_MAX];
+    boxes_step_t steps [BOXES_STEPS_MAX];
     size_t count;
     uint32_t height, width;
 } boxes_way_t;
 
-//  The operations [begin, end) of the plan, for one view, on an image of self's height x width that they can
-//  be done on; draws the numbers that the image's own stage draws.
-void boxes_way (boxes_way_t *self, const plan_t *plan, size_t begin, size_t end, const pipeline_key_t *key,
-    uint32_t view);
+//  A part of height x width is taken, which begins at (top, left), or with a border before that.
+void boxes_move (boxes_way_t *self, int64_t top, int64_t left, uint32_t height, uint32_t width);
+void boxes_stretch (boxes_way_t *self, uint32_t height, uint32_t width);
+void boxes_mirror (boxes_way_t *self, bool across);
+
 //  The rows at from, at the way's end, to target, which may be from; zeros behind them, up to tensor's most.
 //  Returns how many: is_end (behind the last stage) clips all boxes to the image, and leaves out those that
-//  are smaller than min_size in a direction, or no numbers.
+//  are smaller than size_min in a direction, or no numbers.
 uint32_t boxes_go (const boxes_way_t *self, const decode_tensor_t *tensor, const uint8_t *from, uint32_t rows,
     bool is_end, uint8_t *target);
 

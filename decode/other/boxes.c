@@ -1,8 +1,6 @@
 #include "boxes.h"
 #include <assert.h>
 #include <string.h>
-#include "geometry.h"
-#include "stage.h"
 
 static boxes_step_t *
 s_append (boxes_way_t *self)
@@ -13,9 +11,8 @@ s_append (boxes_way_t *self)
     return step;
 }
 
-//  A part of height x width is taken, which begins at (top, left), or with a border before that.
-static void
-s_move (boxes_way_t *self, int64_t top, int64_t left, uint32_t height, uint32_t width)
+void
+boxes_move (boxes_way_t *self, int64_t top, int64_t left, uint32_t height, uint32_t width)
 {
     boxes_step_t *step = s_append (self);
     step->by [0] = (float) left;
@@ -26,24 +23,8 @@ s_move (boxes_way_t *self, int64_t top, int64_t left, uint32_t height, uint32_t 
     self->width = width;
 }
 
-static void
-s_enter_window (boxes_way_t *self, const geometry_window_t *window)
-{
-    s_move (self, (int64_t) window->from.top - window->to_top,
-        (int64_t) window->from.left - window->to_left, window->height, window->width);
-}
-
-//  Where image and crop have one size, and there is no padding, torchvision does not even clip.
-static bool
-s_crops_nothing (const boxes_way_t *self, const operation_t *crop)
-{
-    const uint32_t *border = crop->pad.border;
-    return crop->height == self->height && crop->width == self->width
-        && !border [0] && !border [1] && !border [2] && !border [3];
-}
-
-static void
-s_stretch (boxes_way_t *self, uint32_t height, uint32_t width)
+void
+boxes_stretch (boxes_way_t *self, uint32_t height, uint32_t width)
 {
     if (height == self->height && width == self->width)
         return;
@@ -55,8 +36,8 @@ s_stretch (boxes_way_t *self, uint32_t height, uint32_t width)
     self->width = width;
 }
 
-static void
-s_mirror (boxes_way_t *self, bool across)
+void
+boxes_mirror (boxes_way_t *self, bool across)
 {
     boxes_step_t *step = s_append (self);
     step->kind = BOXES_MIRROR;
@@ -64,63 +45,6 @@ s_mirror (boxes_way_t *self, bool across)
     step->mirrors [1] = !across;
     step->side [0] = (float) self->width;
     step->side [1] = (float) self->height;
-}
-
-static void
-s_follow (boxes_way_t *self, const operation_t *operation, const pipeline_key_t *key, uint32_t view)
-{
-    keyed_random_t random = stage_random (operation, key, view);
-    geometry_window_t window;
-    image_box_t box;
-    uint32_t height, width;
-    bool fits;
-    switch (operation->kind) {
-    case OPERATION_RESIZE:
-        geometry_resize (operation, self->height, self->width, &height, &width);
-        s_stretch (self, height, width);
-        break;
-    case OPERATION_CENTER_CROP:
-        window = geometry_center_crop (operation->height, operation->width, self->height, self->width);
-        s_enter_window (self, &window);
-        break;
-    case OPERATION_PAD:
-        window = geometry_pad (operation, self->height, self->width);
-        s_enter_window (self, &window);
-        break;
-    case OPERATION_RANDOM_CROP:
-        //  Where it does not, the image's stage has found the sample unsuitable.
-        fits = geometry_random_crop (operation, self->height, self->width, &random, &window);
-        assert (fits);
-        if (!s_crops_nothing (self, operation))
-            s_enter_window (self, &window);
-        break;
-    case OPERATION_RANDOM_RESIZED_CROP:
-        box = geometry_random_box (operation, self->height, self->width, &random);
-        s_move (self, box.top, box.left, box.height, box.width);
-        s_stretch (self, operation->height, operation->width);
-        break;
-    case OPERATION_FLIP:
-    case OPERATION_VERTICAL_FLIP:
-        if (geometry_happens (operation, &random))
-            s_mirror (self, operation->kind == OPERATION_FLIP);
-        break;
-    default:
-        break;
-    }
-}
-
-void
-boxes_way (boxes_way_t *self, const plan_t *plan, size_t begin, size_t end, const pipeline_key_t *key,
-    uint32_t view)
-{
-    self->count = 0;
-    for (size_t index = begin; index < end; index++) {
-        const operation_t *operation = &plan->operations [index];
-        uint32_t its_view = index > plan->views_at? view: 0;
-        s_follow (self, operation, key, its_view);
-        if (operation->kind == OPERATION_RANDOM_APPLY && stage_leaves_out (operation, key, its_view))
-            index += operation->apply.count;
-    }
 }
 
 //  ---------------------------------------------------------------------------------------------------------

@@ -1,0 +1,332 @@
+"""The code of README.md and of every page of docs/, run: Python, shell, C; a page from top to bottom in one
+session.
+
+Run by ctest (pages), or by hand: TUREEN_BIN=build/release/bin python3 tests/clients/test_pages.py [-v]
+[NAME].  A block behind a comment "not run: ..." is only parsed; NOT_RUN says why.  One behind "run by 2
+ranks" is run by processes of its own, with the environment that torchrun would give them; one behind "run as
+a script" by an interpreter of its own.  Where PyTorch is missing, the pages of which the code needs it are
+skipped.  Where torchvision is missing, the blocks that import it are only compiled, and others that call a
+transform on tensors get a stand-in, which sees to it that it is called with single images.
+"""
+from __future__ import annotations
+
+import gc
+import gzip
+import os
+import random
+import shutil
+import socket
+import subprocess
+import sys
+import tarfile
+import tempfile
+import types
+import unittest
+from pathlib import Path
+from typing import Any, Dict
+from unittest import mock
+
+HERE = Path(__file__).resolve().parent
+SOURCE = HERE.parent.parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "system"), str(SOURCE / "clients" / "python")]
+
+from mds_shards import write_mds
+from object_store import ObjectStore
+from page_blocks import TUREEN, Block, World, blocks
+
+PAGES = (SOURCE / "README.md", *(SOURCE / "docs").glob("*.md"))
+SAMPLES = 24                        # as clients.md has it
+#  What pages say of the reader's own, and what that is here.
+WORDS = {
+    "monitoring": {"curl ": "curl --fail --no-progress-meter --retry 99 --retry-delay 1 --retry-all-errors ",
+                   "$TOKEN": "$(cut -d ' ' -f 2 /etc/tureen/http-tokens)"},
+    "operations": {"50000": str(SAMPLES)},
+    "randomness": {"50000": str(SAMPLES)},
+    "security": {"keys key --tenant": "keys ~/.config/tureen/key --tenant",
+                 "...": "--dataset train=/data/train"},
+    "deployment": {"...": "--dataset train=/data/train --cache 64M"},
+}
+NOT_RUN = {
+    "a disk": "gigabytes and minutes; its parts are tested in tests/bench",
+    "containers": "Docker; tests/packaging/image.sh",
+    "etcd": "three hosts; system_members_etcd",
+    "Kubernetes": "a cluster; system_kubernetes",
+    "packages": "installs what it builds; tests/packaging",
+    "Optuna": "it is no package of Debian",
+    "Parquet": "pyarrow is no package of Debian; python_pack, where it is installed",
+    "Ray": "it is no package of Debian; ctest -R examples, where it is installed",
+    "root": "users, groups, namespaces; system_deployment",
+    "several nodes": "torch_torchrun, torch_nodes",
+    "Slurm": "system_slurm",
+    "systemd": "system_deployment",
+    "the whole tree": "builds it, tests it, measures it",
+}
+
+try:
+    import torch
+except ImportError as missing:
+    print(f"NOT RUN, pages for PyTorch: {missing} (apt install python3-torch)", flush=True)
+    torch = None
+try:
+    import torchvision
+except ImportError as missing:
+    print(f"NOT RUN, blocks that import torchvision: {missing} (apt install python3-torchvision)", flush=True)
+    torchvision = None
+import tureen
+
+
+class StandIn:
+    """A transform of torchvision's that draws once a call, so that it is to be called with an image."""
+    calls = 0
+
+    def __call__(self, image: Any) -> Any:
+        assert image.shape[0] == 3 and image.dim() == 3 and image.dtype == torch.uint8, image.shape
+        StandIn.calls += 1
+        return torch.roll(image, StandIn.calls, -1)
+
+
+def names(folder: str) -> Dict[str, Any]:
+    """What a page may take for granted."""
+    jpeg = (SOURCE / "tests" / "decode" / "golden" / "colour_420.jpg").read_bytes()
+    known = {"os": os, "print": lambda *_: None, "read_somehow": lambda: [(jpeg, 0), (jpeg, 1)]}
+    if torch:
+        torch.manual_seed(1)
+        model = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(3, 2))
+        known.update(
+            torch=torch, device="cpu", model=model, loss_function=torch.nn.CrossEntropyLoss(),
+            optimizer=torch.optim.SGD(model.parameters(), 0.1), step=lambda images, labels: None,
+            checkpoint=f"{folder}/checkpoint.pt", train_folder=f"{folder}/data/train",
+            val_folder=f"{folder}/data/val", torchvision=torchvision
+            or types.SimpleNamespace(transforms=types.SimpleNamespace(ElasticTransform=StandIn)))
+    return known
+
+
+def be_a_rank(path: str, line: str, folder: str) -> None:
+    """One of the processes that run one block."""
+    torch.set_num_threads(1)
+    code = next(block.code for block in blocks(Path(path)) if block.line == int(line))
+    exec(compile("\n" * (int(line) - 1) + code, path, "exec"), names(folder))
+
+
+def folder_of_images(root: str, golden: str = "colour_420.jpg") -> None:
+    for index in range(SAMPLES):
+        folder = Path(root, f"class_{index % 2}")
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copy(SOURCE / "tests" / "decode" / "golden" / golden,
+                    folder / f"{index:03}{os.path.splitext(golden)[1]}")
+
+
+class Pages(unittest.TestCase):
+    def setUp(self) -> None:
+        self.folder = tempfile.mkdtemp(prefix="tu-", dir="/tmp")
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.world = World(self.folder)
+        patch = mock.patch.dict(os.environ, self.world.environment, clear=True)
+        patch.start()
+        self.addCleanup(patch.stop)
+        self.addCleanup(setattr, tempfile, "tempdir", tempfile.tempdir)
+        tempfile.tempdir = None
+        folder_of_images(f"{self.folder}/data/train")
+        os.symlink("train", f"{self.folder}/data/val")
+        os.mkdir(f"{self.folder}/data/imagenet")
+        for name in ("train", "val"):
+            os.symlink("../train", f"{self.folder}/data/imagenet/{name}")
+        self.world.shell("tureen pack /data/train /packs/train", "a pack")
+        for name in ("data", "scratch"):
+            shutil.copytree(f"{self.folder}/packs/train", f"{self.folder}/{name}/imagenet.pack")
+
+    def run_by_ranks(self, ranks: int, path: Path, line: int) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        processes = [subprocess.Popen(
+            [sys.executable, "-B", __file__, "rank", str(path), str(line), self.folder],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={
+                **os.environ, "RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": str(port)})
+            for rank in range(ranks)]
+        try:
+            for process in processes:
+                output, _ = process.communicate(timeout=120)
+                self.assertEqual(process.returncode, 0, f"{path}, line {line}: {output}")
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
+
+    def run_block(self, path: Path, block: Block, known: Dict[str, Any]) -> None:
+        where = f"{path}, line {block.line}"
+        if block.how == "not run: ":
+            self.assertIn(block.what, NOT_RUN, where)
+            self.world.parse(block, where)
+        elif block.language == "sh":
+            self.world.shell(block.code, where)
+        elif block.language == "c":
+            self.world.compile_and_run(block.code, where)
+        elif block.how == "run by ":
+            self.run_by_ranks(int(block.what.split()[0]), path, block.line)
+        elif block.how == "run as ":
+            self.world.script(block.code, where)
+        elif torchvision or "import torchvision" not in block.code:
+            exec(compile("\n" * (block.line - 1) + self.world.place(block.code), str(path), "exec"), known)
+
+    def run_page(self, name: str) -> None:
+        path = SOURCE / name
+        self.world.words.update(WORDS.get(path.stem, {}))
+        known = names(self.folder)
+        found = list(blocks(path))
+        if torch is None and any("torch" in block.code for block in found if not block.how == "not run: "):
+            self.skipTest("PyTorch is not installed")
+        try:
+            for block in found:
+                self.run_block(path, block, known)
+        finally:
+            servers = [value for value in known.values() if isinstance(value, tureen.Server)]
+            known.clear()               # jobs leave before their server is stopped
+            gc.collect()
+            for server in servers:
+                server.stop()
+
+    #   ---- pages that take more for granted
+
+    def begin_server_with_keys(self) -> None:
+        """Its keys are in /etc/tureen/keys."""
+        keys = f"{self.folder}/etc/tureen/keys"
+        server = subprocess.Popen(
+            [TUREEN, "serve", "--dataset", f"train={self.folder}/data/train", "--cache", "64M", "--keys",
+             keys, "--listen", self.world.place("tcp://server:5555"), "--tenant", "vision=-",
+             "--tenant-datasets", "vision=train"], stdout=subprocess.PIPE)
+        self.addCleanup(server.wait)
+        self.addCleanup(server.kill)
+        self.addCleanup(server.stdout.close)
+        while not server.stdout.readline().startswith(b"listening"):
+            self.assertIsNone(server.poll())
+        self.world.words["server-key KEY"] = "server-key /etc/tureen/keys/server"
+
+    def test_clients(self) -> None:
+        server = tureen.serve(train=f"{self.folder}/data/train", val=f"{self.folder}/data/val", cache="64M",
+                              workers=2)
+        self.addCleanup(server.stop)
+        self.begin_server_with_keys()
+        key = "~/.config/tureen/key"            # which the server's operator then allows
+        self.world.words["data-node"] = "127.0.0.1"
+        self.world.words[f"key new {key}"] = (f"key new {key} && tureen key allow /etc/tureen/keys {key} "
+                                              "--tenant vision")
+        shutil.copy(f"{self.folder}/etc/tureen/keys/server", f"{self.folder}/home/me/.config/tureen/server")
+        self.run_page("docs/clients.md")
+        self.assertTrue(torch is None or torchvision or StandIn.calls == SAMPLES)
+
+    def test_cluster(self) -> None:
+        """Debian's PyTorch starts processes with two more options, and has underscores in their names."""
+        torchrun = Path(self.world.path("bin", "torchrun"))
+        torchrun.write_text('#!/bin/sh\nfor word; do shift\ncase $word in --n*|--m*|--r*)\n'
+                            'word=--$(echo "${word#--}" | tr - _) ;; esac\nset -- "$@" "$word"; done\n'
+                            f'exec {sys.executable} -m torch.distributed.run --redirects 1 --tee 1 "$@"\n')
+        torchrun.chmod(0o700)
+        self.run_page("docs/cluster.md")
+
+    def test_data(self) -> None:
+        folder_of_images(f"{self.folder}/data/masks", "palette.png")
+        folder_of_images(f"{self.folder}/data/depth")
+        for index in range(SAMPLES):
+            for field, name in (("tokens", f"{index:03}.npy"), ("captions", f"{index:03}.txt")):
+                folder = Path(self.folder, "data", field, f"class_{index % 2}")
+                folder.mkdir(parents=True, exist_ok=True)
+                (folder / name).write_bytes(b"it is not read, only found")
+        self.write_shards(self.world.work / "shards")
+        image = (SOURCE / "tests" / "decode" / "golden" / "rgb.png").read_bytes()
+        os.mkdir(self.world.work / "hf")
+        write_mds(str(self.world.work / "hf" / "imagenet" / "train"),
+                  [{"image": image, "label": number, "caption": "x"} for number in range(3)])
+        self.run_page("docs/data.md")
+
+    def write_shards(self, folder: Path, count: int = 2) -> None:
+        folder.mkdir(parents=True)
+        golden = SOURCE / "tests" / "decode" / "golden"
+        for shard in range(count):
+            with tarfile.open(folder / f"train-{shard:03}.tar", "w") as file:
+                for number in range(4):
+                    file.add(golden / "colour_420.jpg", f"{shard}{number}.jpg")
+                    file.add(golden / "palette.png", f"{shard}{number}.seg.png")
+
+    def begin_stores(self) -> ObjectStore:
+        """A store with keys, and one that anyone may read, of the same objects."""
+        kept, public = (ObjectStore(self.world.buckets, keys=keys) for keys in ({"KEY": "secret"}, None))
+        for store in (kept, public):
+            store.__enter__()
+            self.addCleanup(store.__exit__)
+        Path(self.folder, "home", "me", ".aws").mkdir()
+        Path(self.folder, "home", "me", ".aws", "credentials").write_text(
+            "[team]\naws_access_key_id = KEY\naws_secret_access_key = secret\n")
+        self.world.environment.update(AWS_ENDPOINT_URL_S3=kept.url, AWS_ACCESS_KEY_ID="KEY",
+                                      AWS_SECRET_ACCESS_KEY="secret", AWS_EC2_METADATA_DISABLED="true")
+        self.world.words.update({
+            "export AWS_PROFILE": "unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY; export AWS_PROFILE",
+            "AWS_ACCESS_KEY_ID=...": "AWS_ACCESS_KEY_ID=KEY", "http://ceph.example:7480": kept.url,
+            "AWS_SECRET_ACCESS_KEY=...": "AWS_SECRET_ACCESS_KEY=secret", "https://data.example": public.url,
+            "AWS_NO_SIGN_REQUEST": f"AWS_ENDPOINT_URL_S3={public.url} AWS_NO_SIGN_REQUEST"})
+        return kept
+
+    def test_cluster_cache(self) -> None:
+        self.begin_stores()
+        self.world.shell("tureen pack --work /scratch/train /data/train s3://bucket/train", "the pack")
+        self.run_page("docs/cluster_cache.md")
+
+    def test_stores(self) -> None:
+        """The store has as many shards as the page counts to, the web server a pack and others."""
+        store = self.begin_stores()
+        shards = Path(self.world.buckets, "bucket", "shards")
+        self.write_shards(shards, 100)
+        for number in range(42):
+            Path(self.world.buckets, f"train-{number:02}.tar.gz").write_bytes(
+                gzip.compress((shards / f"train-{number:03}.tar").read_bytes()))
+        shutil.copytree(f"{self.folder}/packs", f"{self.world.buckets}/packs")
+        self.run_page("docs/stores.md")
+        self.assertTrue(any("bucket/packs/train" in request.name for request in store.requests))
+
+    def test_workers(self) -> None:
+        self.begin_server_with_keys()
+        self.run_page("docs/workers.md")
+
+    def write_records(self, *files: str) -> None:
+        """What the ranks of one job recorded."""
+        dice = random.Random(1)
+        texts = ["" for _ in files]
+        for epoch in range(12):
+            ids = dice.sample(range(SAMPLES), SAMPLES)
+            for rank in range(len(files)):
+                texts[rank] += f"{epoch}: {' '.join(map(str, ids[rank::len(files)]))}\n"
+        for file, text in zip(files, texts):
+            (self.world.work / file).write_text(text)
+
+    def test_randomness(self) -> None:
+        self.write_records("rank0.txt", "rank1.txt")
+        self.run_page("docs/randomness.md")
+
+    def test_operations(self) -> None:
+        self.write_records("node0.ids", "node1.ids", "node2.ids")
+        shutil.copytree(f"{self.folder}/data/train/class_0", self.world.work / "photos")
+        shutil.copy(f"{self.folder}/data/train/class_0/000.jpg", self.world.work / "photo.jpg")
+        self.run_page("docs/operations.md")
+
+
+    def test_what_is_not_run(self) -> None:
+        self.assertEqual({block.what for path in PAGES for block in blocks(path) if block.how == "not run: "},
+                         set(NOT_RUN))
+
+
+def add_the_others() -> None:
+    """A test for each page that takes nothing more for granted."""
+    for path in PAGES:
+        name = f"test_{path.stem.lower()}"
+        if any(blocks(path)) and not hasattr(Pages, name):
+            setattr(Pages, name, lambda self, page=str(path.relative_to(SOURCE)): self.run_page(page))
+
+
+add_the_others()
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["rank"]:
+        be_a_rank(*sys.argv[2:])
+    else:
+        unittest.main()
