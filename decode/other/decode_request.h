@@ -9,7 +9,7 @@
 
 enum { PIPELINE_DIMENSIONS_MAX = 4, PIPELINE_FIELDS_MAX = 8 };
 
-typedef enum { DECODE_IMAGE, DECODE_BYTES, DECODE_ARRAY, DECODE_AUDIO } decode_as_t;
+typedef enum { DECODE_IMAGE, DECODE_BYTES, DECODE_ARRAY, DECODE_AUDIO, DECODE_BOXES } decode_as_t;
 
 //  What a file is declared to be that is no image.
 typedef struct {
@@ -18,10 +18,11 @@ typedef struct {
     uint32_t dimensions;            //  array: its shape; bytes: one, the length
     uint32_t shape [PIPELINE_DIMENSIONS_MAX];
     bool is_ragged;                 //  array, bytes: shape [0] is the most; samples have as many rows as they
-                                    //  have
+                                    //  have.  Boxes are always
     bool truncates;                 //  ragged: of more rows than that the first are taken; else unsuitable
     uint32_t channels;              //  audio
     uint32_t rate;                  //  audio, samples a second; 0: any
+    float size_min;                 //  boxes: smaller ones are left out
 } decode_tensor_t;
 
 typedef struct {

@@ -386,7 +386,8 @@ int
 tensor_read_array (const decode_tensor_t *decode, const uint8_t *bytes, size_t size, uint8_t *target,
     uint32_t *rows_p, char *error, size_t error_bytes)
 {
-    assert (decode && decode->as == DECODE_ARRAY && (bytes || !size) && target && rows_p);
+    assert (decode && (decode->as == DECODE_ARRAY || decode->as == DECODE_BOXES));
+    assert ((bytes || !size) && target && rows_p);
     assert (error && error_bytes > 0);
     assert (decode->dimensions >= 1 && decode->dimensions <= PIPELINE_DIMENSIONS_MAX);
     reason_t reason = { error, error_bytes };

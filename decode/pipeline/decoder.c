@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "geometry.h"
 #include "image_reader.h"
 #include "jpeg_reader.h"
 #include "plan.h"
@@ -348,6 +349,54 @@ s_shared_tensor (shared_t *self)
     return s_status (rc);
 }
 
+//  The operations [begin, end), all of them before or behind the views' parting.
+static void
+s_follow_boxes (boxes_way_t *way, const operation_t *operations, size_t begin, size_t end,
+    const pipeline_key_t *key, uint32_t view)
+{
+    chosen_t chosen = chosen_draw (operations, begin, end, key, view);
+    for (size_t index = 0; index < chosen.count; index++) {
+        const operation_t *operation = &operations [chosen.operations [index]];
+        keyed_random_t random = stage_random (operation, key, view);
+        geometry_boxes (operation, &random, way);
+    }
+}
+
+//  What happens to the boxes of a view, in an image of that size, in the stage [begin, end) of the plan.
+static boxes_way_t
+s_boxes_way (const plan_t *plan, size_t begin, size_t end, const pipeline_key_t *key, uint32_t view,
+    plan_size_t size)
+{
+    boxes_way_t way = { .height = size.height, .width = size.width };
+    size_t parts = plan->views_at < end? plan->views_at + 1: end;
+    parts = parts < begin? begin: parts;
+    s_follow_boxes (&way, plan->operations, begin, parts, key, 0);
+    s_follow_boxes (&way, plan->operations, parts, end, key, view);
+    return way;
+}
+
+//  Each view's boxes, from the file's, which stand in the first one's plane.
+static void
+s_move_boxes (shared_t *self)
+{
+    const plan_t *plan = self->plan;
+    const plan_plane_t *first = s_plane (plan, self->file, 0);
+    const uint8_t *from = self->version + first->offset;
+    int64_t rows;
+    memcpy (&rows, from, sizeof rows);
+    for (size_t index = plan->plane_count; index-- > 0;) {
+        const plan_plane_t *plane = &plan->planes [index];
+        uint8_t *target = self->version + plane->offset;
+        if (plane->file != self->file)
+            continue;
+        boxes_way_t way = s_boxes_way (plan, 1, plan->shared_count, self->key, plane->view,
+            (plan_size_t) { self->height, self->width });
+        memcpy (target, &rows, sizeof rows);
+        boxes_go (&way, plane->tensor, from + PLAN_COUNT_BYTES, (uint32_t) rows, false,
+            target + PLAN_COUNT_BYTES);
+    }
+}
+
 static decoder_status_t
 s_shared_tensors (shared_t *self)
 {
@@ -357,6 +406,8 @@ s_shared_tensors (shared_t *self)
         status = s_shared_tensor (self);
         if (status)
             break;
+        if (decode->tensors [self->file].as == DECODE_BOXES)
+            s_move_boxes (self);
     }
     return status;
 }
@@ -452,6 +503,26 @@ s_private_image (decoder_t *self, const plan_t *plan, const pipeline_key_t *key,
     return status == STAGE_DONE;
 }
 
+//  Of one plane: its view's, or those of all views, if these part only now.
+static void
+s_private_boxes (const plan_t *plan, const pipeline_key_t *key, const plan_plane_t *plane,
+    const uint8_t *version, uint8_t *const *targets)
+{
+    bool parts = plan->views_at >= plan->shared_count && plan->views_at < plan->count;
+    image_t image = s_version_image (plan, s_plane (plan, 0, plane->view), version);
+    const uint8_t *from = version + plane->offset;
+    int64_t rows;
+    memcpy (&rows, from, sizeof rows);
+    for (uint32_t view = 0; view < (parts? plan->views: 1); view++) {
+        boxes_way_t way = s_boxes_way (plan, plan->shared_count, plan->count, key, plane->view + view,
+            (plan_size_t) { image.height, image.width });
+        size_t output = plane->output + 2 * view;
+        int64_t kept = boxes_go (&way, plane->tensor, from + PLAN_COUNT_BYTES, (uint32_t) rows, true,
+            targets [output]);
+        memcpy (targets [output + 1], &kept, sizeof kept);
+    }
+}
+
 //  As it is in the version.
 static void
 s_private_tensor (const pipeline_t *pipeline, const plan_plane_t *plane, const uint8_t *version,
@@ -477,7 +548,9 @@ decoder_private (decoder_t *self, const pipeline_t *pipeline, const pipeline_key
     bool good = true;
     for (size_t index = 0; index < plan->plane_count && good; index++) {
         const plan_plane_t *plane = &plan->planes [index];
-        if (plane->tensor)
+        if (plane->tensor && plane->tensor->as == DECODE_BOXES)
+            s_private_boxes (plan, key, plane, version, targets);
+        else if (plane->tensor)
             s_private_tensor (pipeline, plane, version, targets);
         else
             good = s_private_image (self, plan, key, plane, version, images, targets);

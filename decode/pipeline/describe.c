@@ -278,13 +278,14 @@ s_is_of_colours (const operation_t *operation)
         || kind == OPERATION_AUG_MIX || (kind >= OPERATION_NORMALIZE && kind <= OPERATION_RANDOM_ERASING);
 }
 
-//  A file beside the images is read, and nothing else is done to it.
+//  A file beside the images is read, and nothing else is done to it; boxes follow as masks do.
 static bool
 s_is_done_on (const walk_t *self, const operation_t *operation, const plan_plane_t *plane)
 {
-    if (plane->tensor && self->plan->operations [0].decode.image_count)
+    bool is_boxes = plane->tensor && plane->tensor->as == DECODE_BOXES;
+    if (plane->tensor && !is_boxes && self->plan->operations [0].decode.image_count)
         return operation->kind == OPERATION_DECODE;
-    return !plane->is_mask || !s_is_of_colours (operation);
+    return !(plane->is_mask || is_boxes) || !s_is_of_colours (operation);
 }
 
 //  The fields' names are those of the first view's outputs.

@@ -282,3 +282,67 @@ geometry_jitter (const operation_t *jitter, keyed_random_t *random, colour_progr
             fits = colour_add (program, kinds [order [step]], factors [order [step]]);
     return fits;
 }
+
+//  ---------------------------------------------------------------------------------------------------------
+//  Boxes
+
+_Static_assert ((int) BOXES_STEPS_MAX >= 2 * (int) PIPELINE_OPERATIONS_MAX,
+    "a crop that resizes is two steps");
+
+static void
+s_enter_window (boxes_way_t *way, const geometry_window_t *window)
+{
+    boxes_move (way, (int64_t) window->from.top - window->to_top,
+        (int64_t) window->from.left - window->to_left, window->height, window->width);
+}
+
+//  Where image and crop have one size, and there is no padding, torchvision does not even clip.
+static bool
+s_crops_nothing (const boxes_way_t *way, const operation_t *crop)
+{
+    const uint32_t *border = crop->pad.border;
+    return crop->height == way->height && crop->width == way->width
+        && !border [0] && !border [1] && !border [2] && !border [3];
+}
+
+void
+geometry_boxes (const operation_t *operation, keyed_random_t *random, boxes_way_t *way)
+{
+    geometry_window_t window;
+    image_box_t box;
+    uint32_t height, width;
+    bool fits;
+    switch (operation->kind) {
+    case OPERATION_RESIZE:
+        geometry_resize (operation, way->height, way->width, &height, &width);
+        boxes_stretch (way, height, width);
+        break;
+    case OPERATION_CENTER_CROP:
+        window = geometry_center_crop (operation->height, operation->width, way->height, way->width);
+        s_enter_window (way, &window);
+        break;
+    case OPERATION_PAD:
+        window = geometry_pad (operation, way->height, way->width);
+        s_enter_window (way, &window);
+        break;
+    case OPERATION_RANDOM_CROP:
+        //  Where the crop does not fit, the image's stage has found the sample unsuitable.
+        fits = geometry_random_crop (operation, way->height, way->width, random, &window);
+        assert (fits);
+        if (!s_crops_nothing (way, operation))
+            s_enter_window (way, &window);
+        break;
+    case OPERATION_RANDOM_RESIZED_CROP:
+        box = geometry_random_box (operation, way->height, way->width, random);
+        boxes_move (way, box.top, box.left, box.height, box.width);
+        boxes_stretch (way, operation->height, operation->width);
+        break;
+    case OPERATION_FLIP:
+    case OPERATION_VERTICAL_FLIP:
+        if (geometry_happens (operation, random))
+            boxes_mirror (way, operation->kind == OPERATION_FLIP);
+        break;
+    default:
+        break;
+    }
+}

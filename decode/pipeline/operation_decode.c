@@ -1,15 +1,18 @@
 #include "operation_decode.h"
 #include <assert.h>
 #include <string.h>
+#include "boxes.h"
 #include "decoder.h"
 
 enum {
-    QUOTE_BYTES_MAX = 41, LIST_BYTES_MAX = 260, AUDIO_CHANNELS_MAX = 32, AUDIO_RATE_MAX = 1000 * 1000
+    WHOLE_WORDS = DECODE_AUDIO + 1, COLUMNS_MAX = 64, BOX_SIDE_MAX = 1000 * 1000, QUOTE_BYTES_MAX = 41,
+    LIST_BYTES_MAX = 260, AUDIO_CHANNELS_MAX = 32, AUDIO_RATE_MAX = 1000 * 1000
 };
 
-static const char *const s_as_words [] = { "image", "bytes", "array", "audio" };
+static const char *const s_as_words [] = { "image", "bytes", "array", "audio", "boxes" };
 static const char *const s_place_words [] = { "center", "random" };
-_Static_assert (DECODE_IMAGE == 0 && DECODE_BYTES == 1 && DECODE_ARRAY == 2 && DECODE_AUDIO == 3,
+_Static_assert (DECODE_IMAGE == 0 && DECODE_BYTES == 1 && DECODE_ARRAY == 2 && DECODE_AUDIO == 3
+    && DECODE_BOXES == 4,
     "s_as_words is in this order");
 
 #define COUNT(words) (sizeof (words) / sizeof *(words))
@@ -107,11 +110,37 @@ s_parse_audio (decode_tensor_t *self, const operation_keys_t *keys)
 }
 
 static int
+s_parse_boxes (decode_tensor_t *self, const operation_keys_t *keys)
+{
+    static const char *const names [] = { "field", "as", "shape", "min_size", "truncate", NULL };
+    double size_min = 1;
+    self->dtype = DTYPE_FLOAT32;
+    self->is_ragged = true;
+    int rc = operation_keys_only (keys, names);
+    rc = rc? rc: operation_keys_shape (keys, "shape", PIPELINE_SAMPLE_BYTES_MAX, &self->dimensions,
+        self->shape);
+    if (!rc && (self->dimensions != 2 || self->shape [1] < BOXES_SIDES || self->shape [1] > COLUMNS_MAX))
+        return operation_keys_refuse (keys, "shape", "[most, columns] with %d to %d columns: left, top, "
+            "right, bottom, and what comes along", BOXES_SIDES, COLUMNS_MAX);
+    rc = rc? rc: operation_keys_number (keys, "min_size", 0, BOX_SIDE_MAX, &size_min);
+    self->size_min = (float) size_min;
+    return rc? rc: operation_keys_flag (keys, "truncate", &self->truncates);
+}
+
+static int
 s_parse_tensor (decode_tensor_t *self, decode_as_t as, const operation_keys_t *keys)
 {
     self->as = as;
-    return as == DECODE_BYTES? s_parse_bytes (self, keys): as == DECODE_ARRAY? s_parse_array (self, keys):
-        s_parse_audio (self, keys);
+    switch (as) {
+    case DECODE_BYTES:
+        return s_parse_bytes (self, keys);
+    case DECODE_ARRAY:
+        return s_parse_array (self, keys);
+    case DECODE_BOXES:
+        return s_parse_boxes (self, keys);
+    case DECODE_AUDIO: case DECODE_IMAGE: default:
+        return s_parse_audio (self, keys);
+    }
 }
 
 //  ---------------------------------------------------------------------------------------------------------
@@ -126,6 +155,10 @@ s_check_fields (const decode_request_t *self, const operation_keys_t *keys)
             if (self->fields [index] == self->fields [other])
                 return operation_complain (keys->complaint, "field \"%s\" comes twice; expected each once",
                     fields [self->fields [index]].name);
+    for (uint32_t index = 0; index < self->field_count && !self->image_count; index++)
+        if (self->tensors [index].as == DECODE_BOXES)
+            return operation_complain (keys->complaint, "field \"%s\" has boxes of no image; expected an "
+                "image as the first field, or \"as\": \"array\"", fields [self->fields [index]].name);
     if (self->image_count && fields [self->fields [0]].is_mask)
         return operation_complain (keys->complaint,
             "field \"%s\" is a mask; expected an image as the first field", fields [self->fields [0]].name);
@@ -136,7 +169,8 @@ s_check_fields (const decode_request_t *self, const operation_keys_t *keys)
 static int
 s_parse_beside (decode_request_t *self, const operation_keys_t *keys, const json_t *entry)
 {
-    static const char *const words [] = { "bytes", "array" };
+    static const char *const words [] = { "bytes", "array", "boxes" };
+    static const decode_as_t kinds [] = { DECODE_BYTES, DECODE_ARRAY, DECODE_BOXES };
     operation_keys_t inner = { .object = entry, .complaint = keys->complaint, .source = keys->source };
     uint32_t index = self->field_count;
     const char *name = json_string_value (json_object_get (entry, "field"));
@@ -147,7 +181,7 @@ s_parse_beside (decode_request_t *self, const operation_keys_t *keys, const json
         return s_refuse_field (keys, name);
     unsigned word = 0;
     int rc = operation_keys_word (&inner, "as", OPERATION_KEY_REQUIRED, words, COUNT (words), &word);
-    return rc? rc: s_parse_tensor (&self->tensors [index], word? DECODE_ARRAY: DECODE_BYTES, &inner);
+    return rc? rc: s_parse_tensor (&self->tensors [index], kinds [word], &inner);
 }
 
 static int
@@ -211,7 +245,8 @@ int
 operation_decode_parse (operation_t *self, const operation_keys_t *keys)
 {
     unsigned as = DECODE_IMAGE;
-    int rc = operation_keys_word (keys, "as", OPERATION_KEY_OPTIONAL, s_as_words, COUNT (s_as_words), &as);
+    //  Boxes are beside an image only.
+    int rc = operation_keys_word (keys, "as", OPERATION_KEY_OPTIONAL, s_as_words, WHOLE_WORDS, &as);
     if (rc)
         return rc;
     self->decode.as = (decode_as_t) as;
@@ -230,9 +265,9 @@ s_write_tensor (const decode_tensor_t *self, operation_text_t *text)
     operation_text_put (text, ",\"as\":\"%s\"", s_as_words [self->as]);
     if (self->as == DECODE_BYTES)
         operation_text_put (text, ",\"length\":%u", self->shape [0]);
-    else
+    else if (self->as != DECODE_BOXES)
         operation_text_put (text, ",\"dtype\":\"%s\"", dtype_name (self->dtype));
-    if (self->as == DECODE_ARRAY) {
+    if (self->as == DECODE_ARRAY || self->as == DECODE_BOXES) {
         for (uint32_t index = 0; index < self->dimensions; index++)
             operation_text_put (text, "%s%u", index? ",": ",\"shape\":[", self->shape [index]);
         operation_text_put (text, "]");
@@ -241,8 +276,12 @@ s_write_tensor (const decode_tensor_t *self, operation_text_t *text)
         operation_text_put (text, ",\"channels\":%u", self->channels);
     if (self->rate)
         operation_text_put (text, ",\"rate\":%u", self->rate);
+    if (self->as == DECODE_BOXES) {
+        operation_text_put (text, ",\"min_size\":");
+        operation_text_number (text, self->size_min, true);
+    }
     //  Not where they are false: what is not ragged has the text that it always had.
-    if (self->is_ragged)
+    else if (self->is_ragged)
         operation_text_flag (text, "ragged", true);
     if (self->truncates)
         operation_text_flag (text, "truncate", true);

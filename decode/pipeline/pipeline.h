@@ -50,7 +50,7 @@ typedef struct {
 //  One array of the batch: what a job gets of one sample, row-major.
 typedef struct {
     //  The field's; of the second view and on "image_2" ...; or "audio", "array", "bytes".
-    char name [PIPELINE_NAME_BYTES_MAX + 8];
+    char name [PIPELINE_NAME_BYTES_MAX + 16];
     dtype_t dtype;
     uint32_t dimensions;
     uint32_t shape [PIPELINE_DIMENSIONS_MAX];

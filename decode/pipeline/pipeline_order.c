@@ -135,6 +135,28 @@ s_check_group (const operation_t *operations, size_t count, size_t index, const 
     return rc;
 }
 
+static bool
+s_has_boxes (const decode_request_t *decode)
+{
+    for (uint32_t file = decode->image_count; file < decode->field_count; file++)
+        if (decode->tensors [file].as == DECODE_BOXES)
+            return true;
+    return false;
+}
+
+//  Whether boxes follow it, or it moves nothing.
+static bool
+s_moves_boxes (const operation_t *operation)
+{
+    operation_kind_t kind = operation->kind;
+    if (kind == OPERATION_PAD || kind == OPERATION_RANDOM_CROP)
+        return operation->pad.mode == PAD_CONSTANT;
+    return kind != OPERATION_RANDOM_ROTATION && kind != OPERATION_RANDOM_AFFINE
+        && kind != OPERATION_RANDOM_PERSPECTIVE && kind != OPERATION_RAND_AUGMENT
+        && kind != OPERATION_TRIVIAL_AUGMENT_WIDE && kind != OPERATION_AUTO_AUGMENT
+        && kind != OPERATION_AUG_MIX;
+}
+
 static int
 s_check_image (const operation_t *operations, size_t index, const complaint_t *complaint)
 {
@@ -148,6 +170,10 @@ s_check_image (const operation_t *operations, size_t index, const complaint_t *c
     if (s_is_end (before) && !s_is_end (operation))
         return operation_refuse (operation, complaint, "not supported behind %s; expected it before",
             operation_name (before));
+    if (s_has_boxes (&operations [0].decode) && !s_moves_boxes (operation))
+        return operation_refuse (operation, complaint, "not supported with boxes, which do not follow it; "
+            "expected crops, resizes, flips and pads with \"mode\": \"constant\", or the field read "
+            "\"as\": \"array\"");
     if (operation->kind == OPERATION_VIEWS)
         return s_check_views (operations, operation, complaint);
     if (operation->kind == OPERATION_NORMALIZE)

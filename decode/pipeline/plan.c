@@ -268,6 +268,20 @@ s_tensor_bytes (const plan_t *self, const decode_tensor_t *tensor)
     return bytes;
 }
 
+//  In how many of so many views it is.
+static uint32_t
+s_views (const decode_tensor_t *tensor, uint32_t views)
+{
+    return tensor->as == DECODE_BOXES? views: 1;
+}
+
+//  How many outputs are made of it.
+static size_t
+s_count_tensor (const decode_tensor_t *tensor, uint32_t views)
+{
+    return (tensor->is_ragged? 2: 1) * (size_t) s_views (tensor, views);
+}
+
 static void
 s_lay_out_tensors (plan_t *self)
 {
@@ -275,11 +289,13 @@ s_lay_out_tensors (plan_t *self)
     size_t output = (size_t) decode->image_count * self->views;
     for (size_t file = decode->image_count; file < decode->field_count; file++) {
         const decode_tensor_t *tensor = &decode->tensors [file];
-        s_append_plane (self, (plan_plane_t) {
-            .file = file, .output = output, .tensor = tensor, .channels = 1,
-            .bytes = (tensor->is_ragged? PLAN_COUNT_BYTES: 0) + s_tensor_bytes (self, tensor)
-        });
-        output += tensor->is_ragged? 2: 1;
+        uint32_t views = self->views_at < self->shared_count? s_views (tensor, self->views): 1;
+        for (uint32_t view = 0; view < views; view++)
+            s_append_plane (self, (plan_plane_t) {
+                .file = file, .output = output + 2 * view, .tensor = tensor, .view = view, .channels = 1,
+                .bytes = (tensor->is_ragged? PLAN_COUNT_BYTES: 0) + s_tensor_bytes (self, tensor)
+            });
+        output += s_count_tensor (tensor, self->views);
     }
 }
 
@@ -377,9 +393,18 @@ s_describe_image (const plan_t *self, bool is_mask)
     return output;
 }
 
+static void
+s_name_output (pipeline_output_t *output, const char *field, uint32_t view, const char *end)
+{
+    if (view)
+        snprintf (output->name, sizeof output->name, "%s_%u%s", field, view + 1, end);
+    else
+        snprintf (output->name, sizeof output->name, "%s%s", field, end);
+}
+
 //  One output, or two; returns how many.
 static size_t
-s_describe_tensor (const plan_t *self, size_t file, const pipeline_source_t *source,
+s_describe_tensor (const plan_t *self, size_t file, uint32_t view, const pipeline_source_t *source,
     pipeline_output_t outputs [2])
 {
     static const char *const names [] = {
@@ -390,7 +415,7 @@ s_describe_tensor (const plan_t *self, size_t file, const pipeline_source_t *sou
     const char *name = decode->as == DECODE_IMAGE? source->fields [decode->fields [file]].name:
         names [tensor->as];
     outputs [0] = (pipeline_output_t) { .dtype = tensor->dtype, .is_ragged = tensor->is_ragged };
-    snprintf (outputs [0].name, sizeof outputs [0].name, "%s", name);
+    s_name_output (&outputs [0], name, view, "");
     for (uint32_t index = 0; index < tensor->dimensions; index++)
         s_push_dimension (&outputs [0], tensor->shape [index]);
     if (tensor->as == DECODE_AUDIO) {
@@ -400,17 +425,8 @@ s_describe_tensor (const plan_t *self, size_t file, const pipeline_source_t *sou
     if (!tensor->is_ragged)
         return 1;
     outputs [1] = (pipeline_output_t) { .dtype = DTYPE_INT64 };
-    snprintf (outputs [1].name, sizeof outputs [1].name, "%s_length", name);
+    s_name_output (&outputs [1], name, view, "_length");
     return 2;
-}
-
-static void
-s_name_image (pipeline_output_t *output, const char *field, uint32_t view)
-{
-    if (view)
-        snprintf (output->name, sizeof output->name, "%s_%u", field, view + 1);
-    else
-        snprintf (output->name, sizeof output->name, "%s", field);
 }
 
 size_t
@@ -418,7 +434,7 @@ plan_count_outputs (const decode_request_t *decode, uint32_t views)
 {
     size_t count = (size_t) decode->image_count * views;
     for (size_t file = decode->image_count; file < decode->field_count; file++)
-        count += decode->tensors [file].is_ragged? 2: 1;
+        count += s_count_tensor (&decode->tensors [file], views);
     return count;
 }
 
@@ -431,10 +447,11 @@ plan_outputs (const plan_t *self, const pipeline_source_t *source,
     for (uint32_t view = 0; view < self->views; view++)
         for (size_t file = 0; file < decode->image_count; file++) {
             outputs [count] = s_describe_image (self, decode->is_mask [file]);
-            s_name_image (&outputs [count++], source->fields [decode->fields [file]].name, view);
+            s_name_output (&outputs [count++], source->fields [decode->fields [file]].name, view, "");
         }
     for (size_t file = decode->image_count; file < decode->field_count; file++)
-        count += s_describe_tensor (self, file, source, &outputs [count]);
+        for (uint32_t view = 0; view < s_views (&decode->tensors [file], self->views); view++)
+            count += s_describe_tensor (self, file, view, source, &outputs [count]);
     *bytes_p = 0;
     for (size_t index = 0; index < count; index++) {
         pipeline_output_t *output = &outputs [index];

@@ -6,9 +6,9 @@
  *  point (it stands behind decode with max_pixels, or behind a resize with max_size), a plane begins with its
  *  plan_size_t, the pixels follow at PLAN_HEADER_BYTES, and room is reserved for the largest.
  *
- *  A file that is no image is one plane, whatever the views are: its bytes as they go into the batch; a
- *  ragged one begins with how many rows there are, in PLAN_COUNT_BYTES.  Without images sizes are 0 and the
- *  format means nothing.
+ *  A file that is no image is one plane, whatever the views are (of boxes as many as an image has): its
+ *  bytes as they go into the batch; a ragged one begins with how many rows there are, in PLAN_COUNT_BYTES.
+ *  Without images sizes are 0 and the format means nothing.
  *
  *  Only for files of decode/.
  */
@@ -43,7 +43,7 @@ typedef struct {
     size_t views_at;                //  index of OPERATION_VIEWS; count: there is none
     uint32_t views;                 //  1 without one
     //  Planes of the version: of the images, fields x views where OPERATION_VIEWS is in the shared stage,
-    //  else the fields; then of the other files.
+    //  else the fields; then of the other files, boxes likewise.
     plan_plane_t planes [PIPELINE_OUTPUTS_MAX];
     size_t plane_count;
     //  The size of all images at the share point; 0: they differ, and planes have headers.
@@ -54,7 +54,7 @@ typedef struct {
 } plan_t;
 
 //  Lent for the life of the pipeline.  Outputs are in the order: the images view by view, in each the fields;
-//  then the other files.
+//  then the other files, of boxes view by view.
 const plan_t *pipeline_plan (const pipeline_t *self);
 
 //  How a pipeline comes to its plan, in this order; each with a complaint where a list cannot be.

@@ -22,8 +22,8 @@ from tureen.batch import Batch, ragged, views
 from tureen.torch import Ragged
 from tureen.torch.device import Copier
 from tureen.torch.tensors import Layout
-from tureen.transforms import (Compose, Decode, DecodeArray, DecodeBytes, RandomHorizontalFlip,
-                               RandomResizedCrop)
+from tureen.transforms import (Compose, Decode, DecodeArray, DecodeBoxes, DecodeBytes, RandomHorizontalFlip,
+                               RandomResizedCrop, UnsupportedTransform)
 from tureen.wire import Field
 
 Rows = List[List[Any]]
@@ -151,6 +151,19 @@ class InTheLoop(unittest.TestCase):
         self.assert_inputs({**inputs})
         self.assertIn("tokens ragged", repr(self.batch))
 
+    def test_boxes_of_views(self) -> None:
+        fields = [Field("image", np.dtype(np.uint8), (2, 2, 3), 0, 12, "uint8"),
+                  Field("image_2", np.dtype(np.uint8), (2, 2, 3), 64, 12, "uint8")]
+        for name, at in (("boxes", 128), ("boxes_2", 256)):
+            fields += [Field(name, np.dtype(np.float32), (2, 4), at, 32, "float32", name + "_length"),
+                       Field(name + "_length", np.dtype(np.int64), (), at + 64, 8, "int64")]
+        batch = Batch(ragged(fields, views(fields, self.slot, 2)), np.arange(2), 0, 0)
+        layout = Layout(fields, [{"op": "decode", "as": "image", "fields": [
+            "image", {"field": "boxes", "as": "boxes", "shape": [2, 4]}]}, {"op": "views", "count": 2}],
+            False, False)
+        self.assertEqual(list(layout.present(layout.host(batch), batch)),
+                         ["image", "image_2", "boxes", "boxes_2"], "all of them are inputs")
+
     def test_on_a_device(self) -> None:
         device = LateDevice()
         copier = Copier(device, room=1)
@@ -186,6 +199,11 @@ class Transforms(unittest.TestCase):
             {"op": "decode", "as": "array", "dtype": "int32", "shape": [9], "ragged": True}])
         self.assertEqual(Compose([DecodeBytes(9, field="text")]).to_json(), [
             {"op": "decode", "fields": [{"field": "text", "as": "bytes", "length": 9}]}])
+        boxes = DecodeBoxes([100, 5], "boxes", min_size=2)
+        self.assertEqual(Compose([Decode(["image", boxes]), RandomResizedCrop(8)]).to_json()[0]["fields"][1],
+                         {"field": "boxes", "as": "boxes", "shape": [100, 5], "min_size": 2})
+        with self.assertRaisesRegex(UnsupportedTransform, "boxes stand beside an image"):
+            Compose([boxes])
         for wrong, error, why in ((lambda: Decode(["image", DecodeBytes(9)]), TypeError, "field=NAME"),
                                   (lambda: Decode(["image", 3]), TypeError, "not 3"),
                                   (lambda: Compose([DecodeBytes(9, truncate=True)]).to_json(), ValueError,

@@ -408,7 +408,7 @@ class Decode(Transform):
 
         Decode(["image", "mask", DecodeArray("int32", [512], ragged=True, field="tokens")])
     """
-    fields: Tuple[Union[str, DecodeArray, DecodeBytes], ...] = ("image",)
+    fields: Tuple[Union[str, DecodeArray, DecodeBytes, DecodeBoxes], ...] = ("image",)
     exact: bool = True
     orientation: bool = False
     max_pixels: Optional[int] = None
@@ -419,8 +419,8 @@ class Decode(Transform):
         self._set(fields=tuple(self.fields))
         for field in self.fields:
             if not isinstance(field, str) and getattr(field, "field", None) is None:
-                raise TypeError(f"fields must be names of images and masks, and DecodeArray or DecodeBytes "
-                                f"with field=NAME for other files, not {field!r}")
+                raise TypeError("fields must be names of images and masks, and DecodeArray, DecodeBytes or "
+                                f"DecodeBoxes with field=NAME for other files, not {field!r}")
         if self.max_pixels is not None:
             parameters.whole("max_pixels", self.max_pixels, 1, 100_000_000)
 
@@ -476,6 +476,32 @@ class DecodeArray(Transform):
 
     def _build(self, building: Building) -> None:
         _build_alone(building, self.field, self._told())
+
+
+@dataclass(frozen=True)
+class DecodeBoxes(Transform):
+    """Beside an image, a float32 `.npy` of up to `shape[0]` boxes: left, top, right, bottom in pixels of the
+    image, and columns that come along (the class).  They follow the image's crops, resizes, flips and pads as
+    torchvision's v2 moves `BoundingBoxes`; at the end they are clipped, and boxes smaller than `min_size` are
+    left out.
+
+    truncate    of more boxes the first are taken; otherwise a longer array ends the job
+    field       the field of the data set
+    """
+    shape: Tuple[int, int]
+    field: str
+    min_size: float = 1.0
+    truncate: bool = False
+
+    def __post_init__(self) -> None:
+        self._set(shape=tuple(self.shape), min_size=parameters.number("min_size", self.min_size, 0, 1e6))
+
+    def _told(self) -> Dict[str, Any]:
+        return {"field": self.field, "as": "boxes", "shape": list(self.shape),
+                **parameters.said(min_size=(self.min_size, 1.0), truncate=(self.truncate, False))}
+
+    def _build(self, building: Building) -> None:
+        raise Refused("boxes stand beside an image: put it into the fields of a Decode")
 
 
 def _field(name: Optional[str]) -> Dict[str, Any]:
@@ -542,9 +568,9 @@ def translate(transforms: Any) -> Compose:
 
 
 __all__ = ["AugMix", "AutoAugment", "AutoAugmentPolicy", "Cast", "CenterCrop", "ColorJitter", "Compose",
-           "ConvertImageDtype", "Decode", "DecodeArray", "DecodeAudio", "DecodeBytes", "Excerpt",
-           "GaussianBlur", "Grayscale", "InterpolationMode", "Layout", "Normalize", "PILToTensor", "Pad",
-           "PillowGaussianBlur", "RandAugment", "RandomAdjustSharpness", "RandomAffine", "RandomApply",
+           "ConvertImageDtype", "Decode", "DecodeArray", "DecodeAudio", "DecodeBoxes", "DecodeBytes",
+           "Excerpt", "GaussianBlur", "Grayscale", "InterpolationMode", "Layout", "Normalize", "PILToTensor",
+           "Pad", "PillowGaussianBlur", "RandAugment", "RandomAdjustSharpness", "RandomAffine", "RandomApply",
            "RandomAutocontrast", "RandomChoice", "RandomCrop", "RandomEqualize", "RandomErasing",
            "RandomGrayscale", "RandomHorizontalFlip", "RandomInvert", "RandomOrder", "RandomPerspective",
            "RandomPosterize", "RandomResizedCrop", "RandomRotation", "RandomSolarize", "RandomVerticalFlip",

@@ -53,6 +53,17 @@ test_outputs (void **state)
     assert_int_equal (pipeline_output (self, 3)->dimensions, 0);
     assert_int_equal (pipeline_sample_bytes (self), 2 * 192 + 24 + 8 + 6 + 9 + 8);
     pipeline_destroy (&self);
+    //  Boxes follow the views, as images do.
+    self = pipeline_on ("[{'op':'decode','fields':['image',{'field':'points','as':'boxes','shape':[3,5]},"
+        TEXT "]},{'op':'views','count':2}," CROP ",{'share':true}]", &s_source);
+    assert_int_equal (pipeline_outputs (self), 8);
+    s_expect_output (self, 1, "image_2", DTYPE_UINT8, 192, false);
+    s_expect_output (self, 2, "points", DTYPE_FLOAT32, 60, true);
+    s_expect_output (self, 3, "points_length", DTYPE_INT64, 8, false);
+    s_expect_output (self, 4, "points_2", DTYPE_FLOAT32, 60, true);
+    s_expect_output (self, 5, "points_2_length", DTYPE_INT64, 8, false);
+    s_expect_output (self, 6, "text", DTYPE_UINT8, 9, true);
+    pipeline_destroy (&self);
     self = pipeline_of ("[{'op':'decode','as':'bytes','length':9,'ragged':true}]");
     assert_int_equal (pipeline_outputs (self), 2);
     s_expect_output (self, 0, "bytes", DTYPE_UINT8, 9, true);
@@ -76,6 +87,16 @@ test_texts (void **state)
         { "[{'op':'decode','fields':['image'," POINTS "]},{'op':'center_crop','size':8},{'share':true}]",
           "[{'op':'decode','as':'image','fields':['image'," POINTS "],'exact':true,'orientation':false},"
           "{'op':'center_crop','size':[8,8]},{'share':true}]" },
+        { "[{'op':'decode','fields':['image',{'field':'points','as':'boxes','shape':[3,4],'truncate':true}]},"
+          "{'op':'center_crop','size':8}]",
+          "[{'op':'decode','as':'image','fields':['image',{'field':'points','as':'boxes','shape':[3,4],"
+          "'min_size':1,'truncate':true}],'exact':true,'orientation':false},"
+          "{'op':'center_crop','size':[8,8]},{'share':true}]" },
+        { "[{'op':'decode','fields':['image',{'field':'points','as':'boxes','shape':[3,9],'min_size':0.1}]},"
+          "{'op':'center_crop','size':8}]",
+          "[{'op':'decode','as':'image','fields':['image',{'field':'points','as':'boxes','shape':[3,9],"
+          "'min_size':0.1}],'exact':true,'orientation':false},{'op':'center_crop','size':[8,8]},"
+          "{'share':true}]" },
     };
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
         const pipeline_t *self = pipeline_on (cases [index].list, &s_source);

@@ -101,7 +101,8 @@ class DataLoader(Owned):
     channels_last memory format, over the memory that the server wrote, without a copy; `normalize` makes
     floats of them, on the device.  Labels are an int64 tensor, or what the data set's labels file has: with
     several columns a dict of tensors, texts as lists of strings.  A pipeline with several outputs (masks,
-    views) gives a dict in place of images.  Data without labels give the images alone.  Tensors may be
+    views) gives a dict in place of images.  A ragged field (tokens, boxes) is a `Ragged`, in memory of its
+    own.  Data without labels give the images alone.  Tensors may be
     written to and kept: a batch's slot is used again when its last view is gone; when all but two are kept
     (of three, all but one), further batches are copied, with one warning.
 

@@ -132,7 +132,10 @@ def _made(pipeline: Sequence[Mapping[str, Any]]) -> Tuple[List[str], List[str]]:
     names = [str(field) for field in given if not isinstance(field, Mapping)]
     views = next((int(step["count"]) for step in pipeline if step.get("op") == "views"), 1)
     images = names + [f"{name}_{view}" for view in range(2, views + 1) for name in names]
-    return images + [str(field["field"]) for field in given if isinstance(field, Mapping)], images
+    others = [field for field in given if isinstance(field, Mapping)]
+    boxes = [f"{field['field']}_{view}" for view in range(2, views + 1) for field in others
+             if field.get("as") == "boxes"]
+    return images + [str(field["field"]) for field in others] + boxes, images
 
 
 def _host(column: Column, array: Array) -> Value:
