@@ -23,6 +23,7 @@ typedef struct {
     scratch_t rooms [STAGE_ROOMS];
     scratch_t row;                  //  one row's pixels, or which column each of its pixels is from
     finish_format_t plain [2];      //  8-bit pixels as they are: of images, of masks
+    uint64_t custom_ns;             //  processor time of the operator's processes, since it was asked for
     uint64_t between_max;           //  pixels between the passes of a resize: DECODER_PIXELS_MAX, less in
                                     //  tests
 } stage_t;
@@ -58,6 +59,8 @@ const finish_format_t *stage_plain (const stage_t *self, bool is_mask);
 
 //  Where an operation's random numbers come from, in a view; what stands before the views part has view 0.
 keyed_random_t stage_random (const operation_t *operation, const pipeline_key_t *key, uint32_t view);
+//  What an operation of the operator's own is given: a double holds it.
+uint64_t stage_custom_seed (const operation_t *operation, keyed_random_t *random);
 //  Whether the operations that a random_apply is about are not done.
 bool stage_leaves_out (const operation_t *apply, const pipeline_key_t *key, uint32_t view);
 //  Runs the operations from next on, as far as it gets.
