@@ -29,10 +29,10 @@ static const struct { const char *text; const char *fragments [3]; } s_refused [
     { "[{'op':1}]", { "operation 1: 'op' is not valid", "string" } },
     { "[" CROP ",{'op':'blur'}]",
         { "operation 2: unknown operation 'blur'", "supported: decode, views, resize, center_crop,"
-      " random_resized_crop, random_crop, pad, flip, vertical_flip, color_jitter, grayscale, invert, "
-          "posterize, solarize, autocontrast, equalize, adjust_sharpness, random_rotation, random_affine, "
-          "random_apply, rand_augment, trivial_augment_wide, auto_augment, normalize, cast, layout, "
-          "random_erasing, excerpt" } },
+          " random_resized_crop, random_crop, pad, custom, flip, vertical_flip, color_jitter, grayscale, "
+          "invert, posterize, solarize, autocontrast, equalize, adjust_sharpness, random_rotation, "
+          "random_affine, random_apply, rand_augment, trivial_augment_wide, auto_augment, normalize, cast, "
+          "layout, random_erasing, excerpt" } },
     { "[{'op':'random_apply'}]", { "'count' is missing; expected a whole number from 1 to 30" } },
     { "[" CROP ",{'op':'random_apply','count':2},{'op':'invert'}]",
         { "operation 2 (random_apply): 'count' 2, and 1 operations are behind it" } },

@@ -1,6 +1,6 @@
-//  The broker with operations of the operator's own, one of which never ends: jobs without it, and those with
-//  another one, go on through whole epochs of the same data, in the least memory; and when it ends at last,
-//  its jobs go on too.
+//  The broker with operations of the operator's own, all but one of which never end: jobs without them, and
+//  those with the one, go on through whole epochs of the same data, in the least memory; and when the others
+//  end at last, their jobs go on too.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,19 +16,20 @@
 enum { SAMPLES = 500, SAMPLE_BYTES = 1000, BATCH = 16, SLOTS = 8, WORKERS = 2, EPOCHS = 2, TURNS_MAX = 20000,
     VERSION_BYTES = 256 };
 
-typedef enum { HANGS, WORKS, PLAIN, CLIENTS } which_t;      //  the first two are operations, by their numbers
-enum { CUSTOMS = PLAIN };
+//  All but the last job have operations, by their numbers; those before WORKS hang.
+enum { WORKS = CUSTOM_MAX - 1, PLAIN, CLIENTS };
 
 typedef struct {
     broker_t *broker;
     dataset_t *dataset;
+    custom_t customs [CUSTOM_MAX];
     uint32_t order [SAMPLES];
     job_t *jobs [CLIENTS];
     uint64_t epochs [CLIENTS], delivered [CLIENTS];
     int64_t now_ms;
-    bool ends;                      //  the one that hangs does
-    version_t *kept [64];           //  that are with it
-    size_t kept_count;
+    bool ends;                      //  those that hang do
+    version_t *kept [64];           //  that are with them
+    size_t kept_count, kept_of [CUSTOM_MAX];
 } scene_t;
 
 static size_t
@@ -50,9 +51,11 @@ s_begin (scene_t *self, bool is_packed, size_t cache_bytes)
 {
     static const uint32_t breaks [1];
     broker_options_t options = { .raw_bytes = 400 * SAMPLE_BYTES, .cache_bytes = cache_bytes,
-        .workers = WORKERS, .customs = CUSTOMS, .jobs_bytes_max = 1 << 28, .seed = 5 };
+        .workers = WORKERS, .customs = CUSTOM_MAX, .jobs_bytes_max = 1 << 28, .seed = 5 };
     self->broker = broker_new (&options);
     self->dataset = broker_add_dataset (self->broker, "train", SAMPLES, BROKER_BAD_DROP, NULL);
+    for (uint32_t number = 0; number < CUSTOM_MAX; number++)
+        self->customs [number] = (custom_t) { .name = { (char) ('a' + number) }, .number = number };
     for (uint32_t id = 0; id < SAMPLES; id++)
         self->order [id] = id;
     broker_pack_t pack = { .order = self->order, .breaks = breaks, .break_count = 1,
@@ -64,18 +67,15 @@ s_begin (scene_t *self, bool is_packed, size_t cache_bytes)
 }
 
 static void
-s_join (scene_t *self, which_t which)
+s_join (scene_t *self, unsigned which)
 {
-    static const custom_t customs [CUSTOMS] = { { .name = "hangs", .identity = "0", .number = HANGS },
-        { .name = "works", .identity = "1", .number = WORKS } };
-    static const char *const texts [CLIENTS] = { "[{\"op\":\"custom\",\"name\":\"hangs\",\"size\":[2,3]}]",
-        "[{\"op\":\"custom\",\"name\":\"works\",\"size\":[2,3]}]", "[{\"op\":\"resize\",\"size\":[2,3]}]" };
     const pipeline_t *pipeline;
-    pipeline_source_t source = { .fields = { { .name = "image" } }, .count = 1, .customs = customs,
-        .custom_count = CUSTOMS };
-    json_t *list = json_loads (texts [which], 0, NULL);
+    pipeline_source_t source = { .fields = { { .name = "image" } }, .count = 1, .customs = self->customs,
+        .custom_count = CUSTOM_MAX };
+    json_t *list = which == PLAIN? json_pack ("[{s:s, s:[i,i]}]", "op", "resize", "size", 2, 3):
+        json_pack ("[{s:s, s:s, s:[i,i]}]", "op", "custom", "name", self->customs [which].name, "size", 2, 3);
     char error [256], run [33];
-    snprintf (run, sizeof run, "%032x", (unsigned) which + 1);
+    snprintf (run, sizeof run, "%032x", which + 1);
     if (pipeline_new (&pipeline, list, &source, NULL, 0, error, sizeof error))
         fail_msg ("%s", error);
     json_decref (list);
@@ -95,10 +95,10 @@ s_prepare (scene_t *self, version_t *version)
     const custom_t *custom = pipeline_custom (version_pipeline (self->broker, version));
     if (!version_raw (version))
         broker_fetched (self->broker, version);
-    if (!custom || custom->number != HANGS || self->ends)
+    if (!custom || custom->number == WORKS || self->ends)
         broker_prepared (self->broker, version, OUTCOME_READY, NULL);
     else {
-        assert_true (self->kept_count < broker_custom_max (WORKERS));
+        assert_true (self->kept_of [custom->number]++ < broker_custom_max (WORKERS));
         self->kept [self->kept_count++] = version;
     }
 }
@@ -142,7 +142,7 @@ s_carry_out_all (scene_t *self)
 }
 
 static void
-s_run (scene_t *self, which_t which, uint64_t until)
+s_run (scene_t *self, unsigned which, uint64_t until)
 {
     for (int turn = 0; turn < TURNS_MAX && self->epochs [which] < until; turn++) {
         broker_advance (self->broker, ++self->now_ms);
@@ -150,7 +150,7 @@ s_run (scene_t *self, which_t which, uint64_t until)
         s_carry_out_all (self);
     }
     if (self->epochs [which] < until)
-        fail_msg ("job %d stands still: %zu versions are with the operation", which, self->kept_count);
+        fail_msg ("job %u stands still: %zu versions are with operations", which, self->kept_count);
 }
 
 static void
@@ -159,22 +159,25 @@ s_hold_up_nothing (bool is_packed, size_t cache_bytes)
     scene_t *scene = calloc (1, sizeof *scene);
     assert_non_null (scene);
     s_begin (scene, is_packed, cache_bytes);
-    s_join (scene, HANGS);
+    for (unsigned which = 0; which < WORKS; which++)
+        s_join (scene, which);
     for (int turn = 0; turn < 100; turn++) {
         broker_advance (scene->broker, ++scene->now_ms);
         s_carry_out_all (scene);
     }
-    assert_int_equal (scene->kept_count, broker_custom_max (WORKERS));
+    assert_int_equal (scene->kept_count, WORKS * broker_custom_max (WORKERS));
     s_join (scene, WORKS);
     s_join (scene, PLAIN);
     s_run (scene, WORKS, EPOCHS);
     s_run (scene, PLAIN, EPOCHS);
-    assert_int_equal (scene->delivered [HANGS], 0);
+    for (unsigned which = 0; which < WORKS; which++)
+        assert_int_equal (scene->delivered [which], 0);
     scene->ends = true;
     for (size_t index = 0; index < scene->kept_count; index++)
         broker_prepared (scene->broker, scene->kept [index], OUTCOME_READY, NULL);
-    s_run (scene, HANGS, EPOCHS);
-    for (which_t which = HANGS; which < CLIENTS; which++)
+    for (unsigned which = 0; which < WORKS; which++)
+        s_run (scene, which, EPOCHS);
+    for (unsigned which = 0; which < CLIENTS; which++)
         broker_gone (scene->broker, scene->jobs [which]);
     s_carry_out_all (scene);
     broker_destroy (&scene->broker);
@@ -183,10 +186,10 @@ s_hold_up_nothing (bool is_packed, size_t cache_bytes)
 
 //  Guards: of files and of a pack, in much memory and in the least.
 static void
-test_an_operation_that_hangs_holds_up_its_own_jobs_alone (void **state)
+test_operations_that_hang_hold_up_their_own_jobs_alone (void **state)
 {
     (void) state;
-    size_t least = broker_cache_least (broker_hands (WORKERS, CUSTOMS), VERSION_BYTES);
+    size_t least = broker_cache_least (broker_hands (WORKERS, CUSTOM_MAX), VERSION_BYTES);
     for (int is_packed = 0; is_packed < 2; is_packed++) {
         s_hold_up_nothing (is_packed, 1 << 20);
         s_hold_up_nothing (is_packed, least);
@@ -197,7 +200,7 @@ int
 main (void)
 {
     const struct CMUnitTest tests [] = {
-        cmocka_unit_test (test_an_operation_that_hangs_holds_up_its_own_jobs_alone)
+        cmocka_unit_test (test_operations_that_hang_hold_up_their_own_jobs_alone)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
