@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import signal
 import struct
 import unittest
@@ -222,7 +221,9 @@ class Failing(OperationTest):
 
     def test_a_changed_script_is_not_used(self):
         script = self.path("changed.py")
-        shutil.copy(PLAY, script)
+        with open(script, "w") as file:
+            file.write("import sys\nsys.path.insert(0, %r)\nimport operation_play\noperation_play.main()\n"
+                       % harness.HERE)
         with self.serve("crash", script=script) as server:
             first = self.operation(server, "crash")["identity"]
             with open(script, "a") as file:
