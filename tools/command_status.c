@@ -96,6 +96,26 @@ s_show_remote_workers (const json_t *status)
     }
 }
 
+//  Operations of the operator's own, a line each.
+static void
+s_show_operations (const json_t *status)
+{
+    size_t index;
+    const json_t *operation;
+    json_array_foreach (json_object_get (status, "operations"), index, operation) {
+        double calls = answer_real (operation, "calls");
+        printf ("operation %-12s %.0f process%s, %.0f call%s", answer_text (operation, "name"),
+            answer_real (operation, "processes"), answer_real (operation, "processes") == 1? "": "es", calls,
+            s_plural (operation, "calls"));
+        if (calls > 0)
+            printf (" of %.1f ms", 1e3 * answer_real (operation, "seconds") / calls);
+        printf (", %.0f failed, %.0f restart%s%s%s\n", answer_real (operation, "failures"),
+            answer_real (operation, "restarts"), s_plural (operation, "restarts"),
+            *answer_text (operation, "last_failure")? "; the last failure: ": "",
+            answer_text (operation, "last_failure"));
+    }
+}
+
 //  The other servers with which this one keeps blocks of stores, a line each.
 static void
 s_show_members (const json_t *cluster)
@@ -480,6 +500,7 @@ s_show_totals (const json_t *status)
         answer_real (status, "jobs_bytes") / 1e6, answer_real (status, "jobs_bytes_max") / 1e6);
     s_show_devices (status);
     s_show_remote_workers (status);
+    s_show_operations (status);
     s_show_members (json_object_get (status, "cluster"));
     printf ("compressed samples %.1f of %.1f MB\n", answer_real (status, "raw_bytes") / 1e6,
         answer_real (status, "raw_bytes_max") / 1e6);

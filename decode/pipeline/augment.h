@@ -59,4 +59,23 @@ bool augment_warp (const augment_step_t *step, uint32_t height, uint32_t width, 
 //  Whether a step is one of colour.h; if so, which.  Neither of both is sharpness, or nothing.
 bool augment_colour (const augment_step_t *step, colour_kind_t *kind_p, double *factor_p);
 
+//  What aug_mix mixes: the image as it is, and some chains of steps.  The weights are from Dirichlet
+//  distributions, as torchvision draws them: gamma variates (Marsaglia and Tsang, 2000), each over their sum;
+//  rounded to 32-bit floats, and so is the product of two.
+typedef struct {
+    float original;                                 //  the weight of the image as it is
+    uint32_t chains;
+    float weights [MIX_CHAINS_MAX];
+    uint32_t lengths [MIX_CHAINS_MAX];
+    augment_step_t steps [MIX_CHAINS_MAX] [MIX_DEPTH_MAX];
+} augment_mix_t;
+
+//  Order of the draws: two gamma variates; one for each chain; for each chain how many steps it has, if that
+//  is left to chance, and for each step its kind, the number of its magnitude, if it has one, and whether it
+//  is negative, if it has a sign.
+augment_mix_t augment_mix_draw (const operation_t *mix, uint32_t height, uint32_t width,
+    keyed_random_t *random);
+//  A gamma variate of shape alpha > 0.
+double augment_mix_gamma (double alpha, keyed_random_t *random);
+
 #endif

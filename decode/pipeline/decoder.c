@@ -440,6 +440,15 @@ decoder_learned (decoder_t *self, const uint8_t **rows_p)
     return self->has_read? image_reader_learned (self->readers [0], rows_p): 0;
 }
 
+uint64_t
+decoder_custom_ns (decoder_t *self)
+{
+    assert (self->magic == DECODER_MAGIC);
+    uint64_t took_ns = self->stage.custom_ns;
+    self->stage.custom_ns = 0;
+    return took_ns;
+}
+
 decoder_status_t
 decoder_size (decoder_t *self, const pipeline_t *pipeline, const decoder_sample_t *sample, uint32_t *height_p,
     uint32_t *width_p, char *error, size_t error_bytes)

@@ -51,6 +51,9 @@ decoder_status_t decoder_shared (decoder_t *self, const pipeline_t *pipeline, co
 //  makes no images.
 size_t decoder_learned (decoder_t *self, const uint8_t **rows_p);
 
+//  Processor time that processes of the operator's took for this decoder since it was asked last.
+uint64_t decoder_custom_ns (decoder_t *self);
+
 //  The size of a sample's images, all of them, as the shared stage would begin with it: the first one's
 //  header is read, nothing decoded.  Both 0 where the pipeline makes no images.  Else as decoder_shared.
 decoder_status_t decoder_size (decoder_t *self, const pipeline_t *pipeline, const decoder_sample_t *sample,

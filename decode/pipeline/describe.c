@@ -1,7 +1,7 @@
 #include "describe.h"
 #include <assert.h>
 #include <stdio.h>
-#include "augment_mix.h"
+#include "augment.h"
 #include "chosen.h"
 #include "geometry.h"
 #include "plan.h"
@@ -197,6 +197,15 @@ s_excerpt (const operation_t *operation, keyed_random_t *random)
         json_object ();
 }
 
+static json_t *
+s_custom (walk_t *self, const operation_t *operation, keyed_random_t *random)
+{
+    self->height = operation->height;
+    self->width = operation->width;
+    return operation->custom.is->is_random
+        ? json_pack ("{s:I}", "seed", (json_int_t) stage_custom_seed (operation, random)): json_object ();
+}
+
 //  NULL: it cannot be done.
 static json_t *
 s_parameters (walk_t *self, const operation_t *operation, const pipeline_key_t *key)
@@ -258,6 +267,8 @@ s_parameters (walk_t *self, const operation_t *operation, const pipeline_key_t *
         return s_erasing (self, operation, &random);
     case OPERATION_EXCERPT:
         return s_excerpt (operation, &random);
+    case OPERATION_CUSTOM:
+        return s_custom (self, operation, &random);
     case OPERATION_VIEWS:
     case OPERATION_NORMALIZE:
     case OPERATION_CAST:

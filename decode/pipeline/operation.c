@@ -7,6 +7,7 @@
 #include "operation_augment.h"
 #include "operation_blur.h"
 #include "operation_colour.h"
+#include "operation_custom.h"
 #include "operation_decode.h"
 #include "operation_group.h"
 #include "operation_keys.h"
@@ -391,6 +392,8 @@ static const operation_row_t s_rows [OPERATION_KINDS] = {
         s_write_pad },
     { "pad", OPERATION_PAD, SHARED | PRIVATE, { "padding", "fill", "mask_fill", "mode" }, s_parse_pad,
         s_write_pad },
+    { "custom", OPERATION_CUSTOM, SHARED | DRAWS, { "name", "size", "arguments", "identity", "share" },
+        operation_custom_parse, operation_custom_write },
     { "flip", OPERATION_FLIP, SHARED | PRIVATE | DRAWS, { "p", "share" }, s_parse_flip, s_write_flip },
     { "vertical_flip", OPERATION_VERTICAL_FLIP, SHARED | PRIVATE | DRAWS, { "p", "share" }, s_parse_flip,
         s_write_flip },
@@ -589,6 +592,8 @@ operation_is_random (const operation_t *self)
             return probability > 0;
         case OPERATION_EXCERPT:
             return self->excerpt.random;
+        case OPERATION_CUSTOM:
+            return self->custom.is->is_random;
         default:
             return s_row (self)->may & DRAWS;
     }

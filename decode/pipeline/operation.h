@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <jansson.h>
+#include "custom.h"
 #include "decode_request.h"
 #include "finish.h"
 #include "pipeline.h"
@@ -22,6 +23,7 @@ typedef enum {
     OPERATION_RANDOM_RESIZED_CROP,
     OPERATION_RANDOM_CROP,
     OPERATION_PAD,
+    OPERATION_CUSTOM,               //  the operator's own (custom.h)
     OPERATION_FLIP,
     OPERATION_VERTICAL_FLIP,
     OPERATION_COLOR_JITTER,
@@ -110,6 +112,7 @@ typedef struct {
             uint32_t count; } erase;
         struct { bool planar; } layout;
         struct { uint32_t length; bool random; } excerpt;
+        struct { const custom_t *is; char arguments [CUSTOM_ARGUMENTS_BYTES_MAX + 1]; } custom;
     };
 } operation_t;
 

@@ -489,6 +489,16 @@ pipeline_sample_bytes (const pipeline_t *self)
     return self->sample_bytes;
 }
 
+const custom_t *
+pipeline_custom (const pipeline_t *self)
+{
+    s_check (self);
+    for (size_t index = 0; index < self->plan.shared_count; index++)
+        if (self->operations [index].kind == OPERATION_CUSTOM)
+            return self->operations [index].custom.is;
+    return NULL;
+}
+
 const plan_t *
 pipeline_plan (const pipeline_t *self)
 {

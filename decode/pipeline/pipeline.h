@@ -24,6 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <jansson.h>
+#include "custom.h"
 #include "decode_request.h"
 
 typedef struct pipeline pipeline_t;
@@ -45,6 +46,8 @@ typedef struct {
 typedef struct {
     pipeline_field_t fields [PIPELINE_FIELDS_MAX];
     size_t count;
+    const custom_t *customs;    //  operations of the operator's own; lent for the life of the pipeline
+    size_t custom_count;
 } pipeline_source_t;
 
 //  One array of the batch: what a job gets of one sample, row-major.
@@ -91,6 +94,8 @@ size_t pipeline_file (const pipeline_t *self, size_t index);
 //  What the private stage writes for one sample; lent for the life of the pipeline.
 size_t pipeline_outputs (const pipeline_t *self);
 const pipeline_output_t *pipeline_output (const pipeline_t *self, size_t index);
+//  The operation of the operator's own in the shared stage; NULL: there is none.
+const custom_t *pipeline_custom (const pipeline_t *self);
 //  Of all outputs together.
 size_t pipeline_sample_bytes (const pipeline_t *self);
 

@@ -157,11 +157,24 @@ s_moves_boxes (const operation_t *operation)
         && kind != OPERATION_AUG_MIX;
 }
 
+//  It is asked for images, and need not know that a value of a mask is a name.
+static int
+s_check_custom (const operation_t *operations, const operation_t *custom, const complaint_t *complaint)
+{
+    const decode_request_t *decode = &operations [0].decode;
+    for (size_t field = 0; field < decode->field_count; field++)
+        if (decode->is_mask [field])
+            return operation_refuse (custom, complaint,
+                "not supported with masks; expected \"fields\" of decode without them");
+    return 0;
+}
+
 static int
 s_check_image (const operation_t *operations, size_t index, const complaint_t *complaint)
 {
     const operation_t *operation = &operations [index], *before = operation - 1;
-    bool is_once = s_is_end (operation) || operation->kind == OPERATION_VIEWS;
+    bool is_once = s_is_end (operation) || operation->kind == OPERATION_VIEWS
+        || operation->kind == OPERATION_CUSTOM;
     if (operation->kind == OPERATION_EXCERPT)
         return operation_refuse (operation, complaint,
             "for audio only; expected a decode with \"as\": \"audio\" as the first of the list");
@@ -178,6 +191,8 @@ s_check_image (const operation_t *operations, size_t index, const complaint_t *c
         return s_check_views (operations, operation, complaint);
     if (operation->kind == OPERATION_NORMALIZE)
         return s_check_normalize (operations, index, complaint);
+    if (operation->kind == OPERATION_CUSTOM)
+        return s_check_custom (operations, operation, complaint);
     return 0;
 }
 

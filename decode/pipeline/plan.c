@@ -121,6 +121,7 @@ s_follow_one (const operation_t *operation, plan_images_t *images, const complai
         case OPERATION_RANDOM_ROTATION:
             return s_follow_rotation (operation, images);
         case OPERATION_CENTER_CROP:
+        case OPERATION_CUSTOM:
         case OPERATION_RANDOM_RESIZED_CROP:
             *images = (plan_images_t) { .size = { operation->height, operation->width } };
             return 0;

@@ -4,7 +4,6 @@
 #include <string.h>
 #include "affine.h"
 #include "augment.h"
-#include "augment_mix.h"
 #include "blur.h"
 #include "decoder.h"
 #include "geometry.h"
@@ -579,6 +578,38 @@ s_part_views (passage_t *self)
     return self->picture.resizes || self->picture.colours.count > 0? stage_pixels_settle (self): STAGE_DONE;
 }
 
+uint64_t
+stage_custom_seed (const operation_t *operation, keyed_random_t *random)
+{
+    return operation->custom.is->is_random? keyed_random_next (random) >> 11: 0;
+}
+
+static stage_status_t
+s_custom (passage_t *self, const operation_t *operation)
+{
+    int room;
+    stage_status_t status = stage_pixels_need (self);
+    if (!status)
+        status = stage_pixels_open_room (self, operation->height, operation->width, &room);
+    if (status)
+        return status;
+    keyed_random_t random = s_random (self, operation);
+    image_t image = picture_pixels (&self->picture);
+    assert (image.channels == CUSTOM_CHANNELS);
+    custom_call_t call = { .pixels = image.pixels, .stride = image.stride, .from_height = image.height,
+        .from_width = image.width, .height = operation->height, .width = operation->width,
+        .arguments = operation->custom.arguments, .seed = stage_custom_seed (operation, &random),
+        .target = self->stage->rooms [room].data, .error = self->error, .error_bytes = self->error_bytes };
+    custom_status_t done = operation->custom.is->run (operation->custom.is, &call);
+    self->stage->custom_ns += call.took_ns;
+    if (done == CUSTOM_NO_MEMORY)
+        return stage_pixels_no_memory (self);
+    if (done == CUSTOM_FAILED)
+        return STAGE_UNSUITABLE;
+    stage_pixels_enter (self, room, operation->height, operation->width);
+    return STAGE_DONE;
+}
+
 static stage_status_t
 s_step (passage_t *self, const operation_t *operation)
 {
@@ -595,6 +626,8 @@ s_step (passage_t *self, const operation_t *operation)
         return s_random_crop (self, operation);
     case OPERATION_PAD:
         return s_pad (self, operation);
+    case OPERATION_CUSTOM:
+        return s_custom (self, operation);
     case OPERATION_FLIP:
     case OPERATION_VERTICAL_FLIP:
         return s_flip (self, operation);

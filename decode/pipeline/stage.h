@@ -26,6 +26,7 @@ typedef struct {
     scratch_t sums;                 //  of a mixture
     scratch_t row;                  //  one row's pixels, or which column each of its pixels is from
     finish_format_t plain [2];      //  8-bit pixels as they are: of images, of masks
+    uint64_t custom_ns;             //  processor time of the operator's processes, since it was asked for
     uint64_t between_max;           //  pixels between the passes of a resize: DECODER_PIXELS_MAX, less in
                                     //  tests
 } stage_t;
@@ -64,6 +65,8 @@ const finish_format_t *stage_plain (const stage_t *self, bool is_mask);
 keyed_random_t stage_random (const operation_t *operation, const pipeline_key_t *key, uint32_t view);
 //  From now on the operations [begin, end) of the plan are to be run, for the passage's view.
 void stage_choose (passage_t *self, size_t begin, size_t end);
+//  What an operation of the operator's own is given: a double holds it.
+uint64_t stage_custom_seed (const operation_t *operation, keyed_random_t *random);
 //  Runs the operations from next on, as far as it gets.
 stage_status_t stage_run (passage_t *self);
 //  Writes what the picture shows to target, rows without gaps; it has pixels.

@@ -38,7 +38,7 @@ broker_new (const broker_options_t *options)
     self->next_job = 1;
     self->wakeup_ms = INT64_MAX;
     self->version_index = version_index_new (options->cache_bytes, random_next (&self->random));
-    version_index_reserve (self->version_index, options->workers);
+    version_index_reserve (self->version_index, broker_hands (options->workers, options->customs));
     broker_add_tenant (self, &(broker_tenant_t) { .name = "operator", .weight = 1 });
     self->prepared = version_index_prepared (self->version_index);
     version_index_on_kind_end (self->version_index, schedule_class_over, self);

@@ -75,6 +75,7 @@ typedef struct {
     size_t cache_bytes;
     size_t raw_bytes;               //  for compressed samples of packs; may be 0 if there are none
     uint32_t workers;
+    uint32_t customs;               //  operations of the operator's own, prepared by threads of their own
     size_t jobs_bytes_max;          //  all jobs' slots and bookkeeping together
     size_t descriptors_max;         //  for connections of ranks, BROKER_RANK_DESCRIPTORS each; 0: not counted
     sampler_policy_t policy;
@@ -98,8 +99,14 @@ size_t broker_version_cost (size_t version_bytes);
 //  the rest is raw_bytes.  And the inverse: the --raw that gives so many raw_bytes.
 enum { BROKER_RAW_PARTS = 8 };
 size_t broker_raw_setting (size_t raw_bytes);
-//  The least cache_bytes with which versions of this size can be prepared.
-size_t broker_cache_least (uint32_t workers, size_t version_bytes);
+//  The least cache_bytes with which versions of this size can be prepared.  hands: broker_hands.
+size_t broker_cache_least (uint32_t hands, size_t version_bytes);
+//  Versions with one operation of the operator's own that are handed out at once, at most.  They take no
+//  worker and count apart, so that an operation that hangs holds up its own jobs alone.
+uint32_t broker_custom_max (uint32_t workers);
+//  What may have a version outside the cache's index at once: the workers, and the tasks of so many
+//  operations.
+uint32_t broker_hands (uint32_t workers, uint32_t customs);
 
 broker_t *broker_new (const broker_options_t *options);
 //  Every job must be reclaimed.

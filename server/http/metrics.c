@@ -193,6 +193,15 @@ static const row_t s_workers [] = {
     { "worker_received_bytes", true, "bytes_received", "Bytes that it sent.", NULL, NULL }
 };
 
+static const row_t s_operations [] = {
+    { "operation_calls", true, "calls", "Samples given to an operation of the operator's own.", NULL, NULL },
+    { "operation_failures", true, "failures", "Of these, it failed.", NULL, NULL },
+    { "operation_restarts", true, "restarts", "Its processes that ended.", NULL, NULL },
+    { "operation_seconds", true, "seconds", "Time that its calls took.", NULL, NULL },
+    { "operation_cpu_seconds", true, "cpu_seconds", "Processor time of its processes.", NULL, NULL },
+    { "operation_processes", false, "processes", "Its processes.", NULL, NULL }
+};
+
 //  ---- text
 
 //  Behind `"`: as both formats want it.
@@ -543,6 +552,7 @@ metrics_text (const json_t *status, bool is_open_metrics, size_t *size_p)
     s_list (&self, json_object_get (status, "tenants"), "tenant", "name", ROWS (s_tenants));
     s_list (&self, json_object_get (status, "devices"), "device", "device", ROWS (s_devices));
     s_list (&self, json_object_get (status, "remote_workers"), "worker", "name", ROWS (s_workers));
+    s_list (&self, json_object_get (status, "operations"), "operation", "name", ROWS (s_operations));
     s_list (&self, s_find (status, "cluster.members"), "member", "member", ROWS (s_members));
     if (is_open_metrics)
         fputs ("# EOF\n", self.file);

@@ -44,6 +44,7 @@ typedef struct {
     const gate_t *gate;         //  for status; NULL: no gate
     const block_cache_t *block_cache;       //  for status, as the next; NULL: none
     cluster_t *cluster;
+    customs_t *customs;
     const connection_limit_t *connection_limit;         //  for status; never NULL
     //  Processor time of this thread; NULL: the system's.  For simulations.
     uint64_t (*nanoseconds) (void *clock);

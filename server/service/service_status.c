@@ -79,6 +79,7 @@ s_describe_server (service_t *self, json_t *status, int64_t now_ms)
     json_object_set_new (status, "remote_workers",
         remote_workers_status (tasks_remote_workers (self->options.tasks), &lost));
     s_put (status, "remote_workers_lost", lost);
+    json_object_set_new (status, "operations", customs_status (self->options.customs));
     s_put (status, "reads_max", tasks_depth (self->options.tasks));
     json_object_set_new (status, "block_cache", s_block_cache (self->options.block_cache));
     json_object_set_new (status, "cluster", self->options.cluster? cluster_status (self->options.cluster):

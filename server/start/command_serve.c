@@ -28,6 +28,7 @@
 #include "plural.h"
 #include "rlimits.h"
 #include "serve_cluster.h"
+#include "serve_customs.h"
 #include "serve_tenants.h"
 #include "service.h"
 #include "sources.h"
@@ -53,6 +54,7 @@ typedef struct {
 typedef struct {
     options_t options;
     serve_cluster_t cluster;
+    customs_t *customs;                 //  NULL: none
     sources_t sources;
     endpoint_t *endpoint;
     int signals;
@@ -146,7 +148,9 @@ s_make_broker (server_t *self, size_t descriptors)
     json_decref (name);
     if (rc)
         return complain ("serve", "%s", error);
-    size_t least = broker_cache_least (self->options.workers, pipeline_version_bytes (recipe));
+    uint32_t customs = (uint32_t) self->options.operation_count;
+    size_t least = broker_cache_least (broker_hands (self->options.workers, customs),
+        pipeline_version_bytes (recipe));
     pipeline_destroy (&recipe);
     if (self->options.cache_bytes < least)
         return complain ("serve", "a cache of %llu bytes is too small: with %u workers the standard "
@@ -155,7 +159,7 @@ s_make_broker (server_t *self, size_t descriptors)
     broker_options_t options = {
         .cache_bytes = self->options.cache_bytes,
         .raw_bytes = self->options.raw_bytes - sources_buffer_part (&self->options),
-        .workers = self->options.workers,
+        .workers = self->options.workers, .customs = customs,
         .descriptors_max = descriptors - descriptors / DESCRIPTORS_KEPT,
         .jobs_bytes_max = machine_memory_bytes ("") / 4, .policy = s_policy (self->options.policy),
             .gather_ms = BROKER_GATHER_MS, .patience_ms = self->options.patience * 1000
@@ -205,7 +209,7 @@ s_start_tasks (server_t *self)
         sources_buffer_part (&self->options): BUFFER_BYTES;
     tasks_options_t options = { .broker = self->broker, .workers = self->options.workers,
         .devices = self->sources.devices, .device_count = self->sources.device_count,
-        .cluster = self->cluster.cluster, .buffer_bytes = buffer_bytes };
+        .cluster = self->cluster.cluster, .customs = self->customs, .buffer_bytes = buffer_bytes };
     int rc = tasks_new (&self->tasks, &options, &path);
     if (rc == 0)
         return true;
@@ -308,6 +312,9 @@ s_start (server_t *self)
     //  Before slow steps: wrong keys are reported at once.
     if (!s_open_keys (self) || !serve_cluster_open (&self->cluster, &self->options, &self->log))
         return false;
+    if (!serve_customs_open (&self->customs, &self->options))
+        return false;
+    self->sources.customs = self->customs;
     self->sources.cluster = self->cluster.cluster;
     s_begin_progress (self);
     if (!sources_open (&self->sources, self->broker, &self->options) || !s_start_tasks (self)
@@ -334,7 +341,7 @@ s_start (server_t *self)
         .router = gate_router (self->gate), .ring_path = endpoint_ring_path (self->endpoint),
         .log = &self->log,
         .idle = &self->idle, .gate = self->gate, .connection_limit = self->connection_limit,
-        .block_cache = self->sources.blocks, .cluster = self->cluster.cluster,
+        .customs = self->customs, .block_cache = self->sources.blocks, .cluster = self->cluster.cluster,
         .restarts = self->restarts };
     self->service = service_new (&options);
     return self->service || s_complain_shortage ("no memory for the jobs");
@@ -559,6 +566,7 @@ s_run (server_t *self)
             s_look_at_keys (self, now_ms);
             service_beat (self->service, now_ms);
             s_look_at_block_cache (self);
+            serve_customs_look (self->customs, &self->log, now_ms);
             serve_cluster_look (&self->cluster, &self->log);
             beat_ms = now_ms + BEAT_MS;
         }
@@ -608,6 +616,7 @@ s_stop (server_t *self)
     tasks_destroy (&self->tasks);
     broker_destroy (&self->broker);
     sources_close (&self->sources);
+    customs_close (&self->customs);
     serve_cluster_close (&self->cluster);
     endpoint_destroy (&self->endpoint);
     if (self->signals >= 0)

@@ -124,6 +124,15 @@ static const option_row_t s_rows [] = {
     { "listing", "NAME=kept|anew", OF_DATASET (list_anew),
         "objects of a store: as the list in the block cache says, if there is one (kept,\n"
         "the default), or listed anew", .choices = OPTION_CHOICES ("kept", "anew") },
+    { "operation", "NAME=COMMAND", NAMED (ROLE_OPERATION),
+        "a program that is an operation of pipelines, {\"op\": \"custom\", \"name\": \"NAME\"}; it runs\n"
+        "in processes of its own (docs/operation.md); at most 8, each as often as needed",
+        .heading = "Of operations of your own:" },
+    { "operation-memory", "BYTES", OF_SERVER (operation_bytes),
+        "address space of each of their processes (default: 4G)", 64 << 20, .unit = OPTION_BYTES },
+    { "operation-seconds", "N", OF_SERVER (operation_seconds),
+        "the longest that one may take for a sample, 1 to 3600 (default: 30)",
+        1, OPTIONS_OPERATION_SECONDS_MAX },
     { "tenant", "NAME=USER,USER", NAMED (ROLE_TENANT),
         "users of this machine, by name or number, that share the tenant's limits; '-':\n"
         "none, but keys",
@@ -293,7 +302,8 @@ option_status_t
 options_parse (options_t *self, int argc, char **argv, char *error, size_t error_bytes)
 {
     assert (error_bytes > 0);
-    *self = (options_t) { .rows_bytes = OPTIONS_ROWS_BYTES };
+    *self = (options_t) { .rows_bytes = OPTIONS_ROWS_BYTES, .operation_bytes = OPTIONS_OPERATION_BYTES,
+        .operation_seconds = OPTIONS_OPERATION_SECONDS };
     *error = 0;
     char reason [OPTION_ERROR_BYTES] = "";
     settings_t reading = { .options = self, .error = error, .error_bytes = error_bytes };
@@ -311,6 +321,10 @@ options_clear (options_t *self)
 {
     for (size_t index = 0; index < self->dataset_count; index++)
         options_clear_dataset (&self->datasets [index]);
+    for (size_t index = 0; index < self->operation_count; index++) {
+        free (self->operations [index].name);
+        free (self->operations [index].command);
+    }
     options_clear_tenants (self);
     free (self->listen);
     free (self->rows_folder);

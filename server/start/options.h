@@ -8,6 +8,8 @@
  *      field NAME.FIELD=image:DIR, mask:DIR or file:DIR   extensions NAME=.wav,.flac
  *      on-bad NAME=drop or fail   jpeg-warnings NAME=N   tier NAME=stream, redox or direct   piece NAME=N
  *      listing NAME=kept or anew
+ *  and of operations of the operator's own (repeatable):
+ *      operation NAME=COMMAND   operation-memory BYTES   operation-seconds N
  *  and of users and tenants, those with a NAME repeatable:
  *      open, supervise (0 or 1; on the command line it may be left out: 1)   group NAME   keys DIR
  *      tenant NAME=USER,USER (or -: none)   tenant-datasets NAME=DATASET,DATASET (or *: all)   tenant-weight
@@ -33,6 +35,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include "custom.h"
 #include "option.h"
 #include <sys/types.h>
 
@@ -41,12 +44,14 @@ enum {
     OPTIONS_IDLE_MAX = 7 * 24 * 3600, OPTIONS_IDLE_SECONDS = 10,    //  until-idle: its maximum, and its value
                                                                     //  without a number
     OPTIONS_PATIENCE_MAX = 7 * 24 * 3600, OPTIONS_PATIENCE_SECONDS = 300,
+    OPTIONS_OPERATION_SECONDS = 30, OPTIONS_OPERATION_SECONDS_MAX = 3600,
     OPTIONS_FIELDS_MAX = 7,                 //  of a data set, beside "image"
     OPTIONS_TENANTS_MAX = 63,               //  beside the operator
     OPTIONS_USERS_MAX = 4096,               //  of all tenants
     OPTIONS_WEIGHT_MAX = 1000, OPTIONS_JOBS_MAX = 256
 };
 #define OPTIONS_ROWS_BYTES (UINT64_C (64) << 20)
+#define OPTIONS_OPERATION_BYTES (UINT64_C (4) << 30)
 #define OPTIONS_OPERATOR "operator"         //  the tenant that always exists
 
 //  A further file of every sample.
@@ -79,6 +84,11 @@ typedef struct {
 } options_tenant_t;
 
 typedef struct {
+    char *name;                 //  letters, digits, '.', '_', '-'; at most CUSTOM_NAME_BYTES_MAX; unique
+    char *command;
+} options_operation_t;
+
+typedef struct {
     uid_t uid;
     size_t tenant;              //  its place in options_t
 } options_user_t;
@@ -86,6 +96,10 @@ typedef struct {
 typedef struct {
     options_dataset_t datasets [OPTIONS_DATASETS_MAX];
     size_t dataset_count;
+    options_operation_t operations [CUSTOM_MAX];
+    size_t operation_count;
+    uint64_t operation_bytes;   //  of the address space of each of their processes
+    uint32_t operation_seconds; //  that a call of one may take
     char *listen;               //  NULL: the default endpoint
     uint64_t cache_bytes;       //  default: a quarter of the memory that this process may use, cgroup limit
                                 //  included

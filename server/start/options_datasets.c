@@ -58,6 +58,28 @@ s_add_dataset (settings_t *self, const char *name, size_t size, const char *path
     return true;
 }
 
+//  An operation of the file may be given anew on the command line, which is read first.
+static bool
+s_add_operation (settings_t *self, const char *name, size_t size, const char *command)
+{
+    options_t *options = self->options;
+    char shown [OPTIONS_SHOWN_BYTES];
+    if (!options_is_name (name, size) || size > CUSTOM_NAME_BYTES_MAX || !*command)
+        return options_fail (self, "operation: expected NAME=COMMAND, a name of 1 to %d letters, digits, "
+            "'.', '_' or '-', got '%s'", CUSTOM_NAME_BYTES_MAX,
+            utf8_visible (name, size, shown, sizeof shown));
+    for (size_t index = 0; index < options->operation_count; index++)
+        if (strlen (options->operations [index].name) == size
+            && memcmp (options->operations [index].name, name, size) == 0)
+            return options_fail (self, "operation %s: it is there twice, now as '%s'",
+                options->operations [index].name, options_shown (command, shown));
+    if (options->operation_count == CUSTOM_MAX)
+        return options_fail (self, "operation: more than %d", CUSTOM_MAX);
+    options->operations [options->operation_count++] = (options_operation_t) {
+        .name = options_copy (name, size), .command = options_copy (command, strlen (command)) };
+    return true;
+}
+
 void
 options_clear_dataset (options_dataset_t *dataset)
 {
@@ -78,6 +100,8 @@ options_set_named (settings_t *self, const option_row_t *row, const char *key, s
     char shown [OPTIONS_SHOWN_BYTES], form [OPTION_FORM_BYTES];
     if (row->role == ROLE_DATASET)
         return s_add_dataset (self, key, size, value);
+    if (row->role == ROLE_OPERATION)
+        return s_add_operation (self, key, size, value);
     if (row->role == ROLE_TENANT)
         return options_add_tenant (self, key, size, value);
     if (size == 0 || !*value)

@@ -26,6 +26,7 @@ typedef enum {
     ROLE_SERVER,                    //  into options_t
     ROLE_COMMAND_LINE,              //  is in no file
     ROLE_DATASET, ROLE_FIELD,       //  declare a data set, and a field of one
+    ROLE_OPERATION,                 //  declares an operation of the operator's own
     ROLE_OF_DATASET,                //  into options_dataset_t
     ROLE_TENANT, ROLE_TENANT_DATASETS,
     ROLE_OF_TENANT                  //  into options_tenant_t

@@ -423,6 +423,7 @@ s_open_dataset (sources_t *self, size_t index)
     if (s_open_catalogue (self, &source->catalogue, wanted, error, sizeof error))
         return complain ("serve", "data set '%s': %s", wanted->name, error);
     source->jpeg_warnings_max = wanted->jpeg_warnings_max;
+    source->customs = self->customs;
     source->pack = catalogue_pack (source->catalogue);
     s_describe (wanted, source->catalogue);
     dataset_t *dataset = broker_add_dataset (self->broker, wanted->name,

@@ -24,6 +24,7 @@ typedef struct {
     block_cache_t *blocks;              //  of object stores, on the local disk; NULL: none
     progress_t progress;                //  of a data set that is being opened; set before sources_open
     cluster_t *cluster;                 //  gets the data sets that are kept there; lent; NULL: none
+    const customs_t *customs;           //  for pipelines on all of them; lent; NULL: none
 } sources_t;
 
 //  Opens the data sets in the order of the settings, and prints on standard output what was found.  False:

@@ -172,6 +172,17 @@ s_pass_end (ring_server_t *self, pass_t *pass)
     free (pass);
 }
 
+//  Closing alone takes it out of epoll only if no copy is left, and a process that the server starts has
+//  copies of all descriptors for a moment: an event would come for a guest that is gone.
+static void
+s_unwatch (const ring_server_t *self, int fd)
+{
+    if (fd < 0)
+        return;
+    epoll_ctl (self->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+    close (fd);
+}
+
 static void
 s_guest_end (ring_server_t *self, guest_t *guest)
 {
@@ -180,9 +191,8 @@ s_guest_end (ring_server_t *self, guest_t *guest)
         at = &(*at)->next;
     *at = guest->next;
     self->strangers -= !guest->attached;
-    close (guest->fd);              //  also takes it out of epoll: the descriptor has no copy
-    if (guest->process >= 0)
-        close (guest->process);
+    s_unwatch (self, guest->fd);
+    s_unwatch (self, guest->process);
     free (guest);
 }
 

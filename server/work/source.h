@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include "broker.h"
 #include "catalogue.h"
+#include "customs.h"
 #include "device.h"
 #include "learned_rows.h"
 #include "pack.h"
@@ -33,6 +34,7 @@ typedef struct {
     catalogue_t *catalogue;
     uint32_t jpeg_warnings_max;     //  libjpeg warnings beyond which a file is bad; UINT32_MAX: none are too
                                     //  many
+    const customs_t *customs;       //  the server's; lent; NULL: none
     const pack_t *pack;             //  the catalogue's; NULL: plain files
     learned_rows_t *rows;           //  of plain files; the source's; NULL: they are not learned
     device_t *fields [CATALOGUE_FIELDS_MAX];        //  of plain files: the device of each field

@@ -130,7 +130,7 @@ task_work (void *context, void *argument)
     task_t *task = argument;
     s_carry_out (worker->decoder, task);
     uint64_t now_ns = clock_thread_ns ();
-    task->worker_ns += now_ns - worker->charged_ns;
+    task->worker_ns += now_ns - worker->charged_ns + decoder_custom_ns (worker->decoder);
     worker->charged_ns = now_ns;
 }
 

@@ -25,7 +25,8 @@ typedef struct task {
     const pipeline_t *pipeline;     //  one reference
     const source_t *source;
     pipeline_key_t key;
-    uint64_t worker_ns;             //  processor time of the worker's thread that it has taken
+    uint64_t worker_ns;             //  processor time that it has taken, of the worker's thread and of an
+                                    //  operation of the operator's own
     //  prepare
     version_t *version;             //  the broker's; not looked at by threads
     uint8_t *memory;

@@ -25,8 +25,11 @@ struct tasks {
     broker_t *broker;
     device_t *const *devices;
     size_t device_count;
-    int any_done;                   //  an epoll of the devices' descriptors; -1: none
+    int any_done;                   //  an epoll of the devices' descriptors and the operations'; -1: none
     pool_t *workers;
+    customs_t *customs;
+    pool_t *custom_workers [CUSTOM_MAX];    //  of each operation of the operator's own
+    size_t custom_count;
     range_t *ranges, *free_range;
     //  Tasks that met a shortage, in the order of their retries; they still count as handed out.
     range_t *first_range, *last_range;
@@ -46,13 +49,17 @@ struct tasks {
 static void s_finish_ready (void *context, task_t *task);
 
 static int
+s_watch (tasks_t *self, int descriptor)
+{
+    struct epoll_event event = { .events = EPOLLIN };
+    return epoll_ctl (self->any_done, EPOLL_CTL_ADD, descriptor, &event)? -errno: 0;
+}
+
+static int
 s_open_device (tasks_t *self, device_t *device, const device_options_t *options, const char **path_p)
 {
     int rc = device_open (device, options, path_p);
-    struct epoll_event event = { .events = EPOLLIN };
-    if (rc == 0 && epoll_ctl (self->any_done, EPOLL_CTL_ADD, device_descriptor (device), &event))
-        rc = -errno;
-    return rc;
+    return rc? rc: s_watch (self, device_descriptor (device));
 }
 
 static int
@@ -84,6 +91,22 @@ s_start_workers (tasks_t *self, uint32_t workers)
     return self->workers? 0: -errno;
 }
 
+//  Each operation of the operator's own has threads of its own: one that hangs leaves all others alone.
+static int
+s_start_customs (tasks_t *self, uint32_t workers)
+{
+    pool_options_t decoders = { .name = "tureen-custom", .threads = workers,
+        .tasks_max = broker_custom_max (workers),
+        .work = task_work, .context_new = task_worker_new, .context_destroy = task_worker_destroy };
+    int rc = 0;
+    customs_list (self->customs, &self->custom_count);
+    for (size_t number = 0; rc == 0 && number < self->custom_count; number++) {
+        pool_t *pool = self->custom_workers [number] = pool_new (&decoders);
+        rc = pool? s_watch (self, pool_descriptor (pool)): -errno;
+    }
+    return rc;
+}
+
 static void
 s_list_free (tasks_t *self, size_t range_count)
 {
@@ -110,6 +133,7 @@ tasks_new (tasks_t **self_p, const tasks_options_t *options, const char **path_p
         return -ENOMEM;
     self->broker = options->broker;
     self->count = broker_tasks_most (options->broker);
+    self->customs = options->customs;
     self->devices = options->devices;
     self->device_count = options->device_count;
     self->any_done = -1;
@@ -119,6 +143,8 @@ tasks_new (tasks_t **self_p, const tasks_options_t *options, const char **path_p
     int rc = self->all && self->ranges? s_start_reading (self, options, path_p): -ENOMEM;
     if (rc == 0)
         rc = s_start_workers (self, options->workers);
+    if (rc == 0)
+        rc = s_start_customs (self, options->workers);
     if (rc == 0) {
         s_list_free (self, range_count);
         self->ready = (ready_tasks_t) { .pool = self->workers, .threads = options->workers,
@@ -153,6 +179,8 @@ tasks_destroy (tasks_t **self_p)
     if (self->any_done >= 0)
         close (self->any_done);
     pool_destroy (&self->workers);
+    for (size_t number = 0; number < self->custom_count; number++)
+        pool_destroy (&self->custom_workers [number]);
     ready_tasks_destroy (&self->ready);
     for (size_t index = 0; self->all && index < self->used; index++)
         for (size_t file = 0; file < PIPELINE_FIELDS_MAX; file++)
@@ -223,6 +251,17 @@ s_what (const source_t *source, int rc)
     return rc == -CATALOGUE_CHANGED? "the volume shrank": catalogue_error (source->catalogue, 0, rc);
 }
 
+//  The task's bytes are there, or it is known to be bad.
+static void
+s_hand_out (tasks_t *self, task_t *task)
+{
+    const custom_t *custom = pipeline_custom (task->pipeline);
+    if (custom)
+        pool_submit (self->custom_workers [custom->number], task);
+    else
+        ready_tasks_add (&self->ready, task);
+}
+
 //  Hands the raw store's bytes of the sample to a worker; a damaged sample is reported on the same way.
 static void
 s_use_packed (tasks_t *self, task_t *task, const raw_sample_t *raw)
@@ -240,7 +279,7 @@ s_use_packed (tasks_t *self, task_t *task, const raw_sample_t *raw)
             s_what (task->source, raw->rc));
         task_blame (task, OUTCOME_BAD, 0, what);
     }
-    ready_tasks_add (&self->ready, task);
+    s_hand_out (self, task);
 }
 
 void
@@ -476,7 +515,7 @@ s_files_done (tasks_t *self, task_t *task)
     else {
         s_tell_fetches (self, task);
         broker_fetched (self->broker, task->version);
-        ready_tasks_add (&self->ready, task);
+        s_hand_out (self, task);
     }
 }
 
@@ -509,8 +548,6 @@ s_finish_ready (void *context, task_t *task)
 static void
 s_collect_work (tasks_t *self, task_t *task)
 {
-    if (ready_tasks_done (&self->ready, task))
-        return;
     if (task->kind != TASK_SIDE_TASK && task->is_starved)
         s_rest_task (self, task);
     else
@@ -529,7 +566,7 @@ s_try_again (tasks_t *self)
             s_read_files (task);
         else
         if (task->kind == TASK_PREPARE)
-            ready_tasks_add (&self->ready, task);
+            s_hand_out (self, task);
         else
             pool_submit (self->workers, task);
     }
@@ -550,8 +587,21 @@ tasks_collect (tasks_t *self, int64_t now_ms)
         while ((request = device_done (self->devices [index])))
             s_collect_read (self, request);
     while ((task = pool_done (self->workers)))
-        s_collect_work (self, task);
+        if (!ready_tasks_done (&self->ready, task))
+            s_collect_work (self, task);
+    for (size_t number = 0; number < self->custom_count; number++)
+        while ((task = pool_done (self->custom_workers [number])))
+            s_collect_work (self, task);
     ready_tasks_hand_out (&self->ready, now_ms);
+}
+
+static bool
+s_is_quiet (const tasks_t *self)
+{
+    bool is_quiet = pool_is_quiet (self->workers);
+    for (size_t number = 0; number < self->custom_count; number++)
+        is_quiet = pool_is_quiet (self->custom_workers [number]) || is_quiet;
+    return is_quiet;
 }
 
 int64_t
@@ -559,7 +609,7 @@ tasks_wakeup (const tasks_t *self)
 {
     int64_t task_ms = self->first_task? self->first_task->due_ms: INT64_MAX;
     int64_t range_ms = self->first_range? self->first_range->due_ms: INT64_MAX;
-    int64_t done_ms = pool_is_quiet (self->workers)? self->now_ms + POOL_QUIET_MS: INT64_MAX;
+    int64_t done_ms = s_is_quiet (self)? self->now_ms + POOL_QUIET_MS: INT64_MAX;
     int64_t rest_ms = task_ms < range_ms? task_ms: range_ms;
     int64_t ready_ms = ready_tasks_wakeup (&self->ready);
     rest_ms = rest_ms < ready_ms? rest_ms: ready_ms;
@@ -589,8 +639,11 @@ s_give_up (tasks_t *self, reader_request_t *request)
 void
 tasks_stop (tasks_t *self)
 {
+    customs_stop (self->customs);
     s_stop_devices (self);
     pool_stop (self->workers);
+    for (size_t number = 0; number < self->custom_count; number++)
+        pool_stop (self->custom_workers [number]);
     reader_request_t *request;
     for (size_t index = 0; index < self->device_count; index++)
         while ((request = device_done (self->devices [index])))
@@ -598,6 +651,10 @@ tasks_stop (tasks_t *self)
     task_t *task;
     while ((task = pool_done (self->workers)) || (task = pool_drain (self->workers)))
         if (!ready_tasks_done (&self->ready, task))
+            s_finish (self, task);
+    for (size_t number = 0; number < self->custom_count; number++)
+        while ((task = pool_done (self->custom_workers [number]))
+        ||  (task = pool_drain (self->custom_workers [number])))
             s_finish (self, task);
     while ((task = ready_tasks_drain (&self->ready)))
         s_finish (self, task);

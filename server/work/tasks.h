@@ -9,6 +9,8 @@
  *                  A read that failed: broker_unread, which decides.  A lack of descriptors or memory is not
  *                  the sample's fault: the task is retried every 20 ms while it lasts, and occupies no thread
  *                  meanwhile.
+ *                  An operation of the operator's own (customs.h) may take long or hang: versions with it are
+ *                  prepared by threads of its own, and never by workers.
  *  on close:       tasks_stop; begun tasks are finished (a copy that still waits is given up: its job is
  *                  over), the rest is given back undone.
  *
@@ -20,6 +22,7 @@
 #define TASKS_H
 #include <stdint.h>
 #include "broker.h"
+#include "customs.h"
 #include "decoder.h"
 #include "device.h"
 #include "layout.h"
@@ -42,6 +45,7 @@ typedef struct {
     device_t *const *devices;       //  the data sets' devices; lent, opened and stopped here
     size_t device_count;
     cluster_t *cluster;             //  device_options_t's
+    customs_t *customs;             //  lent until tasks_destroy, stopped here; NULL: none
     size_t buffer_bytes;            //  for ranges on their way, of all devices together
     bool no_ring;                   //  as if the kernel refused io_uring
 } tasks_options_t;

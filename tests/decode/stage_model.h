@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "affine.h"
-#include "augment_mix.h"
+#include "augment.h"
 #include "blur.h"
 #include "decoder.h"
 #include "geometry.h"

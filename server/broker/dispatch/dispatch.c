@@ -159,7 +159,7 @@ s_kept_bytes (const broker_t *self, const tenant_t *tenant, size_t taken_bytes)
     size_t kept = 0;
     for (size_t number = 0; number < self->tenant_count; number++) {
         const wants_t *wants = &self->tenants [number]->wants;
-        size_t part = self->options.workers * wants->version_bytes_max;
+        size_t part = broker_hands (self->options.workers, self->options.customs) * wants->version_bytes_max;
         size_t outside = wants->outside_bytes + (self->tenants [number] == tenant? taken_bytes: 0);
         kept += part > outside? part - outside: 0;
     }
@@ -292,18 +292,58 @@ s_may_fetch (const broker_t *self, const tenant_t *tenant, const dataset_t *data
     return dataset->fetching + kept < most;
 }
 
+//  ---- operations of the operator's own
+
+//  The version is with the operation's threads from now on, or no longer.
+static void
+s_count_custom (broker_t *self, const version_t *version, bool begins)
+{
+    if (!version_class (self, version)->custom)
+        return;
+    assert (begins || self->custom_made > 0);
+    self->custom_made += begins? 1: (size_t) -1;
+}
+
+//  The version is handed out, or back.
+static void
+s_count_custom_out (broker_t *self, const version_t *version, bool begins)
+{
+    const custom_t *custom = version_class (self, version)->custom;
+    if (!custom)
+        return;
+    assert (begins || self->custom_out [custom->number] > 0);
+    self->custom_out [custom->number] += begins? 1: (size_t) -1;
+}
+
+//  A worker, or a thread of the operation, is done with the version, or it was not made.
+static void
+s_end_custom (broker_t *self, const version_t *version)
+{
+    s_count_custom (self, version, false);
+    s_count_custom_out (self, version, false);
+}
+
+//  Versions that workers have or wait for, with their files read.
+static size_t
+s_with_workers (const broker_t *self)
+{
+    return self->preparing - self->fetching - self->custom_made;
+}
+
 //  Whether the job's next version may be handed out now.
 static bool
 s_may_prepare (const broker_t *self, const job_t *job)
 {
     const version_t *version = job->wanted.first->version;
     const dataset_t *dataset = job->dataset;
-    size_t beside = self->preparing - self->fetching, most = self->prepare_max;
+    const custom_t *custom = version_class (self, version)->custom;
+    size_t beside = custom? 0: s_with_workers (self), most = self->prepare_max;
     if (!version->raw) {
         beside += dataset->fetching;
         most = s_fetch_max (self, dataset);
     }
     return beside < most
+        && (!custom || self->custom_out [custom->number] < broker_custom_max (self->options.workers))
         && (version->raw || (s_has_part (self, dataset, version)
         && s_may_fetch (self, job->tenant, dataset)));
 }
@@ -325,6 +365,7 @@ dispatch_fetched (broker_t *self, version_t *version)
     assert (version->holder);
     version->is_fetched = true;
     s_count_fetching (self, self->tenants [version->holder - 1], version_dataset (self, version), false);
+    s_count_custom (self, version, true);
 }
 
 //  ---- what tasks take
@@ -368,6 +409,7 @@ dispatch_prepared (broker_t *self, version_t *version)
     if (version->payers)
         s_settle (self, version->payers, version->charged_us, (uint64_t) version->charged_us * NS_A_US);
     version->payers = 0;
+    s_end_custom (self, version);
 }
 
 void
@@ -375,6 +417,7 @@ dispatch_unread (broker_t *self, version_t *version)
 {
     assert (!version->is_fetched && self->preparing > 0);
     dispatch_fetched (self, version);
+    s_end_custom (self, version);
     self->preparing--;
     broker_prepare_took (self, version, 0);
     wants_t *wants = &self->tenants [version->holder - 1]->wants;
@@ -472,6 +515,9 @@ s_hand_out_version (broker_t *self, version_t *version, tenant_t *tenant, uint64
     row_queue_take_version (version);
     version_move (version, VERSION_WORKING);
     version->is_fetched = false;
+    s_count_custom_out (self, version, true);
+    if (version->raw)
+        s_count_custom (self, version, true);
     if (!version->raw) {
         patience_made (version_dataset (self, version));
         s_count_fetching (self, tenant, version_dataset (self, version), true);
@@ -534,7 +580,7 @@ s_take_turn (broker_t *self, tenant_t *tenant, uint64_t passed_over)
 static bool
 s_are_busy (const broker_t *self)
 {
-    return self->preparing - self->fetching + self->copying + self->side_tasks
+    return s_with_workers (self) + self->copying + self->side_tasks
         >= BUSY_TASKS * ((size_t) self->options.workers + self->lent);
 }
 
@@ -611,6 +657,13 @@ dispatch_check (const broker_t *self)
     assert (self->side_tasks <= self->options.workers);
     if (self->tenant_count > 1 && self->is_memory_kept)
         assert (s_is_memory_kept (self));
-    assert ((beside? self->options.workers * beside: 0) <= self->options.cache_bytes);
+    assert (broker_hands (self->options.workers, self->options.customs) * beside
+        <= self->options.cache_bytes);
+    size_t custom_out = 0;
+    for (size_t number = 0; number < CUSTOM_MAX; number++) {
+        assert (self->custom_out [number] <= broker_custom_max (self->options.workers));
+        custom_out += self->custom_out [number];
+    }
+    assert (self->custom_made <= custom_out && custom_out <= self->preparing);
     fairness_check (self->fairness);
 }

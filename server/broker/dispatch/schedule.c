@@ -16,12 +16,13 @@
 enum { CLASSES_IDLE_MAX = 256 };
 
 //  What the index must leave free: for each tenant with jobs, every worker must find memory for one version
-//  outside the index.
+//  outside the index, and so must every task with an operation of the operator's own.
 static size_t
 s_workers_bytes (const broker_t *self)
 {
     size_t beside = dispatch_beside_bytes (self);
-    return (beside > self->version_bytes_max? beside: self->version_bytes_max) * self->options.workers;
+    return (beside > self->version_bytes_max? beside: self->version_bytes_max)
+        * broker_hands (self->options.workers, self->options.customs);
 }
 
 void
@@ -84,7 +85,7 @@ s_new_class (broker_t *self, const job_t *job, size_t version_bytes)
     *class = (class_t) {
         .next = self->classes, .tenant = job->tenant, .dataset = job->dataset,
         .pipeline = pipeline_hold (job->pipeline),
-        .version_bytes = version_bytes, .is_apart = is_apart,
+        .version_bytes = version_bytes, .is_apart = is_apart, .custom = pipeline_custom (job->pipeline),
         .seed = is_apart? job->seed: random_next (&self->random),
         .kind = version_set_new (self->version_index, job->dataset->sampler, version_bytes, is_random, class)
     };

@@ -196,7 +196,8 @@ bool
 limits_allow_version (const broker_t *self, const tenant_t *tenant, size_t version_bytes, refusal_t *refusal)
 {
     size_t most = tenant->given.cache_bytes_max,
-        least = broker_cache_least (self->options.workers, version_bytes);
+        least = broker_cache_least (broker_hands (self->options.workers, self->options.customs),
+            version_bytes);
     size_t bytes = broker_version_cost (version_bytes);
     if (limits_apply (self) && most && least > most)
         return refuse (refusal, "budget",

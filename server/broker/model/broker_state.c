@@ -22,7 +22,8 @@ s_tasks_max (const broker_t *self, size_t prepare_max)
     if (self->tenant_count == 1 && most < BROKER_FETCHES_MAX)
         most = BROKER_FETCHES_MAX;
     bool has_packs = self->dataset_count > folders || folders == 0;
-    return most * folders + prepare_max * has_packs + self->copy_max;
+    return most * folders + prepare_max * has_packs + self->copy_max
+        + (size_t) self->options.customs * broker_custom_max (self->options.workers);
 }
 
 //  What was handed out while more processors were lent may still be out.
@@ -61,10 +62,23 @@ broker_version_cost (size_t version_bytes)
     return version_bytes > VERSION_COST_MIN? version_bytes: VERSION_COST_MIN;
 }
 
-size_t
-broker_cache_least (uint32_t workers, size_t version_bytes)
+//  One that is being made and one that waits, for each thread.
+uint32_t
+broker_custom_max (uint32_t workers)
 {
-    return ((size_t) workers + 1) * broker_version_cost (version_bytes);
+    return 2 * workers;
+}
+
+uint32_t
+broker_hands (uint32_t workers, uint32_t customs)
+{
+    return workers + customs * broker_custom_max (workers);
+}
+
+size_t
+broker_cache_least (uint32_t hands, size_t version_bytes)
+{
+    return ((size_t) hands + 1) * broker_version_cost (version_bytes);
 }
 
 void

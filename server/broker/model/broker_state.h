@@ -284,6 +284,7 @@ typedef struct class {
     bool is_apart;              //  of one `seeded` job: seed is the job's, draw numbers are epochs
     size_t version_bytes;       //  broker_version_cost
     double prepare_ns;          //  of a worker, running mean
+    const custom_t *custom;     //  the operation of the operator's own in it; NULL: none
 } class_t;
 
 typedef struct {
@@ -411,6 +412,8 @@ struct broker {
     double prepare_ns, copy_ns, side_task_ns;  //  running means over all tasks, the estimate for a new job
     size_t side_tasks;                      //  handed out
     size_t preparing, copying, reading;     //  handed out
+    size_t custom_out [CUSTOM_MAX];         //  of preparing, those with each operation of the operator's own
+    size_t custom_made;                     //  of all these, the files are read
     size_t fetching;                        //  of preparing: plain files are being read
     size_t fetching_bytes;                  //  memory beside the index for these, if there are several data
                                             //  sets

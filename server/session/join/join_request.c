@@ -54,6 +54,7 @@ s_pipeline (join_request_t *self, const pipeline_t *like, refusal_t *refusal)
 {
     const catalogue_t *catalogue = source_of (self->join.dataset)->catalogue;
     pipeline_source_t source = { .count = catalogue_fields (catalogue) };
+    source.customs = customs_list (source_of (self->join.dataset)->customs, &source.custom_count);
     for (size_t field = 0; field < source.count; field++)
         source.fields [field] = (pipeline_field_t) { .name = catalogue_field_name (catalogue, field),
             .is_mask = catalogue_field_is_mask (catalogue, field) };

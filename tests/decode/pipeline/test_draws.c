@@ -6,7 +6,7 @@
  */
 #include <math.h>
 #include <string.h>
-#include "augment_mix.h"
+#include "augment.h"
 #include "chosen.h"
 #include "geometry.h"
 #include "pipelines.h"

@@ -30,7 +30,7 @@ static const struct { const char *text; const char *fragments [3]; } s_refused [
     { "[{'op':1}]", { "operation 1: 'op' is not valid", "string" } },
     { "[" CROP ",{'op':'blur'}]",
         { "operation 2: unknown operation 'blur'", "supported: decode, views, resize, center_crop,"
-      " random_resized_crop, random_crop, pad, flip, vertical_flip, color_jitter, grayscale, invert, "
+      " random_resized_crop, random_crop, pad, custom, flip, vertical_flip, color_jitter, grayscale, invert, "
           "posterize, solarize, autocontrast, equalize, adjust_sharpness, gaussian_blur, "
           "pillow_gaussian_blur, random_rotation, random_affine, random_perspective, "
           "random_apply, random_choice, random_order, rand_augment, trivial_augment_wide, auto_augment, "

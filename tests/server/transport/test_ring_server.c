@@ -12,9 +12,11 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 
 enum { MODEL_JOBS = 6, MODEL_ROUNDS = 30, MODEL_STEPS = 300 };
 
@@ -59,6 +61,27 @@ test_token_hands_out_the_descriptor (void **state)
     close (fd);
     ring_play_assert_event (self, NOW, RING_SERVER_CLOSED, 7);
     ring_play_assert_quiet (self, NOW);
+}
+
+//  A process that the server starts has copies of all descriptors for a moment: the end is told once.
+static void
+test_a_child_with_copies (void **state)
+{
+    ring_play_t *self = *state;
+    int fd = ring_play_attach (self, 7);
+    pid_t child = fork ();
+    if (child == 0) {
+        prctl (PR_SET_PDEATHSIG, SIGKILL);
+        close (fd);
+        raise (SIGSTOP);
+        _exit (0);
+    }
+    assert_int_equal (waitpid (child, NULL, WUNTRACED), child);
+    close (fd);
+    ring_play_assert_event (self, NOW, RING_SERVER_CLOSED, 7);
+    ring_play_assert_quiet (self, NOW);
+    kill (child, SIGKILL);
+    assert_int_equal (waitpid (child, NULL, 0), child);
 }
 
 //  As it may come over a slow line: byte by byte.
@@ -611,6 +634,7 @@ main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test_setup_teardown (test_token_hands_out_the_descriptor, ring_play_begin, end),
+        cmocka_unit_test_setup_teardown (test_a_child_with_copies, ring_play_begin, end),
         cmocka_unit_test_setup_teardown (test_token_in_pieces, ring_play_begin, end),
         cmocka_unit_test_setup_teardown (test_token_works_once, ring_play_begin, end),
         cmocka_unit_test_setup_teardown (test_wrong_token, ring_play_begin, end),

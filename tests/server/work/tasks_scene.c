@@ -413,6 +413,13 @@ decoder_learned (decoder_t *self, const uint8_t **rows_p)
 }
 
 uint64_t
+decoder_custom_ns (decoder_t *self)
+{
+    (void) self;
+    return 0;
+}
+
+uint64_t
 pack_checksum (const void *bytes, size_t size)
 {
     atomic_fetch_add (&tasks_scene_plan.checksums, 1);

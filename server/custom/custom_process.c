@@ -1,0 +1,502 @@
+#include "custom_process.h"
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <jansson.h>
+#include "clock.h"
+#include "custom_sandbox.h"
+#include "utf8.h"
+
+enum { PROTOCOL = 1, MESSAGE_BYTES_MAX = 4096, LINE_BYTES = 120, SHOWN_BYTES = 120, ALIGNMENT = 64,
+    MEMORY_STEP = 1 << 16, DESCRIPTORS = 5, FIRST_FREE = 16, VARIABLES_MAX = 24, VARIABLE_BYTES = 4096,
+    BLOCKS_MAX = 256 };
+
+struct custom_process {
+    custom_process_options_t options;
+    pid_t pid;                              //  0: not started
+    clockid_t clock;                        //  of its processor time
+    bool has_clock, is_broken;
+    int socket, memory, words;              //  words: what it writes to standard output and error
+    uint8_t *mapped;
+    size_t mapped_bytes;
+    uint64_t calls;
+    char greeting [CUSTOM_PROCESS_GREETING_BYTES_MAX + 1];
+    bool is_random;
+    char line [LINE_BYTES];                 //  the last one that it wrote
+    size_t line_used;
+    bool line_ended;
+};
+
+//  ---- what goes wrong
+
+//  Says why, and what the process wrote last.
+static custom_status_t __attribute__ ((format (printf, 4, 5)))
+s_break (custom_process_t *self, char *error, size_t error_bytes, const char *format, ...)
+{
+    char line [SHOWN_BYTES];
+    va_list arguments;
+    self->is_broken = true;
+    va_start (arguments, format);
+    int used = vsnprintf (error, error_bytes, format, arguments);
+    va_end (arguments);
+    if (self->line_used > 0 && used > 0 && (size_t) used < error_bytes)
+        snprintf (error + used, error_bytes - (size_t) used, "; it wrote: %s",
+            utf8_visible (self->line, self->line_used, line, sizeof line));
+    return CUSTOM_FAILED;
+}
+
+//  Reads away what it has written.  Of several lines the last one says most: of a Python error, what it is.
+static void
+s_read_words (custom_process_t *self)
+{
+    char block [512];
+    ssize_t size;
+    int blocks = 0;                         //  one that never ends writing must not keep the time limit away
+    while (blocks++ < BLOCKS_MAX && (size = read (self->words, block, sizeof block)) > 0)
+        for (ssize_t index = 0; index < size; index++) {
+            if (block [index] == '\n') {
+                self->line_ended = true;
+                continue;
+            }
+            if (self->line_ended)
+                self->line_used = 0;
+            self->line_ended = false;
+            if (self->line_used < sizeof self->line)
+                self->line [self->line_used++] = block [index];
+        }
+}
+
+//  The process has closed its socket: it has ended, or soon will.
+static custom_status_t
+s_ended (custom_process_t *self, char *error, size_t error_bytes)
+{
+    int status = 0;
+    kill (self->pid, SIGKILL);              //  one that goes on without its socket
+    while (waitpid (self->pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    self->pid = 0;
+    s_read_words (self);
+    const char *name = WIFSIGNALED (status)? sigabbrev_np (WTERMSIG (status)): NULL;
+    if (WIFSIGNALED (status))
+        return s_break (self, error, error_bytes, "its process ended by signal %d (SIG%s)", WTERMSIG (status),
+            name? name: "?");
+    return s_break (self, error, error_bytes, "its process ended with status %d", WEXITSTATUS (status));
+}
+
+//  ---- messages
+
+//  Waits for a packet.  CUSTOM_DONE, and the length of what is in text, ended by a zero.
+static custom_status_t
+s_receive (custom_process_t *self, int64_t most_ms, char text [MESSAGE_BYTES_MAX + 1], char *error,
+    size_t error_bytes)
+{
+    int64_t due_ms = clock_now_ms () + most_ms;
+    struct pollfd items [] = { { self->socket, POLLIN, 0 }, { self->words, POLLIN, 0 },
+        { self->options.stop, POLLIN, 0 } };
+    for (;;) {
+        int64_t left_ms = due_ms - clock_now_ms ();
+        if (left_ms <= 0)
+            return s_break (self, error, error_bytes, "no answer within %.3g seconds",
+                (double) most_ms / 1e3);
+        poll (items, 3, (int) left_ms);
+        if (items [1].revents & POLLIN)
+            s_read_words (self);
+        else
+        if (items [1].revents)
+            items [1].fd = -1;              //  it has closed it
+        if (items [2].revents)
+            return s_break (self, error, error_bytes, "the server ends");
+        if (!items [0].revents)
+            continue;
+        ssize_t size = recv (self->socket, text, MESSAGE_BYTES_MAX + 1, MSG_DONTWAIT);
+        if (size < 0 && (errno == EAGAIN || errno == EINTR))
+            continue;
+        if (size <= 0)
+            return s_ended (self, error, error_bytes);
+        if (size > MESSAGE_BYTES_MAX)
+            return s_break (self, error, error_bytes, "a message of more than %d bytes", MESSAGE_BYTES_MAX);
+        text [size] = 0;
+        return CUSTOM_DONE;
+    }
+}
+
+static json_t *
+s_parse (custom_process_t *self, const char *text, const char *what, char *error, size_t error_bytes)
+{
+    char shown [SHOWN_BYTES];
+    json_t *object = json_loads (text, JSON_REJECT_DUPLICATES, NULL);
+    if (json_is_object (object))
+        return object;
+    json_decref (object);
+    s_break (self, error, error_bytes, "its %s is no JSON object: %s", what,
+        utf8_visible (text, strlen (text), shown, sizeof shown));
+    return NULL;
+}
+
+//  ---- starting
+
+//  The child's environment: what programs need to run, and nothing that may be secret.
+typedef struct {
+    char *list [VARIABLES_MAX + 1];
+    char texts [VARIABLES_MAX] [VARIABLE_BYTES];
+    size_t count;
+} variables_t;
+
+static void
+s_add_variable (variables_t *self, const char *name, const char *value)
+{
+    int length = snprintf (self->texts [self->count], VARIABLE_BYTES, "%s=%s", name, value? value: "");
+    if (!value || length >= VARIABLE_BYTES)
+        return;
+    self->list [self->count] = self->texts [self->count];
+    self->count++;
+}
+
+static void
+s_fill_variables (variables_t *self)
+{
+    static const char *const kept [] = { "PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "PYTHONPATH",
+        "PYTHONHOME", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "TMPDIR", "ASAN_OPTIONS" };
+    self->count = 0;
+    for (size_t index = 0; index < sizeof kept / sizeof *kept; index++)
+        s_add_variable (self, kept [index], getenv (kept [index]));
+    //  There is a process for each sample under way; threads of libraries would only be in each other's way.
+    s_add_variable (self, "OMP_NUM_THREADS", "1");
+    s_add_variable (self, "OPENBLAS_NUM_THREADS", "1");
+    s_add_variable (self, "MKL_NUM_THREADS", "1");
+    s_add_variable (self, "PYTHONDONTWRITEBYTECODE", "1");
+    s_add_variable (self, "PYTHONUNBUFFERED", "1");
+    self->list [self->count] = NULL;
+}
+
+typedef struct {
+    custom_process_t *process;
+    char **variables;
+    int socket, words;                  //  the child's ends
+    pid_t parent;
+    volatile int error;                 //  of the child, which shares this memory
+} birth_t;
+
+//  0 to 4 become what the protocol says, and no other descriptor stays open.
+static int
+s_place_descriptors (const birth_t *birth)
+{
+    int from [DESCRIPTORS] = { open ("/dev/null", O_RDONLY), birth->words, birth->words, birth->socket,
+        birth->process->memory };
+    for (int index = 0; index < DESCRIPTORS; index++) {
+        from [index] = fcntl (from [index], F_DUPFD, FIRST_FREE);
+        if (from [index] < 0)
+            return -errno;
+    }
+    for (int index = 0; index < DESCRIPTORS; index++)
+        if (dup2 (from [index], index) < 0)
+            return -errno;
+    return close_range (DESCRIPTORS, ~0U, 0)? -errno: 0;
+}
+
+//  In a frame of its own: what it writes lies beyond what the parent goes on with.
+static void __attribute__ ((noinline))
+s_be_born (birth_t *birth)
+{
+    const custom_process_options_t *options = &birth->process->options;
+    sigset_t none;
+    sigemptyset (&none);
+    for (int number = 1; number < NSIG; number++)
+        signal (number, SIG_DFL);       //  fails for two of them, which cannot be ignored
+    int rc = s_place_descriptors (birth);
+    rc = rc? rc: custom_sandbox_enter (birth->parent, options->memory_bytes);
+    sigprocmask (SIG_SETMASK, &none, NULL);
+    if (rc == 0) {
+        execve (options->command->path, options->command->words, birth->variables);
+        rc = -errno;
+    }
+    birth->error = -rc;
+    _exit (127);
+}
+
+//  A fork would copy the page tables of all the server's memory; vfork copies nothing, and this thread waits
+//  until the child has executed the command.  Signals are blocked in it until then.
+static int
+s_give_birth (birth_t *birth)
+{
+    sigset_t all, before;
+    sigfillset (&all);
+    pthread_sigmask (SIG_SETMASK, &all, &before);
+    pid_t pid = vfork ();
+    if (pid == 0)
+        s_be_born (birth);
+    int rc = pid < 0? -errno: 0;
+    pthread_sigmask (SIG_SETMASK, &before, NULL);
+    birth->process->pid = pid < 0? 0: pid;
+    return rc;
+}
+
+static int
+s_spawn (custom_process_t *self)
+{
+    int sockets [2] = { -1, -1 }, words [2] = { -1, -1 };
+    variables_t *variables = malloc (sizeof *variables);
+    int rc = variables? 0: -ENOMEM;
+    if (rc == 0 && (socketpair (AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets)
+        || pipe2 (words, O_CLOEXEC) || fcntl (words [0], F_SETFL, O_NONBLOCK)))
+        rc = -errno;
+    if (rc == 0) {
+        s_fill_variables (variables);
+        birth_t birth = { .process = self, .variables = variables->list, .socket = sockets [1],
+            .words = words [1], .parent = getpid () };
+        rc = s_give_birth (&birth);
+        rc = rc? rc: -birth.error;
+    }
+    self->socket = sockets [0];
+    self->words = words [0];
+    if (sockets [1] >= 0)
+        close (sockets [1]);
+    if (words [1] >= 0)
+        close (words [1]);
+    free (variables);
+    self->has_clock = rc == 0 && clock_getcpuclockid (self->pid, &self->clock) == 0;
+    return rc;
+}
+
+//  The process can neither make it smaller, which would end the server by SIGBUS, nor seal it.
+static int
+s_make_memory (custom_process_t *self)
+{
+    self->memory = memfd_create ("tureen-operation", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (self->memory < 0)
+        return -errno;
+    return fcntl (self->memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL)? -errno: 0;
+}
+
+static custom_status_t
+s_read_greeting (custom_process_t *self, char *error, size_t error_bytes)
+{
+    char text [MESSAGE_BYTES_MAX + 1];
+    custom_status_t status = s_receive (self, self->options.start_ms, text, error, error_bytes);
+    json_t *greeting = status? NULL: s_parse (self, text, "greeting", error, error_bytes);
+    if (!greeting)
+        return CUSTOM_FAILED;
+    const json_t *random = json_object_get (greeting, "random"),
+        *version = json_object_get (greeting, "version");
+    json_int_t protocol = json_integer_value (json_object_get (greeting, "tureen_operation"));
+    if (protocol != PROTOCOL)
+        status = s_break (self, error, error_bytes, "its greeting has \"tureen_operation\": %" PRId64
+            "; this server speaks %d", (int64_t) protocol, PROTOCOL);
+    else
+    if ((random && !json_is_boolean (random)) || (version && !json_is_string (version)))
+        status = s_break (self, error, error_bytes,
+            "its greeting is not valid: \"random\" is true or false, \"version\" a text");
+    self->is_random = json_is_true (random);
+    char *canonical = json_dumps (greeting, JSON_COMPACT | JSON_SORT_KEYS);
+    if (!status && canonical && strlen (canonical) > CUSTOM_PROCESS_GREETING_BYTES_MAX)
+        status = s_break (self, error, error_bytes, "its greeting has more than %d bytes",
+            CUSTOM_PROCESS_GREETING_BYTES_MAX);
+    if (canonical && !status)
+        strcpy (self->greeting, canonical);
+    if (!canonical)
+        status = CUSTOM_NO_MEMORY;
+    free (canonical);
+    json_decref (greeting);
+    return status;
+}
+
+static custom_status_t
+s_status (int rc, char *error, size_t error_bytes)
+{
+    snprintf (error, error_bytes, "%s", strerror (-rc));
+    bool is_short = rc == -ENOMEM || rc == -EAGAIN || rc == -EMFILE || rc == -ENFILE || rc == -ENOSPC;
+    return is_short? CUSTOM_NO_MEMORY: CUSTOM_FAILED;
+}
+
+custom_status_t
+custom_process_start (custom_process_t **self_p, const custom_process_options_t *options, char *error,
+    size_t error_bytes)
+{
+    *self_p = NULL;
+    custom_process_t *self = calloc (1, sizeof *self);
+    if (!self)
+        return s_status (-ENOMEM, error, error_bytes);
+    *self = (custom_process_t) { .options = *options, .socket = -1, .memory = -1, .words = -1 };
+    int rc = s_make_memory (self);
+    rc = rc? rc: s_spawn (self);
+    custom_status_t status = rc? s_status (rc, error, error_bytes):
+        s_read_greeting (self, error, error_bytes);
+    if (status)
+        custom_process_destroy (&self);
+    *self_p = self;
+    return status;
+}
+
+void
+custom_process_destroy (custom_process_t **self_p)
+{
+    custom_process_t *self = *self_p;
+    if (!self)
+        return;
+    *self_p = NULL;
+    if (self->pid > 0) {
+        kill (self->pid, SIGKILL);
+        while (waitpid (self->pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+    }
+    if (self->mapped)
+        munmap (self->mapped, self->mapped_bytes);
+    const int open [] = { self->socket, self->memory, self->words };
+    for (size_t index = 0; index < sizeof open / sizeof *open; index++)
+        if (open [index] >= 0)
+            close (open [index]);
+    free (self);
+}
+
+const char *
+custom_process_greeting (const custom_process_t *self)
+{
+    return self->greeting;
+}
+
+bool
+custom_process_is_random (const custom_process_t *self)
+{
+    return self->is_random;
+}
+
+bool
+custom_process_is_broken (const custom_process_t *self)
+{
+    return self->is_broken;
+}
+
+//  ---- calls
+
+static size_t
+s_round (size_t bytes, size_t to)
+{
+    return (bytes + to - 1) / to * to;
+}
+
+//  Memory that is there before anything is written: where there is none, a write would end the server.
+static int
+s_need (custom_process_t *self, size_t bytes)
+{
+    if (bytes <= self->mapped_bytes)
+        return 0;
+    bytes = s_round (bytes, MEMORY_STEP);
+    int rc = posix_fallocate (self->memory, 0, (off_t) bytes);
+    if (rc)
+        return -rc;
+    void *mapped = self->mapped? mremap (self->mapped, self->mapped_bytes, bytes, MREMAP_MAYMOVE):
+        mmap (NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, self->memory, 0);
+    if (mapped == MAP_FAILED)
+        return -errno;
+    self->mapped = mapped;
+    self->mapped_bytes = bytes;
+    return 0;
+}
+
+static size_t
+s_image_bytes (uint32_t height, uint32_t width)
+{
+    return (size_t) height * width * CUSTOM_CHANNELS;
+}
+
+static void
+s_put_image (custom_process_t *self, const custom_call_t *call)
+{
+    size_t row_bytes = s_image_bytes (1, call->from_width);
+    for (uint32_t row = 0; row < call->from_height; row++)
+        memcpy (self->mapped + row * row_bytes, call->pixels + row * call->stride, row_bytes);
+}
+
+static custom_status_t
+s_ask (custom_process_t *self, const custom_call_t *call, size_t result_at)
+{
+    char text [MESSAGE_BYTES_MAX], seed [32] = "";
+    if (self->is_random)
+        snprintf (seed, sizeof seed, ",\"seed\":%" PRIu64, call->seed);
+    int size = snprintf (text, sizeof text, "{\"call\":%" PRIu64 ",\"memory\":%zu,\"height\":%" PRIu32
+        ",\"width\":%" PRIu32 ",\"result_at\":%zu,\"result_height\":%" PRIu32 ",\"result_width\":%" PRIu32
+        "%s,\"arguments\":%s}", self->calls, self->mapped_bytes, call->from_height, call->from_width,
+        result_at, call->height, call->width, seed, call->arguments);
+    assert (size > 0 && (size_t) size < sizeof text);
+    if (send (self->socket, text, (size_t) size, MSG_NOSIGNAL | MSG_DONTWAIT) == size)
+        return CUSTOM_DONE;
+    if (errno == ENOMEM || errno == ENOBUFS)
+        return CUSTOM_NO_MEMORY;
+    if (errno == EAGAIN)
+        return s_break (self, call->error, call->error_bytes, "it does not read what it is asked");
+    return s_ended (self, call->error, call->error_bytes);
+}
+
+static bool
+s_is (const json_t *answer, const char *key, uint64_t number)
+{
+    const json_t *value = json_object_get (answer, key);
+    return json_is_integer (value) && json_integer_value (value) == (json_int_t) number;
+}
+
+static custom_status_t
+s_judge (custom_process_t *self, const json_t *answer, const custom_call_t *call)
+{
+    char shown [SHOWN_BYTES];
+    const json_t *error = json_object_get (answer, "error");
+    if (!s_is (answer, "call", self->calls))
+        return s_break (self, call->error, call->error_bytes,
+            "its answer is to no question: \"call\" is not %" PRIu64, self->calls);
+    if (json_is_string (error)) {
+        snprintf (call->error, call->error_bytes, "%s", utf8_visible (json_string_value (error),
+            json_string_length (error), shown, sizeof shown));
+        return CUSTOM_FAILED;
+    }
+    if (!error && s_is (answer, "height", call->height) && s_is (answer, "width", call->width))
+        return CUSTOM_DONE;
+    return s_break (self, call->error, call->error_bytes, "its answer has not the size that was asked for, "
+        "\"height\" %" PRIu32 " and \"width\" %" PRIu32, call->height, call->width);
+}
+
+static custom_status_t
+s_exchange (custom_process_t *self, custom_call_t *call, size_t result_at)
+{
+    char text [MESSAGE_BYTES_MAX + 1];
+    self->calls++;
+    custom_status_t status = s_ask (self, call, result_at);
+    if (!status)
+        status = s_receive (self, self->options.call_ms, text, call->error, call->error_bytes);
+    if (status)
+        return status;
+    json_t *answer = s_parse (self, text, "answer", call->error, call->error_bytes);
+    status = answer? s_judge (self, answer, call): CUSTOM_FAILED;
+    json_decref (answer);
+    return status;
+}
+
+custom_status_t
+custom_process_call (custom_process_t *self, custom_call_t *call)
+{
+    assert (!self->is_broken);
+    size_t image_size = s_image_bytes (call->from_height, call->from_width),
+        result_size = s_image_bytes (call->height, call->width),
+        result_at = s_round (image_size, ALIGNMENT);
+    int rc = s_need (self, result_at + result_size);
+    if (rc)
+        return s_status (rc, call->error, call->error_bytes);
+    s_put_image (self, call);
+    uint64_t before_ns = self->has_clock? clock_read_ns (self->clock): 0;
+    custom_status_t status = s_exchange (self, call, result_at);
+    //  Of a process that has ended the time is lost.
+    if (self->has_clock && self->pid > 0)
+        call->took_ns += clock_read_ns (self->clock) - before_ns;
+    if (!status)
+        memcpy (call->target, self->mapped + result_at, result_size);
+    return status;
+}

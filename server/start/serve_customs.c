@@ -1,0 +1,51 @@
+#include "serve_customs.h"
+#include <stdio.h>
+#include "complain.h"
+#include "custom_sandbox.h"
+
+enum { ERROR_BYTES = 1024 };
+
+static void
+s_announce (const customs_t *customs)
+{
+    size_t count;
+    const custom_t *list = customs_list (customs, &count);
+    for (size_t index = 0; index < count; index++)
+        printf ("operation '%s', identity %s%s\n", list [index].name, list [index].identity,
+            list [index].is_random? ", random": "");
+    if (!custom_sandbox_has_seccomp ())
+        printf ("warning: operations may start processes and open sockets: this kernel has no seccomp\n");
+    if (!custom_sandbox_has_landlock ())
+        printf ("warning: operations may remove files of this user: this kernel has no Landlock\n");
+}
+
+bool
+serve_customs_open (customs_t **customs_p, const options_t *options)
+{
+    customs_command_t commands [CUSTOM_MAX];
+    char error [ERROR_BYTES];
+    *customs_p = NULL;
+    if (options->operation_count == 0)
+        return true;
+    for (size_t index = 0; index < options->operation_count; index++)
+        commands [index] = (customs_command_t) { options->operations [index].name,
+            options->operations [index].command };
+    customs_options_t wanted = { .commands = commands, .count = options->operation_count,
+        .memory_bytes = options->operation_bytes, .seconds = options->operation_seconds };
+    if (customs_open (customs_p, &wanted, error, sizeof error))
+        return complain ("serve", "%s", error);
+    s_announce (*customs_p);
+    return true;
+}
+
+void
+serve_customs_look (customs_t *customs, log_t *log, int64_t now_ms)
+{
+    const char *name;
+    uint64_t times;
+    char text [CUSTOMS_TEXT_BYTES];
+    while (customs_next_failure (customs, now_ms, &name, &times, text))
+        log_event (log, LOG_LEVEL_WARNING, "operation",
+            LOG_FIELDS (LOG_TEXT ("operation", name), LOG_NUMBER ("times", times)),
+            "operation '%s' failed %llu times, the last time: %s", name, (unsigned long long) times, text);
+}

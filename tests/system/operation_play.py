@@ -1,0 +1,155 @@
+"""An operation for tests: `python3 operation_play.py KIND`, by the protocol of docs/operation.md.
+
+A sample is known by its size: "at": [height, width] among the arguments names those with which it misbehaves;
+without it all do.
+"""
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import json
+import os
+import socket
+import sys
+import threading
+import time
+
+import numpy as np
+
+CLIENTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), *[".."] * 2, "clients", "python")
+if sys.argv[1:] == ["works"]:       # as users do
+    sys.path.insert(0, CLIENTS)
+    import tureen.operation as protocol
+else:                               # without the rest of the package, which takes most of a process's start
+    found = importlib.util.spec_from_file_location("operation",
+                                                   os.path.join(CLIENTS, "tureen", "operation.py"))
+    protocol = importlib.util.module_from_spec(found)
+    found.loader.exec_module(protocol)
+
+
+def transformed(image, height, width, seed, arguments):
+    """The image's corner, inverted and repeated over the size asked for, plus what seed and arguments say."""
+    add = int(arguments.get("add", 0)) + seed % 251
+    rows, columns = np.arange(height) % image.shape[0], np.arange(width) % image.shape[1]
+    return (255 - image[rows][:, columns] + np.uint8(add % 256)).astype(np.uint8)
+
+
+def misbehaves(image, arguments):
+    return list(image.shape[:2]) == arguments.get("at", list(image.shape[:2]))
+
+
+def failing(how):
+    def operation(image, height, width, seed, arguments):
+        if misbehaves(image, arguments):
+            try:
+                return how(image)
+            except LookupError:
+                pass
+        return transformed(image, height, width, seed, arguments)
+    return operation
+
+
+def crash(image):
+    os.write(2, b"about to fall over\n")
+    os.abort()
+
+
+def hang(image):
+    time.sleep(3600)
+
+
+def wrong_shape(image):
+    return image[:2, :2]
+
+
+def raises(image):
+    raise ValueError("no such\ncolour")
+
+
+def fills_memory(image):
+    return np.zeros(1 << 40, np.uint8)
+
+
+def garbage(image):
+    os.write(protocol.SOCKET, b"\x00\xff not what was asked for")
+    time.sleep(3600)
+
+
+def lies(image):
+    """Says itself that all is well, with another size."""
+    os.write(protocol.SOCKET, json.dumps({"call": 1, "height": 1, "width": 1}).encode())
+    time.sleep(3600)
+
+
+def floods(image):
+    while True:
+        os.write(1, b"x" * 65536 + b"\n")
+
+
+def leaves(image):
+    os._exit(7)
+
+
+def start_thread():
+    thread = threading.Thread(target=int)
+    thread.start()
+    thread.join()
+
+
+def tries(what):
+    """Whether the sandbox lets it."""
+    try:
+        what()
+        return "yes"
+    except OSError:
+        return "no"
+
+
+def lasts(image):
+    """Falls over at the tenth sample of each process."""
+    global calls
+    calls += 1
+    if calls == 10:
+        crash(image)
+    raise LookupError
+
+
+def sandbox(image):
+    """What it may do, as an error that the test reads."""
+    libc, home = ctypes.CDLL(None), os.environ["HOME"]
+    told = {"fork": tries(os.fork), "socket": tries(socket.socket),
+            "kill": tries(lambda: os.kill(os.getppid(), 0)),
+            "make": tries(lambda: open(home + "/made", "w")),
+            "append": tries(lambda: open(home + "/keep", "a").write("more")),
+            "remove": tries(lambda: os.unlink(home + "/keep")),
+            "trace": "no" if libc.ptrace(16, os.getppid(), 0, 0) else "yes",
+            "shrink": tries(lambda: os.ftruncate(protocol.MEMORY, 0)),
+            "null": tries(lambda: open("/dev/null", "w")), "thread": tries(start_thread),
+            "open": opened, "secret": "TUREEN_TEST_SECRET" in os.environ}
+    raise ValueError(" ".join("%s=%s" % (key[:3], str(value)[0]) for key, value in told.items()))
+
+
+KINDS = {"crash": crash, "hang": hang, "wrong-shape": wrong_shape, "raises": raises, "memory": fills_memory,
+         "garbage": garbage, "lies": lies, "floods": floods, "leaves": leaves, "sandbox": sandbox,
+         "lasts": lasts}
+calls = 0
+opened = len(os.listdir("/proc/self/fd"))       # the protocol's five, and this folder
+
+
+def main():
+    kind = sys.argv[1]
+    if kind == "silent":
+        time.sleep(3600)
+    if kind == "greets-wrongly":
+        os.write(protocol.SOCKET, b"hello")
+        time.sleep(3600)
+    if kind == "other-protocol":
+        os.write(protocol.SOCKET, b'{"tureen_operation": 2}')
+        time.sleep(3600)
+    print("what a library prints at its start")
+    operation = failing(KINDS[kind]) if kind in KINDS else transformed
+    protocol.run(operation, random=kind == "random", version=kind)
+
+
+if __name__ == "__main__":
+    main()
