@@ -2,9 +2,9 @@
  *
  *  More rounds sharpen a statistical judgement and reach more states.  `sh tests/run.sh` runs a third of the
  *  rounds, `sh tests/run.sh --all` (TUREEN_ALL_TESTS) all of them.  A few rounds show a sanitizer every piece
- *  of code, and sanitizers are slow: under the address sanitizer (5 x slower) a test runs a third of its
+ *  of code, and sanitizers are slow: under the address sanitizer (5 x slower) a test runs a fifth of its
  *  rounds, under the thread sanitizer (15 x slower, with little to find in a test of one thread) a tenth.
- *  EFFORT (10) is 10, 3 or 1.
+ *  EFFORT (10) is 10, 3, 2 or 1.
  */
 #ifndef EFFORT_H
 #define EFFORT_H
@@ -24,7 +24,9 @@
 
 #if defined (EFFORT_THREADS)
 #define EFFORT(rounds) ((rounds) / 10)
-#elif defined (EFFORT_ADDRESSES) || !defined (TUREEN_ALL_TESTS)
+#elif defined (EFFORT_ADDRESSES)
+#define EFFORT(rounds) ((rounds) / 5)
+#elif !defined (TUREEN_ALL_TESTS)
 #define EFFORT(rounds) ((rounds) / 3)
 #else
 #define EFFORT(rounds) (rounds)

@@ -216,6 +216,33 @@ s_show_tier (const json_t *tier)
             answer_real (tier, "piece_samples"));
 }
 
+//  "      rank 2 is behind: the others waited up to 31 % of the time for it": the one that waited the least
+//  for others, where that is much.
+static void
+s_show_slow_rank (const json_t *ranks)
+{
+    static const double much = 0.1;
+    size_t index;
+    const json_t *rank, *waited;
+    double least = 0, most = 0, slow = 0;
+    json_array_foreach (ranks, index, rank) {
+        const json_t *waits = json_object_get (rank, "waits");
+        double all = 0, part = answer_real (waits, "other_rank");
+        const char *cause;
+        json_object_foreach ((json_t *) waits, cause, waited)
+            all += json_number_value (waited);
+        part = all > 0? part / all: 0;
+        if (index == 0 || part < least) {
+            least = part;
+            slow = answer_real (rank, "rank");
+        }
+        most = part > most? part: most;
+    }
+    if (most - least >= much)
+        printf ("      rank %.0f is behind: the others waited up to %.0f %% of the time for it\n", slow,
+            100 * (most - least));
+}
+
 //  "      4 ranks: all here", or what is not so.
 static void
 s_show_ranks (const json_t *ranks)
@@ -235,6 +262,7 @@ s_show_ranks (const json_t *ranks)
             printf (" (lacks %.0f step%s)", lacks, plural ((uint64_t) lacks));
     }
     printf ("%s\n", odd == 0? " all here": odd < index? ", the others here": "");
+    s_show_slow_rank (ranks);
 }
 
 //  Jobs that are not there yet.

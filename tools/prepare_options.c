@@ -17,7 +17,7 @@ s_field (void *target, char *text, char error [OPTION_ERROR_BYTES])
     if (self->source.count == PIPELINE_FIELDS_MAX)
         return option_fail (error, "at most %d fields, the image itself among them", PIPELINE_FIELDS_MAX);
     if (!pack_options_split_field (text, &is_mask, &folder) || strlen (text) > PIPELINE_NAME_BYTES_MAX)
-        return option_fail (error, "expected NAME=mask:FOLDER or NAME=image:FOLDER");
+        return option_fail (error, "expected NAME=mask:FOLDER, NAME=image:FOLDER or NAME=file:FOLDER");
     for (size_t index = 0; index < self->source.count; index++)
         if (strcmp (self->source.fields [index].name, text) == 0)
             return option_fail (error, "there is a field of this name already");
@@ -30,7 +30,7 @@ s_field (void *target, char *text, char error [OPTION_ERROR_BYTES])
 static const option_row_t s_rows [] = {
     { "recipe", "NAME", AT (recipe), "train (default) or eval" },
     { "pipeline", "JSON", AT (operations), "a list of operations; docs/pipeline.md has them" },
-    { "field", "NAME=mask:FOLDER, NAME=image:FOLDER", OPTION_CALL (s_field),
+    { "field", "NAME=mask:FOLDER, NAME=image:FOLDER, NAME=file:FOLDER", OPTION_CALL (s_field),
         "a further file of each sample: the one in FOLDER with its path below the\n"
         "files' common folder, whatever the extension; repeatable" },
     { "seed", "S", AT (private.seed), NULL },

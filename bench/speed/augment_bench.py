@@ -11,6 +11,7 @@ import argparse
 import glob
 import json
 import os
+import random
 import statistics
 import subprocess
 import sys
@@ -18,27 +19,33 @@ import time
 
 import torch
 import torchvision
-from PIL import Image
+from PIL import Image, ImageFilter
 from torchvision import transforms as V
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAM = os.path.join(os.environ.get("TUREEN_BIN", HERE + "/../../build/release/bin"), "augment_bench")
 BASE = [{"op": "resize", "size": 256}, {"op": "center_crop", "size": 224}, {"share": True}]
 BILINEAR = V.InterpolationMode.BILINEAR
+PILLOW_BLUR = V.Lambda(lambda image: image.filter(ImageFilter.GaussianBlur(random.uniform(0.1, 2))))
 CASES = [
     ("RandAugment", V.RandAugment(), {"op": "rand_augment"}),
     ("RandAugment, bilinear", V.RandAugment(interpolation=BILINEAR),
      {"op": "rand_augment", "interpolation": "bilinear"}),
     ("TrivialAugmentWide", V.TrivialAugmentWide(), {"op": "trivial_augment_wide"}),
     ("AutoAugment", V.AutoAugment(), {"op": "auto_augment"}),
+    ("AugMix", V.AugMix(), {"op": "aug_mix"}),
     ("RandomRotation", V.RandomRotation(30), {"op": "random_rotation", "degrees": 30}),
     ("RandomAffine, bilinear", V.RandomAffine(30, (0.1, 0.1), (0.8, 1.2), 10, interpolation=BILINEAR),
      {"op": "random_affine", "degrees": 30, "translate": [0.1, 0.1], "scale": [0.8, 1.2], "shear": 10,
       "interpolation": "bilinear"}),
+    ("RandomPerspective", V.RandomPerspective(p=1), {"op": "random_perspective", "p": 1}),
     ("RandomEqualize", V.RandomEqualize(1), {"op": "equalize", "p": 1}),
     ("RandomAutocontrast", V.RandomAutocontrast(1), {"op": "autocontrast", "p": 1}),
     ("RandomAdjustSharpness", V.RandomAdjustSharpness(2, 1), {"op": "adjust_sharpness", "factor": 2, "p": 1}),
     ("RandomSolarize", V.RandomSolarize(128, 1), {"op": "solarize", "threshold": 128, "p": 1}),
+    ("GaussianBlur(23)", V.GaussianBlur(23), {"op": "gaussian_blur", "kernel_size": 23}),
+    ("GaussianBlur(5)", V.GaussianBlur(5), {"op": "gaussian_blur", "kernel_size": 5}),
+    ("Pillow's GaussianBlur", PILLOW_BLUR, {"op": "pillow_gaussian_blur"}),
 ]
 
 

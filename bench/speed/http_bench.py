@@ -21,7 +21,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import List, Tuple
+from typing import Dict, List, Tuple
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "clients" / "python"))
@@ -42,21 +42,29 @@ def scrape(port: int, every_s: float, encoding: str, until: threading.Event, siz
     connection.close()
 
 
-def processor_s(pid: int) -> float:
-    with open(f"/proc/{pid}/stat") as file:
-        words = file.read().rsplit(")", 1)[1].split()
-    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+def processor_s(pid: int) -> Dict[str, float]:
+    """Processor time of the server's threads: the broker's, which answers, the HTTP server's, and all."""
+    seconds = {"broker": 0.0, "http": 0.0, "all": 0.0}
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        own = int((task / "schedstat").read_text().split()[0]) / 1e9
+        name = "broker" if int(task.name) == pid else (task / "comm").read_text().strip()
+        seconds["all"] += own
+        if name in seconds:
+            seconds[name] += own
+    return seconds
 
 
-def span(pid: int, batches: "tureen.loader.BatchIterator", seconds: float) -> Tuple[float, List[float]]:
-    """Processor seconds a second of the server's, and how long each batch took."""
+def span(pid: int, batches: "tureen.loader.BatchIterator",
+         seconds: float) -> Tuple[Dict[str, float], List[float]]:
+    """Processor seconds a second, and how long each batch took."""
     began, before, took = time.monotonic(), processor_s(pid), []
     while time.monotonic() < began + seconds:
         at = time.monotonic()
         next(batches)
         took.append(time.monotonic() - at)
         time.sleep(0.05)
-    return (processor_s(pid) - before) / (time.monotonic() - began), sorted(took)
+    spent = time.monotonic() - began
+    return {name: (own - before[name]) / spent for name, own in processor_s(pid).items()}, sorted(took)
 
 
 def main() -> int:
@@ -91,7 +99,8 @@ def main() -> int:
                         <= options.jobs:
                     next(batches)
                 span(server.pid, batches, WARM_SECONDS)
-                shares, sizes, quiet, scraped = [], [], [], []
+                sizes, quiet, scraped = [], [], []
+                shares: Dict[str, List[float]] = {}
                 for _ in range(PAIRS):
                     alone, took = span(server.pid, batches, options.seconds)
                     quiet += took
@@ -104,15 +113,18 @@ def main() -> int:
                     scraped += took
                     ended.set()
                     thread.join()
-                    shares.append(loaded - alone)
-                    print(f"processors: {alone:.3f} without, {loaded:.3f} with scrapes", flush=True)
+                    for name, own in alone.items():
+                        shares.setdefault(name, []).append(loaded[name] - own)
+                    print(", ".join(f"{name} {own:.3f} and {loaded[name]:.3f}" for name, own in alone.items())
+                          + " processors without and with scrapes", flush=True)
         finally:
             for process in reversed(processes):
                 process.terminate()
                 process.wait()
     rate = len(sizes) / PAIRS / options.seconds
     print(f"{rate:.0f} scrapes a second of {statistics.median(sizes) / 1024:.0f} KiB cost "
-          f"{100 * statistics.median(shares):.1f} % of a processor")
+          + ", ".join(f"{100 * statistics.median(own):.1f} % of a processor ({name})"
+                      for name, own in shares.items()))
     for name, part in (("half", 0.5), ("95 %", 0.95), ("99 %", 0.99)):
         print(f"{name} of the batches came within "
               + " and ".join(f"{1000 * sorted(times)[int(part * len(times))]:.2f} ms {how}"

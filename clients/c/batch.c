@@ -120,15 +120,21 @@ tureen_batch_padding (const tureen_batch_t *self)
     return self->head.flags & WIRE_BATCH_PADDING;
 }
 
+static const tureen_field_t *
+s_find_field (const tureen_batch_t *self, const char *name)
+{
+    for (size_t index = 0; index < self->info->field_count; index++)
+        if (!strcmp (self->info->fields [index].name, name))
+            return &self->info->fields [index];
+    return NULL;
+}
+
 bool
 tureen_batch_array (const tureen_batch_t *self, const char *name, tureen_array_t *array)
 {
     assert (self && self->magic == BATCH_MAGIC && name && array);
     memset (array, 0, sizeof *array);
-    const tureen_field_t *field = NULL;
-    for (size_t index = 0; index < self->info->field_count && !field; index++)
-        if (!strcmp (self->info->fields [index].name, name))
-            field = &self->info->fields [index];
+    const tureen_field_t *field = s_find_field (self, name);
     if (!field)
         return false;
     array->data = self->data + field->offset;
@@ -137,6 +143,29 @@ tureen_batch_array (const tureen_batch_t *self, const char *name, tureen_array_t
     array->shape [0] = self->head.count;
     memcpy (array->shape + 1, field->shape, field->dimensions * sizeof *field->shape);
     array->bytes = self->head.count * field->sample_bytes;
+    return true;
+}
+
+bool
+tureen_batch_ragged (const tureen_batch_t *self, const char *name, void *values, int64_t *offsets)
+{
+    assert (self && self->magic == BATCH_MAGIC && name && offsets);
+    const tureen_field_t *field = s_find_field (self, name);
+    if (!field || !field->lengths)
+        return false;
+    const int64_t *lengths = (const int64_t *) (const void *) (self->data
+        + s_find_field (self, field->lengths)->offset);
+    size_t row_bytes = field->sample_bytes / field->shape [0];
+    offsets [0] = 0;
+    for (size_t sample = 0; sample < self->head.count; sample++) {
+        //  The user may have written there, and a server is not believed.
+        int64_t most = (int64_t) field->shape [0], length = lengths [sample];
+        length = length < 0? 0: length > most? most: length;
+        offsets [sample + 1] = offsets [sample] + length;
+        if (values && length)
+            memcpy ((uint8_t *) values + (size_t) offsets [sample] * row_bytes,
+                self->data + field->offset + sample * field->sample_bytes, (size_t) length * row_bytes);
+    }
     return true;
 }
 

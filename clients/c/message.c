@@ -218,11 +218,25 @@ message_error_t *error)
     field->sample_bytes = sample_bytes;
     if (!s_read_shape (json_object_get (value, "shape"), field, error))
         return false;
+    if (json_object_get (value, "lengths") && !(field->lengths = s_text_of (value, "lengths", 256, error)))
+        return false;
     size_t bytes;
     if (__builtin_mul_overflow (field->sample_bytes, (size_t) joined->info.batch_size, &bytes)
     ||  bytes > joined->slot_bytes - field->offset)
         return message_fail (error, "field \"%s\" does not fit into a slot", field->name);
     return true;
+}
+
+//  That there is such a field, and rows to be counted by it.
+static bool
+s_check_lengths (const message_joined_t *self, const tureen_field_t *field, message_error_t *error)
+{
+    for (size_t index = 0; field->lengths && field->dimensions && index < self->info.field_count; index++) {
+        const tureen_field_t *other = &self->fields [index];
+        if (!strcmp (other->name, field->lengths) && !strcmp (other->dtype, "int64") && !other->dimensions)
+            return true;
+    }
+    return !field->lengths || message_fail (error, "field \"%s\" has no usable \"lengths\"", field->name);
 }
 
 static bool
@@ -234,6 +248,9 @@ s_read_fields (message_joined_t *self, message_error_t *error)
         return message_fail (error, "the server's answer has no usable \"fields\"");
     for (size_t index = 0; index < self->info.field_count; index++)
         if (!s_read_field (json_array_get (fields, index), self, &self->fields [index], error))
+            return false;
+    for (size_t index = 0; index < self->info.field_count; index++)
+        if (!s_check_lengths (self, &self->fields [index], error))
             return false;
     self->info.fields = self->fields;
     return true;

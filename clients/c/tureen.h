@@ -167,6 +167,8 @@ typedef struct {
     size_t shape [TUREEN_DIMENSIONS_MAX];
     size_t sample_bytes;
     size_t offset;                  //  of the array in a batch
+    const char *lengths;            //  ragged (tureen_batch_ragged): the int64 field that says how many of
+                                    //  shape [0] rows each sample has, behind which are zeros; else NULL
 } tureen_field_t;
 
 //  The server's answer to the first join; job, ring, run and forked may change when the loader joins again.
@@ -296,6 +298,12 @@ TUREEN_EXPORT const uint64_t *tureen_batch_ids (const tureen_batch_t *self);
 TUREEN_EXPORT bool tureen_batch_padding (const tureen_batch_t *self);
 //  The array with this name; array->data is lent until the release.  False (and array all zero): none.
 TUREEN_EXPORT bool tureen_batch_array (const tureen_batch_t *self, const char *name, tureen_array_t *array);
+//  Of a ragged field the rows that there are, one sample's behind the other's, without the zeros: fills
+//  offsets, of tureen_batch_count + 1, so that sample i has the rows offsets [i] to offsets [i + 1] - 1, and
+//  copies the rows to values.  values has room for them, at most the bytes of tureen_batch_array; NULL: the
+//  offsets alone.  False: there is no ragged field of this name.
+TUREEN_EXPORT bool tureen_batch_ragged (const tureen_batch_t *self, const char *name, void *values,
+    int64_t *offsets) TUREEN_CHECKED;
 //  Gives the batch back and nulls *self_p; NULL inside is fine.  In any order, from any thread.
 TUREEN_EXPORT void tureen_batch_release (tureen_batch_t **self_p);
 

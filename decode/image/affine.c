@@ -263,6 +263,43 @@ s_run_bilinear (const affine_t *self, const image_t *source, uint8_t *target)
     }
 }
 
+//  ---------------------------------------------------------------------------------------------------------
+//  Perspective
+
+INSTRUMENT_ROWS static inline void
+s_project_row (const affine_t *self, const image_t *source, uint32_t row, uint32_t channels, uint8_t *target)
+{
+    const double *m = self->matrix;
+    double down_x = m [1] * (row + 0.5), down_y = m [4] * (row + 0.5);
+    double away = self->vanishing [1] * (row + 0.5);
+    for (uint32_t column = 0; column < self->width; column++, target += channels) {
+        double by = self->vanishing [0] * (column + 0.5) + away + 1;
+        double x = (m [0] * (column + 0.5) + down_x + m [2]) / by;
+        double y = (m [3] * (column + 0.5) + down_y + m [5]) / by;
+        //  Not inside is what no number is, too.
+        if (!(x >= 0 && x < source->width && y >= 0 && y < source->height))
+            s_copy_pixel (target, self->fill, channels);
+        else
+        if (self->is_bilinear)
+            s_mix (source, x, y, channels, target);
+        else
+            s_copy_pixel (target, image_at (source, (uint32_t) y, (uint32_t) x), channels);
+    }
+}
+
+static void
+s_run_perspective (const affine_t *self, const image_t *source, uint8_t *target)
+{
+    size_t row_bytes = image_bytes (1, self->width, source->channels);
+    for (uint32_t row = 0; row < self->height; row++, target += row_bytes) {
+        if (source->channels == 1)
+            s_project_row (self, source, row, 1, target);
+        else
+            s_project_row (self, source, row, IMAGE_COLOURS, target);
+        instrument_written (target, row_bytes);
+    }
+}
+
 void
 affine_run (const affine_t *self, const image_t *source, uint8_t *target)
 {
@@ -271,6 +308,9 @@ affine_run (const affine_t *self, const image_t *source, uint8_t *target)
     for (size_t index = 0; index < 6; index++)
         assert (isfinite (self->matrix [index]));
     const double *m = self->matrix;
+    if (self->is_perspective)
+        s_run_perspective (self, source, target);
+    else
     if (self->is_bilinear)
         s_run_bilinear (self, source, target);
     else

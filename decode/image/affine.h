@@ -1,5 +1,5 @@
-/*  affine -- an affine map of an image, as Pillow's Image.transform (size, AFFINE, ...) does it, to the last
- *  bit.
+/*  affine -- an affine map of an image, or one in perspective, as Pillow's Image.transform (size, AFFINE,
+ *  ...) and (size, PERSPECTIVE, ...) do them, to the last bit.
  *
  *  The matrix leads from the result to the source: the middle of pixel (x, y) of the result shows the source
  *  at
@@ -9,6 +9,8 @@
  *  is the fill.
  *  NEAREST: the pixel that is met.  Pillow counts along the rows by addition: in 16.16 fixed point where the
  *  numbers allow it, else in doubles.  BILINEAR: doubles throughout, without anti-aliasing, truncated.
+ *  PERSPECTIVE: both places are divided by vanishing [0] x + vanishing [1] y + 1; in doubles, not by
+ *  addition.
  *  Pure functions on what they are given; any thread.
  */
 #ifndef AFFINE_H
@@ -18,6 +20,8 @@
 
 typedef struct {
     double matrix [6];              //  finite
+    bool is_perspective;
+    double vanishing [2];           //  finite; of a perspective
     bool is_bilinear;
     uint8_t fill [IMAGE_COLOURS];   //  of an image with one channel, the first
     uint32_t height;                //  of the result; below 2^31

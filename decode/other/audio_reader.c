@@ -214,7 +214,7 @@ s_is_read (audio_t *self)
 }
 
 static int
-s_open (audio_t *self, const decode_request_t *decode)
+s_open (audio_t *self, const decode_tensor_t *decode)
 {
     static SF_VIRTUAL_IO calls = { s_length, s_seek, s_read, NULL, s_tell };
     const char *format = s_format (self);
@@ -328,7 +328,7 @@ s_go_to (audio_t *self, uint64_t begin)
 }
 
 static int
-s_read_excerpt (audio_t *self, const decode_request_t *decode, uint32_t length, double place,
+s_read_excerpt (audio_t *self, const decode_tensor_t *decode, uint32_t length, double place,
     uint8_t *target)
 {
     uint64_t frames = (uint64_t) self->info.frames, begin = s_begin (frames, length, place);
@@ -353,7 +353,7 @@ s_read_excerpt (audio_t *self, const decode_request_t *decode, uint32_t length, 
 }
 
 int
-audio_read (const decode_request_t *decode, uint32_t length, double place, const uint8_t *bytes,
+audio_read (const decode_tensor_t *decode, uint32_t length, double place, const uint8_t *bytes,
     size_t size, uint8_t *target, char *error, size_t error_bytes)
 {
     assert (decode && (decode->dtype == DTYPE_FLOAT32 || decode->dtype == DTYPE_INT16));

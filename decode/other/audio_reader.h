@@ -15,7 +15,7 @@
 #include "decode_request.h"
 
 //  As tensor_read_audio.
-int audio_read (const decode_request_t *decode, uint32_t length, double place, const uint8_t *bytes,
+int audio_read (const decode_tensor_t *decode, uint32_t length, double place, const uint8_t *bytes,
     size_t size, uint8_t *target, char *error, size_t error_bytes);
 const char *audio_formats (void);
 

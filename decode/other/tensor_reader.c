@@ -74,13 +74,38 @@ s_is_other (const reason_t *reason, const char *complaint, file_kind_t expected,
     return s_unsuitable (reason, "%s: the file is %s", complaint, name);
 }
 
-int
-tensor_read_bytes (const decode_request_t *decode, const uint8_t *bytes, size_t size, uint8_t *target,
-    char *error, size_t error_bytes)
+//  How many of the rows that there are go into a sample; 0, or the complaint.
+static int
+s_take_rows (const decode_tensor_t *decode, uint64_t found, uint32_t *rows_p, const reason_t *reason)
 {
-    assert (decode && decode->as == DECODE_BYTES && (bytes || !size) && target && error && error_bytes > 0);
+    uint32_t most = decode->shape [0];
+    bool is_bytes = decode->as == DECODE_BYTES;
+    *rows_p = found < most? (uint32_t) found: most;
+    if (found <= most || decode->truncates)
+        return 0;
+    return s_unsuitable (reason, "%llu %s, more than the %u that \"%s\" allows; a larger one takes them all, "
+        "\"truncate\": true the first", (unsigned long long) found, is_bytes? "bytes": "rows", most,
+        is_bytes? "length": "shape");
+}
+
+int
+tensor_read_bytes (const decode_tensor_t *decode, const uint8_t *bytes, size_t size, uint8_t *target,
+    uint32_t *rows_p, char *error, size_t error_bytes)
+{
+    assert (decode && decode->as == DECODE_BYTES && (bytes || !size) && target && rows_p);
+    assert (error && error_bytes > 0);
     reason_t reason = { error, error_bytes };
     *error = 0;
+    *rows_p = decode->shape [0];
+    if (decode->is_ragged) {
+        int rc = s_take_rows (decode, size, rows_p, &reason);
+        if (rc)
+            return rc;
+        if (*rows_p)
+            memcpy (target, bytes, *rows_p);
+        memset (target + *rows_p, 0, decode->shape [0] - *rows_p);
+        return 0;
+    }
     if (size == 0)
         return s_bad (&reason, "0 bytes instead of %u", decode->shape [0]);
     if (size != decode->shape [0])
@@ -250,8 +275,21 @@ s_shape_text (const uint64_t *shape, uint32_t dimensions, char text [SHAPE_TEXT_
     return text;
 }
 
+//  "(512, 4)"; of a ragged one "(up to 512, 4)".
+static const char *
+s_declared_text (const decode_tensor_t *decode, char text [SHAPE_TEXT_BYTES])
+{
+    uint64_t shape [PIPELINE_DIMENSIONS_MAX];
+    for (uint32_t index = 0; index < decode->dimensions; index++)
+        shape [index] = decode->shape [index];
+    char numbers [SHAPE_TEXT_BYTES];
+    snprintf (text, SHAPE_TEXT_BYTES, "%s%.80s", decode->is_ragged? "up to ": "",
+        s_shape_text (shape, decode->dimensions, numbers));
+    return text;
+}
+
 static int
-s_check_declared (const decode_request_t *decode, const header_t *header, const reason_t *reason)
+s_check_declared (const decode_tensor_t *decode, const header_t *header, const reason_t *reason)
 {
     dtype_t dtype = s_dtype (header->descr);
     const char *expected = dtype_name (decode->dtype);
@@ -259,16 +297,12 @@ s_check_declared (const decode_request_t *decode, const header_t *header, const 
         return s_unsuitable (reason, "dtype '%s' instead of %s", header->descr, expected);
     if (dtype != decode->dtype)
         return s_unsuitable (reason, "dtype %s instead of %s", dtype_name (dtype), expected);
-    uint64_t shape [PIPELINE_DIMENSIONS_MAX];
     bool is_same = header->dimensions == decode->dimensions;
-    for (uint32_t index = 0; index < decode->dimensions; index++) {
-        shape [index] = decode->shape [index];
-        is_same = is_same && header->shape [index] == shape [index];
-    }
+    for (uint32_t index = decode->is_ragged; is_same && index < decode->dimensions; index++)
+        is_same = header->shape [index] == decode->shape [index];
     char found [SHAPE_TEXT_BYTES], declared [SHAPE_TEXT_BYTES];
     return is_same? 0: s_unsuitable (reason, "shape (%s) instead of (%s)",
-        s_shape_text (header->shape, header->dimensions, found),
-        s_shape_text (shape, decode->dimensions, declared));
+        s_shape_text (header->shape, header->dimensions, found), s_declared_text (decode, declared));
 }
 
 //  Items of which the file has another order: of the bytes in an item, or of the items themselves.  Shapes
@@ -276,25 +310,27 @@ s_check_declared (const decode_request_t *decode, const header_t *header, const 
 typedef struct {
     size_t item_bytes;
     bool is_swapped;
-    uint32_t shape [PIPELINE_DIMENSIONS_MAX];
+    uint32_t shape [PIPELINE_DIMENSIONS_MAX];       //  of what is taken
     size_t strides [PIPELINE_DIMENSIONS_MAX];       //  in the file, in bytes
 } order_t;
 
+//  Of rows rows, the first in the file.
 static order_t
-s_order (const decode_request_t *decode, const header_t *header)
+s_order (const decode_tensor_t *decode, const header_t *header, uint32_t rows)
 {
     bool is_little = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
     order_t order = { .item_bytes = dtype_bytes (decode->dtype) };
     order.is_swapped = order.item_bytes > 1 && *header->descr == (is_little? '>': '<');
     uint32_t ahead = PIPELINE_DIMENSIONS_MAX - decode->dimensions;
     for (uint32_t index = 0; index < PIPELINE_DIMENSIONS_MAX; index++)
-        order.shape [index] = index < ahead? 1: decode->shape [index - ahead];
+        order.shape [index] = index < ahead? 1: (uint32_t) header->shape [index - ahead];
     size_t stride = order.item_bytes;
     for (uint32_t step = 0; step < PIPELINE_DIMENSIONS_MAX; step++) {
         uint32_t index = header->is_fortran? step: PIPELINE_DIMENSIONS_MAX - 1 - step;
         order.strides [index] = stride;
         stride *= order.shape [index];
     }
+    order.shape [ahead] = rows;
     return order;
 }
 
@@ -322,11 +358,36 @@ s_gather (const order_t *order, const uint8_t *source, uint8_t *target)
                     + third * order->strides [2], target);
 }
 
-int
-tensor_read_array (const decode_request_t *decode, const uint8_t *bytes, size_t size, uint8_t *target,
-    char *error, size_t error_bytes)
+//  The file's items from items_at on to target, which has zeros behind the rows that are taken.
+static int
+s_read_items (const decode_tensor_t *decode, const header_t *header, const uint8_t *items, size_t size,
+    uint8_t *target, uint32_t *rows_p, const reason_t *reason)
 {
-    assert (decode && decode->as == DECODE_ARRAY && (bytes || !size) && target && error && error_bytes > 0);
+    size_t row_bytes = dtype_bytes (decode->dtype), needed = 0;
+    for (uint32_t index = 1; index < decode->dimensions; index++)
+        row_bytes *= decode->shape [index];
+    //  What stands behind the array is not looked at, as numpy.load does not: files may hold several.
+    if (__builtin_mul_overflow (row_bytes, header->shape [0], &needed) || size < needed)
+        return s_bad (reason, "truncated .npy: %zu of %zu bytes", size, needed);
+    int rc = s_take_rows (decode, header->shape [0], rows_p, reason);
+    if (rc)
+        return rc;
+    order_t order = s_order (decode, header, *rows_p);
+    size_t taken = *rows_p * row_bytes;
+    if (header->is_fortran || order.is_swapped)
+        s_gather (&order, items, target);
+    else if (taken)
+        memcpy (target, items, taken);
+    memset (target + taken, 0, decode->shape [0] * row_bytes - taken);
+    return 0;
+}
+
+int
+tensor_read_array (const decode_tensor_t *decode, const uint8_t *bytes, size_t size, uint8_t *target,
+    uint32_t *rows_p, char *error, size_t error_bytes)
+{
+    assert (decode && decode->as == DECODE_ARRAY && (bytes || !size) && target && rows_p);
+    assert (error && error_bytes > 0);
     assert (decode->dimensions >= 1 && decode->dimensions <= PIPELINE_DIMENSIONS_MAX);
     reason_t reason = { error, error_bytes };
     header_t header = { .keys = 0 };
@@ -338,27 +399,14 @@ tensor_read_array (const decode_request_t *decode, const uint8_t *bytes, size_t 
     if (!s_take_header (&header))
         return s_bad (&reason, ".npy with a header that is not understood (structured dtypes are not read)");
     rc = s_check_declared (decode, &header, &reason);
-    if (rc)
-        return rc;
-    order_t order = s_order (decode, &header);
-    size_t needed = order.item_bytes;
-    for (uint32_t index = 0; index < decode->dimensions; index++)
-        needed *= decode->shape [index];
-    //  What stands behind the array is not looked at, as numpy.load does not: files may hold several.
-    if (size - items_at < needed)
-        return s_bad (&reason, "truncated .npy: %zu of %zu bytes", size - items_at, needed);
-    if (header.is_fortran || order.is_swapped)
-        s_gather (&order, bytes + items_at, target);
-    else
-        memcpy (target, bytes + items_at, needed);
-    return 0;
+    return rc? rc: s_read_items (decode, &header, bytes + items_at, size - items_at, target, rows_p, &reason);
 }
 
 //  ---------------------------------------------------------------------------------------------------------
 //  Audio, where the build has it
 
 int
-tensor_read_audio (const decode_request_t *decode, uint32_t length, double place, const uint8_t *bytes,
+tensor_read_audio (const decode_tensor_t *decode, uint32_t length, double place, const uint8_t *bytes,
     size_t size, uint8_t *target, char *error, size_t error_bytes)
 {
     assert (decode && decode->as == DECODE_AUDIO && length > 0 && place < 1);

@@ -1,5 +1,5 @@
 /*  tensor_reader -- samples that are no images: raw bytes of one length, NumPy .npy arrays of one dtype and
- *  shape, and excerpts of audio files (libsndfile, if the build has it).
+ *  shape (or of as many rows as each has), and excerpts of audio files (libsndfile, if the build has it).
  *
  *  Untrusted bytes, as image_reader.h.  Owner: one thread.
  */
@@ -17,18 +17,21 @@
 //              than declared; audio that this build does not read
 //    -ENOMEM
 
-//  The file as it is; its length must be the declared one.
-int tensor_read_bytes (const decode_request_t *decode, const uint8_t *bytes, size_t size, uint8_t *target,
-    char *error, size_t error_bytes);
+//  A ragged one has *rows_p rows, at most as many as declared; target has zeros behind them.  Of others
+//  *rows_p is the declared number.
+
+//  The file as it is; its length must be the declared one.  A ragged one may be empty.
+int tensor_read_bytes (const decode_tensor_t *decode, const uint8_t *bytes, size_t size, uint8_t *target,
+    uint32_t *rows_p, char *error, size_t error_bytes);
 //  A .npy of the declared dtype (of either byte order) and shape (C or Fortran order), written in C order,
 //  native.
-int tensor_read_array (const decode_request_t *decode, const uint8_t *bytes, size_t size, uint8_t *target,
-    char *error, size_t error_bytes);
+int tensor_read_array (const decode_tensor_t *decode, const uint8_t *bytes, size_t size, uint8_t *target,
+    uint32_t *rows_p, char *error, size_t error_bytes);
 
 //  Where an excerpt of length frames begins in a file of frames: place in [0, 1) of a random one, below 0:
 //  the middle.
 //  Shorter files are padded with zeros at the end.  target: channels x length, int16 or float32.
-int tensor_read_audio (const decode_request_t *decode, uint32_t length, double place, const uint8_t *bytes,
+int tensor_read_audio (const decode_tensor_t *decode, uint32_t length, double place, const uint8_t *bytes,
     size_t size, uint8_t *target, char *error, size_t error_bytes);
 //  The audio formats this build reads, "WAV, FLAC, Ogg", or NULL; static.
 const char *tensor_audio_formats (void);

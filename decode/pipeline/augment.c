@@ -39,6 +39,20 @@ augment_name (augment_kind_t kind)
     return s_kinds [kind].name;
 }
 
+bool
+augment_has_magnitude (augment_kind_t kind)
+{
+    assert (kind < AUGMENT_KINDS);
+    return s_kinds [kind].has_magnitude;
+}
+
+bool
+augment_is_signed (augment_kind_t kind)
+{
+    assert (kind < AUGMENT_KINDS);
+    return s_kinds [kind].is_signed;
+}
+
 //  ---------------------------------------------------------------------------------------------------------
 //  Magnitudes
 
@@ -70,13 +84,14 @@ s_most (const operation_t *operation, augment_kind_t kind, uint32_t height, uint
 {
     if (operation->kind == OPERATION_TRIVIAL_AUGMENT_WIDE)
         return s_kinds [kind].wide_most;
+    uint32_t side = kind == AUGMENT_TRANSLATE_X? width: height;
     if (kind == AUGMENT_TRANSLATE_X || kind == AUGMENT_TRANSLATE_Y)
-        return (float) (150.0 / 331.0 * (kind == AUGMENT_TRANSLATE_X? width: height));
+        return (float) (operation->kind == OPERATION_AUG_MIX? side / 3.0: 150.0 / 331.0 * side);
     return s_kinds [kind].most;
 }
 
-static double
-s_magnitude (const operation_t *operation, augment_kind_t kind, uint32_t level, uint32_t height,
+double
+augment_magnitude (const operation_t *operation, augment_kind_t kind, uint32_t level, uint32_t height,
     uint32_t width)
 {
     uint32_t bins = operation->kind == OPERATION_AUTO_AUGMENT? AUTO_BINS: operation->augment.bins;
@@ -85,7 +100,7 @@ s_magnitude (const operation_t *operation, augment_kind_t kind, uint32_t level, 
     if (!s_kinds [kind].has_magnitude)
         return 0;
     if (kind == AUGMENT_POSTERIZE)
-        return s_bits (bins, level, is_wide? 6: 4);
+        return s_bits (bins, level, is_wide? 6: 4) - (operation->kind == OPERATION_AUG_MIX? 4: 0);
     if (kind == AUGMENT_SOLARIZE)
         return s_threshold (operation, bins, level);
     return s_linspace (0, s_most (operation, kind, height, width), bins, level);
@@ -100,7 +115,7 @@ s_draw_random (const operation_t *operation, uint32_t height, uint32_t width, ke
 {
     for (uint32_t index = 0; index < operation->augment.steps; index++) {
         augment_kind_t kind = (augment_kind_t) keyed_random_below (random, RANDOM_KINDS);
-        double magnitude = s_magnitude (operation, kind, operation->augment.level, height, width);
+        double magnitude = augment_magnitude (operation, kind, operation->augment.level, height, width);
         if (s_kinds [kind].is_signed && keyed_random_below (random, 2))
             magnitude = -magnitude;
         steps [index] = (augment_step_t) { kind, magnitude };
@@ -115,7 +130,7 @@ s_draw_trivial (const operation_t *operation, uint32_t height, uint32_t width, k
     augment_kind_t kind = (augment_kind_t) keyed_random_below (random, RANDOM_KINDS);
     uint32_t level = s_kinds [kind].has_magnitude?
         (uint32_t) keyed_random_below (random, operation->augment.bins): 0;
-    double magnitude = s_magnitude (operation, kind, level, height, width);
+    double magnitude = augment_magnitude (operation, kind, level, height, width);
     if (s_kinds [kind].is_signed && keyed_random_below (random, 2))
         magnitude = -magnitude;
     steps [0] = (augment_step_t) { kind, magnitude };
@@ -139,7 +154,7 @@ s_draw_auto (const operation_t *operation, uint32_t height, uint32_t width, keye
         if (chances [index] > policy [index].probability)
             continue;
         augment_kind_t kind = policy [index].kind;
-        double magnitude = s_magnitude (operation, kind, policy [index].level, height, width);
+        double magnitude = augment_magnitude (operation, kind, policy [index].level, height, width);
         if (s_kinds [kind].is_signed && !is_positive [index])
             magnitude = -magnitude;
         steps [count++] = (augment_step_t) { kind, magnitude };

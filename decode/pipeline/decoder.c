@@ -77,9 +77,8 @@ s_field_begin (field_t *self, const passage_t *first, size_t begin, size_t end)
     self->end = end;
     passage_t *passage = &self->passages [0];
     *passage = *first;
-    passage->next = begin;
-    passage->end = parts? plan->views_at + 1: end;
-    passage->room = passage->kept = STAGE_NO_ROOM;
+    stage_choose (passage, begin, parts? plan->views_at + 1: end);
+    passage->room = passage->kept = passage->mixed = STAGE_NO_ROOM;
 }
 
 //  Runs what the views have in common; all of them begin with what comes of it.
@@ -92,12 +91,13 @@ s_run_common (field_t *self)
     stage_status_t status = stage_run (first);
     if (status)
         return status;
-    first->end = self->end;
     first->kept = first->room;
     for (self->count = 1; self->count < self->views; self->count++) {
         self->passages [self->count] = *first;
         self->passages [self->count].view = (uint32_t) self->count;
     }
+    for (size_t view = 0; view < self->count; view++)
+        stage_choose (&self->passages [view], first->plan->views_at + 1, self->end);
     return STAGE_DONE;
 }
 
@@ -208,7 +208,7 @@ s_stage_status (stage_status_t status)
 static const char *
 s_file_name (const shared_t *self, size_t file)
 {
-    return pipeline_output (self->pipeline, file)->name;
+    return pipeline_output (self->pipeline, s_plane (self->plan, file, 0)->output)->name;
 }
 
 static decoder_status_t
@@ -297,7 +297,7 @@ static decoder_status_t
 s_shared_images (shared_t *self)
 {
     decoder_status_t status = DECODER_OK;
-    size_t files = pipeline_files (self->pipeline);
+    size_t files = self->plan->operations [0].decode.image_count;
     for (self->file = 0; self->file < files; self->file++) {
         status = s_open (self);
         if (status)
@@ -312,17 +312,11 @@ s_shared_images (shared_t *self)
 }
 
 static decoder_status_t
-s_shared_tensor (shared_t *self)
+s_shared_audio (shared_t *self)
 {
     const plan_t *plan = self->plan;
-    const decode_request_t *decode = &plan->operations [0].decode;
+    const decode_tensor_t *decode = &plan->operations [0].decode.tensors [0];
     const decoder_file_t *file = &self->sample->files [0];
-    if (decode->as == DECODE_BYTES)
-        return s_status (tensor_read_bytes (decode, file->bytes, file->size, self->version, self->error,
-            self->error_bytes));
-    if (decode->as == DECODE_ARRAY)
-        return s_status (tensor_read_array (decode, file->bytes, file->size, self->version, self->error,
-            self->error_bytes));
     const operation_t *excerpt = &plan->operations [1];
     assert (plan->shared_count > 1 && excerpt->kind == OPERATION_EXCERPT);
     keyed_random_t random;
@@ -330,6 +324,41 @@ s_shared_tensor (shared_t *self)
     double place = excerpt->excerpt.random? keyed_random_uniform (&random): -1;
     return s_status (tensor_read_audio (decode, excerpt->excerpt.length, place, file->bytes, file->size,
         self->version, self->error, self->error_bytes));
+}
+
+//  The file's plane: of a ragged one the number of its rows, then the rows.
+static decoder_status_t
+s_shared_tensor (shared_t *self)
+{
+    const plan_plane_t *plane = s_plane (self->plan, self->file, 0);
+    const decode_tensor_t *tensor = plane->tensor;
+    const decoder_file_t *file = &self->sample->files [self->file];
+    uint8_t *target = self->version + plane->offset;
+    uint32_t rows;
+    if (tensor->as == DECODE_AUDIO)
+        return s_shared_audio (self);
+    uint8_t *items = target + (tensor->is_ragged? PLAN_COUNT_BYTES: 0);
+    int rc = (tensor->as == DECODE_BYTES? tensor_read_bytes: tensor_read_array) (tensor, file->bytes,
+        file->size, items, &rows, self->error, self->error_bytes);
+    if (!rc && tensor->is_ragged) {
+        int64_t count = rows;
+        _Static_assert (sizeof count == PLAN_COUNT_BYTES, "a count is an item of its output");
+        memcpy (target, &count, sizeof count);
+    }
+    return s_status (rc);
+}
+
+static decoder_status_t
+s_shared_tensors (shared_t *self)
+{
+    const decode_request_t *decode = &self->plan->operations [0].decode;
+    decoder_status_t status = DECODER_OK;
+    for (self->file = decode->image_count; self->file < decode->field_count; self->file++) {
+        status = s_shared_tensor (self);
+        if (status)
+            break;
+    }
+    return status;
 }
 
 decoder_status_t
@@ -344,9 +373,10 @@ decoder_shared (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_
         .decoder = self, .pipeline = pipeline, .plan = pipeline_plan (pipeline), .key = key, .sample = sample,
         .version = version, .error = error, .error_bytes = error_bytes
     };
-    bool is_image = shared.plan->operations [0].decode.as == DECODE_IMAGE;
-    decoder_status_t status = is_image? s_shared_images (&shared): s_shared_tensor (&shared);
-    self->has_read = is_image && status == DECODER_OK;
+    decoder_status_t status = s_shared_images (&shared);
+    if (!status)
+        status = s_shared_tensors (&shared);
+    self->has_read = shared.plan->operations [0].decode.image_count && status == DECODER_OK;
     if (status && file_p)
         *file_p = shared.file;
     return status;
@@ -373,7 +403,7 @@ decoder_size (decoder_t *self, const pipeline_t *pipeline, const decoder_sample_
         .error = error,
         .error_bytes = error_bytes
     };
-    if (shared.plan->operations [0].decode.as != DECODE_IMAGE)
+    if (!shared.plan->operations [0].decode.image_count)
         return DECODER_OK;
     decoder_status_t status = s_open (&shared);
     *height_p = shared.height;
@@ -398,10 +428,10 @@ s_version_image (const plan_t *plan, const plan_plane_t *plane, const uint8_t *v
         plane->channels };
 }
 
-//  files: how many fields a view has.
+//  images: how many fields of a view are some.
 static bool
-s_private_plane (decoder_t *self, const plan_t *plan, const pipeline_key_t *key, const plan_plane_t *plane,
-    const uint8_t *version, size_t files, uint8_t *const *targets)
+s_private_image (decoder_t *self, const plan_t *plan, const pipeline_key_t *key, const plan_plane_t *plane,
+    const uint8_t *version, size_t images, uint8_t *const *targets)
 {
     const finish_format_t *format = plane->is_mask? stage_plain (&self->stage, true): &plan->format;
     passage_t passage = {
@@ -415,11 +445,24 @@ s_private_plane (decoder_t *self, const plan_t *plan, const pipeline_key_t *key,
     field.size = plan->output_size;
     field.target_bytes = finish_bytes (format, field.size.height, field.size.width);
     for (size_t view = 0; view < field.views; view++)
-        field.targets [view] = targets [(plane->view + view) * files + plane->file];
+        field.targets [view] = targets [plane->output + view * images];
     stage_status_t status = s_field_finish (&field);
     assert (status != STAGE_UNSUITABLE);    //  the plan allows no operation there that an image can be unfit
                                             //  for
     return status == STAGE_DONE;
+}
+
+//  As it is in the version.
+static void
+s_private_tensor (const pipeline_t *pipeline, const plan_plane_t *plane, const uint8_t *version,
+    uint8_t *const *targets)
+{
+    const uint8_t *from = version + plane->offset;
+    if (plane->tensor->is_ragged) {
+        memcpy (targets [plane->output + 1], from, PLAN_COUNT_BYTES);
+        from += PLAN_COUNT_BYTES;
+    }
+    memcpy (targets [plane->output], from, pipeline_output (pipeline, plane->output)->bytes);
 }
 
 bool
@@ -430,14 +473,15 @@ decoder_private (decoder_t *self, const pipeline_t *pipeline, const pipeline_key
     assert (self->magic == DECODER_MAGIC);
     assert (key && version && targets);
     const plan_t *plan = pipeline_plan (pipeline);
-    if (plan->operations [0].decode.as != DECODE_IMAGE) {
-        memcpy (targets [0], version, pipeline_output (pipeline, 0)->bytes);
-        return true;
-    }
+    size_t images = plan->operations [0].decode.image_count;
     bool good = true;
-    for (size_t index = 0; index < plan->plane_count && good; index++)
-        good = s_private_plane (self, plan, key, &plan->planes [index], version, pipeline_files (pipeline),
-            targets);
+    for (size_t index = 0; index < plan->plane_count && good; index++) {
+        const plan_plane_t *plane = &plan->planes [index];
+        if (plane->tensor)
+            s_private_tensor (pipeline, plane, version, targets);
+        else
+            good = s_private_image (self, plan, key, plane, version, images, targets);
+    }
     return good;
 }
 

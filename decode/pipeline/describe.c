@@ -1,14 +1,15 @@
 #include "describe.h"
 #include <assert.h>
 #include <stdio.h>
-#include "augment.h"
+#include "augment_mix.h"
+#include "chosen.h"
 #include "geometry.h"
 #include "plan.h"
 #include "stage.h"
 #include "warp.h"
 
 //  The kinds between these ends leave masks alone.
-_Static_assert (OPERATION_COLOR_JITTER < OPERATION_ADJUST_SHARPNESS
+_Static_assert (OPERATION_COLOR_JITTER < OPERATION_PILLOW_GAUSSIAN_BLUR
     && OPERATION_NORMALIZE < OPERATION_RANDOM_ERASING, "colours, and the end of the private stage");
 
 //  On the way through the list.  All views have one size at every operation: a share point and a batch could
@@ -126,16 +127,59 @@ s_affine (const walk_t *self, const operation_t *operation, keyed_random_t *rand
         drawn.shear [0], drawn.shear [1]);
 }
 
+//  Where the corners went, if they did.
+static json_t *
+s_perspective (const walk_t *self, const operation_t *operation, keyed_random_t *random)
+{
+    bool is_done = geometry_happens (operation, random);
+    json_t *corners = json_array ();
+    warp_corners_t drawn;
+    if (is_done)
+        drawn = warp_draw_corners (operation, self->height, self->width, random);
+    for (size_t corner = 0; is_done && corner < 4; corner++)
+        json_array_append_new (corners, json_pack ("[I,I]", (json_int_t) drawn.corners [corner] [0],
+            (json_int_t) drawn.corners [corner] [1]));
+    return json_pack ("{s:b,s:o}", "done", is_done, "endpoints", corners);
+}
+
+static json_t *
+s_steps (const augment_step_t *drawn, size_t count)
+{
+    json_t *steps = json_array ();
+    for (size_t index = 0; index < count; index++)
+        json_array_append_new (steps, json_pack ("{s:s,s:f}", "step", augment_name (drawn [index].kind),
+            "magnitude", drawn [index].magnitude));
+    return steps;
+}
+
 static json_t *
 s_augment (const walk_t *self, const operation_t *operation, keyed_random_t *random)
 {
     augment_step_t drawn [AUGMENT_STEPS_MAX];
     size_t count = augment_draw (operation, self->height, self->width, random, drawn);
-    json_t *steps = json_array ();
-    for (size_t index = 0; index < count; index++)
-        json_array_append_new (steps, json_pack ("{s:s,s:f}", "step", augment_name (drawn [index].kind),
-            "magnitude", drawn [index].magnitude));
-    return json_pack ("{s:o}", "steps", steps);
+    return json_pack ("{s:o}", "steps", s_steps (drawn, count));
+}
+
+static json_t *
+s_aug_mix (const walk_t *self, const operation_t *operation, keyed_random_t *random)
+{
+    augment_mix_t mix = augment_mix_draw (operation, self->height, self->width, random);
+    json_t *chains = json_array ();
+    for (uint32_t chain = 0; chain < mix.chains; chain++)
+        json_array_append_new (chains, json_pack ("{s:f,s:o}", "weight", (double) mix.weights [chain],
+            "steps", s_steps (mix.steps [chain], mix.lengths [chain])));
+    return json_pack ("{s:f,s:o}", "weight", (double) mix.original, "chains", chains);
+}
+
+static json_t *
+s_order (const operation_t *operation, keyed_random_t *random)
+{
+    uint32_t parts [GROUP_PARTS_MAX];
+    chosen_order (operation, random, parts);
+    json_t *order = json_array ();
+    for (uint32_t place = 0; place < operation->group.parts; place++)
+        json_array_append_new (order, json_integer ((json_int_t) parts [place] + 1));
+    return json_pack ("{s:o}", "order", order);
 }
 
 static json_t *
@@ -188,16 +232,28 @@ s_parameters (walk_t *self, const operation_t *operation, const pipeline_key_t *
     case OPERATION_EQUALIZE:
     case OPERATION_ADJUST_SHARPNESS:
         return json_pack ("{s:b}", "done", geometry_happens (operation, &random));
+    case OPERATION_GAUSSIAN_BLUR:
+        return json_pack ("{s:f}", "sigma", geometry_blur (operation, &random));
+    case OPERATION_PILLOW_GAUSSIAN_BLUR:
+        return json_pack ("{s:f}", "radius", geometry_blur (operation, &random));
     case OPERATION_RANDOM_ROTATION:
         return s_rotation (self, operation, &random);
     case OPERATION_RANDOM_AFFINE:
         return s_affine (self, operation, &random);
+    case OPERATION_RANDOM_PERSPECTIVE:
+        return s_perspective (self, operation, &random);
     case OPERATION_RANDOM_APPLY:
-        return json_pack ("{s:b}", "done", !stage_leaves_out (operation, key, self->view));
+        return json_pack ("{s:b}", "done", geometry_happens (operation, &random));
+    case OPERATION_RANDOM_CHOICE:
+        return json_pack ("{s:I}", "chosen", (json_int_t) chosen_part (operation, &random) + 1);
+    case OPERATION_RANDOM_ORDER:
+        return s_order (operation, &random);
     case OPERATION_RAND_AUGMENT:
     case OPERATION_TRIVIAL_AUGMENT_WIDE:
     case OPERATION_AUTO_AUGMENT:
         return s_augment (self, operation, &random);
+    case OPERATION_AUG_MIX:
+        return s_aug_mix (self, operation, &random);
     case OPERATION_RANDOM_ERASING:
         return s_erasing (self, operation, &random);
     case OPERATION_EXCERPT:
@@ -218,42 +274,50 @@ static bool
 s_is_of_colours (const operation_t *operation)
 {
     operation_kind_t kind = operation->kind;
-    return (kind >= OPERATION_COLOR_JITTER && kind <= OPERATION_ADJUST_SHARPNESS)
-        || (kind >= OPERATION_NORMALIZE && kind <= OPERATION_RANDOM_ERASING);
+    return (kind >= OPERATION_COLOR_JITTER && kind <= OPERATION_PILLOW_GAUSSIAN_BLUR)
+        || kind == OPERATION_AUG_MIX || (kind >= OPERATION_NORMALIZE && kind <= OPERATION_RANDOM_ERASING);
+}
+
+//  A file beside the images is read, and nothing else is done to it.
+static bool
+s_is_done_on (const walk_t *self, const operation_t *operation, const plan_plane_t *plane)
+{
+    if (plane->tensor && self->plan->operations [0].decode.image_count)
+        return operation->kind == OPERATION_DECODE;
+    return !plane->is_mask || !s_is_of_colours (operation);
 }
 
 //  The fields' names are those of the first view's outputs.
 static void
 s_append (walk_t *self, const operation_t *operation, bool is_shared, json_t *parameters)
 {
-    const decode_request_t *decode = &self->plan->operations [0].decode;
-    size_t fields = decode->as == DECODE_IMAGE? decode->field_count: 1;
-    for (size_t field = 0; field < fields; field++) {
-        bool is_mask = decode->as == DECODE_IMAGE && decode->is_mask [field];
-        if (is_mask && s_is_of_colours (operation))
+    json_t *none = json_object ();
+    for (size_t index = 0; index < self->plan->plane_count; index++) {
+        const plan_plane_t *plane = &self->plan->planes [index];
+        if (plane->view > 0 || !s_is_done_on (self, operation, plane))
             continue;
+        bool is_read = plane->tensor && operation->kind == OPERATION_DECODE;
         json_array_append_new (self->array,
             json_pack ("{s:s,s:s,s:I,s:s,s:O}", "op", operation_name (operation), "field",
-            pipeline_output (self->pipeline, field)->name, "view", (json_int_t) self->view, "stage",
-            is_shared? "shared": "private", "parameters", parameters));
+            pipeline_output (self->pipeline, plane->output)->name, "view", (json_int_t) self->view, "stage",
+            is_shared? "shared": "private", "parameters", is_read? none: parameters));
     }
+    json_decref (none);
     json_decref (parameters);
 }
 
-//  The operations [begin, end) for one view.
+//  The operations [begin, end), of one stage, for one view.
 static bool
-s_walk (walk_t *self, size_t begin, size_t end)
+s_walk_stage (walk_t *self, size_t begin, size_t end, bool is_shared)
 {
-    for (size_t index = begin; index < end; index++) {
-        const operation_t *operation = &self->plan->operations [index];
-        bool is_shared = index < self->plan->shared_count;
-        const pipeline_key_t *key = is_shared? &self->sample->shared_key: &self->sample->private_key;
+    const pipeline_key_t *key = is_shared? &self->sample->shared_key: &self->sample->private_key;
+    chosen_t chosen = chosen_draw (self->plan->operations, begin, end, key, self->view);
+    for (size_t index = 0; index < chosen.count; index++) {
+        const operation_t *operation = &self->plan->operations [chosen.operations [index]];
         json_t *parameters = s_parameters (self, operation, key);
         if (!parameters)
             return false;
         s_append (self, operation, is_shared, parameters);
-        if (operation->kind == OPERATION_RANDOM_APPLY && stage_leaves_out (operation, key, self->view))
-            index += operation->apply.count;
         if (self->height == UINT32_MAX || self->width == UINT32_MAX) {
             snprintf (self->error, self->error_bytes,
                 "%s would make an image with a side of more than %u pixels",
@@ -262,6 +326,14 @@ s_walk (walk_t *self, size_t begin, size_t end)
         }
     }
     return true;
+}
+
+static bool
+s_walk (walk_t *self, size_t begin, size_t end)
+{
+    size_t shared = self->plan->shared_count;
+    shared = shared < begin? begin: shared < end? shared: end;
+    return s_walk_stage (self, begin, shared, true) && s_walk_stage (self, shared, end, false);
 }
 
 json_t *

@@ -202,6 +202,14 @@ geometry_happens (const operation_t *operation, keyed_random_t *random)
     return keyed_random_uniform (random) < probability;
 }
 
+double
+geometry_blur (const operation_t *blur, keyed_random_t *random)
+{
+    assert (blur->kind == OPERATION_GAUSSIAN_BLUR || blur->kind == OPERATION_PILLOW_GAUSSIAN_BLUR);
+    const double *range = blur->blur.range;
+    return range [0] + (range [1] - range [0]) * keyed_random_uniform (random);
+}
+
 bool
 geometry_erasing (const operation_t *erasing, uint32_t height, uint32_t width, keyed_random_t *random,
     image_box_t *box_p)

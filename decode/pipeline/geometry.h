@@ -40,6 +40,8 @@ image_box_t geometry_random_box (const operation_t *crop, uint32_t height, uint3
 resize_filter_t geometry_random_filter (const operation_t *crop, keyed_random_t *random);
 //  Whether an operation that has a probability is done; draws once, and not at all with p 0 or 1.
 bool geometry_happens (const operation_t *operation, keyed_random_t *random);
+//  The draw of a blur: its sigma or its radius.
+double geometry_blur (const operation_t *blur, keyed_random_t *random);
 //  The box that random_erasing erases, perhaps empty; false: none, and an empty one.  Order of the draws:
 //  whether it is done; a try takes area, then ratio of height to width; the one that is smaller than the
 //  image takes top, then left; after ten that are not, nothing is erased.

@@ -15,13 +15,15 @@ enum { ALIGNMENT = 64, ERROR_BYTES = 256, DIGEST_BYTES = 16 };
     "{\"op\":\"color_jitter\",\"contrast\":0.5},{\"op\":\"equalize\"}," \
     "{\"op\":\"adjust_sharpness\",\"factor\":2.5},{\"op\":\"autocontrast\"}," \
     "{\"op\":\"solarize\",\"threshold\":99.5},{\"op\":\"posterize\",\"bits\":5}," \
-    "{\"op\":\"invert\"},{\"share\":true}]"
+    "{\"op\":\"invert\"},{\"op\":\"gaussian_blur\",\"kernel_size\":[7,5]}," \
+    "{\"op\":\"pillow_gaussian_blur\"},{\"share\":true}]"
 #define MAPS "[{\"op\":\"resize\",\"size\":[26,29]}," \
     "{\"op\":\"random_rotation\",\"degrees\":180,\"interpolation\":\"bilinear\",\"expand\":true}," \
     "{\"op\":\"random_affine\",\"degrees\":20,\"translate\":[0.2,0.1],\"scale\":[0.7,1.4]," \
-    "\"shear\":[-9,9,-9,9],\"fill\":[9,99,200]},{\"op\":\"center_crop\",\"size\":24},{\"share\":true}]"
+    "\"shear\":[-9,9,-9,9],\"fill\":[9,99,200]},{\"op\":\"random_perspective\",\"p\":1}," \
+    "{\"op\":\"center_crop\",\"size\":24},{\"share\":true}]"
 #define POLICIES "[{\"op\":\"rand_augment\",\"num_ops\":4},{\"op\":\"trivial_augment_wide\"}," \
-    "{\"op\":\"auto_augment\",\"interpolation\":\"bilinear\"}," \
+    "{\"op\":\"auto_augment\",\"interpolation\":\"bilinear\"},{\"op\":\"aug_mix\"}," \
     "{\"op\":\"resize\",\"size\":[23,21]},{\"share\":true}]"
 #define FAST "[{\"op\":\"decode\",\"exact\":false},{\"op\":\"resize\",\"size\":[12,14]},{\"share\":true}]"
 #define ARRAY "[{\"op\":\"decode\",\"as\":\"array\",\"dtype\":\"float32\",\"shape\":[2,12]},{\"share\":true}]"

@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 #include "operation_augment.h"
+#include "operation_blur.h"
 #include "operation_colour.h"
 #include "operation_decode.h"
+#include "operation_group.h"
 #include "operation_keys.h"
 #include "operation_text.h"
 #include "operation_warp.h"
@@ -14,7 +16,7 @@
 #define SCALE_EXPECTED "[least, most], two shares of the area with 0 < least <= most <= 1"
 #define RATIO_EXPECTED "[least, most], two ratios of width to height with 0.01 <= least <= most <= 100"
 
-enum { QUOTE_BYTES_MAX = 41, LIST_BYTES_MAX = 420 };
+enum { QUOTE_BYTES_MAX = 41, LIST_BYTES_MAX = 600 };
 
 //  What an operation may do.
 enum { SHARED = 1, PRIVATE = 2, DRAWS = 4 };    //  DRAWS: random numbers, so it takes "share"
@@ -271,22 +273,6 @@ s_write_flip (const operation_t *self, operation_text_t *text)
     operation_text_number (text, self->chance.probability, false);
 }
 
-static int
-s_parse_random_apply (operation_t *self, const operation_keys_t *keys)
-{
-    self->apply.probability = 0.5;
-    int rc = operation_keys_whole (keys, "count", OPERATION_KEY_REQUIRED, 1, PIPELINE_OPERATIONS_MAX - 2,
-        &self->apply.count);
-    return rc? rc: operation_keys_number (keys, "p", 0, 1, &self->apply.probability);
-}
-
-static void
-s_write_random_apply (const operation_t *self, operation_text_t *text)
-{
-    operation_text_put (text, ",\"count\":%u,\"p\":", self->apply.count);
-    operation_text_number (text, self->apply.probability, false);
-}
-
 //  ---------------------------------------------------------------------------------------------------------
 //  The end of the private stage
 
@@ -425,14 +411,25 @@ static const operation_row_t s_rows [OPERATION_KINDS] = {
         operation_colour_parse_point, operation_colour_write_point },
     { "adjust_sharpness", OPERATION_ADJUST_SHARPNESS, SHARED | PRIVATE | DRAWS, { "factor", "p", "share" },
         operation_colour_parse_sharpness, operation_colour_write_sharpness },
+    { "gaussian_blur", OPERATION_GAUSSIAN_BLUR, SHARED | PRIVATE | DRAWS, { "kernel_size", "sigma", "share" },
+        operation_blur_parse, operation_blur_write },
+    { "pillow_gaussian_blur", OPERATION_PILLOW_GAUSSIAN_BLUR, SHARED | PRIVATE | DRAWS,
+        { "radius", "share" }, operation_blur_parse_pillow, operation_blur_write_pillow },
     { "random_rotation", OPERATION_RANDOM_ROTATION, SHARED | PRIVATE | DRAWS,
         { "degrees", "interpolation", "expand", "center", "fill", "mask_fill", "share" },
         operation_warp_parse_rotation, operation_warp_write_rotation },
     { "random_affine", OPERATION_RANDOM_AFFINE, SHARED | PRIVATE | DRAWS,
         { "degrees", "translate", "scale", "shear", "interpolation", "fill", "center", "mask_fill", "share" },
         operation_warp_parse_affine, operation_warp_write_affine },
+    { "random_perspective", OPERATION_RANDOM_PERSPECTIVE, SHARED | PRIVATE | DRAWS,
+        { "distortion_scale", "p", "interpolation", "fill", "mask_fill", "share" },
+        operation_warp_parse_perspective, operation_warp_write_perspective },
     { "random_apply", OPERATION_RANDOM_APPLY, SHARED | PRIVATE | DRAWS, { "count", "p", "share" },
-        s_parse_random_apply, s_write_random_apply },
+        operation_group_parse_apply, operation_group_write_apply },
+    { "random_choice", OPERATION_RANDOM_CHOICE, SHARED | PRIVATE | DRAWS, { "counts", "p", "share" },
+        operation_group_parse_choice, operation_group_write_choice },
+    { "random_order", OPERATION_RANDOM_ORDER, SHARED | PRIVATE | DRAWS, { "counts", "share" },
+        operation_group_parse_order, operation_group_write_order },
     { "rand_augment", OPERATION_RAND_AUGMENT, SHARED | PRIVATE | DRAWS,
         { "num_ops", "magnitude", "num_magnitude_bins", "interpolation", "fill", "mask_fill",
             "unit_threshold", "share" },
@@ -443,6 +440,9 @@ static const operation_row_t s_rows [OPERATION_KINDS] = {
     { "auto_augment", OPERATION_AUTO_AUGMENT, SHARED | PRIVATE | DRAWS,
         { "policy", "interpolation", "fill", "mask_fill", "unit_threshold", "share" },
         operation_augment_parse_auto, operation_augment_write_auto },
+    { "aug_mix", OPERATION_AUG_MIX, SHARED | PRIVATE | DRAWS,
+        { "severity", "mixture_width", "chain_depth", "alpha", "all_ops", "interpolation", "fill", "share" },
+        operation_augment_parse_mix, operation_augment_write_mix },
     { "normalize", OPERATION_NORMALIZE, PRIVATE, { "mean", "std" }, s_parse_normalize, s_write_normalize },
     { "cast", OPERATION_CAST, PRIVATE, { "dtype" }, s_parse_cast, s_write_cast },
     { "layout", OPERATION_LAYOUT, PRIVATE, { "layout" }, s_parse_layout, s_write_layout },
@@ -553,7 +553,9 @@ operation_probability (const operation_t *self)
         case OPERATION_ADJUST_SHARPNESS:
             return self->point.probability;
         case OPERATION_RANDOM_APPLY:
-            return self->apply.probability;
+            return self->group.probability;
+        case OPERATION_RANDOM_PERSPECTIVE:
+            return self->perspective.probability;
         case OPERATION_RANDOM_ERASING:
             return self->erase.probability;
         default:
@@ -565,17 +567,25 @@ bool
 operation_is_random (const operation_t *self)
 {
     double probability = operation_probability (self);
-    if (probability >= 0 && self->kind != OPERATION_RANDOM_ERASING)
+    bool draws_more = self->kind == OPERATION_RANDOM_ERASING || self->kind == OPERATION_RANDOM_PERSPECTIVE;
+    if (probability >= 0 && !draws_more)
         return probability > 0 && probability < 1;
     switch (self->kind) {
         case OPERATION_COLOR_JITTER:
             return operation_colour_jitter_is_random (self);
+        case OPERATION_GAUSSIAN_BLUR:
+        case OPERATION_PILLOW_GAUSSIAN_BLUR:
+            return self->blur.range [0] < self->blur.range [1];
         case OPERATION_RANDOM_ROTATION:
         case OPERATION_RANDOM_AFFINE:
             return operation_warp_is_random (self);
+        case OPERATION_RANDOM_CHOICE:
+        case OPERATION_RANDOM_ORDER:
+            return operation_group_is_random (self);
         case OPERATION_RAND_AUGMENT:
             return self->augment.steps > 0;
         case OPERATION_RANDOM_ERASING:
+        case OPERATION_RANDOM_PERSPECTIVE:
             return probability > 0;
         case OPERATION_EXCERPT:
             return self->excerpt.random;

@@ -32,12 +32,18 @@ typedef enum {
     OPERATION_AUTOCONTRAST,
     OPERATION_EQUALIZE,
     OPERATION_ADJUST_SHARPNESS,
+    OPERATION_GAUSSIAN_BLUR,
+    OPERATION_PILLOW_GAUSSIAN_BLUR,
     OPERATION_RANDOM_ROTATION,
     OPERATION_RANDOM_AFFINE,
-    OPERATION_RANDOM_APPLY,         //  the operations behind it are done together, or not at all
+    OPERATION_RANDOM_PERSPECTIVE,
+    OPERATION_RANDOM_APPLY,         //  this and the next two: of the operations behind it (operation_group.h)
+    OPERATION_RANDOM_CHOICE,
+    OPERATION_RANDOM_ORDER,
     OPERATION_RAND_AUGMENT,
     OPERATION_TRIVIAL_AUGMENT_WIDE,
     OPERATION_AUTO_AUGMENT,
+    OPERATION_AUG_MIX,
     OPERATION_NORMALIZE,            //  this and the next three: private only, last, each once at most, in any
                                     //  order
     OPERATION_CAST,
@@ -52,7 +58,7 @@ typedef enum { JITTER_BRIGHTNESS, JITTER_CONTRAST, JITTER_SATURATION, JITTER_HUE
     JITTER_KINDS } jitter_kind_t;
 
 typedef enum { AUGMENT_IMAGENET, AUGMENT_CIFAR10, AUGMENT_SVHN, AUGMENT_POLICIES } augment_policy_t;
-enum { AUGMENT_STEPS_MAX = 16 };    //  of one operation
+enum { AUGMENT_STEPS_MAX = 16, GROUP_PARTS_MAX = 16, MIX_CHAINS_MAX = 8, MIX_DEPTH_MAX = 8 };   //  of one
 enum { OPERATION_FILTER_RANDOM = RESIZE_BICUBIC + 1 };      //  bilinear or bicubic, equally often
 
 typedef struct {
@@ -82,13 +88,20 @@ typedef struct {
         struct { double probability; uint32_t channels; } grayscale;
         //  the point operations and adjust_sharpness; factor: bits, threshold or factor
         struct { double probability; double factor; } point;
-        struct { double probability; uint32_t count; } apply;
+        struct { double probability, distortion; } perspective;
+        //  how many operations each part has; of random_choice, their weights
+        struct { double probability; uint32_t parts; uint8_t counts [GROUP_PARTS_MAX];
+            double weights [GROUP_PARTS_MAX]; } group;
+        //  kernel: across, down, of gaussian_blur; range: of sigma or radius
+        struct { uint32_t kernel [2]; double range [2]; } blur;
         //  degrees, shear (across and down): least, most; center: x, y
         struct { double degrees [2]; bool expand, has_center; double center [2]; } rotation;
         struct { double degrees [2], translate [2], scale [2], shear [4]; bool has_center;
             double center [2]; } affine;
-        //  the three policies; level: the number of the magnitude, below bins
-        struct { uint32_t steps, level, bins; augment_policy_t policy; bool unit_threshold; } augment;
+        //  the policies and aug_mix; level: the number of the magnitude, below bins, or of those that there
+        //  are; depth: of a chain, 0: random
+        struct { uint32_t steps, level, bins; augment_policy_t policy; bool unit_threshold, all_kinds;
+            uint32_t chains, depth; double alpha; } augment;
         //  count: 1 or 3 given
         struct { float mean [IMAGE_COLOURS]; float std [IMAGE_COLOURS]; uint32_t count; } normalize;
         struct { dtype_t dtype; } cast;
@@ -110,7 +123,7 @@ typedef struct {
 } complaint_t;
 
 #define OPERATION_NOT_SENT SIZE_MAX
-enum { OPERATION_TEXT_BYTES_MAX = 768 };
+enum { OPERATION_TEXT_BYTES_MAX = 2048 };    //  of a decode of PIPELINE_FIELDS_MAX fields
 
 //  Writes "operation 2 (flip): " (nothing, where no single one is meant) and the rest; returns -EINVAL.
 int operation_complain (const complaint_t *complaint, const char *format, ...)

@@ -13,5 +13,7 @@ int operation_augment_parse_trivial (operation_t *self, const operation_keys_t *
 void operation_augment_write_trivial (const operation_t *self, operation_text_t *text);
 int operation_augment_parse_auto (operation_t *self, const operation_keys_t *keys);
 void operation_augment_write_auto (const operation_t *self, operation_text_t *text);
+int operation_augment_parse_mix (operation_t *self, const operation_keys_t *keys);
+void operation_augment_write_mix (const operation_t *self, operation_text_t *text);
 
 #endif

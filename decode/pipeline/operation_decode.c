@@ -35,74 +35,44 @@ s_refuse_field (const operation_keys_t *keys, const char *name)
         operation_printable (name, quoted, sizeof quoted), expected);
 }
 
+//  ---------------------------------------------------------------------------------------------------------
+//  What is no image
+
+//  The first of names is for objects in a list of fields, which have no "op".
 static int
-s_check_fields (const decode_request_t *self, const operation_keys_t *keys)
+s_only (const operation_keys_t *keys, const char *const *names)
 {
-    const pipeline_field_t *fields = keys->source->fields;
-    for (uint32_t index = 0; index < self->field_count; index++)
-        for (uint32_t other = 0; other < index; other++)
-            if (self->fields [index] == self->fields [other])
-                return operation_complain (keys->complaint, "field \"%s\" comes twice; expected each once",
-                    fields [self->fields [index]].name);
-    if (fields [self->fields [0]].is_mask)
-        return operation_complain (keys->complaint,
-            "field \"%s\" is a mask; expected an image as the first field", fields [self->fields [0]].name);
-    return 0;
+    return operation_keys_only (keys, json_object_get (keys->object, "op")? names + 1: names);
+}
+
+//  "ragged", and what goes with it.
+static int
+s_parse_ragged (decode_tensor_t *self, const operation_keys_t *keys)
+{
+    int rc = operation_keys_flag (keys, "ragged", &self->is_ragged);
+    rc = rc? rc: operation_keys_flag (keys, "truncate", &self->truncates);
+    if (!rc && self->truncates && !self->is_ragged)
+        return operation_keys_refuse (keys, "truncate", "\"ragged\": true beside it");
+    return rc;
 }
 
 static int
-s_parse_fields (decode_request_t *self, const operation_keys_t *keys)
+s_parse_bytes (decode_tensor_t *self, const operation_keys_t *keys)
 {
-    const json_t *list = json_object_get (keys->object, "fields");
-    size_t count = json_array_size (list);
-    self->field_count = 1;
-    if (list && (count < 1 || count > PIPELINE_FIELDS_MAX))
-        return operation_keys_refuse (keys, "fields", "a list of 1 to %d names of fields",
-            PIPELINE_FIELDS_MAX);
-    for (size_t index = 0; index < count; index++) {
-        const char *name = json_string_value (json_array_get (list, index));
-        if (!name)
-            return operation_keys_refuse (keys, "fields", "names of fields, as strings");
-        if (!s_find_field (keys->source, name, &self->fields [index]))
-            return s_refuse_field (keys, name);
-        self->field_count = (uint32_t) index + 1;
-    }
-    for (size_t index = 0; index < self->field_count; index++)
-        self->is_mask [index] = keys->source->fields [self->fields [index]].is_mask;
-    return s_check_fields (self, keys);
-}
-
-static int
-s_parse_image (decode_request_t *self, const operation_keys_t *keys)
-{
-    static const char *const names [] = { "as", "fields", "exact", "orientation", "max_pixels", NULL };
-    uint32_t pixels_max = 0;
-    self->exact = true;
-    int rc = operation_keys_only (keys, names);
-    rc = rc? rc: operation_keys_flag (keys, "exact", &self->exact);
-    rc = rc? rc: operation_keys_flag (keys, "orientation", &self->orientation);
-    rc = rc? rc: operation_keys_whole (keys, "max_pixels", OPERATION_KEY_OPTIONAL, 1, DECODER_PIXELS_MAX,
-        &pixels_max);
-    self->pixels_max = pixels_max;
-    return rc? rc: s_parse_fields (self, keys);
-}
-
-static int
-s_parse_bytes (decode_request_t *self, const operation_keys_t *keys)
-{
-    static const char *const names [] = { "as", "length", NULL };
+    static const char *const names [] = { "field", "as", "length", "ragged", "truncate", NULL };
     self->dtype = DTYPE_UINT8;
     self->dimensions = 1;
-    int rc = operation_keys_only (keys, names);
-    return rc? rc: operation_keys_whole (keys, "length", OPERATION_KEY_REQUIRED, 1, PIPELINE_SAMPLE_BYTES_MAX,
+    int rc = s_only (keys, names);
+    rc = rc? rc: operation_keys_whole (keys, "length", OPERATION_KEY_REQUIRED, 1, PIPELINE_SAMPLE_BYTES_MAX,
         self->shape);
+    return rc? rc: s_parse_ragged (self, keys);
 }
 
 //  What a .npy may hold: all but bfloat16, which NumPy does not know.
 static int
-s_parse_array (decode_request_t *self, const operation_keys_t *keys)
+s_parse_array (decode_tensor_t *self, const operation_keys_t *keys)
 {
-    static const char *const names [] = { "as", "dtype", "shape", NULL };
+    static const char *const names [] = { "field", "as", "dtype", "shape", "ragged", "truncate", NULL };
     const char *words [DTYPES];
     dtype_t dtypes [DTYPES];
     size_t count = 0;
@@ -112,15 +82,16 @@ s_parse_array (decode_request_t *self, const operation_keys_t *keys)
             dtypes [count] = (dtype_t) dtype;
             words [count++] = dtype_name ((dtype_t) dtype);
         }
-    int rc = operation_keys_only (keys, names);
+    int rc = s_only (keys, names);
     rc = rc? rc: operation_keys_word (keys, "dtype", OPERATION_KEY_REQUIRED, words, count, &word);
     self->dtype = dtypes [word];
-    return rc? rc: operation_keys_shape (keys, "shape", PIPELINE_SAMPLE_BYTES_MAX, &self->dimensions,
+    rc = rc? rc: operation_keys_shape (keys, "shape", PIPELINE_SAMPLE_BYTES_MAX, &self->dimensions,
         self->shape);
+    return rc? rc: s_parse_ragged (self, keys);
 }
 
 static int
-s_parse_audio (decode_request_t *self, const operation_keys_t *keys)
+s_parse_audio (decode_tensor_t *self, const operation_keys_t *keys)
 {
     static const char *const names [] = { "as", "dtype", "channels", "rate", NULL };
     static const char *const words [] = { "float32", "int16" };
@@ -135,6 +106,107 @@ s_parse_audio (decode_request_t *self, const operation_keys_t *keys)
     return rc;
 }
 
+static int
+s_parse_tensor (decode_tensor_t *self, decode_as_t as, const operation_keys_t *keys)
+{
+    self->as = as;
+    return as == DECODE_BYTES? s_parse_bytes (self, keys): as == DECODE_ARRAY? s_parse_array (self, keys):
+        s_parse_audio (self, keys);
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  Images, and what stands beside them
+
+static int
+s_check_fields (const decode_request_t *self, const operation_keys_t *keys)
+{
+    const pipeline_field_t *fields = keys->source->fields;
+    for (uint32_t index = 0; index < self->field_count; index++)
+        for (uint32_t other = 0; other < index; other++)
+            if (self->fields [index] == self->fields [other])
+                return operation_complain (keys->complaint, "field \"%s\" comes twice; expected each once",
+                    fields [self->fields [index]].name);
+    if (self->image_count && fields [self->fields [0]].is_mask)
+        return operation_complain (keys->complaint,
+            "field \"%s\" is a mask; expected an image as the first field", fields [self->fields [0]].name);
+    return 0;
+}
+
+//  An object, in place of a name: {"field": "tokens", "as": "array", ...}.
+static int
+s_parse_beside (decode_request_t *self, const operation_keys_t *keys, const json_t *entry)
+{
+    static const char *const words [] = { "bytes", "array" };
+    operation_keys_t inner = { .object = entry, .complaint = keys->complaint, .source = keys->source };
+    uint32_t index = self->field_count;
+    const char *name = json_string_value (json_object_get (entry, "field"));
+    if (!name || json_object_get (entry, "op"))
+        return operation_keys_refuse (&inner, name? "op": "field", name? "no such key in a field":
+            "the name of a field, as a string");
+    if (!s_find_field (keys->source, name, &self->fields [index]))
+        return s_refuse_field (keys, name);
+    unsigned word = 0;
+    int rc = operation_keys_word (&inner, "as", OPERATION_KEY_REQUIRED, words, COUNT (words), &word);
+    return rc? rc: s_parse_tensor (&self->tensors [index], word? DECODE_ARRAY: DECODE_BYTES, &inner);
+}
+
+static int
+s_parse_field (decode_request_t *self, const operation_keys_t *keys, const json_t *entry)
+{
+    uint32_t index = self->field_count;
+    if (json_is_object (entry))
+        return s_parse_beside (self, keys, entry);
+    const char *name = json_string_value (entry);
+    if (!name)
+        return operation_keys_refuse (keys, "fields", "names of images and masks, as strings, and objects "
+            "{\"field\": ..., \"as\": ...} for other files");
+    if (!s_find_field (keys->source, name, &self->fields [index]))
+        return s_refuse_field (keys, name);
+    if (self->image_count < index)
+        return operation_complain (keys->complaint, "field \"%s\" is an image behind one that is none; "
+            "expected all images and masks before the others", name);
+    self->is_mask [index] = keys->source->fields [self->fields [index]].is_mask;
+    self->image_count++;
+    return 0;
+}
+
+static int
+s_parse_fields (decode_request_t *self, const operation_keys_t *keys)
+{
+    const json_t *list = json_object_get (keys->object, "fields");
+    size_t count = json_array_size (list);
+    if (list && (count < 1 || count > PIPELINE_FIELDS_MAX))
+        return operation_keys_refuse (keys, "fields", "a list of 1 to %d names of fields",
+            PIPELINE_FIELDS_MAX);
+    int rc = 0;
+    for (; !rc && self->field_count < count; self->field_count++)
+        rc = s_parse_field (self, keys, json_array_get (list, self->field_count));
+    if (!list) {
+        self->field_count = self->image_count = 1;
+        self->is_mask [0] = keys->source->fields [0].is_mask;
+    }
+    return rc? rc: s_check_fields (self, keys);
+}
+
+static int
+s_parse_image (decode_request_t *self, const operation_keys_t *keys)
+{
+    static const char *const names [] = { "as", "fields", "exact", "orientation", "max_pixels", NULL };
+    uint32_t pixels_max = 0;
+    self->exact = true;
+    int rc = operation_keys_only (keys, names);
+    rc = rc? rc: operation_keys_flag (keys, "exact", &self->exact);
+    rc = rc? rc: operation_keys_flag (keys, "orientation", &self->orientation);
+    rc = rc? rc: operation_keys_whole (keys, "max_pixels", OPERATION_KEY_OPTIONAL, 1, DECODER_PIXELS_MAX,
+        &pixels_max);
+    self->pixels_max = pixels_max;
+    rc = rc? rc: s_parse_fields (self, keys);
+    for (size_t name = 2; !rc && !self->image_count && names [name]; name++)
+        if (json_object_get (keys->object, names [name]))
+            return operation_keys_refuse (keys, names [name], "an image among the fields, or no such key");
+    return rc;
+}
+
 int
 operation_decode_parse (operation_t *self, const operation_keys_t *keys)
 {
@@ -143,22 +215,55 @@ operation_decode_parse (operation_t *self, const operation_keys_t *keys)
     if (rc)
         return rc;
     self->decode.as = (decode_as_t) as;
-    switch (self->decode.as) {
-        case DECODE_BYTES: return s_parse_bytes (&self->decode, keys);
-        case DECODE_ARRAY: return s_parse_array (&self->decode, keys);
-        case DECODE_AUDIO: return s_parse_audio (&self->decode, keys);
-        case DECODE_IMAGE: default: return s_parse_image (&self->decode, keys);
+    if (self->decode.as == DECODE_IMAGE)
+        return s_parse_image (&self->decode, keys);
+    self->decode.field_count = 1;
+    return s_parse_tensor (&self->decode.tensors [0], self->decode.as, keys);
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  The canonical text
+
+static void
+s_write_tensor (const decode_tensor_t *self, operation_text_t *text)
+{
+    operation_text_put (text, ",\"as\":\"%s\"", s_as_words [self->as]);
+    if (self->as == DECODE_BYTES)
+        operation_text_put (text, ",\"length\":%u", self->shape [0]);
+    else
+        operation_text_put (text, ",\"dtype\":\"%s\"", dtype_name (self->dtype));
+    if (self->as == DECODE_ARRAY) {
+        for (uint32_t index = 0; index < self->dimensions; index++)
+            operation_text_put (text, "%s%u", index? ",": ",\"shape\":[", self->shape [index]);
+        operation_text_put (text, "]");
     }
+    if (self->as == DECODE_AUDIO)
+        operation_text_put (text, ",\"channels\":%u", self->channels);
+    if (self->rate)
+        operation_text_put (text, ",\"rate\":%u", self->rate);
+    //  Not where they are false: what is not ragged has the text that it always had.
+    if (self->is_ragged)
+        operation_text_flag (text, "ragged", true);
+    if (self->truncates)
+        operation_text_flag (text, "truncate", true);
 }
 
 static void
 s_write_image (const decode_request_t *self, operation_text_t *text)
 {
-    operation_text_put (text, ",\"fields\":[");
-    for (uint32_t index = 0; index < self->field_count; index++)
-        operation_text_put (text, "%s\"%s\"", index? ",": "",
-            text->source->fields [self->fields [index]].name);
+    operation_text_put (text, ",\"as\":\"image\",\"fields\":[");
+    for (uint32_t index = 0; index < self->field_count; index++) {
+        const char *name = text->source->fields [self->fields [index]].name;
+        bool is_image = index < self->image_count;
+        operation_text_put (text, is_image? "%s\"%s\"": "%s{\"field\":\"%s\"", index? ",": "", name);
+        if (is_image)
+            continue;
+        s_write_tensor (&self->tensors [index], text);
+        operation_text_put (text, "}");
+    }
     operation_text_put (text, "]");
+    if (!self->image_count)
+        return;
     operation_text_flag (text, "exact", self->exact);
     operation_text_flag (text, "orientation", self->orientation);
     if (self->pixels_max)
@@ -169,22 +274,10 @@ void
 operation_decode_write (const operation_t *self, operation_text_t *text)
 {
     const decode_request_t *decode = &self->decode;
-    operation_text_put (text, ",\"as\":\"%s\"", s_as_words [decode->as]);
     if (decode->as == DECODE_IMAGE)
         s_write_image (decode, text);
-    if (decode->as == DECODE_BYTES)
-        operation_text_put (text, ",\"length\":%u", decode->shape [0]);
-    if (decode->as == DECODE_ARRAY || decode->as == DECODE_AUDIO)
-        operation_text_put (text, ",\"dtype\":\"%s\"", dtype_name (decode->dtype));
-    if (decode->as == DECODE_ARRAY) {
-        for (uint32_t index = 0; index < decode->dimensions; index++)
-            operation_text_put (text, "%s%u", index? ",": ",\"shape\":[", decode->shape [index]);
-        operation_text_put (text, "]");
-    }
-    if (decode->as == DECODE_AUDIO)
-        operation_text_put (text, ",\"channels\":%u", decode->channels);
-    if (decode->rate)
-        operation_text_put (text, ",\"rate\":%u", decode->rate);
+    else
+        s_write_tensor (&decode->tensors [0], text);
 }
 
 int

@@ -16,7 +16,7 @@ static const operation_factor_t s_degrees = { 0, 3600, -3600, 3600, true };
 int
 operation_warp_parse_edge (operation_t *self, const operation_keys_t *keys)
 {
-    unsigned word = 0;
+    unsigned word = self->edge.is_bilinear;
     uint32_t mask_fill = 0;
     int rc = operation_keys_word (keys, "interpolation", OPERATION_KEY_OPTIONAL, s_filter_words,
         COUNT (s_filter_words), &word);
@@ -132,6 +132,26 @@ operation_warp_write_affine (const operation_t *self, operation_text_t *text)
     }
     operation_text_put (text, "]");
     s_write_center (text, self->affine.center, self->affine.has_center);
+    operation_warp_write_edge (self, text);
+}
+
+int
+operation_warp_parse_perspective (operation_t *self, const operation_keys_t *keys)
+{
+    self->perspective.probability = self->perspective.distortion = 0.5;
+    self->edge.is_bilinear = true;
+    int rc = operation_keys_number (keys, "distortion_scale", 0, 1, &self->perspective.distortion);
+    rc = rc? rc: operation_keys_number (keys, "p", 0, 1, &self->perspective.probability);
+    return rc? rc: operation_warp_parse_edge (self, keys);
+}
+
+void
+operation_warp_write_perspective (const operation_t *self, operation_text_t *text)
+{
+    operation_text_put (text, ",\"distortion_scale\":");
+    operation_text_number (text, self->perspective.distortion, false);
+    operation_text_put (text, ",\"p\":");
+    operation_text_number (text, self->perspective.probability, false);
     operation_warp_write_edge (self, text);
 }
 

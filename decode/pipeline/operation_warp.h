@@ -13,6 +13,8 @@ void operation_warp_write_edge (const operation_t *self, operation_text_t *text)
 
 int operation_warp_parse_rotation (operation_t *self, const operation_keys_t *keys);
 void operation_warp_write_rotation (const operation_t *self, operation_text_t *text);
+int operation_warp_parse_perspective (operation_t *self, const operation_keys_t *keys);
+void operation_warp_write_perspective (const operation_t *self, operation_text_t *text);
 int operation_warp_parse_affine (operation_t *self, const operation_keys_t *keys);
 void operation_warp_write_affine (const operation_t *self, operation_text_t *text);
 //  Whether some range has room between its ends.

@@ -235,7 +235,7 @@ static bool
 s_may_meet (const pipeline_t *self)
 {
     const decode_request_t *decode = &self->operations [0].decode;
-    return decode->as != DECODE_IMAGE || decode->exact;
+    return !decode->image_count || decode->exact;
 }
 
 //  Views as the last of the shared stage would only multiply versions.
@@ -273,15 +273,16 @@ s_place_share_point (draft_t *draft)
 //  ---------------------------------------------------------------------------------------------------------
 //  Outputs
 
-//  A field "image_2" beside the second view of "image".
+//  A field "image_2" beside the second view of "image", or "tokens_length" beside ragged "tokens".
 static int
 s_check_names (const draft_t *draft)
 {
     const pipeline_t *self = draft->self;
+    size_t at = self->plan.views_at < self->count? self->plan.views_at: 0;
     for (size_t index = 0; index < self->output_count; index++)
         for (size_t other = 0; other < index; other++)
             if (strcmp (self->outputs [index].name, self->outputs [other].name) == 0)
-                return operation_refuse (&self->operations [self->plan.views_at], &draft->complaint,
+                return operation_refuse (&self->operations [at], &draft->complaint,
                     "makes a second array \"%s\"; expected other names of fields",
                     self->outputs [index].name);
     return 0;
@@ -307,7 +308,7 @@ s_parse_list (draft_t *draft, const json_t *list)
     pipeline_t *self = draft->self;
     int rc = s_parse_entries (draft, list);
     rc = rc? rc: pipeline_order_check (self->operations, self->count, &draft->complaint);
-    if (!rc && self->operations [0].decode.as == DECODE_IMAGE)
+    if (!rc && self->operations [0].decode.image_count)
         rc = plan_follow (self->operations, self->count, draft->images, &draft->complaint);
     if (rc)
         return rc;
@@ -317,7 +318,7 @@ s_parse_list (draft_t *draft, const json_t *list)
     if (rc)
         return rc;
     s_write_texts (draft);
-    if (self->operations [0].decode.as == DECODE_IMAGE)
+    if (self->operations [0].decode.image_count)
         finish_format (&self->plan.format);
     return 0;
 }
@@ -453,13 +454,11 @@ pipeline_version_bytes (const pipeline_t *self)
     return plan_version_bytes (&self->plan);
 }
 
-//  What is no image has one file, the sample's own.
 size_t
 pipeline_files (const pipeline_t *self)
 {
     s_check (self);
-    const decode_request_t *decode = &self->operations [0].decode;
-    return decode->as == DECODE_IMAGE? decode->field_count: 1;
+    return self->operations [0].decode.field_count;
 }
 
 size_t

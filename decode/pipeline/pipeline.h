@@ -49,12 +49,14 @@ typedef struct {
 
 //  One array of the batch: what a job gets of one sample, row-major.
 typedef struct {
-    char name [PIPELINE_NAME_BYTES_MAX + 8];    //  the field's; of the second view and on "image_2" ...; or
-                                                //  "audio",
-    dtype_t dtype;                              //      "array", "bytes"
+    //  The field's; of the second view and on "image_2" ...; or "audio", "array", "bytes".
+    char name [PIPELINE_NAME_BYTES_MAX + 8];
+    dtype_t dtype;
     uint32_t dimensions;
     uint32_t shape [PIPELINE_DIMENSIONS_MAX];
     size_t bytes;
+    bool is_ragged;             //  shape [0] is the most that there may be, zeros stand behind what there is;
+                                //  the next output says how many there are: int64, "NAME_length"
 } pipeline_output_t;
 
 //  Parses and validates a JSON value: a list of operations, or the name of a standard recipe ("train",

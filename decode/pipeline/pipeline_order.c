@@ -1,6 +1,8 @@
 #include "pipeline_order.h"
 #include <assert.h>
 #include <math.h>
+#include "plan.h"
+#include "operation_group.h"
 
 static bool
 s_is_end (const operation_t *operation)
@@ -32,11 +34,13 @@ s_channels (const operation_t *operations, size_t count)
 static int
 s_check_views (const operation_t *operations, const operation_t *views, const complaint_t *complaint)
 {
-    uint32_t fields = operations [0].decode.field_count, count = views->views.count;
-    if (fields * count <= PIPELINE_OUTPUTS_MAX)
+    const decode_request_t *decode = &operations [0].decode;
+    size_t outputs = plan_count_outputs (decode, views->views.count);
+    if (outputs <= PIPELINE_OUTPUTS_MAX)
         return 0;
-    return operation_refuse (views, complaint, "%u fields in %u views are %u arrays; expected %d at most",
-        fields, count, fields * count, PIPELINE_OUTPUTS_MAX);
+    return operation_refuse (views, complaint, "%u fields in %u views are %zu arrays%s; expected %d at most",
+        decode->field_count, views->views.count, outputs, decode->field_count > decode->image_count?
+        " (a ragged one is two, whatever the views are)": "", PIPELINE_OUTPUTS_MAX);
 }
 
 static int
@@ -93,23 +97,42 @@ s_may_be_left_out (const operation_t *operation)
     if (kind == OPERATION_RANDOM_ROTATION)
         return !operation->rotation.expand;
     return kind == OPERATION_FLIP || kind == OPERATION_VERTICAL_FLIP
-        || (kind >= OPERATION_COLOR_JITTER && kind < OPERATION_NORMALIZE && kind != OPERATION_RANDOM_APPLY);
+        || (kind >= OPERATION_COLOR_JITTER && kind < OPERATION_NORMALIZE);
+}
+
+//  Of a part of a group, [begin, end) of the list.
+static int
+s_check_part (const operation_t *operations, const operation_t *group, size_t begin, size_t end,
+    const complaint_t *complaint)
+{
+    for (size_t index = begin; index < end; index++) {
+        if (!s_may_be_left_out (&operations [index]))
+            return operation_refuse (&operations [index], complaint,
+                "not supported in a %s; expected operations that keep the size and the channels of an image",
+                operation_name (group));
+        if (index + operation_group_span (&operations [index]) >= end)
+            return operation_refuse (&operations [index], complaint,
+                "is about more operations than the part of the %s that it stands in has; "
+                "expected all of them in it", operation_name (group));
+    }
+    return 0;
 }
 
 static int
-s_check_apply (const operation_t *operations, size_t count, size_t index, const complaint_t *complaint)
+s_check_group (const operation_t *operations, size_t count, size_t index, const complaint_t *complaint)
 {
-    const operation_t *apply = &operations [index];
-    if (apply->apply.count > count - index - 1)
-        return operation_refuse (apply, complaint,
-            "\"count\" %u, and %zu operations are behind it; expected no more than there are",
-            apply->apply.count, count - index - 1);
-    for (size_t inner = index + 1; inner <= index + apply->apply.count; inner++)
-        if (!s_may_be_left_out (&operations [inner]))
-            return operation_refuse (&operations [inner], complaint,
-                "not supported in a random_apply; expected "
-                "operations that keep the size and the channels of an image");
-    return 0;
+    const operation_t *group = &operations [index];
+    size_t span = operation_group_span (group), begin = index + 1;
+    if (span > count - begin)
+        return operation_refuse (group, complaint,
+            "it is about %zu operations, and %zu are behind it; expected no more than there are", span,
+            count - begin);
+    int rc = 0;
+    for (uint32_t part = 0; !rc && part < group->group.parts; part++) {
+        rc = s_check_part (operations, group, begin, begin + group->group.counts [part], complaint);
+        begin += group->group.counts [part];
+    }
+    return rc;
 }
 
 static int
@@ -140,8 +163,8 @@ s_check_other (const operation_t *operations, size_t index, const complaint_t *c
     decode_as_t as = operations [0].decode.as;
     if (as != DECODE_AUDIO)
         return operation_refuse (operation, complaint,
-            "for images; expected no operation behind a decode as %s",
-            as == DECODE_BYTES? "\"bytes\"": "\"array\"");
+            "for images; expected no operation behind a decode %s",
+            as == DECODE_BYTES? "as \"bytes\"": as == DECODE_ARRAY? "as \"array\"": "without an image");
     if (operation->kind != OPERATION_EXCERPT)
         return operation_refuse (operation, complaint,
             "for images; expected excerpt behind a decode as \"audio\", "
@@ -162,10 +185,10 @@ pipeline_order_check (const operation_t *operations, size_t count, const complai
         if (operations [index].kind == OPERATION_DECODE)
             return operation_refuse (&operations [index], complaint,
                 "not the first; expected it as the first of the list, or not at all");
-        rc = as == DECODE_IMAGE? s_check_image (operations, index, complaint):
+        rc = operations [0].decode.image_count? s_check_image (operations, index, complaint):
             s_check_other (operations, index, complaint);
-        if (!rc && operations [index].kind == OPERATION_RANDOM_APPLY)
-            rc = s_check_apply (operations, count, index, complaint);
+        if (!rc && operation_group_is (&operations [index]))
+            rc = s_check_group (operations, count, index, complaint);
     }
     rc = rc? rc: s_check_cast (operations, count, complaint);
     return rc? rc: s_check_erasing (operations, count, complaint);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include "decoder.h"
 #include "geometry.h"
+#include "operation_group.h"
 
 enum { PLANE_ALIGNMENT = 64 };
 _Static_assert (PLAN_HEADER_BYTES >= sizeof (plan_size_t) && PLAN_HEADER_BYTES % PLANE_ALIGNMENT == 0,
@@ -131,7 +132,7 @@ s_follow_one (const operation_t *operation, plan_images_t *images, const complai
 int
 plan_follow (const operation_t *operations, size_t count, plan_images_t *images, const complaint_t *complaint)
 {
-    assert (count > 0 && operations [0].kind == OPERATION_DECODE && operations [0].decode.as == DECODE_IMAGE);
+    assert (count > 0 && operations [0].kind == OPERATION_DECODE && operations [0].decode.image_count > 0);
     uint64_t pixels_max = operations [0].decode.pixels_max;
     images [0] = (plan_images_t) { .pixels_max = pixels_max, .side_max = pixels_max };
     int rc = 0;
@@ -162,8 +163,7 @@ s_check_places (const plan_t *self, const complaint_t *complaint)
         if (index >= self->shared_count && !operation_may_be_private (operation))
             return operation_refuse (operation, complaint,
                 "not supported behind {\"share\": true}; expected it before the mark");
-        if (operation->kind == OPERATION_RANDOM_APPLY && index < self->shared_count
-            && index + operation->apply.count >= self->shared_count)
+        if (index < self->shared_count && index + operation_group_span (operation) >= self->shared_count)
             return operation_refuse (operation, complaint,
                 "{\"share\": true} among its operations; expected it before or behind all of them");
     }
@@ -236,7 +236,7 @@ s_append_plane (plan_t *self, plan_plane_t plane)
     self->planes [self->plane_count++] = plane;
 }
 
-//  Fields x views where the views are split already, else the fields.
+//  Of the images: fields x views where the views are split already, else the fields.
 static void
 s_lay_out_images (plan_t *self, const plan_images_t *shared)
 {
@@ -246,27 +246,41 @@ s_lay_out_images (plan_t *self, const plan_images_t *shared)
         shared->pixels_max;
     size_t header = shared->size.height? 0: PLAN_HEADER_BYTES;
     for (uint32_t view = 0; view < views; view++)
-        for (size_t file = 0; file < decode->field_count; file++) {
+        for (size_t file = 0; file < decode->image_count; file++) {
             bool is_mask = decode->is_mask [file];
             uint32_t channels = is_mask? 1: IMAGE_COLOURS;
             s_append_plane (self, (plan_plane_t) {
-                .file = file, .view = view, .is_mask = is_mask, .channels = channels,
-                .bytes = header + pixels * channels
+                .file = file, .output = view * decode->image_count + file, .view = view, .is_mask = is_mask,
+                .channels = channels, .bytes = header + pixels * channels
             });
         }
 }
 
 static uint64_t
-s_tensor_bytes (const plan_t *self)
+s_tensor_bytes (const plan_t *self, const decode_tensor_t *tensor)
+{
+    uint64_t bytes = dtype_bytes (tensor->dtype);
+    if (tensor->as == DECODE_AUDIO)
+        return bytes * tensor->channels * self->operations [1].excerpt.length;
+    //  Far above the limit already, it need not grow further, and over.
+    for (uint32_t index = 0; index < tensor->dimensions && bytes <= PIPELINE_SAMPLE_BYTES_MAX; index++)
+        bytes *= tensor->shape [index];
+    return bytes;
+}
+
+static void
+s_lay_out_tensors (plan_t *self)
 {
     const decode_request_t *decode = &self->operations [0].decode;
-    uint64_t bytes = dtype_bytes (decode->dtype);
-    if (decode->as == DECODE_AUDIO)
-        return bytes * decode->channels * self->operations [1].excerpt.length;
-    //  Far above the limit already, it need not grow further, and over.
-    for (uint32_t index = 0; index < decode->dimensions && bytes <= PIPELINE_SAMPLE_BYTES_MAX; index++)
-        bytes *= decode->shape [index];
-    return bytes;
+    size_t output = (size_t) decode->image_count * self->views;
+    for (size_t file = decode->image_count; file < decode->field_count; file++) {
+        const decode_tensor_t *tensor = &decode->tensors [file];
+        s_append_plane (self, (plan_plane_t) {
+            .file = file, .output = output, .tensor = tensor, .channels = 1,
+            .bytes = (tensor->is_ragged? PLAN_COUNT_BYTES: 0) + s_tensor_bytes (self, tensor)
+        });
+        output += tensor->is_ragged? 2: 1;
+    }
 }
 
 //  What the last operations say of the batch.
@@ -320,7 +334,7 @@ plan_make (plan_t *self, const operation_t *operations, size_t count, size_t sha
     const plan_images_t *images, const complaint_t *complaint)
 {
     assert (shared_count > 0 && shared_count <= count);
-    bool is_image = operations [0].decode.as == DECODE_IMAGE;
+    bool is_image = operations [0].decode.image_count > 0;
     *self = (plan_t) { .operations = operations, .count = count, .shared_count = shared_count };
     s_find_views (self);
     int rc = s_check_places (self, complaint);
@@ -336,8 +350,7 @@ plan_make (plan_t *self, const operation_t *operations, size_t count, size_t sha
         self->output_size = images [count - 1].size;
         s_lay_out_images (self, &images [shared_count - 1]);
     }
-    else
-        s_append_plane (self, (plan_plane_t) { .channels = 1, .bytes = s_tensor_bytes (self) });
+    s_lay_out_tensors (self);
     return s_check_bytes (self, complaint);
 }
 
@@ -364,22 +377,31 @@ s_describe_image (const plan_t *self, bool is_mask)
     return output;
 }
 
-static pipeline_output_t
-s_describe_tensor (const plan_t *self)
+//  One output, or two; returns how many.
+static size_t
+s_describe_tensor (const plan_t *self, size_t file, const pipeline_source_t *source,
+    pipeline_output_t outputs [2])
 {
     static const char *const names [] = {
         [DECODE_BYTES] = "bytes", [DECODE_ARRAY] = "array", [DECODE_AUDIO] = "audio"
     };
     const decode_request_t *decode = &self->operations [0].decode;
-    pipeline_output_t output = { .dtype = decode->dtype };
-    snprintf (output.name, sizeof output.name, "%s", names [decode->as]);
-    for (uint32_t index = 0; index < decode->dimensions; index++)
-        s_push_dimension (&output, decode->shape [index]);
-    if (decode->as == DECODE_AUDIO) {
-        s_push_dimension (&output, decode->channels);
-        s_push_dimension (&output, self->operations [1].excerpt.length);
+    const decode_tensor_t *tensor = &decode->tensors [file];
+    const char *name = decode->as == DECODE_IMAGE? source->fields [decode->fields [file]].name:
+        names [tensor->as];
+    outputs [0] = (pipeline_output_t) { .dtype = tensor->dtype, .is_ragged = tensor->is_ragged };
+    snprintf (outputs [0].name, sizeof outputs [0].name, "%s", name);
+    for (uint32_t index = 0; index < tensor->dimensions; index++)
+        s_push_dimension (&outputs [0], tensor->shape [index]);
+    if (tensor->as == DECODE_AUDIO) {
+        s_push_dimension (&outputs [0], tensor->channels);
+        s_push_dimension (&outputs [0], self->operations [1].excerpt.length);
     }
-    return output;
+    if (!tensor->is_ragged)
+        return 1;
+    outputs [1] = (pipeline_output_t) { .dtype = DTYPE_INT64 };
+    snprintf (outputs [1].name, sizeof outputs [1].name, "%s_length", name);
+    return 2;
 }
 
 static void
@@ -392,19 +414,27 @@ s_name_image (pipeline_output_t *output, const char *field, uint32_t view)
 }
 
 size_t
+plan_count_outputs (const decode_request_t *decode, uint32_t views)
+{
+    size_t count = (size_t) decode->image_count * views;
+    for (size_t file = decode->image_count; file < decode->field_count; file++)
+        count += decode->tensors [file].is_ragged? 2: 1;
+    return count;
+}
+
+size_t
 plan_outputs (const plan_t *self, const pipeline_source_t *source,
     pipeline_output_t outputs [PIPELINE_OUTPUTS_MAX], size_t *bytes_p)
 {
     const decode_request_t *decode = &self->operations [0].decode;
     size_t count = 0;
-    if (decode->as != DECODE_IMAGE)
-        outputs [count++] = s_describe_tensor (self);
-    else
-        for (uint32_t view = 0; view < self->views; view++)
-            for (size_t file = 0; file < decode->field_count; file++) {
-                outputs [count] = s_describe_image (self, decode->is_mask [file]);
-                s_name_image (&outputs [count++], source->fields [decode->fields [file]].name, view);
-            }
+    for (uint32_t view = 0; view < self->views; view++)
+        for (size_t file = 0; file < decode->image_count; file++) {
+            outputs [count] = s_describe_image (self, decode->is_mask [file]);
+            s_name_image (&outputs [count++], source->fields [decode->fields [file]].name, view);
+        }
+    for (size_t file = decode->image_count; file < decode->field_count; file++)
+        count += s_describe_tensor (self, file, source, &outputs [count]);
     *bytes_p = 0;
     for (size_t index = 0; index < count; index++) {
         pipeline_output_t *output = &outputs [index];

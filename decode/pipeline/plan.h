@@ -6,8 +6,9 @@
  *  point (it stands behind decode with max_pixels, or behind a resize with max_size), a plane begins with its
  *  plan_size_t, the pixels follow at PLAN_HEADER_BYTES, and room is reserved for the largest.
  *
- *  A sample that is no image (operations [0].decode.as) is one plane without a header, its bytes as they go
- *  into the batch; sizes are 0 and the format means nothing.
+ *  A file that is no image is one plane, whatever the views are: its bytes as they go into the batch; a
+ *  ragged one begins with how many rows there are, in PLAN_COUNT_BYTES.  Without images sizes are 0 and the
+ *  format means nothing.
  *
  *  Only for files of decode/.
  */
@@ -17,7 +18,7 @@
 #include "operation.h"
 #include "pipeline.h"
 
-enum { PLAN_HEADER_BYTES = 64 };
+enum { PLAN_HEADER_BYTES = 64, PLAN_COUNT_BYTES = 8 };
 
 typedef struct {
     uint32_t height;
@@ -26,6 +27,8 @@ typedef struct {
 
 typedef struct {
     size_t file;                    //  which of pipeline_files
+    size_t output;                  //  which one is made of it; of a ragged file also the one behind that
+    const decode_tensor_t *tensor;  //  NULL: an image
     uint32_t view;
     bool is_mask;
     uint32_t channels;              //  in the version: 1 of a mask, else IMAGE_COLOURS
@@ -39,7 +42,8 @@ typedef struct {
     size_t shared_count;            //  of them in the shared stage; at least 1
     size_t views_at;                //  index of OPERATION_VIEWS; count: there is none
     uint32_t views;                 //  1 without one
-    //  Planes of the version: fields x views where OPERATION_VIEWS is in the shared stage, else the fields.
+    //  Planes of the version: of the images, fields x views where OPERATION_VIEWS is in the shared stage,
+    //  else the fields; then of the other files.
     plan_plane_t planes [PIPELINE_OUTPUTS_MAX];
     size_t plane_count;
     //  The size of all images at the share point; 0: they differ, and planes have headers.
@@ -49,7 +53,8 @@ typedef struct {
     finish_format_t format;
 } plan_t;
 
-//  Lent for the life of the pipeline.  Outputs are in the order: view by view, in each the fields.
+//  Lent for the life of the pipeline.  Outputs are in the order: the images view by view, in each the fields;
+//  then the other files.
 const plan_t *pipeline_plan (const pipeline_t *self);
 
 //  How a pipeline comes to its plan, in this order; each with a complaint where a list cannot be.
@@ -69,6 +74,8 @@ int plan_make (plan_t *self, const operation_t *operations, size_t count, size_t
     const plan_images_t *images, const complaint_t *complaint);
 //  Of the whole version.
 size_t plan_version_bytes (const plan_t *self);
+//  How many outputs a list has.
+size_t plan_count_outputs (const decode_request_t *decode, uint32_t views);
 //  Describes the outputs and returns how many; *bytes_p: of all together.
 size_t plan_outputs (const plan_t *self, const pipeline_source_t *source,
     pipeline_output_t outputs [PIPELINE_OUTPUTS_MAX], size_t *bytes_p);

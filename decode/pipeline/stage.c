@@ -4,9 +4,12 @@
 #include <string.h>
 #include "affine.h"
 #include "augment.h"
+#include "augment_mix.h"
+#include "blur.h"
 #include "decoder.h"
 #include "geometry.h"
 #include "instrument.h"
+#include "mixture.h"
 #include "stage_pixels.h"
 #include "warp.h"
 
@@ -29,6 +32,7 @@ stage_free (stage_t *self)
         resize_destroy (&self->resize);
     for (int room = 0; room < STAGE_ROOMS; room++)
         scratch_free (&self->rooms [room]);
+    scratch_free (&self->sums);
     scratch_free (&self->row);
 }
 
@@ -413,6 +417,8 @@ s_map (passage_t *self, const operation_t *operation, const warp_t *warp)
     affine_t affine = { .is_bilinear = operation->edge.is_bilinear && !warp->is_exact && !self->is_mask,
         .height = warp->height, .width = warp->width };
     memcpy (affine.matrix, warp->matrix, sizeof affine.matrix);
+    affine.is_perspective = warp->is_perspective;
+    memcpy (affine.vanishing, warp->vanishing, sizeof affine.vanishing);
     memcpy (affine.fill, operation->edge.fill, sizeof affine.fill);
     if (self->is_mask)
         affine.fill [0] = operation->edge.mask_fill;
@@ -485,6 +491,51 @@ s_augment (passage_t *self, const operation_t *operation)
     return status;
 }
 
+//  Adds a chain of steps to the sums, beginning anew with the passage's image.
+static stage_status_t
+s_mix_chain (const passage_t *self, const operation_t *operation, const augment_mix_t *mix, uint32_t index)
+{
+    passage_t chain = *self;
+    chain.mixed = self->room;
+    stage_status_t status = STAGE_DONE;
+    for (uint32_t step = 0; step < mix->lengths [index] && !status; step++)
+        status = s_augment_step (&chain, operation, &mix->steps [index] [step]);
+    if (!status)
+        status = stage_pixels_settle (&chain);
+    if (status)
+        return status;
+    image_t image = picture_pixels (&chain.picture);
+    mixture_add (self->stage->sums.data, &image, mix->weights [index], false);
+    return STAGE_DONE;
+}
+
+static stage_status_t
+s_aug_mix (passage_t *self, const operation_t *operation)
+{
+    picture_t *picture = &self->picture;
+    uint32_t height = picture_height (picture), width = picture_width (picture);
+    stage_status_t status = self->is_mask? STAGE_DONE: stage_pixels_need (self);
+    if (self->is_mask || status)
+        return status;
+    keyed_random_t random = s_random (self, operation);
+    augment_mix_t mix = augment_mix_draw (operation, height, width, &random);
+    size_t count = image_bytes (height, width, picture->channels);
+    if (!scratch_need (&self->stage->sums, count * sizeof (float)))
+        return stage_pixels_no_memory (self);
+    image_t image = picture_pixels (picture);
+    mixture_add (self->stage->sums.data, &image, mix.original, true);
+    for (uint32_t chain = 0; chain < mix.chains && !status; chain++)
+        status = s_mix_chain (self, operation, &mix, chain);
+    int room;
+    if (!status)
+        status = stage_pixels_open_room (self, height, width, &room);
+    if (status)
+        return status;
+    mixture_write (self->stage->sums.data, count, self->stage->rooms [room].data);
+    stage_pixels_enter (self, room, height, width);
+    return STAGE_DONE;
+}
+
 static stage_status_t
 s_adjust_sharpness (passage_t *self, const operation_t *operation)
 {
@@ -492,27 +543,40 @@ s_adjust_sharpness (passage_t *self, const operation_t *operation)
     return geometry_happens (operation, &random)? s_sharpen (self, operation->point.factor): STAGE_DONE;
 }
 
+static stage_status_t
+s_blur (passage_t *self, const operation_t *operation)
+{
+    picture_t *picture = &self->picture;
+    if (self->is_mask)
+        return STAGE_DONE;
+    keyed_random_t random = s_random (self, operation);
+    double drawn = geometry_blur (operation, &random);
+    uint32_t height = picture_height (picture), width = picture_width (picture);
+    int room;
+    stage_status_t status = stage_pixels_need (self);
+    if (!status)
+        status = stage_pixels_open_room (self, height, width, &room);
+    if (status)
+        return status;
+    image_t image = picture_pixels (picture);
+    uint8_t *target = self->stage->rooms [room].data;
+    if (operation->kind == OPERATION_GAUSSIAN_BLUR) {
+        blur_kernel_t across = blur_kernel (operation->blur.kernel [0], drawn);
+        blur_kernel_t down = blur_kernel (operation->blur.kernel [1], drawn);
+        blur_convolve (&image, &across, &down, target);
+    }
+    else
+    if (!blur_boxes (&image, drawn, &self->stage->row, target))
+        return stage_pixels_no_memory (self);
+    stage_pixels_enter (self, room, height, width);
+    return STAGE_DONE;
+}
+
 //  What the views have in common is computed once, but for what costs each of them nothing.
 static stage_status_t
 s_part_views (passage_t *self)
 {
     return self->picture.resizes || self->picture.colours.count > 0? stage_pixels_settle (self): STAGE_DONE;
-}
-
-bool
-stage_leaves_out (const operation_t *apply, const pipeline_key_t *key, uint32_t view)
-{
-    assert (apply->kind == OPERATION_RANDOM_APPLY);
-    keyed_random_t random = stage_random (apply, key, view);
-    return !geometry_happens (apply, &random);
-}
-
-static stage_status_t
-s_random_apply (passage_t *self, const operation_t *apply)
-{
-    if (stage_leaves_out (apply, self->key, self->view))
-        self->next += apply->apply.count;
-    return STAGE_DONE;
 }
 
 static stage_status_t
@@ -544,15 +608,23 @@ s_step (passage_t *self, const operation_t *operation)
         return s_colour (self, operation);
     case OPERATION_ADJUST_SHARPNESS:
         return s_adjust_sharpness (self, operation);
+    case OPERATION_GAUSSIAN_BLUR:
+    case OPERATION_PILLOW_GAUSSIAN_BLUR:
+        return s_blur (self, operation);
     case OPERATION_RANDOM_ROTATION:
     case OPERATION_RANDOM_AFFINE:
+    case OPERATION_RANDOM_PERSPECTIVE:
         return s_draw_warp (self, operation);
-    case OPERATION_RANDOM_APPLY:
-        return s_random_apply (self, operation);
     case OPERATION_RAND_AUGMENT:
     case OPERATION_TRIVIAL_AUGMENT_WIDE:
     case OPERATION_AUTO_AUGMENT:
         return s_augment (self, operation);
+    case OPERATION_AUG_MIX:
+        return s_aug_mix (self, operation);
+    case OPERATION_RANDOM_APPLY:
+    case OPERATION_RANDOM_CHOICE:
+    case OPERATION_RANDOM_ORDER:
+        return STAGE_DONE;          //  what they are about comes behind them, as chosen
     case OPERATION_NORMALIZE:
     case OPERATION_CAST:
     case OPERATION_LAYOUT:
@@ -567,12 +639,19 @@ s_step (passage_t *self, const operation_t *operation)
     return STAGE_UNSUITABLE;
 }
 
+void
+stage_choose (passage_t *self, size_t begin, size_t end)
+{
+    self->chosen = chosen_draw (self->plan->operations, begin, end, self->key, self->view);
+    self->next = 0;
+}
+
 stage_status_t
 stage_run (passage_t *self)
 {
-    while (self->next < self->end) {
+    while (self->next < self->chosen.count) {
         picture_t before = self->picture;
-        stage_status_t status = s_step (self, &self->plan->operations [self->next]);
+        stage_status_t status = s_step (self, &self->plan->operations [self->chosen.operations [self->next]]);
         //  What waits is done again from its beginning.
         if (status == STAGE_WAITS)
             self->picture = before;

@@ -11,16 +11,19 @@
 #ifndef STAGE_H
 #define STAGE_H
 #include <stdbool.h>
+#include "chosen.h"
 #include "keyed_random.h"
 #include "picture.h"
 #include "plan.h"
 
-//  Where images stand between operations: the one that the views part from, the present one, and the next.
-enum { STAGE_ROOMS = 3, STAGE_NO_ROOM = -1 };
+//  Where images stand between operations: the one that the views part from, the one that a mixture is of, the
+//  present one, and the next.
+enum { STAGE_ROOMS = 4, STAGE_NO_ROOM = -1 };
 
 typedef struct {
     resize_t *resize;
     scratch_t rooms [STAGE_ROOMS];
+    scratch_t sums;                 //  of a mixture
     scratch_t row;                  //  one row's pixels, or which column each of its pixels is from
     finish_format_t plain [2];      //  8-bit pixels as they are: of images, of masks
     uint64_t between_max;           //  pixels between the passes of a resize: DECODER_PIXELS_MAX, less in
@@ -40,12 +43,13 @@ typedef struct {
     const pipeline_key_t *key;
     bool is_mask;
     uint32_t view;
-    size_t next;                    //  the operation to run, up to end
-    size_t end;
+    chosen_t chosen;                //  the operations to run, from next on
+    size_t next;
     picture_t picture;
     picture_need_t need;            //  set by stage_run while the picture has no pixels
     int room;                       //  in which picture's pixels are
     int kept;                       //  that must not be written: other passages begin with what is in it
+    int mixed;                      //  another one: a mixture begins anew with what is in it
     char *error;
     size_t error_bytes;
 } passage_t;
@@ -58,8 +62,8 @@ const finish_format_t *stage_plain (const stage_t *self, bool is_mask);
 
 //  Where an operation's random numbers come from, in a view; what stands before the views part has view 0.
 keyed_random_t stage_random (const operation_t *operation, const pipeline_key_t *key, uint32_t view);
-//  Whether the operations that a random_apply is about are not done.
-bool stage_leaves_out (const operation_t *apply, const pipeline_key_t *key, uint32_t view);
+//  From now on the operations [begin, end) of the plan are to be run, for the passage's view.
+void stage_choose (passage_t *self, size_t begin, size_t end);
 //  Runs the operations from next on, as far as it gets.
 stage_status_t stage_run (passage_t *self);
 //  Writes what the picture shows to target, rows without gaps; it has pixels.

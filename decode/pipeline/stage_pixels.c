@@ -46,7 +46,7 @@ stage_pixels_open_room (const passage_t *self, uint32_t height, uint32_t width, 
     if (status)
         return status;
     int room = 0;
-    while (room == self->kept || room == self->room)
+    while (room == self->kept || room == self->mixed || room == self->room)
         room++;
     assert (room < STAGE_ROOMS);
     *room_p = room;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "geometry.h"
 
 //  Python's math.radians.
 static double
@@ -159,6 +160,68 @@ warp_rotate (double angle, bool expand, const double *center, uint32_t height, u
 }
 
 //  ---------------------------------------------------------------------------------------------------------
+//  Perspective
+
+static bool
+s_is_line (const int64_t one [2], const int64_t two [2], const int64_t three [2])
+{
+    return (two [0] - one [0]) * (three [1] - one [1]) == (two [1] - one [1]) * (three [0] - one [0]);
+}
+
+//  The map of the unit square to the corners: Heckbert, "Fundamentals of texture mapping and image warping",
+//  1989; times its denominator, so of whole numbers.
+static void
+s_from_square (const warp_corners_t *to, long double map [9])
+{
+    const int64_t (*at) [2] = to->corners;
+    int64_t across_x = at [1] [0] - at [2] [0], across_y = at [1] [1] - at [2] [1];
+    int64_t down_x = at [3] [0] - at [2] [0], down_y = at [3] [1] - at [2] [1];
+    int64_t sum_x = at [0] [0] - at [1] [0] - down_x, sum_y = at [0] [1] - at [1] [1] - down_y;
+    int64_t g = sum_x * down_y - down_x * sum_y, h = across_x * sum_y - sum_x * across_y;
+    int64_t by = across_x * down_y - down_x * across_y;
+    for (size_t axis = 0; axis < 2; axis++) {
+        map [3 * axis] = (long double) (at [1] [axis] - at [0] [axis]) * by + (long double) g * at [1] [axis];
+        map [3 * axis + 1] = (long double) (at [3] [axis] - at [0] [axis]) * by
+            + (long double) h * at [3] [axis];
+        map [3 * axis + 2] = (long double) at [0] [axis] * by;
+    }
+    map [6] = g;
+    map [7] = h;
+    map [8] = by;
+}
+
+//  So precise that no rounding to 32 bits depends on how it is solved: the corners are whole numbers.
+warp_t
+warp_perspective (const warp_corners_t *to, uint32_t height, uint32_t width)
+{
+    warp_t warp = { .kind = WARP_NOTHING, .is_perspective = true, .height = height, .width = width };
+    const int64_t (*at) [2] = to->corners;
+    if (height < 2 || width < 2 || s_is_line (at [0], at [1], at [2]) || s_is_line (at [1], at [2], at [3])
+    ||  s_is_line (at [2], at [3], at [0]) || s_is_line (at [3], at [0], at [1]))
+        return warp;
+    long double m [9], inverse [9];
+    s_from_square (to, m);
+    for (size_t row = 0; row < 3; row++)
+        for (size_t column = 0; column < 3; column++) {
+            size_t up = (column + 1) % 3 * 3, down = (column + 2) % 3 * 3;
+            size_t left = (row + 1) % 3, right = (row + 2) % 3;
+            inverse [row * 3 + column] = m [up + left] * m [down + right] - m [up + right] * m [down + left];
+        }
+    const long double sides [3] = { width - 1, height - 1, 1 };
+    for (size_t index = 0; index < 8; index++) {
+        double number = (double) (float) (sides [index / 3] * inverse [index] / inverse [8]);
+        if (!isfinite (number))
+            return warp;
+        if (index < 6)
+            warp.matrix [index] = number;
+        else
+            warp.vanishing [index - 6] = number;
+    }
+    warp.kind = WARP_MATRIX;
+    return warp;
+}
+
+//  ---------------------------------------------------------------------------------------------------------
 //  Draws
 
 static double
@@ -191,12 +254,45 @@ warp_draw_affine (const operation_t *operation, uint32_t height, uint32_t width,
     return drawn;
 }
 
+//  At random from one end of a side, or from its other one, inwards.
+static int64_t
+s_draw_corner (double distortion, uint32_t side, bool is_far, keyed_random_t *random)
+{
+    uint32_t reach = (uint32_t) (distortion * (side / 2));
+    uint64_t drawn = keyed_random_below (random, (uint64_t) reach + 1);
+    return is_far? (int64_t) side - reach - 1 + (int64_t) drawn: (int64_t) drawn;
+}
+
+warp_corners_t
+warp_draw_corners (const operation_t *perspective, uint32_t height, uint32_t width, keyed_random_t *random)
+{
+    assert (perspective->kind == OPERATION_RANDOM_PERSPECTIVE);
+    double distortion = perspective->perspective.distortion;
+    warp_corners_t drawn;
+    for (size_t corner = 0; corner < 4; corner++) {
+        drawn.corners [corner] [0] = s_draw_corner (distortion, width, corner == 1 || corner == 2, random);
+        drawn.corners [corner] [1] = s_draw_corner (distortion, height, corner >= 2, random);
+    }
+    return drawn;
+}
+
+static warp_t
+s_draw_perspective (const operation_t *operation, uint32_t height, uint32_t width, keyed_random_t *random)
+{
+    if (!geometry_happens (operation, random))
+        return (warp_t) { .kind = WARP_NOTHING, .height = height, .width = width };
+    warp_corners_t drawn = warp_draw_corners (operation, height, width, random);
+    return warp_perspective (&drawn, height, width);
+}
+
 warp_t
 warp_draw (const operation_t *operation, uint32_t height, uint32_t width, keyed_random_t *random)
 {
     if (operation->kind == OPERATION_RANDOM_ROTATION)
         return warp_rotate (warp_draw_angle (operation, random), operation->rotation.expand,
             operation->rotation.has_center? operation->rotation.center: NULL, height, width);
+    if (operation->kind == OPERATION_RANDOM_PERSPECTIVE)
+        return s_draw_perspective (operation, height, width, random);
     warp_affine_t affine = warp_draw_affine (operation, height, width, random);
     return warp_affine (&affine, height, width);
 }

@@ -1,5 +1,5 @@
-/*  warp -- the affine maps of random_rotation and random_affine: the draws, and the matrix that follows from
- *  them, in the arithmetic of torchvision and Pillow.
+/*  warp -- the maps of random_rotation, random_affine and random_perspective: the draws, and the matrix that
+ *  follows from them, in the arithmetic of torchvision and Pillow.
  *
  *  Pure functions; any thread.
  */
@@ -25,6 +25,8 @@ typedef enum { WARP_NOTHING, WARP_HALF_TURN, WARP_MATRIX } warp_kind_t;
 typedef struct {
     warp_kind_t kind;
     double matrix [6];              //  of affine.h; of WARP_MATRIX
+    bool is_perspective;
+    double vanishing [2];           //  of affine.h; of a perspective
     bool is_exact;                  //  pixels move to pixels, so it is done to the nearest
     uint32_t height;                //  of the result; sides above UINT32_MAX come as that
     uint32_t width;
@@ -35,12 +37,23 @@ warp_t warp_affine (const warp_affine_t *affine, uint32_t height, uint32_t width
 //  The map of Image.rotate.  expand: the result holds all of the turned image.  center as above.
 warp_t warp_rotate (double angle, bool expand, const double *center, uint32_t height, uint32_t width);
 
+//  Where the corners of an image go, as x, y: upper left, upper right, lower right, lower left.
+typedef struct {
+    int64_t corners [4] [2];
+} warp_corners_t;
+
+//  The map of F.perspective: coefficients of 32 bits, those of the exact solution.  WARP_NOTHING: no
+//  perspective does that, three corners being in a line, or the image has one row or column.
+warp_t warp_perspective (const warp_corners_t *to, uint32_t height, uint32_t width);
+//  The draws of random_perspective behind whether it is done at all: x, y of each corner, in their order.
+warp_corners_t warp_draw_corners (const operation_t *perspective, uint32_t height, uint32_t width,
+    keyed_random_t *random);
 //  The draws of random_rotation: the angle.
 double warp_draw_angle (const operation_t *rotation, keyed_random_t *random);
 //  The draws of random_affine: angle, two translations, scale, two shears, always all of them.
 warp_affine_t warp_draw_affine (const operation_t *affine, uint32_t height, uint32_t width,
     keyed_random_t *random);
-//  The map of one of the two, drawn.
+//  The map of one of the three, drawn.
 warp_t warp_draw (const operation_t *operation, uint32_t height, uint32_t width, keyed_random_t *random);
 
 #endif

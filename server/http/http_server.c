@@ -30,7 +30,6 @@ typedef enum { STATUS, METRICS, OPEN_METRICS, HISTORY, HEALTH, KINDS } kind_t;
 //  What one viewer may see.
 typedef struct {
     json_t *status;                     //  NULL: there was no answer yet
-    char *text;                         //  the same
     int64_t at_ms;
     int64_t asked_ms;                   //  0: no question is out
     struct MHD_Response *responses [2][KINDS];  //  made of it, plain and compressed; NULL: not yet
@@ -155,7 +154,8 @@ s_make (view_t *view, kind_t kind, bool is_compressed)
     bool is_open = kind == OPEN_METRICS;
     const char *type = kind == STATUS? "application/json": metrics_type (is_open);
     size_t size = 0;
-    char *text = kind == STATUS? strdup (view->text): metrics_text (view->status, is_open, &size);
+    char *text = kind == STATUS? json_dumps (view->status, JSON_COMPACT):
+        metrics_text (view->status, is_open, &size);
     if (!text)
         return NULL;
     size = kind == STATUS? strlen (text): size;
@@ -224,9 +224,7 @@ s_forget (view_t *view)
                 MHD_destroy_response (view->responses [form][kind]);
     memset (view->responses, 0, sizeof view->responses);
     json_decref (view->status);
-    free (view->text);
     view->status = NULL;
-    view->text = NULL;
 }
 
 //  Requests go on that have their answer, or have waited too long.
@@ -260,16 +258,15 @@ s_take_answers (http_server_t *self, int64_t now_ms)
 {
     status_feed_look (self->options.feed);
     for (size_t viewer = 0; viewer <= self->options.tenant_count; viewer++) {
-        char *text = status_feed_take (self->options.feed, viewer);
-        if (!text)
+        json_t *status = status_feed_take (self->options.feed, viewer);
+        if (!status)
             continue;
         view_t *view = &self->views [viewer];
         s_forget (view);
-        view->text = text;
-        view->status = json_loads (text, 0, NULL);
+        view->status = status;
         view->at_ms = now_ms;
         view->asked_ms = 0;
-        if (viewer == 0 && view->status && now_ms >= self->point_ms + LAST_HOUR_STEP_MS) {
+        if (viewer == 0 && now_ms >= self->point_ms + LAST_HOUR_STEP_MS) {
             last_hour_add (self->last_hour, view->status, now_ms, s_day_ms ());
             self->point_ms = now_ms;
         }
@@ -498,7 +495,8 @@ s_run (void *argument)
             s_ask (self, 0, now_ms);
         s_resume (self, now_ms);
         s_drop_slow (self, now_ms);
-        s_accept (self);
+        if (items [LISTENER].revents || self->is_short)
+            s_accept (self);
         MHD_run (self->daemon);
         items [LISTENER].events = self->is_short? 0: POLLIN;
         poll (items, ITEMS, s_patience_ms (self, clock_now_ms ()));
@@ -535,7 +533,10 @@ s_start (http_server_t *self)
         MHD_OPTION_NOTIFY_CONNECTION, s_note_peer, self, MHD_OPTION_END);
     if (!self->daemon)
         return errno? -errno: -ENOMEM;
-    return -pthread_create (&self->thread, NULL, s_run, self);
+    int rc = pthread_create (&self->thread, NULL, s_run, self);
+    if (rc == 0)
+        pthread_setname_np (self->thread, "http");
+    return -rc;
 }
 
 static void

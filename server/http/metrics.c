@@ -5,6 +5,7 @@
 #include <string.h>
 
 enum { LABELS_BYTES = 2048, NAME_BYTES = 256 };
+#define WHOLE_MAX 1e15                  //  each whole number below it is a double
 
 //  One series of each object of a kind.  Rows of one name lie together, and differ in their label.
 typedef struct {
@@ -135,6 +136,20 @@ static const row_t s_jobs [] = {
         NULL }
 };
 
+//  Of jobs with several.
+static const row_t s_ranks [] = {
+    { "rank_wait_seconds", true, "waits.draw", "What a rank's time since its job's start went to, by cause.",
+        "cause", "draw" },
+    { "rank_wait_seconds", true, "waits.read", NULL, "cause", "read" },
+    { "rank_wait_seconds", true, "waits.memory", NULL, "cause", "memory" },
+    { "rank_wait_seconds", true, "waits.decode", NULL, "cause", "decode" },
+    { "rank_wait_seconds", true, "waits.copy", NULL, "cause", "copy" },
+    { "rank_wait_seconds", true, "waits.client", NULL, "cause", "client" },
+    { "rank_wait_seconds", true, "waits.other_rank", NULL, "cause", "other_rank" },
+    { "rank_batches_consumed", true, "consumed_batches", "Batches that the rank's loop has taken.", NULL,
+        NULL }
+};
+
 static const row_t s_tenants [] = {
     { "tenant_jobs", false, "jobs", "Present jobs.", NULL, NULL },
     { "tenant_samples_prepared", true, "prepared", "Samples prepared for its jobs.", NULL, NULL },
@@ -228,8 +243,12 @@ s_head (writer_t *self, const char *name, const char *type, const char *help)
 static void
 s_value (writer_t *self, const char *name, const char *suffix, const char *labels, double value)
 {
-    fprintf (self->file, *labels? "tureen_%s%s{%s} %.17g\n": "tureen_%s%s%s %.17g\n", name, suffix, labels,
-        value);
+    fprintf (self->file, *labels? "tureen_%s%s{%s} ": "tureen_%s%s%s ", name, suffix, labels);
+    //  Most are whole, and far cheaper to write so.
+    if (fabs (value) < WHOLE_MAX && value == trunc (value))
+        fprintf (self->file, "%lld\n", (long long) value);
+    else
+        fprintf (self->file, "%.17g\n", value);
 }
 
 static void
@@ -467,6 +486,28 @@ s_all_jobs (writer_t *self, const json_t *status)
 }
 
 static void
+s_all_ranks (writer_t *self, const json_t *status)
+{
+    size_t index, number, count = 0;
+    json_t *jobs = json_object_get (status, "jobs"), *job, *rank;
+    json_array_foreach (jobs, index, job)
+        count += json_array_size (json_object_get (job, "ranks"));
+    subject_t *ranks = calloc (count + 1, sizeof *ranks);
+    count = 0;
+    if (ranks)
+        json_array_foreach (jobs, index, job)
+            json_array_foreach (json_object_get (job, "ranks"), number, rank) {
+                char name [32];
+                snprintf (name, sizeof name, "%zu", number);
+                ranks [count].object = rank;
+                s_label_number (ranks [count].labels, job);
+                s_label (ranks [count++].labels, "rank", name);
+            }
+    s_rows (self, ROWS (s_ranks), ranks, count);
+    free (ranks);
+}
+
+static void
 s_refusals (writer_t *self, json_t *refusals)
 {
     const char *code;
@@ -497,6 +538,7 @@ metrics_text (const json_t *status, bool is_open_metrics, size_t *size_p)
     s_refusals (&self, json_object_get (status, "refusals"));
     s_histograms (&self, status);
     s_all_jobs (&self, status);
+    s_all_ranks (&self, status);
     s_list (&self, json_object_get (status, "datasets"), "dataset", "name", ROWS (s_datasets));
     s_list (&self, json_object_get (status, "tenants"), "tenant", "name", ROWS (s_tenants));
     s_list (&self, json_object_get (status, "devices"), "device", "device", ROWS (s_devices));

@@ -9,7 +9,7 @@
 
 typedef struct {
     bool is_asked;
-    char *text;                         //  an answer; NULL: none
+    json_t *status;                     //  an answer; NULL: none
 } view_t;
 
 struct status_feed {
@@ -49,7 +49,7 @@ status_feed_destroy (status_feed_t **self_p)
     if (!self)
         return;
     for (size_t viewer = 0; viewer < self->viewers; viewer++)
-        free (self->views [viewer].text);
+        json_decref (self->views [viewer].status);
     pthread_mutex_destroy (&self->mutex);
     close (self->asked);
     close (self->answered);
@@ -111,26 +111,26 @@ status_feed_next (status_feed_t *self, size_t *viewer_p)
 }
 
 void
-status_feed_answer (status_feed_t *self, size_t viewer, char *text)
+status_feed_answer (status_feed_t *self, size_t viewer, json_t *status)
 {
     assert (viewer < self->viewers);
     pthread_mutex_lock (&self->mutex);
-    char *before = self->views [viewer].text;
-    self->views [viewer].text = text;
+    json_t *before = self->views [viewer].status;
+    self->views [viewer].status = status;
     pthread_mutex_unlock (&self->mutex);
-    free (before);
+    json_decref (before);
     s_wake (self->answered);
 }
 
-char *
+json_t *
 status_feed_take (status_feed_t *self, size_t viewer)
 {
     assert (viewer < self->viewers);
     pthread_mutex_lock (&self->mutex);
-    char *text = self->views [viewer].text;
-    self->views [viewer].text = NULL;
+    json_t *status = self->views [viewer].status;
+    self->views [viewer].status = NULL;
     pthread_mutex_unlock (&self->mutex);
-    return text;
+    return status;
 }
 
 void

@@ -7,13 +7,15 @@
  *                  status_feed_take
  *  failure modes:  none: a question for which there is no answer yet is not asked twice.
  *
- *  Neither side ever waits for the other: both hold a mutex for the time of a copied pointer.
+ *  An answer goes over as the tree that it is: as text it would be written in one thread, and parsed in the
+ *  other.  Neither side ever waits for the other: both hold a mutex for the time of a copied pointer.
  *  Threads: ask, answered and take are the HTTP server's, the others the broker's.
  */
 #ifndef STATUS_FEED_H
 #define STATUS_FEED_H
 #include <stdbool.h>
 #include <stddef.h>
+#include <jansson.h>
 
 typedef struct status_feed status_feed_t;
 
@@ -28,11 +30,11 @@ int status_feed_answered (const status_feed_t *self);
 void status_feed_ask (status_feed_t *self, size_t viewer);
 //  The next viewer that is to be answered; false: none.
 bool status_feed_next (status_feed_t *self, size_t *viewer_p);
-//  text: JSON, taken over; NULL: there was no memory for it.
-void status_feed_answer (status_feed_t *self, size_t viewer, char *text);
+//  status: the only reference to all of it, taken over.
+void status_feed_answer (status_feed_t *self, size_t viewer, json_t *status);
 //  Before all viewers' answers are taken: those that come later make the descriptor readable again.
 void status_feed_look (status_feed_t *self);
-//  The newest answer that was not taken yet: yours to free; NULL: none.
-char *status_feed_take (status_feed_t *self, size_t viewer);
+//  The newest answer that was not taken yet, and the reference to it; NULL: none.
+json_t *status_feed_take (status_feed_t *self, size_t viewer);
 
 #endif

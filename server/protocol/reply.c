@@ -84,6 +84,8 @@ s_field (const reply_field_t *field)
     s_put (object, "shape", shape);
     s_put (object, "offset", s_number (field->offset));
     s_put (object, "sample_bytes", s_number (field->sample_bytes));
+    if (field->lengths)
+        s_put (object, "lengths", s_text (field->lengths));
     return object;
 }
 

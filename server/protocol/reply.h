@@ -17,6 +17,7 @@ typedef struct {
     uint32_t shape [REPLY_FIELD_DIMENSIONS_MAX];
     size_t offset;              //  from the slot's begin
     size_t sample_bytes;
+    const char *lengths;        //  of a ragged one: the field that says how many each sample has; else NULL
 } reply_field_t;
 
 typedef struct {

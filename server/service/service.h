@@ -86,8 +86,8 @@ void service_act (service_t *self, int64_t now_ms);
 //  Call it about every half second: sends heartbeats to jobs without a ring; a failed one shows that the
 //  client is dead.
 void service_beat (service_t *self, int64_t now_ms);
-//  What `tureen status --json` says to the caller: JSON, yours to free; NULL: no memory.
-char *service_status (service_t *self, const caller_t *caller, int64_t now_ms);
+//  What `tureen status --json` says to the caller; a reference of yours, to all of it: nothing in it is kept.
+json_t *service_status (service_t *self, const caller_t *caller, int64_t now_ms);
 //  The jobs that use the server: those that exist, and those that wait for ranks.
 uint64_t service_jobs (const service_t *self);
 //  An operator has asked the server to drain (WIRE_DRAIN), and no job uses it any more.

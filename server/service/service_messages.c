@@ -194,7 +194,9 @@ s_status (service_t *self, const inbound_message_t *inbound, refusal_t *refusal)
     atomic_size_t *account = service_account (self, inbound, refusal);
     if (!account || !request_status (&inbound->frames [1], refusal))
         return false;
-    char *text = service_status (self, &inbound->caller, self->now_ms);
+    json_t *status = service_status (self, &inbound->caller, self->now_ms);
+    char *text = json_dumps (status, JSON_COMPACT);
+    json_decref (status);
     rank_t *rank = s_find_own (self, inbound);
     if (rank)
         broker_heartbeat (self->options.broker, rank, self->now_ms);        //  any message shows that the

@@ -102,7 +102,7 @@ static const option_row_t s_rows [] = {
     { "config", "FILE", .role = ROLE_COMMAND_LINE, OPTION_CALL (NULL),
         "settings from a ZPL file, by these names; what the command line says wins,\n"
         "data sets, fields and users add up" },
-    { "field", "NAME.FIELD=mask:DIR, NAME.FIELD=image:DIR", NAMED (ROLE_FIELD),
+    { "field", "NAME.FIELD=mask:DIR, NAME.FIELD=image:DIR, NAME.FIELD=file:DIR", NAMED (ROLE_FIELD),
         "each sample has a second file, in DIR under the same name but for the\n"
         "extension: the field FIELD (letters, digits, '_'); masks keep their values;\n"
         "at most 7", .heading = "Of a data set NAME, each as often as needed:" },

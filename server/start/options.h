@@ -5,7 +5,7 @@
  *      block-cache DIR=BYTES   http [ADDRESS:]PORT or unix:PATH   http-tokens FILE
  *      log-format text or json   members LIST   member HOST:PORT   member-keys DIR
  *  and of data sets, each repeatable:
- *      field NAME.FIELD=image:DIR or mask:DIR   extensions NAME=.wav,.flac
+ *      field NAME.FIELD=image:DIR, mask:DIR or file:DIR   extensions NAME=.wav,.flac
  *      on-bad NAME=drop or fail   jpeg-warnings NAME=N   tier NAME=stream, redox or direct   piece NAME=N
  *      listing NAME=kept or anew
  *  and of users and tenants, those with a NAME repeatable:

@@ -127,8 +127,8 @@ s_add_field (settings_t *self, options_dataset_t *dataset, const char *name, con
             "'%s'", OPTIONS_FIELD_BYTES_MAX, options_shown (name, shown));
     bool is_mask = strncmp (value, "mask:", 5) == 0;
     const char *path = strchr (value, ':');
-    if ((!is_mask && strncmp (value, "image:", 6) != 0) || !path [1])
-        return options_fail (self, "field %s: expected image:DIR or mask:DIR, got '%s'", name,
+    if ((!is_mask && strncmp (value, "image:", 6) != 0 && strncmp (value, "file:", 5) != 0) || !path [1])
+        return options_fail (self, "field %s: expected image:DIR, mask:DIR or file:DIR, got '%s'", name,
             options_shown (value, shown));
     for (size_t index = 0; index < dataset->field_count; index++)
         if (strcmp (dataset->fields [index].name, name) == 0)

@@ -73,7 +73,7 @@ s_describe (const options_dataset_t *wanted, const catalogue_t *catalogue)
         for (size_t label = 0; label < catalogue_labels (catalogue); label++)
             printf ("%s%s", label? ", ": " with labels ", catalogue_label (catalogue, label)->name);
     for (size_t field = 1; field < catalogue_fields (catalogue); field++)
-        printf (", %s %s", catalogue_field_is_mask (catalogue, field)? "mask": "image",
+        printf (", %s %s", catalogue_field_is_mask (catalogue, field)? "mask": "field",
             catalogue_field_name (catalogue, field));
     printf (", %s, in %s\n", sources_size (catalogue_bytes (catalogue), size, sizeof size), wanted->path);
 }

@@ -57,7 +57,8 @@ layout_of (layout_t *self, const pipeline_t *pipeline, const catalogue_t *catalo
     for (size_t index = 0; index < self->outputs && status == LAYOUT_OK; index++) {
         const pipeline_output_t *output = pipeline_output (pipeline, index);
         reply_field_t field = { .name = output->name, .dtype = dtype_name (output->dtype),
-            .dimensions = output->dimensions, .sample_bytes = output->bytes };
+            .dimensions = output->dimensions, .sample_bytes = output->bytes,
+            .lengths = output->is_ragged? pipeline_output (pipeline, index + 1)->name: NULL };
         status = s_append (self, field, output->shape, batch_size);
     }
     for (size_t index = 0; index < catalogue_labels (catalogue) && status == LAYOUT_OK; index++) {

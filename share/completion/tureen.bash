@@ -29,7 +29,7 @@ _tureen_value () {
         fi
     fi
     case $called in
-        *:DIR* | *:FOLDER*) mapfile -t COMPREPLY < <(compgen -W 'mask: image:' -- "$begun") ;;
+        *:DIR* | *:FOLDER*) mapfile -t COMPREPLY < <(compgen -W 'mask: image: file:' -- "$begun") ;;
         *DIR* | *FOLDER*) mapfile -t COMPREPLY < <(compgen -d -- "$begun") ;;
         *FILE* | *PATH* | KEY) mapfile -t COMPREPLY < <(compgen -f -- "$begun") ;;
         [a-z]*\|*) mapfile -t COMPREPLY < <(compgen -W "${called//|/ }" -- "$begun") ;;

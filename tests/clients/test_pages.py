@@ -30,6 +30,7 @@ HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parent.parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "system"), str(SOURCE / "clients" / "python")]
 
+import numpy
 from PIL import Image
 
 from mds_shards import write_mds
@@ -55,6 +56,7 @@ NOT_RUN = {
     "Kubernetes": "a cluster; system_kubernetes",
     "packages": "installs what it builds; tests/packaging",
     "Optuna": "it is no package of Debian",
+    "Parquet": "pyarrow is no package of Debian; python_pack, where it is installed",
     "Ray": "it is no package of Debian; ctest -R examples, where it is installed",
     "root": "users, groups, namespaces; system_deployment",
     "several nodes": "torch_torchrun, torch_nodes",
@@ -98,7 +100,7 @@ def names(folder: str) -> Dict[str, Any]:
             optimizer=torch.optim.SGD(model.parameters(), 0.1), step=lambda images, labels: None,
             checkpoint=f"{folder}/checkpoint.pt", train_folder=f"{folder}/data/train",
             val_folder=f"{folder}/data/val", torchvision=torchvision
-            or types.SimpleNamespace(transforms=types.SimpleNamespace(RandomPerspective=StandIn)))
+            or types.SimpleNamespace(transforms=types.SimpleNamespace(ElasticTransform=StandIn)))
     return known
 
 
@@ -231,6 +233,11 @@ class Pages(unittest.TestCase):
     def test_data(self) -> None:
         folder_of_images(f"{self.folder}/data/masks", "palette.png")
         folder_of_images(f"{self.folder}/data/depth")
+        for index in range(SAMPLES):
+            for field, name in (("tokens", f"{index:03}.npy"), ("captions", f"{index:03}.txt")):
+                folder = Path(self.folder, "data", field, f"class_{index % 2}")
+                folder.mkdir(parents=True, exist_ok=True)
+                (folder / name).write_bytes(b"it is not read, only found")
         self.write_shards(self.world.work / "shards")
         image = (SOURCE / "tests" / "decode" / "golden" / "rgb.png").read_bytes()
         os.mkdir(self.world.work / "hf")
@@ -298,10 +305,12 @@ class Pages(unittest.TestCase):
             (self.world.work / file).write_text(text)
 
     def test_pipeline(self) -> None:
-        os.mkdir(f"{self.folder}/data/masks")
-        for number in (0, 2):
-            with Image.open(f"{self.folder}/data/train/class_0/{number:03}.jpg") as image:
-                Image.new("L", image.size, number).save(f"{self.folder}/data/masks/{number:03}.png")
+        for name in ("masks", "tokens", "captions"):
+            os.mkdir(f"{self.folder}/data/{name}")
+        with Image.open(f"{self.folder}/data/train/class_0/000.jpg") as image:
+            Image.new("L", image.size, 7).save(f"{self.folder}/data/masks/000.png")
+        numpy.save(f"{self.folder}/data/tokens/000.npy", numpy.arange(9, dtype=numpy.int32))
+        Path(f"{self.folder}/data/captions/000.txt").write_text("a cat on a mat")
         self.run_page("docs/pipeline.md")
 
     def test_randomness(self) -> None:

@@ -90,7 +90,8 @@ class Golden(unittest.TestCase):
         joined = wire.parse_joined(golden("joined")[1])
         self.assertEqual((joined.job, joined.samples, joined.dataset_samples, joined.slots, joined.seed),
                          (5, 2020, 3000, 4, 7))
-        self.assertEqual(joined.fields[0], ("image", np.dtype("uint8"), (224, 224, 3), 0, 150528, "uint8"))
+        self.assertEqual(joined.fields[0], ("image", np.dtype("uint8"), (224, 224, 3), 0, 150528, "uint8",
+                                            ""))
         self.assertEqual(joined.ring and joined.ring.bytes, 38551552)
         tiny = wire.parse_joined(golden("joined_inline")[1])
         self.assertIsNone(tiny.ring)
@@ -132,13 +133,23 @@ class Golden(unittest.TestCase):
             begin = field.offset
             self.assertEqual(array.tobytes(), slot[begin:begin + 2 * field.sample_bytes].tobytes())
 
+    def test_a_ragged_field_names_its_lengths(self) -> None:
+        """And one that names what is none is refused."""
+        whole = golden("joined_ragged")[1]
+        fields = wire.parse_joined(whole).fields
+        self.assertEqual([field.lengths for field in fields], ["tokens_length", "", ""])
+        for other in (b'"tokens_lengths"', b'"tokens"', b'7'):
+            with self.assertRaises(tureen.ProtocolError):
+                wire.parse_joined(whole.replace(b'"lengths":"tokens_length"', b'"lengths":' + other))
+
     def test_damaged_frames_raise_protocol_error_only(self) -> None:
         """Every prefix, and a thousand damaged copies, of each foreign frame: read, refused, never another
         exception."""
         chance = random.Random(SEED)
         parsers: Dict[str, Callable[[bytes], Any]] = {
             "joined": wire.parse_joined, "joined_inline": wire.parse_joined,
-            "joined_fields": wire.parse_joined, "batch": wire.parse_batch_head,
+            "joined_fields": wire.parse_joined, "joined_ragged": wire.parse_joined,
+            "batch": wire.parse_batch_head,
             "epoch_end": wire.parse_epoch_end, "status_reply": wire.parse_json,
             "error": lambda frame: wire.parse_reason(frame, "error", "ERROR")}
         for name, parse in parsers.items():

@@ -27,6 +27,8 @@ TUREEN = os.path.join(os.environ.get("TUREEN_BIN", str(SOURCE / "build" / "relea
 SEED = int(os.environ.get("TEST_SEED", "20261126"))
 os.environ["TUREEN_SERVER"] = TUREEN
 
+import numpy as np
+
 import tureen
 from mds_shards import write_mds
 from tureen import pack as packing
@@ -291,6 +293,48 @@ class Columns(Packs):
             self.sample(row)
         self.assertEqual(self.sample(row, image="a").files, {"png": row["a"], "depth": row["Depth"]})
         self.assertEqual(self.sample(row, masks=["Depth"]).files, {"png": row["a"], "depth": row["Depth"]})
+
+    def test_lists_of_numbers(self) -> None:
+        """Beside an image, and alone: then the first is the sample's own file."""
+        row = {"a": png(self.dice), "Tokens": [3, 1, 2], "boxes": [[1, 2.5, 3, 4]], "none": []}
+        arrays = [sources.ArrayOf("Tokens", "uint16"), sources.ArrayOf("boxes", "float32", (4,)),
+                  sources.ArrayOf("none", "int8", (2,))]
+        for given in (row, {name: row[name] for name in ("Tokens", "boxes", "none")}):
+            files = dict(self.sample(given, arrays=arrays).files)
+            self.assertEqual(files.pop("png", b"npy") == b"npy", "a" not in given)
+            found = {name: np.load(io.BytesIO(content)) for name, content in files.items()}
+            tokens = found.pop("tokens" if "a" in given else "npy")
+            self.assertEqual((tokens.dtype, tokens.tolist()), (np.uint16, [3, 1, 2]))
+            self.assertEqual((found["boxes"].dtype, found["boxes"].tolist()), (np.float32, [[1, 2.5, 3, 4]]))
+            self.assertEqual((found["none"].dtype, found["none"].shape), (np.int8, (0, 2)))
+        for column, array in (("Tokens", sources.ArrayOf("Tokens", "int32", (3,))),
+                              ("boxes", sources.ArrayOf("boxes", "float32")),
+                              ("boxes", sources.ArrayOf("boxes", "int32", (4,))),
+                              ("Tokens", sources.ArrayOf("Tokens", "bool"))):
+            with self.assertRaisesRegex(SourceError, f"row 0: {column!r} is list .*, no {array.dtype} "):
+                self.sample(row, arrays=[array])
+        for value in ([1, -1], [1.5], [70000], ["a"], [[1], [2, 3]], "abc", 7):
+            with self.assertRaisesRegex(SourceError, "row 0: 'Tokens' is .*, no uint16"):
+                self.sample({**row, "Tokens": value}, arrays=arrays[:1])
+
+    def test_a_set_of_tokens_is_served(self) -> None:
+        documents = [[number * 10 + at for at in range(number % 6)] for number in range(ROWS)]
+        write_mds(self.path("mds"), self.rows)
+        index = json.loads(Path(self.path("mds", "index.json")).read_text())
+        with mock.patch.object(sources, "_mds_rows", lambda name, content, shard: (
+                {"tokens": documents[number], "part": 1} for number in range(
+                    30 * int(name[-9:-4]), 30 * int(name[-9:-4]) + shard["samples"]))):
+            self.run_pack("--array", "tokens:int32", self.path("mds"), self.path("pack"))
+        self.assertEqual(len(index["shards"]), 3)
+        with own_runtime_folder(), tureen.serve(train=self.path("pack")) as server:
+            had = {}
+            for batch in tureen.Loader(server.endpoint, batch_size=8, epochs=1, pipeline=[
+                    {"op": "decode", "as": "array", "dtype": "int32", "shape": [5], "ragged": True}]):
+                had.update(zip(batch.ids.tolist(), (row.tolist() for row in batch["array"])))
+            self.assertEqual([had[number] for number in range(ROWS)], documents)
+        for wrong in ("tokens", "tokens:int", "tokens:int32:x", ":int32", "tokens:int32:0"):
+            with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()):
+                packing.main(["--array", wrong, self.path("mds"), self.path("pack")])
 
     def test_errors_name_the_row(self) -> None:
         first = {"a": png(self.dice), "label": 1}

@@ -94,6 +94,11 @@ class Json(unittest.TestCase):
         self.check(T.RandomAutocontrast(0.25), {"op": "autocontrast", "p": 0.25})
         self.check(T.RandomEqualize(share=True), {"op": "equalize", "share": True})
         self.check(T.RandomAdjustSharpness(2), {"op": "adjust_sharpness", "factor": 2.0})
+        self.check(T.GaussianBlur(5), {"op": "gaussian_blur", "kernel_size": 5})
+        self.check(T.GaussianBlur((3, 9), 0.5, share=True), {
+            "op": "gaussian_blur", "kernel_size": [3, 9], "sigma": [0.5, 0.5], "share": True})
+        self.check(T.PillowGaussianBlur(), {"op": "pillow_gaussian_blur"})
+        self.check(T.PillowGaussianBlur((0, 3)), {"op": "pillow_gaussian_blur", "radius": [0.0, 3.0]})
         self.check(T.Compose([T.RandomRotation(30), T.CenterCrop(8)]),
                    {"op": "random_rotation", "degrees": [-30.0, 30.0], "share": True},
                    {"op": "center_crop", "size": 8})
@@ -106,6 +111,14 @@ class Json(unittest.TestCase):
             "shear": [-7.0, 7.0], "center": [0.0, 0.0], "fill": 9})
         self.check(T.RandomAffine(1, shear=(1, 2, 3, 4), share=True), {
             "op": "random_affine", "degrees": [-1.0, 1.0], "shear": [1.0, 2.0, 3.0, 4.0], "share": True})
+        self.check(T.RandomPerspective(), {"op": "random_perspective"})
+        self.check(T.RandomPerspective(0.3, 1, 0, (1, 2, 3), 9), {
+            "op": "random_perspective", "distortion_scale": 0.3, "p": 1.0, "interpolation": "nearest",
+            "fill": [1, 2, 3], "mask_fill": 9})
+        self.check(T.AugMix(), {"op": "aug_mix"})
+        self.check(T.AugMix(9, 2, 4, 0.5, False, 0, [1, 2, 3], share=True), {
+            "op": "aug_mix", "severity": 9, "mixture_width": 2, "chain_depth": 4, "alpha": 0.5,
+            "all_ops": False, "interpolation": "nearest", "fill": [1, 2, 3], "share": True})
         self.check(T.RandAugment(), {"op": "rand_augment"})
         self.check(T.RandAugment(3, 4, 10, "bilinear", [1, 2, 3], unit_threshold=True, share=True), {
             "op": "rand_augment", "num_ops": 3, "magnitude": 4, "num_magnitude_bins": 10,
@@ -127,6 +140,21 @@ class Json(unittest.TestCase):
                    {"op": "resize", "size": [9, 9]}, {"op": "random_apply", "count": 2, "p": 0.8},
                    {"op": "color_jitter", "brightness": [0.6, 1.4]}, {"op": "invert"})
         self.check(T.RandomApply([]))
+        small = T.Resize((9, 9))
+        self.check(T.Compose([small, T.RandomChoice([T.RandomInvert(1), T.Compose([]), T.Compose([
+            T.RandomEqualize(1), T.RandomHorizontalFlip()])], [3, 0, 0.5])]),
+            {"op": "resize", "size": [9, 9]},
+            {"op": "random_choice", "counts": [1, 0, 2], "p": [3.0, 0.0, 0.5]}, {"op": "invert", "p": 1.0},
+            {"op": "equalize", "p": 1.0}, {"op": "flip"})
+        self.check(T.Compose([small, T.RandomOrder([T.RandomInvert(), T.RandomApply([T.ColorJitter(1)])])]),
+                   {"op": "resize", "size": [9, 9]}, {"op": "random_order", "counts": [1, 2]},
+                   {"op": "invert"}, {"op": "random_apply", "count": 1},
+                   {"op": "color_jitter", "brightness": [0.0, 2.0]})
+        self.check(T.RandomChoice([T.Compose([])]))
+        nested = T.RandomOrder([T.RandomChoice([T.RandomInvert(), T.RandomEqualize()], share=True)])
+        self.check(nested, {"op": "random_order", "counts": [3]},
+                   {"op": "random_choice", "counts": [1, 1], "share": True}, {"op": "invert"},
+                   {"op": "equalize"})
         self.check(T.ToTensor(), NORMALIZE, PLANAR)
         self.check(T.PILToTensor(), PLANAR)
         self.check(T.Compose([T.ToTensor(), T.Normalize(0.5, [0.25], inplace=True),
@@ -234,7 +262,29 @@ class Json(unittest.TestCase):
                 (lambda: T.Compose([T.RandomApply([T.CenterCrop(3)])]), "keeps the size"),
                 (lambda: T.Compose([T.RandomApply([T.Grayscale()])]), "keeps the size"),
                 (lambda: T.Compose([T.RandomApply([T.ToTensor()])]), "keeps the size"),
-                (lambda: T.Compose([T.RandomApply([T.RandomApply([T.RandomInvert()])])]), "keeps the size"),
+                (lambda: T.RandomChoice([]), "1 to 16 transforms"),
+                (lambda: T.RandomOrder([T.RandomInvert()] * 17), "1 to 16 transforms"),
+                (lambda: T.RandomChoice([T.RandomInvert()], [1, 2]), "a weight for each"),
+                (lambda: T.RandomChoice([T.RandomInvert()], 0.5),               # type: ignore[arg-type]
+                 "a weight for each"),
+                (lambda: T.RandomChoice([T.RandomInvert()], [0]), "not be 0 throughout"),
+                (lambda: T.RandomChoice([T.RandomInvert()], [-1]), "from 0 to"),
+                (lambda: T.RandomChoice([T.RandomInvert(), 3]), "translate"),   # type: ignore[list-item]
+                (lambda: T.Compose([T.RandomChoice([T.RandomInvert(), T.Resize(3)])]), "keeps the size"),
+                (lambda: T.Compose([T.ToTensor(), T.RandomOrder([T.RandomInvert()])]), "before ToTensor"),
+                (lambda: T.GaussianBlur(4), "odd"),
+                (lambda: T.GaussianBlur(257), "from 1 to 255"),
+                (lambda: T.GaussianBlur((3, 3, 3)), "across, down"),
+                (lambda: T.GaussianBlur(3, 0), "sigma must be from 0.001"),
+                (lambda: T.GaussianBlur(3, (2, 1)), "least, most"),
+                (lambda: T.PillowGaussianBlur(201), "radius must be from 0 to 200"),
+                (lambda: T.Compose([T.ToTensor(), T.GaussianBlur(3)]), "put it before ToTensor"),
+                (lambda: T.RandomPerspective(1.5), "distortion_scale must be from 0 to 1"),
+                (lambda: T.RandomPerspective(p=2), "p must be from 0 to 1"),
+                (lambda: T.AugMix(0), "severity must be from 1 to 10"),
+                (lambda: T.AugMix(mixture_width=9), "mixture_width must be from 1 to 8"),
+                (lambda: T.AugMix(chain_depth=0), "chain_depth must be from 1 to 8"),
+                (lambda: T.AugMix(alpha=0), "alpha must be from 0.1 to 100"),
                 (lambda: T.RandAugment(17), "from 0 to 16"),
                 (lambda: T.RandAugment(magnitude=31), "magnitude must be from 0 to 30"),
                 (lambda: T.RandAugment(magnitude=9.5), "whole number"),         # type: ignore[arg-type]
@@ -315,6 +365,8 @@ class Version2(unittest.TestCase):
         with self.assertRaises(T.UnsupportedTransform):
             T.translate(self.theirs("RandomAffine", degrees=[0, 0], translate=None, scale=None, shear=None,
                                     center=None, fill={}, interpolation=T.InterpolationMode.NEAREST))
+        blur = self.theirs("GaussianBlur", kernel_size=[5, 7], sigma=[0.2, 3.0])
+        self.assertEqual(T.translate(blur), T.Compose([T.GaussianBlur((5, 7), (0.2, 3))]))
         plain = self.theirs("ToDtype", dtype="torch.float16", scale=False)
         self.assertEqual(T.translate([image, plain]).to_json(), [{"op": "cast", "dtype": "float16"}, PLANAR])
         with self.assertRaises(T.UnsupportedTransform) as caught:
@@ -336,7 +388,8 @@ class Parser(unittest.TestCase):
                   recipes.imagenet_train(random_erase=0.1, tensor=True), recipes.timm_train(),
                   recipes.timm_train(random_erase=0.25, tensor=True), recipes.timm_eval(288, crop_pct=0.95),
                   recipes.cifar_train(), recipes.cifar_train(padding_mode="reflect", tensor=True),
-                  recipes.cifar_eval(tensor=True), recipes.mnist(tensor=True)]
+                  recipes.cifar_eval(tensor=True), recipes.mnist(tensor=True), recipes.moco_v2(),
+                  recipes.moco_v2(64, views=4, tensor=True)]
         lists += [T.Compose(steps) for steps in (
             [T.RandomHorizontalFlip(1), T.Resize(50), T.RandomCrop(48), T.RandomVerticalFlip(), T.ToTensor()],
             [T.Views(2), T.RandomResizedCrop(32), T.RandomHorizontalFlip(), T.ColorJitter(0.4, 0.4, 0.4, 0.1),
@@ -357,6 +410,14 @@ class Parser(unittest.TestCase):
              T.RandomAffine(9, (0.1, 0.2), (0.5, 2), (1, 2, 3, 4), "bilinear", 7, (0, 0))],
             [*small, T.RandAugment(16, 999, 1000, "bilinear", (1, 2, 3), 4, True), T.TrivialAugmentWide(2),
              T.AutoAugment("cifar10", "bilinear", 9)],
+            [*small, T.GaussianBlur(23), T.GaussianBlur((255, 1), (5, 9)), T.PillowGaussianBlur(),
+             T.PillowGaussianBlur(200), T.RandomApply([T.PillowGaussianBlur()])],
+            [*small, T.RandomChoice([T.RandomGrayscale(1), T.RandomSolarize(128, 1),
+                                     T.PillowGaussianBlur()]),
+             T.RandomOrder([T.Compose([T.RandomInvert(), T.RandomEqualize()]), T.ColorJitter(1),
+                            T.RandomChoice([T.Compose([]), T.RandAugment()], (1, 0.25))])],
+            [*small, T.AugMix(), T.AugMix(10, 8, 8, 0.1, False, "nearest", (1, 2, 3))],
+            [*small, T.RandomPerspective(), T.RandomPerspective(1, 1, "nearest", (1, 2, 3), 4)],
             [*small, T.ToTensor(), T.Normalize(MEAN, STD), T.RandomErasing(0.3, value=MEAN)],
             [*small, T.Grayscale(), T.PILToTensor(), T.RandomErasing(value=7)],
             [T.RandomApply([T.ColorJitter(0.4), T.RandomGrayscale()], 0.8), T.RandomResizedCrop(32)])]
@@ -465,14 +526,23 @@ class Torchvision(unittest.TestCase):
         self.assertEqual(T.translate(whole), expected)
         self.assertEqual(T.translate(expected), expected)
         points = [V.RandomInvert(0.1), V.RandomPosterize(3, 0.2), V.RandomSolarize(77, 0.3),
-                  V.RandomAutocontrast(0.4), V.RandomEqualize(0.6), V.RandomAdjustSharpness(1.5, 0.7)]
+                  V.RandomAutocontrast(0.4), V.RandomEqualize(0.6), V.RandomAdjustSharpness(1.5, 0.7),
+                  V.GaussianBlur(3), V.GaussianBlur((5, 7), (1, 2.5)), V.GaussianBlur(9, 2)]
         self.assertEqual(T.translate(points), T.Compose([
             T.RandomInvert(0.1), T.RandomPosterize(3, 0.2), T.RandomSolarize(77, 0.3),
-            T.RandomAutocontrast(0.4), T.RandomEqualize(0.6), T.RandomAdjustSharpness(1.5, 0.7)]))
+            T.RandomAutocontrast(0.4), T.RandomEqualize(0.6), T.RandomAdjustSharpness(1.5, 0.7),
+            T.GaussianBlur(3), T.GaussianBlur((5, 7), (1, 2.5)), T.GaussianBlur(9, 2)]))
         self.assertEqual(T.translate([V.ToTensor(), V.RandomErasing(0.25, (0.1, 0.2), (1, 2), (1, 2, 3))]),
                          T.Compose([T.ToTensor(), T.RandomErasing(0.25, (0.1, 0.2), (1, 2), (1, 2, 3))]))
         self.assertEqual(T.translate([V.RandomApply([V.ColorJitter(0.4), V.RandomInvert()], 0.8)]),
                          T.Compose([T.RandomApply([T.ColorJitter(0.4), T.RandomInvert()], 0.8)]))
+        several = [V.RandomChoice([V.RandomInvert(), torch.nn.Identity(),
+                                   V.Compose([V.RandomEqualize(), V.RandomHorizontalFlip()])], [1, 2, 3]),
+                   V.RandomOrder([V.ColorJitter(0.4), V.RandomApply([V.RandomInvert()])])]
+        self.assertEqual(T.translate(several), T.Compose([
+            T.RandomChoice([T.RandomInvert(), T.Compose([]),
+                            T.Compose([T.RandomEqualize(), T.RandomHorizontalFlip()])], [1, 2, 3]),
+            T.RandomOrder([T.ColorJitter(0.4), T.RandomApply([T.RandomInvert()])])]))
         bilinear = V.InterpolationMode.BILINEAR
         policies = [V.RandAugment(), V.RandAugment(3, 4, 10, bilinear, [1, 2, 3]), V.TrivialAugmentWide(7),
                     V.AutoAugment(), V.AutoAugment(V.AutoAugmentPolicy.CIFAR10, bilinear, 5.0)]
@@ -480,13 +550,15 @@ class Torchvision(unittest.TestCase):
             T.RandAugment(), T.RandAugment(3, 4, 10, "bilinear", (1, 2, 3)), T.TrivialAugmentWide(7),
             T.AutoAugment(), T.AutoAugment("cifar10", "bilinear", 5)]))
         maps = [V.RandomRotation(10), V.RandomRotation((3, 5), V.InterpolationMode.BILINEAR, True, (1, 2), 9),
-                V.CenterCrop(9), V.RandomAffine(20),
+                V.CenterCrop(9), V.RandomPerspective(), V.RandomPerspective(
+                    0.2, 0.9, V.InterpolationMode.NEAREST, (1, 2, 3)), V.RandomAffine(20),
                 V.RandomAffine((1, 2), (0.1, 0.3), (0.5, 1), 9, fill=None),
                 V.RandomAffine(1, shear=(1, 2, 3, 4), interpolation=V.InterpolationMode.BILINEAR,
                                fill=[1, 2, 3], center=[5, 6])]
         self.assertEqual(T.translate(maps), T.Compose([
             T.RandomRotation(10), T.RandomRotation((3, 5), "bilinear", True, (1, 2), 9), T.CenterCrop(9),
-            T.RandomAffine(20), T.RandomAffine((1, 2), (0.1, 0.3), (0.5, 1), 9),
+            T.RandomPerspective(), T.RandomPerspective(0.2, 0.9, "nearest", (1, 2, 3)), T.RandomAffine(20),
+            T.RandomAffine((1, 2), (0.1, 0.3), (0.5, 1), 9),
             T.RandomAffine(1, None, None, (1, 2, 3, 4), "bilinear", (1, 2, 3), (5, 6))]))
         modules = torch.nn.Sequential(V.CenterCrop(8), torch.nn.Identity(),
                                       torch.nn.Sequential(V.RandomHorizontalFlip()))
@@ -509,17 +581,19 @@ class Torchvision(unittest.TestCase):
         class Mine(V.CenterCrop):
             pass
         given = [V.RandomResizedCrop(8, interpolation=V.InterpolationMode.LANCZOS), V.CenterCrop(8),
-                 V.GaussianBlur(3), V.RandomApply([V.Lambda(len)], 0.8), V.Lambda(lambda image: image),
+                 V.FiveCrop(3), V.RandomApply([V.Lambda(len)], 0.8), V.Lambda(lambda image: image),
                  Mine(8), V.Normalize(0.5, 0.5), V.ToTensor(), V.Resize(9),
-                 V.RandomErasing(value="random"), len, 5]
+                 V.RandomErasing(value="random"), len, 5, V.RandomChoice([V.Lambda(len)]),
+                 V.RandomOrder([V.CenterCrop(3)]), V.AugMix()]
         with self.assertRaises(T.UnsupportedTransform) as caught:
             T.translate(V.Compose(given))
         problems = {place: reason for place, _, reason in caught.exception.problems}
-        self.assertEqual(list(problems), [1, 3, 4, 5, 6, 7, 9, 10, 11, 12])
+        self.assertEqual(list(problems), [1, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15])
         for place, part in ((1, "lanczos"), (3, "no such operation"), (4, "Python code"), (5, "Python code"),
                             (6, "own"),
                             (7, "put ToTensor before"), (9, "put it before ToTensor"), (10, "'random'"),
-                            (12, "not a transform")):
+                            (12, "not a transform"), (13, "Python code"), (14, "put it before ToTensor"),
+                            (15, "tureen.transforms.AugMix")):
             self.assertIn(part, problems[place])
         self.assertEqual(caught.exception.unsupported, tuple(given[place - 1] for place in problems))
 

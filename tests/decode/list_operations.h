@@ -84,12 +84,24 @@ list_write_sizing (uint64_t *random, char *text, size_t bytes)
     }
 }
 
+static inline void
+list_write_blur (uint64_t *random, char *text, size_t bytes)
+{
+    if (test_below (random, 2))
+        snprintf (text, bytes, "{'op':'pillow_gaussian_blur','radius':%s%s}",
+            list_pick (random, "[0,3]", "0.7", "[10,90]"), list_share (random));
+    else
+        snprintf (text, bytes, "{'op':'gaussian_blur','kernel_size':%s,'sigma':%s%s}",
+            list_pick (random, "3", "[1,9]", "[23,5]"), list_pick (random, "1", "[0.1,2]", "[5,50]"),
+            list_share (random));
+}
+
 //  Operations on colours without a jitter.
 static inline void
 list_write_point (uint64_t *random, char *text, size_t bytes)
 {
     const char *p = list_pick (random, "0.5", "0.8", "1");
-    switch (test_below (random, 4)) {
+    switch (test_below (random, 5)) {
     case 0:
         snprintf (text, bytes, "{'op':'%s','p':%s%s}",
             list_pick (random, "invert", "autocontrast", "equalize"), p, list_share (random));
@@ -101,6 +113,9 @@ list_write_point (uint64_t *random, char *text, size_t bytes)
     case 2:
         snprintf (text, bytes, "{'op':'solarize','threshold':%u,'p':%s%s}", list_between (random, 0, 256), p,
             list_share (random));
+        return;
+    case 3:
+        list_write_blur (random, text, bytes);
         return;
     default:
         snprintf (text, bytes, "{'op':'adjust_sharpness','factor':%s,'p':%s%s}",
@@ -114,7 +129,14 @@ list_write_warp (uint64_t *random, char *text, size_t bytes)
 {
     uint32_t fill = list_between (random, 0, 255);
     const char *filter = test_below (random, 2)? "nearest": "bilinear";
-    if (test_below (random, 2))
+    uint64_t which = test_below (random, 5);
+    if (which == 0)
+        snprintf (text, bytes,
+            "{'op':'random_perspective','distortion_scale':%s,'p':%s,'interpolation':'%s','fill':%u,"
+            "'mask_fill':%u%s}", list_pick (random, "0", "0.3", "1"), list_pick (random, "0.5", "0.8", "1"),
+            filter, fill, 255 - fill, list_share (random));
+    else
+    if (which < 3)
         snprintf (text, bytes,
             "{'op':'random_rotation','degrees':%s,'expand':%s,'interpolation':'%s','fill':%u,"
             "'mask_fill':%u%s}",
@@ -134,13 +156,19 @@ list_write_policy (uint64_t *random, char *text, size_t bytes)
 {
     const char *filter = test_below (random, 2)? "nearest": "bilinear";
     uint32_t fill = list_between (random, 0, 255);
-    switch (test_below (random, 3)) {
+    switch (test_below (random, 4)) {
     case 0:
+        snprintf (text, bytes, "{'op':'aug_mix','severity':%u,'mixture_width':%s,'chain_depth':%s,"
+            "'interpolation':'%s','fill':%u%s}", list_between (random, 1, 10),
+            list_pick (random, "1", "2", "3"), list_pick (random, "-1", "1", "4"), filter, fill,
+            list_share (random));
+        return;
+    case 1:
         snprintf (text, bytes,
             "{'op':'rand_augment','num_ops':%u,'magnitude':%u,'interpolation':'%s','fill':%u%s}",
             list_between (random, 0, 6), list_between (random, 0, 30), filter, fill, list_share (random));
         return;
-    case 1:
+    case 2:
         snprintf (text, bytes,
             "{'op':'trivial_augment_wide','interpolation':'%s','fill':[%u,1,2],'mask_fill':%u%s}", filter,
             fill, 255 - fill, list_share (random));
@@ -151,15 +179,33 @@ list_write_policy (uint64_t *random, char *text, size_t bytes)
     }
 }
 
-//  Two operations that are done together or not at all: three entries in one text.
+//  Two or three operations, of which chance leaves some out or changes the order: several entries in one
+//  text.
 static inline void
-list_write_apply (uint64_t *random, char *text, size_t bytes)
+list_write_group (uint64_t *random, char *text, size_t bytes)
 {
-    char one [200], other [200];
+    char one [160], other [160], third [160];
     list_write_point (random, one, sizeof one);
     list_write_policy (random, other, sizeof other);
-    snprintf (text, bytes, "{'op':'random_apply','count':2,'p':%s%s},%s,%s",
-        list_pick (random, "0.5", "0.5", "1"), list_share (random), one, other);
+    list_write_point (random, third, sizeof third);
+    switch (test_below (random, 4)) {
+    case 0:
+        snprintf (text, bytes, "{'op':'random_apply','count':2,'p':%s%s},%s,%s",
+            list_pick (random, "0.5", "0.5", "1"), list_share (random), one, other);
+        return;
+    case 1:
+        snprintf (text, bytes, "{'op':'random_choice','counts':[1,0,2],'p':%s%s},%s,%s,%s",
+            list_pick (random, "[1,2,3]", "[0,0,1]", "[0.5,0.1,0.7]"), list_share (random), one, other,
+            third);
+        return;
+    case 2:
+        snprintf (text, bytes, "{'op':'random_order','counts':[1,1,1]%s},%s,%s,%s", list_share (random), one,
+            other, third);
+        return;
+    default:
+        snprintf (text, bytes, "{'op':'random_order','counts':[3,1]%s},{'op':'random_apply','count':2%s},%s,"
+            "%s,%s", list_share (random), list_share (random), one, other, third);
+    }
 }
 
 static inline void
@@ -206,7 +252,7 @@ list_write_other (uint64_t *random, char *text, size_t bytes)
         list_write_policy (random, text, bytes);
         return;
     case 12:
-        list_write_apply (random, text, bytes);
+        list_write_group (random, text, bytes);
         return;
     default:
         list_write_point (random, text, bytes);

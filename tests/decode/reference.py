@@ -5,13 +5,14 @@ NumPy alone.
 
 Keyed numbers come from hashlib.  Independent of decode/ on purpose: nothing here is shared with the C code.
 """
+import fractions
 import hashlib
 import math
 import struct
 import wave
 
 import numpy
-from PIL import Image, ImageEnhance, ImageOps
+from PIL import Image, ImageEnhance, ImageFilter, ImageOps
 
 import reference_augment
 
@@ -250,6 +251,47 @@ POINTS = {
 }
 
 
+def kernel(size, sigma):
+    """Half of it, from the middle outwards, without the taps that show in no value."""
+    half = [math.exp(-0.5 * (index / sigma) ** 2) for index in range(size // 2 + 1)]
+    total = half[0] + 2 * sum(half[1:])
+    while len(half) > 1 and half[-1] / total < 1e-10:
+        half.pop()
+    return [numpy.float32(weight / total) for weight in half]
+
+
+def convolve(pixels, weights, axis):
+    """In 32-bit floats, each step rounded, from the outermost taps to the middle; mirrored at the edges."""
+    half = len(weights) - 1
+    border = [(0, 0)] * 3
+    border[axis] = (half, half)
+    padded = numpy.pad(pixels, border, "reflect" if pixels.shape[axis] > 1 else "edge")
+    shifted = [numpy.take(padded, range(at, at + pixels.shape[axis]), axis) for at in range(2 * half + 1)]
+    sums = numpy.zeros(pixels.shape, numpy.float32)
+    for tap in range(half, 0, -1):
+        sums += weights[tap] * (shifted[half - tap] + shifted[half + tap])
+    return sums + weights[0] * shifted[half]
+
+
+def gaussian_blur(fields, operation, random):
+    size, sigma = operation["kernel_size"], operation.get("sigma", [0.1, 2.0])
+    across, down = (size, size) if isinstance(size, int) else size
+    sigma = random.uniform(*(sigma if isinstance(sigma, list) else [sigma, sigma]))
+    for field in fields:
+        if not field.is_mask:
+            values = numpy.asarray(field.image).astype(numpy.float32)
+            values = convolve(convolve(values, kernel(down, sigma), 0), kernel(across, sigma), 1)
+            field.image = Image.fromarray(numpy.rint(values).astype(numpy.uint8))
+
+
+def pillow_gaussian_blur(fields, operation, random):
+    radius = operation.get("radius", [0.1, 2.0])
+    radius = random.uniform(*(radius if isinstance(radius, list) else [radius, radius]))
+    for field in fields:
+        if not field.is_mask:
+            field.image = field.image.filter(ImageFilter.GaussianBlur(radius))
+
+
 def mapped(field, operation, change):
     """change (image, resample, fill) of a field: masks to the nearest pixel, and with a fill of their own."""
     fill = operation.get("fill", 0)
@@ -314,6 +356,48 @@ def random_affine(fields, operation, random):
         affine(field, operation, drawn, operation.get("center"))
 
 
+def draw_corners(operation, size, random):
+    """Where the corners go, as torchvision's get_params returns them."""
+    scale, corners = operation.get("distortion_scale", 0.5), []
+    for far in ((False, False), (True, False), (True, True), (False, True)):
+        corner = []
+        for side, is_far in zip(size, far, strict=True):
+            reach = int(scale * (side // 2))
+            corner.append((side - reach - 1 if is_far else 0) + random.below(reach + 1))
+        corners.append(corner)
+    return corners
+
+
+def perspective_coefficients(size, to):
+    """The exact solution, each of 32 bits; None: there is none."""
+    width, height = size
+    start = ((0, 0), (width - 1, 0), (width - 1, height - 1), (0, height - 1))
+    rows = []
+    for (x, y), (u, v) in zip(to, start, strict=True):
+        rows += [[x, y, 1, 0, 0, 0, -u * x, -u * y, u], [0, 0, 0, x, y, 1, -v * x, -v * y, v]]
+    rows = [[fractions.Fraction(number) for number in row] for row in rows]
+    for at in range(8):
+        pivot = next((row for row in rows[at:] if row[at]), None)
+        if pivot is None:
+            return None
+        rows.remove(pivot)
+        pivot = [number / pivot[at] for number in pivot]
+        rows = [[number - row[at] * other for number, other in zip(row, pivot, strict=True)] for row in rows]
+        rows.insert(at, pivot)
+    return [float(numpy.float32(row[8])) for row in rows]
+
+
+def random_perspective(fields, operation, random):
+    if not random.happens(operation.get("p", 0.5)):
+        return
+    size = fields[0].image.size
+    coefficients = perspective_coefficients(size, draw_corners(operation, size, random))
+    for field in fields if coefficients else []:
+        mapped(field, {"interpolation": "bilinear", **operation},
+               lambda image, resample, fill: image.transform(size, Image.PERSPECTIVE, coefficients, resample,
+                                                             fillcolor=fill))
+
+
 def augment(fields, operation, random):
     size = fields[0].image.size
     for kind, magnitude in reference_augment.DRAW[operation["op"]](operation, size, random):
@@ -321,12 +405,29 @@ def augment(fields, operation, random):
             reference_augment.apply(field, operation, kind, magnitude, mapped)
 
 
+def aug_mix(fields, operation, random):
+    operation = {"interpolation": "bilinear", **operation}
+    original, chains = reference_augment.draw_mix(operation, fields[0].image.size, random)
+    for field in fields:
+        if field.is_mask:
+            continue
+        sums = original * numpy.asarray(field.image).astype(numpy.float32)
+        for weight, steps in chains:
+            copy = field.copy()
+            for kind, magnitude in steps:
+                reference_augment.apply(copy, operation, kind, magnitude, mapped)
+            sums += weight * numpy.asarray(copy.image).astype(numpy.float32)
+        field.image = Image.fromarray(sums.astype(numpy.uint8))
+
+
 GEOMETRY_AND_COLOURS = {
     "resize": resize, "center_crop": center_crop, "random_resized_crop": random_resized_crop,
     "random_crop": random_crop, "pad": pad, "flip": flip, "vertical_flip": vertical_flip,
-    "color_jitter": color_jitter, "grayscale": grayscale, "random_rotation": random_rotation,
-    "random_affine": random_affine, "rand_augment": augment, "trivial_augment_wide": augment,
-    "auto_augment": augment, **POINTS,
+    "color_jitter": color_jitter, "grayscale": grayscale, "gaussian_blur": gaussian_blur,
+    "pillow_gaussian_blur": pillow_gaussian_blur, "random_rotation": random_rotation,
+    "random_affine": random_affine, "random_perspective": random_perspective,
+    "rand_augment": augment, "trivial_augment_wide": augment,
+    "auto_augment": augment, "aug_mix": aug_mix, **POINTS,
 }
 
 
@@ -451,12 +552,35 @@ RECIPES = {
 }
 
 
-def left_out(operations, place, keyed, key, view):
-    """Whether a random_apply before the operation leaves it out."""
-    listed = [operation for operation in operations if "op" in operation]
-    return any(operation["op"] == "random_apply" and index < place <= index + operation["count"]
-               and not keyed(key, view, index).happens(operation.get("p", 0.5))
-               for index, operation in enumerate(listed))
+def counts_of(operation):
+    """Of each part of a group."""
+    return operation.get("counts", [operation["count"]] if operation["op"] == "random_apply" else [])
+
+
+def chosen_parts(operation, random):
+    """Those that are done, in their order."""
+    parts = list(range(len(counts_of(operation))))
+    if operation["op"] == "random_apply":
+        return parts if random.happens(operation.get("p", 0.5)) else []
+    if operation["op"] == "random_order":
+        return [parts.pop(random.below(len(parts)) if len(parts) > 1 else 0) for _ in list(parts)]
+    weights = operation.get("p", [1] * len(parts))
+    at = random.uniform() * sum(weights)
+    return [next(part for part in parts if at < sum(weights[:part + 1]))]
+
+
+def do(listed, place, view, key, number):
+    """An operation on a view, with those that it is about; returns how many these are."""
+    operation, random = listed[place], Keyed(key, number, place)
+    counts = counts_of(operation)
+    for part in chosen_parts(operation, random) if counts else []:
+        inner = place + 1 + sum(counts[:part])
+        end = inner + counts[part]
+        while inner < end:
+            inner += 1 + do(listed, inner, view, key, number)
+    if operation["op"] in GEOMETRY_AND_COLOURS:
+        GEOMETRY_AND_COLOURS[operation["op"]](view, operation, random)
+    return sum(counts)
 
 
 def run_image(files, operations, key, source):
@@ -465,18 +589,17 @@ def run_image(files, operations, key, source):
     views = [[load(path, masks[name], operations[0]) for path, name in zip(files, names, strict=True)]]
     if len({field.image.size for field in views[0]}) > 1:
         raise ValueError("the fields' images differ in size")
-    ending, shared, place = Ending(operations), None, 0
+    ending, shared, place, until = Ending(operations), None, 0, 0
+    listed = [operation for operation in operations if "op" in operation]
     for operation in operations:
         if "op" not in operation:
             shared = [field.plane() for view in views for field in view]
             continue
         if operation["op"] == "views":
             views = [[field.copy() for field in views[0]] for _ in range(operation["count"])]
-        if operation["op"] in GEOMETRY_AND_COLOURS:
-            for number, view in enumerate(views):
-                if left_out(operations, place, Keyed, key, number):
-                    continue
-                GEOMETRY_AND_COLOURS[operation["op"]](view, operation, Keyed(key, number, place))
+        if place >= until:
+            spans = [do(listed, place, view, key, number) for number, view in enumerate(views)]
+            until = place + 1 + spans[0]
         place += 1
     return shared, [ending.output(field, key, number) for number, view in enumerate(views) for field in view]
 

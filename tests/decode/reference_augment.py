@@ -111,6 +111,58 @@ def draw_auto(operation, size, random):
     return steps
 
 
+MIXED = [*KINDS[1:6], "Posterize", "Solarize", "AutoContrast", "Equalize", "Brightness", "Color", "Contrast",
+         "Sharpness"]
+
+
+def normal(random):
+    length = math.sqrt(-2 * math.log(1 - random.uniform()))
+    return length * math.cos(2 * math.pi * random.uniform())
+
+
+def gamma(alpha, random):
+    """A variate by Marsaglia and Tsang."""
+    d = (alpha + 1 if alpha < 1 else alpha) - 1.0 / 3
+    while True:
+        x = normal(random)
+        cube = (1 + x / math.sqrt(9 * d)) ** 3
+        if cube <= 0:
+            continue
+        if math.log(1 - random.uniform()) < 0.5 * x * x + d - d * cube + d * math.log(cube):
+            return d * cube * ((1 - random.uniform()) ** (1 / alpha) if alpha < 1 else 1)
+
+
+def dirichlet(alpha, count, random):
+    variates = [gamma(alpha, random) for _ in range(count)]
+    return [numpy.float32(variate / sum(variates)) for variate in variates]
+
+
+def mixed_magnitude(kind, level, size):
+    if kind == "Posterize":
+        return 4 - int(numpy.rint(numpy.float32(level) / numpy.float32(9 / 4)))
+    if kind.startswith("Translate"):
+        return linspace(0, size[kind == "TranslateY"] / 3.0, 10, level)
+    return magnitude_of(kind, {"op": "rand_augment"}, 10, level, size)
+
+
+def draw_mix(operation, size, random):
+    """The image's weight; and the chains, each with its weight and its steps."""
+    width, depth = operation.get("mixture_width", 3), operation.get("chain_depth", -1)
+    both = dirichlet(operation.get("alpha", 1), 2, random)
+    weights = [weight * both[1] for weight in dirichlet(operation.get("alpha", 1), width, random)]
+    kinds = MIXED if operation.get("all_ops", True) else MIXED[:-4]
+    chains = []
+    for weight in weights:
+        steps = []
+        for _ in range(depth if depth > 0 else 1 + random.below(3)):
+            kind = kinds[random.below(len(kinds))]
+            level = 0 if kind in WITHOUT else random.below(operation.get("severity", 3))
+            magnitude = mixed_magnitude(kind, level, size)
+            steps.append((kind, -magnitude if kind in SIGNED and random.below(2) else magnitude))
+        chains.append((weight, steps))
+    return both[0], chains
+
+
 DRAW = {"rand_augment": draw_random, "trivial_augment_wide": draw_trivial, "auto_augment": draw_auto}
 
 CHANGES = {

@@ -6,11 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 #include "affine.h"
-#include "augment.h"
+#include "augment_mix.h"
+#include "blur.h"
 #include "decoder.h"
 #include "geometry.h"
 #include "image_reader.h"
 #include "instrument.h"
+#include "operation_group.h"
 #include "plan.h"
 #include "warp.h"
 
@@ -174,6 +176,24 @@ model_sharpen (model_image_t *image, double factor)
     model_replace (image, made);
 }
 
+static inline void
+model_blur (const operation_t *operation, model_image_t *image, keyed_random_t *random)
+{
+    model_image_t made = model_image (image->height, image->width, image->channels);
+    image_t view = model_view (image);
+    double drawn = geometry_blur (operation, random);
+    scratch_t room = { NULL, 0 };
+    if (operation->kind == OPERATION_PILLOW_GAUSSIAN_BLUR)
+        assert_true (blur_boxes (&view, drawn, &room, made.pixels));
+    else {
+        blur_kernel_t across = blur_kernel (operation->blur.kernel [0], drawn);
+        blur_kernel_t down = blur_kernel (operation->blur.kernel [1], drawn);
+        blur_convolve (&view, &across, &down, made.pixels);
+    }
+    scratch_free (&room);
+    model_replace (image, made);
+}
+
 //  Of a mask: to the nearest, with a fill of its own.
 static inline void
 model_warp (const model_t *self, const operation_t *operation, model_image_t *image, const warp_t *warp)
@@ -182,6 +202,8 @@ model_warp (const model_t *self, const operation_t *operation, model_image_t *im
         .height = warp->height, .width = warp->width };
     const double half [6] = { -1, 0, image->width, 0, -1, image->height };
     memcpy (affine.matrix, warp->kind == WARP_HALF_TURN? half: warp->matrix, sizeof affine.matrix);
+    affine.is_perspective = warp->is_perspective;
+    memcpy (affine.vanishing, warp->vanishing, sizeof affine.vanishing);
     memcpy (affine.fill, operation->edge.fill, sizeof affine.fill);
     if (self->is_mask)
         affine.fill [0] = operation->edge.mask_fill;
@@ -219,11 +241,9 @@ model_colour (const operation_t *operation, model_image_t *image, keyed_random_t
 }
 
 static inline void
-model_augment (const model_t *self, const operation_t *operation, model_image_t *image,
-    keyed_random_t *random)
+model_steps (const model_t *self, const operation_t *operation, model_image_t *image,
+    const augment_step_t *steps, size_t count)
 {
-    augment_step_t steps [AUGMENT_STEPS_MAX];
-    size_t count = augment_draw (operation, image->height, image->width, random, steps);
     for (size_t index = 0; index < count; index++) {
         const augment_step_t *step = &steps [index];
         colour_program_t one = { .count = 0 };
@@ -241,6 +261,36 @@ model_augment (const model_t *self, const operation_t *operation, model_image_t 
             model_run_colours (&one, image);
         }
     }
+}
+
+static inline void
+model_augment (const model_t *self, const operation_t *operation, model_image_t *image,
+    keyed_random_t *random)
+{
+    augment_step_t steps [AUGMENT_STEPS_MAX];
+    size_t count = augment_draw (operation, image->height, image->width, random, steps);
+    model_steps (self, operation, image, steps, count);
+}
+
+static inline void
+model_mix (const model_t *self, const operation_t *operation, model_image_t *image, keyed_random_t *random)
+{
+    augment_mix_t mix = augment_mix_draw (operation, image->height, image->width, random);
+    size_t count = image_bytes (image->height, image->width, image->channels);
+    float *sums = malloc ((count + 1) * sizeof *sums);
+    for (size_t at = 0; at < count; at++)
+        sums [at] = mix.original * image->pixels [at];
+    for (uint32_t chain = 0; chain < mix.chains; chain++) {
+        model_image_t copy = model_image (image->height, image->width, image->channels);
+        memcpy (copy.pixels, image->pixels, count);
+        model_steps (self, operation, &copy, mix.steps [chain], mix.lengths [chain]);
+        for (size_t at = 0; at < count; at++)
+            sums [at] += mix.weights [chain] * copy.pixels [at];
+        free (copy.pixels);
+    }
+    for (size_t at = 0; at < count; at++)
+        image->pixels [at] = (uint8_t) sums [at];
+    free (sums);
 }
 
 static inline void
@@ -312,6 +362,7 @@ model_step (const model_t *self, size_t index, model_image_t *image)
         break;
     case OPERATION_RANDOM_ROTATION:
     case OPERATION_RANDOM_AFFINE:
+    case OPERATION_RANDOM_PERSPECTIVE:
         warp = warp_draw (operation, image->height, image->width, &random);
         model_warp (self, operation, image, &warp);
         break;
@@ -319,6 +370,15 @@ model_step (const model_t *self, size_t index, model_image_t *image)
     case OPERATION_TRIVIAL_AUGMENT_WIDE:
     case OPERATION_AUTO_AUGMENT:
         model_augment (self, operation, image, &random);
+        break;
+    case OPERATION_AUG_MIX:
+        if (!self->is_mask)
+            model_mix (self, operation, image, &random);
+        break;
+    case OPERATION_GAUSSIAN_BLUR:
+    case OPERATION_PILLOW_GAUSSIAN_BLUR:
+        if (!self->is_mask)
+            model_blur (operation, image, &random);
         break;
     case OPERATION_ADJUST_SHARPNESS:
         if (!self->is_mask && geometry_happens (operation, &random))
@@ -329,21 +389,66 @@ model_step (const model_t *self, size_t index, model_image_t *image)
     }
 }
 
+//  Where the parts of a group are done, of those that are; returns how many.
+static inline size_t
+model_parts (const operation_t *group, keyed_random_t *random, uint32_t parts [GROUP_PARTS_MAX])
+{
+    size_t count = group->group.parts;
+    bool is_taken [GROUP_PARTS_MAX] = { false };
+    if (group->kind == OPERATION_RANDOM_APPLY) {
+        parts [0] = 0;
+        return geometry_happens (group, random);
+    }
+    if (group->kind == OPERATION_RANDOM_CHOICE) {
+        double sum = 0;
+        for (size_t part = 0; part < count; part++)
+            sum += group->group.weights [part];
+        double left = keyed_random_uniform (random) * sum;
+        for (parts [0] = 0; left >= group->group.weights [parts [0]]; parts [0]++)
+            left -= group->group.weights [parts [0]];
+        return 1;
+    }
+    for (size_t place = 0; place < count; place++) {
+        uint64_t skip = count - place > 1? keyed_random_below (random, count - place): 0;
+        uint32_t part = 0;
+        for (; is_taken [part] || skip > 0; part++)
+            skip -= !is_taken [part];
+        is_taken [part] = true;
+        parts [place] = part;
+    }
+    return count;
+}
+
+static inline void
+model_range (const model_t *self, size_t begin, size_t end, model_image_t *image)
+{
+    for (size_t index = begin; index < end && image->pixels; index++) {
+        const operation_t *operation = &self->plan->operations [index];
+        const pipeline_key_t *key = index < self->plan->shared_count? &self->shared: &self->private;
+        if (!operation_group_is (operation)) {
+            model_step (self, index, image);
+            continue;
+        }
+        keyed_random_t random;
+        keyed_random_init (&random, key, index < self->plan->views_at? 0: self->view, operation->place);
+        uint32_t parts [GROUP_PARTS_MAX];
+        size_t count = model_parts (operation, &random, parts);
+        for (size_t place = 0; place < count; place++) {
+            size_t at = index + 1;
+            for (uint32_t before = 0; before < parts [place]; before++)
+                at += operation->group.counts [before];
+            model_range (self, at, at + operation->group.counts [parts [place]], image);
+        }
+        index += operation_group_span (operation);
+    }
+}
+
 //  The image behind the first count operations.
 static inline model_image_t
 model_run (const model_t *self, const decoder_file_t *file, size_t count)
 {
     model_image_t image = model_decode (file, self->is_mask);
-    for (size_t index = 1; index < count && image.pixels; index++) {
-        const operation_t *operation = &self->plan->operations [index];
-        const pipeline_key_t *key = index < self->plan->shared_count? &self->shared: &self->private;
-        keyed_random_t random;
-        keyed_random_init (&random, key, index < self->plan->views_at? 0: self->view, operation->place);
-        if (operation->kind == OPERATION_RANDOM_APPLY && !geometry_happens (operation, &random))
-            index += operation->apply.count;
-        else
-            model_step (self, index, &image);
-    }
+    model_range (self, 1, count, &image);
     return image;
 }
 

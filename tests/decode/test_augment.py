@@ -1,9 +1,11 @@
 """Augmentations against torchvision itself: test_augment.py PATH-OF-tureen [all|short]
 
-40 photographs, and images of one pixel and of one row, 56 draws of each operation: what the server drew, by
-reference.py, is given to torchvision's functions, and every pixel must be the same.  Then the magnitudes,
-beside torchvision's tables.  `short`: fewer photographs and draws, for builds with sanitizers.  Ends with 77
-(a skip) where torchvision or Pillow is missing.
+40 photographs, and images of one pixel and of one row, 16 draws of each operation (fewer of those that take
+long): what the server drew, by reference.py, is given to torchvision's functions, and every pixel must be the
+same.  Of gaussian_blur a few may differ by 1: torch adds up in 32-bit floats and promises no order, and the
+server in another one, so a sum that lies in the middle between two values is rounded to either.  Then the
+magnitudes, beside torchvision's tables.  `all`: 56 draws.  `short`: fewer photographs and draws, for builds
+with sanitizers.  Ends with 77 (a skip) where torchvision or Pillow is missing.
 """
 import glob
 import json
@@ -15,8 +17,9 @@ import parity_cases
 
 try:
     import numpy
-    from PIL import Image
-    from torchvision.transforms import InterpolationMode, autoaugment, functional
+    import torch
+    from PIL import Image, ImageFilter
+    from torchvision.transforms import InterpolationMode, autoaugment, functional, functional_pil
     import reference
     import reference_augment
 except ImportError as missing:
@@ -24,9 +27,10 @@ except ImportError as missing:
     sys.exit(77)
 
 SHORT = sys.argv[2:] == ["short"]
-PHOTOS_MAX, ROUNDS, VIEWS = (6, 1, 8) if SHORT else (40, 7, 8)
+PHOTOS_MAX, ROUNDS, VIEWS = (6, 1, 8) if SHORT else (40, 7 if sys.argv[2:] == ["all"] else 2, 8)
 SIZE = 240
 FILTERS = {"nearest": InterpolationMode.NEAREST, "bilinear": InterpolationMode.BILINEAR}
+FILTERS_OF_PILLOW = {InterpolationMode.NEAREST: Image.NEAREST, InterpolationMode.BILINEAR: Image.BILINEAR}
 CASES = [
     [{"op": "rand_augment"}],
     [{"op": "rand_augment", "num_ops": 3, "magnitude": 15, "interpolation": "bilinear",
@@ -36,19 +40,29 @@ CASES = [
     [{"op": "auto_augment"}],
     [{"op": "auto_augment", "policy": "cifar10", "interpolation": "bilinear"}],
     [{"op": "auto_augment", "policy": "svhn", "fill": [1, 2, 3]}],
+    [{"op": "aug_mix"}],
+    [{"op": "aug_mix", "severity": 9, "mixture_width": 2, "alpha": 4, "interpolation": "nearest", "fill": 9}],
     [{"op": "random_affine", "degrees": 30, "translate": [0.2, 0.3], "scale": [0.5, 1.8],
       "shear": [-20, 20, -10, 15], "fill": [9, 200, 77]}],
     [{"op": "random_affine", "degrees": 180, "shear": 25, "interpolation": "bilinear", "center": [10, 20.5]}],
     [{"op": "random_rotation", "degrees": 180}],
+    [{"op": "random_perspective", "p": 0.9, "fill": [9, 200, 77]}],
+    [{"op": "random_perspective", "distortion_scale": 0.8, "p": 1, "interpolation": "nearest"}],
     [{"op": "random_rotation", "degrees": 45, "interpolation": "bilinear", "expand": True, "fill": 60,
       "share": True}],
     [{"op": "invert"}, {"op": "posterize", "bits": 4}, {"op": "solarize", "threshold": 128},
      {"op": "autocontrast"}, {"op": "equalize"}, {"op": "adjust_sharpness", "factor": 2.5}],
+    [{"op": "pillow_gaussian_blur", "radius": [0, 9]}],
+    [{"op": "gaussian_blur", "kernel_size": 23}],
+    [{"op": "gaussian_blur", "kernel_size": [9, 5], "sigma": 3}],
     [{"op": "grayscale"}, {"op": "rand_augment", "num_ops": 3}],
     [{"op": "grayscale"}, {"op": "equalize"}, {"op": "adjust_sharpness", "factor": 0.3},
      {"op": "random_affine", "degrees": 40, "scale": [0.6, 1.2], "interpolation": "bilinear", "fill": 77}],
 ]
-failures = []
+#  Of the values of gaussian_blur so many may differ.  Measured with 56 draws: 4,894 of 793,497,600.
+BLUR_DIFFER_MAX = 1e-4
+SLOW = ("gaussian_blur", "pillow_gaussian_blur", "random_perspective", "aug_mix")
+failures, blurred = [], {"values": 0, "differ": 0}
 
 
 def fill_of(operation, image):
@@ -69,6 +83,56 @@ POINTS = {
 }
 
 
+def by_perspective(image, operation, interpolation, fill, random):
+    """With the coefficients of the exact solution, which torch's must be nearly."""
+    if not random.happens(operation.get("p", 0.5)):
+        return image
+    width, height = image.size
+    corners = reference.draw_corners(operation, image.size, random)
+    coefficients = reference.perspective_coefficients(image.size, corners)
+    if coefficients is None:
+        return image
+    theirs = functional._get_perspective_coeffs(
+        [[0, 0], [width - 1, 0], [width - 1, height - 1], [0, height - 1]], corners)
+    #  Those before 0.20 solve in 32 bits.
+    if not numpy.allclose(theirs, coefficients, 1e-2, 1e-2):
+        failures.append(f"perspective of {image.size} to {corners}: {theirs} for {coefficients}")
+    return functional_pil.perspective(image, coefficients, FILTERS_OF_PILLOW[interpolation], fill)
+
+
+def by_mixing(image, operation, fill, random):
+    """torchvision's AugMix, but for its steps, which are those of a Pillow image."""
+    interpolation = FILTERS[operation.get("interpolation", "bilinear")]
+    original, chains = reference_augment.draw_mix(operation, image.size, random)
+    batch = functional.pil_to_tensor(image)
+    mix = torch.tensor([original]).view(1, 1, 1) * batch
+    for weight, steps in chains:
+        changed = image
+        for kind, magnitude in steps:
+            changed = autoaugment._apply_op(changed, kind, magnitude, interpolation, fill)
+        mix.add_(torch.tensor([weight]).view(1, 1, 1) * functional.pil_to_tensor(changed))
+    return functional.to_pil_image(mix.to(dtype=batch.dtype))
+
+
+def check_mixed_magnitudes(size):
+    space = autoaugment.AugMix()._augmentation_space(10, (size[1], size[0]))
+    if list(space) != reference_augment.MIXED:
+        failures.append(f"AugMix has other kinds: {list(space)}")
+    for kind, (magnitudes, is_signed) in space.items():
+        for level in range(10 if magnitudes.ndim else 0):
+            ours, theirs = reference_augment.mixed_magnitude(kind, level, size), float(magnitudes[level])
+            if abs(ours - theirs) > 2 ** -22 * max(abs(theirs), 1e-3):
+                failures.append(f"AugMix: {kind} {level}: {ours!r}, torchvision's {theirs!r}")
+        if is_signed != (kind in reference_augment.SIGNED) or (not magnitudes.ndim) != (
+                kind in reference_augment.WITHOUT):
+            failures.append(f"AugMix: {kind} differs")
+
+
+def span(value):
+    """What a blur draws from."""
+    return value if isinstance(value, list) else [value, value] if value else [0.1, 2.0]
+
+
 def by_torchvision(image, operation, random):
     """One operation, with what was drawn of random."""
     name, fill = operation["op"], fill_of(operation, image)
@@ -84,6 +148,16 @@ def by_torchvision(image, operation, random):
         angle, moved, scale, shear = reference.draw_affine(operation, image.size, random)
         return functional.affine(image, angle, moved, scale, shear, interpolation, fill,
                                  operation.get("center"))
+    if name == "aug_mix":
+        return by_mixing(image, operation, fill, random)
+    if name == "random_perspective":
+        interpolation = FILTERS[operation.get("interpolation", "bilinear")]
+        return by_perspective(image, operation, interpolation, fill, random)
+    if name == "pillow_gaussian_blur":
+        return image.filter(ImageFilter.GaussianBlur(random.uniform(*span(operation.get("radius")))))
+    if name == "gaussian_blur":
+        size, sigma = operation["kernel_size"], random.uniform(*span(operation.get("sigma")))
+        return functional.gaussian_blur(image, [size, size] if isinstance(size, int) else size, [sigma] * 2)
     if name == "grayscale":
         return functional.to_grayscale(image)
     return POINTS[name](image, operation) if random.happens(operation.get("p", 0.5)) else image
@@ -98,13 +172,29 @@ def expected(path, operations, key, view):
     return pixels[:, :, None] if pixels.ndim == 2 else pixels
 
 
+def same(ours, theirs, operations):
+    if operations[-1]["op"] != "gaussian_blur":
+        return numpy.array_equal(ours, theirs)
+    difference = numpy.abs(ours.astype(int) - theirs)
+    blurred["values"] += difference.size
+    blurred["differ"] += numpy.count_nonzero(difference)
+    return difference.max() <= 1
+
+
 def check_case(program, operations, files, root):
     #  Sizes behind one that expands are bounded in the shared stage alone.
     mark = [] if any("expand" in operation for operation in operations) else [parity_cases.SHARE]
     pipeline = [{"op": "decode", "max_pixels": 300000}, *mark, {"op": "views", "count": VIEWS},
                 *operations, {"op": "center_crop", "size": SIZE}]
+    rounds = ROUNDS
+    if operations[-1]["op"] in SLOW:
+        #  torch takes its time for a blur, fractions for a perspective.  With all files and draws it was the
+        #  same.
+        files, rounds = files[::2], 1
     compared = 0
-    for epoch in range(ROUNDS):
+    if operations[-1]["op"] == "gaussian_blur":     # torch mirrors an image once
+        files = [file for file in files if "made_" not in file or "37x64" in file]
+    for epoch in range(rounds):
         with tempfile.TemporaryDirectory() as out:
             errors = parity_cases.prepare(program, pipeline, files, out, (7, epoch, 100))
             if errors:
@@ -115,7 +205,7 @@ def check_case(program, operations, files, root):
                 for view, path in enumerate(paths):
                     theirs = expected(file, operations, (7, epoch, 100 + number), view)
                     compared += 1
-                    if not numpy.array_equal(numpy.load(path), theirs):
+                    if not same(numpy.load(path), theirs, operations):
                         failures.append(f"{os.path.basename(file)} epoch {epoch} view {view}: {operations}")
     print(f"{compared} images compared: {json.dumps(operations)}")
 
@@ -161,6 +251,7 @@ def check_table(space, name, operation, bins, size):
 
 def check_magnitudes():
     width, height = 337, 224
+    check_mixed_magnitudes((width, height))
     for bins in (2, 10, 31, 50):
         operation = {"op": "rand_augment"}
         check_table(autoaugment.RandAugment()._augmentation_space(bins, (height, width)), "RandAugment",
@@ -192,6 +283,9 @@ def main():
         files = make_files(folder)
         for operations in CASES:
             check_case(sys.argv[1], operations, files, folder)
+    print(f"{blurred['differ']} of {blurred['values']} values of gaussian_blur differ by 1 from torch's")
+    if blurred["differ"] > BLUR_DIFFER_MAX * blurred["values"]:
+        failures.append("more values of gaussian_blur differ than lie between two values")
     check_magnitudes()
     for failure in failures[:20]:
         print("FAIL:", failure)

@@ -35,6 +35,7 @@ s_check_joined (const message_joined_t *joined)
         const tureen_field_t *field = &info->fields [index];
         assert (field->dimensions <= TUREEN_DIMENSIONS_MAX && strlen (field->name) > 0);
         assert (field->offset <= slot_bytes && field->sample_bytes * 2 <= slot_bytes - field->offset);
+        assert (!field->lengths || (strlen (field->lengths) > 0 && field->shape [0] > 0));
     }
     for (size_t index = 0; index < info->class_count; index++)
         assert (info->classes [index]);

@@ -48,16 +48,24 @@ static const char *const s_pipelines [] = {
     ("[{'op':'decode','max_pixels':20000},{'op':'equalize','share':true},"
       "{'op':'adjust_sharpness','factor':2.5,'share':true},"
       "{'op':'autocontrast','share':true},{'share':true},{'op':'solarize','threshold':99.5},"
-      "{'op':'posterize','bits':3},{'op':'invert'},{'op':'center_crop','size':40}]"),
+      "{'op':'posterize','bits':3},{'op':'invert'},{'op':'gaussian_blur','kernel_size':[9,5]},"
+      "{'op':'pillow_gaussian_blur'},{'op':'center_crop','size':40}]"),
     ("[{'op':'decode','max_pixels':20000,'fields':['image','mask']},"
       "{'op':'random_rotation','degrees':180,'expand':true,'share':true},{'op':'resize','size':[30,20]},"
       "{'share':true},{'op':'random_affine','degrees':90,'translate':[0.5,0.5],'scale':[0.1,9],'shear':89,"
-      "'interpolation':'bilinear'},{'op':'random_rotation','degrees':20,'center':[3,4]}]"),
+      "'interpolation':'bilinear'},{'op':'random_rotation','degrees':20,'center':[3,4]},"
+      "{'op':'random_perspective','distortion_scale':1,'p':1}]"),
     ("[{'op':'decode','max_pixels':20000,'fields':['image','mask']},"
       "{'op':'rand_augment','num_ops':5,'magnitude':30,'share':true},{'op':'resize','size':[30,20]},"
       "{'share':true},{'op':'auto_augment','policy':'cifar10','interpolation':'bilinear'},"
-      "{'op':'trivial_augment_wide','fill':9},{'op':'random_apply','count':1},{'op':'flip'},"
-      "{'op':'random_erasing','value':[1,2,3]}]")
+      "{'op':'trivial_augment_wide','fill':9},{'op':'aug_mix'},{'op':'random_apply','count':1},{'op':'flip'},"
+      "{'op':'random_erasing','value':[1,2,3]}]"),
+    //  A file beside the image: here it has the mask's name.
+    ("[{'op':'decode','max_pixels':20000,'fields':['image',{'field':'mask','as':'array','dtype':'int16',"
+      "'shape':[7,2],'ragged':true}]},{'op':'views','count':2},{'op':'random_crop','size':12,"
+      "'pad_if_needed':true,'share':true},{'share':true},{'op':'flip'}]"),
+    ("[{'op':'decode','fields':[{'field':'mask','as':'bytes','length':30,'ragged':true,'truncate':true},"
+      "{'field':'image','as':'array','dtype':'uint8','shape':[40],'ragged':true,'truncate':true}]}]")
 };
 enum { PIPELINES = sizeof s_pipelines / sizeof *s_pipelines };
 

@@ -43,8 +43,9 @@ s_run_broker (void *argument)
         size_t viewer;
         poll (&item, 1, -1);
         while (status_feed_next (self->feed, &viewer))
-            status_feed_answer (self->feed, viewer, strdup ("{\"version\": \"1\", \"uptime_seconds\": 1.5, "
-                "\"jobs\": [{\"job\": 1, \"name\": \"" SECRET "\", \"delivered_samples\": 5}]}"));
+            status_feed_answer (self->feed, viewer, json_loads ("{\"version\": \"1\", "
+                "\"uptime_seconds\": 1.5, "
+                "\"jobs\": [{\"job\": 1, \"name\": \"" SECRET "\", \"delivered_samples\": 5}]}", 0, NULL));
     }
     return NULL;
 }

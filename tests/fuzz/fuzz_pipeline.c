@@ -11,7 +11,8 @@
 int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size);
 
 static const pipeline_source_t s_fields = {
-    .fields = { { "image", false }, { "mask", true }, { "depth", false }, { "image_2", true } }, .count = 4
+    .fields = { { "image", false }, { "mask", true }, { "depth", false }, { "image_2", true },
+        { "tokens", false }, { "tokens_length", false } }, .count = 6
 };
 
 static void
@@ -53,7 +54,10 @@ s_check_outputs (const pipeline_t *pipeline)
     for (size_t index = 0; index < pipeline_outputs (pipeline); index++) {
         const pipeline_output_t *output = pipeline_output (pipeline, index);
         size_t bytes = dtype_bytes (output->dtype);
-        s_require (output->dimensions > 0 && output->dimensions <= PIPELINE_DIMENSIONS_MAX);
+        //  Of what is ragged, a number for each sample follows.
+        bool is_length = index > 0 && pipeline_output (pipeline, index - 1)->is_ragged;
+        s_require (is_length == (output->dimensions == 0));
+        s_require (output->dimensions <= PIPELINE_DIMENSIONS_MAX && (!is_length || !output->is_ragged));
         for (uint32_t axis = 0; axis < output->dimensions; axis++)
             bytes *= output->shape [axis];
         s_require (bytes > 0 && bytes == output->bytes);

@@ -31,7 +31,7 @@ s_check_answer (int rc, const char *error, size_t error_bytes)
 
 //  Every length of room for the reason comes by.
 static void
-s_read (const decode_request_t *decode, const uint8_t *numbers, const uint8_t *data, size_t size)
+s_read (const decode_tensor_t *decode, const uint8_t *numbers, const uint8_t *data, size_t size)
 {
     char error [ERROR_BYTES];
     size_t room = 1 + size % sizeof error, bytes = dtype_bytes (decode->dtype);
@@ -45,10 +45,16 @@ s_read (const decode_request_t *decode, const uint8_t *numbers, const uint8_t *d
     uint8_t *target = malloc (bytes);
     s_require (target != NULL);
     double place = numbers [3]? (numbers [3] - 1) / 255.: -1;
-    int rc = decode->as == DECODE_BYTES? tensor_read_bytes (decode, data, size, target, error, room):
-        decode->as == DECODE_ARRAY? tensor_read_array (decode, data, size, target, error, room):
+    uint32_t rows = 0;
+    int rc = decode->as == DECODE_BYTES? tensor_read_bytes (decode, data, size, target, &rows, error, room):
+        decode->as == DECODE_ARRAY? tensor_read_array (decode, data, size, target, &rows, error, room):
         tensor_read_audio (decode, length, place, data, size, target, error, room);
     s_check_answer (rc, error, room);
+    s_require (rows <= decode->shape [0]);
+    s_require (rc || !decode->is_ragged || decode->truncates || decode->as == DECODE_ARRAY || rows == size);
+    if (!rc && decode->is_ragged)
+        for (size_t at = bytes / decode->shape [0] * rows; at < bytes; at++)
+            s_require (target [at] == 0);
     free (target);
 }
 
@@ -58,7 +64,10 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
     if (size < HEAD_BYTES)
         return 0;
     const uint8_t *numbers = data + 2;
-    decode_request_t decode = { .dtype = DTYPE_UINT8, .dimensions = 1 };
+    decode_tensor_t decode = { .dtype = DTYPE_UINT8, .dimensions = 1 };
+    //  Of old inputs none is.
+    decode.is_ragged = data [0] >= 128 && data [0] % 3 < 2;
+    decode.truncates = decode.is_ragged && data [0] & 64;
     switch (data [0] % 3) {
     case 0:
         decode.as = DECODE_BYTES;

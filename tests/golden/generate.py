@@ -199,6 +199,13 @@ MESSAGES: List[Tuple[str, str, Message]] = [
     ("joined_fields", "server to client: as many fields as there may be, of every dtype", [
         head(JOINED, job=5, tag=8),
         joined(samples="6", batch_size=3, slot_bytes="4096", fields=many_fields(24, 3), ring=None)]),
+    ("joined_ragged", "server to client: tokens, of each sample up to 5", [
+        head(JOINED, job=5, tag=8),
+        joined(samples="6", batch_size=2, slot_bytes="256", ring=None, fields=[
+            {"name": "tokens", "dtype": "int16", "shape": [5], "offset": "0", "sample_bytes": "10",
+             "lengths": "tokens_length"},
+            {"name": "tokens_length", "dtype": "int64", "shape": [], "offset": "64", "sample_bytes": "8"},
+            {"name": "label", "dtype": "int64", "shape": [], "offset": "128", "sample_bytes": "8"}])]),
     ("batch", "server to client", [
         head(BATCH, job=5), batch(41, 1, 9, 3, 3, 0), ids(2999, 0, 1234567890123)]),
     ("batch_inline", "server to client, a batch of joined_inline.hex", [

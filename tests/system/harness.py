@@ -67,10 +67,18 @@ def make_folder(root, samples, classes=5, seed=7, sizes=((64, 120), (64, 90))):
 
 #   ---- small things
 
+_given_ports = set()
+
+
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """None twice: the system may give one again before anything listens there."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        if port not in _given_ports:
+            _given_ports.add(port)
+            return port
 
 
 def wait_until(what, question, seconds=PATIENCE, step=0.02):

@@ -149,6 +149,19 @@ class Epochs(RankTest):
                 wait_until("its progress has come",
                            lambda: server.status()["jobs"][0]["ranks"][number]["consumed_batches"] == 3)
             self.assertIn("2 ranks: all here", server.status_text())
+
+            def waits_for_the_other():
+                rank = server.status()["jobs"][0]["ranks"][0]
+                if rank["sent_batches"] > courses.taken[0]:
+                    courses.take(0)
+                return rank["waits"]["other_rank"] > 0.5
+
+            wait_until("rank 0 has taken all and waits", waits_for_the_other)
+            job, = server.status()["jobs"]
+            for rank in job["ranks"]:
+                self.assertAlmostEqual(sum(rank["waits"].values()), sum(job["waits"].values()), 3)
+            self.assertLess(job["ranks"][1]["waits"]["other_rank"], job["ranks"][0]["waits"]["other_rank"])
+            self.assertRegex(server.status_text(), r"rank 1 is behind: the others waited up to \d+ %")
             courses.walk().leave()
 
 

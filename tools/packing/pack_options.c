@@ -28,13 +28,13 @@ s_chunk (void *target, char *text, char error [OPTION_ERROR_BYTES])
 bool
 pack_options_split_field (char *text, bool *is_mask_p, char **folder_p)
 {
-    char *kind = strchr (text, '=');
-    if (!kind || kind == text)
+    char *kind = strchr (text, '='), *folder = kind? strchr (kind, ':'): NULL;
+    if (!folder || kind == text || !folder [1])
         return false;
     *is_mask_p = strncmp (kind, "=mask:", 6) == 0;
-    *folder_p = kind + (*is_mask_p? 6: 7);
-    if ((!*is_mask_p && strncmp (kind, "=image:", 7) != 0) || !**folder_p)
+    if (!*is_mask_p && strncmp (kind, "=image:", 7) != 0 && strncmp (kind, "=file:", 6) != 0)
         return false;
+    *folder_p = folder + 1;
     *kind = 0;
     return true;
 }
@@ -62,7 +62,7 @@ s_field (void *target, char *text, char error [OPTION_ERROR_BYTES])
     if (source->field_count == CATALOGUE_FIELDS_MAX - 1)
         return option_fail (error, "at most %d beside the image", CATALOGUE_FIELDS_MAX - 1);
     if (!pack_options_split_field (text, &is_mask, &folder))
-        return option_fail (error, "expected NAME=mask:FOLDER or NAME=image:FOLDER");
+        return option_fail (error, "expected NAME=mask:FOLDER, NAME=image:FOLDER or NAME=file:FOLDER");
     self->fields [source->field_count++] = (catalogue_field_t) { text, is_mask, folder };
     return true;
 }
@@ -83,7 +83,7 @@ static const option_row_t s_rows [] = {
     { "extensions", "LIST", AT (packing.source.extensions),
         "which files of class folders count, as .wav,.flac; in tar files: which member is the\n"
         "sample's own" },
-    { "field", "NAME=mask:FOLDER, NAME=image:FOLDER", OPTION_CALL (s_field),
+    { "field", "NAME=mask:FOLDER, NAME=image:FOLDER, NAME=file:FOLDER", OPTION_CALL (s_field),
         "a further file of each sample of a folder or list: the one in FOLDER with the same\n"
         "path but for the extension; repeatable" },
     { "mask", "LIST", AT (packing.source.masks),

@@ -18,7 +18,8 @@ typedef struct {
 int pack_options_parse (pack_options_t *self, int argc, char **argv);
 //  Whether a source or a field of it is in an object store or on a web server.
 bool pack_options_has_stores (const pack_options_t *self);
-//  NAME=mask:FOLDER or NAME=image:FOLDER: ends the name in place.  False: it is neither.
+//  NAME=mask:FOLDER, NAME=image:FOLDER or NAME=file:FOLDER: ends the name in place.  False: it is none of
+//  them.
 bool pack_options_split_field (char *text, bool *is_mask_p, char **folder_p);
 
 #endif

@@ -370,9 +370,12 @@ work_server_turn (work_server_t *self, work_task_t **free_p, int64_t now_ms)
 int64_t
 work_server_wakeup (const work_server_t *self)
 {
-    //  Without a connection there is no heartbeat.
-    return self->state == WORK_SERVER_REFUSED? INT64_MAX: !self->dealer? self->retry_ms:
-        dealer_was_connected (self->dealer)? self->beat_ms + WIRE_WORK_BEAT_MS: INT64_MAX;
+    if (self->state == WORK_SERVER_REFUSED)
+        return INT64_MAX;
+    if (!self->dealer)
+        return self->retry_ms;
+    //  Before it is connected no heartbeat is due, and its descriptors tell when it is.
+    return dealer_was_connected (self->dealer)? self->beat_ms + WIRE_WORK_BEAT_MS: INT64_MAX;
 }
 
 work_task_t *

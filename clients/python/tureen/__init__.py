@@ -17,14 +17,15 @@ from .loader import BatchIterator, Loader
 from .mapping.run import sample_seed
 from .merging import merge_states
 from .query import status
+from .ragged import Ragged
 from .serving import ServeFailed, Server, serve
 from .wire import Field
 
 __all__ = ["Batch", "BatchIterator", "DataSet", "Field", "ForkedProcess", "JobEnded", "KeyRefused",
            "KeyUnusable", "Loader", "LoaderClosed", "MapFailed", "NoServer", "NotLetIn",
-           "ProtocolError", "RequestRefused", "ServeFailed", "Server", "ServerGone", "ServerStopped",
-           "StateError", "TureenError", "TureenWarning", "UnreadableWarning", "merge_states", "ranks",
-           "recipes", "sample_seed", "serve", "status", "transforms"]
+           "ProtocolError", "Ragged", "RequestRefused", "ServeFailed", "Server", "ServerGone",
+           "ServerStopped", "StateError", "TureenError", "TureenWarning", "UnreadableWarning", "merge_states",
+           "ranks", "recipes", "sample_seed", "serve", "status", "transforms"]
 
 __version__: str
 

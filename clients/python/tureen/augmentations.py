@@ -18,6 +18,9 @@ DEGREES_MAX = 3600.0
 CENTER_MAX = 100_000.0
 SCALE_MIN, SCALE_MAX = 0.001, 1000.0
 STEPS_MAX, BINS_MAX = 16, 1000
+SEVERITY_MAX, CHAINS_MAX, DEPTH_MAX, ALPHA_MIN, ALPHA_MAX = 10, 8, 8, 0.1, 100.0
+KERNEL_MAX, RADIUS_MAX = 255, 200.0
+SIGMA_MIN, SIGMA_MAX = 0.001, 1000.0
 
 Fill = Union[None, float, Sequence[float]]
 Angles = Union[float, Sequence[float]]
@@ -110,6 +113,62 @@ class RandomAdjustSharpness(_Chance):
         return {"factor": self.sharpness_factor}
 
 
+#   ---- blurs
+
+def _span(name: str, value: Any, least: float, most: float) -> Pair:
+    """Its ends; of a number, always it."""
+    if parameters.listed(value) is None:
+        found = parameters.number(name, value, least, most)
+        return found, found
+    return parameters.pair(name, value, least, most)
+
+
+def _kernel(value: Any) -> Tuple[int, int]:
+    listed = parameters.listed(value)
+    sizes = [value] if listed is None else listed
+    if len(sizes) not in (1, 2):
+        raise ValueError(f"kernel_size must be a number or (across, down), not {value!r}")
+    across, down = (parameters.whole("kernel_size", size, 1, KERNEL_MAX) for size in (sizes[0], sizes[-1]))
+    if across % 2 == 0 or down % 2 == 0:
+        raise ValueError(f"kernel_size must be odd, not {value!r}")
+    return across, down
+
+
+@dataclass(frozen=True)
+class GaussianBlur(Transform):
+    """torchvision's: a convolution.  `sigma`: drawn anew for each image.  The blur of MoCo, SimCLR and DINO
+    is PillowGaussianBlur."""
+    kernel_size: Union[int, Sequence[int]]
+    sigma: Union[float, Sequence[float]] = (0.1, 2.0)
+    share: bool = False
+
+    def __post_init__(self) -> None:
+        self._set(kernel_size=_kernel(self.kernel_size),
+                  sigma=_span("sigma", self.sigma, SIGMA_MIN, SIGMA_MAX))
+
+    def _build(self, building: Building) -> None:
+        building.expect_image()
+        across, down = _kernel(self.kernel_size)
+        building.add_random("gaussian_blur", self.share, kernel_size=across if across == down else
+                            [across, down], **parameters.said(sigma=(self.sigma, (0.1, 2.0))))
+
+
+@dataclass(frozen=True)
+class PillowGaussianBlur(Transform):
+    """Pillow's `image.filter (ImageFilter.GaussianBlur (radius))`, with a radius drawn anew for each image,
+    as MoCo, SimCLR, DINO and timm have it.  RandomApply does it with a probability."""
+    radius: Union[float, Sequence[float]] = (0.1, 2.0)
+    share: bool = False
+
+    def __post_init__(self) -> None:
+        self._set(radius=_span("radius", self.radius, 0, RADIUS_MAX))
+
+    def _build(self, building: Building) -> None:
+        building.expect_image()
+        building.add_random("pillow_gaussian_blur", self.share,
+                            **parameters.said(radius=(self.radius, (0.1, 2.0))))
+
+
 #   ---- affine maps
 
 def _angles(name: str, value: Any) -> Pair:
@@ -159,8 +218,9 @@ class _Mapped(Transform):
         self._set(interpolation=_filter(self.interpolation), fill=_fill(self.fill),
                   mask_fill=parameters.whole("mask_fill", self.mask_fill, 0, 255))
 
-    def _edge(self) -> Operation:
-        return parameters.said(interpolation=(self.interpolation, "nearest"), fill=(self.fill, 0),
+    def _edge(self, interpolation: str = "nearest") -> Operation:
+        """interpolation: the operation's default."""
+        return parameters.said(interpolation=(self.interpolation, interpolation), fill=(self.fill, 0),
                                mask_fill=(self.mask_fill, 0))
 
 
@@ -215,6 +275,27 @@ class RandomAffine(_Mapped):
                             **parameters.said(translate=(self.translate, None), scale=(self.scale, None),
                                               shear=(self.shear, None), center=(self.center, None)),
                             **self._edge())
+
+
+@dataclass(frozen=True)
+class RandomPerspective(_Mapped):
+    """Each corner goes inwards, by up to half of the side times `distortion_scale`."""
+    distortion_scale: float = 0.5
+    p: float = 0.5
+    interpolation: str = "bilinear"
+    fill: Fill = 0
+    mask_fill: int = 0
+    share: bool = False
+
+    def __post_init__(self) -> None:
+        self._set_edge()
+        self._set(distortion_scale=parameters.number("distortion_scale", self.distortion_scale, 0, 1),
+                  p=parameters.number("p", self.p, 0, 1))
+
+    def _build(self, building: Building) -> None:
+        building.expect_image()
+        building.add_random("random_perspective", self.share, **parameters.said(
+            distortion_scale=(self.distortion_scale, 0.5), p=(self.p, 0.5)), **self._edge("bilinear"))
 
 
 def _translation(value: Any) -> Optional[Pair]:
@@ -324,6 +405,36 @@ class AutoAugment(_Policy):
         self._add(building, "auto_augment", **parameters.said(policy=(self.policy, "imagenet")))
 
 
+@dataclass(frozen=True)
+class AugMix(Transform):
+    """As torchvision's, but for the steps of its chains: they are those of a Pillow image, as everywhere
+    here, where torchvision does those of a tensor.  Masks stay as they are."""
+    severity: int = 3
+    mixture_width: int = 3
+    chain_depth: int = -1
+    alpha: float = 1.0
+    all_ops: bool = True
+    interpolation: str = "bilinear"
+    fill: Fill = None
+    share: bool = False
+
+    def __post_init__(self) -> None:
+        if self.chain_depth != -1:
+            parameters.whole("chain_depth", self.chain_depth, 1, DEPTH_MAX)
+        self._set(severity=parameters.whole("severity", self.severity, 1, SEVERITY_MAX),
+                  mixture_width=parameters.whole("mixture_width", self.mixture_width, 1, CHAINS_MAX),
+                  alpha=parameters.number("alpha", self.alpha, ALPHA_MIN, ALPHA_MAX),
+                  all_ops=bool(self.all_ops), interpolation=_filter(self.interpolation),
+                  fill=_fill(self.fill))
+
+    def _build(self, building: Building) -> None:
+        building.expect_image()
+        building.add_random("aug_mix", self.share, **parameters.said(
+            severity=(self.severity, 3), mixture_width=(self.mixture_width, 3),
+            chain_depth=(self.chain_depth, -1), alpha=(self.alpha, 1.0), all_ops=(self.all_ops, True),
+            interpolation=(self.interpolation, "bilinear"), fill=(self.fill, 0)))
+
+
 #   ---- erasing
 
 @dataclass(frozen=True)
@@ -354,46 +465,3 @@ class RandomErasing(Transform):
         building.erase({"op": "random_erasing", **parameters.said(
             p=(self.p, 0.5), scale=(self.scale, (0.02, 0.33)), ratio=(self.ratio, (0.3, 3.3)),
             value=(self.value, (0.0,)))})
-
-
-#   ---- several transforms
-
-_LEFT_OUT = ("flip", "vertical_flip", "color_jitter", "grayscale", "invert", "posterize", "solarize",
-             "autocontrast", "equalize", "adjust_sharpness", "random_rotation", "random_affine",
-             "rand_augment", "trivial_augment_wide", "auto_augment")
-
-
-@dataclass(frozen=True)
-class RandomApply(Transform):
-    """All of the transforms with probability p, or none: of those that keep an image's size and channels."""
-    transforms: Sequence[Transform]
-    p: float = 0.5
-    share: bool = False
-
-    def __post_init__(self) -> None:
-        if isinstance(self.transforms, Transform):
-            raise TypeError(f"RandomApply takes a list of transforms, not {self.transforms!r} alone")
-        listed = tuple(self.transforms)
-        foreign = [transform for transform in listed if not isinstance(transform, Transform)]
-        if foreign:
-            raise TypeError(f"{foreign[0]!r} is not of tureen.transforms: give the list to translate()")
-        self._set(transforms=listed, p=parameters.number("p", self.p, 0, 1))
-
-    def _build(self, building: Building) -> None:
-        building.expect_image()
-        before = len(building.operations)
-        building.add_random("random_apply", self.share, count=0, **parameters.said(p=(self.p, 0.5)))
-        for transform in self.transforms:
-            transform._build(building)
-        apply, inner = building.operations[before], building.operations[before + 1:]
-        good = all(self._may_be_left_out(operation) for operation in inner)
-        if building.stage is not Stage.IMAGE or not good:
-            raise Refused("the server can leave out only what keeps the size and the channels of an image")
-        apply["count"] = len(inner)
-        if not inner:
-            building.operations.remove(apply)
-
-    @staticmethod
-    def _may_be_left_out(operation: Operation) -> bool:
-        return (operation.get("op") in _LEFT_OUT and operation.get("channels", 3) == 3
-                and not operation.get("expand", False))

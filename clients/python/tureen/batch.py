@@ -6,6 +6,7 @@ from typing import Any, Dict, ItemsView, Iterator, KeysView, Optional, Sequence,
 import numpy as np
 import numpy.typing as npt
 
+from .ragged import Ragged
 from .slots import Bytes
 from .wire import Field
 
@@ -19,12 +20,14 @@ class Batch:
     of it is gone; nothing needs to be released by hand.  `len` is the number of samples; iterating gives the
     names, so that `dict(batch)` and `**batch` work: what the pipeline makes, then the data set's labels.
 
+    A ragged field is a `tureen.Ragged` over such views.
+
     NumPy has no bfloat16: such an array comes as uint16 (`Loader.fields` tells).  In PyTorch it is
     `torch.from_numpy (batch["image"].view (numpy.int16)).view (torch.bfloat16)`, without a copy.
     """
     __slots__ = ("_arrays", "ids", "epoch", "index", "padding", "step_ids", "mapped", "__weakref__")
 
-    def __init__(self, arrays: Dict[str, Array], ids: npt.NDArray[np.int64], epoch: int, index: int,
+    def __init__(self, arrays: Dict[str, Any], ids: npt.NDArray[np.int64], epoch: int, index: int,
                  padding: bool = False, step_ids: Optional[npt.NDArray[np.int64]] = None,
                  mapped: Any = None) -> None:
         self._arrays = arrays
@@ -42,10 +45,10 @@ class Batch:
         #  What functions of the user's made of it (tureen.mapping); None: they made nothing.
         self.mapped = mapped
 
-    def __getitem__(self, name: str) -> Array:
+    def __getitem__(self, name: str) -> Any:
         return self._arrays[name]
 
-    def __setitem__(self, name: str, array: Array) -> None:
+    def __setitem__(self, name: str, array: Any) -> None:
         """So that `batch["image"] -= 128` works.  Another array in its place is not written to the ring."""
         self._arrays[name] = array
 
@@ -61,15 +64,16 @@ class Batch:
     def keys(self) -> KeysView[str]:
         return self._arrays.keys()
 
-    def values(self) -> ValuesView[Array]:
+    def values(self) -> ValuesView[Any]:
         return self._arrays.values()
 
-    def items(self) -> ItemsView[str, Array]:
+    def items(self) -> ItemsView[str, Any]:
         return self._arrays.items()
 
     def __repr__(self) -> str:
         fields = ", ".join(f"{name} {array.dtype}{list(array.shape)}" if isinstance(array, np.ndarray)
-                           else f"{name} text" for name, array in self._arrays.items())
+                           else f"{name} {'ragged' if isinstance(array, Ragged) else 'text'}"
+                           for name, array in self._arrays.items())
         padding = " of padding" if self.padding else ""
         return f"<tureen.Batch {self.index} of epoch {self.epoch}: {len(self)} samples{padding}, {fields}>"
 
@@ -83,3 +87,10 @@ def views(fields: Sequence[Field], slot: Bytes, count: int) -> Dict[str, Array]:
 def copies(fields: Sequence[Field], slot: Bytes, count: int) -> Dict[str, Array]:
     """The same in memory of their own."""
     return {name: array.copy() for name, array in views(fields, slot, count).items()}
+
+
+def ragged(fields: Sequence[Field], arrays: Dict[str, Array]) -> Dict[str, Any]:
+    """The arrays as the user gets them: ragged ones hold their lengths, which have no name any more."""
+    lengths = {field.lengths for field in fields}
+    return {field.name: Ragged(arrays[field.name], arrays[field.lengths]) if field.lengths
+            else arrays[field.name] for field in fields if field.name not in lengths}

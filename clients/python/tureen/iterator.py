@@ -230,7 +230,8 @@ class BatchIterator:
             else:
                 arrays = batches.views(job.joined.fields, slot, head.samples)
                 lent = slot
-        return _Made(Batch(arrays, ids, head.epoch, head.place, padding, step_ids), lent)
+        return _Made(Batch(batches.ragged(job.joined.fields, arrays), ids, head.epoch, head.place, padding,
+                           step_ids), lent)
 
     def _mapped(self, arrival: Arrival, work: Work) -> Result:
         """The batch as the functions make it, in memory that is not the server's."""

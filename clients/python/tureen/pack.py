@@ -19,7 +19,8 @@ import tarfile
 from typing import IO, Iterable, List, Optional, Sequence
 
 from . import installed
-from .sources import Columns, Sample, SourceError, open_source, samples, signature
+from .sources import (ArrayOf, Columns, Sample, SourceError, open_source, own_extension, samples,
+                      signature)
 
 __all__ = ["PackFailed", "Sample", "SourceError", "pack"]
 
@@ -103,6 +104,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--text", metavar="COLUMN", help="texts, which become the label `txt`")
     parser.add_argument("--mask", metavar="COLUMN", action="append", default=[],
                         help="a column with masks, which become a field of its name; repeatable")
+    parser.add_argument("--array", metavar="COLUMN:TYPE[:SIDE]", action="append", default=[], type=_array,
+                        help="a column with lists of numbers (of lists of SIDE numbers), which become .npy "
+                             "files of TYPE, such as int32: a field of its name; repeatable")
     parser.add_argument("--without", metavar="COLUMN", action="append", default=[],
                         help="a column that is left out; repeatable")
     for name in _PASSED_ON:
@@ -110,6 +114,20 @@ def _parser() -> argparse.ArgumentParser:
     for name in ("no-jpeg-rows", "resume", "quiet", "json"):
         parser.add_argument("--" + name, action="store_true", help=argparse.SUPPRESS)
     return parser
+
+
+_TYPES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16",
+          "float32", "float64")
+_PACKED_ANYWAY = ("jpg", "png", "bmp", "tif", "pgm", "ppm", "webp")     # without --extensions
+
+
+def _array(text: str) -> ArrayOf:
+    column, _, told = text.partition(":")
+    dtype, *inner = told.split(":")
+    if not column or dtype not in _TYPES or not all(side.isdigit() and int(side) for side in inner):
+        raise argparse.ArgumentTypeError(f"{text!r} is no COLUMN:TYPE or COLUMN:TYPE:SIDE with a TYPE of "
+                                         f"{', '.join(_TYPES)}")
+    return ArrayOf(column, dtype, tuple(map(int, inner)))
 
 
 def _passed_on(options: argparse.Namespace) -> List[str]:
@@ -126,9 +144,13 @@ def _passed_on(options: argparse.Namespace) -> List[str]:
 
 def main(words: Optional[Sequence[str]] = None) -> int:
     options = _parser().parse_args(words)
-    columns = Columns(options.image, options.label, options.text, tuple(options.mask), tuple(options.without))
+    columns = Columns(options.image, options.label, options.text, tuple(options.mask), tuple(options.without),
+                      tuple(options.array))
     try:
         source = open_source(options.source)
+        kind = own_extension(source, columns)
+        if options.extensions is None and kind and kind not in _PACKED_ANYWAY:
+            options.extensions = "." + kind
         if not options.quiet and sys.stderr.isatty():
             count = "" if source.count is None else f", {source.count} rows"
             print(f"{source.what}{count}", file=sys.stderr)

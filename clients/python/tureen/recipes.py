@@ -71,6 +71,17 @@ def timm_eval(size: int = 224, *, crop_pct: float = 0.875, interpolation: str = 
                       T.Share(), *_end(tensor, IMAGENET_MEAN, IMAGENET_STD)])
 
 
+def moco_v2(size: int = 224, *, views: int = 2, scale: Tuple[float, float] = (0.2, 1.0),
+            tensor: bool = False) -> T.Compose:
+    """Several views of each sample for contrastive learning, as MoCo v2 makes them: `image`, `image_2` ...
+    Jobs share the crops; each has colours, blur and flips of its own."""
+    return T.Compose([
+        T.Views(views), T.RandomResizedCrop(size, scale=scale), T.Share(),
+        T.RandomApply([T.ColorJitter(0.4, 0.4, 0.4, 0.1)], 0.8), T.RandomGrayscale(0.2),
+        T.RandomApply([T.PillowGaussianBlur((0.1, 2.0))]), T.RandomHorizontalFlip(),
+        *_end(tensor, IMAGENET_MEAN, IMAGENET_STD)])
+
+
 def cifar_train(size: int = 32, *, padding: int = 4, padding_mode: str = "constant",
                 mean: Union[float, Sequence[float]] = CIFAR10_MEAN,
                 std: Union[float, Sequence[float]] = CIFAR10_STD, tensor: bool = False) -> T.Compose:

@@ -14,6 +14,8 @@ What becomes of a row's columns:
     label       a whole number: the label `label`
     text        on demand: the label `txt`
     masks and further images: fields by their columns' names
+    arrays      on demand, lists of numbers: fields by their columns' names, as `.npy`; without a column of
+                images or sounds the first of them is the sample's own file
     all others  one label `json`, an object
 """
 from __future__ import annotations
@@ -21,10 +23,13 @@ from __future__ import annotations
 import bz2
 import gzip
 import hashlib
+import io
 import json
 import os
 import struct
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
 
 from .errors import TureenError
 
@@ -42,6 +47,13 @@ class Sample(NamedTuple):
     files: Mapping[str, bytes]
 
 
+class ArrayOf(NamedTuple):
+    """A column of lists of numbers: what its arrays are.  inner: the shape of one of their rows."""
+    column: str
+    dtype: str
+    inner: Tuple[int, ...] = ()
+
+
 class Columns(NamedTuple):
     """Which column is what, where that is not to be found out.  A name that no row has is an error."""
     image: Optional[str] = None
@@ -49,6 +61,7 @@ class Columns(NamedTuple):
     text: Optional[str] = None
     masks: Sequence[str] = ()
     without: Sequence[str] = ()
+    arrays: Sequence[ArrayOf] = ()
 
 
 class Source(NamedTuple):
@@ -81,33 +94,38 @@ class _Choice:
     """What each column of a source is, found by its first row."""
 
     def __init__(self, source: Source, columns: Columns, first: Row) -> None:
-        for name in (columns.image, columns.label, columns.text, *columns.masks, *columns.without):
+        self.arrays = {array.column: array for array in columns.arrays}
+        for name in (columns.image, columns.label, columns.text, *columns.masks, *columns.without,
+                     *self.arrays):
             if name is not None and name not in first:
                 raise SourceError(f"there is no column {name!r}: it has {', '.join(sorted(first))}")
         kept = {name: value for name, value in first.items()
                 if name not in columns.without and name != source.names}
-        media = [name for name, value in kept.items() if _content(value) is not None]
+        media = [name for name, value in kept.items() if name not in self.arrays
+                 and _content(value) is not None]
         own = [columns.image] if columns.image else [name for name in media if name not in columns.masks]
+        own = own or list(self.arrays)[:1]
         if not own:
             raise SourceError(f"no column has files of images or sounds: of {', '.join(sorted(first))}, name "
-                              f"one with --image")
+                              f"one with --image, or lists of numbers with --array")
         if columns.image is None and len(own) > 1:
             raise SourceError(f"the columns {', '.join(own)} all have files: say which is the sample's own "
                               f"with --image; the others become fields of their names")
         self.image, self.text, self.names = own[0], columns.text, source.names
         self.media = [name for name in media if name != self.image]
+        self.beside = [name for name in self.arrays if name != self.image]
         self.label = columns.label or next(
             (name for name in (source.label, *_LABELS) if name in kept and _is_whole(kept[name])), None)
-        used = {self.image, self.label, self.text, *self.media}
+        used = {self.image, self.label, self.text, *self.media, *self.beside}
         self.rest = [name for name in kept if name not in used]
-        for name in self.media:
+        for name in [*self.media, *self.beside]:
             if not name.replace("_", "").isalnum() or not name.isascii():
                 raise SourceError(f"the column {name!r} would be a field of that name, which may have "
                                   f"letters, digits and _: leave it out with --without")
 
     def sample(self, number: int, row: Row) -> Sample:
         where = f"row {number}"
-        own = _content(row.get(self.image))
+        own = self._own(row, where)
         kind = extension(own) if own else None
         if own is None or kind is None:
             raise SourceError(f"{where}: {self.image!r} is {_shown(row.get(self.image))}, no file of a known "
@@ -126,10 +144,16 @@ class _Choice:
                 raise SourceError(f"{where}: {name!r} is {_shown(row.get(name))}, and the first row has a "
                                   f"file there: leave the column out with --without")
             files[name.lower()] = content
+        for name in self.beside:
+            files[name.lower()] = _npy(row.get(name), self.arrays[name], where)
         if self.rest:
             files["json"] = json.dumps({name: _plain(row.get(name), name) for name in self.rest},
                                        ensure_ascii=False).encode()
         return Sample(f"{number:09d}" if self.names is None else row[self.names], files)
+
+    def _own(self, row: Row, where: str) -> Optional[bytes]:
+        array = self.arrays.get(self.image)
+        return _content(row.get(self.image)) if array is None else _npy(row.get(self.image), array, where)
 
 
 def samples(source: Source, columns: Columns = Columns()) -> Iterator[Sample]:
@@ -140,6 +164,14 @@ def samples(source: Source, columns: Columns = Columns()) -> Iterator[Sample]:
         yield choice.sample(number, row)
     if choice is None:
         raise SourceError("it has no row")
+
+
+def own_extension(source: Source, columns: Columns = Columns()) -> str:
+    """Of the samples' own files, by the first row: "jpg", "npy"."""
+    for row in source.rows():
+        own = _Choice(source, columns, row)._own(row, "row 0")
+        return (extension(own) if own else None) or ""
+    return ""
 
 
 def signature(source: Source, columns: Columns = Columns()) -> str:
@@ -168,6 +200,25 @@ def _content(value: Any) -> Optional[bytes]:
         content = bytes(value)
         return content if extension(content) else None
     return None
+
+
+def _npy(value: Any, told: ArrayOf, where: str) -> bytes:
+    """A list of numbers as a file.  Nothing is rounded but floats to shorter ones."""
+    wanted = f"{told.dtype} [..{''.join(f', {side}' for side in told.inner)}]"
+    try:
+        found = np.asarray([] if value is None else value)
+        array = found.reshape(-1, *told.inner).astype(told.dtype) if found.size else np.zeros(
+            (0, *told.inner), told.dtype)
+    except (TypeError, ValueError, OverflowError):      # of lists of several lengths
+        raise SourceError(f"{where}: {told.column!r} is {_shown(value)}, no {wanted}") from None
+    fits = not found.size or (found.ndim == 1 + len(told.inner) and found.dtype.kind in "biuf")
+    if not fits or (array.dtype.kind in "biu" and found.size and not np.array_equal(array, found)):
+        raise SourceError(f"{where}: {told.column!r} is {_shown(value)}, no {wanted}: give another type or "
+                          f"shape (--array {told.column}:TYPE, --array {told.column}:TYPE:SIDE for lists of "
+                          f"lists)")
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
 
 
 def _is_whole(value: Any) -> bool:

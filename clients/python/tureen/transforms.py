@@ -18,12 +18,14 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from typing import Any, List, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import parameters
-from .augmentations import (AutoAugment, AutoAugmentPolicy, RandAugment, RandomAdjustSharpness, RandomAffine,
-                            RandomApply, RandomAutocontrast, RandomEqualize, RandomErasing, RandomInvert,
-                            RandomPosterize, RandomRotation, RandomSolarize, TrivialAugmentWide)
+from .augmentations import (AugMix, AutoAugment, AutoAugmentPolicy, GaussianBlur, PillowGaussianBlur,
+                            RandAugment, RandomAdjustSharpness, RandomAffine, RandomAutocontrast,
+                            RandomEqualize, RandomErasing, RandomInvert, RandomPerspective, RandomPosterize,
+                            RandomRotation, RandomSolarize, TrivialAugmentWide)
+from .composition import RandomApply, RandomChoice, RandomOrder
 from .compose import (CAST_LAST, SUPPORTED, Building, Compose, Operation, Refused, Share, Stage, Transform,
                       UnsupportedTransform)
 from .parameters import Pair, Size
@@ -401,8 +403,12 @@ class Views(Transform):
 
 @dataclass(frozen=True)
 class Decode(Transform):
-    """Which images and masks of a sample, and how.  Where it is left out: the sample's own image."""
-    fields: Tuple[str, ...] = ("image",)
+    """Which images and masks of a sample, and how; and behind them other files, as DecodeArray and
+    DecodeBytes that name their field.  Where it is left out: the sample's own image.
+
+        Decode(["image", "mask", DecodeArray("int32", [512], ragged=True, field="tokens")])
+    """
+    fields: Tuple[Union[str, DecodeArray, DecodeBytes], ...] = ("image",)
     exact: bool = True
     orientation: bool = False
     max_pixels: Optional[int] = None
@@ -411,40 +417,81 @@ class Decode(Transform):
         if isinstance(self.fields, str):
             raise TypeError(f"fields must be a list of names, not {self.fields!r}")
         self._set(fields=tuple(self.fields))
+        for field in self.fields:
+            if not isinstance(field, str) and getattr(field, "field", None) is None:
+                raise TypeError(f"fields must be names of images and masks, and DecodeArray or DecodeBytes "
+                                f"with field=NAME for other files, not {field!r}")
         if self.max_pixels is not None:
             parameters.whole("max_pixels", self.max_pixels, 1, 100_000_000)
 
     def _build(self, building: Building) -> None:
         _expect_first(building)
+        fields = tuple(field if isinstance(field, str) else field._told() for field in self.fields)
         building.add("decode", **parameters.said(
-            fields=(self.fields, ("image",)), exact=(self.exact, True), orientation=(self.orientation, False),
+            fields=(fields, ("image",)), exact=(self.exact, True), orientation=(self.orientation, False),
             max_pixels=(self.max_pixels, None)))
         building.bounded = self.max_pixels is not None
 
 
 @dataclass(frozen=True)
 class DecodeBytes(Transform):
-    """The sample's file as it is, of `length` bytes."""
+    """The sample's file as it is, of `length` bytes; ragged: of at most so many.
+
+    truncate    ragged: of more the first are taken; otherwise a longer file ends the job
+    field       the file of this field of the data set, in place of the sample's own
+    """
     length: int
+    ragged: bool = False
+    truncate: bool = False
+    field: Optional[str] = None
+
+    def _told(self) -> Dict[str, Any]:
+        return {**_field(self.field), "as": "bytes",
+                "length": parameters.whole("length", self.length, 1, LENGTH_MAX),
+                **_ragged(self.ragged, self.truncate)}
 
     def _build(self, building: Building) -> None:
-        _expect_first(building)
-        building.add("decode", **{"as": "bytes", "length": parameters.whole("length", self.length, 1,
-            LENGTH_MAX)})
+        _build_alone(building, self.field, self._told())
 
 
 @dataclass(frozen=True)
 class DecodeArray(Transform):
-    """A NumPy `.npy` of this dtype and shape."""
+    """A NumPy `.npy` of this dtype and shape; ragged: `shape[0]` is the most rows that there may be.
+
+    truncate    ragged: of more rows the first are taken; otherwise a longer array ends the job
+    field       the file of this field of the data set, in place of the sample's own
+    """
     dtype: Any
     shape: Tuple[int, ...]
+    ragged: bool = False
+    truncate: bool = False
+    field: Optional[str] = None
 
     def __post_init__(self) -> None:
         self._set(dtype=parameters.dtype_name(self.dtype, _ARRAY_DTYPES), shape=tuple(self.shape))
 
+    def _told(self) -> Dict[str, Any]:
+        return {**_field(self.field), "as": "array", "dtype": self.dtype, "shape": list(self.shape),
+                **_ragged(self.ragged, self.truncate)}
+
     def _build(self, building: Building) -> None:
-        _expect_first(building)
-        building.add("decode", **{"as": "array", "dtype": self.dtype, "shape": list(self.shape)})
+        _build_alone(building, self.field, self._told())
+
+
+def _field(name: Optional[str]) -> Dict[str, Any]:
+    return {} if name is None else {"field": name}
+
+
+def _ragged(ragged: bool, truncate: bool) -> Dict[str, Any]:
+    if truncate and not ragged:
+        raise ValueError("truncate=True is for ragged ones: give ragged=True too")
+    return parameters.said(ragged=(ragged, False), truncate=(truncate, False))
+
+
+def _build_alone(building: Building, field: Optional[str], told: Dict[str, Any]) -> None:
+    """A list that is about one file, and no image."""
+    _expect_first(building)
+    building.add("decode", **(told if field is None else {"fields": [told]}))
 
 
 _ARRAY_DTYPES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16",
@@ -494,11 +541,12 @@ def translate(transforms: Any) -> Compose:
     return translation.translate(transforms)
 
 
-__all__ = ["AutoAugment", "AutoAugmentPolicy", "Cast", "CenterCrop", "ColorJitter", "Compose",
+__all__ = ["AugMix", "AutoAugment", "AutoAugmentPolicy", "Cast", "CenterCrop", "ColorJitter", "Compose",
            "ConvertImageDtype", "Decode", "DecodeArray", "DecodeAudio", "DecodeBytes", "Excerpt",
-           "Grayscale", "InterpolationMode", "Layout", "Normalize", "PILToTensor", "Pad", "RandAugment",
-           "RandomAdjustSharpness", "RandomAffine", "RandomApply", "RandomAutocontrast", "RandomCrop",
-           "RandomEqualize", "RandomErasing", "RandomGrayscale", "RandomHorizontalFlip", "RandomInvert",
+           "GaussianBlur", "Grayscale", "InterpolationMode", "Layout", "Normalize", "PILToTensor", "Pad",
+           "PillowGaussianBlur", "RandAugment", "RandomAdjustSharpness", "RandomAffine", "RandomApply",
+           "RandomAutocontrast", "RandomChoice", "RandomCrop", "RandomEqualize", "RandomErasing",
+           "RandomGrayscale", "RandomHorizontalFlip", "RandomInvert", "RandomOrder", "RandomPerspective",
            "RandomPosterize", "RandomResizedCrop", "RandomRotation", "RandomSolarize", "RandomVerticalFlip",
            "Resize", "Share", "ToTensor", "Transform", "TrivialAugmentWide", "UnsupportedTransform",
            "Views", "translate"]

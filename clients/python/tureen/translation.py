@@ -46,6 +46,8 @@ def _entries(given: Any) -> List[Entry]:
         return _entries(list(getattr(given, "transforms", given)))
     if name == "RandomApply":
         return _apply(given)
+    if name in ("RandomChoice", "RandomOrder"):
+        return [(given, _group(name, given))]
     if name in ("Identity", "ToPureTensor"):
         return []
     make = _MADE.get(name)
@@ -67,6 +69,24 @@ def _apply(given: Any) -> List[Entry]:
     if reasons:
         return [(given, reasons[0])]
     return [(given, ours.RandomApply([our for _, our in inner], given.p))]
+
+
+def _group(name: str, given: Any) -> Any:
+    """One of ours, each part of which may be several transforms; or why some of it cannot be done."""
+    parts: List[Transform] = []
+    for theirs in given.transforms:
+        inner = [our for _, our in _entries(theirs)]
+        reasons = [our for our in inner if isinstance(our, str)]
+        if reasons:
+            return reasons[0]
+        try:
+            parts.append(inner[0] if len(inner) == 1 else Compose(inner))
+        except UnsupportedTransform as error:
+            return error.problems[0][2]
+    try:
+        return ours.RandomChoice(parts, given.p) if name == "RandomChoice" else ours.RandomOrder(parts)
+    except (TypeError, ValueError) as error:
+        return str(error)
 
 
 def _normalize_tensors(entries: List[Entry]) -> List[Entry]:
@@ -94,8 +114,8 @@ _REASONS = {
     "a class of another package": "Python code, or a class that is not torchvision's own: the server runs "
     "neither", "nothing that is called": "not a transform",
     "Lambda": "Python code, which the server does not run",
-    "RandomChoice": "the server cannot choose among transforms at random",
-    "RandomOrder": "the server does transforms in the order of the list",
+    "AugMix": "torchvision does its steps to a tensor, also of an image, and the server as to an image: give "
+    "tureen.transforms.AugMix instead",
     "MixUp": "it mixes samples of a batch: do it to the batch",
     "CutMix": "it mixes samples of a batch: do it to the batch",
     "ToPILImage": "samples are images from the beginning: leave it out, and put what stands behind it before "
@@ -170,6 +190,7 @@ _MADE: Dict[str, Callable[[Any], Any]] = {
     "CenterCrop": _same("CenterCrop", "size"),
     "ColorJitter": _same("ColorJitter", "brightness", "contrast", "saturation", "hue"),
     "ConvertImageDtype": _same("ConvertImageDtype", "dtype"),
+    "GaussianBlur": _same("GaussianBlur", "kernel_size", "sigma"),
     "Grayscale": _same("Grayscale", "num_output_channels"),
     "ImageClassification": _weights,
     "Normalize": _same("Normalize", "mean", "std"),
@@ -185,6 +206,7 @@ _MADE: Dict[str, Callable[[Any], Any]] = {
     "RandomGrayscale": _same("RandomGrayscale", "p"),
     "RandomHorizontalFlip": _same("RandomHorizontalFlip", "p"),
     "RandomInvert": _same("RandomInvert", "p"),
+    "RandomPerspective": _mapped("RandomPerspective", "distortion_scale", "p"),
     "RandomPosterize": _same("RandomPosterize", "bits", "p"),
     "RandomResizedCrop": _same("RandomResizedCrop", "size", "scale", "ratio", "interpolation", "antialias"),
     "RandomRotation": _mapped("RandomRotation", "degrees", "expand", "center"),

@@ -101,6 +101,7 @@ class Field(NamedTuple):
 
     `told` is the dtype as the server names it.  It differs where NumPy has no such type: "bfloat16" comes as
     uint16.
+    `lengths` is the field that says how many of `shape[0]` rows each sample has, of a ragged one; else "".
     """
     name: str
     dtype: np.dtype[Any]
@@ -108,6 +109,7 @@ class Field(NamedTuple):
     offset: int
     sample_bytes: int
     told: str
+    lengths: str = ""
 
 
 class RingOffer(NamedTuple):
@@ -342,6 +344,10 @@ def _fields(value: Any, batch_size: int, slot_bytes: int) -> Tuple[Field, ...]:
     for field in fields:
         if field.offset + batch_size * field.sample_bytes > slot_bytes:
             _wrong("JOINED", f"field {field.name} does not fit in a slot")
+        if field.lengths and (not field.shape or not any(
+                other.name == field.lengths and other.told == "int64" and not other.shape
+                for other in fields)):
+            _wrong("JOINED", f"field {field.name} has no proper lengths")
     return fields
 
 
@@ -357,7 +363,7 @@ def _field(value: Any) -> Field:
     if not isinstance(shape, list) or not all(type(side) is int and side >= 0 for side in shape):
         _wrong("JOINED", f"field {name} has no proper shape")
     field = Field(name, dtype, tuple(shape), integer(value, "offset", 0), integer(value, "sample_bytes", 0),
-                  told)
+                  told, _string(value, "lengths", "JOINED") if "lengths" in value else "")
     sample_bytes = dtype.itemsize
     for side in shape:
         sample_bytes *= side

@@ -154,6 +154,7 @@ struct rank {
                                 //  none
     again_t again;
     char *notice;               //  that it was lost
+    waits_of_rank_t waits;
 };
 
 typedef enum {

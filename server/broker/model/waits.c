@@ -56,12 +56,18 @@ s_open_padding (const job_t *job)
     return NULL;
 }
 
+static bool
+s_has_batches (const rank_t *rank)
+{
+    return rank->sent > broker_done (&rank->progress);
+}
+
 //  With several ranks, if one has taken all it was sent, the job waits for the next batch.
 static bool
 s_all_have_batches (const job_t *job)
 {
     for (uint32_t number = 0; number < job->world_size; number++)
-        if (job->ranks [number].sent <= broker_done (&job->ranks [number].progress))
+        if (!s_has_batches (&job->ranks [number]))
             return false;
     return true;
 }
@@ -79,6 +85,14 @@ s_look (const broker_t *self, job_t *job, int64_t now_ms)
     return row? s_look_at_row (self, job, row): WAITS_CLIENT;
 }
 
+static void
+s_look_at_ranks (job_t *job)
+{
+    waits_kind_t kind = job->waits.kind == WAITS_CLIENT? WAITS_OTHER_RANK: job->waits.kind;
+    for (uint32_t number = 0; number < job->world_size; number++)
+        job->ranks [number].waits.kind = s_has_batches (&job->ranks [number])? WAITS_CLIENT: kind;
+}
+
 //  ---- time
 
 void
@@ -88,7 +102,10 @@ waits_pass (broker_t *self, int64_t now_ms)
         waits_t *waits = &job->waits;
         if (!waits->runs || now_ms <= waits->since_ms)
             continue;
-        waits->spent_ms [waits->kind] += now_ms - waits->since_ms;
+        int64_t spent_ms = now_ms - waits->since_ms;
+        waits->spent_ms [waits->kind] += spent_ms;
+        for (uint32_t number = 0; job->world_size > 1 && number < job->world_size; number++)
+            job->ranks [number].waits.spent_ms [job->ranks [number].waits.kind] += spent_ms;
         waits->since_ms = now_ms;
     }
 }
@@ -104,6 +121,8 @@ waits_look (broker_t *self, int64_t now_ms)
         waits->runs = runs;
         if (runs)
             waits->kind = s_look (self, job, now_ms);
+        if (runs && job->world_size > 1)
+            s_look_at_ranks (job);
     }
 }
 
@@ -111,7 +130,8 @@ waits_look (broker_t *self, int64_t now_ms)
 
 static const int64_t s_bounds_ms [WAITS_BUCKETS] = { 1, 3, 10, 30, 100, 300, 1000, 3000, 10000, 60000 };
 
-static const char *const s_names [WAITS_KINDS] = { "draw", "read", "memory", "decode", "copy", "client" };
+static const char *const s_names [WAITS_RANK_KINDS] = { "draw", "read", "memory", "decode", "copy", "client",
+    "other_rank" };
 
 void
 waits_count (job_t *job, waits_histogram_t *histogram)
@@ -187,18 +207,31 @@ waits_histogram_status (const waits_histogram_t *histogram)
     return object;
 }
 
+//  since_ms: since when the time goes to `current`, and is not in the sums yet.
+static json_t *
+s_sums (const int64_t *spent_ms, int kinds, waits_kind_t current, int64_t since_ms, int64_t now_ms)
+{
+    json_t *object = json_object ();
+    for (int kind = 0; kind < kinds; kind++) {
+        int64_t more_ms = kind == (int) current && now_ms > since_ms? now_ms - since_ms: 0;
+        json_object_set_new (object, s_names [kind], json_real ((double) (spent_ms [kind] + more_ms) / 1000));
+    }
+    return object;
+}
+
 json_t *
 waits_status (const job_t *job, int64_t now_ms)
 {
     const waits_t *waits = &job->waits;
-    json_t *object = json_object ();
-    for (int kind = 0; kind < WAITS_KINDS; kind++) {
-        int64_t spent_ms = waits->spent_ms [kind];
-        if (waits->runs && waits->kind == (waits_kind_t) kind && now_ms > waits->since_ms)
-            spent_ms += now_ms - waits->since_ms;
-        json_object_set_new (object, s_names [kind], json_real ((double) spent_ms / 1000));
-    }
-    return object;
+    return s_sums (waits->spent_ms, WAITS_KINDS, waits->kind, waits->runs? waits->since_ms: now_ms, now_ms);
+}
+
+json_t *
+waits_rank_status (const rank_t *rank, int64_t now_ms)
+{
+    const waits_t *clock = &rank->job->waits;
+    return s_sums (rank->waits.spent_ms, WAITS_RANK_KINDS, rank->waits.kind,
+        clock->runs? clock->since_ms: now_ms, now_ms);
 }
 
 void

@@ -14,7 +14,8 @@
  *  credit: CLIENT again (the client holds all its slots, or has had everything).
  *
  *  A job with ranks waits for its CLIENT while each rank has an untaken batch, and while the job pauses for a
- *  rank.
+ *  rank.  Each of its ranks has sums of its own: of CLIENT while it has an untaken batch; else of the job's
+ *  cause, or, if that is CLIENT, of OTHER_RANK: others of the job hold their batches, or are not there.
  *
  *  The broker judges at the end of each turn, and the result holds until the next turn's end: so the sums of
  *  a job add up to the time since its start, to the millisecond.  The search never looks at a filled row
@@ -26,8 +27,8 @@
 #include <jansson.h>
 #include "broker.h"
 
-typedef enum { WAITS_DRAW, WAITS_READ, WAITS_MEMORY, WAITS_DECODE, WAITS_COPY, WAITS_CLIENT, WAITS_KINDS }
-    waits_kind_t;
+typedef enum { WAITS_DRAW, WAITS_READ, WAITS_MEMORY, WAITS_DECODE, WAITS_COPY, WAITS_CLIENT, WAITS_KINDS,
+    WAITS_OTHER_RANK = WAITS_KINDS, WAITS_RANK_KINDS } waits_kind_t;
 
 //  How long batches were waited for, for each cause: in a bucket those that took no longer than its bound in
 //  waits.c, and longer than the one before it; in the last one all that took longer.  A batch for which a
@@ -49,12 +50,20 @@ typedef struct {
     uint32_t row;               //  of the next batch to be sent: the first row that may be open
 } waits_t;
 
+//  A rank's, of a job with several: the job's clock is its clock.
+typedef struct {
+    int64_t spent_ms [WAITS_RANK_KINDS];
+    waits_kind_t kind;
+} waits_of_rank_t;
+
 //  Adds the time until now to what each job has waited for.
 void waits_pass (broker_t *self, int64_t now_ms);
 //  Finds what each job waits for from now on.
 void waits_look (broker_t *self, int64_t now_ms);
 //  {"draw": seconds, "read": .., "memory": .., "decode": .., "copy": .., "client": ..}; a new reference.
 json_t *waits_status (const job_t *job, int64_t now_ms);
+//  The same of a rank, and "other_rank".
+json_t *waits_rank_status (const rank_t *rank, int64_t now_ms);
 //  A batch is sent: what was waited for since the last one goes into the job's and the tenant's histogram.
 void waits_count (job_t *job, waits_histogram_t *histogram);
 void waits_histogram_add (waits_histogram_t *self, const waits_histogram_t *other);

@@ -78,7 +78,7 @@ s_lacks (const rank_t *rank)
 }
 
 static json_t *
-s_ranks (const job_t *job)
+s_ranks (const job_t *job, int64_t now_ms)
 {
     static const char *const states [] = { "attaching", "here", "lost", "left" };
     if (job->world_size == 1)
@@ -87,11 +87,11 @@ s_ranks (const job_t *job)
     for (uint32_t number = 0; number < job->world_size; number++) {
         const rank_t *rank = &job->ranks [number];
         json_array_append_new (list,
-            json_pack ("{s:I,s:s,s:s,s:I,s:I,s:I}", "rank", (json_int_t) number, "state",
+            json_pack ("{s:I,s:s,s:s,s:I,s:I,s:I,s:o}", "rank", (json_int_t) number, "state",
             states [rank->state], "transport", rank->is_inline? "inline": "ring", "sent_batches",
             (json_int_t) rank->sent,
             "consumed_batches", (json_int_t) broker_done (&rank->progress), "lacks_steps",
-            (json_int_t) s_lacks (rank)));
+            (json_int_t) s_lacks (rank), "waits", waits_rank_status (rank, now_ms)));
     }
     return list;
 }
@@ -114,7 +114,7 @@ s_job (const job_t *job, int64_t now_ms)
         && job->broker->options.policy != SAMPLER_POLICY_DSA && !job->consumer.follows));
     json_object_set_new (object, "transport", json_string (job->ranks [0].is_inline? "inline": "ring"));
     json_object_set_new (object, "world_size", s_number (job->world_size));
-    json_object_set_new (object, "ranks", s_ranks (job));
+    json_object_set_new (object, "ranks", s_ranks (job, now_ms));
     if (job_has_parts (job)) {
         json_object_set_new (object, "nodes", s_number (job->parts.nodes));
         json_object_set_new (object, "node", s_number (job->parts.node));

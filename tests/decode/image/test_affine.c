@@ -131,6 +131,13 @@ s_model (const affine_t *map, const image_t *source, uint32_t row, uint32_t colu
 {
     const double *a = map->matrix;
     double x, y;
+    if (map->is_perspective) {
+        const double *v = map->vanishing;
+        double by = v [0] * (column + 0.5) + v [1] * (row + 0.5) + 1;
+        x = (a [0] * (column + 0.5) + a [1] * (row + 0.5) + a [2]) / by;
+        y = (a [3] * (column + 0.5) + a [4] * (row + 0.5) + a [5]) / by;
+    }
+    else
     if (map->is_bilinear) {
         x = a [0] * (column + 0.5) + a [1] * (row + 0.5) + a [2];
         y = a [3] * (column + 0.5) + a [4] * (row + 0.5) + a [5];
@@ -176,6 +183,10 @@ test_equals_the_model (void **state)
             .width = s_side (&random), .fill = { 10, 20, (uint8_t) test_below (&random, 256) } };
         image_t source = { .height = s_side (&random), .width = s_side (&random),
             .channels = test_below (&random, 3)? IMAGE_COLOURS: 1 };
+        map.is_perspective = test_below (&random, 3) == 0;
+        for (size_t axis = 0; axis < 2; axis++)
+            //  -0.4: by 0 at the second pixel and a half
+            map.vanishing [axis] = test_below (&random, 3)? s_number (&random) / 30: -0.4;
         s_make_matrix (&random, map.matrix);
         source.stride = image_bytes (1, source.width, source.channels) + test_below (&random, 7);
         uint8_t *pixels = malloc (source.stride * source.height);

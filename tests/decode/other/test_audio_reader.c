@@ -133,7 +133,7 @@ s_read_whole (model_t *model, file_t *file)
 //  To a target of exact size and from a copy of exact size, so that the address sanitizer sees what is beside
 //  them.
 static int
-s_excerpt (const decode_request_t *decode, uint32_t length, double place, const uint8_t *bytes, size_t size,
+s_excerpt (const decode_tensor_t *decode, uint32_t length, double place, const uint8_t *bytes, size_t size,
     uint8_t *target, char error [ERROR_BYTES])
 {
     uint8_t *copy = malloc (size? size: 1);
@@ -155,14 +155,14 @@ s_excerpt (const decode_request_t *decode, uint32_t length, double place, const 
     return rc;
 }
 
-static decode_request_t
+static decode_tensor_t
 s_audio (dtype_t dtype, size_t channels)
 {
-    return (decode_request_t) { .as = DECODE_AUDIO, .dtype = dtype, .channels = (uint32_t) channels };
+    return (decode_tensor_t) { .as = DECODE_AUDIO, .dtype = dtype, .channels = (uint32_t) channels };
 }
 
 static void
-s_expect (int rc, const decode_request_t *decode, const uint8_t *bytes, size_t size, const char *fragment)
+s_expect (int rc, const decode_tensor_t *decode, const uint8_t *bytes, size_t size, const char *fragment)
 {
     static uint8_t target [FRAMES_MAX * CHANNELS_MAX * 4];
     char error [ERROR_BYTES];
@@ -172,7 +172,7 @@ s_expect (int rc, const decode_request_t *decode, const uint8_t *bytes, size_t s
 }
 
 static void
-s_expect_bad (const decode_request_t *decode, const uint8_t *bytes, size_t size, const char *fragment)
+s_expect_bad (const decode_tensor_t *decode, const uint8_t *bytes, size_t size, const char *fragment)
 {
     s_expect (-EBADMSG, decode, bytes, size, fragment);
 }
@@ -197,7 +197,7 @@ s_expect_excerpt (const model_t *model, bool is_float, const file_t *file, bool 
 {
     static uint8_t target [2 * FRAMES_MAX * CHANNELS_MAX * 4];
     char error [ERROR_BYTES];
-    decode_request_t decode = s_audio (is_narrow? DTYPE_INT16: DTYPE_FLOAT32, model->channels);
+    decode_tensor_t decode = s_audio (is_narrow? DTYPE_INT16: DTYPE_FLOAT32, model->channels);
     if (s_excerpt (&decode, length, place, file->bytes, file->size, target, error))
         fail_msg ("%s", error);
     for (size_t channel = 0; channel < model->channels; channel++)
@@ -267,7 +267,7 @@ test_loud_floats (void **state)
     memcpy (file.bytes + file.size - sizeof odd, odd, sizeof odd);
     uint8_t target [16];
     char error [ERROR_BYTES];
-    decode_request_t decode = s_audio (DTYPE_INT16, 1);
+    decode_tensor_t decode = s_audio (DTYPE_INT16, 1);
     assert_int_equal (s_excerpt (&decode, 8, 0, file.bytes, file.size, target, error), 0);
     assert_memory_equal (target, expected, sizeof expected);
 }
@@ -277,7 +277,7 @@ test_other_than_declared (void **state)
 {
     (void) state;
     static file_t file;
-    decode_request_t decode = s_audio (DTYPE_FLOAT32, 1);
+    decode_tensor_t decode = s_audio (DTYPE_FLOAT32, 1);
     decode.rate = 44100;
     for (size_t format = 0; format < FORMATS; format++) {
         s_make (&file, s_formats [format].format, 2, 500, 1, 1);
@@ -302,7 +302,7 @@ test_other_formats (void **state)
         { SF_FORMAT_WAV | SF_FORMAT_GSM610, "unsupported WAV" },
         { SF_FORMAT_WAV | SF_FORMAT_IMA_ADPCM, "unsupported WAV" },
     };
-    decode_request_t decode = s_audio (DTYPE_INT16, 1);
+    decode_tensor_t decode = s_audio (DTYPE_INT16, 1);
     for (size_t index = 0; index < sizeof formats / sizeof *formats; index++) {
         s_make (&file, formats [index].format, 1, 500, 1, 1);
         s_expect_bad (&decode, file.bytes, file.size, formats [index].fragment);
@@ -335,7 +335,7 @@ test_truncations_are_refused (void **state)
     uint64_t random = test_seed ();
     for (size_t format = 0; format < FORMATS; format++) {
         s_make (&file, s_formats [format].format, 1 + format % 2, 9000, 1, format);
-        decode_request_t decode = s_audio (DTYPE_FLOAT32, 1 + format % 2);
+        decode_tensor_t decode = s_audio (DTYPE_FLOAT32, 1 + format % 2);
         size_t behind = format < FLAC? 1: 2;        //  of an odd number of bytes a WAV's last is padding
         for (int round = 0; round < 60; round++) {
             size_t less = round < 20? behind + (size_t) round:
@@ -352,7 +352,7 @@ test_lengths_in_headers (void **state)
     (void) state;
     static file_t file;
     static model_t model;
-    decode_request_t decode = s_audio (DTYPE_INT16, 1);
+    decode_tensor_t decode = s_audio (DTYPE_INT16, 1);
     s_make (&file, s_formats [WAV].format, 1, 500, 1, 1);
     s_read_whole (&model, &file);
     assert_memory_equal (file.bytes + 36, "data\xe8\3\0\0", 8);
@@ -393,7 +393,7 @@ test_damage_is_seen (void **state)
         s_make (&file, s_formats [formats [which]].format, 1, is_flac? FLAC_FRAMES: VORBIS_FRAMES, 1, random);
         size_t place = headers [which] + test_below (&random, file.size - headers [which]);
         file.bytes [place] ^= (uint8_t) (1 << test_below (&random, 8));
-        decode_request_t decode = s_audio (DTYPE_FLOAT32, 1);
+        decode_tensor_t decode = s_audio (DTYPE_FLOAT32, 1);
         char error [ERROR_BYTES];
         uint32_t length = is_flac? FLAC_FRAMES: VORBIS_LENGTH;
         if (s_excerpt (&decode, length, 0, file.bytes, file.size, target, error) == 0)
@@ -437,7 +437,7 @@ test_damage_is_survived (void **state)
         for (int times = 1 + round % 5; times > 0; times--)
             damaged.bytes [4 + test_below (&random,
                 round % 2? 60: file.size - 4)] ^= (uint8_t) (1 << test_below (&random, 8));
-        decode_request_t decode = s_audio (round % 3? DTYPE_INT16: DTYPE_FLOAT32, 2);
+        decode_tensor_t decode = s_audio (round % 3? DTYPE_INT16: DTYPE_FLOAT32, 2);
         char error [ERROR_BYTES];
         (void) s_excerpt (&decode, 1500, 0.5, damaged.bytes, damaged.size, target, error);
     }

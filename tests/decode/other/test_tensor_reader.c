@@ -42,16 +42,16 @@ s_begin (file_t *file, int version, const char *header)
     file->size = 8 + length_bytes + length;
 }
 
-static decode_request_t
+static decode_tensor_t
 s_array (dtype_t dtype, uint32_t dimensions, const uint32_t *shape)
 {
-    decode_request_t decode = { .as = DECODE_ARRAY, .dtype = dtype, .dimensions = dimensions };
+    decode_tensor_t decode = { .as = DECODE_ARRAY, .dtype = dtype, .dimensions = dimensions };
     memcpy (decode.shape, shape, dimensions * sizeof *shape);
     return decode;
 }
 
 static size_t
-s_items (const decode_request_t *decode)
+s_items (const decode_tensor_t *decode)
 {
     size_t items = 1;
     for (uint32_t index = 0; index < decode->dimensions; index++)
@@ -59,18 +59,23 @@ s_items (const decode_request_t *decode)
     return items;
 }
 
+//  That the last s_read found.
+static uint32_t s_rows;
+
 //  From a copy of exact size, to a target of exact size, so that the address sanitizer sees what is beside
 //  them.
 static int
-s_read (const decode_request_t *decode, const uint8_t *bytes, size_t size, uint8_t *target,
+s_read (const decode_tensor_t *decode, const uint8_t *bytes, size_t size, uint8_t *target,
     size_t target_bytes, char error [ERROR_BYTES])
 {
     uint8_t *copy = malloc (size? size: 1), *exact = malloc (target_bytes);
     if (size)
         memcpy (copy, bytes, size);
     memset (error, 'x', ERROR_BYTES);
+    s_rows = UINT32_MAX;
     int rc = (decode->as == DECODE_ARRAY? tensor_read_array: tensor_read_bytes) (decode, copy, size, exact,
-        error, ERROR_BYTES);
+        &s_rows, error, ERROR_BYTES);
+    assert_true (rc || (decode->is_ragged? s_rows <= decode->shape [0]: s_rows == decode->shape [0]));
     assert_true (rc == 0 || rc == -EBADMSG || rc == -EDOM);
     assert_non_null (memchr (error, 0, ERROR_BYTES));
     assert_int_equal (rc != 0, *error != 0);
@@ -84,7 +89,7 @@ s_read (const decode_request_t *decode, const uint8_t *bytes, size_t size, uint8
 }
 
 static void
-s_expect (int rc, const decode_request_t *decode, const file_t *file, const char *fragment)
+s_expect (int rc, const decode_tensor_t *decode, const file_t *file, const char *fragment)
 {
     char error [ERROR_BYTES];
     uint8_t target [1000];
@@ -99,7 +104,7 @@ test_bytes (void **state)
     (void) state;
     char error [ERROR_BYTES];
     uint8_t target [5];
-    decode_request_t decode = { .as = DECODE_BYTES, .dimensions = 1, .shape = { 5 } };
+    decode_tensor_t decode = { .as = DECODE_BYTES, .dimensions = 1, .shape = { 5 } };
     assert_int_equal (s_read (&decode, (const uint8_t *) "a\0b\xff" "c", 5, target, 5, error), 0);
     assert_memory_equal (target, "a\0b\xff" "c", 5);
     for (size_t size = 0; size < 10; size++) {
@@ -126,7 +131,7 @@ test_headers_as_numpy_writes_them (void **state)
         "{'shape': (2L, 3L), 'fortran_order': False, 'descr': '<i2'}     ",
         " {\"descr\" : \"<i2\",\n'fortran_order':False,'shape':(2,3,),}",
     };
-    decode_request_t decode = s_array (DTYPE_INT16, 2, (const uint32_t []) { 2, 3 });
+    decode_tensor_t decode = s_array (DTYPE_INT16, 2, (const uint32_t []) { 2, 3 });
     for (int version = 1; version <= 3; version++)
         for (size_t index = 0; index < sizeof headers / sizeof *headers; index++) {
             char error [ERROR_BYTES];
@@ -142,7 +147,7 @@ test_headers_as_numpy_writes_them (void **state)
 
 //  Where in the file the item with these indices is: its order, written down once more.
 static size_t
-s_place (const decode_request_t *decode, size_t item, bool is_fortran)
+s_place (const decode_tensor_t *decode, size_t item, bool is_fortran)
 {
     size_t place = 0, stride = s_items (decode), along [PIPELINE_DIMENSIONS_MAX] = { 0 };
     for (uint32_t index = decode->dimensions; index-- > 0; item /= decode->shape [index])
@@ -156,7 +161,7 @@ s_place (const decode_request_t *decode, size_t item, bool is_fortran)
 }
 
 static void
-s_write_header (file_t *file, const decode_request_t *decode, int version, char order, const char *kind,
+s_write_header (file_t *file, const decode_tensor_t *decode, int version, char order, const char *kind,
     bool is_fortran)
 {
     char header [300], shape [100] = "";
@@ -180,7 +185,7 @@ test_every_dtype_and_order (void **state)
         uint32_t shape [4];
         for (size_t index = 0; index < 4; index++)
             shape [index] = 1 + (uint32_t) test_below (&random, 5);
-        decode_request_t decode = s_array (s_dtypes [which].dtype, 1 + (uint32_t) test_below (&random, 4),
+        decode_tensor_t decode = s_array (s_dtypes [which].dtype, 1 + (uint32_t) test_below (&random, 4),
             shape);
         s_write_header (&file, &decode, 1 + (int) (round % 3), order, s_dtypes [which].kind, is_fortran);
         uint8_t items [625 * 8], target [625 * 8];
@@ -197,6 +202,100 @@ test_every_dtype_and_order (void **state)
             fail_msg ("seed %" PRIu64 ", round %zu: %s", test_seed (), round, error);
         if (memcmp (target, items, bytes))
             fail_msg ("seed %" PRIu64 ", round %zu: other items", test_seed (), round);
+    }
+}
+
+//  Ragged arrays beside the rule itself: as many rows as there are, up to the most; behind them zeros.
+static void
+test_ragged_arrays (void **state)
+{
+    (void) state;
+    static file_t file;
+    uint64_t random = test_seed ();
+    for (size_t round = 0; round < NUMPY_DTYPES * 60; round++) {
+        size_t which = round % NUMPY_DTYPES, item_bytes = s_dtypes [which].bytes;
+        char order = item_bytes == 1? '|': test_below (&random, 2)? '<': '>';
+        bool is_fortran = test_below (&random, 2);
+        uint32_t shape [4];
+        for (size_t index = 0; index < 4; index++)
+            shape [index] = 1 + (uint32_t) test_below (&random, 4);
+        decode_tensor_t decode = s_array (s_dtypes [which].dtype, 1 + (uint32_t) test_below (&random, 4),
+            shape), stored = decode;
+        decode.is_ragged = true;
+        decode.truncates = test_below (&random, 2);
+        uint32_t found = stored.shape [0] = (uint32_t) test_below (&random, 7), most = decode.shape [0];
+        s_write_header (&file, &stored, 1 + (int) (round % 3), order, s_dtypes [which].kind, is_fortran);
+        uint8_t items [256 * 8] = { 0 }, target [256 * 8];
+        size_t bytes = s_items (&stored) * item_bytes, room = s_items (&decode) * item_bytes;
+        for (size_t index = 0; index < bytes; index++)
+            file.bytes [file.size + index] = (uint8_t) test_below (&random, 256);
+        for (size_t item = 0; item < s_items (&stored) && item < s_items (&decode); item++)
+            for (size_t index = 0; index < item_bytes; index++)
+                items [item * item_bytes + index] = file.bytes [file.size
+                    + s_place (&stored, item, is_fortran) * item_bytes
+                    + (order == '>'? item_bytes - 1 - index: index)];
+        char error [ERROR_BYTES];
+        int rc = s_read (&decode, file.bytes, file.size + bytes, target, room, error);
+        int expected = found > most && !decode.truncates? -EDOM: 0;
+        if (rc != expected || (rc && !strstr (error, "\"truncate\": true")))
+            fail_msg ("seed %" PRIu64 ", round %zu: %d, %s", test_seed (), round, rc, error);
+        if (!rc && (s_rows != (found < most? found: most) || memcmp (target, items, room)))
+            fail_msg ("seed %" PRIu64 ", round %zu: %u rows, or other items", test_seed (), round, s_rows);
+        //  A file that is cut short is bad, also where the rows that are missing would not be taken.
+        if (bytes && !expected)
+            assert_int_equal (s_read (&decode, file.bytes, file.size + bytes - 1, target, room, error),
+                -EBADMSG);
+    }
+}
+
+static void
+test_ragged_bytes (void **state)
+{
+    (void) state;
+    char error [ERROR_BYTES];
+    uint8_t target [5];
+    decode_tensor_t decode = { .as = DECODE_BYTES, .dimensions = 1, .shape = { 5 }, .is_ragged = true };
+    for (size_t size = 0; size < 9; size++)
+        for (int truncates = 0; truncates < 2; truncates++) {
+            uint8_t expected [5] = { 0 };
+            decode.truncates = truncates;
+            memcpy (expected, "012345678", size < 5? size: 5);
+            int rc = s_read (&decode, (const uint8_t *) "012345678", size, target, 5, error);
+            assert_int_equal (rc, size > 5 && !truncates? -EDOM: 0);
+            if (rc)
+                assert_non_null (strstr (error, "bytes, more than the 5 that \"length\" allows"));
+            else
+                assert_int_equal (s_rows, size < 5? size: 5);
+            if (!rc)
+                assert_memory_equal (target, expected, 5);
+        }
+}
+
+//  What else a ragged array may differ in is as before; sizes that no file has are no overflow.
+static void
+test_ragged_other_than_declared (void **state)
+{
+    (void) state;
+    static file_t file;
+    static const struct { const char *shape; int rc; const char *fragment; } cases [] = {
+        { "(3, 4)", -EDOM, "shape (3, 4) instead of (up to 3, 5)" },
+        { "(3,)", -EDOM, "shape (3,) instead of (up to 3, 5)" },
+        { "(1, 3, 5)", -EDOM, "shape (1, 3, 5) instead" },
+        { "(0, 5)", 0, "" },
+        { "(922337203685477580, 5)", -EBADMSG, "truncated .npy" },
+        { "(4294967296, 5)", -EBADMSG, "truncated .npy" },
+    };
+    decode_tensor_t decode = s_array (DTYPE_FLOAT32, 2, (const uint32_t []) { 3, 5 });
+    decode.is_ragged = true;
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
+        char header [200], error [ERROR_BYTES];
+        uint8_t target [60];
+        snprintf (header, sizeof header, "{'descr': '<f4', 'fortran_order': False, 'shape': %s, }",
+            cases [index].shape);
+        s_begin (&file, 1, header);
+        assert_int_equal (s_read (&decode, file.bytes, file.size, target, sizeof target, error),
+            cases [index].rc);
+        assert_non_null (strstr (error, cases [index].fragment));
     }
 }
 
@@ -222,7 +321,7 @@ test_other_than_declared (void **state)
         { "<M8[ns]", "(3, 5)", "dtype '<M8[ns]' instead" }, { "f4", "(3, 5)", "dtype 'f4' instead" },
         { "", "(3, 5)", "dtype '' instead" }, { "<f44", "(3, 5)", "dtype '<f44' instead" },
     };
-    decode_request_t decode = s_array (DTYPE_FLOAT32, 2, (const uint32_t []) { 3, 5 });
+    decode_tensor_t decode = s_array (DTYPE_FLOAT32, 2, (const uint32_t []) { 3, 5 });
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
         char header [300];
         snprintf (header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }",
@@ -254,7 +353,7 @@ test_other_kinds (void **state)
         { "\x93NUMPY\1", 7, -EBADMSG, "not a .npy file: the file is cut short" },
         { "\x93NUM", 4, -EBADMSG, "unknown kind" },
     };
-    decode_request_t decode = s_array (DTYPE_FLOAT32, 1, (const uint32_t []) { 2 });
+    decode_tensor_t decode = s_array (DTYPE_FLOAT32, 1, (const uint32_t []) { 2 });
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
         memcpy (file.bytes, cases [index].bytes, cases [index].size);
         file.size = cases [index].size;
@@ -294,7 +393,7 @@ test_headers_that_are_none (void **state)
         "{'descr': '<f4', 'fortran_order': False, 'shape': (2,",
         "{'descr': '<f4<f4<f4<f4<f4<f4<f4<f4<f4', 'fortran_order': False, 'shape': (2,)}",
     };
-    decode_request_t decode = s_array (DTYPE_FLOAT32, 1, (const uint32_t []) { 2 });
+    decode_tensor_t decode = s_array (DTYPE_FLOAT32, 1, (const uint32_t []) { 2 });
     for (size_t index = 0; index < sizeof headers / sizeof *headers; index++) {
         s_begin (&file, 1, headers [index]);
         memset (file.bytes + file.size, 0, 8);
@@ -326,7 +425,7 @@ test_damage (void **state)
     char error [ERROR_BYTES];
     uint8_t target [24];
     uint64_t random = test_seed ();
-    decode_request_t decode = s_array (DTYPE_INT16, 3, (const uint32_t []) { 3, 2, 2 });
+    decode_tensor_t decode = s_array (DTYPE_INT16, 3, (const uint32_t []) { 3, 2, 2 });
     s_begin (&file, 1, "{'descr': '>i2', 'fortran_order': True, 'shape': (3, 2, 2), }      \n");
     size_t items_at = file.size;
     file.size += 24;
@@ -351,6 +450,9 @@ main (void)
         cmocka_unit_test (test_bytes),
         cmocka_unit_test (test_headers_as_numpy_writes_them),
         cmocka_unit_test (test_every_dtype_and_order),
+        cmocka_unit_test (test_ragged_arrays),
+        cmocka_unit_test (test_ragged_bytes),
+        cmocka_unit_test (test_ragged_other_than_declared),
         cmocka_unit_test (test_other_than_declared),
         cmocka_unit_test (test_other_kinds),
         cmocka_unit_test (test_headers_that_are_none),

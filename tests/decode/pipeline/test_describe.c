@@ -8,6 +8,7 @@
 #include "pipelines.h"
 #include "affine.h"
 #include "augment.h"
+#include "blur.h"
 #include "colour.h"
 #include "decoder.h"
 #include "describe.h"
@@ -394,6 +395,69 @@ test_warps (void **state)
     s_end (trial);
 }
 
+//  Guards: the sigma and the radius that are told give the image of the stage.
+static void
+test_blurs (void **state)
+{
+    (void) state;
+    trial_t *trial = s_trial ("[" OPEN "{'op':'gaussian_blur','kernel_size':[5,3]},"
+        "{'op':'pillow_gaussian_blur','radius':[0,9]},"
+        "{'op':'random_crop','size':[37,53],'pad_if_needed':true}]");
+    static uint8_t pixels [HEIGHT * WIDTH * 3], blurred [2] [HEIGHT * WIDTH * 3];
+    s_fill_positions (pixels);
+    scratch_t room = { NULL, 0 };
+    for (uint64_t seed = test_seed (); seed < test_seed () + KEYS; seed++) {
+        s_run (trial, seed);
+        double sigma = s_real (json_object_get (s_parameters (trial, "gaussian_blur", 0), "sigma"));
+        double radius = s_real (json_object_get (s_parameters (trial, "pillow_gaussian_blur", 0), "radius"));
+        image_t image = { pixels, WIDTH * 3, HEIGHT, WIDTH, 3 };
+        blur_kernel_t across = blur_kernel (5, sigma), down = blur_kernel (3, sigma);
+        blur_convolve (&image, &across, &down, blurred [0]);
+        image.pixels = blurred [0];
+        assert_true (blur_boxes (&image, radius, &room, blurred [1]));
+        assert_memory_equal (blurred [1], trial->outputs [0], sizeof pixels);
+    }
+    scratch_free (&room);
+    s_end (trial);
+}
+
+//  Guards: the corners that are told give the image of the stage; without any nothing was done.
+static void
+test_perspectives (void **state)
+{
+    (void) state;
+    trial_t *trial = s_trial ("[" OPEN "{'op':'random_perspective','p':0.6,'interpolation':'nearest'},"
+        "{'op':'random_crop','size':[37,53],'pad_if_needed':true}]");
+    static uint8_t pixels [HEIGHT * WIDTH * 3], mapped [HEIGHT * WIDTH * 3];
+    s_fill_positions (pixels);
+    int done = 0;
+    for (uint64_t seed = test_seed (); seed < test_seed () + KEYS; seed++) {
+        s_run (trial, seed);
+        const json_t *told = s_parameters (trial, "random_perspective", 0);
+        const json_t *corners = json_object_get (told, "endpoints");
+        bool is_done = json_is_true (json_object_get (told, "done"));
+        assert_int_equal (json_array_size (corners), is_done? 4: 0);
+        memcpy (mapped, pixels, sizeof mapped);
+        warp_corners_t to;
+        for (size_t corner = 0; is_done && corner < 4; corner++)
+            for (size_t axis = 0; axis < 2; axis++)
+                to.corners [corner] [axis] =
+                    json_integer_value (json_array_get (json_array_get (corners, corner), axis));
+        if (is_done) {
+            warp_t warp = warp_perspective (&to, HEIGHT, WIDTH);
+            assert_int_equal (warp.kind, WARP_MATRIX);
+            affine_t map = { .is_perspective = true, .height = HEIGHT, .width = WIDTH };
+            memcpy (map.matrix, warp.matrix, sizeof map.matrix);
+            memcpy (map.vanishing, warp.vanishing, sizeof map.vanishing);
+            affine_run (&map, &(image_t) { pixels, WIDTH * 3, HEIGHT, WIDTH, 3 }, mapped);
+            done++;
+        }
+        assert_memory_equal (mapped, trial->outputs [0], sizeof mapped);
+    }
+    assert_true (done > 0 && done < KEYS);
+    s_end (trial);
+}
+
 //  Guards: the box that is told is erased, and nothing beside it.
 static void
 test_erasing (void **state)
@@ -475,6 +539,37 @@ test_policies (void **state)
         s_augment_as_told (json_object_get (s_parameters (trial, "rand_augment", 0), "steps"), &image, pixels,
             room);
         assert_memory_equal (pixels, trial->outputs [0], sizeof pixels);
+    }
+    s_end (trial);
+}
+
+//  Guards: the weights and the chains of a mixture that are told give the image of the stage.
+static void
+test_mixtures (void **state)
+{
+    (void) state;
+    trial_t *trial = s_trial ("[" OPEN "{'op':'aug_mix','severity':9,'interpolation':'nearest'},"
+        "{'op':'random_crop','size':[37,53],'pad_if_needed':true}]");
+    static uint8_t pixels [HEIGHT * WIDTH * 3], room [HEIGHT * WIDTH * 3];
+    static float sums [HEIGHT * WIDTH * 3];
+    for (uint64_t seed = test_seed (); seed < test_seed () + KEYS; seed++) {
+        s_run (trial, seed);
+        const json_t *told = s_parameters (trial, "aug_mix", 0);
+        s_fill_positions (pixels);
+        for (size_t at = 0; at < sizeof pixels; at++)
+            sums [at] = (float) s_real (json_object_get (told, "weight")) * pixels [at];
+        size_t index;
+        json_t *chain;
+        json_array_foreach (json_object_get (told, "chains"), index, chain) {
+            image_t image = { pixels, WIDTH * 3, HEIGHT, WIDTH, 3 };
+            s_fill_positions (pixels);
+            s_augment_as_told (json_object_get (chain, "steps"), &image, pixels, room);
+            for (size_t at = 0; at < sizeof pixels; at++)
+                sums [at] += (float) s_real (json_object_get (chain, "weight")) * pixels [at];
+        }
+        assert_int_equal (index, 3);
+        for (size_t at = 0; at < sizeof pixels; at++)
+            assert_int_equal (trial->outputs [0] [at], (uint8_t) sums [at]);
     }
     s_end (trial);
 }
@@ -600,7 +695,10 @@ main (void)
         cmocka_unit_test (test_flips),
         cmocka_unit_test (test_colours),
         cmocka_unit_test (test_warps),
+        cmocka_unit_test (test_blurs),
+        cmocka_unit_test (test_perspectives),
         cmocka_unit_test (test_policies),
+        cmocka_unit_test (test_mixtures),
         cmocka_unit_test (test_erasing),
         cmocka_unit_test (test_views_and_fields),
         cmocka_unit_test (test_shared_stage),

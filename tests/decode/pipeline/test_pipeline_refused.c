@@ -8,9 +8,10 @@
 #define CROP "{'op':'center_crop','size':[8,8]}"
 #define NORMALIZE "{'op':'normalize','mean':[0.485,0.456,0.406],'std':[0.229,0.224,0.225]}"
 
-//  An image, two masks and a second image: what the tests of fields are about.
+//  An image, two masks, a second image and another file: what the tests of fields are about.
 static const pipeline_source_t s_fields = {
-    .fields = { { "image", false }, { "mask", true }, { "depth", false }, { "edges_2", true } }, .count = 4
+    .fields = { { "image", false }, { "mask", true }, { "depth", false }, { "edges_2", true },
+        { "tokens", false } }, .count = 5
 };
 static const pipeline_source_t s_hostile_names = {
     .fields = { { "image", false }, { "image_2", true } }, .count = 2
@@ -30,17 +31,77 @@ static const struct { const char *text; const char *fragments [3]; } s_refused [
     { "[" CROP ",{'op':'blur'}]",
         { "operation 2: unknown operation 'blur'", "supported: decode, views, resize, center_crop,"
       " random_resized_crop, random_crop, pad, flip, vertical_flip, color_jitter, grayscale, invert, "
-          "posterize, solarize, autocontrast, equalize, adjust_sharpness, random_rotation, random_affine, "
-          "random_apply, rand_augment, trivial_augment_wide, auto_augment, normalize, cast, layout, "
-          "random_erasing, excerpt" } },
+          "posterize, solarize, autocontrast, equalize, adjust_sharpness, gaussian_blur, "
+          "pillow_gaussian_blur, random_rotation, random_affine, random_perspective, "
+          "random_apply, random_choice, random_order, rand_augment, trivial_augment_wide, auto_augment, "
+          "aug_mix, normalize, cast, layout, random_erasing, excerpt" } },
+    { "[{'op':'gaussian_blur'}]",
+        { "'kernel_size' is missing; expected an odd whole number or [across, down]",
+            "each from 1 to 255" } },
+    { "[{'op':'gaussian_blur','kernel_size':4}]", { "'kernel_size' is not valid" } },
+    { "[{'op':'gaussian_blur','kernel_size':257}]", { "'kernel_size' is not valid" } },
+    { "[{'op':'gaussian_blur','kernel_size':3.5}]", { "'kernel_size' is not valid" } },
+    { "[{'op':'gaussian_blur','kernel_size':1e300}]", { "'kernel_size' is not valid" } },
+    { "[{'op':'gaussian_blur','kernel_size':-1}]", { "'kernel_size' is not valid" } },
+    { "[{'op':'gaussian_blur','kernel_size':[3,3,3]}]", { "'kernel_size' is not valid" } },
+    { "[{'op':'gaussian_blur','kernel_size':[3]}]", { "'kernel_size' is not valid" } },
+    { "[{'op':'gaussian_blur','kernel_size':[3,2]}]", { "'kernel_size' is not valid" } },
+    { "[{'op':'gaussian_blur','kernel_size':3,'sigma':0}]",
+        { "'sigma' is not valid; expected a number from 0.001 to 1000" } },
+    { "[{'op':'gaussian_blur','kernel_size':3,'sigma':[2,1]}]",
+        { "'sigma' is not valid; expected a number, or [least, most], from 0.001 to 1000" } },
+    { "[{'op':'gaussian_blur','kernel_size':3,'radius':2}]", { "unknown key 'radius'" } },
+    { "[{'op':'pillow_gaussian_blur','radius':201}]",
+        { "'radius' is not valid; expected a number from 0 to 200" } },
+    { "[{'op':'pillow_gaussian_blur','radius':[0,1e9]}]",
+        { "'radius' is not valid; expected a number, or [least, most], from 0 to 200" } },
+    { "[{'op':'pillow_gaussian_blur','p':1}]", { "unknown key 'p'" } },
+    { "[{'op':'random_perspective','distortion_scale':1.1}]",
+        { "'distortion_scale' is not valid; expected a number from 0 to 1" } },
+    { "[{'op':'aug_mix','severity':11}]",
+        { "'severity' is not valid; expected a whole number from 1 to 10" } },
+    { "[{'op':'aug_mix','mixture_width':9}]",
+        { "'mixture_width' is not valid; expected a whole number from 1 to 8" } },
+    { "[{'op':'aug_mix','chain_depth':9}]",
+        { "'chain_depth' is not valid; expected -1 or a whole number from 1 to 8" } },
+    { "[{'op':'aug_mix','chain_depth':0}]", { "'chain_depth' is not valid" } },
+    { "[{'op':'aug_mix','chain_depth':1.5}]", { "'chain_depth' is not valid" } },
+    { "[{'op':'aug_mix','chain_depth':true}]", { "'chain_depth' is not valid" } },
+    { "[{'op':'aug_mix','alpha':0}]", { "'alpha' is not valid; expected a number from 0.1 to 100" } },
+    { "[{'op':'aug_mix','mask_fill':0}]", { "unknown key 'mask_fill'" } },
+    { "[{'op':'random_perspective','p':-1}]", { "'p' is not valid" } },
+    { "[{'op':'random_perspective','interpolation':'bicubic'}]", { "'interpolation' is not valid" } },
     { "[{'op':'random_apply'}]", { "'count' is missing; expected a whole number from 1 to 30" } },
     { "[" CROP ",{'op':'random_apply','count':2},{'op':'invert'}]",
-        { "operation 2 (random_apply): 'count' 2, and 1 operations are behind it" } },
+        { "operation 2 (random_apply): it is about 2 operations, and 1 are behind it" } },
     { "[{'op':'random_apply','count':1}," CROP "]", { "(center_crop): not supported in a random_apply" } },
     { "[" CROP ",{'op':'random_apply','count':1},{'op':'grayscale'}]",
         { "(grayscale): not supported in a random_apply" } },
     { "[" CROP ",{'op':'random_apply','count':1},{'op':'random_apply','count':1},{'op':'invert'}]",
-        { "operation 3 (random_apply): not supported in a random_apply" } },
+        { "operation 3 (random_apply): is about more operations than the part of the random_apply" } },
+    { "[" CROP ",{'op':'random_order','counts':[2,1]},{'op':'invert'},{'op':'random_choice','counts':[1]},"
+        "{'op':'invert'}]",
+        { "operation 4 (random_choice): is about more operations than the part of the random_order" } },
+    { "[" CROP ",{'op':'random_order'}]",
+        { "'counts' is missing; expected a list of 1 to 16 whole numbers, 1 to 30 operations together" } },
+    { "[" CROP ",{'op':'random_order','counts':[]}]", { "'counts' is not valid" } },
+    { "[" CROP ",{'op':'random_order','counts':[0,0]}]", { "'counts' is not valid" } },
+    { "[" CROP ",{'op':'random_order','counts':[16,15]}]", { "'counts' is not valid" } },
+    { "[" CROP ",{'op':'random_order','counts':[1.5]},{'op':'invert'}]", { "'counts' is not valid" } },
+    { "[" CROP ",{'op':'random_order','counts':[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}]",
+        { "'counts' is not valid" } },
+    { "[" CROP ",{'op':'random_order','counts':[1],'p':[1]},{'op':'invert'}]", { "unknown key 'p'" } },
+    { "[" CROP ",{'op':'random_order','counts':[1,1]},{'op':'invert'}]",
+        { "(random_order): it is about 2 operations, and 1 are behind it" } },
+    { "[" CROP ",{'op':'random_choice','counts':[1],'p':[1,1]},{'op':'invert'}]",
+        { "'p' is not valid; expected as many numbers as 'counts' has, each from 0 to 1000000",
+            "and not all 0" } },
+    { "[" CROP ",{'op':'random_choice','counts':[1,0],'p':[0,0]},{'op':'invert'}]", { "'p' is not valid" } },
+    { "[" CROP ",{'op':'random_choice','counts':[1],'p':0.5},{'op':'invert'}]", { "'p' is not valid" } },
+    { "[" CROP ",{'op':'random_choice','counts':[0,1]}," CROP "]",
+        { "(center_crop): not supported in a random_choice; expected operations that keep the size" } },
+    { "[" CROP ",{'op':'random_choice','counts':[1,1]},{'op':'invert'}," SHARE ",{'op':'flip'}]",
+        { "(random_choice): {'share': true} among its operations" } },
     { "[" CROP ",{'op':'random_apply','count':1},{'op':'random_rotation','degrees':9,'expand':true},"
         CROP "]",
         { "(random_rotation): not supported in a random_apply" } },
@@ -370,7 +431,7 @@ static const struct { const char *text; const char *fragments [3]; } s_refused [
         { "'fields' is not valid; expected a list of 1 to 8 names of fields" } },
     { "[{'op':'decode','fields':'image'}," CROP "]", { "'fields' is not valid" } },
     { "[{'op':'decode','fields':['image',3]}," CROP "]",
-        { "'fields' is not valid; expected names of fields, as strings" } },
+        { "'fields' is not valid; expected names of images and masks, as strings, and objects" } },
     { "[{'op':'decode','fields':['image','labe\\u00e9l']}," CROP "]",
         { "operation 1 (decode): the data have no field 'labe??l';"
         " expected 'image', 'mask', 'depth', 'edges_2'" } },
@@ -378,6 +439,43 @@ static const struct { const char *text; const char *fragments [3]; } s_refused [
         { "field 'image' comes twice; expected each once" } },
     { "[{'op':'decode','fields':['mask','image']}," CROP "]",
         { "field 'mask' is a mask; expected an image as the first" } },
+    //  Files beside the images
+#define TOKENS "{'field':'tokens','as':'array','dtype':'int32','shape':[9],'ragged':true}"
+    { "[{'op':'decode','fields':['image',{}]}," CROP "]",
+        { "(decode): 'field' is missing; expected the name of a field" } },
+    { "[{'op':'decode','fields':['image',{'field':'x','as':'bytes','length':1}]}," CROP "]",
+        { "the data have no field 'x'" } },
+    { "[{'op':'decode','fields':['image',{'field':'tokens'}]}," CROP "]",
+        { "(decode): 'as' is missing; expected one of 'bytes', 'array'" } },
+    { "[{'op':'decode','fields':['image',{'field':'tokens','as':'image'}]}," CROP "]",
+        { "'as' is not valid; expected one of 'bytes', 'array'" } },
+    { "[{'op':'decode','fields':['image',{'op':'decode','field':'tokens','as':'bytes','length':1}]}," CROP
+        "]",
+        { "'op' is not valid; expected no such key in a field" } },
+    { "[{'op':'decode','fields':['image',{'field':'tokens','as':'array','shape':[9]}]}," CROP "]",
+        { "'dtype' is missing" } },
+    { "[{'op':'decode','fields':['image',{'field':'tokens','as':'array','dtype':'int8','shape':[0],"
+        "'ragged':true}]}," CROP "]", { "'shape' is not valid; expected a list of 1 to 4 whole numbers" } },
+    { "[{'op':'decode','fields':['image',{'field':'tokens','as':'bytes','length':9,'truncate':true}]}," CROP
+        "]",
+        { "'truncate' is not valid; expected 'ragged': true beside it" } },
+    { "[{'op':'decode','as':'bytes','length':9,'ragged':1}]",
+        { "'ragged' is not valid; expected true or false" } },
+    { "[{'op':'decode','as':'bytes','length':9,'field':'tokens'}]",
+        { "unknown key 'field'; expected 'op', 'as', 'length', 'ragged', 'truncate'" } },
+    { "[{'op':'decode','as':'audio','ragged':true},{'op':'excerpt','length':9}]",
+        { "unknown key 'ragged'" } },
+    { "[{'op':'decode','fields':[" TOKENS ",'image']}," CROP "]",
+        { "field 'image' is an image behind one that is none; expected all images and masks before" } },
+    { "[{'op':'decode','fields':['image'," TOKENS "," TOKENS "]}," CROP "]",
+        { "field 'tokens' comes twice" } },
+    { "[{'op':'decode','fields':[" TOKENS "]}," CROP "]",
+        { "(center_crop): for images; expected no operation behind a decode without an image" } },
+    { "[{'op':'decode','exact':false,'fields':[" TOKENS "]}]",
+        { "'exact' is not valid; expected an image among the fields, or no such key" } },
+    { "[{'op':'decode','fields':['image','mask'," TOKENS "]}," CROP ",{'op':'views','count':8}]",
+        { "operation 3 (views): 3 fields in 8 views are 18 arrays (a ragged one is two, whatever the views "
+        "are); expected 16 at most" } },
     { "[{'op':'decode','fields':['image','mask','depth']}," CROP ",{'op':'views','count':6}]",
         { "operation 3 (views): 3 fields in 6 views are 18 arrays; expected 16 at most" } },
 };

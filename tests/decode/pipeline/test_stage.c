@@ -377,10 +377,11 @@ s_passage (stage_t *stage, const pipeline_t *pipeline, const pipeline_key_t *key
     static char error [ERROR_BYTES];
     const plan_t *plan = pipeline_plan (pipeline);
     passage_t passage = {
-        .stage = stage, .plan = plan, .key = key, .next = 1, .end = plan->count, .room = STAGE_NO_ROOM,
-        .kept = STAGE_NO_ROOM, .error = error, .error_bytes = sizeof error
+        .stage = stage, .plan = plan, .key = key, .room = STAGE_NO_ROOM, .kept = STAGE_NO_ROOM,
+        .mixed = STAGE_NO_ROOM, .error = error, .error_bytes = sizeof error
     };
     picture_init (&passage.picture, height, width, IMAGE_COLOURS);
+    stage_choose (&passage, 1, plan->count);
     return passage;
 }
 

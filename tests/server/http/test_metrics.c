@@ -18,6 +18,7 @@ static const char s_status [] = "{\"version\": \"1\", \"delivered\": 100, \"prep
     "\"copy\": {\"counts\": [8, 0, 0, 0, 0], \"sum\": 0},"
     "\"client\": {\"counts\": [8, 0, 0, 0, 0], \"sum\": 0}},"
     "\"jobs\": [{\"job\": 7, \"name\": \"a\\\\\\\"b\\n\", \"dataset\": \"t\", \"delivered_samples\": 60,"
+    "\"ranks\": [{\"waits\": {\"client\": 2}}, {\"waits\": {\"other_rank\": 0.5}}],"
     "\"waits\": {\"read\": 1.5}, \"batch_waits\": {\"bounds\": [1.0], \"batches\": 4,"
     "\"read\": {\"counts\": [3, 1], \"sum\": 3.25}}}],"
     "\"remote_workers\": [{\"name\": \"box\", \"done\": 1}, {\"name\": \"box\", \"done\": 2}],"
@@ -56,6 +57,8 @@ what_is_in_them (void **state)
     s_has (text, "\ntureen_job_samples_delivered_total{number=\"gone\"} 40\n");
     s_has (text, "\ntureen_job_wait_seconds_total{number=\"7\",name=\"a\\\\\\\"b\\n\",dataset=\"t\","
         "cause=\"read\"} 1.5\n");
+    s_has (text, "\ntureen_rank_wait_seconds_total{number=\"7\",rank=\"0\",cause=\"client\"} 2\n"
+        "tureen_rank_wait_seconds_total{number=\"7\",rank=\"1\",cause=\"other_rank\"} 0.5\n");
     s_has (text, "\ntureen_batch_wait_seconds_bucket{cause=\"read\",le=\"0.001\"} 3\n"
         "tureen_batch_wait_seconds_bucket{cause=\"read\",le=\"0.1\"} 5\n"
         "tureen_batch_wait_seconds_bucket{cause=\"read\",le=\"1\"} 6\n"

@@ -37,8 +37,8 @@ s_assert_text (char *text, char *expected)
 
 static const char *const s_classes [] = { "cat", "dog" };
 static const reply_field_t s_fields [] = {
-    { "image", "uint8", 3, { 224, 224, 3 }, 0, 150528 },
-    { "label", "int64", 0, { 0 }, 9633792, 8 },
+    { "image", "uint8", 3, { 224, 224, 3 }, 0, 150528, NULL },
+    { "label", "int64", 0, { 0 }, 9633792, 8, NULL },
 };
 static const reply_joined_t s_joined = {
     .job = 5, .samples = 2020, .dataset_samples = 3000, .classes = s_classes, .class_count = 2,
@@ -62,7 +62,7 @@ joined_inline_is_the_golden_one (void **state)
 {
     (void) state;
     static const reply_field_t fields [] = {
-        { "image", "uint8", 3, { 2, 2, 3 }, 0, 12 }, { "label", "int64", 0, { 0 }, 32, 8 } };
+        { "image", "uint8", 3, { 2, 2, 3 }, 0, 12, NULL }, { "label", "int64", 0, { 0 }, 32, 8, NULL } };
     reply_joined_t joined = s_joined;
     joined.samples = 6;
     joined.batch_size = 2;
@@ -78,6 +78,23 @@ joined_inline_is_the_golden_one (void **state)
     joined.slot_bytes = 64;
     joined.fields = fields;
     s_assert_text (reply_joined (&joined), s_golden ("joined_ranks", 1));
+}
+
+static void
+joined_with_a_ragged_field_is_the_golden_one (void **state)
+{
+    (void) state;
+    static const reply_field_t fields [] = {
+        { "tokens", "int16", 1, { 5 }, 0, 10, "tokens_length" },
+        { "tokens_length", "int64", 0, { 0 }, 64, 8, NULL }, { "label", "int64", 0, { 0 }, 128, 8, NULL } };
+    reply_joined_t joined = s_joined;
+    joined.samples = 6;
+    joined.batch_size = 2;
+    joined.slot_bytes = 256;
+    joined.fields = fields;
+    joined.field_count = 3;
+    joined.ring_path = joined.ring_token = NULL;
+    s_assert_text (reply_joined (&joined), s_golden ("joined_ragged", 1));
 }
 
 static void
@@ -290,6 +307,7 @@ main (void)
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (joined_is_the_golden_one),
         cmocka_unit_test (joined_inline_is_the_golden_one),
+        cmocka_unit_test (joined_with_a_ragged_field_is_the_golden_one),
         cmocka_unit_test (error_and_ended_are_the_golden_ones),
         cmocka_unit_test (error_of_another_version_names_ours),
         cmocka_unit_test (heads_are_the_golden_ones),

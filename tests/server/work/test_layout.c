@@ -32,8 +32,9 @@ catalogue_label (const catalogue_t *self, size_t label)
 static const pipeline_t *
 s_pipeline (const char *text)
 {
-    pipeline_source_t source = { .fields = { { .name = "image" }, { .name = "mask", .is_mask = true } },
-        .count = 2 };
+    pipeline_source_t source = { .fields = { { .name = "image" }, { .name = "mask", .is_mask = true },
+        { .name = "tokens" } },
+        .count = 3 };
     json_t *list = json_loads (text, 0, NULL);
     const pipeline_t *pipeline;
     char error [256];
@@ -52,7 +53,9 @@ static const char *const s_pipelines [] = {
     s_views,
     "[{\"op\":\"decode\",\"as\":\"array\",\"dtype\":\"float64\",\"shape\":[2,3,1,4]}]",
     "[{\"op\":\"resize\",\"size\":[224,224]},{\"share\":true},{\"op\":\"normalize\"},"
-    "{\"op\":\"layout\",\"layout\":\"NCHW\"}]"
+    "{\"op\":\"layout\",\"layout\":\"NCHW\"}]",
+    "[{\"op\":\"decode\",\"fields\":[\"image\",{\"field\":\"tokens\",\"as\":\"array\",\"dtype\":\"int16\","
+    "\"shape\":[7,3],\"ragged\":true}]},{\"op\":\"center_crop\",\"size\":5}]"
 };
 
 //  Property: whatever labels there are, every field is told as the pipeline and the catalogue have it, begins
@@ -73,7 +76,7 @@ test_fields_lie_one_behind_the_other (void **state)
                 .dimensions = is_vector,
                 .shape = { length }, .bytes = is_vector? 8 * length: 8 };
         }
-        const pipeline_t *pipeline = s_pipeline (s_pipelines [seed % 4]);
+        const pipeline_t *pipeline = s_pipeline (s_pipelines [seed % 5]);
         uint32_t batch_size = 1 + (uint32_t) test_below (&random, 300);
         layout_t layout;
         assert_int_equal (layout_of (&layout, pipeline, NULL, batch_size), LAYOUT_OK);
@@ -93,6 +96,10 @@ test_fields_lie_one_behind_the_other (void **state)
             assert_memory_equal (field->shape, output? output->shape: label->shape,
                 field->dimensions * sizeof *field->shape);
             assert_int_equal (field->sample_bytes, output? output->bytes: label->bytes);
+            if (output && output->is_ragged)
+                assert_string_equal (field->lengths, layout.fields [index + 1].name);
+            else
+                assert_null (field->lengths);
             assert_ptr_equal (layout_row (&layout, index, (uint8_t *) 4096, batch_size - 1),
                 (uint8_t *) 4096 + end - field->sample_bytes);
         }

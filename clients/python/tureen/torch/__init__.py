@@ -23,6 +23,7 @@ except ImportError as _missing:
 
 from .device import Device, Event
 from .loader import DataLoader, DataSet, EpochIterator
+from .ragged import Ragged
 from .tensors import normalize
 
-__all__ = ["DataLoader", "DataSet", "Device", "EpochIterator", "Event", "normalize"]
+__all__ = ["DataLoader", "DataSet", "Device", "EpochIterator", "Event", "Ragged", "normalize"]

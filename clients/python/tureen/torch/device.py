@@ -22,6 +22,7 @@ import numpy as np
 import torch
 
 from ..batch import Batch
+from ..ragged import Ragged
 from .tensors import Tensor, Value
 
 
@@ -231,7 +232,8 @@ def _slot(batch: Batch) -> Optional[Tuple[int, int, Any]]:
     """The ring's slot in which a batch lies: address, bytes, and what holds the mapping.  None where it lies
     elsewhere: it came inline, or was copied because too many were kept."""
     for array in batch.values():
-        slot = getattr(array, "base", None)             # a text has none
+        room = array.room if isinstance(array, Ragged) else array
+        slot = getattr(room, "base", None)              # a text has none
         if isinstance(slot, np.ndarray):
             mapping = slot.base.obj if isinstance(slot.base, memoryview) else slot.base
             if isinstance(mapping, mmap.mmap):

@@ -9,7 +9,9 @@ import numpy as np
 import torch
 
 from ..batch import Array, Batch
+from ..ragged import Ragged as Rows
 from ..wire import Field
+from .ragged import Ragged
 
 Tensor = torch.Tensor
 #  One field of a batch: a tensor, or the strings of a text.
@@ -19,14 +21,15 @@ Value = Union[Tensor, List[str]]
 _WIDER = {"uint16": np.int32, "uint32": np.int64}
 
 #  How a field becomes a Value.
-PLAIN, IMAGE, TEXT = "plain", "image", "text"
+PLAIN, IMAGE, TEXT, RAGGED = "plain", "image", "text", "ragged"
 
 
 class Column(NamedTuple):
     """One field, and what is made of it.
 
     kind        PLAIN: a tensor of the field's own shape.  IMAGE: stored as height, width, channels; the
-                tensor has the channels first, over the same memory.  TEXT: strings
+                tensor has the channels first, over the same memory.  TEXT: strings.  RAGGED: a Ragged, in
+                memory of its own, unless functions (map=) get the field as it lies in the batch
     label       one of the data set's labels; else the pipeline makes it
     """
     field: Field
@@ -54,17 +57,33 @@ class Layout:
 
     def host(self, batch: Batch) -> Dict[str, Value]:
         """The fields as they lie in the batch's memory, images not yet turned: what can be copied in one
-        piece."""
-        return {column.field.name: _host(column, batch[column.field.name]) for column in self.columns}
+        piece.  Of ragged ones the values, and by the name of their lengths the offsets."""
+        values: Dict[str, Value] = {}
+        for column in self.columns:
+            name = column.field.name
+            if name not in batch:                           # lengths, which a ragged field has
+                continue
+            array = batch[name]
+            if isinstance(array, Rows):
+                values[name] = _host(column, array.values)
+                values[column.field.lengths] = torch.from_numpy(array.offsets)
+            else:
+                values[name] = _host(column, array)
+        return values
 
     def present(self, values: Mapping[str, Value], batch: Batch) -> Any:
         """`values` (from `host`, or their copies on a device) as the loop gets them."""
-        turned: Dict[str, Value] = {}
+        turned: Dict[str, Any] = {}
         for column in self.columns:
-            value = values[column.field.name]
+            name = column.field.name
+            if name not in batch:
+                continue
+            value: Any = values[name]
             if column.kind == IMAGE and isinstance(value, Tensor):
                 value = value.permute(0, 3, 1, 2)
-            turned[column.field.name] = value
+            if column.kind == RAGGED and isinstance(batch[name], Rows):
+                value = Ragged(value, values[column.field.lengths])
+            turned[name] = value
         if self._by_name:
             if self._ids:
                 turned["ids"] = torch.from_numpy(batch.ids)
@@ -78,9 +97,9 @@ class Layout:
 
 def columns(fields: Sequence[Field], pipeline: Sequence[Mapping[str, Any]]) -> List[Column]:
     """`pipeline` is as JOINED wrote it out, `decode` first."""
-    made = set(_made(pipeline))
+    made, images = _made(pipeline)
+    made += [field.lengths for field in fields]
     channels_first = any(step.get("op") == "layout" and step.get("layout") == "NCHW" for step in pipeline)
-    images = _decode(pipeline).get("as", "image") == "image"
     found = []
     for field in fields:
         label = field.name not in made
@@ -90,7 +109,9 @@ def columns(fields: Sequence[Field], pipeline: Sequence[Mapping[str, Any]]) -> L
         kind = PLAIN
         if label and field.dtype == np.uint8 and len(field.shape) == 1:
             kind = TEXT
-        elif not label and images and len(field.shape) == 3 and not channels_first:
+        elif field.lengths:
+            kind = RAGGED
+        elif field.name in images and len(field.shape) == 3 and not channels_first:
             kind = IMAGE
         found.append(Column(field, kind, label))
     return found
@@ -100,15 +121,18 @@ def _decode(pipeline: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     return next((step for step in pipeline if step.get("op") == "decode"), {})
 
 
-def _made(pipeline: Sequence[Mapping[str, Any]]) -> List[str]:
-    """The names of what the pipeline makes; the other fields are labels."""
+def _made(pipeline: Sequence[Mapping[str, Any]]) -> Tuple[List[str], List[str]]:
+    """The names of what the pipeline makes, and which of it are images and masks; the other fields are
+    labels, and lengths."""
     decode = _decode(pipeline)
     kind = decode.get("as", "image")
     if kind != "image":
-        return [str(kind)]
-    names = [str(name) for name in decode.get("fields", ["image"])]
+        return [str(kind)], []
+    given = decode.get("fields", ["image"])
+    names = [str(field) for field in given if not isinstance(field, Mapping)]
     views = next((int(step["count"]) for step in pipeline if step.get("op") == "views"), 1)
-    return names + [f"{name}_{view}" for view in range(2, views + 1) for name in names]
+    images = names + [f"{name}_{view}" for view in range(2, views + 1) for name in names]
+    return images + [str(field["field"]) for field in given if isinstance(field, Mapping)], images
 
 
 def _host(column: Column, array: Array) -> Value:
@@ -122,8 +146,9 @@ def _host(column: Column, array: Array) -> Value:
     return torch.from_numpy(array)
 
 
-def _part(values: Mapping[str, Value], all_columns: Sequence[Column], label: bool) -> Optional[Any]:
-    part = {column.field.name: values[column.field.name] for column in all_columns if column.label == label}
+def _part(values: Mapping[str, Any], all_columns: Sequence[Column], label: bool) -> Optional[Any]:
+    part = {column.field.name: values[column.field.name] for column in all_columns
+            if column.label == label and column.field.name in values}
     if len(part) > 1:
         return part
     return next(iter(part.values()), None)
