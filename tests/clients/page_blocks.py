@@ -131,11 +131,13 @@ class World:
         return self.run(["bash", "-c", PRELUDE + code + EPILOGUE], where)
 
     def prepare(self, pipeline: str, where: str) -> str:
-        """A pipeline, on an image and its mask."""
-        files = [self.path("data", "train", "class_0", name) for name in ("000.jpg", "002.jpg")]
-        masks = f"mask=mask:{self.path('data', 'masks')}"
-        return self.run([TUREEN, "prepare", "--pipeline", pipeline, "--field", masks,
-                         "--out", self.path("tmp", "prepared"), *files], where)
+        """A pipeline, on an image with its mask, tokens and caption, or on the tokens alone."""
+        command = [TUREEN, "prepare", "--pipeline", pipeline, "--out", self.path("tmp", "prepared")]
+        if pipeline.startswith('[{"op": "decode", "as": "array"'):
+            return self.run([*command, self.path("data", "tokens", "000.npy")], where)
+        for field in ("mask=mask:masks", "tokens=file:tokens", "caption=file:captions"):
+            command += ["--field", field.replace(":", ":" + self.path("data", ""))]
+        return self.run([*command, self.path("data", "train", "class_0", "000.jpg")], where)
 
     def compile_and_run(self, code: str, where: str) -> str:
         """C, against the header and the library as they were built."""

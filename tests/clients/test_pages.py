@@ -30,6 +30,7 @@ HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parent.parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "system"), str(SOURCE / "clients" / "python")]
 
+import numpy
 from PIL import Image
 
 from mds_shards import write_mds
@@ -304,10 +305,12 @@ class Pages(unittest.TestCase):
             (self.world.work / file).write_text(text)
 
     def test_pipeline(self) -> None:
-        os.mkdir(f"{self.folder}/data/masks")
-        for number in (0, 2):
-            with Image.open(f"{self.folder}/data/train/class_0/{number:03}.jpg") as image:
-                Image.new("L", image.size, number).save(f"{self.folder}/data/masks/{number:03}.png")
+        for name in ("masks", "tokens", "captions"):
+            os.mkdir(f"{self.folder}/data/{name}")
+        with Image.open(f"{self.folder}/data/train/class_0/000.jpg") as image:
+            Image.new("L", image.size, 7).save(f"{self.folder}/data/masks/000.png")
+        numpy.save(f"{self.folder}/data/tokens/000.npy", numpy.arange(9, dtype=numpy.int32))
+        Path(f"{self.folder}/data/captions/000.txt").write_text("a cat on a mat")
         self.run_page("docs/pipeline.md")
 
     def test_randomness(self) -> None:
