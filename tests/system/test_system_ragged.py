@@ -130,7 +130,8 @@ class Ragged(SystemTest):
         short = [{**ALONE[0], "shape": [TOKENS_MAX - 1]}]
         with self.serve() as server:
             with self.assertRaises(tureen.JobEnded) as ended:
-                list(self.loader(server, dataset="alone", pipeline=short))
+                for _ in self.loader(server, dataset="alone", pipeline=short):
+                    pass
             self.assertEqual(ended.exception.reason, "unsuitable")
             self.assertIn('40 rows, more than the 39 that "shape" allows', str(ended.exception))
             for batch in self.loader(server, dataset="alone", pipeline=[{**short[0], "truncate": True}]):
