@@ -276,9 +276,11 @@ class Maps(Either):
 
                 def kill() -> None:
                     while not over.wait(chance.uniform(0.2, 0.8)):
-                        pids = loader._mapper.pids()
-                        if pids:
-                            killed.append(chance.choice(pids))
+                        #  Those that die again and again before they have begun end the job, by right.
+                        begun = [process.pid for process in list(loader._mapper._pool._processes)
+                                 if process.ready] if loader._mapper._pool else []
+                        if begun:
+                            killed.append(chance.choice(begun))
                             try:
                                 os.kill(killed[-1], signal.SIGKILL)
                             except ProcessLookupError:
