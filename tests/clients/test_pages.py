@@ -50,11 +50,13 @@ WORDS = {
     "deployment": {"...": "--dataset train=/data/train --cache 64M"},
 }
 NOT_RUN = {
+    "an operation": "of a server's: `tureen prepare`, which runs pipelines here, has none; system_operation",
     "a disk": "gigabytes and minutes; its parts are tested in tests/bench",
     "containers": "Docker; tests/packaging/image.sh",
     "etcd": "three hosts; system_members_etcd",
     "Kubernetes": "a cluster; system_kubernetes",
     "packages": "installs what it builds; tests/packaging",
+    "OpenCV": "it is large; system_operation has operations without it",
     "Optuna": "it is no package of Debian",
     "Parquet": "pyarrow is no package of Debian; python_pack, where it is installed",
     "Ray": "it is no package of Debian; ctest -R examples, where it is installed",
@@ -313,6 +315,11 @@ class Pages(unittest.TestCase):
         Path(f"{self.folder}/data/captions/000.txt").write_text("a cat on a mat")
         self.run_page("docs/pipeline.md")
 
+    def test_operation(self) -> None:
+        Path(self.folder, "etc", "tureen", "contrast.py").write_text(
+            "import tureen.operation\ntureen.operation.run(lambda image, *_: image)\n")
+        self.run_page("docs/operation.md")
+
     def test_randomness(self) -> None:
         self.write_records("rank0.txt", "rank1.txt")
         self.run_page("docs/randomness.md")
@@ -322,7 +329,6 @@ class Pages(unittest.TestCase):
         shutil.copytree(f"{self.folder}/data/train/class_0", self.world.work / "photos")
         shutil.copy(f"{self.folder}/data/train/class_0/000.jpg", self.world.work / "photo.jpg")
         self.run_page("docs/operations.md")
-
 
     def test_what_is_not_run(self) -> None:
         self.assertEqual({block.what for path in PAGES for block in blocks(path) if block.how == "not run: "},
