@@ -231,12 +231,22 @@ message_error_t *error)
 static bool
 s_check_lengths (const message_joined_t *self, const tureen_field_t *field, message_error_t *error)
 {
-    for (size_t index = 0; field->lengths && field->dimensions && index < self->info.field_count; index++) {
+    bool has_rows = field->lengths && field->dimensions && field->shape [0] > 0;
+    for (size_t index = 0; has_rows && index < self->info.field_count; index++) {
         const tureen_field_t *other = &self->fields [index];
         if (!strcmp (other->name, field->lengths) && !strcmp (other->dtype, "int64") && !other->dimensions)
             return true;
     }
     return !field->lengths || message_fail (error, "field \"%s\" has no usable \"lengths\"", field->name);
+}
+
+static bool
+s_check_name (const message_joined_t *self, size_t field, message_error_t *error)
+{
+    for (size_t other = 0; other < field; other++)
+        if (!strcmp (self->fields [other].name, self->fields [field].name))
+            return message_fail (error, "two fields are named \"%s\"", self->fields [field].name);
+    return true;
 }
 
 static bool
@@ -247,7 +257,8 @@ s_read_fields (message_joined_t *self, message_error_t *error)
     if (!self->info.field_count || self->info.field_count > MESSAGE_FIELDS_MAX)
         return message_fail (error, "the server's answer has no usable \"fields\"");
     for (size_t index = 0; index < self->info.field_count; index++)
-        if (!s_read_field (json_array_get (fields, index), self, &self->fields [index], error))
+        if (!s_read_field (json_array_get (fields, index), self, &self->fields [index], error)
+        ||  !s_check_name (self, index, error))
             return false;
     for (size_t index = 0; index < self->info.field_count; index++)
         if (!s_check_lengths (self, &self->fields [index], error))

@@ -95,6 +95,7 @@ rejoin_is_same (const message_joined_t *before, const message_joined_t *after, m
     for (size_t index = 0; same && index < old->field_count; index++) {
         const tureen_field_t *one = &old->fields [index], *other = &now->fields [index];
         same = !strcmp (one->name, other->name) && !strcmp (one->dtype, other->dtype)
+            && !strcmp (one->lengths? one->lengths: "", other->lengths? other->lengths: "")
             && one->dimensions == other->dimensions
             && !memcmp (one->shape, other->shape, one->dimensions * sizeof *one->shape);
     }

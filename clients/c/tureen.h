@@ -300,8 +300,9 @@ TUREEN_EXPORT bool tureen_batch_padding (const tureen_batch_t *self);
 TUREEN_EXPORT bool tureen_batch_array (const tureen_batch_t *self, const char *name, tureen_array_t *array);
 //  Of a ragged field the rows that there are, one sample's behind the other's, without the zeros: fills
 //  offsets, of tureen_batch_count + 1, so that sample i has the rows offsets [i] to offsets [i + 1] - 1, and
-//  copies the rows to values.  values has room for them, at most the bytes of tureen_batch_array; NULL: the
-//  offsets alone.  False: there is no ragged field of this name.
+//  copies the rows to values.  values has room for all bytes of tureen_batch_array, whatever an earlier call
+//  said of these rows: they lie in memory that the server writes.  NULL: the offsets alone.  False: there is
+//  no ragged field of this name.
 TUREEN_EXPORT bool tureen_batch_ragged (const tureen_batch_t *self, const char *name, void *values,
     int64_t *offsets) TUREEN_CHECKED;
 //  Gives the batch back and nulls *self_p; NULL inside is fine.  In any order, from any thread.

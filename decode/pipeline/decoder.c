@@ -546,6 +546,29 @@ s_private_tensor (const pipeline_t *pipeline, const plan_plane_t *plane, const u
 }
 
 bool
+decoder_is_version (const pipeline_t *pipeline, const uint8_t *version)
+{
+    const plan_t *plan = pipeline_plan (pipeline);
+    for (size_t index = 0; index < plan->plane_count; index++) {
+        const plan_plane_t *plane = &plan->planes [index];
+        if (plane->tensor && plane->tensor->is_ragged) {
+            int64_t rows;
+            memcpy (&rows, version + plane->offset, sizeof rows);
+            if (rows < 0 || rows > (int64_t) plane->tensor->shape [0])
+                return false;
+        }
+        if (!plane->tensor && plan->shared_size.height == 0) {
+            plan_size_t size;
+            memcpy (&size, version + plane->offset, sizeof size);
+            uint64_t room = (plane->bytes - PLAN_HEADER_BYTES) / plane->channels;
+            if (size.height == 0 || size.width == 0 || (uint64_t) size.height * size.width > room)
+                return false;
+        }
+    }
+    return true;
+}
+
+bool
 decoder_private (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_t *key,
     const uint8_t *version, uint8_t *const *targets)
 {

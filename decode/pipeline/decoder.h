@@ -65,6 +65,10 @@ decoder_status_t decoder_size (decoder_t *self, const pipeline_t *pipeline, cons
 bool decoder_private (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_t *key,
     const uint8_t *version, uint8_t *const *targets) __attribute__ ((warn_unused_result));
 
+//  Whether what version says of itself, the sizes of images and the numbers of rows, can be: another machine
+//  may have made it.  decoder_private believes it.
+bool decoder_is_version (const pipeline_t *pipeline, const uint8_t *version);
+
 //  Whether JPEGs are read by jpeg_entropy.h here; else by libjpeg alone, or memory was short.  Tries it out.
 bool decoder_has_entropy (void);
 

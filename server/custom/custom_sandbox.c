@@ -1,4 +1,5 @@
 #include "custom_sandbox.h"
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -10,6 +11,7 @@
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -21,7 +23,7 @@
 #define ARCHITECTURE 0                  //  no filter is known for it
 #endif
 
-enum { DESCRIPTORS_MAX = 256, INSTRUCTIONS_MAX = 96, X32_FIRST = 0x40000000 };
+enum { DESCRIPTORS_MAX = 256, INSTRUCTIONS_MAX = 192, X32_FIRST = 0x40000000 };
 
 //  ---- limits
 
@@ -128,6 +130,7 @@ typedef struct {
 static void
 s_add (filter_t *self, uint16_t code, uint8_t if_true, uint8_t if_false, uint32_t value)
 {
+    assert (self->count < INSTRUCTIONS_MAX);
     self->code [self->count++] = (struct sock_filter) { code, if_true, if_false, value };
 }
 
@@ -161,6 +164,50 @@ s_only_own (filter_t *self, uint32_t number, pid_t own)
     s_add (self, BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW);
 }
 
+//  Argument number `index` of a call: its low half.
+static void
+s_load_argument (filter_t *self, size_t index)
+{
+    s_load (self, offsetof (struct seccomp_data, args) + index * sizeof (uint64_t));
+}
+
+//  What is opened for reading is not emptied by that: Landlock knows of it since Linux 6.2.
+static void
+s_refuse_emptying (filter_t *self, uint32_t number, size_t flags_index)
+{
+    s_add (self, BPF_JMP | BPF_JEQ | BPF_K, 0, 5, number);
+    s_load_argument (self, flags_index);
+    s_add (self, BPF_ALU | BPF_AND | BPF_K, 0, 0, O_ACCMODE | O_TRUNC);
+    s_add (self, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, O_RDONLY | O_TRUNC);
+    s_answer (self, EPERM);
+    s_add (self, BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW);
+}
+
+//  A call of which the first argument says what is done.
+static void
+s_refuse_option (filter_t *self, uint32_t number, uint32_t option)
+{
+    s_add (self, BPF_JMP | BPF_JEQ | BPF_K, 0, 4, number);
+    s_load_argument (self, 0);
+    s_add (self, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, option);
+    s_answer (self, EPERM);
+    s_add (self, BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW);
+}
+
+//  A datagram socket of a pair can send to any other; streams and packets go to the other one of the pair.
+static void
+s_only_pairs (filter_t *self)
+{
+    enum { KIND = 0xf };
+    s_add (self, BPF_JMP | BPF_JEQ | BPF_K, 0, 6, SYS_socketpair);
+    s_load_argument (self, 1);
+    s_add (self, BPF_ALU | BPF_AND | BPF_K, 0, 0, KIND);
+    s_add (self, BPF_JMP | BPF_JEQ | BPF_K, 2, 0, SOCK_STREAM);
+    s_add (self, BPF_JMP | BPF_JEQ | BPF_K, 1, 0, SOCK_SEQPACKET);
+    s_answer (self, EPERM);
+    s_add (self, BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW);
+}
+
 //  Threads may be started, processes not.  clone3 hides its flags behind a pointer; the C library takes clone
 //  where there is no clone3.
 static void
@@ -180,8 +227,16 @@ s_close_calls (void)
     static const uint32_t refused [] = { SYS_socket, SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev,
         SYS_pidfd_open, SYS_pidfd_getfd, SYS_pidfd_send_signal, SYS_io_uring_setup, SYS_unshare, SYS_setns,
         SYS_rt_sigqueueinfo, SYS_rt_tgsigqueueinfo, SYS_tkill, SYS_setpriority, SYS_sched_setaffinity,
+        SYS_sched_setscheduler, SYS_sched_setparam, SYS_sched_setattr, SYS_ioprio_set,
+        //  Rights, times and attributes of files, of which Landlock knows nothing; and ends of files, which
+        //  it knows since Linux 6.2.
+        SYS_truncate, SYS_fallocate, SYS_fchmod, SYS_fchmodat, SYS_fchown, SYS_fchownat,
+        SYS_utimensat, SYS_setxattr, SYS_lsetxattr, SYS_fsetxattr, SYS_removexattr, SYS_lremovexattr,
+        SYS_fremovexattr,
+        //  Other ways to other processes.
+        SYS_msgget, SYS_shmget, SYS_semget, SYS_mq_open,
 #ifdef SYS_fork
-        SYS_fork, SYS_vfork,
+        SYS_fork, SYS_vfork, SYS_chmod, SYS_chown, SYS_lchown, SYS_utime, SYS_utimes, SYS_futimesat,
 #endif
     };
     pid_t own = getpid ();
@@ -196,6 +251,14 @@ s_close_calls (void)
     s_answer (&filter, ENOSYS);
     for (size_t index = 0; index < sizeof refused / sizeof *refused; index++)
         s_refuse (&filter, refused [index], EPERM);
+    //  Its flags are behind a pointer; the C library opens without it.
+    s_refuse (&filter, SYS_openat2, ENOSYS);
+    s_refuse_emptying (&filter, SYS_openat, 2);
+#ifdef SYS_open
+    s_refuse_emptying (&filter, SYS_open, 1);
+#endif
+    s_only_pairs (&filter);
+    s_refuse_option (&filter, SYS_prctl, PR_SET_PDEATHSIG);
     s_only_threads (&filter);
     s_only_own (&filter, SYS_kill, own);
     s_only_own (&filter, SYS_tgkill, own);

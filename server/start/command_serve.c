@@ -117,6 +117,7 @@ static bool
 s_take_signals (server_t *self)
 {
     signal (SIGPIPE, SIG_IGN);
+    signal (SIGCHLD, SIG_DFL);              //  ignored, no end of an operation's process would be told
     sigset_t ends;
     sigemptyset (&ends);
     sigaddset (&ends, SIGTERM);

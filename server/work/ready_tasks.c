@@ -61,9 +61,15 @@ s_done (void *context, void *argument, const remote_result_t *result)
         s_put (self, task, true);
         return;
     }
-    task->worker_ns = result->worker_ns;
     if (result->outcome == OUTCOME_READY) {
         s_copy_version (task, result);
+        if (!decoder_is_version (task->pipeline, task->memory)) {
+            s_put (self, task, true);           //  as if the worker had been lost
+            return;
+        }
+    }
+    task->worker_ns = result->worker_ns;
+    if (result->outcome == OUTCOME_READY) {
         s_learn (task, result);
     }
     else

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -112,11 +113,17 @@ class World:
 
     def run(self, command: List[str], where: str, seconds: int = 240) -> str:
         """What it wrote; its failure is the page's."""
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, universal_newlines=True, timeout=seconds,
-                              env=self.environment, cwd=self.work)
-        assert done.returncode == 0, f"{where}: status {done.returncode}: {done.stdout}"
-        return done.stdout
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, universal_newlines=True, start_new_session=True,
+                              env=self.environment, cwd=self.work) as process:
+            try:
+                output, _ = process.communicate(timeout=seconds)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)          # also what it has started
+                said = process.communicate()[0]
+                raise AssertionError(f"{where}: not over after {seconds} s: {said}") from None
+        assert process.returncode == 0, f"{where}: status {process.returncode}: {output}"
+        return output
 
     def shell(self, code: str, where: str) -> str:
         code = self.place(code)

@@ -96,6 +96,14 @@ def start_thread():
     thread.join()
 
 
+def append(path):
+    file = os.open(path, os.O_WRONLY | os.O_APPEND)
+    try:
+        os.write(file, b"more")
+    finally:
+        os.close(file)
+
+
 def tries(what):
     """Whether the sandbox lets it."""
     try:
@@ -106,10 +114,10 @@ def tries(what):
 
 
 def lasts(image):
-    """Falls over at the tenth sample of each process."""
+    """Falls over after some samples of each process, of two beside each other not after equally many."""
     global calls
     calls += 1
-    if calls == 10:
+    if calls == 8 + os.getpid() % 4:
         crash(image)
     raise LookupError
 
@@ -120,13 +128,21 @@ def sandbox(image):
     told = {"fork": tries(os.fork), "socket": tries(socket.socket),
             "kill": tries(lambda: os.kill(os.getppid(), 0)),
             "make": tries(lambda: open(home + "/made", "w")),
-            "append": tries(lambda: open(home + "/keep", "a").write("more")),
+            "append": tries(lambda: append(home + "/keep")),
+            "truncate": tries(lambda: os.truncate(home + "/keep", 0)),
+            "empty": tries(lambda: os.close(os.open(home + "/keep", os.O_RDONLY | os.O_TRUNC))),
+            "chmod": tries(lambda: os.chmod(home + "/keep", 0o666)),
+            "pair": tries(lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)),
+            "stream": tries(socket.socketpair),
+            "idle": tries(lambda: os.sched_setscheduler(os.getppid(), os.SCHED_IDLE, os.sched_param(0))),
+            "queue": "no" if libc.msgget(0x7475, 0o1666) < 0 else "yes",
+            "death": "no" if libc.prctl(1, 0, 0, 0, 0) else "yes",
             "remove": tries(lambda: os.unlink(home + "/keep")),
             "trace": "no" if libc.ptrace(16, os.getppid(), 0, 0) else "yes",
             "shrink": tries(lambda: os.ftruncate(protocol.MEMORY, 0)),
-            "null": tries(lambda: open("/dev/null", "w")), "thread": tries(start_thread),
-            "open": opened, "secret": "TUREEN_TEST_SECRET" in os.environ}
-    raise ValueError(" ".join("%s=%s" % (key[:3], str(value)[0]) for key, value in told.items()))
+            "null": tries(lambda: open("/dev/null", "w")), "thread": tries(start_thread)}
+    may = " ".join(key for key in told if told[key] == "yes")
+    raise ValueError("may %s; %d open, secret: %s" % (may, opened, "TUREEN_TEST_SECRET" in os.environ))
 
 
 KINDS = {"crash": crash, "hang": hang, "wrong-shape": wrong_shape, "raises": raises, "memory": fills_memory,

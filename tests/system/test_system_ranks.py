@@ -154,7 +154,7 @@ class Epochs(RankTest):
                 rank = server.status()["jobs"][0]["ranks"][0]
                 if rank["sent_batches"] > courses.taken[0]:
                     courses.take(0)
-                return rank["waits"]["other_rank"] > 0.5
+                return rank["waits"]["other_rank"] > 0.3 * sum(rank["waits"].values())
 
             wait_until("rank 0 has taken all and waits", waits_for_the_other)
             job, = server.status()["jobs"]

@@ -27,13 +27,13 @@ class Ragged:
 
     def __init__(self, room: Array, lengths: npt.NDArray[np.int64]) -> None:
         self.room = room
-        self.lengths = lengths
+        self.lengths = lengths.clip(0, room.shape[1])       # its own, and a server is not believed
         self._values: Optional[Array] = None
         self._offsets: Optional[npt.NDArray[np.int64]] = None
 
     @property
     def values(self) -> Array:
-        """[rows of all samples, ...], in memory of their own."""
+        """[rows of all samples, ...], in memory of their own: `values[:] = ...` writes to it."""
         if self._values is None:
             self._values = np.concatenate([self.room[:0].reshape(0, *self.room.shape[2:]), *self])
         return self._values

@@ -203,16 +203,21 @@ def _content(value: Any) -> Optional[bytes]:
 
 
 def _npy(value: Any, told: ArrayOf, where: str) -> bytes:
-    """A list of numbers as a file.  Nothing is rounded but floats to shorter ones."""
+    """A list of numbers as a file.  Only fractions are rounded, to the type's nearest."""
     wanted = f"{told.dtype} [..{''.join(f', {side}' for side in told.inner)}]"
     try:
         found = np.asarray([] if value is None else value)
-        array = found.reshape(-1, *told.inner).astype(told.dtype) if found.size else np.zeros(
-            (0, *told.inner), told.dtype)
+        with np.errstate(over="ignore", invalid="ignore"):
+            array = found.astype(told.dtype) if found.size else np.zeros((0, *told.inner), told.dtype)
     except (TypeError, ValueError, OverflowError):      # of lists of several lengths
         raise SourceError(f"{where}: {told.column!r} is {_shown(value)}, no {wanted}") from None
-    fits = not found.size or (found.ndim == 1 + len(told.inner) and found.dtype.kind in "biuf")
-    if not fits or (array.dtype.kind in "biu" and found.size and not np.array_equal(array, found)):
+    fits = not found.size
+    if found.ndim and found.shape[1:] == told.inner and found.dtype.kind in "biuf":
+        if array.dtype.kind == found.dtype.kind == "f":
+            fits = np.array_equal(np.isfinite(array), np.isfinite(found))
+        else:
+            fits = np.array_equal(array, found)
+    if not fits:
         raise SourceError(f"{where}: {told.column!r} is {_shown(value)}, no {wanted}: give another type or "
                           f"shape (--array {told.column}:TYPE, --array {told.column}:TYPE:SIDE for lists of "
                           f"lists)")

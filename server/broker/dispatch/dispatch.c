@@ -76,6 +76,10 @@ s_measure (broker_t *self, tenant_t *tenant)
         if (bytes > wants->version_bytes_max)
             wants->version_bytes_max = bytes;
     }
+    //  Versions of jobs that are gone keep their memory until the operation ends, which may hang: others do
+    //  not get the tenant's part before.
+    if (wants->customs_out > 0 && wants->version_bytes_max < before)
+        wants->version_bytes_max = before;
     if (wants->version_bytes_max > before)
         self->is_memory_kept = false;               //  other tenants must first come back to their parts
     schedule_measure (self);
@@ -311,8 +315,13 @@ s_count_custom_out (broker_t *self, const version_t *version, bool begins)
     const custom_t *custom = version_class (self, version)->custom;
     if (!custom)
         return;
-    assert (begins || self->custom_out [custom->number] > 0);
+    assert (version->holder);
+    tenant_t *tenant = self->tenants [version->holder - 1];
+    assert (begins || (self->custom_out [custom->number] > 0 && tenant->wants.customs_out > 0));
     self->custom_out [custom->number] += begins? 1: (size_t) -1;
+    tenant->wants.customs_out += begins? 1: (size_t) -1;
+    if (tenant->wants.customs_out == 0)
+        s_measure (self, tenant);
 }
 
 //  A worker, or a thread of the operation, is done with the version, or it was not made.

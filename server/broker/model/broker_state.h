@@ -326,7 +326,8 @@ typedef struct {
     size_t waiting;                         //  side tasks, and rows in its jobs' queues
     size_t fetching_of [BROKER_DATASETS_MAX];       //  of each data set, versions charged to this tenant
                                                     //  while their plain files are read
-    size_t version_bytes_max;               //  of its jobs' classes
+    size_t version_bytes_max;               //  of its jobs' classes; of those before, while customs_out > 0
+    size_t customs_out;                     //  versions that it holds and operations of the operator's have
     size_t outside_bytes;                   //  of versions with memory, outside the index, that it holds
     bool lacks_memory;                      //  the version that is next has found none in this turn
 } wants_t;

@@ -85,12 +85,24 @@ s_look (const broker_t *self, job_t *job, int64_t now_ms)
     return row? s_look_at_row (self, job, row): WAITS_CLIENT;
 }
 
+//  It has something to do, or is not there: others may wait for it, and it waits for none.
+static bool
+s_is_behind (const rank_t *rank)
+{
+    return s_has_batches (rank) || rank->state == RANK_ATTACHING || rank->state == RANK_LOST;
+}
+
 static void
 s_look_at_ranks (job_t *job)
 {
-    waits_kind_t kind = job->waits.kind == WAITS_CLIENT? WAITS_OTHER_RANK: job->waits.kind;
+    bool is_any_behind = false;
     for (uint32_t number = 0; number < job->world_size; number++)
-        job->ranks [number].waits.kind = s_has_batches (&job->ranks [number])? WAITS_CLIENT: kind;
+        is_any_behind = is_any_behind || s_is_behind (&job->ranks [number]);
+    waits_kind_t kind = job->waits.kind == WAITS_CLIENT && is_any_behind? WAITS_OTHER_RANK: job->waits.kind;
+    for (uint32_t number = 0; number < job->world_size; number++) {
+        rank_t *rank = &job->ranks [number];
+        rank->waits.kind = s_is_behind (rank) || rank->state == RANK_LEFT? WAITS_CLIENT: kind;
+    }
 }
 
 //  ---- time

@@ -15,7 +15,7 @@
  *
  *  A job with ranks waits for its CLIENT while each rank has an untaken batch, and while the job pauses for a
  *  rank.  Each of its ranks has sums of its own: of CLIENT while it has an untaken batch; else of the job's
- *  cause, or, if that is CLIENT, of OTHER_RANK: others of the job hold their batches, or are not there.
+ *  cause, or, if that is CLIENT and others of the job have untaken batches or are not there, of OTHER_RANK.
  *
  *  The broker judges at the end of each turn, and the result holds until the next turn's end: so the sums of
  *  a job add up to the time since its start, to the millisecond.  The search never looks at a filled row

@@ -24,6 +24,7 @@ typedef struct {
     dataset_t *dataset;
     custom_t customs [CUSTOM_MAX];
     uint32_t order [SAMPLES];
+    tenant_t *other;                //  NULL: there is one tenant
     job_t *jobs [CLIENTS];
     uint64_t epochs [CLIENTS], delivered [CLIENTS];
     int64_t now_ms;
@@ -47,13 +48,17 @@ s_piece (void *user, uint64_t pool_samples)
 }
 
 static void
-s_begin (scene_t *self, bool is_packed, size_t cache_bytes)
+s_begin (scene_t *self, bool is_packed, size_t cache_bytes, bool has_two_tenants)
 {
     static const uint32_t breaks [1];
     broker_options_t options = { .raw_bytes = 400 * SAMPLE_BYTES, .cache_bytes = cache_bytes,
         .workers = WORKERS, .customs = CUSTOM_MAX, .jobs_bytes_max = 1 << 28, .seed = 5 };
     self->broker = broker_new (&options);
     self->dataset = broker_add_dataset (self->broker, "train", SAMPLES, BROKER_BAD_DROP, NULL);
+    if (has_two_tenants) {
+        self->other = broker_add_tenant (self->broker, &(broker_tenant_t) { .name = "other", .weight = 1 });
+        broker_allow (self->broker, self->other, self->dataset);
+    }
     for (uint32_t number = 0; number < CUSTOM_MAX; number++)
         self->customs [number] = (custom_t) { .name = { (char) ('a' + number) }, .number = number };
     for (uint32_t id = 0; id < SAMPLES; id++)
@@ -79,8 +84,9 @@ s_join (scene_t *self, unsigned which)
     if (pipeline_new (&pipeline, list, &source, NULL, 0, error, sizeof error))
         fail_msg ("%s", error);
     json_decref (list);
-    broker_join_t join = { .dataset = self->dataset, .pipeline = pipeline, .world_size = 1,
-        .batch_size = BATCH, .slots = SLOTS, .slot_bytes = 4096, .fresh_run = run };
+    broker_join_t join = { .dataset = self->dataset, .tenant = which == PLAIN? self->other: NULL,
+        .pipeline = pipeline, .world_size = 1, .batch_size = BATCH, .slots = SLOTS, .slot_bytes = 4096,
+        .fresh_run = run };
     refusal_t refusal;
     self->jobs [which] = broker_join (self->broker, &join, 0, &refusal);
     assert_non_null (self->jobs [which]);
@@ -158,7 +164,7 @@ s_hold_up_nothing (bool is_packed, size_t cache_bytes)
 {
     scene_t *scene = calloc (1, sizeof *scene);
     assert_non_null (scene);
-    s_begin (scene, is_packed, cache_bytes);
+    s_begin (scene, is_packed, cache_bytes, false);
     for (unsigned which = 0; which < WORKS; which++)
         s_join (scene, which);
     for (int turn = 0; turn < 100; turn++) {
@@ -196,11 +202,47 @@ test_operations_that_hang_hold_up_their_own_jobs_alone (void **state)
     }
 }
 
+static void
+s_leave_them_hanging (size_t cache_bytes)
+{
+    scene_t *scene = calloc (1, sizeof *scene);
+    assert_non_null (scene);
+    s_begin (scene, false, cache_bytes, true);
+    for (unsigned which = 0; which < WORKS; which++)
+        s_join (scene, which);
+    s_join (scene, PLAIN);
+    for (int turn = 0; turn < 20; turn++) {
+        broker_advance (scene->broker, ++scene->now_ms);
+        s_carry_out_all (scene);
+    }
+    for (unsigned which = 0; which < WORKS; which++)
+        broker_gone (scene->broker, scene->jobs [which]);
+    s_run (scene, PLAIN, EPOCHS);
+    for (size_t index = 0; index < scene->kept_count; index++)
+        broker_prepared (scene->broker, scene->kept [index], OUTCOME_READY, NULL);
+    broker_gone (scene->broker, scene->jobs [PLAIN]);
+    s_carry_out_all (scene);
+    broker_check (scene->broker);
+    broker_destroy (&scene->broker);
+    free (scene);
+}
+
+//  Guards: the memory of versions that operations have is another tenant's only when the operations end.
+static void
+test_jobs_that_leave_them_hanging_hold_up_no_other_tenant (void **state)
+{
+    (void) state;
+    size_t least = broker_cache_least (broker_hands (WORKERS, CUSTOM_MAX), VERSION_BYTES);
+    for (size_t part = 2; part <= 6; part++)
+        s_leave_them_hanging (part * least);
+}
+
 int
 main (void)
 {
     const struct CMUnitTest tests [] = {
-        cmocka_unit_test (test_operations_that_hang_hold_up_their_own_jobs_alone)
+        cmocka_unit_test (test_operations_that_hang_hold_up_their_own_jobs_alone),
+        cmocka_unit_test (test_jobs_that_leave_them_hanging_hold_up_no_other_tenant)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -427,6 +427,13 @@ pack_checksum (const void *bytes, size_t size)
 }
 
 bool
+decoder_is_version (const pipeline_t *pipeline, const uint8_t *version)
+{
+    (void) pipeline, (void) version;
+    return true;
+}
+
+bool
 decoder_private (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_t *key,
     const uint8_t *version, uint8_t *const *targets)
 {

@@ -30,6 +30,7 @@ class Ragged:
     def of(room: Tensor, lengths: Tensor) -> Ragged:
         """Of [samples, most, ...] with rows behind each sample's that do not count: what functions
         (map_batch) get."""
+        lengths = lengths.clamp(0, room.shape[1])
         counts = torch.arange(room.shape[1], device=room.device) < lengths[:, None]
         return Ragged(room[counts], torch.nn.functional.pad(lengths.cumsum(0), (1, 0)))
 
