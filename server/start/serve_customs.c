@@ -16,7 +16,8 @@ s_announce (const customs_t *customs)
     if (!custom_sandbox_has_seccomp ())
         printf ("warning: operations may start processes and open sockets: this kernel has no seccomp\n");
     if (!custom_sandbox_has_landlock ())
-        printf ("warning: operations may overwrite, empty and remove files of this user: this kernel has no Landlock\n");
+        printf ("warning: operations may overwrite, empty and remove files of this user: this kernel has no "
+            "Landlock\n");
 }
 
 bool
