@@ -28,7 +28,7 @@ enum { DESCRIPTORS_MAX = 256, INSTRUCTIONS_MAX = 192, X32_FIRST = 0x40000000 };
 //  ---- limits
 
 static int
-s_limit (int resource, rlim_t most)
+s_limit (unsigned resource, rlim_t most)
 {
     struct rlimit limit;
     if (getrlimit (resource, &limit))
