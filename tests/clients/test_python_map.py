@@ -197,7 +197,7 @@ class Maps(Either):
 
     def test_as_the_model(self: Any) -> None:
         chance = random.Random(SEED)
-        for turn in range(24):
+        for turn in range(10):
             sample, whole = chance.choice([*BY_SAMPLE, None]), chance.choice([*BY_BATCH, None, None])
             if sample in (crossed, worded, other) or sample is whole is None:
                 whole = None                    # it would not find its fields

@@ -361,7 +361,7 @@ static void
 test_no_job_waits_for_ever (void **state)
 {
     (void) state;
-    for (uint64_t seed = test_seed (), last = seed + 2 + EFFORT (28); seed < last; seed++) {
+    for (uint64_t seed = test_seed (), last = seed + 2 + EFFORT (16); seed < last; seed++) {
         static schedule_t schedule;
         s_make_random (&schedule, seed);
         for (int step = 0; step < 40; step++) {
