@@ -388,6 +388,18 @@ s_colour (passage_t *self, const operation_t *operation)
     return STAGE_DONE;
 }
 
+//  The picture's pixels, and a room for what is made of them.
+static stage_status_t
+s_open_beside (passage_t *self, uint32_t height, uint32_t width, image_t *image_p, int *room_p)
+{
+    stage_status_t status = stage_pixels_need (self);
+    if (!status)
+        status = stage_pixels_open_room (self, height, width, room_p);
+    if (!status)
+        *image_p = picture_pixels (&self->picture);
+    return status;
+}
+
 static stage_status_t
 s_sharpen (passage_t *self, double factor)
 {
@@ -396,12 +408,10 @@ s_sharpen (passage_t *self, double factor)
         return STAGE_DONE;
     uint32_t height = picture_height (picture), width = picture_width (picture);
     int room;
-    stage_status_t status = stage_pixels_need (self);
-    if (!status)
-        status = stage_pixels_open_room (self, height, width, &room);
+    image_t image;
+    stage_status_t status = s_open_beside (self, height, width, &image, &room);
     if (status)
         return status;
-    image_t image = picture_pixels (picture);
     colour_sharpen (&image, factor, self->stage->rooms [room].data,
         image_bytes (1, width, picture->channels));
     stage_pixels_enter (self, room, height, width);
@@ -412,7 +422,6 @@ s_sharpen (passage_t *self, double factor)
 static stage_status_t
 s_map (passage_t *self, const operation_t *operation, const warp_t *warp)
 {
-    picture_t *picture = &self->picture;
     affine_t affine = { .is_bilinear = operation->edge.is_bilinear && !warp->is_exact && !self->is_mask,
         .height = warp->height, .width = warp->width };
     memcpy (affine.matrix, warp->matrix, sizeof affine.matrix);
@@ -422,14 +431,12 @@ s_map (passage_t *self, const operation_t *operation, const warp_t *warp)
     if (self->is_mask)
         affine.fill [0] = operation->edge.mask_fill;
     int room;
+    image_t image;
     stage_status_t status = stage_pixels_check (self, warp->height, warp->width);
     if (!status)
-        status = stage_pixels_need (self);
-    if (!status)
-        status = stage_pixels_open_room (self, warp->height, warp->width, &room);
+        status = s_open_beside (self, warp->height, warp->width, &image, &room);
     if (status)
         return status;
-    image_t image = picture_pixels (picture);
     affine_run (&affine, &image, self->stage->rooms [room].data);
     stage_pixels_enter (self, room, warp->height, warp->width);
     return STAGE_DONE;
@@ -552,12 +559,10 @@ s_blur (passage_t *self, const operation_t *operation)
     double drawn = geometry_blur (operation, &random);
     uint32_t height = picture_height (picture), width = picture_width (picture);
     int room;
-    stage_status_t status = stage_pixels_need (self);
-    if (!status)
-        status = stage_pixels_open_room (self, height, width, &room);
+    image_t image;
+    stage_status_t status = s_open_beside (self, height, width, &image, &room);
     if (status)
         return status;
-    image_t image = picture_pixels (picture);
     uint8_t *target = self->stage->rooms [room].data;
     if (operation->kind == OPERATION_GAUSSIAN_BLUR) {
         blur_kernel_t across = blur_kernel (operation->blur.kernel [0], drawn);
@@ -588,13 +593,11 @@ static stage_status_t
 s_custom (passage_t *self, const operation_t *operation)
 {
     int room;
-    stage_status_t status = stage_pixels_need (self);
-    if (!status)
-        status = stage_pixels_open_room (self, operation->height, operation->width, &room);
+    image_t image;
+    stage_status_t status = s_open_beside (self, operation->height, operation->width, &image, &room);
     if (status)
         return status;
     keyed_random_t random = s_random (self, operation);
-    image_t image = picture_pixels (&self->picture);
     assert (image.channels == CUSTOM_CHANNELS);
     custom_call_t call = { .pixels = image.pixels, .stride = image.stride, .from_height = image.height,
         .from_width = image.width, .height = operation->height, .width = operation->width,

@@ -140,6 +140,13 @@ s_load (filter_t *self, size_t offset)
     s_add (self, BPF_LD | BPF_W | BPF_ABS, 0, 0, (uint32_t) offset);
 }
 
+//  Argument number `index` of a call: its low half.
+static void
+s_load_argument (filter_t *self, size_t index)
+{
+    s_load (self, offsetof (struct seccomp_data, args) + index * sizeof (uint64_t));
+}
+
 static void
 s_answer (filter_t *self, int error)
 {
@@ -158,17 +165,10 @@ static void
 s_only_own (filter_t *self, uint32_t number, pid_t own)
 {
     s_add (self, BPF_JMP | BPF_JEQ | BPF_K, 0, 4, number);
-    s_load (self, offsetof (struct seccomp_data, args));
+    s_load_argument (self, 0);
     s_add (self, BPF_JMP | BPF_JEQ | BPF_K, 1, 0, (uint32_t) own);
     s_answer (self, EPERM);
     s_add (self, BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW);
-}
-
-//  Argument number `index` of a call: its low half.
-static void
-s_load_argument (filter_t *self, size_t index)
-{
-    s_load (self, offsetof (struct seccomp_data, args) + index * sizeof (uint64_t));
 }
 
 //  What is opened for reading is not emptied by that: Landlock knows of it since Linux 6.2.
@@ -215,7 +215,7 @@ s_only_threads (filter_t *self)
 {
     s_refuse (self, SYS_clone3, ENOSYS);
     s_add (self, BPF_JMP | BPF_JEQ | BPF_K, 0, 4, SYS_clone);
-    s_load (self, offsetof (struct seccomp_data, args));
+    s_load_argument (self, 0);
     s_add (self, BPF_JMP | BPF_JSET | BPF_K, 1, 0, CLONE_THREAD);
     s_answer (self, EPERM);
     s_add (self, BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW);
@@ -263,7 +263,7 @@ s_close_calls (void)
     s_only_own (&filter, SYS_kill, own);
     s_only_own (&filter, SYS_tgkill, own);
     s_add (&filter, BPF_JMP | BPF_JEQ | BPF_K, 0, 5, SYS_prlimit64);
-    s_load (&filter, offsetof (struct seccomp_data, args));
+    s_load_argument (&filter, 0);
     s_add (&filter, BPF_JMP | BPF_JEQ | BPF_K, 2, 0, 0);
     s_add (&filter, BPF_JMP | BPF_JEQ | BPF_K, 1, 0, (uint32_t) own);
     s_answer (&filter, EPERM);

@@ -10,11 +10,12 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
 from typing import Dict, Iterator, List, NamedTuple
+
+from harness import free_port
 
 SOURCE = Path(__file__).resolve().parent.parent.parent
 BIN = os.environ.get("TUREEN_BIN", str(SOURCE / "build" / "release" / "bin"))
@@ -106,9 +107,7 @@ class World:
 
     def _port(self, found: "re.Match[str]") -> str:
         if found.group() not in self.ports:
-            with socket.socket() as probe:
-                probe.bind(("127.0.0.1", 0))
-                self.ports[found.group()] = str(probe.getsockname()[1])
+            self.ports[found.group()] = str(free_port())
         return self.ports[found.group()]
 
     def run(self, command: List[str], where: str, seconds: int = 240) -> str:

@@ -15,7 +15,6 @@ import gzip
 import os
 import random
 import shutil
-import socket
 import subprocess
 import sys
 import tarfile
@@ -33,6 +32,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "system"), str(SOURCE / "clients" /
 import numpy
 from PIL import Image
 
+from harness import free_port
 from mds_shards import write_mds
 from object_store import ObjectStore
 from page_blocks import TUREEN, Block, World, blocks
@@ -141,9 +141,7 @@ class Pages(unittest.TestCase):
             shutil.copytree(f"{self.folder}/packs/train", f"{self.folder}/{name}/imagenet.pack")
 
     def run_by_ranks(self, ranks: int, path: Path, line: int) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = free_port()
         processes = [subprocess.Popen(
             [sys.executable, "-B", __file__, "rank", str(path), str(line), self.folder],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={

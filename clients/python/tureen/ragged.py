@@ -10,6 +10,17 @@ Array = npt.NDArray[Any]
 Number = Union[int, float, bool]
 
 
+def padded_length(longest: int, length: Optional[int]) -> int:
+    """To how many rows samples are padded of which one has so many."""
+    if length is None:
+        return longest
+    if length < longest:
+        raise ValueError(f"a sample of the batch has {longest} rows, more than length={length}: give a "
+                         "greater length, or leave longer samples' rest out in the pipeline (a smaller "
+                         "shape, with \"truncate\": true)")
+    return length
+
+
 class Ragged:
     """Rows of samples that have different numbers of them: tokens, boxes, bytes of a text.
 
@@ -57,12 +68,7 @@ class Ragged:
 
         With zeros it is a part of the memory that the server wrote, without a copy, if there is that much.
         """
-        longest = self.longest
-        length = longest if length is None else length
-        if length < longest:
-            raise ValueError(f"a sample of the batch has {longest} rows, more than length={length}: give a "
-                             "greater length, or leave longer samples' rest out in the pipeline (a smaller "
-                             "shape, with \"truncate\": true)")
+        length = padded_length(self.longest, length)
         if value == 0 and length <= self.room.shape[1]:
             return self.room[:, :length]
         padded: Array = np.full((len(self), length, *self.room.shape[2:]), value, self.room.dtype)

@@ -5,6 +5,8 @@ from typing import Any, Iterator, List, Optional, Union
 
 import torch
 
+from ..ragged import padded_length
+
 Tensor = torch.Tensor
 Number = Union[int, float, bool]
 
@@ -49,12 +51,7 @@ class Ragged:
 
         length      None: of the longest sample of the batch.  ValueError if that one has more rows
         """
-        longest = self.longest
-        length = longest if length is None else length
-        if length < longest:
-            raise ValueError(f"a sample of the batch has {longest} rows, more than length={length}: give a "
-                             "greater length, or leave longer samples' rest out in the pipeline (a smaller "
-                             "shape, with \"truncate\": true)")
+        length = padded_length(self.longest, length)
         padded = self.values.new_full((len(self), length, *self.values.shape[1:]), value)
         padded[self.mask(length)] = self.values
         return padded
