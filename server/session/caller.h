@@ -10,6 +10,9 @@
 #include <sys/types.h>
 #include "broker.h"
 
+//  In place of a key where clients come over ipc as well (gate.h).  Keys are longer.
+#define CALLER_LOCAL "local"
+
 typedef struct {
     tenant_t *tenant;           //  never NULL
     bool may_work;              //  may lend processors (docs/workers.md)

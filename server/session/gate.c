@@ -24,6 +24,10 @@ enum {
     ZAP_BYTES_MAX = 255
 };
 
+//  ZAP's name for the kind of endpoint that a peer has connected to.
+#define DOMAIN_KEYS "tureen"
+#define DOMAIN_LOCAL "local"
+
 struct gate {
     uint32_t magic;
     gate_options_t options;
@@ -103,14 +107,58 @@ s_set_router (const gate_t *self)
 static int
 s_guard (gate_t *self)
 {
-    const char *secret = keys_server_secret (self->options.keys);
     self->questions = zmq_socket (self->context, ZMQ_REP);
-    if (!self->questions || s_set (self->questions, ZMQ_LINGER, 0)
-        || zmq_bind (self->questions, "inproc://zeromq.zap.01"))
-        return -1;
+    return !self->questions || s_set (self->questions, ZMQ_LINGER, 0)
+        || zmq_bind (self->questions, "inproc://zeromq.zap.01");
+}
+
+//  Of the endpoints that are bound from now on.
+static int
+s_ask_about (const gate_t *self, const char *domain)
+{
+    return zmq_setsockopt (self->router, ZMQ_ZAP_DOMAIN, domain, strlen (domain));
+}
+
+static int
+s_encrypt (const gate_t *self)
+{
+    const char *secret = keys_server_secret (self->options.keys);
     return s_set (self->router, ZMQ_CURVE_SERVER, 1)
         || zmq_setsockopt (self->router, ZMQ_CURVE_SECRETKEY, secret, strlen (secret) + 1)
-        || zmq_setsockopt (self->router, ZMQ_ZAP_DOMAIN, "tureen", strlen ("tureen"));
+        || s_ask_about (self, DOMAIN_KEYS);
+}
+
+//  0, or -errno and a sentence, as the next.
+static int
+s_fail_socket (char *error, size_t error_bytes)
+{
+    int rc = zmq_errno ();
+    snprintf (error, error_bytes, "no ZeroMQ socket: %s", zmq_strerror (rc));
+    return -rc;
+}
+
+static int
+s_bind (const gate_t *self, const char *endpoint, char *error, size_t error_bytes)
+{
+    if (!endpoint || zmq_bind (self->router, endpoint) == 0)
+        return 0;
+    int rc = zmq_errno ();
+    snprintf (error, error_bytes, "cannot listen on %s: %s; choose another --listen", endpoint,
+        zmq_strerror (rc));
+    return -rc;
+}
+
+//  ipc first: it must have none of the options of tcp.
+static int
+s_listen (const gate_t *self, char *error, size_t error_bytes)
+{
+    const gate_options_t *options = &self->options;
+    if (options->ipc && options->keys && s_ask_about (self, DOMAIN_LOCAL))
+        return s_fail_socket (error, error_bytes);
+    int rc = s_bind (self, options->ipc, error, error_bytes);
+    if (rc == 0 && options->keys && s_encrypt (self))
+        rc = s_fail_socket (error, error_bytes);
+    return rc? rc: s_bind (self, options->tcp, error, error_bytes);
 }
 
 static int
@@ -130,23 +178,16 @@ s_make (gate_t *self, char *error, size_t error_bytes)
     }
     self->context = zmq_ctx_new ();
     self->router = self->context? zmq_socket (self->context, ZMQ_ROUTER): NULL;
-    if (!self->router || s_set_router (self) || (self->options.keys && s_guard (self))) {
-        rc = zmq_errno ();
-        snprintf (error, error_bytes, "no ZeroMQ socket: %s", zmq_strerror (rc));
-        return -rc;
-    }
-    if (zmq_bind (self->router, self->options.text) == 0)
-        return 0;
-    rc = zmq_errno ();
-    snprintf (error, error_bytes, "cannot listen on %s: %s; choose another --listen", self->options.text,
-        zmq_strerror (rc));
-    return -rc;
+    if (!self->router || s_set_router (self) || (self->options.keys && s_guard (self)))
+        return s_fail_socket (error, error_bytes);
+    return s_listen (self, error, error_bytes);
 }
 
 int
 gate_open (gate_t **self_p, const gate_options_t *options, char *error, size_t error_bytes)
 {
-    assert (options->text && options->tenants && options->log);
+    assert ((options->ipc || options->tcp) && options->tenants && options->log);
+    assert (options->tcp || !options->keys);
     *error = 0;
     *self_p = calloc (1, sizeof **self_p);
     if (!*self_p) {
@@ -259,6 +300,14 @@ s_tell_refused (gate_t *self, const zap_frame_t *address, const char *key, int64
     self->untold = 0;
 }
 
+//  The kernel guards the ipc socket, and each message is judged by its user.
+static bool
+s_is_local (const zap_frame_t frames [ZAP_FRAMES], size_t count)
+{
+    return count == ZAP_CREDENTIAL && s_is (&frames [ZAP_VERSION], "1.0")
+        && s_is (&frames [ZAP_DOMAIN], DOMAIN_LOCAL) && s_is (&frames [ZAP_MECHANISM], "NULL");
+}
+
 //  Whether the request is for this server and its key is admitted; writes the key, "" if there is none.
 static bool
 s_judge (gate_t *self, const zap_frame_t frames [ZAP_FRAMES], size_t count, int64_t now_ms,
@@ -266,7 +315,8 @@ s_judge (gate_t *self, const zap_frame_t frames [ZAP_FRAMES], size_t count, int6
 {
     caller_t caller;
     key [0] = 0;
-    if (count != ZAP_FRAMES || !s_is (&frames [ZAP_VERSION], "1.0") || !s_is (&frames [ZAP_DOMAIN], "tureen")
+    if (count != ZAP_FRAMES || !s_is (&frames [ZAP_VERSION], "1.0")
+    ||  !s_is (&frames [ZAP_DOMAIN], DOMAIN_KEYS)
     ||  !s_is (&frames [ZAP_MECHANISM], "CURVE") || frames [ZAP_CREDENTIAL].size != CERTIFICATE_KEY_BYTES
     ||  !zmq_z85_encode (key, frames [ZAP_CREDENTIAL].bytes, CERTIFICATE_KEY_BYTES))
         return false;
@@ -284,14 +334,14 @@ s_send (void *questions, const char *text, bool more)
 }
 
 static void
-s_reply (void *questions, const zap_frame_t *request, bool is_let_in, const char *key)
+s_reply (void *questions, const zap_frame_t *request, bool is_let_in, const char *user)
 {
     size_t size = request->size < ZAP_BYTES_MAX? request->size: ZAP_BYTES_MAX;
     s_send (questions, "1.0", true);
     zmq_send (questions, request->bytes, size, ZMQ_DONTWAIT | ZMQ_SNDMORE);
     s_send (questions, is_let_in? "200": "400", true);
     s_send (questions, is_let_in? "OK": "this key is not let in", true);
-    s_send (questions, is_let_in? key: "", true);
+    s_send (questions, is_let_in? user: "", true);
     s_send (questions, "", false);
 }
 
@@ -305,10 +355,11 @@ gate_answer (gate_t *self, int64_t now_ms)
         size_t count = s_receive (self->questions, frames);
         if (count == 0)
             return;
-        bool is_let_in = s_judge (self, frames, count, now_ms, key);
+        bool is_local = s_is_local (frames, count), is_let_in = !is_local
+            && s_judge (self, frames, count, now_ms, key);
         self->let_in += is_let_in;
         //  A REP socket must answer before it receives the next request.
         s_reply (self->questions, count > ZAP_REQUEST? &frames [ZAP_REQUEST]: &(zap_frame_t) { .size = 0 },
-            is_let_in, key);
+            is_local || is_let_in, is_local? CALLER_LOCAL: key);
     }
 }

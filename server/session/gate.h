@@ -5,8 +5,12 @@
  *  between two states of the keys, and a handshake costs a search in memory.  Before the answer the
  *  connection delivers no message.
  *
- *  On every message of an admitted client, ZeroMQ's property "User-Id" is its public key (Z85).  On ipc, and
- *  on open tcp, there is no such handshake: service.c looks at each message's user.
+ *  On every message of a client that was admitted by its key, ZeroMQ's property "User-Id" is that public key
+ *  (Z85).  On ipc, and on open tcp, there is no such handshake: service.c looks at each message's user.
+ *
+ *  With keys on tcp and users on ipc, one ROUTER listens at both: an endpoint has the options that the socket
+ *  had when it was bound.  A peer may put any "User-Id" into its own handshake.  So ZeroMQ asks about ipc
+ *  peers, too, and is told to name them CALLER_LOCAL.  That name, like a key, goes before what a peer claims.
  *
  *  Owner: the broker's thread.
  */
@@ -28,8 +32,8 @@ enum {
 };
 
 typedef struct {
-    const char *text;                   //  the endpoint, as ZeroMQ takes it
-    const keys_t *keys;                 //  NULL: no handshake; else text is tcp
+    const char *ipc, *tcp;              //  endpoints, as ZeroMQ takes them; NULL: not there; one is
+    const keys_t *keys;                 //  of tcp; NULL: no handshake there
     const tenants_t *tenants;
     log_t *log;
 } gate_options_t;

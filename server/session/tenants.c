@@ -1,6 +1,7 @@
 #include "tenants.h"
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 enum {
@@ -85,8 +86,9 @@ s_by_key (const tenants_t *self, const char *key, caller_t *caller)
 bool
 tenants_caller (const tenants_t *self, uid_t uid, const char *key, caller_t *caller)
 {
-    //  With keys the transport is tcp, and a uid in the message is only the peer's claim.
-    bool is_remote = self->keys || uid == (uid_t) -1;
+    //  With keys, a uid in a message that came over tcp is only the peer's claim.
+    bool is_local = !self->keys || (key && strcmp (key, CALLER_LOCAL) == 0);
+    bool is_remote = !is_local || uid == (uid_t) -1;
     if (self->open)
         *caller = (caller_t) { .tenant = broker_tenant (self->broker, NULL), .is_operator = true,
             .may_work = true, .uid = uid, .user = is_remote? BROKER_USER_UNKNOWN: uid };

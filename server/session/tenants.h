@@ -31,8 +31,8 @@ tenants_t *tenants_new (broker_t *broker, const keys_t *keys, bool open, const t
     __attribute__ ((warn_unused_result));
 void tenants_destroy (tenants_t **self_p);
 
-//  The caller with this uid ((uid_t) -1: over tcp) and this public key (Z85; NULL: none).  False: a caller
-//  that is not served.
+//  The caller with this uid ((uid_t) -1: over tcp) and this public key (Z85, or with keys CALLER_LOCAL; NULL:
+//  none).  False: a caller that is not served.
 bool tenants_caller (const tenants_t *self, uid_t uid, const char *key, caller_t *caller);
 
 //  What the operator calls the key; NULL: no key, or one that is not admitted.  Lent until the next

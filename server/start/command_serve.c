@@ -17,7 +17,6 @@
 #include "complain.h"
 #include "connection_limit.h"
 #include "decoder.h"
-#include "endpoint.h"
 #include "gate.h"
 #include "http_access.h"
 #include "http_server.h"
@@ -29,6 +28,7 @@
 #include "rlimits.h"
 #include "serve_cluster.h"
 #include "serve_customs.h"
+#include "serve_endpoints.h"
 #include "serve_tenants.h"
 #include "service.h"
 #include "sources.h"
@@ -56,7 +56,7 @@ typedef struct {
     serve_cluster_t cluster;
     customs_t *customs;                 //  NULL: none
     sources_t sources;
-    endpoint_t *endpoint;
+    serve_endpoints_t endpoints;
     int signals;
     broker_t *broker;
     tasks_t *tasks;
@@ -191,8 +191,8 @@ static bool
 s_open_gate (server_t *self)
 {
     char error [ERROR_BYTES];
-    gate_options_t options = { .text = endpoint_text (self->endpoint), .keys = self->keys,
-        .tenants = self->tenants,
+    gate_options_t options = { .ipc = serve_endpoints_ipc (&self->endpoints),
+        .tcp = serve_endpoints_tcp (&self->endpoints), .keys = self->keys, .tenants = self->tenants,
         .log = &self->log };
     if (self->keys)
         keys_judge (self->keys, s_is_tenant, self);
@@ -227,17 +227,10 @@ s_start_tasks (server_t *self)
 static bool
 s_claim (server_t *self)
 {
-    const options_t *options = &self->options;
-    char error [ERROR_BYTES];
-    endpoint_access_t access = { .open = options->open, .keys = options->keys, .group = options->group,
-        .group_id = options->group_id };
-    for (size_t index = 0; index < options->user_count; index++)
-        access.users = access.users
-            || (options->users [index].uid != 0 && options->users [index].uid != geteuid ());
-    int rc = endpoint_claim (&self->endpoint, options->listen, &access, error, sizeof error);
+    int rc = serve_endpoints_claim (&self->endpoints, &self->options);
     if (rc == -EADDRINUSE)
         self->failure = STATUS_TAKEN;
-    return rc == 0 || complain ("serve", "%s", error);
+    return rc == 0;
 }
 
 static size_t
@@ -254,9 +247,9 @@ s_connections_max (void *context, uid_t uid, const void **group_p)
 static bool
 s_make_connection_limit (server_t *self)
 {
-    const char *path = endpoint_is_ipc (self->endpoint)? endpoint_text (self->endpoint) + strlen ("ipc://"):
-        NULL;
-    int rc = connection_limit_new (&self->connection_limit, path, s_connections_max, self);
+    const char *ipc = serve_endpoints_ipc (&self->endpoints);
+    int rc = connection_limit_new (&self->connection_limit, ipc? ipc + strlen ("ipc://"): NULL,
+        s_connections_max, self);
     errno = -rc;
     return rc == 0 || s_complain_errno ("cannot look through the process's own descriptors (/proc/self/fd)");
 }
@@ -305,7 +298,6 @@ s_begin_progress (server_t *self)
 static bool
 s_start (server_t *self)
 {
-    char error [ERROR_BYTES];
     umask (0077);                       //  sockets are this user's alone
     size_t descriptors = s_raise_descriptors ();
     if (!s_take_signals (self) || !s_make_broker (self, descriptors) || !s_claim (self))
@@ -321,10 +313,11 @@ s_start (server_t *self)
     if (!sources_open (&self->sources, self->broker, &self->options) || !s_start_tasks (self)
         || !serve_cluster_start (&self->cluster))
         return false;
-    int rc = ring_server_new (&self->ring_server, endpoint_ring_path (self->endpoint));
+    const char *ring_path = serve_endpoints_ring_path (&self->endpoints);
+    int rc = ring_server_new (&self->ring_server, ring_path);
     if (rc) {
         errno = -rc;
-        return s_complain_errno (endpoint_ring_path (self->endpoint));
+        return s_complain_errno (ring_path);
     }
     self->tenants = serve_tenants (self->broker, &self->options, self->keys);
     if (!self->tenants)
@@ -333,14 +326,11 @@ s_start (server_t *self)
     if (!s_open_gate (self) || !s_make_connection_limit (self))
         return false;
     //  The group can connect from here on.
-    if (endpoint_share (self->endpoint, error, sizeof error))
-        return complain ("serve", "%s", error);
-    if (!s_start_http (self))
+    if (!serve_endpoints_share (&self->endpoints) || !s_start_http (self))
         return false;
     service_options_t options = { .broker = self->broker, .tenants = self->tenants, .tasks = self->tasks,
         .ring_server = self->ring_server,
-        .router = gate_router (self->gate), .ring_path = endpoint_ring_path (self->endpoint),
-        .log = &self->log,
+        .router = gate_router (self->gate), .ring_path = ring_path, .log = &self->log,
         .idle = &self->idle, .gate = self->gate, .connection_limit = self->connection_limit,
         .customs = self->customs, .block_cache = self->sources.blocks, .cluster = self->cluster.cluster,
         .restarts = self->restarts };
@@ -362,13 +352,13 @@ s_announce_users (const server_t *self)
         if (!tenant->datasets)
             printf ("warning: tenant '%s' may use no data set: name some with tenant-datasets %s=NAME, or * "
                 "for all\n", tenant->name, tenant->name);
-        if (users == 0 && endpoint_is_ipc (self->endpoint))
+        if (users == 0 && !self->keys)
             printf ("warning: tenant '%s' has no users, and without keys no client can belong to it\n",
                 tenant->name);
     }
     if (options->open)
-        printf ("warning: open: every program that can reach %s can read these data sets, see all jobs and "
-            "end the server's service\n", endpoint_text (self->endpoint));
+        printf ("warning: open: every program that can reach this server can read these data sets, see all "
+            "jobs and end its service\n");
 }
 
 static void
@@ -413,7 +403,10 @@ s_announce (const server_t *self)
     if (self->http_access)
         printf ("to look at: %s%s\n", http_access_url (self->http_access),
             self->options.http_tokens? ", with a token": "");
-    printf ("listening on %s\n", endpoint_text (self->endpoint));
+    const char *texts [] = { serve_endpoints_ipc (&self->endpoints), serve_endpoints_tcp (&self->endpoints) };
+    for (size_t index = 0; index < 2; index++)
+        if (texts [index])
+            printf ("listening on %s\n", texts [index]);
     fflush (stdout);
 }
 
@@ -619,7 +612,7 @@ s_stop (server_t *self)
     sources_close (&self->sources);
     customs_close (&self->customs);
     serve_cluster_close (&self->cluster);
-    endpoint_destroy (&self->endpoint);
+    serve_endpoints_release (&self->endpoints);
     if (self->signals >= 0)
         close (self->signals);
 }

@@ -40,7 +40,7 @@ static const option_row_t s_rows [] = {
         "also be s3://BUCKET/PREFIX, and of a pack http(s)://HOST/PATH; a name\n"
         "has 1 to 64 letters, digits, '.', '_' or '-'; at least one, at most 64" },
     { "listen", "ENDPOINT", OF_SERVER (listen),
-        "ipc://PATH or tcp://HOST:PORT\n"
+        "ipc://PATH, tcp://HOST:PORT, or one of each: ipc://PATH,tcp://HOST:PORT\n"
         "(default: ipc://$XDG_RUNTIME_DIR/tureen/server.sock, or where there is\n"
         "no such directory ipc:///tmp/tureen-UID/server.sock)" },
     { "cache", "BYTES", OF_SERVER (cache_bytes),

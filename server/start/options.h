@@ -100,7 +100,7 @@ typedef struct {
     size_t operation_count;
     uint64_t operation_bytes;   //  of the address space of each of their processes
     uint32_t operation_seconds; //  that a call of one may take
-    char *listen;               //  NULL: the default endpoint
+    char *listen;               //  one endpoint, or ipc and tcp with a comma between; NULL: the default
     uint64_t cache_bytes;       //  default: a quarter of the memory that this process may use, cgroup limit
                                 //  included
     uint64_t raw_bytes;         //  default: an eighth of it

@@ -272,14 +272,16 @@ s_parse (endpoint_t *self)
 static int
 s_check_tcp (const endpoint_t *self, const endpoint_access_t *access)
 {
-    if (access->group)
+    if (access->group && !access->is_one_of_two)
         return s_fail (self, -EACCES,
-            "group '%s' is for sockets with a path, and '%s' has none: listen at ipc:///PATH, or let "
-            "keys in (--keys DIR) in place of the group", access->group, self->text);
-    if (access->users)
+            "group '%s' is for sockets with a path, and '%s' has none: listen on ipc as well (--listen "
+            "ipc:///PATH,%s), or let keys in (--keys DIR) in place of the group", access->group, self->text,
+            self->text);
+    if (access->users && !access->is_one_of_two)
         return s_fail (self, -EACCES,
-            "tenants have users of this machine, but the user of a client at '%s' is not known: give "
-            "them - in place of users (--tenant NAME=-), and keys (tureen key allow)", self->text);
+            "tenants have users of this machine, but the user of a client at '%s' is not known: listen on "
+            "ipc as well (--listen ipc:///PATH,%s), or give them - in place of users (--tenant NAME=-), and "
+            "keys (tureen key allow)", self->text, self->text);
     if (access->keys)
         return 0;
     if (!access->open)
@@ -330,10 +332,10 @@ static int
 s_check_ipc (const endpoint_t *self, const endpoint_access_t *access)
 {
     char closed [PATH_MAX];
-    if (access->keys)
+    if (access->keys && !access->is_one_of_two)
         return s_fail (self, -EACCES,
             "keys are for tcp, and at '%s' users are told apart by the system: take --keys out, or "
-            "listen at tcp://HOST:PORT", self->text);
+            "listen on tcp as well (--listen %s,tcp://HOST:PORT)", self->text, self->text);
     if (access->users && !access->group)
         return s_fail (self, -EACCES,
             "tenants have other users than the server's own, and those could not reach '%s': name a "
@@ -638,6 +640,28 @@ s_give_directory (const endpoint_t *self)
 
 //  -- claim and release
 
+static bool
+s_has_files (const endpoint_t *self, const endpoint_access_t *access)
+{
+    return self->is_ipc || !access->is_one_of_two;
+}
+
+static int
+s_claim_files (endpoint_t *self)
+{
+    int rc = s_lock (self);
+    if (rc == 0 && self->is_ipc)
+        rc = s_clear_socket (self, self->socket_path);
+    if (rc == 0)
+        rc = s_clear_socket (self, self->ring_path);
+    if (rc == 0)
+        rc = s_give_directory (self);
+    if (rc == 0)
+        rc = s_sign (self);
+    self->claimed = rc == 0;
+    return rc;
+}
+
 int
 endpoint_claim (endpoint_t **self_p, const char *text, const endpoint_access_t *access, char *error,
     size_t error_bytes)
@@ -663,19 +687,11 @@ endpoint_claim (endpoint_t **self_p, const char *text, const endpoint_access_t *
         rc = self->text? s_parse (self): s_fail (self, -ENOMEM, "not enough memory to listen: free some");
     if (rc == 0)
         rc = self->is_ipc? s_check_ipc (self, access): s_check_tcp (self, access);
-    if (rc == 0)
-        rc = s_lock (self);
-    if (rc == 0 && self->is_ipc)
-        rc = s_clear_socket (self, self->socket_path);
-    if (rc == 0)
-        rc = s_clear_socket (self, self->ring_path);
-    if (rc == 0)
-        rc = s_give_directory (self);
-    if (rc == 0)
-        rc = s_sign (self);
+    self->in_runtime = self->in_runtime && s_has_files (self, access);
+    if (rc == 0 && s_has_files (self, access))
+        rc = s_claim_files (self);
     if (rc == 0) {
         self->error = NULL;
-        self->claimed = true;
         *self_p = self;
         self = NULL;
     }
@@ -760,11 +776,4 @@ endpoint_ring_path (const endpoint_t *self)
 {
     assert (self && self->magic == ENDPOINT_MAGIC);
     return self->ring_path;
-}
-
-bool
-endpoint_is_ipc (const endpoint_t *self)
-{
-    assert (self && self->magic == ENDPOINT_MAGIC);
-    return self->is_ipc;
 }

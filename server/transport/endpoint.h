@@ -27,6 +27,8 @@ typedef struct {
     bool open;                  //  every peer that can connect
     bool keys;                  //  peers with a key
     bool users;                 //  users of this machine beside our own
+    bool is_one_of_two;         //  the server listens on ipc and on tcp: users come by the one, keys by the
+                                //  other, and tcp needs no files: the lock and the ring's socket are of ipc
     const char *group;          //  its members may reach the sockets, group_id is its number; NULL: only our
                                 //  own user may
     gid_t group_id;
@@ -57,6 +59,5 @@ void endpoint_destroy (endpoint_t **self_p);
 const char *endpoint_text (const endpoint_t *self);
 //  The path of the ring server's socket: PATH.ring beside the ipc socket, or in the runtime directory.  Lent.
 const char *endpoint_ring_path (const endpoint_t *self);
-bool endpoint_is_ipc (const endpoint_t *self);
 
 #endif

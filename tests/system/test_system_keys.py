@@ -8,6 +8,8 @@ import os
 import shutil
 import socket
 import stat
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -23,6 +25,7 @@ from plain_client import (BATCH_KIND, Batch, Connection, ENDED, ERROR, HEAD, Job
                           Refused)
 
 AUTH = zmq.EVENT_HANDSHAKE_FAILED_AUTH
+OTHERS = 54321                          # a user and a group
 SILENCE = 1.5                           # seconds, of which the server needs none
 
 
@@ -84,6 +87,12 @@ class KeyTest(SystemTest):
             arguments += ["--tenant", "%s=-" % name, "--tenant-datasets", "%s=*" % name]
         options.setdefault("listen", "tcp://127.0.0.1:%d" % harness.free_port())
         return self.serve(arguments=arguments + list(options.pop("arguments", [])), **options)
+
+    def refuse(self, what, **options):
+        with self.assertRaises(AssertionError) as caught:
+            with self.server(expect_clean=False, **options):
+                pass
+        self.assertIn(what, str(caught.exception))
 
     def server_key(self):
         return words(os.path.join(self.keys, "server"))["public-key"]
@@ -233,12 +242,6 @@ class Command(KeyTest):
 #   ---- starting
 
 class Starts(KeyTest):
-    def refuse(self, what, **options):
-        with self.assertRaises(AssertionError) as caught:
-            with self.server(expect_clean=False, **options):
-                pass
-        self.assertIn(what, str(caught.exception))
-
     def test_what_is_refused(self):
         self.refuse("keys", listen="ipc://%s/s.sock" % self.folder)
         with self.server() as server:
@@ -358,6 +361,82 @@ class Identity(KeyTest):
             self.assertEqual(self.server_key(), key)
             #  The same socket comes back by itself.
             self.assertEqual(connection.status()["jobs"], [])
+
+
+#   ---- users of this machine beside keys
+
+class UsersToo(KeyTest):
+    """A server that listens on ipc for users and on tcp for keys."""
+    def endpoints(self):
+        return "ipc://%s/s.sock" % self.folder, "tcp://127.0.0.1:%d" % harness.free_port()
+
+    def test_users_and_keys_share_a_server(self):
+        alice = self.allow("alice", "vision")
+        self.make("mallory")
+        ipc, tcp = self.endpoints()
+        with self.server("vision", listen="%s,%s" % (ipc, tcp)) as server:
+            self.assertIn("listening on %s\nlistening on %s\n" % (ipc, tcp), server.log())
+            local = Job(ipc)
+            self.addCleanup(local.close)
+            local.join(dataset="train", batch_size=16, epochs=3, name="mine")
+            local.start()
+            self.addCleanup(local.ring_socket.close)
+            server.endpoint = tcp
+            remote = self.job(server, "alice", epochs=3, name="hers")
+            self.assertIsNotNone(remote.ring_socket)        # both through shared memory
+            for job in (local, remote, local):
+                self.assertEqual(sorted(take(job)), list(range(self.SAMPLES)))
+            #  Each sees its own; this user, as the operator, all.
+            for connection, names in ((Connection(ipc), ["hers", "mine"]),
+                                      (Connection(tcp, curve=self.curve("alice")), ["hers"])):
+                self.assertEqual(sorted(job["name"] for job in connection.status()["jobs"]), names)
+                connection.close()
+            for curve in (self.curve("mallory"), None):
+                stranger = Connection(tcp, timeout=SILENCE, curve=curve)
+                with self.assertRaises(plain_client.NoAnswer):
+                    stranger.status()
+                stranger.close()
+            self.assertNotIn(alice, server.log())
+            self.key("revoke", self.keys, "alice")
+            wait_until("her job ends", lambda: self.ended(remote))
+            self.assertEqual(sorted(take(local)), list(range(self.SAMPLES)))
+            self.said.append(server.log())
+        self.close_and_check()
+
+    def ended(self, job):
+        event = job.event(0.05)
+        return isinstance(event, plain_client.Ended) and event.reason == "revoked"
+
+    @unittest.skipUnless(os.geteuid() == 0, "takes root, to be another user")
+    def test_a_user_with_no_tenant_is_none_with_a_key(self):
+        """Of a tenant's users one on ipc is served, and another not, which has no key there to show."""
+        ipc, tcp = self.endpoints()
+        os.chown(self.folder, 0, OTHERS)
+        os.chmod(self.folder, 0o750)
+        with self.serve(listen="%s,%s" % (ipc, tcp), arguments=[
+                "--keys", self.keys, "--group", str(OTHERS), "--tenant", "vision=%d" % OTHERS,
+                "--tenant-datasets", "vision=train"]):
+            script = ("import sys; sys.path.insert(0, sys.argv[2]); from plain_client import Connection; "
+                      "print(len(Connection(sys.argv[1], timeout=5).status()['datasets']))")
+            for user, status in ((OTHERS, 0), (OTHERS + 1, 1)):
+                ran = subprocess.run([sys.executable, "-B", "-c", script, ipc,
+                                      os.path.dirname(os.path.abspath(__file__))], user=user, group=OTHERS,
+                                     extra_groups=[], capture_output=True, text=True)
+                self.assertEqual(ran.returncode, status, ran.stderr)
+
+    def test_what_is_refused(self):
+        ipc, tcp = self.endpoints()
+        for listen in ("%s,%s" % (ipc, ipc), "%s,%s,%s" % (tcp, ipc, tcp)):
+            self.refuse("one ipc and one tcp endpoint at most", listen=listen)
+        with self.server(listen="%s,%s" % (tcp, ipc)):
+            #  Either endpoint is this server's alone.
+            other_ipc, other_tcp = "ipc://%s/t.sock" % self.folder, "tcp://127.0.0.1:%d" % harness.free_port()
+            self.refuse("listens at '%s'" % ipc, listen="%s,%s" % (other_tcp, ipc))
+            self.refuse("cannot listen on %s" % tcp, listen="%s,%s" % (other_ipc, tcp))
+            self.assertFalse(os.path.exists(other_ipc[len("ipc://"):]))
+            connection = Connection(ipc)
+            self.assertEqual(connection.status()["jobs"], [])
+            connection.close()
 
 
 #   ---- revoking

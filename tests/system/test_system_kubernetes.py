@@ -86,24 +86,23 @@ class Manifests(unittest.TestCase):
                     self.assertIn(each["spec"]["selector"], labels, name)
             training = found["training"]["spec"]["containers"][0]
             environment = {each["name"]: each.get("value") for each in training["env"]}
-            server = " ".join(found["tureen"]["spec"]["containers"][0]["args"])
-            if which == "base":
-                self.assertIn("--listen=" + environment["TUREEN_ENDPOINT"], server)
-            else:
-                host, port = environment["TUREEN_ENDPOINT"][len("tcp://"):].split(":")
-                ports = {each["port"] for each in objects["Service", host]["spec"]["ports"]}
-                self.assertEqual(ports, {int(port)})
-                self.assertIn("--listen=tcp://0.0.0.0:" + port, server)
-                self.assertEqual([{"name": "tureen", "containerPort": int(port)}],
-                                 found["tureen"]["spec"]["containers"][0]["ports"])
-                self.assertIn(":" + port, " ".join(found["tureen-workers"]["spec"]["containers"][0]["args"]))
+            server = found["tureen"]["spec"]["containers"][0]
+            listen = next(word.split("=", 1)[1] for word in server["args"] if word.startswith("--listen="))
+            self.assertEqual(listen.split(",")[0], environment["TUREEN_ENDPOINT"])
+            for probe in ("startupProbe", "livenessProbe"):
+                self.assertIn("--connect=" + environment["TUREEN_ENDPOINT"], server[probe]["exec"]["command"])
+            if which == "workers":
+                port = int(listen.split(":")[-1])
+                self.assertEqual(listen.split(",")[1:], ["tcp://0.0.0.0:%d" % port])
+                service = objects["Service", "tureen-servers"]["spec"]
+                self.assertEqual([each["port"] for each in service["ports"]], [port])
+                self.assertEqual([{"name": "tureen", "containerPort": port}], server["ports"])
+                worker = found["tureen-workers"]["spec"]["containers"][0]
+                self.assertIn(":%d" % port, " ".join(worker["args"]))
 
     def assert_files(self, objects, name, container):
         text = " ".join(container["args"])
-        used = set(re.findall(r"/secret/([\w-]+)(?![$\w-])", text)) - {"allowed-"}
-        if "allowed-$name" in text:
-            used |= {"allowed-training", "allowed-worker"}
-        self.assertEqual(used, set(objects["Secret", name]))
+        self.assertEqual(set(re.findall(r"/secret/([\w-]+)", text)), set(objects["Secret", name]))
 
 
 @unittest.skipIf(REFUSAL, "no pods here: %s" % REFUSAL)
@@ -155,7 +154,7 @@ class Pods(unittest.TestCase):
         hosts = self.path("hosts-" + node)
         here = self.network.address(node)
         with open(hosts, "w") as file:
-            file.write("127.0.0.1 localhost\n%s tureen-here %s\n" % (here, os.uname().nodename))
+            file.write("127.0.0.1 localhost\n%s %s\n" % (here, os.uname().nodename))
             file.write("%s training-0.training\n" % self.network.address(NODES[0]))
             file.write("".join("%s tureen-servers\n" % self.network.address(each) for each in NODES))
         images = {"/opt/bin/tureen": TUREEN, "/opt/bin/torchrun": self.path("torchrun"),
@@ -219,10 +218,9 @@ class Pods(unittest.TestCase):
                        env=environment, stdout=subprocess.DEVNULL)
         self.objects = pods.kustomize(self.path("kubernetes", "workers"))
         self.small()
-        for number in range(len(NODES)):
-            self.start("tureen", "server", number)
-        wait_until("the servers listen", lambda: self.logs("tureen").count(
-            "listening on tcp://0.0.0.0:5555") == len(NODES))
+        servers = [self.start("tureen", "server", number) for number in range(len(NODES))]
+        for pod in servers:
+            wait_until("the startup probe", lambda: self.probe(pod, "server", "startupProbe") == 0)
         worker = self.start("tureen-workers", "worker", 1)
         wait_until("both have a worker", lambda: all(re.search("worker .*lends", self.log("tureen-" + node))
                                                      for node in NODES))

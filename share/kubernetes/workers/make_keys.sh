@@ -1,13 +1,12 @@
 #!/bin/sh
 #  Makes the keys of workers/kustomization.yaml in keys/ beside this script, once: of the servers (all have
-#  the same), of training pods and of workers.  `tureen` must be on PATH.  Keep keys/ out of version control.
+#  the same) and of workers.  `tureen` must be on PATH.  Keep keys/ out of version control.
 set -eu
 umask 077
 
 cd "$(dirname -- "$0")"
 mkdir keys
-for name in server training worker; do
+for name in server worker; do
     tureen key new "keys/$name" >/dev/null
 done
-tureen key allow keys keys/training --tenant training --name training
 tureen key allow keys keys/worker --worker --name worker

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -88,7 +90,7 @@ s_setup (void **state)
     assert_int_equal (zmq_curve_keypair (s_server_public, s_server_secret), 0);
     assert_int_equal (zmq_curve_keypair (s_let_in, secret), 0);
     assert_int_equal (zmq_curve_keypair (s_disbanded.key, secret), 0);
-    gate_options_t options = { .text = "tcp://127.0.0.1:*", .keys = (const keys_t *) (const void *) &s_keys,
+    gate_options_t options = { .tcp = "tcp://127.0.0.1:*", .keys = (const keys_t *) (const void *) &s_keys,
         .tenants = (const tenants_t *) (const void *) &s_tenants, .log = &scene->log };
     if (gate_open (&scene->gate, &options, error, sizeof error))
         fail_msg ("%s", error);
@@ -367,7 +369,7 @@ without_keys (void **state)
     scene_t *scene = *state;
     char text [120], error [512];
     snprintf (text, sizeof text, "ipc://%s/none/socket", scene->scratch.path);
-    gate_options_t options = { .text = text, .tenants = (const tenants_t *) (const void *) &s_tenants,
+    gate_options_t options = { .ipc = text, .tenants = (const tenants_t *) (const void *) &s_tenants,
         .log = &scene->log };
     gate_t *gate;
     assert_true (gate_open (&gate, &options, error, sizeof error) < 0);
@@ -386,6 +388,115 @@ without_keys (void **state)
     assert_null (gate);
 }
 
+//  Sends "hello" over ZMTP 3.0 as a peer that claims to be root with an admitted key.  Returns the socket.
+static int
+s_liar (scene_t *scene, const char *path)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    snprintf (address.sun_path, sizeof address.sun_path, "%s", path);
+    uint8_t bytes [512] = { 0xff, [9] = 0x7f, 3, 0, 'N', 'U', 'L', 'L' };
+    size_t size = 64 + 2;               //  greeting; then a command: flags and size
+    const char *properties [] = { "Socket-Type", "DEALER", "Identity", "", "User-Id", s_let_in,
+        "Peer-Address", "localhost:0:0:0" };
+    memcpy (&bytes [size], "\5READY", 6);
+    size += 6;
+    for (size_t index = 0; index < sizeof properties / sizeof properties [0]; index++) {
+        size_t length = strlen (properties [index]);
+        size += index % 2? 3: 0;        //  a value's length has four bytes
+        bytes [size++] = (uint8_t) length;
+        memcpy (&bytes [size], properties [index], length);
+        size += length;
+    }
+    bytes [64] = 4;
+    bytes [65] = (uint8_t) (size - 66);
+    int fd = socket (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal (connect (fd, (struct sockaddr *) &address, sizeof address), 0);
+    assert_int_equal (send (fd, bytes, size, MSG_NOSIGNAL), size);
+    //  Behind the gate's greeting comes its own command, when it has answered what ZeroMQ asks.
+    for (size_t received = 0, waited = 0; received <= 64; waited++) {
+        assert_true (waited < PATIENCE_MS);
+        gate_answer (scene->gate, NOW_MS);
+        ssize_t more = recv (fd, bytes, sizeof bytes, MSG_DONTWAIT);
+        received += more > 0? (size_t) more: 0;
+        poll (NULL, 0, 1);
+    }
+    assert_int_equal (send (fd, "\0\5hello", 7, MSG_NOSIGNAL), 7);
+    return fd;
+}
+
+//  The next message, without its routing id; what ZeroMQ asks meanwhile is answered.
+static void
+s_next_message (scene_t *scene, zmq_msg_t *message)
+{
+    int size = -1;
+    zmq_msg_init (message);
+    for (int waited = 0; waited < PATIENCE_MS && size < 0; waited++) {
+        gate_answer (scene->gate, NOW_MS);
+        size = zmq_msg_recv (message, gate_router (scene->gate), ZMQ_DONTWAIT);
+        if (size < 0)
+            poll (NULL, 0, 1);
+    }
+    assert_int_equal (size, 5);
+    assert_true (zmq_msg_recv (message, gate_router (scene->gate), 0) > 0);
+}
+
+//  Must hold: with users on ipc and keys on tcp, each message says truly by which of the two it came, and no
+//  claim of its peer's changes that.
+static void
+users_come_beside_keys (void **state)
+{
+    scene_t *scene = *state;
+    char path [108], text [120], expected [64], secret [KEY_CHARS + 1], error [512];
+    zmq_close (scene->asker);
+    gate_destroy (&scene->gate);
+    assert_int_equal (zmq_curve_keypair (s_let_in, secret), 0);
+    snprintf (path, sizeof path, "%s/socket", scene->scratch.path);
+    snprintf (text, sizeof text, "ipc://%s", path);
+    gate_options_t options = { .ipc = text, .tcp = "tcp://127.0.0.1:*",
+        .keys = (const keys_t *) (const void *) &s_keys,
+        .tenants = (const tenants_t *) (const void *) &s_tenants, .log = &scene->log };
+    if (gate_open (&scene->gate, &options, error, sizeof error))
+        fail_msg ("%s", error);
+    scene->asker = zmq_socket (s_context, ZMQ_DEALER);
+
+    zmq_msg_t message;
+    int liar = s_liar (scene, path);
+    s_next_message (scene, &message);
+    assert_int_equal (zmq_msg_size (&message), 5);
+    assert_string_equal (zmq_msg_gets (&message, "User-Id"), CALLER_LOCAL);
+    snprintf (expected, sizeof expected, "localhost:%u:%u:%d", geteuid (), getegid (), getpid ());
+    assert_string_equal (zmq_msg_gets (&message, "Peer-Address"), expected);
+    zmq_msg_close (&message);
+    s_assert_counts (scene, 0, 0);
+
+    void *context = __real_zmq_ctx_new (), *client = s_client (scene, context, s_let_in, secret);
+    s_next_message (scene, &message);
+    assert_string_equal (zmq_msg_gets (&message, "User-Id"), s_let_in);
+    zmq_msg_close (&message);
+    s_assert_counts (scene, 1, 0);
+
+    //  Without a key, tcp lets no peer in.
+    char address [120];
+    size_t size = sizeof address;
+    assert_int_equal (zmq_getsockopt (gate_router (scene->gate), ZMQ_LAST_ENDPOINT, address, &size), 0);
+    void *plain = zmq_socket (context, ZMQ_DEALER);
+    s_set (plain, ZMQ_LINGER, 0);
+    assert_int_equal (zmq_socket_monitor (plain, "inproc://plain", ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL
+        | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_DISCONNECTED
+        | ZMQ_EVENT_HANDSHAKE_SUCCEEDED), 0);
+    void *events = zmq_socket (context, ZMQ_PAIR);
+    assert_int_equal (zmq_connect (events, "inproc://plain"), 0);
+    assert_int_equal (zmq_connect (plain, address), 0);
+    uint16_t event;
+    assert_true (zmq_recv (events, &event, sizeof event, 0) > 0);
+    assert_int_not_equal (event, ZMQ_EVENT_HANDSHAKE_SUCCEEDED);
+    zmq_close (events);
+    zmq_close (plain);
+    zmq_close (client);
+    zmq_ctx_term (context);
+    close (liar);
+}
+
 int
 main (void)
 {
@@ -396,6 +507,7 @@ main (void)
         cmocka_unit_test_setup_teardown (a_turn_has_an_end, s_setup, s_teardown),
         cmocka_unit_test_setup_teardown (only_its_client_comes_in, s_setup, s_teardown),
         cmocka_unit_test_setup_teardown (without_keys, s_setup, s_teardown),
+        cmocka_unit_test_setup_teardown (users_come_beside_keys, s_setup, s_teardown),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -209,6 +209,25 @@ test_keys (void **state)
     stop (&self);
 }
 
+//  Users of this machine come by ipc, beside keys on tcp.
+static void
+test_keys_and_users (void **state)
+{
+    (void) state;
+    fixture_t self;
+    start (&self, "--keys /k --tenant vision=1001 --tenant text=-", true);
+    caller_t user = assert_caller (&self, 1001, CALLER_LOCAL, "vision", false);
+    caller_t laptop = assert_caller (&self, REMOTE, "vision's", "vision", false);
+    assert_false (caller_is (&user, &laptop));
+    assert_caller (&self, OWN, CALLER_LOCAL, "operator", true);
+    assert_no_tenant (&self, 1002, CALLER_LOCAL);
+    assert_no_tenant (&self, REMOTE, CALLER_LOCAL);
+    assert_no_tenant (&self, 1001, "a stranger's");
+    assert_no_tenant (&self, 1001, NULL);
+    assert_null (tenants_label (self.tenants, CALLER_LOCAL));
+    stop (&self);
+}
+
 //  On tcp a worker's key alone may work, whatever its tenant, and do nothing else.  On ipc an operator may.
 static void
 test_workers (void **state)
@@ -326,6 +345,7 @@ main (void)
         cmocka_unit_test (test_users),
         cmocka_unit_test (test_operator_in_a_tenant),
         cmocka_unit_test (test_keys),
+        cmocka_unit_test (test_keys_and_users),
         cmocka_unit_test (test_workers),
         cmocka_unit_test (test_limits),
         cmocka_unit_test (test_connections),

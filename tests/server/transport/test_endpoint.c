@@ -104,7 +104,6 @@ test_default_is_claimed_and_released (void **state)
     endpoint_default (expected, sizeof expected);
     assert_string_equal (endpoint_text (endpoint), expected);
     assert_string_equal (endpoint_ring_path (endpoint), claims_in (self, "tureen/server.sock.ring"));
-    assert_true (endpoint_is_ipc (endpoint));
     close (claims_make_socket (claims_in (self, "tureen/server.sock"), true));
     close (claims_make_socket (endpoint_ring_path (endpoint), true));
     endpoint_destroy (&endpoint);
@@ -518,7 +517,6 @@ test_tcp (void **state)
             continue;
         }
         endpoint_t *endpoint = claims_claim_for (text, with_keys? &claims_keys: &claims_all_users);
-        assert_false (endpoint_is_ipc (endpoint));
         assert_string_equal (endpoint_text (endpoint), bound? bound: text);
         assert_int_equal (scratch_entries (claims_in (self, "tureen")), 1);
         endpoint_destroy (&endpoint);
