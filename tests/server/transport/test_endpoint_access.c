@@ -41,6 +41,27 @@ test_access_that_cannot_be (void **state)
     assert_int_equal (scratch_entries (self->scratch.path), 0);
 }
 
+//  Of a server's two endpoints each is claimed for all of its clients, and the files are those of ipc.
+static void
+test_one_of_two (void **state)
+{
+    claims_t *self = *state;
+    endpoint_access_t access = { .keys = true, .is_one_of_two = true };
+    endpoint_t *ipc = claims_claim_for (NULL, &access);
+    assert_int_equal (scratch_entries (claims_in (self, "tureen")), 1);
+    access.users = true;
+    access.group = "others";
+    endpoint_t *tcp = claims_claim_for ("tcp://127.0.0.1:5555", &access);
+    assert_string_equal (endpoint_text (tcp), "tcp://127.0.0.1:5555");
+    assert_int_equal (scratch_entries (claims_in (self, "tureen")), 1);
+    endpoint_destroy (&tcp);
+    assert_int_equal (scratch_entries (claims_in (self, "tureen")), 1);
+    endpoint_destroy (&ipc);
+    assert_int_equal (scratch_entries (self->scratch.path), 0);
+    access.keys = false;
+    claims_assert_refused_for ("tcp://127.0.0.1:5555", &access, -EACCES, "--keys DIR", "--open");
+}
+
 //  A process that is not root can give sockets to its own groups only.
 static void
 test_group_of_others (void **state)
@@ -227,6 +248,7 @@ main (void)
     const struct CMUnitTest tests [] = {
         cmocka_unit_test_setup_teardown (test_folder_that_takes_no_file, claims_begin, claims_end),
         cmocka_unit_test_setup_teardown (test_access_that_cannot_be, claims_begin, claims_end),
+        cmocka_unit_test_setup_teardown (test_one_of_two, claims_begin, claims_end),
         cmocka_unit_test_setup_teardown (test_group_of_others, claims_begin, claims_end),
         cmocka_unit_test_setup_teardown (test_group_gets_the_sockets, claims_begin, claims_end),
         cmocka_unit_test_setup_teardown (test_group_of_a_live_server_stays, claims_begin, claims_end),
