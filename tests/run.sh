@@ -34,6 +34,10 @@ ctest_under=
 #  What a sanitizer has nothing to find in, left out of a run of all tests; by name it runs.  The Python
 #  package: what its tests want of the server, the system tests do too.
 left_out='python_.*|torch_.*|packaging_.*|pages|troubleshooting'
+#  And what draws many times to judge chances, and simulators: other tests run the code that they share with
+#  the server.
+left_out="$left_out|test_.*_statistics|test_audit_chance|test_sampler_sim.*|test_tier_sim|test_store_sim"
+left_out="$left_out|test_cluster_redox"
 case $preset in
 asan-ubsan | fuzz)
     ASAN_OPTIONS=detect_leaks=1:${ASAN_OPTIONS:-}
