@@ -142,13 +142,17 @@ def report(soak: Soak, before: Sample, after: Optional[Sample], status: Optional
         line("prepared for each delivered", f"{status['prepared']} / {status['delivered']}")
     if not soak.options.aborts:
         times = [sample.at_s for sample in samples]
-        memory = slope(times, [sample.own_bytes for sample in samples])
-        descriptors = slope(times, [sample.descriptors for sample in samples])
         is_long = soak.options.minutes >= JUDGED_MINUTES
-        if grown("memory of its own", memory, 2**20, "MiB", MEMORY_MAY) and is_long:
-            faults.append("the server's memory grows")
-        if grown("descriptors", descriptors, 1, "open", DESCRIPTORS_MAY) and is_long:
-            faults.append("the server's descriptors grow")
+        if len(samples) < BLOCKS:               # a machine on which even a look takes seconds
+            line("memory and descriptors", f"looked at {len(samples)} times: too few to judge")
+            faults += ["memory and descriptors were not judged"] if is_long else []
+        else:
+            memory = slope(times, [sample.own_bytes for sample in samples])
+            descriptors = slope(times, [sample.descriptors for sample in samples])
+            if grown("memory of its own", memory, 2**20, "MiB", MEMORY_MAY) and is_long:
+                faults.append("the server's memory grows")
+            if grown("descriptors", descriptors, 1, "open", DESCRIPTORS_MAY) and is_long:
+                faults.append("the server's descriptors grow")
         if after:
             line("descriptors before, and after all", f"{before.descriptors}, {after.descriptors}")
             line("batches' memory after all", f"{after.shared_bytes} bytes")
