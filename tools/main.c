@@ -15,6 +15,7 @@
 #include "command_unpack.h"
 #include "command_verify.h"
 #include "command_work.h"
+#include "custom_sandbox.h"
 #include "nearest.h"
 #include "rlimits.h"
 
@@ -59,6 +60,8 @@ main (int argc, char **argv)
         if (strcmp (name, s_commands [index].name) == 0)
             return s_commands [index].run (argc - 1, argv + 1);
     }
+    if (strcmp (name, CUSTOM_SANDBOX_COMMAND) == 0)
+        return custom_sandbox_run (argc - 1, argv + 1);
     if (strcmp (name, "--version") == 0)
         return printf ("tureen %s\n", build_version ()) < 0;
     if (strcmp (name, "--help") == 0 || strcmp (name, "-h") == 0 || strcmp (name, "help") == 0) {

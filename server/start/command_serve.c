@@ -313,7 +313,9 @@ s_start (server_t *self)
     //  Before slow steps: wrong keys are reported at once.
     if (!s_open_keys (self) || !serve_cluster_open (&self->cluster, &self->options, &self->log))
         return false;
-    if (!serve_customs_open (&self->customs, &self->options))
+    int rc = serve_customs_open (&self->customs, &self->options, self->signals);
+    self->failure = rc == -EINTR? 0: self->failure;         //  as when it is ended later
+    if (rc)
         return false;
     self->sources.customs = self->customs;
     self->sources.cluster = self->cluster.cluster;
@@ -321,7 +323,7 @@ s_start (server_t *self)
     if (!sources_open (&self->sources, self->broker, &self->options) || !s_start_tasks (self)
         || !serve_cluster_start (&self->cluster))
         return false;
-    int rc = ring_server_new (&self->ring_server, endpoint_ring_path (self->endpoint));
+    rc = ring_server_new (&self->ring_server, endpoint_ring_path (self->endpoint));
     if (rc) {
         errno = -rc;
         return s_complain_errno (endpoint_ring_path (self->endpoint));
