@@ -398,6 +398,19 @@ s_round (size_t bytes, size_t to)
     return (bytes + to - 1) / to * to;
 }
 
+//  Named in tests/tsan.supp.
+static int
+s_map_pixels (custom_process_t *self, size_t bytes)
+{
+    void *mapped = self->mapped? mremap (self->mapped, self->mapped_bytes, bytes, MREMAP_MAYMOVE):
+        mmap (NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, self->memory, 0);
+    if (mapped == MAP_FAILED)
+        return -errno;
+    self->mapped = mapped;
+    self->mapped_bytes = bytes;
+    return 0;
+}
+
 //  Memory that is there before anything is written: where there is none, a write would end the server.
 static int
 s_need (custom_process_t *self, size_t bytes)
@@ -405,21 +418,12 @@ s_need (custom_process_t *self, size_t bytes)
     if (bytes <= self->present_bytes)
         return 0;
     bytes = s_round (bytes, MEMORY_STEP);
-    int rc = posix_fallocate (self->memory, 0, (off_t) bytes);
-    if (rc)
-        return -rc;
-    self->present_bytes = bytes;
-    if (bytes <= self->mapped_bytes)
-        return 0;
-    void *mapped = self->mapped? mremap (self->mapped, self->mapped_bytes, bytes, MREMAP_MAYMOVE):
-        mmap (NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, self->memory, 0);
-    if (mapped == MAP_FAILED) {
-        self->present_bytes = self->mapped_bytes;
-        return -errno;
-    }
-    self->mapped = mapped;
-    self->mapped_bytes = bytes;
-    return 0;
+    int rc = -posix_fallocate (self->memory, 0, (off_t) bytes);
+    if (rc == 0 && bytes > self->mapped_bytes)
+        rc = s_map_pixels (self, bytes);
+    if (rc == 0)
+        self->present_bytes = bytes;
+    return rc;
 }
 
 //  One large image must not cost its memory for as long as the process lives.  A memfd that cannot be made
