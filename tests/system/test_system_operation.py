@@ -2,6 +2,7 @@
 crashes, hangs or answers nonsense hurts the jobs that use it and no others."""
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -74,6 +75,19 @@ class OperationTest(PipelineTest):
             arguments = (*arguments, "--operation", "%s=/usr/bin/python3 -B '%s' %s" % (kind, script, kind))
         return super().serve(arguments=(*arguments, "--operation-seconds", str(seconds)),
                              environment={"PYTHONPATH": CLIENTS, **(environment or {})}, **options)
+
+    @contextlib.contextmanager
+    def starting(self, command):
+        """A server, while its operation has not greeted."""
+        with subprocess.Popen([harness.TUREEN, "serve", "--dataset", "train=" + self.data,
+                               "--listen", "ipc://%s/s.sock" % os.path.dirname(self.path("run", "x")),
+                               "--operation", "op=" + command],
+                              stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as server:
+            try:
+                wait_until("it is there", lambda: any(runs(pid, "python3") for pid in children(server.pid)))
+                yield server
+            finally:
+                server.kill()
 
     def operation(self, server, name):
         return next(one for one in server.status()["operations"] if one["name"] == name)
@@ -297,6 +311,7 @@ class Failing(OperationTest):
             self.assert_epochs(good.finish(), 2)
             self.assert_epochs(self.read(server, step("raises", at=[1, 1])).finish(), 2)
             self.assertEqual(children(server.pid), [pid])
+            self.assertEqual(self.operation(server, "raises")["failures"], 2)
             said = "'%s' is not what it was when the server started: start the server again" % script
             wait_until("the log has it", lambda: "operation_changed operation=raises" in server.log())
             self.assertIn(said, server.log())
@@ -304,15 +319,11 @@ class Failing(OperationTest):
 
     def test_a_script_that_changes_while_it_starts(self):
         script, go = self.script(), self.path("go")
-        with subprocess.Popen([harness.TUREEN, "serve", "--dataset", "train=" + self.data,
-                               "--listen", "ipc://%s/s.sock" % os.path.dirname(self.path("run", "x")),
-                               "--operation", "op=/usr/bin/python3 -B %s slow %s" % (script, go)],
-                              stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as server:
-            wait_until("it is there", lambda: [pid for pid in children(server.pid) if runs(pid, "python3")])
+        with self.starting("/usr/bin/python3 -B %s slow %s" % (script, go)) as server:
             with open(script, "a") as file:
                 file.write("#  changed\n")
             open(go, "w").close()
-            self.assertIn("'%s' is not what it was" % script, server.communicate(timeout=600)[1])
+            self.assertIn("'%s' is not what it was" % script, server.communicate(timeout=harness.PATIENCE)[1])
             self.assertEqual(server.returncode, 1)
 
     def test_a_changed_script_is_not_used(self):
@@ -395,11 +406,7 @@ class Starting(OperationTest):
             self.assertRegex(self.refused_start(command), "operation 'op' cannot be started: .*" + reason)
 
     def test_a_signal_while_one_does_not_greet(self):
-        with subprocess.Popen([harness.TUREEN, "serve", "--dataset", "train=" + self.data,
-                               "--listen", "ipc://%s/s.sock" % os.path.dirname(self.path("run", "x")),
-                               "--operation", "op=/usr/bin/python3 -B '%s' silent" % PLAY],
-                              stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as server:
-            wait_until("it is there", lambda: [pid for pid in children(server.pid) if runs(pid, "python3")])
+        with self.starting("/usr/bin/python3 -B '%s' silent" % PLAY) as server:
             server.send_signal(signal.SIGTERM)
             self.assertEqual(server.communicate(timeout=45)[1], "")       # it may take a minute to greet
             self.assertEqual(server.returncode, 0)
