@@ -53,6 +53,9 @@ int
 main (int argc, char **argv)
 {
     const char *name = argc > 1? argv [1]: "", *names [COMMANDS];
+    //  Before anything that what it executes would inherit.
+    if (strcmp (name, CUSTOM_SANDBOX_COMMAND) == 0)
+        return custom_sandbox_run (argc - 1, argv + 1);
     if (!rlimits_begin ())
         return 1;
     for (size_t index = 0; index < COMMANDS; index++) {
@@ -60,8 +63,6 @@ main (int argc, char **argv)
         if (strcmp (name, s_commands [index].name) == 0)
             return s_commands [index].run (argc - 1, argv + 1);
     }
-    if (strcmp (name, CUSTOM_SANDBOX_COMMAND) == 0)
-        return custom_sandbox_run (argc - 1, argv + 1);
     if (strcmp (name, "--version") == 0)
         return printf ("tureen %s\n", build_version ()) < 0;
     if (strcmp (name, "--help") == 0 || strcmp (name, "-h") == 0 || strcmp (name, "help") == 0) {
