@@ -302,6 +302,16 @@ s_begin_progress (server_t *self)
         progress_use_log (progress, &self->log);
 }
 
+//  A signal that asks for the end meanwhile is no failure, as it is none later.
+static bool
+s_open_customs (server_t *self)
+{
+    int rc = serve_customs_open (&self->customs, &self->options, self->signals);
+    if (rc == -EINTR)
+        self->failure = 0;
+    return rc == 0;
+}
+
 static bool
 s_start (server_t *self)
 {
@@ -313,9 +323,7 @@ s_start (server_t *self)
     //  Before slow steps: wrong keys are reported at once.
     if (!s_open_keys (self) || !serve_cluster_open (&self->cluster, &self->options, &self->log))
         return false;
-    int rc = serve_customs_open (&self->customs, &self->options, self->signals);
-    self->failure = rc == -EINTR? 0: self->failure;         //  as when it is ended later
-    if (rc)
+    if (!s_open_customs (self))
         return false;
     self->sources.customs = self->customs;
     self->sources.cluster = self->cluster.cluster;
@@ -323,7 +331,7 @@ s_start (server_t *self)
     if (!sources_open (&self->sources, self->broker, &self->options) || !s_start_tasks (self)
         || !serve_cluster_start (&self->cluster))
         return false;
-    rc = ring_server_new (&self->ring_server, endpoint_ring_path (self->endpoint));
+    int rc = ring_server_new (&self->ring_server, endpoint_ring_path (self->endpoint));
     if (rc) {
         errno = -rc;
         return s_complain_errno (endpoint_ring_path (self->endpoint));
