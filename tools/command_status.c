@@ -109,8 +109,9 @@ s_show_operations (const json_t *status)
             s_plural (operation, "calls"));
         if (calls > 0)
             printf (" of %.1f ms", 1e3 * answer_real (operation, "seconds") / calls);
-        printf (", %.0f failed, %.0f restart%s%s%s\n", answer_real (operation, "failures"),
+        printf (", %.0f failed, %.0f restart%s%s%s%s%s\n", answer_real (operation, "failures"),
             answer_real (operation, "restarts"), s_plural (operation, "restarts"),
+            *answer_text (operation, "changed")? "; ": "", answer_text (operation, "changed"),
             *answer_text (operation, "last_failure")? "; the last failure: ": "",
             answer_text (operation, "last_failure"));
     }

@@ -15,6 +15,7 @@
 #include "command_unpack.h"
 #include "command_verify.h"
 #include "command_work.h"
+#include "custom_sandbox.h"
 #include "nearest.h"
 #include "rlimits.h"
 
@@ -52,6 +53,9 @@ int
 main (int argc, char **argv)
 {
     const char *name = argc > 1? argv [1]: "", *names [COMMANDS];
+    //  Before anything that what it executes would inherit.
+    if (strcmp (name, CUSTOM_SANDBOX_COMMAND) == 0)
+        return custom_sandbox_run (argc - 1, argv + 1);
     if (!rlimits_begin ())
         return 1;
     for (size_t index = 0; index < COMMANDS; index++) {

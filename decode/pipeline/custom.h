@@ -6,6 +6,7 @@
  */
 #ifndef CUSTOM_H
 #define CUSTOM_H
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,7 +33,8 @@ typedef struct {
     const char *arguments;              //  a JSON object
     uint64_t seed;                      //  below 2^53; 0 unless the operation is random
     uint8_t *target;                    //  rows without gaps
-    uint64_t took_ns;                   //  set: processor time of other processes
+    const atomic_bool *abandoned;       //  true: the call is to end, its result is not looked at; or NULL
+    uint64_t took_ns;                   //  added to: processor time of other processes
     char *error;
     size_t error_bytes;
 } custom_call_t;

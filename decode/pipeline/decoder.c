@@ -424,6 +424,7 @@ decoder_shared (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_
         .decoder = self, .pipeline = pipeline, .plan = pipeline_plan (pipeline), .key = key, .sample = sample,
         .version = version, .error = error, .error_bytes = error_bytes
     };
+    self->stage.abandoned = sample->abandoned;
     decoder_status_t status = s_shared_images (&shared);
     if (!status)
         status = s_shared_tensors (&shared);

@@ -7,6 +7,7 @@
  */
 #ifndef DECODER_H
 #define DECODER_H
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "decode_limits.h"
@@ -34,6 +35,7 @@ typedef struct {
 typedef struct {
     const decoder_file_t *files;
     uint32_t warnings_max;      //  libjpeg warnings beyond which it is bad; UINT32_MAX: none are too many
+    const atomic_bool *abandoned;       //  true: an operation of the operator's own need not end; NULL: never
 } decoder_sample_t;
 
 //  NULL with errno ENOMEM.

@@ -602,7 +602,8 @@ s_custom (passage_t *self, const operation_t *operation)
     custom_call_t call = { .pixels = image.pixels, .stride = image.stride, .from_height = image.height,
         .from_width = image.width, .height = operation->height, .width = operation->width,
         .arguments = operation->custom.arguments, .seed = stage_custom_seed (operation, &random),
-        .target = self->stage->rooms [room].data, .error = self->error, .error_bytes = self->error_bytes };
+        .target = self->stage->rooms [room].data, .abandoned = self->stage->abandoned,
+        .error = self->error, .error_bytes = self->error_bytes };
     custom_status_t done = operation->custom.is->run (operation->custom.is, &call);
     self->stage->custom_ns += call.took_ns;
     if (done == CUSTOM_NO_MEMORY)

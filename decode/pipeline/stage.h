@@ -26,6 +26,7 @@ typedef struct {
     scratch_t sums;                 //  of a mixture
     scratch_t row;                  //  one row's pixels, or which column each of its pixels is from
     finish_format_t plain [2];      //  8-bit pixels as they are: of images, of masks
+    const atomic_bool *abandoned;   //  of the present sample: custom_call_t's
     uint64_t custom_ns;             //  processor time of the operator's processes, since it was asked for
     uint64_t between_max;           //  pixels between the passes of a resize: DECODER_PIXELS_MAX, less in
                                     //  tests

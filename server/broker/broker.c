@@ -305,6 +305,18 @@ broker_set_fetches (broker_t *self, dataset_t *dataset, size_t most)
     dataset->fetch_max = most < BROKER_FETCHES_MAX? most: BROKER_FETCHES_MAX;
 }
 
+//  The versions of an idle set would serve its next job, but one that takes long is not waited for.
+bool
+broker_abandon (broker_t *self, version_t *version)
+{
+    assert (version->state == VERSION_WORKING);
+    if (version->waiting
+        || (version->indexed && !version_set_is_idle (version_set_of (self->version_index, version))))
+        return false;
+    version_index_discard (self->version_index, version);
+    return true;
+}
+
 void
 broker_prepared (broker_t *self, version_t *version, outcome_t outcome, const char *reason)
 {
@@ -319,6 +331,11 @@ broker_prepared (broker_t *self, version_t *version, outcome_t outcome, const ch
     else
     if (outcome == OUTCOME_UNSUITABLE)
         unsuitable_found (self, version, reason);
+    else
+    if (outcome == OUTCOME_ABANDONED) {
+        assert (!version->waiting && !version->indexed);
+        version_move (version, VERSION_BAD);
+    }
     else {
         self->prepared_count++;
         limits_prepared (version);

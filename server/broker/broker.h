@@ -322,9 +322,10 @@ void broker_reclaim (broker_t *self, job_t *job);
 typedef enum {
     OUTCOME_READY,
     OUTCOME_BAD,                //  the sample cannot be read: the data set is at fault, and on_bad decides
-    OUTCOME_UNSUITABLE          //  the sample is whole, but the version's shared stage cannot take it: the
+    OUTCOME_UNSUITABLE,         //  the sample is whole, but the version's shared stage cannot take it: the
                                 //  jobs of that stage with the sample in their data end, and no other job
                                 //  notices
+    OUTCOME_ABANDONED           //  broker_abandon has said that it may be left
 } outcome_t;
 
 //  Plain files: the read that ACTION_PREPARE asked for is done, and preparing begins.  Only the statistics of
@@ -342,6 +343,8 @@ void broker_set_fetches (broker_t *self, dataset_t *dataset, size_t most);
 //  A worker has finished ACTION_PREPARE.  reason: why the version is not ready, with the file's name;
 //  otherwise ignored.
 void broker_prepared (broker_t *self, version_t *version, outcome_t outcome, const char *reason);
+//  Whether ACTION_PREPARE, which is not finished, may be: no job wants the version, nor will one from now on.
+bool broker_abandon (broker_t *self, version_t *version);
 //  Before broker_prepared or broker_copied: the worker's processor time for the task, for the tenants'
 //  shares.  Without this call the estimate counts.
 void broker_prepare_took (broker_t *self, version_t *version, uint64_t worker_ns);

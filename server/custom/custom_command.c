@@ -10,8 +10,8 @@
 #include <sodium.h>
 #include "needed.h"
 
-enum { WORDS_MAX = 64, BLOCK_BYTES = 64 * 1024, FILE_BYTES_MAX = 64 * 1024 * 1024,
-    DIGEST_BYTES = CUSTOM_IDENTITY_BYTES / 2 };
+enum { BLOCK_BYTES = 64 * 1024, FILE_BYTES_MAX = 64 * 1024 * 1024,
+    DIGEST_BYTES = CUSTOM_COMMAND_DIGEST_BYTES };
 _Static_assert (DIGEST_BYTES >= crypto_generichash_BYTES_MIN, "libsodium makes such digests");
 
 //  ---- words
@@ -75,36 +75,6 @@ s_find (custom_command_t *self, char *error, size_t error_bytes)
     }
 }
 
-int
-custom_command_parse (custom_command_t *self, const char *text, char *error, size_t error_bytes)
-{
-    *self = (custom_command_t) { .words = needed_memory (calloc (WORDS_MAX + 1, sizeof *self->words)) };
-    char *word = needed_memory (malloc (strlen (text) + 1));
-    const char *rest = text;
-    while (rest && *(rest += strspn (rest, " \t\n")) && self->count < WORDS_MAX) {
-        rest = s_word (rest, word);
-        self->words [self->count++] = needed_memory (strdup (word));
-    }
-    free (word);
-    if (!rest)
-        return s_fail (error, error_bytes, "a quotation mark is not closed in: %s", text);
-    if (*rest)
-        return s_fail (error, error_bytes, "more than 64 words in: %s", text);
-    if (self->count == 0)
-        return s_fail (error, error_bytes, "there is no command%s", "");
-    return s_find (self, error, error_bytes);
-}
-
-void
-custom_command_clear (custom_command_t *self)
-{
-    for (size_t index = 0; index < self->count; index++)
-        free (self->words [index]);
-    free (self->words);
-    free (self->path);
-    *self = (custom_command_t) { .count = 0 };
-}
-
 //  ---- the identity
 
 static void
@@ -145,9 +115,44 @@ s_add_file (crypto_generichash_state *state, const char *path)
     return rc;
 }
 
+//  Of the file that a word names, now; zeros: none.
+static int
+s_digest (const char *path, uint8_t digest [DIGEST_BYTES])
+{
+    crypto_generichash_state state;
+    memset (digest, 0, DIGEST_BYTES);
+    if (!s_is_file (path))
+        return 0;
+    crypto_generichash_init (&state, NULL, 0, DIGEST_BYTES);
+    int rc = s_add_file (&state, path);
+    if (rc == 0)
+        crypto_generichash_final (&state, digest, DIGEST_BYTES);
+    return rc;
+}
+
+static const char *
+s_path (const custom_command_t *self, size_t index)
+{
+    return index? self->words [index]: self->path;
+}
+
 int
+custom_command_look (const custom_command_t *self, const char **path_p)
+{
+    int rc = 0;
+    for (size_t index = 0; rc == 0 && index < self->count; index++) {
+        uint8_t digest [DIGEST_BYTES];
+        *path_p = s_path (self, index);
+        rc = s_digest (*path_p, digest);
+        if (rc == -ENOENT || (rc == 0 && memcmp (digest, self->files [index], DIGEST_BYTES) != 0))
+            rc = -ESTALE;
+    }
+    return rc;
+}
+
+void
 custom_command_identity (const custom_command_t *self, const char *greeting,
-    char identity [CUSTOM_IDENTITY_BYTES + 1], const char **path_p)
+    char identity [CUSTOM_IDENTITY_BYTES + 1])
 {
     static const char tag [] = "tureen-operation-1";
     crypto_generichash_state state;
@@ -156,14 +161,49 @@ custom_command_identity (const custom_command_t *self, const char *greeting,
     s_add (&state, tag, sizeof tag);
     s_add (&state, greeting, strlen (greeting));
     for (size_t index = 0; index < self->count; index++) {
-        const char *path = index? self->words [index]: self->path;
         s_add (&state, self->words [index], strlen (self->words [index]));
-        int rc = s_is_file (path)? s_add_file (&state, path): 0;
-        *path_p = path;
-        if (rc)
-            return rc;
+        s_add (&state, self->files [index], DIGEST_BYTES);
     }
     crypto_generichash_final (&state, digest, sizeof digest);
     sodium_bin2hex (identity, CUSTOM_IDENTITY_BYTES + 1, digest, sizeof digest);
-    return 0;
+}
+
+//  ---- all of it
+
+static int
+s_parse_words (custom_command_t *self, const char *text, char *error, size_t error_bytes)
+{
+    char *word = needed_memory (malloc (strlen (text) + 1));
+    const char *rest = text;
+    while (rest && *(rest += strspn (rest, " \t\n")) && self->count < CUSTOM_COMMAND_WORDS_MAX) {
+        rest = s_word (rest, word);
+        self->words [self->count++] = needed_memory (strdup (word));
+    }
+    free (word);
+    if (!rest)
+        return s_fail (error, error_bytes, "a quotation mark is not closed in: %s", text);
+    if (*rest)
+        return s_fail (error, error_bytes, "more than 64 words in: %s", text);
+    return self->count > 0? 0: s_fail (error, error_bytes, "there is no command%s", "");
+}
+
+int
+custom_command_parse (custom_command_t *self, const char *text, char *error, size_t error_bytes)
+{
+    *self = (custom_command_t) { .count = 0 };
+    int rc = s_parse_words (self, text, error, error_bytes);
+    rc = rc? rc: s_find (self, error, error_bytes);
+    for (size_t index = 0; rc == 0 && index < self->count; index++)
+        if (s_digest (s_path (self, index), self->files [index]))
+            rc = s_fail (error, error_bytes, "'%s' cannot be read: make it readable", s_path (self, index));
+    return rc;
+}
+
+void
+custom_command_clear (custom_command_t *self)
+{
+    for (size_t index = 0; index < self->count; index++)
+        free (self->words [index]);
+    free (self->path);
+    *self = (custom_command_t) { .count = 0 };
 }

@@ -5,11 +5,13 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,17 +21,20 @@
 #include "utf8.h"
 
 enum { PROTOCOL = 1, MESSAGE_BYTES_MAX = 4096, LINE_BYTES = 120, SHOWN_BYTES = 120, ALIGNMENT = 64,
-    MEMORY_STEP = 1 << 16, DESCRIPTORS = 5, FIRST_FREE = 16, VARIABLES_MAX = 24, VARIABLE_BYTES = 4096,
-    BLOCKS_MAX = 256 };
+    MEMORY_STEP = 1 << 16, MEMORY_KEPT_BYTES = 16 << 20, DESCRIPTORS = 5, FIRST_FREE = 16,
+    VARIABLES_MAX = 24, VARIABLE_BYTES = 4096, BLOCKS_MAX = 256, LOOK_MS = 100,
+    LEFT_MS = 1000 };   //  for a call that no job waits for: most end sooner, and their process can stay
 
 struct custom_process {
-    custom_process_options_t options;
-    pid_t pid;                              //  0: not started
+    const custom_process_options_t *options;
+    pid_t pid;                              //  0: not started, or its end is known
     clockid_t clock;                        //  of its processor time
-    bool has_clock, is_broken;
+    uint64_t ended_ns;                      //  all of that, when its end is known
+    bool has_clock, is_broken, was_killed;
     int socket, memory, words;              //  words: what it writes to standard output and error
     uint8_t *mapped;
-    size_t mapped_bytes;
+    size_t mapped_bytes, present_bytes;     //  present: with memory behind them, from the begin
+    const atomic_bool *abandoned;           //  the present call is; NULL: there is none, or it cannot be
     uint64_t calls;
     char greeting [CUSTOM_PROCESS_GREETING_BYTES_MAX + 1];
     bool is_random;
@@ -82,16 +87,21 @@ static custom_status_t
 s_ended (custom_process_t *self, char *error, size_t error_bytes)
 {
     int status = 0;
+    struct rusage used = { .ru_maxrss = 0 };
     kill (self->pid, SIGKILL);              //  one that goes on without its socket
-    while (waitpid (self->pid, &status, 0) < 0 && errno == EINTR)
+    while (wait4 (self->pid, &status, 0, &used) < 0 && errno == EINTR)
         ;
     self->pid = 0;
+    self->ended_ns = ((uint64_t) (used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000000u
+        + (uint64_t) (used.ru_utime.tv_usec + used.ru_stime.tv_usec)) * 1000u;
     s_read_words (self);
-    const char *name = WIFSIGNALED (status)? sigabbrev_np (WTERMSIG (status)): NULL;
-    if (WIFSIGNALED (status))
-        return s_break (self, error, error_bytes, "its process ended by signal %d (SIG%s)", WTERMSIG (status),
-            name? name: "?");
-    return s_break (self, error, error_bytes, "its process ended with status %d", WEXITSTATUS (status));
+    if (!WIFSIGNALED (status))
+        return s_break (self, error, error_bytes, "its process ended with status %d", WEXITSTATUS (status));
+    int number = WTERMSIG (status);
+    const char *name = sigabbrev_np (number);
+    self->was_killed = number == SIGKILL;
+    return s_break (self, error, error_bytes, "its process ended by signal %d (SIG%s)%s", number,
+        name? name: "?", self->was_killed? ", as the kernel ends processes when memory is short": "");
 }
 
 //  ---- messages
@@ -103,13 +113,13 @@ s_receive (custom_process_t *self, int64_t most_ms, char text [MESSAGE_BYTES_MAX
 {
     int64_t due_ms = clock_now_ms () + most_ms;
     struct pollfd items [] = { { self->socket, POLLIN, 0 }, { self->words, POLLIN, 0 },
-        { self->options.stop, POLLIN, 0 } };
+        { self->options->stop, POLLIN, 0 } };
     for (;;) {
         int64_t left_ms = due_ms - clock_now_ms ();
         if (left_ms <= 0)
             return s_break (self, error, error_bytes, "no answer within %.3g seconds",
                 (double) most_ms / 1e3);
-        poll (items, 3, (int) left_ms);
+        poll (items, 3, self->abandoned && left_ms > LOOK_MS? LOOK_MS: (int) left_ms);
         if (items [1].revents & POLLIN)
             s_read_words (self);
         else
@@ -117,6 +127,10 @@ s_receive (custom_process_t *self, int64_t most_ms, char text [MESSAGE_BYTES_MAX
             items [1].fd = -1;              //  it has closed it
         if (items [2].revents)
             return s_break (self, error, error_bytes, "the server ends");
+        if (self->abandoned && atomic_load (self->abandoned) && due_ms > clock_now_ms () + LEFT_MS) {
+            due_ms = clock_now_ms () + LEFT_MS;
+            self->abandoned = NULL;
+        }
         if (!items [0].revents)
             continue;
         ssize_t size = recv (self->socket, text, MESSAGE_BYTES_MAX + 1, MSG_DONTWAIT);
@@ -180,65 +194,53 @@ s_fill_variables (variables_t *self)
     self->list [self->count] = NULL;
 }
 
-typedef struct {
-    custom_process_t *process;
-    char **variables;
-    int socket, words;                  //  the child's ends
-    pid_t parent;
-    volatile int error;                 //  of the child, which shares this memory
-} birth_t;
+//  Out of the way of the numbers that the protocol has.
+static int
+s_move_up (int *descriptor_p)
+{
+    int moved = fcntl (*descriptor_p, F_DUPFD_CLOEXEC, FIRST_FREE);
+    if (moved < 0)
+        return -errno;
+    close (*descriptor_p);
+    *descriptor_p = moved;
+    return 0;
+}
 
 //  0 to 4 become what the protocol says, and no other descriptor stays open.
 static int
-s_place_descriptors (const birth_t *birth)
+s_place_descriptors (posix_spawn_file_actions_t *actions, int words, int socket, int memory)
 {
-    int from [DESCRIPTORS] = { open ("/dev/null", O_RDONLY), birth->words, birth->words, birth->socket,
-        birth->process->memory };
-    for (int index = 0; index < DESCRIPTORS; index++) {
-        from [index] = fcntl (from [index], F_DUPFD, FIRST_FREE);
-        if (from [index] < 0)
-            return -errno;
-    }
-    for (int index = 0; index < DESCRIPTORS; index++)
-        if (dup2 (from [index], index) < 0)
-            return -errno;
-    return close_range (DESCRIPTORS, ~0U, 0)? -errno: 0;
+    const int from [DESCRIPTORS] = { -1, words, words, socket, memory };
+    int rc = posix_spawn_file_actions_addopen (actions, 0, "/dev/null", O_RDONLY, 0);
+    for (int index = 1; rc == 0 && index < DESCRIPTORS; index++)
+        rc = posix_spawn_file_actions_adddup2 (actions, from [index], index);
+    return rc? rc: posix_spawn_file_actions_addclosefrom_np (actions, DESCRIPTORS);
 }
 
-//  In a frame of its own: what it writes lies beyond what the parent goes on with.
-static void __attribute__ ((noinline))
-s_be_born (birth_t *birth)
-{
-    const custom_process_options_t *options = &birth->process->options;
-    sigset_t none;
-    sigemptyset (&none);
-    for (int number = 1; number < NSIG; number++)
-        signal (number, SIG_DFL);       //  fails for two of them, which cannot be ignored
-    int rc = s_place_descriptors (birth);
-    rc = rc? rc: custom_sandbox_enter (birth->parent, options->memory_bytes);
-    sigprocmask (SIG_SETMASK, &none, NULL);
-    if (rc == 0) {
-        execve (options->command->path, options->command->words, birth->variables);
-        rc = -errno;
-    }
-    birth->error = -rc;
-    _exit (127);
-}
-
-//  A fork would copy the page tables of all the server's memory; vfork copies nothing, and this thread waits
-//  until the child has executed the command.  Signals are blocked in it until then.
+//  This very program, which enters the sandbox and then executes the command: what it has to do before that
+//  it does in memory of its own, not in the server's.
 static int
-s_give_birth (birth_t *birth)
+s_execute (custom_process_t *self, char **variables, const posix_spawn_file_actions_t *actions)
 {
-    sigset_t all, before;
+    char bytes [24], parent [24], program [] = "/proc/self/exe", tureen [] = "tureen",
+        name [] = CUSTOM_SANDBOX_COMMAND;
+    const custom_command_t *command = self->options->command;
+    char *words [CUSTOM_COMMAND_WORDS_MAX + 6] = { tureen, name, bytes, parent, command->path };
+    snprintf (bytes, sizeof bytes, "%" PRIu64, self->options->memory_bytes);
+    snprintf (parent, sizeof parent, "%ld", (long) getpid ());
+    memcpy (words + 5, command->words, command->count * sizeof *words);
+    posix_spawnattr_t attributes;
+    sigset_t none, all;
+    sigemptyset (&none);
     sigfillset (&all);
-    pthread_sigmask (SIG_SETMASK, &all, &before);
-    pid_t pid = vfork ();
-    if (pid == 0)
-        s_be_born (birth);
-    int rc = pid < 0? -errno: 0;
-    pthread_sigmask (SIG_SETMASK, &before, NULL);
-    birth->process->pid = pid < 0? 0: pid;
+    posix_spawnattr_init (&attributes);
+    posix_spawnattr_setsigmask (&attributes, &none);
+    posix_spawnattr_setsigdefault (&attributes, &all);
+    posix_spawnattr_setflags (&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    int rc = -posix_spawn (&self->pid, program, actions, &attributes, words, variables);
+    posix_spawnattr_destroy (&attributes);
+    if (rc)
+        self->pid = 0;
     return rc;
 }
 
@@ -246,24 +248,28 @@ static int
 s_spawn (custom_process_t *self)
 {
     int sockets [2] = { -1, -1 }, words [2] = { -1, -1 };
+    posix_spawn_file_actions_t actions;
     variables_t *variables = malloc (sizeof *variables);
-    int rc = variables? 0: -ENOMEM;
-    if (rc == 0 && (socketpair (AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets)
-        || pipe2 (words, O_CLOEXEC) || fcntl (words [0], F_SETFL, O_NONBLOCK)))
-        rc = -errno;
-    if (rc == 0) {
-        s_fill_variables (variables);
-        birth_t birth = { .process = self, .variables = variables->list, .socket = sockets [1],
-            .words = words [1], .parent = getpid () };
-        rc = s_give_birth (&birth);
-        rc = rc? rc: -birth.error;
+    int rc = variables? -posix_spawn_file_actions_init (&actions): -ENOMEM;
+    if (rc) {
+        free (variables);
+        return rc;
     }
+    if (socketpair (AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets)
+        || pipe2 (words, O_CLOEXEC) || fcntl (words [0], F_SETFL, O_NONBLOCK))
+        rc = -errno;
     self->socket = sockets [0];
     self->words = words [0];
+    rc = rc? rc: s_move_up (&sockets [1]);
+    rc = rc? rc: s_move_up (&words [1]);
+    rc = rc? rc: -s_place_descriptors (&actions, words [1], sockets [1], self->memory);
+    s_fill_variables (variables);
+    rc = rc? rc: s_execute (self, variables->list, &actions);
     if (sockets [1] >= 0)
         close (sockets [1]);
     if (words [1] >= 0)
         close (words [1]);
+    posix_spawn_file_actions_destroy (&actions);
     free (variables);
     self->has_clock = rc == 0 && clock_getcpuclockid (self->pid, &self->clock) == 0;
     return rc;
@@ -276,14 +282,15 @@ s_make_memory (custom_process_t *self)
     self->memory = memfd_create ("tureen-operation", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (self->memory < 0)
         return -errno;
-    return fcntl (self->memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL)? -errno: 0;
+    int rc = fcntl (self->memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL)? -errno: 0;
+    return rc? rc: s_move_up (&self->memory);
 }
 
 static custom_status_t
 s_read_greeting (custom_process_t *self, char *error, size_t error_bytes)
 {
     char text [MESSAGE_BYTES_MAX + 1];
-    custom_status_t status = s_receive (self, self->options.start_ms, text, error, error_bytes);
+    custom_status_t status = s_receive (self, self->options->start_ms, text, error, error_bytes);
     json_t *greeting = status? NULL: s_parse (self, text, "greeting", error, error_bytes);
     if (!greeting)
         return CUSTOM_FAILED;
@@ -327,7 +334,7 @@ custom_process_start (custom_process_t **self_p, const custom_process_options_t 
     custom_process_t *self = calloc (1, sizeof *self);
     if (!self)
         return s_status (-ENOMEM, error, error_bytes);
-    *self = (custom_process_t) { .options = *options, .socket = -1, .memory = -1, .words = -1 };
+    *self = (custom_process_t) { .options = options, .socket = -1, .memory = -1, .words = -1 };
     int rc = s_make_memory (self);
     rc = rc? rc: s_spawn (self);
     custom_status_t status = rc? s_status (rc, error, error_bytes):
@@ -377,6 +384,12 @@ custom_process_is_broken (const custom_process_t *self)
     return self->is_broken;
 }
 
+bool
+custom_process_was_killed (const custom_process_t *self)
+{
+    return self->was_killed;
+}
+
 //  ---- calls
 
 static size_t
@@ -385,16 +398,10 @@ s_round (size_t bytes, size_t to)
     return (bytes + to - 1) / to * to;
 }
 
-//  Memory that is there before anything is written: where there is none, a write would end the server.
+//  Named in tests/tsan.supp.
 static int
-s_need (custom_process_t *self, size_t bytes)
+s_map_pixels (custom_process_t *self, size_t bytes)
 {
-    if (bytes <= self->mapped_bytes)
-        return 0;
-    bytes = s_round (bytes, MEMORY_STEP);
-    int rc = posix_fallocate (self->memory, 0, (off_t) bytes);
-    if (rc)
-        return -rc;
     void *mapped = self->mapped? mremap (self->mapped, self->mapped_bytes, bytes, MREMAP_MAYMOVE):
         mmap (NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, self->memory, 0);
     if (mapped == MAP_FAILED)
@@ -402,6 +409,32 @@ s_need (custom_process_t *self, size_t bytes)
     self->mapped = mapped;
     self->mapped_bytes = bytes;
     return 0;
+}
+
+//  Memory that is there before anything is written: where there is none, a write would end the server.
+static int
+s_need (custom_process_t *self, size_t bytes)
+{
+    if (bytes <= self->present_bytes)
+        return 0;
+    bytes = s_round (bytes, MEMORY_STEP);
+    int rc = -posix_fallocate (self->memory, 0, (off_t) bytes);
+    if (rc == 0 && bytes > self->mapped_bytes)
+        rc = s_map_pixels (self, bytes);
+    if (rc == 0)
+        self->present_bytes = bytes;
+    return rc;
+}
+
+//  One large image must not cost its memory for as long as the process lives.  A memfd that cannot be made
+//  smaller may have holes.
+static void
+s_let_go (custom_process_t *self)
+{
+    if (self->present_bytes > MEMORY_KEPT_BYTES
+        && fallocate (self->memory, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, MEMORY_KEPT_BYTES,
+            (off_t) (self->mapped_bytes - MEMORY_KEPT_BYTES)) == 0)
+        self->present_bytes = MEMORY_KEPT_BYTES;
 }
 
 static size_t
@@ -471,7 +504,7 @@ s_exchange (custom_process_t *self, custom_call_t *call, size_t result_at)
     self->calls++;
     custom_status_t status = s_ask (self, call, result_at);
     if (!status)
-        status = s_receive (self, self->options.call_ms, text, call->error, call->error_bytes);
+        status = s_receive (self, self->options->call_ms, text, call->error, call->error_bytes);
     if (status)
         return status;
     json_t *answer = s_parse (self, text, "answer", call->error, call->error_bytes);
@@ -492,11 +525,15 @@ custom_process_call (custom_process_t *self, custom_call_t *call)
         return s_status (rc, call->error, call->error_bytes);
     s_put_image (self, call);
     uint64_t before_ns = self->has_clock? clock_read_ns (self->clock): 0;
+    self->abandoned = call->abandoned;
     custom_status_t status = s_exchange (self, call, result_at);
-    //  Of a process that has ended the time is lost.
-    if (self->has_clock && self->pid > 0)
-        call->took_ns += clock_read_ns (self->clock) - before_ns;
+    self->abandoned = NULL;
+    if (self->has_clock) {
+        uint64_t now_ns = self->pid > 0? clock_read_ns (self->clock): self->ended_ns;
+        call->took_ns += now_ns > before_ns? now_ns - before_ns: 0;
+    }
     if (!status)
         memcpy (call->target, self->mapped + result_at, result_size);
+    s_let_go (self);
     return status;
 }

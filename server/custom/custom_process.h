@@ -4,10 +4,11 @@
  *  made smaller), messages are JSON in packets of a socket pair.  Whatever the process writes to its standard
  *  output and error is read away, and the last line of it is kept for people.
  *
- *  happy path:     start: vfork, sandbox, execve, greeting .. call: question, answer .. destroy
+ *  happy path:     start: posix_spawn, sandbox, execve, greeting .. call: question, answer .. destroy
  *  failure modes:  no greeting, no answer in time, the process ends, an answer that is none: the process is
  *                  broken, and only good for custom_process_destroy, which kills it.
- *  on close:       `stop` becomes readable: what waits ends at once, as broken.
+ *  on close:       `stop` becomes readable: what waits ends at once, as broken.  A call that is abandoned has
+ *                  a second left.
  *
  *  What comes from the process is foreign.  Owner: one thread at a time.
  */
@@ -30,7 +31,8 @@ typedef struct {
     int stop;                           //  a descriptor, lent
 } custom_process_options_t;
 
-//  CUSTOM_DONE and *self_p greeted; else *self_p NULL and error says why.
+//  options: lent for the life of the process.  CUSTOM_DONE and *self_p greeted; else *self_p NULL and error
+//  says why.
 custom_status_t custom_process_start (custom_process_t **self_p, const custom_process_options_t *options,
     char *error, size_t error_bytes);
 //  Kills the process and waits for its end.
@@ -40,5 +42,7 @@ const char *custom_process_greeting (const custom_process_t *self);
 bool custom_process_is_random (const custom_process_t *self);
 custom_status_t custom_process_call (custom_process_t *self, custom_call_t *call);
 bool custom_process_is_broken (const custom_process_t *self);
+//  It is broken because another process has killed it: most likely the kernel, for want of memory.
+bool custom_process_was_killed (const custom_process_t *self);
 
 #endif

@@ -5,6 +5,10 @@
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/landlock.h>
@@ -275,8 +279,8 @@ s_close_calls (void)
 
 //  ---- all of it
 
-int
-custom_sandbox_enter (pid_t parent, uint64_t memory_bytes)
+static int
+s_enter (pid_t parent, uint64_t memory_bytes)
 {
     setsid ();
     //  If the server has died before this call there will be no signal: then getppid differs.
@@ -288,4 +292,21 @@ custom_sandbox_enter (pid_t parent, uint64_t memory_bytes)
     int rc = s_close_files ();
     rc = rc? rc: s_limits (memory_bytes);
     return rc? rc: s_close_calls ();
+}
+
+int
+custom_sandbox_run (int argc, char **argv)
+{
+    enum { MEMORY = 1, PARENT, PATH, WORDS };
+    if (argc <= WORDS) {
+        fprintf (stderr, "tureen " CUSTOM_SANDBOX_COMMAND ": only `tureen serve --operation` starts this\n");
+        return 2;
+    }
+    int rc = s_enter ((pid_t) atol (argv [PARENT]), strtoull (argv [MEMORY], NULL, 10));
+    if (rc == 0) {
+        execv (argv [PATH], argv + WORDS);
+        rc = -errno;
+    }
+    fprintf (stderr, "%s cannot be executed: %s\n", argv [PATH], strerror (-rc));
+    return 127;
 }

@@ -1,4 +1,4 @@
-/*  custom_sandbox -- what a process of the operator's command may not do: entered between vfork and execve.
+/*  custom_sandbox -- what a process of the operator's command may not do: entered before it is executed.
  *
  *  It is for accidents of a program that the operator trusts with the pixels, and for what a hostile image
  *  makes of the libraries in it (docs/security.md says what holds and what does not):
@@ -10,15 +10,15 @@
 #ifndef CUSTOM_SANDBOX_H
 #define CUSTOM_SANDBOX_H
 #include <stdbool.h>
-#include <stdint.h>
-#include <sys/types.h>
 
 //  Whether the kernel gives them; for what the server says at its start.
 bool custom_sandbox_has_seccomp (void);
 bool custom_sandbox_has_landlock (void);
 
-//  In the child, which has the memory of the server still: only system calls, nothing is allocated.  parent:
-//  the server's process.  0, or -errno.  Descriptors stay as they are.
-int custom_sandbox_enter (pid_t parent, uint64_t memory_bytes);
+//  What `tureen` is as CUSTOM_SANDBOX_COMMAND, which only the server starts, in place of the operator's
+//  command: it enters the sandbox and executes that.  argv: the command's name, bytes of address space, the
+//  server's process, the executable, its words.  Returns an exit status, with the reason on standard error.
+#define CUSTOM_SANDBOX_COMMAND "operation-process"
+int custom_sandbox_run (int argc, char **argv);
 
 #endif

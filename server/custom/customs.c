@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 #include <sodium.h>
 #include "clock.h"
@@ -15,8 +16,8 @@
 #include "custom_process.h"
 #include "needed.h"
 
-enum { TRIES = 2, START_SECONDS = 60, PAUSE_MS = 100, PAUSE_MS_MAX = 5000,
-    TOLD_MS = 10000 };
+enum { START_SECONDS = 60, PAUSE_MS = 100, PAUSE_MS_MAX = 5000, LOOK_MS = 100, TOLD_MS = 10000,
+    TRIES = 2, TRIES_KILLED = 8 };
 
 typedef struct {
     //  set at birth
@@ -25,14 +26,18 @@ typedef struct {
     custom_process_options_t options;
     //  shared, under the lock
     pthread_mutex_t lock;
+    pthread_cond_t moved;               //  a process is free, or gone, or a call is over
     custom_process_t **free;            //  the one used last is the last
     size_t free_count, free_room, running;
+    size_t under_way;                   //  calls
+    bool is_alone;                      //  one of them, or that waits to be, is to be the only one
+    char changed [CUSTOMS_TEXT_BYTES];  //  why no process is started; "": they are
     uint64_t calls, failures, starts, call_ns, took_ns;
-    uint32_t in_a_row;                  //  failures since the last success
     char last [CUSTOMS_TEXT_BYTES];     //  failure
     //  of the thread that asks
     uint64_t told;
     int64_t told_ms;
+    bool change_told;
 } entry_t;
 
 struct customs {
@@ -43,15 +48,75 @@ struct customs {
     atomic_bool stopping;
 };
 
-//  ---- processes
+//  ---- waiting
 
-static custom_process_t *
-s_take_free (entry_t *self)
+static bool
+s_is_wanted (const entry_t *self, const custom_call_t *call)
+{
+    return !atomic_load (&self->set->stopping) && !(call->abandoned && atomic_load (call->abandoned));
+}
+
+//  For something to move, or for no longer than it should take to see that the call is not wanted any more.
+static void
+s_wait (entry_t *self)
+{
+    struct timespec until;
+    clock_gettime (CLOCK_MONOTONIC, &until);
+    until.tv_nsec += LOOK_MS * 1000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_cond_timedwait (&self->moved, &self->lock, &until);
+}
+
+static void
+s_pause (const entry_t *self, const custom_call_t *call, int tries)
+{
+    int64_t pause_ms = PAUSE_MS;
+    while (--tries > 0 && pause_ms < PAUSE_MS_MAX)
+        pause_ms *= 2;
+    int64_t due_ms = clock_now_ms () + (pause_ms < PAUSE_MS_MAX? pause_ms: PAUSE_MS_MAX), left_ms;
+    struct pollfd stop = { self->set->stop, POLLIN, 0 };
+    while (s_is_wanted (self, call) && (left_ms = due_ms - clock_now_ms ()) > 0)
+        poll (&stop, 1, left_ms < LOOK_MS? (int) left_ms: LOOK_MS);
+}
+
+//  Before a call; one that is to be alone lets those under way end, and holds up others until s_leave.
+//  False: the call is not wanted any more.
+static bool
+s_enter (entry_t *self, const custom_call_t *call, bool alone)
+{
+    bool wanted;
+    pthread_mutex_lock (&self->lock);
+    while ((wanted = s_is_wanted (self, call)) && self->is_alone)
+        s_wait (self);
+    self->is_alone = self->is_alone || (wanted && alone);
+    while (wanted && alone && self->under_way > 0) {
+        s_wait (self);
+        wanted = self->is_alone = s_is_wanted (self, call);
+    }
+    self->under_way += wanted;
+    pthread_cond_broadcast (&self->moved);
+    pthread_mutex_unlock (&self->lock);
+    return wanted;
+}
+
+static void
+s_leave (entry_t *self, bool alone)
 {
     pthread_mutex_lock (&self->lock);
-    custom_process_t *process = self->free_count > 0? self->free [--self->free_count]: NULL;
+    self->under_way--;
+    self->is_alone = self->is_alone && !alone;
+    pthread_cond_broadcast (&self->moved);
     pthread_mutex_unlock (&self->lock);
-    return process;
+}
+
+//  ---- processes
+
+//  Under the lock.
+static custom_process_t *
+s_pop (entry_t *self)
+{
+    return self->free_count > 0? self->free [--self->free_count]: NULL;
 }
 
 static void
@@ -63,6 +128,7 @@ s_keep_free (entry_t *self, custom_process_t *process)
         self->free = needed_memory (reallocarray (self->free, self->free_room, sizeof *self->free));
     }
     self->free [self->free_count++] = process;
+    pthread_cond_broadcast (&self->moved);
     pthread_mutex_unlock (&self->lock);
 }
 
@@ -72,107 +138,143 @@ s_end_process (entry_t *self, custom_process_t **process_p)
     custom_process_destroy (process_p);
     pthread_mutex_lock (&self->lock);
     self->running--;
+    pthread_cond_broadcast (&self->moved);
     pthread_mutex_unlock (&self->lock);
 }
 
-//  What it is now must be what it was when the server started: jobs share its pixels by that.
+//  Whether the command's files are what they were when the server started: jobs share pixels by that.
 static custom_status_t
-s_identify (const entry_t *self, const custom_process_t *process, char identity [CUSTOM_IDENTITY_BYTES + 1],
-    char *error, size_t error_bytes)
+s_look (entry_t *self, char *error, size_t error_bytes)
 {
     const char *path;
-    int rc = custom_command_identity (&self->command, custom_process_greeting (process), identity, &path);
+    int rc = custom_command_look (&self->command, &path);
     if (rc == 0)
         return CUSTOM_DONE;
-    snprintf (error, error_bytes, "'%s' cannot be read: %s", path, strerror (-rc));
-    return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM? CUSTOM_NO_MEMORY: CUSTOM_FAILED;
+    if (rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM)
+        return CUSTOM_NO_MEMORY;
+    snprintf (error, error_bytes, rc == -ESTALE? "'%s' is not what it was when the server started: start the "
+        "server again": "'%s' cannot be read any more: %s", path, strerror (-rc));
+    pthread_mutex_lock (&self->lock);
+    snprintf (self->changed, sizeof self->changed, "%s", error);
+    pthread_mutex_unlock (&self->lock);
+    return CUSTOM_FAILED;
 }
 
+//  Looks at the files before the process can read them and after it has: what is the same both times is what
+//  it runs.
 static custom_status_t
-s_start (entry_t *self, custom_process_t **process_p, char identity [CUSTOM_IDENTITY_BYTES + 1], char *error,
-    size_t error_bytes)
+s_start (entry_t *self, custom_process_t **process_p, char *error, size_t error_bytes)
 {
-    custom_status_t status = custom_process_start (process_p, &self->options, error, error_bytes);
+    custom_process_t *process = NULL;
+    custom_status_t status = s_look (self, error, error_bytes);
     if (!status)
-        status = s_identify (self, *process_p, identity, error, error_bytes);
+        status = custom_process_start (&process, &self->options, error, error_bytes);
+    if (!status)
+        status = s_look (self, error, error_bytes);
     if (status)
-        custom_process_destroy (process_p);
+        custom_process_destroy (&process);
     pthread_mutex_lock (&self->lock);
     self->starts++;
     self->running += status == CUSTOM_DONE;
+    if (!status)
+        *self->changed = 0;
     pthread_mutex_unlock (&self->lock);
+    *process_p = process;
     return status;
 }
 
-static void
-s_pause (entry_t *self)
-{
-    pthread_mutex_lock (&self->lock);
-    uint32_t in_a_row = self->in_a_row;
-    pthread_mutex_unlock (&self->lock);
-    int pause_ms = 0;
-    for (; in_a_row > 0 && pause_ms < PAUSE_MS_MAX; in_a_row--)
-        pause_ms = pause_ms? 2 * pause_ms: PAUSE_MS;
-    struct pollfd stop = { self->set->stop, POLLIN, 0 };
-    if (pause_ms > 0)
-        poll (&stop, 1, pause_ms < PAUSE_MS_MAX? pause_ms: PAUSE_MS_MAX);
-}
-
 static custom_status_t
-s_start_again (entry_t *self, const custom_t *is, custom_process_t **process_p, char *error,
+s_start_another (entry_t *self, const custom_t *is, custom_process_t **process_p, char *error,
     size_t error_bytes)
 {
-    char identity [CUSTOM_IDENTITY_BYTES + 1], text [CUSTOMS_TEXT_BYTES];
-    s_pause (self);
-    custom_status_t status = s_start (self, process_p, identity, text, sizeof text);
+    char identity [CUSTOM_IDENTITY_BYTES + 1];
+    custom_status_t status = s_start (self, process_p, error, error_bytes);
     if (status)
-        snprintf (error, error_bytes, "it cannot be started: %s", text);
-    else
-    if (strcmp (identity, is->identity) != 0) {
-        snprintf (error, error_bytes,
-            "its command is not what it was when the server started: start the server again");
-        s_end_process (self, process_p);
-        status = CUSTOM_FAILED;
+        return status;
+    custom_command_identity (&self->command, custom_process_greeting (*process_p), identity);
+    if (strcmp (identity, is->identity) == 0)
+        return CUSTOM_DONE;
+    s_end_process (self, process_p);
+    snprintf (error, error_bytes, "it does not greet any more as it did when the server started: start the "
+        "server again");
+    pthread_mutex_lock (&self->lock);
+    snprintf (self->changed, sizeof self->changed, "%s", error);
+    pthread_mutex_unlock (&self->lock);
+    return CUSTOM_FAILED;
+}
+
+//  A process for a call: a free one, or a new one; fresh: a new one.  While the files are others than they
+//  were: one that runs, for which it waits.
+static custom_status_t
+s_acquire (entry_t *self, const custom_t *is, const custom_call_t *call, bool fresh,
+    custom_process_t **process_p)
+{
+    char why [CUSTOMS_TEXT_BYTES] = "";
+    pthread_mutex_lock (&self->lock);
+    bool has_changed = *self->changed && self->running > 0;
+    *process_p = fresh || has_changed? NULL: s_pop (self);
+    pthread_mutex_unlock (&self->lock);
+    if (*process_p)
+        return CUSTOM_DONE;
+    custom_status_t status = has_changed? CUSTOM_FAILED:
+        s_start_another (self, is, process_p, why, sizeof why);
+    pthread_mutex_lock (&self->lock);
+    if (status == CUSTOM_FAILED && *self->changed) {
+        while (!(*process_p = s_pop (self)) && self->running > 0 && s_is_wanted (self, call))
+            s_wait (self);
+        snprintf (why, sizeof why, "%s", self->changed);
+        status = *process_p? CUSTOM_DONE: CUSTOM_FAILED;
     }
+    pthread_mutex_unlock (&self->lock);
+    if (status)
+        snprintf (call->error, call->error_bytes, "it cannot be started: %s", why);
     return status;
 }
 
 //  ---- calls
 
 static void
-s_count (entry_t *self, const custom_call_t *call, custom_status_t status, uint64_t began_ns)
+s_count (entry_t *self, const custom_call_t *call, custom_status_t status, uint64_t call_ns, uint64_t took_ns)
 {
+    bool has_failed = status == CUSTOM_FAILED && s_is_wanted (self, call);
     pthread_mutex_lock (&self->lock);
     self->calls++;
-    self->call_ns += clock_now_ns () - began_ns;
-    self->took_ns += call->took_ns;
-    if (status == CUSTOM_DONE)
-        self->in_a_row = 0;
-    if (status == CUSTOM_FAILED) {
-        self->failures++;
-        self->in_a_row++;
+    self->call_ns += call_ns;
+    self->took_ns += took_ns;
+    self->failures += has_failed;
+    if (has_failed)
         snprintf (self->last, sizeof self->last, "%s", call->error);
-    }
     pthread_mutex_unlock (&self->lock);
 }
 
-static custom_status_t
-s_try (entry_t *self, const custom_t *is, custom_call_t *call)
+//  A process that has failed is ended, if there can be another one.
+static bool
+s_ends (entry_t *self, const custom_process_t *process, custom_status_t status)
 {
-    custom_process_t *process = s_take_free (self);
-    custom_status_t status = process? CUSTOM_DONE:
-        s_start_again (self, is, &process, call->error, call->error_bytes);
+    char why [CUSTOMS_TEXT_BYTES];
+    return custom_process_is_broken (process)
+        || (status == CUSTOM_FAILED && s_look (self, why, sizeof why) == CUSTOM_DONE);
+}
+
+static custom_status_t
+s_try (entry_t *self, const custom_t *is, custom_call_t *call, bool again, bool *killed_p)
+{
+    custom_process_t *process;
+    *killed_p = false;
+    if (!s_enter (self, call, again))
+        return CUSTOM_FAILED;
+    custom_status_t status = s_acquire (self, is, call, again, &process);
     uint64_t began_ns = clock_now_ns (), before_ns = call->took_ns;
-    call->took_ns = 0;
     if (!status)
         status = custom_process_call (process, call);
-    s_count (self, call, status, began_ns);
-    call->took_ns += before_ns;
-    if (process && custom_process_is_broken (process))
+    s_count (self, call, status, clock_now_ns () - began_ns, call->took_ns - before_ns);
+    *killed_p = process && custom_process_was_killed (process);
+    if (process && s_ends (self, process, status))
         s_end_process (self, &process);
     else
     if (process)
         s_keep_free (self, process);
+    s_leave (self, again);
     return status;
 }
 
@@ -180,24 +282,39 @@ static custom_status_t
 s_run (const custom_t *is, custom_call_t *call)
 {
     entry_t *self = is->context;
-    char text [CUSTOMS_TEXT_BYTES];
-    char *error = call->error;
-    size_t error_bytes = call->error_bytes;
-    custom_status_t status = CUSTOM_FAILED;
-    snprintf (text, sizeof text, "the server ends");
-    call->error = text;
-    call->error_bytes = sizeof text;
-    for (int tries = 0; tries < TRIES && status == CUSTOM_FAILED && !atomic_load (&self->set->stopping);
-    tries++)
-        status = s_try (self, is, call);
-    call->error = error;
-    call->error_bytes = error_bytes;
+    char text [CUSTOMS_TEXT_BYTES] = "it was not called";
+    custom_call_t inner = *call;
+    custom_status_t status;
+    int tries = 0;
+    bool was_killed;
+    inner.error = text;
+    inner.error_bytes = sizeof text;
+    do {
+        if (tries > 0)
+            s_pause (self, call, tries);
+        status = s_try (self, is, &inner, tries > 0, &was_killed);
+        tries++;
+    } while (status == CUSTOM_FAILED && s_is_wanted (self, call)
+        && tries < (was_killed? TRIES_KILLED: TRIES));
+    call->took_ns = inner.took_ns;
     if (status)
-        snprintf (error, error_bytes, "operation '%s' failed, twice: %s", is->name, text);
+        snprintf (call->error, call->error_bytes, "operation '%s' failed %d times: %s", is->name, tries,
+            text);
     return status;
 }
 
 //  ---- opening and closing
+
+static void
+s_init_lock (entry_t *self)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init (&attributes);
+    pthread_condattr_setclock (&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init (&self->moved, &attributes);
+    pthread_condattr_destroy (&attributes);
+    pthread_mutex_init (&self->lock, NULL);
+}
 
 static int
 s_open_one (customs_t *self, const customs_options_t *options, size_t number, char *error, size_t error_bytes)
@@ -206,21 +323,24 @@ s_open_one (customs_t *self, const customs_options_t *options, size_t number, ch
     entry_t *entry = &self->entries [number];
     custom_t *is = &self->list [number];
     custom_process_t *process;
-    char why [CUSTOMS_TEXT_BYTES];
+    char why [CUSTOMS_TEXT_BYTES] = "memory or descriptors are short";
     *entry = (entry_t) { .set = self, .options = { .command = &entry->command,
         .memory_bytes = options->memory_bytes, .start_ms = START_SECONDS * 1000,
-        .call_ms = (int64_t) options->seconds * 1000, .stop = self->stop } };
+        .call_ms = (int64_t) options->seconds * 1000, .stop = options->end } };
     *is = (custom_t) { .number = (uint32_t) number, .run = s_run, .context = entry };
     snprintf (is->name, sizeof is->name, "%s", given->name);
-    pthread_mutex_init (&entry->lock, NULL);
+    s_init_lock (entry);
     self->count++;
     int rc = custom_command_parse (&entry->command, given->command, why, sizeof why);
-    if (rc == 0 && s_start (entry, &process, is->identity, why, sizeof why))
+    if (rc == 0 && s_start (entry, &process, why, sizeof why))
         rc = -EINVAL;
     if (rc) {
+        struct pollfd end = { options->end, POLLIN, 0 };
         snprintf (error, error_bytes, "operation '%s' cannot be started: %s", given->name, why);
-        return rc;
+        return poll (&end, 1, 0) > 0? -EINTR: rc;
     }
+    entry->options.stop = self->stop;
+    custom_command_identity (&entry->command, custom_process_greeting (process), is->identity);
     is->is_random = custom_process_is_random (process);
     s_keep_free (entry, process);
     return 0;
@@ -274,11 +394,12 @@ customs_close (customs_t **self_p)
     *self_p = NULL;
     for (size_t number = 0; number < self->count; number++) {
         entry_t *entry = &self->entries [number];
-        for (custom_process_t *process; (process = s_take_free (entry)); )
+        for (custom_process_t *process; (process = s_pop (entry)); )
             s_end_process (entry, &process);
         assert (entry->running == 0);
         free (entry->free);
         custom_command_clear (&entry->command);
+        pthread_cond_destroy (&entry->moved);
         pthread_mutex_destroy (&entry->lock);
     }
     if (self->stop >= 0)
@@ -296,36 +417,44 @@ customs_status (customs_t *self)
         entry_t *entry = &self->entries [number];
         const custom_t *is = &self->list [number];
         pthread_mutex_lock (&entry->lock);
-        json_array_append_new (list, json_pack ("{s:s,s:s,s:b,s:I,s:I,s:I,s:I,s:f,s:f,s:s?}",
+        json_array_append_new (list, json_pack ("{s:s,s:s,s:b,s:I,s:I,s:I,s:I,s:f,s:f,s:s?,s:s?}",
             "name", is->name, "identity", is->identity, "random", is->is_random,
             "processes", (json_int_t) entry->running, "calls", (json_int_t) entry->calls,
             "failures", (json_int_t) entry->failures,
             "restarts", (json_int_t) (entry->starts - entry->running),
             "seconds", (double) entry->call_ns / 1e9, "cpu_seconds", (double) entry->took_ns / 1e9,
-            "last_failure", *entry->last? entry->last: NULL));
+            "last_failure", *entry->last? entry->last: NULL,
+            "changed", *entry->changed? entry->changed: NULL));
         pthread_mutex_unlock (&entry->lock);
     }
     return list;
 }
 
+//  Of one operation: when it failed how often, or that its files have changed, which is told once.
+static bool
+s_news (entry_t *self, int64_t now_ms, uint64_t *times_p, char text [CUSTOMS_TEXT_BYTES])
+{
+    bool may_tell = self->told == 0 || now_ms - self->told_ms >= TOLD_MS;
+    pthread_mutex_lock (&self->lock);
+    bool has_changed = *self->changed, tells_change = has_changed && !self->change_told;
+    *times_p = tells_change || !may_tell? 0: self->failures - self->told;
+    memcpy (text, tells_change? self->changed: self->last, CUSTOMS_TEXT_BYTES);
+    pthread_mutex_unlock (&self->lock);
+    self->change_told = has_changed;
+    if (*times_p > 0)
+        self->told_ms = now_ms;
+    self->told += *times_p;
+    return *times_p > 0 || tells_change;
+}
+
 bool
-customs_next_failure (customs_t *self, int64_t now_ms, const char **name_p, uint64_t *times_p,
+customs_next_news (customs_t *self, int64_t now_ms, const char **name_p, uint64_t *times_p,
     char text [CUSTOMS_TEXT_BYTES])
 {
     for (size_t number = 0; self && number < self->count; number++) {
-        entry_t *entry = &self->entries [number];
-        if (entry->told > 0 && now_ms - entry->told_ms < TOLD_MS)
-            continue;
-        pthread_mutex_lock (&entry->lock);
-        *times_p = entry->failures - entry->told;
-        memcpy (text, entry->last, CUSTOMS_TEXT_BYTES);
-        pthread_mutex_unlock (&entry->lock);
-        if (*times_p == 0)
-            continue;
-        entry->told += *times_p;
-        entry->told_ms = now_ms;
         *name_p = self->list [number].name;
-        return true;
+        if (s_news (&self->entries [number], now_ms, times_p, text))
+            return true;
     }
     return false;
 }

@@ -295,6 +295,16 @@ s_begin_progress (server_t *self)
         progress_use_log (progress, &self->log);
 }
 
+//  A signal that asks for the end meanwhile is no failure, as it is none later.
+static bool
+s_open_customs (server_t *self)
+{
+    int rc = serve_customs_open (&self->customs, &self->options, self->signals);
+    if (rc == -EINTR)
+        self->failure = 0;
+    return rc == 0;
+}
+
 static bool
 s_start (server_t *self)
 {
@@ -305,7 +315,7 @@ s_start (server_t *self)
     //  Before slow steps: wrong keys are reported at once.
     if (!s_open_keys (self) || !serve_cluster_open (&self->cluster, &self->options, &self->log))
         return false;
-    if (!serve_customs_open (&self->customs, &self->options))
+    if (!s_open_customs (self))
         return false;
     self->sources.customs = self->customs;
     self->sources.cluster = self->cluster.cluster;

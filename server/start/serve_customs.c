@@ -1,4 +1,5 @@
 #include "serve_customs.h"
+#include <errno.h>
 #include <stdio.h>
 #include "complain.h"
 #include "custom_sandbox.h"
@@ -20,23 +21,26 @@ s_announce (const customs_t *customs)
             "Landlock\n");
 }
 
-bool
-serve_customs_open (customs_t **customs_p, const options_t *options)
+int
+serve_customs_open (customs_t **customs_p, const options_t *options, int end)
 {
     customs_command_t commands [CUSTOM_MAX];
     char error [ERROR_BYTES];
     *customs_p = NULL;
     if (options->operation_count == 0)
-        return true;
+        return 0;
     for (size_t index = 0; index < options->operation_count; index++)
         commands [index] = (customs_command_t) { options->operations [index].name,
             options->operations [index].command };
     customs_options_t wanted = { .commands = commands, .count = options->operation_count,
-        .memory_bytes = options->operation_bytes, .seconds = options->operation_seconds };
-    if (customs_open (customs_p, &wanted, error, sizeof error))
-        return complain ("serve", "%s", error);
-    s_announce (*customs_p);
-    return true;
+        .memory_bytes = options->operation_bytes, .seconds = options->operation_seconds, .end = end };
+    int rc = customs_open (customs_p, &wanted, error, sizeof error);
+    if (rc == 0)
+        s_announce (*customs_p);
+    else
+    if (rc != -EINTR)
+        complain ("serve", "%s", error);
+    return rc;
 }
 
 void
@@ -45,8 +49,14 @@ serve_customs_look (customs_t *customs, log_t *log, int64_t now_ms)
     const char *name;
     uint64_t times;
     char text [CUSTOMS_TEXT_BYTES];
-    while (customs_next_failure (customs, now_ms, &name, &times, text))
-        log_event (log, LOG_LEVEL_WARNING, "operation",
-            LOG_FIELDS (LOG_TEXT ("operation", name), LOG_NUMBER ("times", times)),
-            "operation '%s' failed %llu times, the last time: %s", name, (unsigned long long) times, text);
+    while (customs_next_news (customs, now_ms, &name, &times, text))
+        if (times > 0)
+            log_event (log, LOG_LEVEL_WARNING, "operation",
+                LOG_FIELDS (LOG_TEXT ("operation", name), LOG_NUMBER ("times", times)),
+                "operation '%s' failed %llu times, the last time: %s", name, (unsigned long long) times,
+                text);
+        else
+            log_event (log, LOG_LEVEL_WARNING, "operation_changed", LOG_FIELDS (LOG_TEXT ("operation", name)),
+                "operation '%s': %s; until then no process of it is started, and those that run serve on",
+                name, text);
 }

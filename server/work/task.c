@@ -83,7 +83,8 @@ s_prepare (decoder_t *decoder, task_t *task)
 {
     decoder_file_t files [PIPELINE_FIELDS_MAX];
     task_files (task, files);
-    decoder_sample_t sample = { .files = files, .warnings_max = task->source->jpeg_warnings_max };
+    decoder_sample_t sample = { .files = files, .warnings_max = task->source->jpeg_warnings_max,
+        .abandoned = &task->is_abandoned };
     //  Only of the first file: the rows of others are not learned.
     bool is_first = pipeline_file (task->pipeline, 0) == 0;
     bool is_told = is_first && learned_rows_tell (task->told, &files [0]);

@@ -5,6 +5,7 @@
  */
 #ifndef TASK_H
 #define TASK_H
+#include <stdatomic.h>
 #include "catalogue.h"
 #include "device.h"
 #include "learned_rows.h"
@@ -41,6 +42,8 @@ typedef struct task {
     size_t unread;                  //  of them
     bool is_unread;                 //  reading met a shortage: the files are read again
     bool is_starved;                //  the worker met a shortage: the task is handed out again
+    bool is_custom;                 //  it is with an operation's threads, or rests between; the broker's
+    atomic_bool is_abandoned;       //  set by the broker's thread meanwhile: no job wants the version
     //  copy
     batch_row_t *row;               //  the broker's; not looked at by threads
     const uint8_t *prepared;

@@ -17,7 +17,7 @@
 
 enum {
     RETRY_MS = 20,
-    KEYS_LOOK_MS = 1000,
+    KEYS_LOOK_MS = 1000, ABANDONED_LOOK_MS = 200,
     BUFFER_KEPT_BYTES = 4 * 1024 * 1024     //  of a file's buffer between two samples
 };
 
@@ -36,6 +36,7 @@ struct tasks {
     task_t *first_task, *last_task;
     int64_t now_ms;
     uint64_t shortages;
+    int64_t abandoned_looked_ms;
     int64_t keys_looked_ms;         //  the devices' keys, last
     size_t keys_looked;             //  devices that this look has seen
     task_t *all;
@@ -213,6 +214,7 @@ s_take (tasks_t *self, task_kind_t kind, const pipeline_t *pipeline, pipeline_ke
     task->told = task->learned = NULL;
     task->has_room = task->is_unread = task->is_starved = false;
     task->worker_ns = 0;
+    atomic_store (&task->is_abandoned, false);
     return task;
 }
 
@@ -222,6 +224,7 @@ s_give_back (tasks_t *self, task_t *task)
     learned_rows_release (task->told);
     if (task->learned)
         learned_rows_keep (task->source->rows, task_id (task), task->learned);
+    task->is_custom = false;
     pipeline_destroy (&task->pipeline);
     for (size_t file = 0; file < PIPELINE_FIELDS_MAX; file++)
         if (task->buffers [file].limit > BUFFER_KEPT_BYTES) {
@@ -256,6 +259,7 @@ static void
 s_hand_out (tasks_t *self, task_t *task)
 {
     const custom_t *custom = pipeline_custom (task->pipeline);
+    task->is_custom = custom != NULL;
     if (custom)
         pool_submit (self->custom_workers [custom->number], task);
     else
@@ -435,7 +439,8 @@ s_finish (tasks_t *self, task_t *task)
     }
     else {
         broker_prepare_took (self->broker, task->version, task->worker_ns);
-        broker_prepared (self->broker, task->version, task->outcome, task->reason);
+        broker_prepared (self->broker, task->version,
+            atomic_load (&task->is_abandoned)? OUTCOME_ABANDONED: task->outcome, task->reason);
     }
     s_give_back (self, task);
 }
@@ -576,12 +581,27 @@ s_try_again (tasks_t *self)
     }
 }
 
+//  Operations of the operator's own may take long: what no job wants any more is ended.
+static void
+s_look_for_abandoned (tasks_t *self)
+{
+    if (self->custom_count == 0 || self->now_ms < self->abandoned_looked_ms + ABANDONED_LOOK_MS)
+        return;
+    self->abandoned_looked_ms = self->now_ms;
+    for (size_t index = 0; index < self->used; index++) {
+        task_t *task = &self->all [index];
+        if (task->is_custom && !atomic_load (&task->is_abandoned))
+            atomic_store (&task->is_abandoned, broker_abandon (self->broker, task->version));
+    }
+}
+
 void
 tasks_collect (tasks_t *self, int64_t now_ms)
 {
     reader_request_t *request;
     task_t *task;
     self->now_ms = now_ms;
+    s_look_for_abandoned (self);
     s_try_again (self);
     for (size_t index = 0; index < self->device_count; index++)
         while ((request = device_done (self->devices [index])))

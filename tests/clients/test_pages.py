@@ -34,6 +34,7 @@ from PIL import Image
 
 from harness import free_port
 from mds_shards import write_mds
+from megatron_files import write_tokens
 from object_store import ObjectStore
 from page_blocks import TUREEN, Block, World, blocks
 
@@ -243,6 +244,9 @@ class Pages(unittest.TestCase):
         os.mkdir(self.world.work / "hf")
         write_mds(str(self.world.work / "hf" / "imagenet" / "train"),
                   [{"image": image, "label": number, "caption": "x"} for number in range(3)])
+        os.mkdir(self.world.work / "corpus")
+        write_tokens(str(self.world.work / "corpus" / "web_text_document"),
+                     [[range(number, number + 3000)] for number in range(9)], "uint16")
         self.run_page("docs/data.md")
 
     def write_shards(self, folder: Path, count: int = 2) -> None:

@@ -31,9 +31,11 @@ import numpy as np
 
 import tureen
 from mds_shards import write_mds
+from megatron_files import CODES, write_tokens
 from tureen import pack as packing
-from tureen import sources
+from tureen import sources, token_files
 from tureen.pack import PackFailed, Sample, SourceError, pack
+from tureen.token_files import open_tokens
 
 if not os.path.exists(TUREEN):
     print(f"SKIPPED: {TUREEN} is not built", flush=True)
@@ -227,6 +229,122 @@ class Lmdb(Packs):
     def test_other_values(self) -> None:
         said = self.run_pack(self.write({b"a": b"\x80\x04pickled"}), self.path("p"), status=1)
         self.assertIn("no file of a known format", said)
+
+
+#   ---- tokens, as Megatron writes them
+
+class Tokens(Packs):
+    def write(self, dtype: str = "int32") -> List[List[List[int]]]:
+        """Documents of some sequences, some of them empty."""
+        top = min(int(np.iinfo(dtype).max), 50000)
+        documents = [[[self.dice.randrange(top) for _ in range(self.dice.randrange(40))]
+                      for _ in range(self.dice.randrange(1, 4))] for _ in range(ROWS)]
+        documents[5], documents[9] = [], [[]]
+        write_tokens(self.path("text"), documents, dtype)
+        return documents
+
+    def cut(self, *words: Any) -> List[List[int]]:
+        source = open_tokens(self.path("text"), *words)
+        assert source is not None
+        rows = [np.load(io.BytesIO(row["tokens"])).tolist() for row in source.rows()]
+        self.assertEqual(source.count, len(rows))
+        return rows
+
+    def served(self, **pipeline: Any) -> List[List[int]]:
+        with own_runtime_folder(), tureen.serve(train=self.path("pack")) as server:
+            had = {}
+            for batch in tureen.Loader(server.endpoint, batch_size=8, epochs=1, pipeline=[
+                    {"op": "decode", "as": "array", "dtype": "uint16", **pipeline}]):
+                self.assertEqual(batch["array"][0].dtype, np.uint16)
+                had.update(zip(batch.ids.tolist(), (row.tolist() for row in batch["array"])))
+        return [had[number] for number in range(len(had))]
+
+    def test_windows_and_documents_are_served(self) -> None:
+        documents = [sum(document, []) for document in self.write("uint16")]
+        text = sum(documents, [])
+        told = io.StringIO()
+        with contextlib.redirect_stderr(told):
+            self.assertEqual(packing.main(["--seed", "5", "--window", "33", "--stride", "32",
+                                           self.path("text"), self.path("pack")]), 0)
+        left = (len(text) - 33) % 32
+        self.assertIn(f"{left} tokens at the end fill no window, and are left out", told.getvalue())
+        self.assertEqual(self.served(shape=[33]), [text[at:at + 33] for at in range(0, len(text) - 32, 32)])
+        shutil.rmtree(self.path("pack"))
+        self.run_pack(self.path("text.idx"), self.path("pack"))
+        self.assertEqual(self.served(shape=[160], ragged=True), documents)
+
+    def test_every_type_and_cut(self) -> None:
+        for dtype in CODES:
+            documents = [sum(document, []) for document in self.write(dtype)]
+            text = sum(documents, [])
+            with mock.patch.object(token_files, "_BLOCK", self.dice.choice([1, 7, 1 << 20])):
+                self.assertEqual(self.cut(), documents, dtype)
+                for window, stride in ((1, 1), (7, 7), (7, 3), (7, 20), (len(text), 5)):
+                    self.assertEqual(self.cut(window, stride), [
+                        text[at:at + window] for at in range(0, len(text) - window + 1, stride)])
+            with self.assertRaisesRegex(SourceError, f"has {len(text)} tokens, which fill no window"):
+                self.cut(len(text) + 1)
+
+    def test_it_goes_on_with_the_same_windows_only(self) -> None:
+        self.write()
+        words = ["--resume", self.path("text.bin"), self.path("pack")]
+        all_rows = token_files._rows
+
+        def rows(*arguments: Any) -> Iterator[Any]:
+            for number, row in enumerate(all_rows(*arguments)):
+                if number == 100:
+                    raise RuntimeError("the source has failed")
+                yield row
+        with mock.patch.object(token_files, "_rows", rows), mock.patch.object(packing, "_SENT_BYTES", 1):
+            with self.assertRaisesRegex(RuntimeError, "the source has failed"):
+                self.run_pack("--window", "9", *words)
+        self.assertFalse(os.path.exists(self.path("pack", "index.tureen")))
+        self.run_pack("--window", "10", *words, status=1)
+        self.run_pack("--window", "9", "--stride", "8", *words, status=1)
+        self.run_pack("--window", "9", *words)
+        self.run_pack("--window", "9", self.path("text"), self.path("whole"))
+        for name in os.listdir(self.path("whole")):
+            self.assertEqual(Path(self.path("pack", name)).read_bytes(),
+                             Path(self.path("whole", name)).read_bytes(), name)
+
+    def test_damage(self) -> None:
+        self.write()
+        index, tokens = Path(self.path("text.idx")), Path(self.path("text.bin"))
+        whole, content = index.read_bytes(), tokens.read_bytes()
+        count = int.from_bytes(whole[18:26], "little")
+        for cut in (*range(0, 35), 40, len(whole) // 2, len(whole) - 1):
+            index.write_bytes(whole[:cut])
+            with self.assertRaisesRegex(SourceError, "does not begin as|is it whole" if cut >= 34
+                                        else "does not begin as an index of Megatron's does"):
+                self.cut()
+
+        def changed(at: int, *values: int) -> bytes:
+            return whole[:at] + bytes(values) + whole[at + len(values):]
+        for bad, why in ((changed(0, 77, 88), "does not begin as"), (changed(9, 2), "is of version 2"),
+                         (changed(17, 6), "have the type 6, which is no type of whole numbers"),
+                         (changed(25, 255), "bytes instead of"), (changed(33, 128), "bytes instead of"),
+                         (changed(34 + 3, 255), "do not lie one after the other"),
+                         (changed(34 + 4 * count + 8 * (count - 1), 1), "do not lie one after the other"),
+                         (changed(34 + 12 * count, 1), "do not divide its"),
+                         (changed(len(whole) - 8, 0), "do not divide its"),
+                         (changed(len(whole) - 16, 255, 255), "do not divide its"),
+                         (whole + b"\0", "bytes instead of"),
+                         (whole + bytes(count), "has a mode for each sequence")):
+            index.write_bytes(bad)
+            with self.assertRaisesRegex(SourceError, why):
+                self.cut()
+        index.write_bytes(whole)
+        for bad in (content[:-4], content + b"\0"):
+            tokens.write_bytes(bad)
+            self.assertRegex(self.run_pack(self.path("text"), self.path("p"), status=1),
+                             rf"text\.idx is of \d+ tokens \(int32\), and .*text\.bin has {len(bad)} bytes")
+        tokens.unlink()
+        for words, why in ((["--window", "3", self.path("text")], "there is no .*text.idx with a .bin"),
+                           ([self.path("text.idx")], "there is no .*text.bin, which has the tokens of"),
+                           ([self.path("text")], "there is no .*text: check the path")):
+            self.assertRegex(self.run_pack(*words, self.path("p"), status=1), why)
+        self.assertIn("give --window", self.run_pack("--stride", "3", self.path("text"), self.path("p"),
+                                                     status=1))
 
 
 #   ---- samples that Python makes

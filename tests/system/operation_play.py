@@ -6,9 +6,11 @@ without it all do.
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import importlib.util
 import json
 import os
+import signal
 import socket
 import sys
 import threading
@@ -42,7 +44,7 @@ def failing(how):
     def operation(image, height, width, seed, arguments):
         if misbehaves(image, arguments):
             try:
-                return how(image)
+                return how(image, arguments) if how is killed else how(image)
             except LookupError:
                 pass
         return transformed(image, height, width, seed, arguments)
@@ -113,6 +115,42 @@ def tries(what):
         return "no"
 
 
+def burns(image):
+    """Takes processor time, then falls over."""
+    while time.process_time() < begun + 0.3:
+        pass
+    crash(image)
+
+
+def leaks(image):
+    """After some samples there is no memory left in this process, whatever the sample."""
+    global calls
+    calls += 1
+    if calls > 6:
+        raise MemoryError
+    raise LookupError
+
+
+def killed(image, arguments):
+    """As the kernel does it for want of memory, while there is the file `while`."""
+    if os.path.exists(arguments["while"]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    raise LookupError
+
+
+def crowded(image):
+    """Falls over if another process of this operation has a sample: together they would have too little."""
+    global lock
+    lock = os.open(__file__, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        crash(image)
+    time.sleep(0.05)
+    os.close(lock)
+    raise LookupError
+
+
 def lasts(image):
     """Falls over after some samples of each process, of two beside each other not after equally many."""
     global calls
@@ -147,8 +185,9 @@ def sandbox(image):
 
 KINDS = {"crash": crash, "hang": hang, "wrong-shape": wrong_shape, "raises": raises, "memory": fills_memory,
          "garbage": garbage, "lies": lies, "floods": floods, "leaves": leaves, "sandbox": sandbox,
-         "lasts": lasts}
+         "lasts": lasts, "burns": burns, "leaks": leaks, "killed": killed, "crowded": crowded}
 calls = 0
+begun = time.process_time()
 opened = len(os.listdir("/proc/self/fd"))       # the protocol's five, and this folder
 
 
@@ -156,6 +195,9 @@ def main():
     kind = sys.argv[1]
     if kind == "silent":
         time.sleep(3600)
+    if kind == "slow":                  # to greet, until there is the file that is named behind it
+        while not os.path.exists(sys.argv[2]):
+            time.sleep(0.01)
     if kind == "greets-wrongly":
         os.write(protocol.SOCKET, b"hello")
         time.sleep(3600)

@@ -1,6 +1,7 @@
 """Packs data sets that other libraries wrote, and samples that Python makes.
 
     python3 -m tureen.pack hf/train packs/train             # Arrow, Parquet, MDS, LMDB: tureen/sources.py
+    python3 -m tureen.pack --window 2049 text packs/text    # text.bin and text.idx: tureen/token_files.py
     tureen serve --dataset train=packs/train
 
     from tureen.pack import Sample, pack
@@ -19,8 +20,9 @@ import tarfile
 from typing import IO, Iterable, List, Optional, Sequence
 
 from . import installed
-from .sources import (ArrayOf, Columns, Sample, SourceError, open_source, own_extension, samples,
+from .sources import (ArrayOf, Columns, Sample, Source, SourceError, open_source, own_extension, samples,
                       signature)
+from .token_files import open_tokens
 
 __all__ = ["PackFailed", "Sample", "SourceError", "pack"]
 
@@ -93,11 +95,12 @@ def _send(content: bytearray, pipe: IO[bytes]) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python3 -m tureen.pack", formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Packs a Hugging Face data set (Arrow, Parquet), MDS shards or an LMDB, to be served by "
-                    "`tureen serve`.",
+        description="Packs a Hugging Face data set (Arrow, Parquet), MDS shards, an LMDB, or tokens in "
+                    "Megatron's .bin and .idx, to be served by `tureen serve`.",
         epilog="Options of `tureen pack` are passed on to it: --" + ", --".join(_PASSED_ON) + ",\n"
                "--no-jpeg-rows, --quiet, --json. With --resume the source is read again from its begin.")
-    parser.add_argument("source", nargs="+", help="a folder; or files, of Parquet or Arrow several")
+    parser.add_argument("source", nargs="+", help="a folder; or files, of Parquet or Arrow several; or "
+                                                   "PREFIX of PREFIX.bin and PREFIX.idx")
     parser.add_argument("target", help="a folder, or s3://BUCKET/PREFIX with --work")
     parser.add_argument("--image", metavar="COLUMN", help="the column with the samples' own files")
     parser.add_argument("--label", metavar="COLUMN", help="whole numbers, which become the label `label`")
@@ -109,6 +112,11 @@ def _parser() -> argparse.ArgumentParser:
                              "files of TYPE, such as int32: a field of its name; repeatable")
     parser.add_argument("--without", metavar="COLUMN", action="append", default=[],
                         help="a column that is left out; repeatable")
+    parser.add_argument("--window", metavar="TOKENS", type=_positive,
+                        help="of Megatron's tokens: a sample is so many, whatever document they are of, "
+                             "instead of a document")
+    parser.add_argument("--stride", metavar="TOKENS", type=_positive,
+                        help="from one window's begin to the next one's (default: the window)")
     for name in _PASSED_ON:
         parser.add_argument("--" + name, metavar="VALUE", help=argparse.SUPPRESS)
     for name in ("no-jpeg-rows", "resume", "quiet", "json"):
@@ -130,6 +138,23 @@ def _array(text: str) -> ArrayOf:
     return ArrayOf(column, dtype, tuple(map(int, inner)))
 
 
+def _positive(text: str) -> int:
+    if not text.isdigit() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
+    return int(text)
+
+
+def _open(options: argparse.Namespace) -> Source:
+    if options.stride and not options.window:
+        raise SourceError("--stride is of windows: give --window")
+    tokens = open_tokens(options.source[0], options.window, options.stride) \
+        if len(options.source) == 1 else None
+    if options.window and tokens is None:
+        raise SourceError(f"--window is of Megatron's tokens: there is no {options.source[0]}.idx with a "
+                          f".bin beside it")
+    return tokens or open_source(options.source)
+
+
 def _passed_on(options: argparse.Namespace) -> List[str]:
     words: List[str] = []
     for name in _PASSED_ON:
@@ -147,13 +172,15 @@ def main(words: Optional[Sequence[str]] = None) -> int:
     columns = Columns(options.image, options.label, options.text, tuple(options.mask), tuple(options.without),
                       tuple(options.array))
     try:
-        source = open_source(options.source)
+        source = _open(options)
         kind = own_extension(source, columns)
         if options.extensions is None and kind and kind not in _PACKED_ANYWAY:
             options.extensions = "." + kind
         if not options.quiet and sys.stderr.isatty():
             count = "" if source.count is None else f", {source.count} rows"
             print(f"{source.what}{count}", file=sys.stderr)
+        if not options.quiet and source.note:
+            print(source.note, file=sys.stderr)
         pack(samples(source, columns), options.target,
              [*_passed_on(options), "--signature", signature(source, columns)])
     except PackFailed as failed:

@@ -73,6 +73,7 @@ class Source(NamedTuple):
     count: Optional[int] = None
     label: Optional[str] = None             # the column, if the source says so
     names: Optional[str] = None             # the column that has the samples' names
+    note: str = ""                          # what people should know of it
 
 
 #   ---- samples
@@ -176,7 +177,7 @@ def own_extension(source: Source, columns: Columns = Columns()) -> str:
 
 def signature(source: Source, columns: Columns = Columns()) -> str:
     """Another one when a file of the source or a choice of columns is another."""
-    digest = hashlib.sha256(repr(tuple(columns)).encode())
+    digest = hashlib.sha256(repr((source.what, *columns)).encode())
     for path in source.files:
         found = os.stat(path)
         digest.update(repr((os.path.abspath(path), found.st_size, found.st_mtime_ns)).encode())
@@ -266,8 +267,8 @@ def open_source(paths: Sequence[str]) -> Source:
             return _lmdb(path)
     if os.path.isdir(path):
         return _folder(path)
-    raise SourceError(f"{path} is no Parquet, Arrow or LMDB file: class folders, lists and tar files are "
-                      f"packed by `tureen pack` itself")
+    raise SourceError(f"{path} is no Parquet, Arrow, LMDB or .idx file: class folders, lists and tar files "
+                      f"are packed by `tureen pack` itself")
 
 
 def _folder(path: str) -> Source:

@@ -377,7 +377,7 @@ test_warnings (void **state)
     made.bytes [made.size * 3 / 4] = 0xff;
     made.bytes [made.size * 3 / 4 + 1] = 0xd0;
     decoder_file_t file = { .bytes = made.bytes, .size = made.size };
-    decoder_sample_t tolerant = { &file, UINT32_MAX }, strict = { &file, 0 };
+    decoder_sample_t tolerant = { .files = &file, .warnings_max = UINT32_MAX }, strict = { .files = &file };
     pipeline_key_t key = { .seed = 1 };
     const pipeline_t *pipeline = pipeline_of ("[{'op':'resize','size':[20,20]},{'share':true}]");
     decoder_t *decoder = decoder_new ();

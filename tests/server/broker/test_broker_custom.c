@@ -203,7 +203,7 @@ test_operations_that_hang_hold_up_their_own_jobs_alone (void **state)
 }
 
 static void
-s_leave_them_hanging (size_t cache_bytes)
+s_leave_them_hanging (size_t cache_bytes, outcome_t outcome)
 {
     scene_t *scene = calloc (1, sizeof *scene);
     assert_non_null (scene);
@@ -215,11 +215,17 @@ s_leave_them_hanging (size_t cache_bytes)
         broker_advance (scene->broker, ++scene->now_ms);
         s_carry_out_all (scene);
     }
+    assert_int_not_equal (scene->kept_count, 0);
+    for (size_t index = 0; index < scene->kept_count; index++)
+        assert_false (broker_abandon (scene->broker, scene->kept [index]));
     for (unsigned which = 0; which < WORKS; which++)
         broker_gone (scene->broker, scene->jobs [which]);
     s_run (scene, PLAIN, EPOCHS);
-    for (size_t index = 0; index < scene->kept_count; index++)
-        broker_prepared (scene->broker, scene->kept [index], OUTCOME_READY, NULL);
+    for (size_t index = 0; index < scene->kept_count; index++) {
+        if (outcome == OUTCOME_ABANDONED)
+            assert_true (broker_abandon (scene->broker, scene->kept [index]));
+        broker_prepared (scene->broker, scene->kept [index], outcome, NULL);
+    }
     broker_gone (scene->broker, scene->jobs [PLAIN]);
     s_carry_out_all (scene);
     broker_check (scene->broker);
@@ -227,14 +233,17 @@ s_leave_them_hanging (size_t cache_bytes)
     free (scene);
 }
 
-//  Guards: the memory of versions that operations have is another tenant's only when the operations end.
+//  Guards: the memory of versions that operations have is another tenant's only when the operations end, as
+//  they may when no job wants the versions, and not before.
 static void
 test_jobs_that_leave_them_hanging_hold_up_no_other_tenant (void **state)
 {
     (void) state;
     size_t least = broker_cache_least (broker_hands (WORKERS, CUSTOM_MAX), VERSION_BYTES);
-    for (size_t part = 2; part <= 6; part++)
-        s_leave_them_hanging (part * least);
+    for (size_t part = 2; part <= 6; part++) {
+        s_leave_them_hanging (part * least, OUTCOME_READY);
+        s_leave_them_hanging (part * least, OUTCOME_ABANDONED);
+    }
 }
 
 int
