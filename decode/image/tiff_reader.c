@@ -8,16 +8,20 @@
 #include "decode_limits.h"
 
 enum {
-    TIFF_READER_MAGIC = 0x74696666, VALUES = 256, COMPLAINT_BYTES = 160,
+    TIFF_READER_MAGIC = 0x74696666, VALUES = 256, COMPLAINT_BYTES = 160, TILE_UNIT = 16,
     //  The least that libtiff may allocate at once, for its tables, whatever the size of the file.
     ALLOCATION_BYTES_LEAST = 1024 * 1024,
     TABLE_GROWTH = 8                    //  of bytes in the file to 64-bit numbers
 };
 
+//  libtiff reads past tags that are cut short, and takes a missing palette for grey; Pillow refuses the file.
+#define IO_ERROR "IO error during reading"
+
 struct tiff_reader {
     uint32_t magic;
     TIFF *tiff;                         //  of one file, from open to the end of read; else NULL
     char complaint [COMPLAINT_BYTES];   //  libtiff's last words about it; "": none
+    bool is_cut;                        //  values of a tag lie beyond the file's end
     const uint8_t *bytes;               //  the file, and how far it has been read
     size_t size;
     size_t place;
@@ -83,6 +87,10 @@ s_complain (TIFF *tiff, void *handle, const char *module, const char *format, va
     (void) tiff, (void) module;
     tiff_reader_t *self = handle;
     vsnprintf (self->complaint, COMPLAINT_BYTES, format, values);
+    self->is_cut |= strncmp (format, IO_ERROR, strlen (IO_ERROR)) == 0;
+    for (char *at = self->complaint; *at; at++)     //  it may quote the file
+        if (*at < ' ' || *at > '~')
+            *at = '?';
     return 1;
 }
 
@@ -124,6 +132,13 @@ tiff_reader_destroy (tiff_reader_t **self_p)
 
 //  ---------------------------------------------------------------------------------------------------------
 //  Opening
+
+static int
+s_no_memory (const tiff_reader_t *self, char *error, size_t error_bytes)
+{
+    snprintf (error, error_bytes, "not enough memory for a TIFF of %zu bytes", self->size);
+    return -ENOMEM;
+}
 
 static void
 s_open_file (tiff_reader_t *self)
@@ -226,6 +241,8 @@ s_check_size (tiff_reader_t *self, char *error, size_t error_bytes)
     if (TIFFIsTiled (self->tiff)) {
         TIFFGetField (self->tiff, TIFFTAG_TILELENGTH, &self->block_height);
         TIFFGetField (self->tiff, TIFFTAG_TILEWIDTH, &self->block_width);
+        if (self->block_height % TILE_UNIT || self->block_width % TILE_UNIT)
+            self->block_height = 0;
     }
     else {
         self->block_width = self->width;
@@ -234,7 +251,7 @@ s_check_size (tiff_reader_t *self, char *error, size_t error_bytes)
             self->block_height = self->height;
     }
     if (!height || !width || !self->block_height || !self->block_width) {
-        snprintf (error, error_bytes, "damaged TIFF: it, or a part of it, has no pixels");
+        snprintf (error, error_bytes, "damaged TIFF: no pixels, or tiles with sides that 16 does not divide");
         return -EBADMSG;
     }
     uint64_t down = (height + self->block_height - 1) / self->block_height * self->block_height;
@@ -259,8 +276,13 @@ tiff_reader_open (tiff_reader_t *self, const image_reader_options_t *options, co
     self->place = 0;
     self->is_mask = options->is_mask;
     *self->complaint = '\0';
+    self->is_cut = false;
+    errno = 0;
     s_open_file (self);
-    if (!self->tiff) {
+    if (!self->tiff && errno == ENOMEM)     //  the C library's: libtiff tells no reason
+        return s_no_memory (self, error, error_bytes);
+    if (!self->tiff || self->is_cut) {
+        s_close (self);
         snprintf (error, error_bytes, "damaged or truncated TIFF: %s", self->complaint);
         return -EBADMSG;
     }
@@ -342,14 +364,14 @@ s_decode (tiff_reader_t *self, char *error, size_t error_bytes)
     size_t block_stride = ((size_t) self->block_width * self->samples * self->bits + 7) / 8;
     size_t channels = self->is_mask? 1: IMAGE_COLOURS;
     if (!scratch_need (&self->pixels, (size_t) self->width * self->height * channels)
-    ||  !scratch_need (&self->block, block_stride * self->block_height)) {
-        snprintf (error, error_bytes, "not enough memory for a TIFF of %u x %u pixels", self->width,
-            self->height);
-        return -ENOMEM;
-    }
+    ||  !scratch_need (&self->block, block_stride * self->block_height))
+        return s_no_memory (self, error, error_bytes);
+    errno = 0;
     for (uint32_t top = 0; top < self->height; top += self->block_height)
         for (uint32_t left = 0; left < self->width; left += self->block_width)
             if (!s_read_block (self, top, left, block_stride)) {
+                if (errno == ENOMEM)
+                    return s_no_memory (self, error, error_bytes);
                 snprintf (error, error_bytes, "damaged or truncated TIFF: %s",
                     *self->complaint? self->complaint: "a strip or tile is too short");
                 return -EBADMSG;
