@@ -33,7 +33,7 @@ pkg_check_modules (ZLIB REQUIRED IMPORTED_TARGET zlib)
 #  Codecs beside JPEG: a build without them says so in `tureen serve --help`.
 pkg_check_modules (PNG IMPORTED_TARGET libpng zlib)
 pkg_check_modules (WEBP IMPORTED_TARGET libwebp libwebpdemux)
-pkg_check_modules (TIFF IMPORTED_TARGET libtiff-4>=4.5)     #  the first with handlers for one file
+pkg_check_modules (TIFF IMPORTED_TARGET libtiff-4>=4.5 zlib)    #  the first with handlers for one file
 pkg_check_modules (SNDFILE IMPORTED_TARGET sndfile)
 
 #  CRoaring 0.2 ships a pkg-config file in some Debian releases only.

@@ -5,35 +5,28 @@
 #include <stdlib.h>
 #include <string.h>
 #include <tiffio.h>
-#include "decode_limits.h"
+#include <zlib.h>
+#include "instrument.h"
+#include "tiff_layout.h"
 
 enum {
-    TIFF_READER_MAGIC = 0x74696666, VALUES = 256, COMPLAINT_BYTES = 160, TILE_UNIT = 16,
-    //  The least that libtiff may allocate at once, for its tables, whatever the size of the file.
-    ALLOCATION_BYTES_LEAST = 1024 * 1024,
-    TABLE_GROWTH = 8                    //  of bytes in the file to 64-bit numbers
+    TIFF_READER_MAGIC = 0x74696666, VALUES = 256, COMPLAINT_BYTES = 160,
+    //  What libtiff may allocate at once: its tables, of numbers in the file, and what it reads of the file.
+    TABLE_GROWTH = 8, TABLE_BYTES = 1024 * 1024
 };
-
-//  libtiff reads past tags that are cut short, and takes a missing palette for grey; Pillow refuses the file.
-#define IO_ERROR "IO error during reading"
 
 struct tiff_reader {
     uint32_t magic;
     TIFF *tiff;                         //  of one file, from open to the end of read; else NULL
     char complaint [COMPLAINT_BYTES];   //  libtiff's last words about it; "": none
-    bool is_cut;                        //  values of a tag lie beyond the file's end
-    const uint8_t *bytes;               //  the file, and how far it has been read
-    size_t size;
-    size_t place;
-    //  The image
+    uint32_t warnings, warnings_max;    //  of libjpeg's
+    bool is_odd;                        //  libtiff warned of pixels
+    const uint8_t *bytes;               //  the file, and how far libtiff has read it
+    size_t size, place;
     bool is_mask;
-    bool is_premultiplied;
-    uint32_t height, width;
-    uint32_t block_height, block_width; //  of a tile, or of a strip
-    uint16_t photometric, bits, samples;
+    tiff_layout_t layout;
     uint8_t table [VALUES] [IMAGE_COLOURS];     //  what values of one sample of at most 8 bits mean
-    scratch_t block;
-    scratch_t pixels;
+    scratch_t block, pixels;
 };
 
 //  ---------------------------------------------------------------------------------------------------------
@@ -80,18 +73,29 @@ s_size (thandle_t handle)
     return ((tiff_reader_t *) handle)->size;
 }
 
-//  Of warnings and errors, which come behind them.  1: libtiff tells its global handler nothing.
+//  1: libtiff tells its global handler nothing.
 static int
 s_complain (TIFF *tiff, void *handle, const char *module, const char *format, va_list values)
 {
     (void) tiff, (void) module;
     tiff_reader_t *self = handle;
     vsnprintf (self->complaint, COMPLAINT_BYTES, format, values);
-    self->is_cut |= strncmp (format, IO_ERROR, strlen (IO_ERROR)) == 0;
     for (char *at = self->complaint; *at; at++)     //  it may quote the file
         if (*at < ' ' || *at > '~')
             *at = '?';
     return 1;
+}
+
+//  libjpeg's are of what can be read past, as in any JPEG; others of pixels that libtiff leaves out.
+static int
+s_warn (TIFF *tiff, void *handle, const char *module, const char *format, va_list values)
+{
+    tiff_reader_t *self = handle;
+    if (module && strcmp (module, "JPEGLib") == 0)
+        self->warnings++;
+    else
+        self->is_odd = true;
+    return s_complain (tiff, handle, module, format, values);
 }
 
 //  ---------------------------------------------------------------------------------------------------------
@@ -136,131 +140,59 @@ tiff_reader_destroy (tiff_reader_t **self_p)
 static int
 s_no_memory (const tiff_reader_t *self, char *error, size_t error_bytes)
 {
-    snprintf (error, error_bytes, "not enough memory for a TIFF of %zu bytes", self->size);
+    snprintf (error, error_bytes, "not enough memory for a TIFF of %u x %u pixels", self->layout.width,
+        self->layout.height);
     return -ENOMEM;
 }
 
-static void
-s_open_file (tiff_reader_t *self)
+static int
+s_bad (const char *reason, char *error, size_t error_bytes)
 {
+    snprintf (error, error_bytes, "damaged or truncated TIFF: %s", reason);
+    return -EBADMSG;
+}
+
+static int
+s_open_file (tiff_reader_t *self, char *error, size_t error_bytes)
+{
+    const tiff_layout_t *layout = &self->layout;
     TIFFOpenOptions *options = TIFFOpenOptionsAlloc ();
     if (!options)
-        return;
-    size_t most = self->size * TABLE_GROWTH + ALLOCATION_BYTES_LEAST;
-    TIFFOpenOptionsSetMaxSingleMemAlloc (options, (tmsize_t) most);
+        return s_no_memory (self, error, error_bytes);
+    errno = 0;
+    TIFFOpenOptionsSetMaxSingleMemAlloc (options, (tmsize_t) (self->size * TABLE_GROWTH + TABLE_BYTES));
     TIFFOpenOptionsSetErrorHandlerExtR (options, s_complain, self);
-    TIFFOpenOptionsSetWarningHandlerExtR (options, s_complain, self);
+    TIFFOpenOptionsSetWarningHandlerExtR (options, s_warn, self);
     self->tiff = TIFFClientOpenExt ("TIFF", "rc", self, s_read_bytes, s_write_bytes, s_seek, s_close_nothing,
         s_size, NULL, NULL, options);
     TIFFOpenOptionsFree (options);
+    if (!self->tiff)                        //  libtiff tells no reason; the C library leaves its own
+        return errno == ENOMEM? s_no_memory (self, error, error_bytes):
+            s_bad (self->complaint, error, error_bytes);
+    if (layout->photometric == PHOTOMETRIC_YCBCR)
+        TIFFSetField (self->tiff, TIFFTAG_JPEGCOLORMODE, JPEGCOLORMODE_RGB);
+    //  UNTESTED: no tag is known by which libtiff comes to another size.
+    tmsize_t bytes = layout->is_tiled? TIFFTileSize (self->tiff): TIFFStripSize (self->tiff);
+    return TIFFIsTiled (self->tiff) == layout->is_tiled
+        && (size_t) bytes == layout->block_stride * layout->block_height? 0:
+        s_bad ("its tags contradict each other", error, error_bytes);
 }
 
-//  What the values of one sample mean, for photometric and bits; false: the palette is missing.
-static bool
+//  What the values of one sample mean; of one bit a mask has truth values.
+static void
 s_fill_table (tiff_reader_t *self)
 {
-    uint16_t *palette [IMAGE_COLOURS] = { NULL };
-    bool is_palette = self->photometric == PHOTOMETRIC_PALETTE;
-    if (is_palette && !TIFFGetField (self->tiff, TIFFTAG_COLORMAP, &palette [0], &palette [1], &palette [2]))
-        return false;
-    uint32_t highest = (1u << self->bits) - 1;
-    bool is_truth = self->is_mask && self->bits == 1;
+    const tiff_layout_t *layout = &self->layout;
+    uint32_t highest = (1u << layout->bits) - 1;
+    bool is_palette = layout->photometric == PHOTOMETRIC_PALETTE;
+    bool is_truth = self->is_mask && layout->bits == 1;
     for (uint32_t value = 0; value <= highest; value++)
         for (uint32_t colour = 0; colour < IMAGE_COLOURS; colour++) {
-            uint32_t grey = self->photometric == PHOTOMETRIC_MINISWHITE? highest - value: value;
+            uint32_t grey = layout->photometric == PHOTOMETRIC_MINISWHITE? highest - value: value;
             self->table [value] [colour] = (uint8_t) (!is_palette? is_truth? grey: grey * UINT8_MAX / highest:
-                self->is_mask? value: palette [colour] [value] >> 8);
+                self->is_mask? value:
+                tiff_layout_value (layout, TAG_PALETTE, colour * (highest + 1) + value) >> 8);
         }
-    return true;
-}
-
-//  Whether pixels of this kind of image come as Pillow's.
-static bool
-s_is_known_kind (tiff_reader_t *self, uint16_t extra_count, const uint16_t *extra)
-{
-    if (self->photometric == PHOTOMETRIC_SEPARATED)
-        return self->bits == 8 && self->samples == 4 && extra_count == 0;
-    if (self->photometric == PHOTOMETRIC_RGB) {
-        self->is_premultiplied = extra_count == 1 && extra [0] == EXTRASAMPLE_ASSOCALPHA;
-        return self->bits == 8 && ((self->samples == 3 && extra_count == 0)
-            || (self->samples == 4 && extra_count <= 1));
-    }
-    if (self->photometric > PHOTOMETRIC_PALETTE || self->samples != 1 || extra_count)
-        return false;
-    if (self->bits == 16)
-        return self->photometric == PHOTOMETRIC_MINISBLACK;
-    return self->bits == 1 || self->bits == 2 || self->bits == 4 || self->bits == 8;
-}
-
-static int
-s_check_kind (tiff_reader_t *self, char *error, size_t error_bytes)
-{
-    uint16_t compression, planes, order, format, extra_count = 0, *extra = NULL;
-    TIFFGetFieldDefaulted (self->tiff, TIFFTAG_BITSPERSAMPLE, &self->bits);
-    TIFFGetFieldDefaulted (self->tiff, TIFFTAG_SAMPLESPERPIXEL, &self->samples);
-    TIFFGetFieldDefaulted (self->tiff, TIFFTAG_COMPRESSION, &compression);
-    TIFFGetFieldDefaulted (self->tiff, TIFFTAG_PLANARCONFIG, &planes);
-    TIFFGetFieldDefaulted (self->tiff, TIFFTAG_FILLORDER, &order);
-    TIFFGetFieldDefaulted (self->tiff, TIFFTAG_SAMPLEFORMAT, &format);
-    TIFFGetFieldDefaulted (self->tiff, TIFFTAG_EXTRASAMPLES, &extra_count, &extra);
-    self->is_premultiplied = false;
-    bool has_meaning = TIFFGetField (self->tiff, TIFFTAG_PHOTOMETRIC, &self->photometric);
-    bool is_known = has_meaning && s_is_known_kind (self, extra_count, extra)
-        && (planes == PLANARCONFIG_CONTIG || self->samples == 1) && order == FILLORDER_MSB2LSB
-        && format == SAMPLEFORMAT_UINT
-        && (compression == COMPRESSION_NONE || compression == COMPRESSION_LZW
-            || compression == COMPRESSION_PACKBITS || compression == COMPRESSION_ADOBE_DEFLATE
-            || compression == COMPRESSION_DEFLATE);
-    if (!is_known) {
-        snprintf (error, error_bytes, "unsupported TIFF (photometric %d, %u x %u bits, %u extra, sample "
-            "format %u, compression %u, planes %u, fill order %u): supported are grey and palettes of 1 to 8 "
-            "bits, grey of 16, RGB, RGBA and CMYK of 8, interleaved; uncompressed, LZW, deflate or PackBits",
-            has_meaning? self->photometric: -1, self->samples, self->bits, extra_count, format, compression,
-            planes, order);
-        return -EBADMSG;
-    }
-    if (self->is_mask && (self->samples > 1 || self->bits > 8)) {
-        snprintf (error, error_bytes, "a mask must be grey or have a palette, with at most 8 bits: this TIFF "
-            "has %u samples of %u bits", self->samples, self->bits);
-        return -EDOM;
-    }
-    if (self->samples > 1 || self->bits > 8 || s_fill_table (self))
-        return 0;
-    snprintf (error, error_bytes, "damaged TIFF: it has no palette");
-    return -EBADMSG;
-}
-
-//  Before anything is allocated for pixels: those of the image, and of its tiles with what they overhang.
-static int
-s_check_size (tiff_reader_t *self, char *error, size_t error_bytes)
-{
-    self->height = self->width = self->block_height = self->block_width = 0;
-    TIFFGetField (self->tiff, TIFFTAG_IMAGELENGTH, &self->height);
-    TIFFGetField (self->tiff, TIFFTAG_IMAGEWIDTH, &self->width);
-    uint64_t height = self->height, width = self->width;
-    if (TIFFIsTiled (self->tiff)) {
-        TIFFGetField (self->tiff, TIFFTAG_TILELENGTH, &self->block_height);
-        TIFFGetField (self->tiff, TIFFTAG_TILEWIDTH, &self->block_width);
-        if (self->block_height % TILE_UNIT || self->block_width % TILE_UNIT)
-            self->block_height = 0;
-    }
-    else {
-        self->block_width = self->width;
-        TIFFGetFieldDefaulted (self->tiff, TIFFTAG_ROWSPERSTRIP, &self->block_height);
-        if (self->block_height > height)
-            self->block_height = self->height;
-    }
-    if (!height || !width || !self->block_height || !self->block_width) {
-        snprintf (error, error_bytes, "damaged TIFF: no pixels, or tiles with sides that 16 does not divide");
-        return -EBADMSG;
-    }
-    uint64_t down = (height + self->block_height - 1) / self->block_height * self->block_height;
-    uint64_t across = (width + self->block_width - 1) / self->block_width * self->block_width;
-    if (down <= DECODER_PIXELS_MAX && across <= DECODER_PIXELS_MAX && down * across <= DECODER_PIXELS_MAX)
-        return 0;
-    snprintf (error, error_bytes, "TIFF with more pixels than the limit (%u x %u, in parts of %u x %u)",
-        self->width, self->height, self->block_width, self->block_height);
-    return -EBADMSG;
 }
 
 int
@@ -275,108 +207,132 @@ tiff_reader_open (tiff_reader_t *self, const image_reader_options_t *options, co
     self->size = size;
     self->place = 0;
     self->is_mask = options->is_mask;
+    self->warnings_max = options->warnings_max;
     *self->complaint = '\0';
-    self->is_cut = false;
-    errno = 0;
-    s_open_file (self);
-    if (!self->tiff && errno == ENOMEM)     //  the C library's: libtiff tells no reason
-        return s_no_memory (self, error, error_bytes);
-    if (!self->tiff || self->is_cut) {
-        s_close (self);
-        snprintf (error, error_bytes, "damaged or truncated TIFF: %s", self->complaint);
-        return -EBADMSG;
+    const tiff_layout_t *layout = &self->layout;
+    int rc = tiff_layout_read (&self->layout, bytes, size, error, error_bytes);
+    *height_p = layout->height;
+    *width_p = layout->width;
+    bool has_values = layout->samples == 1 && layout->bits <= 8;
+    if (rc == 0 && self->is_mask && !has_values) {
+        snprintf (error, error_bytes, "a mask must be grey or have a palette, with at most 8 bits: this TIFF "
+            "has %u samples of %u bits", layout->samples, layout->bits);
+        return -EDOM;
     }
-    int rc = s_check_size (self, error, error_bytes);
     if (rc == 0)
-        rc = s_check_kind (self, error, error_bytes);
+        rc = s_open_file (self, error, error_bytes);
     if (rc)
         s_close (self);
-    *height_p = self->height;
-    *width_p = self->width;
+    else
+    if (has_values)
+        s_fill_table (self);
     return rc;
 }
 
 //  ---------------------------------------------------------------------------------------------------------
-//  Reading
+//  Reading: strip by strip, or tile by tile -> rows of RGB, or of a mask's values
 
-//  Pillow's: of ink, white less black, less the ink's rounded share of that.
-static void
-s_convert_colour (const tiff_reader_t *self, const uint8_t *from, uint8_t *target)
+static uint32_t
+s_channels (const tiff_reader_t *self)
 {
-    for (uint32_t colour = 0; colour < IMAGE_COLOURS; colour++) {
-        uint32_t value = from [colour];
-        if (self->photometric == PHOTOMETRIC_SEPARATED) {
-            uint32_t white = UINT8_MAX - from [3], share = value * white + 128;
-            value = white - ((share + (share >> 8)) >> 8);
-        }
-        else
-        if (self->is_premultiplied)
-            value = from [3]? value * UINT8_MAX / from [3]: 0;
-        target [colour] = (uint8_t) (value < UINT8_MAX? value: UINT8_MAX);
-    }
+    return self->is_mask? 1: IMAGE_COLOURS;
 }
 
-static void
+//  As Pillow: 16 bits of grey are cut to 255, of a colour the upper 8 are taken; premultiplied colours are
+//  divided by alpha.
+static uint8_t
+s_colour (const tiff_layout_t *layout, const uint8_t *from, uint32_t colour)
+{
+    bool is_grey = layout->photometric == PHOTOMETRIC_MINISBLACK;
+    uint32_t index = is_grey? 0: colour, value = from [index];
+    if (layout->bits == 16) {
+        uint16_t wide;
+        memcpy (&wide, from + index * sizeof wide, sizeof wide);
+        value = is_grey? wide: wide >> 8;
+    }
+    else
+    if (layout->is_premultiplied)
+        value = from [3]? value * UINT8_MAX / from [3]: 0;
+    return (uint8_t) (value < UINT8_MAX? value: UINT8_MAX);
+}
+
+INSTRUMENT_ROWS static void
 s_convert_row (const tiff_reader_t *self, const uint8_t *row, uint32_t count, uint8_t *target)
 {
-    uint32_t channels = self->is_mask? 1: IMAGE_COLOURS, bits = self->bits;
+    const tiff_layout_t *layout = &self->layout;
+    uint32_t channels = s_channels (self), bits = layout->bits, samples = layout->samples;
+    instrument_written (target, (size_t) count * channels);
+    if (bits == 8 && samples == 3 && !layout->is_planar) {
+        memcpy (target, row, (size_t) count * IMAGE_COLOURS);
+        return;
+    }
     for (uint32_t column = 0; column < count; column++, target += channels)
-        if (self->samples > 1)
-            s_convert_colour (self, row + (size_t) column * self->samples, target);
+        if (layout->is_planar)
+            *target = row [column];
         else
-        if (bits == 16) {
-            uint16_t value;
-            memcpy (&value, row + (size_t) column * sizeof value, sizeof value);
-            memset (target, value < UINT8_MAX? value: UINT8_MAX, channels);
-        }
-        else {
+        if (samples == 1 && bits <= 8) {
             size_t bit = (size_t) column * bits;
             uint32_t value = (uint32_t) row [bit / 8] >> (8 - bits - bit % 8) & ((1u << bits) - 1);
             memcpy (target, self->table [value], channels);
         }
+        else
+            for (uint32_t colour = 0; colour < channels; colour++)
+                target [colour] = s_colour (layout, row + (size_t) column * samples * bits / 8, colour);
 }
 
-//  The strip or tile that begins at (top, left).
+//  libtiff reads past deflated data that give more than they should, without all that they should.
 static bool
-s_read_block (tiff_reader_t *self, uint32_t top, uint32_t left, size_t block_stride)
+s_inflates (const tiff_reader_t *self, uint32_t block, size_t wanted)
 {
-    uint8_t *block = self->block.data;
-    uint32_t rows = self->height - top < self->block_height? self->height - top: self->block_height;
-    uint32_t columns = self->width - left < self->block_width? self->width - left: self->block_width;
-    bool is_tile = TIFFIsTiled (self->tiff);
-    tmsize_t size = (tmsize_t) (block_stride * (is_tile? self->block_height: rows));
-    tmsize_t count = is_tile?
-        TIFFReadEncodedTile (self->tiff, TIFFComputeTile (self->tiff, left, top, 0, 0), block, size):
-        TIFFReadEncodedStrip (self->tiff, TIFFComputeStrip (self->tiff, top, 0), block, size);
-    if (count != size)
+    size_t size;
+    const uint8_t *data = tiff_layout_data (&self->layout, block, &size);
+    uLongf bytes = wanted;
+    return (self->layout.compression != COMPRESSION_ADOBE_DEFLATE
+        && self->layout.compression != COMPRESSION_DEFLATE)
+        || (uncompress (self->block.data, &bytes, data, size) == Z_OK && bytes == wanted);
+}
+
+static bool
+s_read_block (tiff_reader_t *self, uint32_t block, uint32_t top, uint32_t left, uint8_t *pixels)
+{
+    const tiff_layout_t *layout = &self->layout;
+    uint8_t *data = self->block.data;
+    size_t size = tiff_layout_block_bytes (layout, block);
+    size_t stride = (size_t) layout->width * s_channels (self);
+    if (!s_inflates (self, block, size))
         return false;
-    size_t channels = self->is_mask? 1: IMAGE_COLOURS;
-    uint8_t *target = self->pixels.data;
+    tmsize_t count = layout->is_tiled? TIFFReadEncodedTile (self->tiff, block, data, (tmsize_t) size):
+        TIFFReadEncodedStrip (self->tiff, block, data, (tmsize_t) size);
+    if (count != (tmsize_t) size || self->is_odd)
+        return false;
+    uint32_t rows = layout->height - top, columns = layout->width - left;
+    rows = rows < layout->block_height? rows: layout->block_height;
+    columns = columns < layout->block_width? columns: layout->block_width;
     for (uint32_t row = 0; row < rows; row++)
-        s_convert_row (self, block + row * block_stride, columns,
-            target + ((size_t) (top + row) * self->width + left) * channels);
+        s_convert_row (self, data + row * layout->block_stride, columns,
+            pixels + (top + row) * stride + (size_t) left * s_channels (self));
     return true;
 }
 
 static int
 s_decode (tiff_reader_t *self, char *error, size_t error_bytes)
 {
-    size_t block_stride = ((size_t) self->block_width * self->samples * self->bits + 7) / 8;
-    size_t channels = self->is_mask? 1: IMAGE_COLOURS;
-    if (!scratch_need (&self->pixels, (size_t) self->width * self->height * channels)
-    ||  !scratch_need (&self->block, block_stride * self->block_height))
+    const tiff_layout_t *layout = &self->layout;
+    if (!scratch_need (&self->pixels, image_bytes (layout->height, layout->width, s_channels (self)))
+    ||  !scratch_need (&self->block, layout->block_stride * layout->block_height))
         return s_no_memory (self, error, error_bytes);
     errno = 0;
-    for (uint32_t top = 0; top < self->height; top += self->block_height)
-        for (uint32_t left = 0; left < self->width; left += self->block_width)
-            if (!s_read_block (self, top, left, block_stride)) {
-                if (errno == ENOMEM)
-                    return s_no_memory (self, error, error_bytes);
-                snprintf (error, error_bytes, "damaged or truncated TIFF: %s",
-                    *self->complaint? self->complaint: "a strip or tile is too short");
-                return -EBADMSG;
-            }
-    return 0;
+    self->warnings = 0;
+    self->is_odd = false;
+    *self->complaint = '\0';
+    uint32_t block = 0;
+    for (uint32_t plane = 0; block < layout->blocks; plane++)
+        for (uint32_t top = 0; top < layout->height; top += layout->block_height)
+            for (uint32_t left = 0; left < layout->width; left += layout->block_width)
+                if (!s_read_block (self, block++, top, left, (uint8_t *) self->pixels.data + plane))
+                    return errno == ENOMEM? s_no_memory (self, error, error_bytes): s_bad (*self->complaint?
+                        self->complaint: "a strip or tile does not give its pixels", error, error_bytes);
+    return self->warnings <= self->warnings_max? 0: s_bad (self->complaint, error, error_bytes);
 }
 
 int
@@ -388,21 +344,17 @@ tiff_reader_read (tiff_reader_t *self, const image_request_t *request, image_pix
     assert (self->tiff);
     assert (request && pixels && error && error_bytes > 0);
     const image_box_t *box = &request->box;
-    assert (box->height > 0 && box->height <= self->height && box->top <= self->height - box->height);
-    assert (box->width > 0 && box->width <= self->width && box->left <= self->width - box->width);
+    uint32_t height = self->layout.height, width = self->layout.width;
+    assert (box->height > 0 && box->height <= height && box->top <= height - box->height);
+    assert (box->width > 0 && box->width <= width && box->left <= width - box->width);
     int rc = s_decode (self, error, error_bytes);
     s_close (self);
     if (rc)
         return rc;
-    uint32_t channels = self->is_mask? 1: IMAGE_COLOURS;
-    size_t stride = (size_t) self->width * channels;
-    uint8_t *first = self->pixels.data;
-    first += box->top * stride + (size_t) box->left * channels;
-    *pixels = (image_pixels_t) {
-        .image = { first, stride, box->height, box->width, channels },
-        .height = box->height,
-        .width = box->width
-    };
+    uint32_t channels = s_channels (self);
+    image_t whole = { self->pixels.data, (size_t) width * channels, height, width, channels };
+    *pixels = (image_pixels_t) { .image = image_part (&whole, box), .height = box->height,
+        .width = box->width };
     return 0;
 }
 

@@ -1,11 +1,13 @@
 /*  tiff_reader -- image_reader's part for TIFF, on libtiff: the same two steps, the same results as Pillow.
  *
- *  Pixels are what Image.open (...).convert ("RGB") gives of the first page: 16-bit grey is clipped to 255,
- *  alpha is dropped (premultiplied colours are divided by it first), colour profiles are not looked at.  All
- *  of the image is decoded, whatever the box: so a file is good or bad for every job alike.
- *  What is read: grey and palettes of 1, 2, 4 and 8 bits, grey of 16, RGB, RGBA and CMYK of 8, in strips or
- *  tiles, uncompressed or by LZW, deflate or PackBits.  Others are bad, and the reason says what they are.
- *  A mask is grey or has a palette, as for PNG.
+ *  Pixels are what Image.open (...).convert ("RGB") gives of the first page: 16 bits of grey are cut to 255,
+ *  of colours the upper 8 are taken; alpha is dropped (premultiplied colours are divided by it first), colour
+ *  profiles are not looked at.  A mask is grey or has a palette, as for PNG.
+ *  tiff_layout.h says which kinds are read, and looks at all tags of pixels before libtiff does.  libtiff
+ *  decodes strips and tiles, and finds its tables.  It allocates no more at once than a multiple of the
+ *  file's size; pixels take no more than DECODER_PIXELS_MAX allows.
+ *  All of the image is decoded, whatever the box: so a file is good or bad for every job alike.  Damage that
+ *  libtiff only warns of makes it bad; libjpeg's warnings do so beyond the number allowed, as in a JPEG.
  *  libtiff's complaints come by handlers of this one file: nothing global, nothing on stderr.
  *  Owner: one thread.
  */
