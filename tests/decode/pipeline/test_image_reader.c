@@ -54,6 +54,7 @@ test_other_formats (void **state)
         { "", 0, -EBADMSG, "the file is empty (0 bytes)" },
         { "GIF89a", 6, -EBADMSG, "the file is a GIF image (6 bytes)" },
         { "BM\1\2", 4, -EBADMSG, "a BMP image" },
+        { "II+\0", 4, -EBADMSG, "a BigTIFF image" }, { "MM\0+", 4, -EBADMSG, "a BigTIFF image" },
         { "hello, world", 12, -EBADMSG, "of an unknown kind (12 bytes)" },
         { "\xff", 1, -EBADMSG, "unknown kind" },
         { "\xff\xd8", 2, -EBADMSG, "unknown kind" }, { "\x1f\x8b\x08", 3, -EBADMSG, "a gzip file" },
