@@ -242,6 +242,18 @@ tiff_layout_block_bytes (const tiff_layout_t *self, uint32_t block)
     return self->block_stride * (!self->is_tiled && left < self->block_height? left: self->block_height);
 }
 
+//  The fewest bytes in a file that may give so many: LZW makes at most 3,839 bytes of 12 bits, deflate and
+//  PackBits less.  So few bytes of a file make no memory taken for many pixels.
+static size_t
+s_least (const tiff_layout_t *self, size_t bytes)
+{
+    switch (self->compression) {
+    case COMPRESSION_NONE: return bytes;
+    case COMPRESSION_JPEG: case COMPRESSION_CCITTFAX4: return 1;
+    default: return bytes / 4096 + 1;
+    }
+}
+
 static int
 s_check_blocks (const tiff_layout_t *self, reason_t reason)
 {
@@ -253,8 +265,8 @@ s_check_blocks (const tiff_layout_t *self, reason_t reason)
     for (uint32_t block = 0; block < self->blocks; block++) {
         uint32_t place = tiff_layout_value (self, places, block);
         uint32_t size = tiff_layout_value (self, sizes, block);
-        size_t least = self->compression == COMPRESSION_NONE? tiff_layout_block_bytes (self, block): 1;
-        if (size > self->size || place > self->size - size || size < least)
+        if (size > self->size || place > self->size - size
+        ||  size < s_least (self, tiff_layout_block_bytes (self, block)))
             return s_bad (reason, "damaged or truncated TIFF: strip or tile %u (%u bytes at %u) lies beyond "
                 "the file's end, or is too short", block, size, place);
     }

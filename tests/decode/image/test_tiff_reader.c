@@ -299,7 +299,7 @@ test_damage (void **state)
     tiff_reader_destroy (&reader);
 }
 
-//  Deflated data give as many bytes as the strip has, no fewer and no more.
+//  Deflated data give as many bytes as the strip has, no fewer and no more; and not thousands for each byte.
 static void
 test_deflate (void **state)
 {
@@ -320,6 +320,12 @@ test_deflate (void **state)
         else
             assert_memory_equal (pixels.image.pixels, s_pixels, sizeof s_pixels);
     }
+    s_start_with (data, 200, COMPRESSION_LZW);
+    s_set ((entry_t) { TIFFTAG_IMAGELENGTH, TIFF_LONG, 1, 10000 });
+    s_set ((entry_t) { TIFFTAG_ROWSPERSTRIP, TIFF_LONG, 1, 10000 });
+    s_end ();
+    assert_int_equal (s_read (reader, NULL, &pixels, error), -EBADMSG);
+    assert_non_null (strstr (error, "tile 0 (200 bytes at 8) lies beyond the file's end, or is too short"));
     tiff_reader_destroy (&reader);
 }
 
