@@ -9,7 +9,7 @@
 
 enum { HEADER_BYTES = 8, ENTRY_BYTES = 12, INLINE_BYTES = 4, TILE_UNIT = 16, TAG_WINDOWS_PHOTO = 0xbc01 };
 
-static const struct { uint32_t number, otherwise; } s_tags [TAG_TAGS] = {
+static const struct { uint32_t number, otherwise; } s_tags [TAGS] = {
     [TAG_WIDTH] = { TIFFTAG_IMAGEWIDTH, 0 }, [TAG_HEIGHT] = { TIFFTAG_IMAGELENGTH, 0 },
     [TAG_BITS] = { TIFFTAG_BITSPERSAMPLE, 1 }, [TAG_COMPRESSION] = { TIFFTAG_COMPRESSION, COMPRESSION_NONE },
     [TAG_PHOTOMETRIC] = { TIFFTAG_PHOTOMETRIC, UINT32_MAX },
@@ -21,7 +21,7 @@ static const struct { uint32_t number, otherwise; } s_tags [TAG_TAGS] = {
     [TAG_TILE_WIDTH] = { TIFFTAG_TILEWIDTH, 0 }, [TAG_TILE_HEIGHT] = { TIFFTAG_TILELENGTH, 0 },
     [TAG_TILES] = { TIFFTAG_TILEOFFSETS, 0 }, [TAG_TILE_BYTES] = { TIFFTAG_TILEBYTECOUNTS, 0 },
     [TAG_EXTRA] = { TIFFTAG_EXTRASAMPLES, EXTRASAMPLE_UNASSALPHA },
-    [TAG_FORMAT] = { TIFFTAG_SAMPLEFORMAT, SAMPLEFORMAT_UINT }
+    [TAG_FORMAT] = { TIFFTAG_SAMPLEFORMAT, SAMPLEFORMAT_UINT }, [TAG_PREDICTOR] = { TIFFTAG_PREDICTOR, 1 }
 };
 
 //  Photometric interpretation, bits (any of these), samples, how many of them are extra.
@@ -71,12 +71,12 @@ tiff_layout_value (const tiff_layout_t *self, tiff_tag_t tag, uint32_t index)
         s_number (self, field->place + (size_t) index * field->unit_bytes, field->unit_bytes);
 }
 
-//  The tag of a number, or TAG_TAGS; and whether it may have more than one value.
+//  The tag of a number, or TAGS; and whether it may have more than one value.
 static tiff_tag_t
 s_tag (uint32_t number, bool *is_list_p)
 {
     tiff_tag_t tag = 0;
-    while (tag < TAG_TAGS && s_tags [tag].number != number)
+    while (tag < TAGS && s_tags [tag].number != number)
         tag++;
     *is_list_p = tag == TAG_STRIPS || tag == TAG_STRIP_BYTES || tag == TAG_TILES || tag == TAG_TILE_BYTES
         || tag == TAG_PALETTE || tag == TAG_BITS || tag == TAG_FORMAT;
@@ -99,13 +99,13 @@ s_take_entry (tiff_layout_t *self, size_t place, reason_t reason)
         return s_bad (reason, "damaged or truncated TIFF: the values of tag %u lie beyond its end", number);
     bool is_list, is_resolution = number == TIFFTAG_XRESOLUTION || number == TIFFTAG_YRESOLUTION;
     tiff_tag_t tag = s_tag (number, &is_list);
-    bool is_odd = tag == TAG_TAGS? number == TAG_WINDOWS_PHOTO || (is_resolution && type != TIFF_RATIONAL):
+    bool is_odd = tag == TAGS? number == TAG_WINDOWS_PHOTO || (is_resolution && type != TIFF_RATIONAL):
         (type != TIFF_SHORT && (type != TIFF_LONG || tag == TAG_PALETTE)) || field.count == 0
         || (field.count > 1 && !is_list) || self->fields [tag].count;
     if (is_odd)
         return s_bad (reason, "damaged or unsupported TIFF: tag %u comes twice, or its values are of a type "
             "or number that is not read (type %u, %u values)", number, type, field.count);
-    if (tag < TAG_TAGS)
+    if (tag < TAGS)
         self->fields [tag] = field;
     return 0;
 }

@@ -19,7 +19,7 @@
 //  The tags that are looked at.
 typedef enum { TAG_WIDTH, TAG_HEIGHT, TAG_BITS, TAG_COMPRESSION, TAG_PHOTOMETRIC, TAG_ORDER, TAG_STRIPS,
     TAG_TURN, TAG_SAMPLES, TAG_STRIP_HEIGHT, TAG_STRIP_BYTES, TAG_PLANES, TAG_PALETTE, TAG_TILE_WIDTH,
-    TAG_TILE_HEIGHT, TAG_TILES, TAG_TILE_BYTES, TAG_EXTRA, TAG_FORMAT, TAG_TAGS } tiff_tag_t;
+    TAG_TILE_HEIGHT, TAG_TILES, TAG_TILE_BYTES, TAG_EXTRA, TAG_FORMAT, TAG_PREDICTOR, TAGS } tiff_tag_t;
 
 typedef struct {
     size_t place;                       //  in the file, of the first value
@@ -29,7 +29,7 @@ typedef struct {
 typedef struct {
     const uint8_t *bytes;               //  the file, lent
     size_t size;
-    tiff_field_t fields [TAG_TAGS];
+    tiff_field_t fields [TAGS];
     uint32_t height, width;
     uint32_t compression, photometric, bits, samples;
     bool is_tiled;

@@ -280,31 +280,36 @@ s_convert_row (const tiff_reader_t *self, const uint8_t *row, uint32_t count, ui
                 target [colour] = s_colour (layout, row + (size_t) column * samples * bits / 8, colour);
 }
 
-//  libtiff reads past deflated data that give more than they should, without all that they should.
+//  libtiff takes deflated data that give too much, and then not all that they should have given.  So they are
+//  inflated here; undoing predictors and swapping bytes is libtiff's.
 static bool
-s_inflates (const tiff_reader_t *self, uint32_t block, size_t wanted)
+s_fill_block (tiff_reader_t *self, uint32_t block, size_t size)
 {
-    size_t size;
-    const uint8_t *data = tiff_layout_data (&self->layout, block, &size);
-    uLongf bytes = wanted;
-    return (self->layout.compression != COMPRESSION_ADOBE_DEFLATE
-        && self->layout.compression != COMPRESSION_DEFLATE)
-        || (uncompress (self->block.data, &bytes, data, size) == Z_OK && bytes == wanted);
+    const tiff_layout_t *layout = &self->layout;
+    if (layout->compression == COMPRESSION_ADOBE_DEFLATE || layout->compression == COMPRESSION_DEFLATE) {
+        size_t deflated;
+        const uint8_t *data = tiff_layout_data (layout, block, &deflated);
+        uLongf inflated = size;
+        if (uncompress (self->block.data, &inflated, data, deflated) != Z_OK || inflated != size)
+            return false;
+        if (layout->bits <= 8 && tiff_layout_value (layout, TAG_PREDICTOR, 0) == PREDICTOR_NONE)
+            return true;
+    }
+    tmsize_t wanted = (tmsize_t) size, count = layout->is_tiled?
+        TIFFReadEncodedTile (self->tiff, block, self->block.data, wanted):
+        TIFFReadEncodedStrip (self->tiff, block, self->block.data, wanted);
+    return count == wanted && !self->is_odd;
 }
 
+//  The block of which the upper left pixel is at (top, left).
 static bool
 s_read_block (tiff_reader_t *self, uint32_t block, uint32_t top, uint32_t left, uint8_t *pixels)
 {
     const tiff_layout_t *layout = &self->layout;
-    uint8_t *data = self->block.data;
-    size_t size = tiff_layout_block_bytes (layout, block);
+    if (!s_fill_block (self, block, tiff_layout_block_bytes (layout, block)))
+        return false;
     size_t stride = (size_t) layout->width * s_channels (self);
-    if (!s_inflates (self, block, size))
-        return false;
-    tmsize_t count = layout->is_tiled? TIFFReadEncodedTile (self->tiff, block, data, (tmsize_t) size):
-        TIFFReadEncodedStrip (self->tiff, block, data, (tmsize_t) size);
-    if (count != (tmsize_t) size || self->is_odd)
-        return false;
+    const uint8_t *data = self->block.data;
     uint32_t rows = layout->height - top, columns = layout->width - left;
     rows = rows < layout->block_height? rows: layout->block_height;
     columns = columns < layout->block_width? columns: layout->block_width;
