@@ -33,6 +33,12 @@ pkg_check_modules (ZLIB REQUIRED IMPORTED_TARGET zlib)
 #  Codecs beside JPEG: a build without them says so in `tureen serve --help`.
 pkg_check_modules (PNG IMPORTED_TARGET libpng zlib)
 pkg_check_modules (WEBP IMPORTED_TARGET libwebp libwebpdemux)
+#  4.5 is the first with handlers for one file.  Off: libtiff comes with a library under the GPL, which is not
+#  for what holds its libraries itself.
+option (TUREEN_TIFF "TIFF, where libtiff is" ON)
+if (TUREEN_TIFF)
+    pkg_check_modules (TIFF IMPORTED_TARGET libtiff-4>=4.5 zlib)
+endif ()
 pkg_check_modules (SNDFILE IMPORTED_TARGET sndfile)
 
 #  CRoaring 0.2 ships a pkg-config file in some Debian releases only.

@@ -7,12 +7,15 @@
 #ifdef TUREEN_SNDFILE
 #include <sndfile.h>
 #endif
+#ifdef TUREEN_TIFF
+#include <tiffio.h>
+#endif
 #include "build_version.h"
 #ifdef TUREEN_WEBP
 #include "webp_reader.h"
 #endif
 
-enum { WEBP_BYTES = 32 };
+enum { WEBP_BYTES = 32, TIFF_BYTES = 32 };
 
 #define TEXT_OF(macro) #macro
 #define TEXT(macro) TEXT_OF (macro)
@@ -21,7 +24,7 @@ void
 libraries_write (char text [LIBRARIES_BYTES])
 {
     const char *png = "no libpng", *audio = "no libsndfile";
-    char webp [WEBP_BYTES] = "no libwebp";
+    char webp [WEBP_BYTES] = "no libwebp", tiff [TIFF_BYTES] = "no libtiff";
 #ifdef TUREEN_PNG
     png = "libpng " PNG_LIBPNG_VER_STRING;
 #endif
@@ -30,9 +33,15 @@ libraries_write (char text [LIBRARIES_BYTES])
     webp_reader_version (version);
     snprintf (webp, sizeof webp, "libwebp %s", version);
 #endif
+#ifdef TUREEN_TIFF
+    char number [TIFF_BYTES / 2] = "";       //  of "LIBTIFF, Version 4.5.0" and a copyright
+    sscanf (TIFFGetVersion (), "%*s %*s %15s", number);
+    snprintf (tiff, sizeof tiff, "libtiff %s", number);
+#endif
 #ifdef TUREEN_SNDFILE
     audio = sf_version_string ();
 #endif
-    snprintf (text, LIBRARIES_BYTES, "tureen %s, libjpeg-turbo %s, %s, %s, %s", build_version (),
-        TEXT (LIBJPEG_TURBO_VERSION), png, webp, audio);
+    snprintf (text, LIBRARIES_BYTES, "tureen %s, libjpeg-turbo %s, %s, %s, %s, %s", build_version (),
+        TEXT (LIBJPEG_TURBO_VERSION), png, webp, tiff,
+        audio);
 }

@@ -24,8 +24,10 @@ static const signature_t s_signatures [] = {
     { "a GIF image", FILE_KIND_OTHER, "GIF8", 4, "", 0, 0 },
     { "a WebP image", FILE_KIND_WEBP, "RIFF", 4, "WEBP", 8, 4 },
     { "a BMP image", FILE_KIND_OTHER, "BM", 2, "", 0, 0 },
-    { "a TIFF image", FILE_KIND_OTHER, "II*\0", 4, "", 0, 0 },
-    { "a TIFF image", FILE_KIND_OTHER, "MM\0*", 4, "", 0, 0 },
+    { "a TIFF image", FILE_KIND_TIFF, "II*\0", 4, "", 0, 0 },
+    { "a TIFF image", FILE_KIND_TIFF, "MM\0*", 4, "", 0, 0 },
+    { "a BigTIFF image", FILE_KIND_OTHER, "II+\0", 4, "", 0, 0 },
+    { "a BigTIFF image", FILE_KIND_OTHER, "MM\0+", 4, "", 0, 0 },
     { "a gzip file", FILE_KIND_OTHER, "\x1f\x8b", 2, "", 0, 0 },
     { "a zip file", FILE_KIND_OTHER, "PK\3\4", 4, "", 0, 0 },
 };

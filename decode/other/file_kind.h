@@ -13,6 +13,7 @@ typedef enum {
     FILE_KIND_JPEG,
     FILE_KIND_PNG,
     FILE_KIND_WEBP,
+    FILE_KIND_TIFF,
     FILE_KIND_ARRAY,            //  NumPy .npy
     FILE_KIND_AUDIO             //  WAV, FLAC, Ogg
 } file_kind_t;

@@ -12,6 +12,9 @@
 #ifdef TUREEN_WEBP
 #include "webp_reader.h"
 #endif
+#ifdef TUREEN_TIFF
+#include "tiff_reader.h"
+#endif
 
 enum { IMAGE_READER_MAGIC = 0x696d6167 };
 
@@ -23,6 +26,9 @@ struct image_reader {
 #endif
 #ifdef TUREEN_WEBP
     webp_reader_t *webp;
+#endif
+#ifdef TUREEN_TIFF
+    tiff_reader_t *tiff;
 #endif
     //  The image that is open.
     file_kind_t kind;           //  FILE_KIND_OTHER: none is
@@ -50,6 +56,10 @@ image_reader_new (void)
     self->webp = is_whole? webp_reader_new (): NULL;
     is_whole = self->webp;
 #endif
+#ifdef TUREEN_TIFF
+    self->tiff = is_whole? tiff_reader_new (): NULL;
+    is_whole = self->tiff;
+#endif
     if (!is_whole)
         image_reader_destroy (&self);
     return self;
@@ -71,6 +81,9 @@ image_reader_destroy (image_reader_t **self_p)
 #endif
 #ifdef TUREEN_WEBP
     webp_reader_destroy (&self->webp);
+#endif
+#ifdef TUREEN_TIFF
+    tiff_reader_destroy (&self->tiff);
 #endif
     scratch_free (&self->turned);
     self->magic = 0;
@@ -111,6 +124,10 @@ s_exif (const image_reader_t *self, size_t *size_p)
     if (self->kind == FILE_KIND_WEBP)
         return webp_reader_exif (self->webp, size_p);
 #endif
+#ifdef TUREEN_TIFF
+    if (self->kind == FILE_KIND_TIFF)
+        return tiff_reader_exif (self->tiff, size_p);
+#endif
     return jpeg_reader_exif (self->jpeg, size_p);
 }
 
@@ -138,13 +155,19 @@ image_reader_open (image_reader_t *self, const image_reader_options_t *options, 
         rc = webp_reader_open (self->webp, options, bytes, size, &self->height, &self->width, error,
             error_bytes);
 #endif
+#ifdef TUREEN_TIFF
+    else if (kind == FILE_KIND_TIFF)
+        rc = tiff_reader_open (self->tiff, options, bytes, size, &self->height, &self->width, error,
+            error_bytes);
+#endif
     else
         rc = s_refuse (kind, name, size, error, error_bytes);
     if (rc)
         return rc;
     self->kind = kind;
     size_t exif_bytes = 0;
-    const uint8_t *exif = options->orientation? s_exif (self, &exif_bytes): NULL;
+    bool turns = options->orientation || kind == FILE_KIND_TIFF;    //  Pillow turns a TIFF in any case
+    const uint8_t *exif = turns? s_exif (self, &exif_bytes): NULL;
     self->orientation = orientation_of_number (orientation_number (exif, exif_bytes));
     *height_p = self->orientation.swaps? self->width: self->height;
     *width_p = self->orientation.swaps? self->height: self->width;
@@ -165,6 +188,10 @@ s_read (image_reader_t *self, const image_request_t *request, image_pixels_t *pi
 #ifdef TUREEN_WEBP
     if (self->kind == FILE_KIND_WEBP)
         return webp_reader_read (self->webp, request, pixels, error, error_bytes);
+#endif
+#ifdef TUREEN_TIFF
+    if (self->kind == FILE_KIND_TIFF)
+        return tiff_reader_read (self->tiff, request, pixels, error, error_bytes);
 #endif
     return jpeg_reader_read (self->jpeg, request, pixels, error, error_bytes);
 }

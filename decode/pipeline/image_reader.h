@@ -58,9 +58,14 @@ size_t image_reader_learned (image_reader_t *self, const uint8_t **rows_p);
 #else
 #define IMAGE_READER_WEBP ""
 #endif
-#define IMAGE_READER_FORMATS "JPEG" IMAGE_READER_PNG IMAGE_READER_WEBP
+#ifdef TUREEN_TIFF
+#define IMAGE_READER_TIFF ", TIFF"
+#else
+#define IMAGE_READER_TIFF ""
+#endif
+#define IMAGE_READER_FORMATS "JPEG" IMAGE_READER_PNG IMAGE_READER_WEBP IMAGE_READER_TIFF
 
-//  "JPEG, PNG, WebP": what this build reads; static.
+//  "JPEG, PNG, WebP, TIFF": what this build reads; static.
 const char *image_reader_formats (void);
 
 #endif

@@ -21,7 +21,7 @@ def build(root: Path, folder: Path, version: str, bundle: bool) -> Path:
                 "CMAKE_C_FLAGS": f"{os.environ.get('CFLAGS', '')} {flags}".strip(),
                 "CMAKE_INSTALL_PREFIX": "/usr", "CMAKE_INSTALL_LIBDIR": "lib"}
     if bundle:
-        settings.update(TUREEN_STATIC_LIBARCHIVE="ON", CMAKE_BUILD_WITH_INSTALL_RPATH="ON",
+        settings.update(TUREEN_STATIC_LIBARCHIVE="ON", TUREEN_TIFF="OFF", CMAKE_BUILD_WITH_INSTALL_RPATH="ON",
                         CMAKE_INSTALL_RPATH=FOLDERS, CMAKE_EXE_LINKER_FLAGS=LINK,
                         CMAKE_SHARED_LINKER_FLAGS=LINK)
     _run(["cmake", "-S", str(root), "-B", str(folder), "-G", "Ninja",

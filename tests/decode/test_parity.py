@@ -7,6 +7,7 @@ it is installed.  `short`: a third of the sizes and photographs, for builds with
 skip) where Pillow or NumPy is missing.
 """
 import glob
+import io
 import json
 import os
 import random
@@ -83,6 +84,36 @@ WEBPS = {
 }
 
 
+#  photometric, bits, samples and more of what save_tiff takes; or what Pillow itself writes
+TIFFS = {
+    "white1": dict(photometric=0, bits=1), "black1": dict(bits=1, tile=16), "black2": dict(bits=2),
+    "white4": dict(photometric=0, bits=4), "black4": dict(bits=4, tile=16), "grey": dict(),
+    "white": dict(photometric=0, order=">"), "grey16": dict(bits=16), "grey16_big": dict(bits=16, order=">"),
+    "grey16_tiles": dict(bits=16, tile=32, compression=8, predictor=2),
+    "rgb": dict(photometric=2, samples=3), "rgb_tiles": dict(photometric=2, samples=3, tile=48),
+    "rgb_deflate": dict(photometric=2, samples=3, compression=8, predictor=2, order=">"),
+    "rgb16": dict(photometric=2, samples=3, bits=16),
+    "rgb16_big": dict(photometric=2, samples=3, bits=16, order=">"),
+    "rgba16_tiles": dict(photometric=2, samples=4, bits=16, extra=2, tile=16, compression=8, order=">"),
+    "planes": dict(photometric=2, samples=3, planes=2, order=">"),
+    "planes_tiles": dict(photometric=2, samples=3, planes=2, tile=32, compression=8, predictor=2),
+    "alpha": dict(photometric=2, samples=4, extra=2), "no_alpha": dict(photometric=2, samples=4, extra=0),
+    "unsaid_alpha": dict(photometric=2, samples=4),
+    "associated": dict(photometric=2, samples=4, extra=1, compression=8),
+    "palette1": dict(photometric=3, bits=1), "palette2": dict(photometric=3, bits=2, order=">"),
+    "palette4": dict(photometric=3, bits=4, tile=32), "palette8": dict(photometric=3, compression=8),
+    "jpeg_tiles": dict(photometric=6, samples=3, tile=32, compression=7),
+    "jpeg_strips": dict(photometric=6, samples=3, compression=7),
+    "jpeg_grey_tiles": dict(tile=16, compression=7),
+    "lzw": dict(pillow="RGB", compression="tiff_lzw"), "packbits": dict(pillow="L", compression="packbits"),
+    "lzw_palette": dict(pillow="P", compression="tiff_lzw"), "grey_alpha": dict(pillow="LA"),
+    "lzw_grey_alpha": dict(pillow="LA", compression="tiff_lzw"),
+    "fax": dict(pillow="1", compression="group4"),
+    "jpeg": dict(pillow="RGB", compression="jpeg"), "jpeg_grey": dict(pillow="L", compression="jpeg"),
+    "jpeg_ycc": dict(pillow="YCbCr", compression="jpeg"),
+}
+
+
 def save_jpeg(image, path, options):
     options = dict(options)
     image = image.convert(options.pop("mode", "RGB"))
@@ -123,10 +154,82 @@ def save_webp(image, path, options):
     image.save(path, "WEBP", **options)
 
 
-def has_webp(program):
+def tiff_block(block, options):
+    """The bytes of a strip or tile."""
+    bits, compression = options.get("bits", 8), options.get("compression", 1)
+    if compression == 7:
+        stream = io.BytesIO()
+        Image.fromarray(block[..., 0] if block.shape[2] == 1 else block).save(stream, "JPEG")
+        return stream.getvalue()
+    if options.get("predictor"):
+        block = numpy.concatenate([block[:, :1], block[:, 1:] - block[:, :-1]], axis=1)
+    if bits < 8:
+        units = numpy.unpackbits((block[..., 0] >> (8 - bits)).astype(numpy.uint8)[..., None], axis=2)
+        data = numpy.packbits(units[:, :, 8 - bits:].reshape(len(block), -1), axis=1).tobytes()
+    else:
+        data = block.astype(f"{options.get('order', '<')}u{bits // 8}").tobytes()
+    return zlib.compress(data) if compression == 8 else data
+
+
+def tiff_blocks(pixels, options):
+    tile, (height, width), blocks = options.get("tile", 0), pixels.shape[:2], []
+    block_height, block_width = (tile, tile) if tile else (8, width)
+    for plane in numpy.split(pixels, pixels.shape[2], axis=2) if options.get("planes") == 2 else [pixels]:
+        for top in range(0, height, block_height):
+            for left in range(0, width, block_width):
+                block = plane[top:top + block_height, left:left + block_width]
+                if tile:
+                    block = numpy.pad(block, ((0, tile - block.shape[0]), (0, tile - block.shape[1]), (0, 0)))
+                blocks.append(tiff_block(block, options))
+    return blocks, {322: [tile], 323: [tile]} if tile else {278: [block_height]}
+
+
+def save_tiff(image, path, options):
+    """By hand what Pillow does not write: any values will do."""
+    options = dict(options)
+    if "pillow" in options:
+        image.convert(options.pop("pillow")).save(path, "TIFF", **options)
+        return
+    bits, samples, order = options.get("bits", 8), options.get("samples", 1), options.get("order", "<")
+    photometric, tile = options.get("photometric", 1), options.get("tile", 0)
+    grey = numpy.asarray(image.convert("L")).astype(numpy.uint16)
+    pixels = numpy.asarray(image.convert("RGBA" if samples == 4 else "RGB")).astype(numpy.uint16)
+    pixels = pixels[..., :samples]
+    if options.get("compression") != 7:
+        pixels[..., -1] = numpy.where(grey % 3, grey, 0)
+    pixels = pixels.astype(numpy.uint8) if bits <= 8 else pixels * (3 if samples == 1 else 250)
+    blocks, tags = tiff_blocks(pixels, options)
+    offsets = [8 + sum(map(len, blocks[:number])) for number in range(len(blocks))]
+    tags.update({256: [image.size[0]], 257: [image.size[1]], 258: [bits] * samples,
+                 259: [options.get("compression", 1)], 262: [photometric],
+                 274: [options.get("orientation", 1)], 277: [samples], 284: [options.get("planes", 1)],
+                 324 if tile else 273: offsets, 325 if tile else 279: list(map(len, blocks))})
+    if options.get("predictor"):
+        tags[317] = [2]
+    if photometric == 3:
+        tags[320] = [number * 7919 % 65536 for number in range(3 << bits)]
+    if "extra" in options:
+        tags[338] = [options["extra"]]
+    body = b"".join(blocks)
+    body += b"\0" * (len(body) % 2)
+    directory, behind = struct.pack(order + "H", len(tags)), b""
+    behind_at = 8 + len(body) + 2 + 12 * len(tags) + 4
+    for tag, values in sorted(tags.items()):
+        letter = "I" if tag in (273, 279, 324, 325) else "H"
+        data = struct.pack(f"{order}{len(values)}{letter}", *values)
+        if len(data) > 4:
+            behind, data = behind + data, struct.pack(order + "I", behind_at + len(behind))
+        directory += struct.pack(order + "HHI", tag, 4 if letter == "I" else 3, len(values))
+        directory += data.ljust(4, b"\0")
+    with open(path, "wb") as file:
+        file.write((b"II*\0" if order == "<" else b"MM\0*") + struct.pack(order + "I", 8 + len(body)) + body
+                   + directory + bytes(4) + behind)
+
+
+def reads(program, name, feature):
     """Whether this build and this Pillow both read it."""
     told = subprocess.run([program, "serve", "--help"], capture_output=True, text=True, check=True).stdout
-    return "WebP" in told and features.check("webp_anim")
+    return name in told and features.check(feature)
 
 
 def make_files(folder, sizes, webps=()):
@@ -201,23 +304,48 @@ def test_kinds(program, made):
                    f"Pillow): {counts}")
 
 
-def test_masks(program, folder):
+def test_masks(program, folder, masks_by):
     generator = numpy.random.default_rng(5)
     files = []
     os.makedirs(folder + "/images"), os.makedirs(folder + "/masks")
     for number, (width, height) in enumerate([(40, 50), (97, 61), (200, 133)]):
         values = generator.integers(0, 256, (height // 5 + 1, width // 5 + 1), numpy.uint8).repeat(5,
             0).repeat(5, 1)
-        for kind in ("L", "P"):
-            files.append(f"{folder}/images/{kind}{number}.jpg")
+        for kind, file_format in [("L", "PNG"), ("P", "PNG")] + masks_by:
+            files.append(f"{folder}/images/{kind}{number}{file_format}.jpg")
             save_jpeg(picture(width, height, number), files[-1], JPEGS["420"])
             mask = Image.fromarray(values[:height, :width].copy(), "L")
             if kind == "P":
                 mask.putpalette(bytes(generator.integers(0, 256, 768, numpy.uint8)))
-            mask.save(f"{folder}/masks/{kind}{number}.png")
+            if kind == "1":
+                mask = mask.convert("1")
+            #  The content tells the kind, not the name.
+            mask.save(f"{folder}/masks/{kind}{number}{file_format}.png", file_format)
     for number, pipeline in enumerate(parity_cases.MASK_PIPELINES):
         counts = check(program, pipeline, True, files, (number, 1, 7), folder + "/masks")
         expect(counts == {(True, True): len(files)}, f"masks: {pipeline}: accepted by (us, Pillow): {counts}")
+
+
+def test_tiffs(program, folder):
+    """Pillow turns TIFFs in any case; some of its releases do so twice if asked to as well."""
+    files = []
+    for number, (kind, options) in enumerate(TIFFS.items()):
+        for width, height in ((13, 9), (67, 45)):
+            files.append(f"{folder}/{kind}_{width}.tiff")
+            save_tiff(picture(width, height, number), files[-1], dict(orientation=1 + number % 8, **options))
+    for number, (pipeline, resampled) in enumerate([
+            ([{"op": "center_crop", "size": 70}, parity_cases.SHARE], False), ("eval", True),
+            ([{"op": "random_crop", "size": 5}, parity_cases.SHARE], False)]):
+        counts = check(program, pipeline, resampled, files, (number, 1, 2))
+        expect(counts == {(True, True): len(files)}, f"TIFFs: {pipeline}: accepted by (us, Pillow): {counts}")
+    cut, chooser = [], random.Random(3)
+    os.mkdir(folder + "/cut")
+    for file in files:
+        data = open(file, "rb").read()
+        cut += [write_damaged(folder + "/cut", file, length, data[:length])
+                for length in sorted({4, len(data) - 1, chooser.randrange(4, len(data))})]
+    counts = check(program, [{"op": "random_crop", "size": 1}, parity_cases.SHARE], False, cut)
+    expect(set(counts) <= {(False, False), (False, True)}, f"TIFFs cut short: accepted {counts}")
 
 
 def test_photos(program):
@@ -372,15 +500,21 @@ def main():
     if SHORT:
         sizes = [(2, 3), (64, 64), (301, 199)]
     with tempfile.TemporaryDirectory() as folder:
-        webps = WEBPS if has_webp(program) else ()
+        webps = WEBPS if reads(program, "WebP", "webp_anim") else ()
         if not webps:
             print("SKIP: parity of WebP not tested: this build or this Pillow does not read it")
+        tiffs = TIFFS if reads(program, "TIFF", "libtiff") else ()
+        if not tiffs:
+            print("SKIP: parity of TIFF not tested: this build or this Pillow does not read it")
         made = make_files(folder, sizes, webps)
         test_kinds(program, made)
         os.mkdir(folder + "/fields")
-        test_masks(program, folder + "/fields")
+        test_masks(program, folder + "/fields", [(kind, "TIFF") for kind in ("L", "P", "1") if tiffs])
         os.mkdir(folder + "/short")
         test_short_palettes(program, folder + "/short")
+        if tiffs:
+            os.mkdir(folder + "/tiffs")
+            test_tiffs(program, folder + "/tiffs")
         test_photos(program)
         print("whole files:", worst)
         some = made[(64, 64)] + made[(301, 199)]

@@ -54,7 +54,7 @@ test_other_formats (void **state)
         { "", 0, -EBADMSG, "the file is empty (0 bytes)" },
         { "GIF89a", 6, -EBADMSG, "the file is a GIF image (6 bytes)" },
         { "BM\1\2", 4, -EBADMSG, "a BMP image" },
-        { "II*\0", 4, -EBADMSG, "a TIFF image" }, { "MM\0*", 4, -EBADMSG, "a TIFF image" },
+        { "II+\0", 4, -EBADMSG, "a BigTIFF image" }, { "MM\0+", 4, -EBADMSG, "a BigTIFF image" },
         { "hello, world", 12, -EBADMSG, "of an unknown kind (12 bytes)" },
         { "\xff", 1, -EBADMSG, "unknown kind" },
         { "\xff\xd8", 2, -EBADMSG, "unknown kind" }, { "\x1f\x8b\x08", 3, -EBADMSG, "a gzip file" },
@@ -87,6 +87,8 @@ test_other_formats (void **state)
     assert_int_equal (s_open (reader, &options, "RIFF\1\2\3\4WEBPVP8 ", 16, &height, &width, error),
         -EBADMSG);
     assert_non_null (strstr (error, s_has ("WebP")? "damaged or truncated WebP": "the file is a WebP image"));
+    assert_int_equal (s_open (reader, &options, "MM\0*", 4, &height, &width, error), -EBADMSG);
+    assert_non_null (strstr (error, s_has ("TIFF")? "damaged or truncated TIFF": "the file is a TIFF image"));
     assert_int_equal (strncmp (image_reader_formats (), "JPEG", 4), 0);
     image_reader_destroy (&reader);
     image_reader_destroy (&reader);

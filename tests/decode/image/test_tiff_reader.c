@@ -1,0 +1,384 @@
+//  TIFF: boxes, what is refused and why, damage.  test_parity.py has the comparison with Pillow.
+#include "tiff_reader.h"
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include <tiff.h>
+#include <zlib.h>
+#include "made_jpeg.h"
+#include "seed.h"
+
+enum { ERROR_BYTES = 200, HEIGHT = 37, WIDTH = 61, STRIP_HEIGHT = 8, TILE = 32, COLOURS = 3, ENTRIES = 20,
+    FILE_BYTES = 1 << 16, HEADER_BYTES = 8, ENTRY_BYTES = 12 };
+enum { TAG_UNKNOWN = 65000, TAG_WINDOWS_PHOTO = 0xbc01 };
+
+typedef struct {
+    uint32_t tag, type, count, value;   //  or where the values are
+} entry_t;
+
+typedef struct {
+    uint8_t bytes [FILE_BYTES];
+    size_t size;
+    entry_t entries [ENTRIES];
+    uint32_t count;
+} file_t;
+
+static uint8_t s_pixels [HEIGHT] [WIDTH] [COLOURS];
+static file_t s_file;
+
+static void
+s_draw (void)
+{
+    uint64_t random = test_seed ();
+    for (size_t index = 0; index < sizeof s_pixels; index++)
+        (&s_pixels [0] [0] [0]) [index] = (uint8_t) (index % 50 + test_below (&random, 30));
+}
+
+static void
+s_put (uint32_t value, uint32_t bytes)
+{
+    assert_true (s_file.size + bytes <= FILE_BYTES);
+    for (uint32_t place = 0; place < bytes; place++)
+        s_file.bytes [s_file.size++] = (uint8_t) (value >> 8 * place);
+}
+
+//  In place of the tag's entry, or as a further one.
+static void
+s_set (entry_t entry)
+{
+    uint32_t at = 0;
+    while (at < s_file.count && s_file.entries [at].tag != entry.tag)
+        at++;
+    s_file.entries [at] = entry;
+    s_file.count += at == s_file.count;
+}
+
+static void
+s_set_list (uint32_t tag, const uint32_t *values, uint32_t count)
+{
+    s_set ((entry_t) { tag, TIFF_LONG, count, count == 1? *values: (uint32_t) s_file.size });
+    for (uint32_t index = 0; count > 1 && index < count; index++)
+        s_put (values [index], 4);
+}
+
+//  RGB, in blocks of block_height x block_width; the directory is missing.
+static void
+s_start (uint32_t block_height, uint32_t block_width, bool is_tiled)
+{
+    uint32_t places [HEIGHT], sizes [HEIGHT], blocks = 0;
+    s_file = (file_t) { .size = HEADER_BYTES };
+    memcpy (s_file.bytes, "II*", 4);
+    for (uint32_t top = 0; top < HEIGHT; top += block_height)
+        for (uint32_t left = 0; left < WIDTH; left += block_width) {
+            places [blocks] = (uint32_t) s_file.size;
+            for (uint32_t row = top; row < top + block_height && (is_tiled || row < HEIGHT); row++)
+                for (uint32_t byte = left * COLOURS; byte < (left + block_width) * COLOURS; byte++)
+                    s_put (row < HEIGHT && byte < WIDTH * COLOURS?
+                        s_pixels [row] [byte / COLOURS] [byte % COLOURS]: 77, 1);
+            sizes [blocks] = (uint32_t) s_file.size - places [blocks];
+            blocks++;
+        }
+    const entry_t entries [] = { { TIFFTAG_IMAGEWIDTH, TIFF_SHORT, 1, WIDTH },
+        { TIFFTAG_IMAGELENGTH, TIFF_LONG, 1, HEIGHT },
+        { TIFFTAG_COMPRESSION, TIFF_SHORT, 1, COMPRESSION_NONE },
+        { TIFFTAG_PHOTOMETRIC, TIFF_SHORT, 1, PHOTOMETRIC_RGB },
+        { TIFFTAG_SAMPLESPERPIXEL, TIFF_SHORT, 1, COLOURS } };
+    for (size_t index = 0; index < sizeof entries / sizeof *entries; index++)
+        s_set (entries [index]);
+    s_set_list (TIFFTAG_BITSPERSAMPLE, (const uint32_t []) { 8, 8, 8 }, COLOURS);
+    s_set_list (is_tiled? TIFFTAG_TILEOFFSETS: TIFFTAG_STRIPOFFSETS, places, blocks);
+    s_set_list (is_tiled? TIFFTAG_TILEBYTECOUNTS: TIFFTAG_STRIPBYTECOUNTS, sizes, blocks);
+    s_set ((entry_t) { is_tiled? TIFFTAG_TILELENGTH: TIFFTAG_ROWSPERSTRIP, TIFF_SHORT, 1, block_height });
+    if (is_tiled)
+        s_set ((entry_t) { TIFFTAG_TILEWIDTH, TIFF_SHORT, 1, block_width });
+}
+
+//  One strip of these bytes.
+static void
+s_start_with (const uint8_t *bytes, size_t size, uint32_t compression)
+{
+    s_start (HEIGHT, WIDTH, false);
+    s_file.size = HEADER_BYTES;
+    for (size_t index = 0; index < size; index++)
+        s_put (bytes [index], 1);
+    s_set_list (TIFFTAG_BITSPERSAMPLE, (const uint32_t []) { 8, 8, 8 }, COLOURS);
+    s_set ((entry_t) { TIFFTAG_STRIPBYTECOUNTS, TIFF_LONG, 1, (uint32_t) size });
+    s_set ((entry_t) { TIFFTAG_COMPRESSION, TIFF_SHORT, 1, compression });
+}
+
+static void
+s_end (void)
+{
+    uint32_t place = (uint32_t) s_file.size;
+    s_put (s_file.count, 2);
+    for (uint32_t index = 0; index < s_file.count; index++) {
+        const entry_t *entry = &s_file.entries [index];
+        s_put (entry->tag, 2);
+        s_put (entry->type, 2);
+        s_put (entry->count, 4);
+        s_put (entry->value, 4);
+    }
+    s_put (0, 4);
+    for (int byte = 0; byte < 4; byte++)
+        s_file.bytes [4 + byte] = (uint8_t) (place >> 8 * byte);
+}
+
+//  0 and the box's pixels, or what open or read says.
+static int
+s_read_bytes (tiff_reader_t *reader, const uint8_t *bytes, size_t size, const image_reader_options_t *options,
+    const image_box_t *box, image_pixels_t *pixels, char error [ERROR_BYTES])
+{
+    image_request_t request = { .least_height = 0 };
+    *error = 0;
+    int rc = tiff_reader_open (reader, options, bytes, size, &request.box.height, &request.box.width, error,
+        ERROR_BYTES);
+    if (box)
+        request.box = *box;
+    if (rc == 0)
+        rc = tiff_reader_read (reader, &request, pixels, error, ERROR_BYTES);
+    assert_true (rc == 0 || *error);
+    return rc;
+}
+
+static int
+s_read (tiff_reader_t *reader, const image_box_t *box, image_pixels_t *pixels, char error [ERROR_BYTES])
+{
+    const image_reader_options_t options = { .warnings_max = UINT32_MAX };
+    return s_read_bytes (reader, s_file.bytes, s_file.size, &options, box, pixels, error);
+}
+
+static void
+test_boxes (void **state)
+{
+    (void) state;
+    uint64_t random = test_seed ();
+    char error [ERROR_BYTES];
+    tiff_reader_t *reader = tiff_reader_new ();
+    for (int trial = 0; trial < 200; trial++) {
+        if (trial % 2)
+            s_start (TILE, TILE, true);
+        else
+            s_start (STRIP_HEIGHT, WIDTH, false);
+        s_set ((entry_t) { TAG_UNKNOWN, TIFF_BYTE, 4, 1 });
+        s_end ();
+        image_box_t box = { .height = 1 + (uint32_t) test_below (&random, HEIGHT),
+            .width = 1 + (uint32_t) test_below (&random, WIDTH) };
+        box.top = (uint32_t) test_below (&random, HEIGHT - box.height + 1);
+        box.left = (uint32_t) test_below (&random, WIDTH - box.width + 1);
+        image_pixels_t pixels;
+        assert_int_equal (s_read (reader, &box, &pixels, error), 0);
+        assert_int_equal (pixels.image.height, box.height);
+        assert_int_equal (pixels.image.width, box.width);
+        for (uint32_t row = 0; row < box.height; row++)
+            assert_memory_equal (image_at (&pixels.image, row, 0), s_pixels [box.top + row] [box.left],
+                box.width * COLOURS);
+    }
+    tiff_reader_destroy (&reader);
+    tiff_reader_destroy (&reader);
+}
+
+static void
+test_refused (void **state)
+{
+    (void) state;
+    enum { STRIPS = 0, TILES = 1 };
+    static const struct { int form; entry_t entry; const char *reason; } cases [] = {
+        { STRIPS, { TIFFTAG_IMAGELENGTH, TIFF_LONG, 1, 2000000000 }, "more pixels than the limit (61 x 20" },
+        { STRIPS, { TIFFTAG_ROWSPERSTRIP, TIFF_SHORT, 1, 0 }, "must have pixels" },
+        { TILES, { TIFFTAG_TILELENGTH, TIFF_LONG, 1, 1u << 31 }, "more pixels than the limit" },
+        { TILES, { TIFFTAG_TILEWIDTH, TIFF_LONG, 1, 24 }, "tiles with sides that 16 divides" },
+        { STRIPS, { TIFFTAG_TILEWIDTH, TIFF_LONG, 1, 16 }, "either strips, or tiles" },
+        { TILES, { TIFFTAG_STRIPOFFSETS, TIFF_LONG, 1, 8 }, "either strips, or tiles" },
+        { STRIPS, { TIFFTAG_STRIPOFFSETS, TIFF_LONG, 4, 100 }, "5 strips or tiles are needed, there are 4" },
+        { STRIPS, { TIFFTAG_STRIPBYTECOUNTS, TIFF_LONG, 5, 8 }, "or is too short" },
+        { STRIPS, { TIFFTAG_STRIPOFFSETS, TIFF_SHORT, 5, 0xfff0 }, "values of tag 273 lie beyond its end" },
+        { STRIPS, { 34675, TIFF_UNDEFINED, 0x7fffffff, 8 }, "values of tag 34675 lie beyond its end" },
+        { STRIPS, { TIFFTAG_BITSPERSAMPLE, TIFF_SHORT, 1, 12 }, "photometric 2, 3 x 12 bits" },
+        { STRIPS, { TIFFTAG_BITSPERSAMPLE, TIFF_SHORT, 2, 0x80008 }, "unsupported TIFF" },
+        { STRIPS, { TIFFTAG_BITSPERSAMPLE, TIFF_SHORT, 1, 0 }, "3 x 0 bits" },
+        { STRIPS, { TIFFTAG_COMPRESSION, TIFF_SHORT, 1, COMPRESSION_LZMA }, "compression 34925" },
+        { STRIPS, { TIFFTAG_SAMPLEFORMAT, TIFF_SHORT, 1, SAMPLEFORMAT_IEEEFP }, "format 3" },
+        { STRIPS, { TIFFTAG_FILLORDER, TIFF_SHORT, 1, FILLORDER_LSB2MSB }, "unsupported TIFF" },
+        { STRIPS, { TIFFTAG_PHOTOMETRIC, TIFF_ASCII, 1, 2 }, "tag 262 comes twice, or its values are of a" },
+        { STRIPS, { TIFFTAG_SAMPLESPERPIXEL, TIFF_SHORT, 0, 3 }, "(type 3, 0 values)" },
+        { STRIPS, { TIFFTAG_ORIENTATION, TIFF_SHORT, 2, 1 }, "tag 274 comes twice" },
+        { STRIPS, { TIFFTAG_XRESOLUTION, TIFF_ASCII, 1, 1 }, "tag 282 comes twice" },
+        { STRIPS, { TAG_WINDOWS_PHOTO, TIFF_SHORT, 1, 1 }, "tag 48129 comes twice" },
+    };
+    char error [ERROR_BYTES];
+    image_pixels_t pixels;
+    tiff_reader_t *reader = tiff_reader_new ();
+    for (size_t number = 0; number < sizeof cases / sizeof *cases; number++) {
+        if (cases [number].form == TILES)
+            s_start (TILE, TILE, true);
+        else
+            s_start (STRIP_HEIGHT, WIDTH, false);
+        s_set (cases [number].entry);
+        s_end ();
+        if (s_read (reader, NULL, &pixels, error) != -EBADMSG || !strstr (error, cases [number].reason))
+            fail_msg ("case %zu: '%s', not '%s'", number, error, cases [number].reason);
+    }
+    s_start (STRIP_HEIGHT, WIDTH, false);
+    s_file.entries [s_file.count++] = (entry_t) { TIFFTAG_IMAGEWIDTH, TIFF_SHORT, 1, WIDTH };
+    s_end ();
+    assert_int_equal (s_read (reader, NULL, &pixels, error), -EBADMSG);
+    assert_non_null (strstr (error, "tag 256 comes twice"));
+    tiff_reader_destroy (&reader);
+}
+
+static void
+test_masks (void **state)
+{
+    (void) state;
+    enum { PALETTE = 3 << 8 };
+    const image_reader_options_t options = { .is_mask = true };
+    char error [ERROR_BYTES];
+    image_pixels_t pixels;
+    tiff_reader_t *reader = tiff_reader_new ();
+    s_start (STRIP_HEIGHT, WIDTH, false);
+    s_end ();
+    assert_int_equal (s_read_bytes (reader, s_file.bytes, s_file.size, &options, NULL, &pixels, error),
+        -EDOM);
+    assert_string_equal (error, "a mask must be grey or have a palette, with at most 8 bits: this TIFF has 3 "
+        "samples of 8 bits");
+    //  Its bytes as indices of a palette, of which one number is missing, or none.
+    for (uint32_t missing = 0; missing < 2; missing++) {
+        s_start (STRIP_HEIGHT, WIDTH, false);
+        s_set ((entry_t) { TIFFTAG_SAMPLESPERPIXEL, TIFF_SHORT, 1, 1 });
+        s_set ((entry_t) { TIFFTAG_BITSPERSAMPLE, TIFF_SHORT, 1, 8 });
+        s_set ((entry_t) { TIFFTAG_PHOTOMETRIC, TIFF_SHORT, 1, PHOTOMETRIC_PALETTE });
+        s_set ((entry_t) { TIFFTAG_COLORMAP, TIFF_SHORT, PALETTE - missing, 8 });
+        s_end ();
+        assert_int_equal (s_read_bytes (reader, s_file.bytes, s_file.size, &options, NULL, &pixels, error),
+            missing? -EBADMSG: 0);
+        assert_string_equal (error, missing? "damaged TIFF: its palette has 767 numbers, of 768": "");
+    }
+    assert_int_equal (pixels.image.channels, 1);
+    assert_memory_equal (pixels.image.pixels, s_pixels, WIDTH);
+    tiff_reader_destroy (&reader);
+}
+
+//  A file that is cut anywhere is bad, whatever of it is looked at; a changed byte does no harm.
+static void
+test_damage (void **state)
+{
+    (void) state;
+    uint64_t random = test_seed ();
+    const image_reader_options_t options = { .warnings_max = UINT32_MAX };
+    const image_box_t corner = { .height = 1, .width = 1 };
+    char error [ERROR_BYTES];
+    image_pixels_t pixels;
+    tiff_reader_t *reader = tiff_reader_new ();
+    for (int form = 0; form < 2; form++) {
+        if (form)
+            s_start (TILE, TILE, true);
+        else
+            s_start (STRIP_HEIGHT, WIDTH, false);
+        size_t pixels_end = s_file.size;
+        s_end ();
+        for (size_t size = 0; size < s_file.size; size += size < pixels_end - 100? 97: 1) {
+            uint8_t *cut = malloc (size? size: 1);           //  of that size alone, for the address sanitizer
+            memcpy (cut, s_file.bytes, size);
+            assert_int_equal (s_read_bytes (reader, cut, size, &options, &corner, &pixels, error), -EBADMSG);
+            free (cut);
+        }
+        for (int trial = 0; trial < 3000; trial++) {
+            size_t place = s_file.size - 1 - (size_t) test_below (&random, s_file.size - pixels_end + 50);
+            uint8_t old = s_file.bytes [place];
+            s_file.bytes [place] = (uint8_t) test_below (&random, 256);
+            int rc = s_read (reader, NULL, &pixels, error);
+            assert_true (rc == 0 || rc == -EBADMSG);
+            s_file.bytes [place] = old;
+        }
+        assert_int_equal (s_read (reader, NULL, &pixels, error), 0);
+    }
+    tiff_reader_destroy (&reader);
+}
+
+//  Deflated data give as many bytes as the strip has, no fewer and no more; and not thousands for each byte.
+static void
+test_deflate (void **state)
+{
+    (void) state;
+    static uint8_t data [FILE_BYTES], more [sizeof s_pixels + 1];
+    char error [ERROR_BYTES];
+    image_pixels_t pixels;
+    tiff_reader_t *reader = tiff_reader_new ();
+    memcpy (more, s_pixels, sizeof s_pixels);
+    for (int extra = -1; extra <= 1; extra++) {
+        uLongf size = sizeof data;
+        assert_int_equal (compress (data, &size, more, (uLong) ((int) sizeof s_pixels + extra)), Z_OK);
+        s_start_with (data, size, COMPRESSION_ADOBE_DEFLATE);
+        s_end ();
+        assert_int_equal (s_read (reader, NULL, &pixels, error), extra? -EBADMSG: 0);
+        if (extra)
+            assert_non_null (strstr (error, "a strip or tile does not give its pixels"));
+        else
+            assert_memory_equal (pixels.image.pixels, s_pixels, sizeof s_pixels);
+    }
+    s_start_with (data, 200, COMPRESSION_LZW);
+    s_set ((entry_t) { TIFFTAG_IMAGELENGTH, TIFF_LONG, 1, 10000 });
+    s_set ((entry_t) { TIFFTAG_ROWSPERSTRIP, TIFF_LONG, 1, 10000 });
+    s_end ();
+    assert_int_equal (s_read (reader, NULL, &pixels, error), -EBADMSG);
+    assert_non_null (strstr (error, "tile 0 (200 bytes at 8) lies beyond the file's end, or is too short"));
+    tiff_reader_destroy (&reader);
+}
+
+//  Damage that libjpeg reads past is good, unless no warnings are allowed; a JPEG of another size is bad.
+static void
+test_jpeg (void **state)
+{
+    (void) state;
+    uint64_t random = test_seed ();
+    const image_reader_options_t lenient = { .warnings_max = UINT32_MAX }, strict = { .warnings_max = 0 };
+    char error [ERROR_BYTES];
+    image_pixels_t pixels;
+    tiff_reader_t *reader = tiff_reader_new ();
+    made_file_t jpeg = made_jpeg_with (&made_kinds [MADE_KIND_420], HEIGHT, WIDTH, 80, &random, NULL);
+    s_start_with (jpeg.bytes, jpeg.size, COMPRESSION_JPEG);
+    s_set ((entry_t) { TIFFTAG_PHOTOMETRIC, TIFF_SHORT, 1, PHOTOMETRIC_YCBCR });
+    s_end ();
+    assert_int_equal (s_read_bytes (reader, s_file.bytes, s_file.size, &strict, NULL, &pixels, error), 0);
+    int only_lenient = 0;
+    for (size_t place = HEADER_BYTES + jpeg.size / 2; place < HEADER_BYTES + jpeg.size - 2; place++) {
+        uint8_t old = s_file.bytes [place];
+        s_file.bytes [place] = (uint8_t) test_below (&random, 255);
+        int rc = s_read_bytes (reader, s_file.bytes, s_file.size, &lenient, NULL, &pixels, error);
+        int strict_rc = s_read_bytes (reader, s_file.bytes, s_file.size, &strict, NULL, &pixels, error);
+        assert_true (rc == 0 || strict_rc == -EBADMSG);
+        only_lenient += rc == 0 && strict_rc;
+        s_file.bytes [place] = old;
+    }
+    assert_true (only_lenient > 0);
+    s_start_with (jpeg.bytes, jpeg.size, COMPRESSION_JPEG);
+    s_set ((entry_t) { TIFFTAG_PHOTOMETRIC, TIFF_SHORT, 1, PHOTOMETRIC_YCBCR });
+    s_set ((entry_t) { TIFFTAG_IMAGEWIDTH, TIFF_SHORT, 1, WIDTH + 1 });
+    s_end ();
+    assert_int_equal (s_read (reader, NULL, &pixels, error), -EBADMSG);
+    assert_non_null (strstr (error, "Improper JPEG strip/tile size"));
+    free (jpeg.bytes);
+    tiff_reader_destroy (&reader);
+}
+
+static int
+s_setup (void **state)
+{
+    (void) state;
+    s_draw ();
+    return 0;
+}
+
+int
+main (void)
+{
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test (test_boxes), cmocka_unit_test (test_refused), cmocka_unit_test (test_masks),
+        cmocka_unit_test (test_damage), cmocka_unit_test (test_deflate), cmocka_unit_test (test_jpeg)
+    };
+    return cmocka_run_group_tests (tests, s_setup, NULL);
+}
