@@ -481,7 +481,7 @@ class DecodeArray(Transform):
 @dataclass(frozen=True)
 class DecodeBoxes(Transform):
     """Beside an image, a float32 `.npy` of up to `shape[0]` boxes: left, top, right, bottom in pixels of the
-    image, and columns that come along (the class).  They follow the image's crops, resizes, flips and pads as
+    image, and columns that come along (the class).  They follow whatever moves the image's pixels as
     torchvision's v2 moves `BoundingBoxes`; at the end they are clipped, and boxes smaller than `min_size` are
     left out.
 
