@@ -286,7 +286,7 @@ s_parse_normalize (operation_t *self, const operation_keys_t *keys)
     int rc = operation_keys_channels (keys, "mean", -1e6, 1e6, self->normalize.mean, &mean_count);
     rc = rc? rc: operation_keys_channels (keys, "std", 1e-6, 1e6, self->normalize.std, &std_count);
     self->normalize.count = mean_count > std_count? mean_count: std_count;
-    return rc;
+    return rc? rc: operation_keys_flag (keys, "reciprocal", &self->normalize.reciprocal);
 }
 
 static void
@@ -307,6 +307,8 @@ s_write_normalize (const operation_t *self, operation_text_t *text)
 {
     s_write_channels (text, "mean", self->normalize.mean, self->normalize.count);
     s_write_channels (text, "std", self->normalize.std, self->normalize.count);
+    if (self->normalize.reciprocal)
+        operation_text_flag (text, "reciprocal", true);
 }
 
 static const dtype_t s_cast_dtypes [] = { DTYPE_UINT8, DTYPE_FLOAT16, DTYPE_BFLOAT16,
@@ -446,7 +448,8 @@ static const operation_row_t s_rows [OPERATION_KINDS] = {
     { "aug_mix", OPERATION_AUG_MIX, SHARED | PRIVATE | DRAWS,
         { "severity", "mixture_width", "chain_depth", "alpha", "all_ops", "interpolation", "fill", "share" },
         operation_augment_parse_mix, operation_augment_write_mix },
-    { "normalize", OPERATION_NORMALIZE, PRIVATE, { "mean", "std" }, s_parse_normalize, s_write_normalize },
+    { "normalize", OPERATION_NORMALIZE, PRIVATE, { "mean", "std", "reciprocal" }, s_parse_normalize,
+        s_write_normalize },
     { "cast", OPERATION_CAST, PRIVATE, { "dtype" }, s_parse_cast, s_write_cast },
     { "layout", OPERATION_LAYOUT, PRIVATE, { "layout" }, s_parse_layout, s_write_layout },
     { "random_erasing", OPERATION_RANDOM_ERASING, PRIVATE, { "p", "scale", "ratio", "value" },

@@ -105,7 +105,8 @@ typedef struct {
         struct { uint32_t steps, level, bins; augment_policy_t policy; bool unit_threshold, all_kinds;
             uint32_t chains, depth; double alpha; } augment;
         //  count: 1 or 3 given
-        struct { float mean [IMAGE_COLOURS]; float std [IMAGE_COLOURS]; uint32_t count; } normalize;
+        struct { float mean [IMAGE_COLOURS]; float std [IMAGE_COLOURS]; uint32_t count; bool reciprocal; }
+            normalize;
         struct { dtype_t dtype; } cast;
         //  scale, ratio: of the box; count: 1 or 3 values given, numbers of the output
         struct { double probability, scale [2], ratio [2]; float value [IMAGE_COLOURS];

@@ -142,7 +142,7 @@ MASK_PIPELINES = [
      {"op": "random_resized_crop", "size": 41, "interpolation": "random"}, SHARE],
     [{"op": "decode", "fields": ["image", "mask"]}, {"op": "random_resized_crop", "size": 40}, SHARE,
      {"op": "flip"}, JITTER,
-     {"op": "normalize"}],
+     {"op": "normalize", "std": 0.3, "reciprocal": True}],
     [{"op": "decode", "fields": ["image", "mask"]}, {"op": "resize", "size": [45, 50]}, SHARE,
      {"op": "views", "count": 2},
      {"op": "random_crop", "size": 48, "pad_if_needed": True, "mask_fill": 255}, {"op": "vertical_flip"}],

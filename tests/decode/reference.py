@@ -465,6 +465,7 @@ class Ending:
             elif name == "normalize":
                 self.normalize = [numpy.array(operation.get(key, default), numpy.float32)
                                   for key, default in (("mean", 0), ("std", 1))]
+                self.reciprocal = operation.get("reciprocal", False)
             elif name == "random_erasing":
                 self.erasing, self.place = operation, place
             elif name == "cast":
@@ -480,7 +481,9 @@ class Ending:
         values = values[:, :, :self.channels]
         if self.normalize:
             mean, std = self.normalize
-            values = (values.astype(numpy.float32) / numpy.float32(255) - mean) / std
+            values = values.astype(numpy.float32)
+            values = values * numpy.float32(1 / 255) if self.reciprocal else values / numpy.float32(255)
+            values = (values - mean) / std
         box = self.erasing and erased_box(self.erasing, *values.shape[:2], Keyed(key, view, self.place))
         if box:
             top, left, height, width = box

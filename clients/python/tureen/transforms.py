@@ -310,8 +310,12 @@ class PILToTensor(Transform):
 
 @dataclass(frozen=True)
 class ConvertImageDtype(Transform):
-    """Of a tensor: from uint8 to floats from 0 to 1, or from float32 to a shorter float."""
+    """Of a tensor: from uint8 to floats from 0 to 1, or from float32 to a shorter float.
+
+    `reciprocal`: bytes are multiplied by 1 / 255 in 32 bits, as by torchvision's v2, and not divided by 255:
+    the last bit of 126 of the 256 is another one."""
     dtype: Any
+    reciprocal: bool = False
 
     def __post_init__(self) -> None:
         self._set(dtype=parameters.dtype_name(self.dtype, _DTYPES))
@@ -321,7 +325,9 @@ class ConvertImageDtype(Transform):
             raise Refused("it takes a tensor: put PILToTensor before it")
         if building.stage is Stage.BYTES and self.dtype != "uint8" and building.dtype is None:
             building.expect_whole()
-            building.normalize, building.stage = {"op": "normalize"}, Stage.FLOATS
+            building.normalize = {"op": "normalize",
+                                  **parameters.said(reciprocal=(bool(self.reciprocal), False))}
+            building.stage = Stage.FLOATS
             if self.dtype != "float32":
                 building.cast(self.dtype)
         elif self.dtype != (building.dtype or ("uint8" if building.stage is Stage.BYTES else "float32")):
@@ -351,7 +357,8 @@ class Normalize(Transform):
         if building.dtype is not None:
             raise Refused(CAST_LAST)
         building.expect_whole()
-        building.normalize = {"op": "normalize", "mean": self._json(self.mean), "std": self._json(self.std)}
+        building.normalize = {"op": "normalize", **(building.normalize or {}), "mean": self._json(self.mean),
+                              "std": self._json(self.std)}
         building.stage = Stage.NORMALIZED
 
     @staticmethod

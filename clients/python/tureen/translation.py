@@ -148,16 +148,21 @@ def _policy(name: str, *parameters: str) -> Callable[[Any], Transform]:
     mapped = _mapped(name, *parameters)
 
     def make(theirs: Any) -> Transform:
-        is_v2 = type(theirs).__module__.startswith("torchvision.transforms.v2")
-        return replace(mapped(theirs), unit_threshold=is_v2)
+        return replace(mapped(theirs), unit_threshold=_is_v2(theirs))
     return make
 
 
+def _is_v2(theirs: Any) -> bool:
+    return type(theirs).__module__.startswith("torchvision.transforms.v2")
+
+
 def _convert(theirs: Any) -> Transform:
-    """v2's ToDtype, where `scale` says whether 255 becomes 1."""
+    """v2's ToDtype, where `scale` says whether 255 becomes 1, and ConvertImageDtype of both."""
     if isinstance(theirs.dtype, dict):
         raise ValueError("a dtype for each kind of field: give one")
-    return ours.ConvertImageDtype(theirs.dtype) if theirs.scale else ours.Cast(theirs.dtype)
+    if not getattr(theirs, "scale", True):
+        return ours.Cast(theirs.dtype)
+    return ours.ConvertImageDtype(theirs.dtype, reciprocal=_is_v2(theirs))
 
 
 def _weights(theirs: Any) -> List[Transform]:
@@ -189,7 +194,7 @@ _MADE: Dict[str, Callable[[Any], Any]] = {
     "AutoAugment": _policy("AutoAugment", "policy"),
     "CenterCrop": _same("CenterCrop", "size"),
     "ColorJitter": _same("ColorJitter", "brightness", "contrast", "saturation", "hue"),
-    "ConvertImageDtype": _same("ConvertImageDtype", "dtype"),
+    "ConvertImageDtype": _convert,
     "GaussianBlur": _same("GaussianBlur", "kernel_size", "sigma"),
     "Grayscale": _same("Grayscale", "num_output_channels"),
     "ImageClassification": _weights,

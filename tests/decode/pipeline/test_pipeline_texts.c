@@ -104,6 +104,9 @@ static const struct { const char *sent, *written; } s_written [] = {
     { "{'op':'auto_augment','policy':'svhn','mask_fill':255}", "{'op':'auto_augment','policy':'svhn',"
         "'unit_threshold':false,'interpolation':'nearest','fill':[0,0,0],'mask_fill':255}" },
     { "{'op':'normalize'}", "{'op':'normalize','mean':[0],'std':[1]}" },
+    { "{'op':'normalize','reciprocal':false}", "{'op':'normalize','mean':[0],'std':[1]}" },
+    { "{'op':'normalize','std':2,'reciprocal':true}",
+      "{'op':'normalize','mean':[0],'std':[2],'reciprocal':true}" },
     { "{'op':'normalize','mean':0.1,'std':[0.25]}", "{'op':'normalize','mean':[0.1],'std':[0.25]}" },
     { NORMALIZE, NORMALIZE },
     { "{'op':'normalize','std':[1,1e-6,123456.789]}",
