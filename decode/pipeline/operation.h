@@ -78,9 +78,9 @@ typedef struct {
         decode_request_t decode;
         struct { uint32_t count; } views;
         //  side_max: of the longer, 0: none
-        struct { bool shorter_side; uint32_t side_max; resize_filter_t filter; } resize;
+        struct { bool shorter_side, pillow13; uint32_t side_max; resize_filter_t filter; } resize;
         //  filter: a resize_filter_t, or OPERATION_FILTER_RANDOM
-        struct { double scale [2]; double ratio [2]; unsigned filter; } random_resized_crop;
+        struct { double scale [2]; double ratio [2]; unsigned filter; bool pillow13; } random_resized_crop;
         //  pad, random_crop: left, top, right, bottom; and what the border is filled with
         struct { uint32_t border [4]; bool if_needed; pad_mode_t mode; uint8_t fill [IMAGE_COLOURS];
             uint8_t mask_fill; } pad;

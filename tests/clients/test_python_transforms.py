@@ -30,10 +30,10 @@ from tureen import transforms as T
 AT_IMPORT = set(sys.modules)
 try:
     import torch
+    import PIL
     import torchvision.transforms as V
     from PIL import Image
-    sys.path.append(str(SOURCE / "tests" / "decode"))
-    import horizontal_first  # noqa: F401
+    PILLOW13 = int(PIL.__version__.split(".")[0]) >= 13
 except ImportError as missing:
     print(f"SKIP: not compared with torchvision: {missing} (apt install python3-torchvision)", flush=True)
     V = None
@@ -78,6 +78,9 @@ class Json(unittest.TestCase):
         self.check(T.CenterCrop((7, 9)), {"op": "center_crop", "size": [7, 9]})
         #  Alone, of images of any size, its versions must be shared.
         self.check(T.RandomResizedCrop(224), {"op": "random_resized_crop", "size": 224, "share": True})
+        self.check(T.RandomResizedCrop(224, pillow13=True), {"op": "random_resized_crop", "size": 224,
+                                                             "pillow13": True, "share": True})
+        self.check(T.Resize((8, 9), pillow13=True), {"op": "resize", "size": [8, 9], "pillow13": True})
         self.check(T.RandomResizedCrop((8, 9), (0.2, 1), (1, 2), 3), {
             "op": "random_resized_crop", "size": [8, 9], "scale": [0.2, 1], "ratio": [1, 2],
             "interpolation": "bicubic", "share": True})
@@ -465,7 +468,7 @@ class Pixels:
 
     def same(self, given: Any) -> None:
         """given: torchvision's, on each file, beside the server with what translate makes of it."""
-        pipeline = T.translate(given)
+        pipeline = T.translate(given, pillow13=PILLOW13)
         with tempfile.TemporaryDirectory() as out:
             prepare(pipeline.to_json(), self.files, out)
             for file in self.files:
@@ -588,6 +591,9 @@ class Torchvision(Pixels, unittest.TestCase):
         modules = torch.nn.Sequential(V.CenterCrop(8), torch.nn.Identity(),
                                       torch.nn.Sequential(V.RandomHorizontalFlip()))
         self.assertEqual(T.translate(modules), T.Compose([T.CenterCrop(8), T.RandomHorizontalFlip()]))
+        resizes = [V.Resize(8), V.RandomResizedCrop(8), V.RandomHorizontalFlip()]
+        self.assertEqual(T.translate(resizes, pillow13=True), T.Compose([
+            T.Resize(8, pillow13=True), T.RandomResizedCrop(8, pillow13=True), T.RandomHorizontalFlip()]))
         for name in ("RandomResizedCrop", "RandomCrop", "CenterCrop", "Resize"):
             self.assertEqual(T.translate(getattr(V, name)(8)), T.Compose([getattr(T, name)(8)]), "defaults")
         for name in ("RandomInvert", "RandomAutocontrast", "RandomEqualize", "ColorJitter",

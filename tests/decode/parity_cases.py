@@ -139,6 +139,9 @@ PIPELINES = [
 #  Of an image and its mask.
 MASK_PIPELINES = [
     [{"op": "decode", "fields": ["image", "mask"]},
+     {"op": "resize", "size": [20, 65], "interpolation": "bicubic", "pillow13": True},
+     {"op": "random_resized_crop", "size": [17, 43], "pillow13": True}, SHARE],
+    [{"op": "decode", "fields": ["image", "mask"]},
      {"op": "random_resized_crop", "size": 41, "interpolation": "random"}, SHARE],
     [{"op": "decode", "fields": ["image", "mask"]}, {"op": "random_resized_crop", "size": 40}, SHARE,
      {"op": "flip"}, JITTER,

@@ -16,9 +16,10 @@ from .compose import Compose, Transform, UnsupportedTransform
 Entry = Tuple[Any, Any]         # what was given; and ours, or why there is none
 
 
-def translate(given: Any) -> Compose:
+def translate(given: Any, pillow13: bool) -> Compose:
     """See transforms.translate."""
-    entries = _normalize_tensors(_entries(given))
+    entries = [(theirs, _of_pillow13(our) if pillow13 and our is not theirs else our)
+               for theirs, our in _normalize_tensors(_entries(given))]
     problems = [(place, theirs, our) for place, (theirs, our) in enumerate(entries, 1)
                 if isinstance(our, str)]
     good = [(place, theirs, our) for place, (theirs, our) in enumerate(entries, 1)
@@ -30,6 +31,11 @@ def translate(given: Any) -> Compose:
     if problems:
         raise UnsupportedTransform(sorted(problems, key=lambda problem: problem[0]), len(entries))
     return composed
+
+
+def _of_pillow13(our: Any) -> Any:
+    """What keeps an image's size, as all in groups does, resizes nothing."""
+    return replace(our, pillow13=True) if isinstance(our, (ours.Resize, ours.RandomResizedCrop)) else our
 
 
 def _entries(given: Any) -> List[Entry]:

@@ -190,7 +190,9 @@ static const struct { const char *text; const char *fragments [3]; } s_refused [
     { "[{'op':'flip','size':8}]",
         { "operation 1 (flip): unknown key 'size'", "expected 'op', 'p', 'share'" } },
     { "[{'op':'random_resized_crop','p':8}]",
-        { "'op', 'size', 'scale', 'ratio', 'interpolation', 'share'" } },
+        { "'op', 'size', 'scale', 'ratio', 'interpolation', 'pillow13', 'share'" } },
+    { "[{'op':'resize','size':8,'pillow13':13}]", { "'pillow13' is not valid; expected true or false" } },
+    { "[" CROP "," SHARE ",{'op':'normalize','reciprocal':255}]", { "'reciprocal' is not valid" } },
     { "[{'op':'center_crop','size':8,'share':true}]", { "unknown key 'share'" } },
     //  The mark
     { "[" CROP "," SHARE "," SHARE "]", { "operation 3: a second", "expected one at most" } },

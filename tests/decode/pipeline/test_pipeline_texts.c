@@ -17,6 +17,12 @@ static const struct { const char *sent, *written; } s_written [] = {
       "{'op':'decode','as':'image','fields':['image'],'exact':false,'orientation':true,'max_pixels':10000}" },
     { "{'op':'views','count':2.0}", "{'op':'views','count':2}" },
     { "{'op':'resize','size':9}", "{'op':'resize','size':9,'interpolation':'bilinear'}" },
+    { "{'op':'resize','size':9,'pillow13':false}", "{'op':'resize','size':9,'interpolation':'bilinear'}" },
+    { "{'op':'resize','pillow13':true,'size':9}",
+      "{'op':'resize','size':9,'interpolation':'bilinear','pillow13':true}" },
+    { "{'op':'random_resized_crop','size':5,'scale':[1,1],'ratio':[1,1],'pillow13':true}",
+      "{'op':'random_resized_crop','size':[5,5],'scale':[1,1],'ratio':[1,1],'interpolation':'bilinear',"
+        "'pillow13':true}" },
     { "{'op':'resize','size':9,'max_size':10,'interpolation':'bicubic'}",
       "{'op':'resize','size':9,'max_size':10,'interpolation':'bicubic'}" },
     { "{'interpolation':'nearest','op':'resize','size':[9,4096]}",
