@@ -92,7 +92,7 @@ static void
 s_resize (const thread_t *self, const image_t *image)
 {
     resize_span_t down = resize_whole (image->height, SIDE), across = resize_whole (image->width, SIDE);
-    bool good = resize_run (self->resize, RESIZE_BILINEAR, image, 0, 0, &down, &across, self->target,
+    bool good = resize_run (self->resize, RESIZE_BILINEAR, false, image, 0, 0, &down, &across, self->target,
         image_bytes (1, SIDE, IMAGE_COLOURS));
     assert (good);
 }
@@ -230,7 +230,7 @@ s_shrink_ours (const thread_t *self, size_t index)
     image_t version = { self->bench->photos [index].version, image_bytes (1, SIDE, IMAGE_COLOURS), SIDE, SIDE,
         IMAGE_COLOURS };
     resize_span_t span = resize_whole (SIDE, SIDE / 3);
-    bool good = resize_run (self->resize, RESIZE_BILINEAR, &version, 0, 0, &span, &span, self->target,
+    bool good = resize_run (self->resize, RESIZE_BILINEAR, false, &version, 0, 0, &span, &span, self->target,
         image_bytes (1, SIDE / 3, IMAGE_COLOURS));
     assert (good);
 }

@@ -75,11 +75,16 @@ s_round_line (dtype_t dtype, float value)
     return dtype == DTYPE_BFLOAT16? (s_bits (value) + 0x8000u) >> 16: s_round (dtype, value);
 }
 
+static const float s_reciprocal = (float) (1 / 255.);
+
 static float
 s_number (const finish_format_t *self, uint32_t channel, size_t value)
 {
     float number = (float) value;
-    return self->normalizes? (number / UINT8_MAX - self->mean [channel]) / self->std [channel]: number;
+    if (!self->normalizes)
+        return number;
+    number = self->reciprocal? number * s_reciprocal: number / UINT8_MAX;
+    return (number - self->mean [channel]) / self->std [channel];
 }
 
 static bool
@@ -149,6 +154,8 @@ finish_format (finish_format_t *self)
         }
         self->is_linear = self->is_linear && s_find_line (self, channel, &scale [channel], &offset [channel]);
     }
+    self->large = self->reciprocal? s_reciprocal: 0x101p-16f;
+    self->small = self->reciprocal? 0: (float) (1 / 255. - 0x101p-16);
     s_fill_lanes (self, self->is_linear? scale: self->mean, self->first);
     s_fill_lanes (self, self->is_linear? offset: self->std, self->second);
 }

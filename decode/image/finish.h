@@ -4,7 +4,7 @@
  *
  *  A value v (0 .. 255) becomes, in 32-bit floats and this order, as torchvision's to_tensor and normalize
  *  have it:
- *      normalised      (v / 255 - mean) / std
+ *      normalised      (v / 255 - mean) / std; of a reciprocal format v * (1 / 255), as torchvision's v2
  *      else            v
  *  and is then rounded to the dtype, to nearest, ties to even.  It depends on value and channel alone, so a
  *  format holds all 256 results of each channel; every version of the inner loops (simd.h) gives the same
@@ -24,6 +24,7 @@ typedef struct {
     dtype_t dtype;              //  UINT8, FLOAT16, BFLOAT16 or FLOAT32
     bool planar;                //  channels, height, width; else height, width, channels
     bool normalizes;            //  not with DTYPE_UINT8
+    bool reciprocal;
     uint32_t channels;          //  written: the source's number, or 1 if the source's three are equal
     float mean [IMAGE_COLOURS];
     float std [IMAGE_COLOURS];  //  > 0
@@ -36,6 +37,7 @@ typedef struct {
     //  same table, else (v / 255 - first) / second.  Planar: one of them for each plane; else for the first,
     //  second and third FINISH_LANES numbers, in which the channels take turns.
     bool is_linear;
+    float large, small;         //  v * large, which is exact or all of it, plus v * small is v / 255, rounded
     float first [IMAGE_COLOURS] [FINISH_LANES];
     float second [IMAGE_COLOURS] [FINISH_LANES];
 } finish_format_t;

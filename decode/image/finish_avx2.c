@@ -224,6 +224,7 @@ typedef struct {
     __m256i wideners [IMAGE_COLOURS];
     __m256 first [IMAGE_COLOURS];
     __m256 second [IMAGE_COLOURS];
+    __m256 large, small;
 } constants_t;
 
 static inline __m256i
@@ -245,6 +246,7 @@ s_constants (layout_t layout, const finish_format_t *format, bool across)
             _mm256_loadu_ps (format->first [2]) },
         { _mm256_loadu_ps (format->second [0]), _mm256_loadu_ps (format->second [1]),
             _mm256_loadu_ps (format->second [2]) },
+        _mm256_set1_ps (format->large), _mm256_set1_ps (format->small)
     };
 }
 
@@ -263,16 +265,14 @@ s_load_windows (layout_t layout, const uint8_t *pixels, bool across, __m256i win
         windows [1];
 }
 
-//  v / 255, rounded, is what the two products add up to, for each v.  The large one is exact.
-static inline __m256
-s_compute (bool is_linear, __m256i values, __m256 first, __m256 second)
+static inline __attribute__ ((always_inline)) __m256
+s_compute (bool is_linear, __m256i values, const constants_t *constants, size_t channel)
 {
-    const float large = 0x101p-16f, small = (float) (1 / 255. - 0x101p-16);
+    __m256 first = constants->first [channel], second = constants->second [channel];
     __m256 numbers = _mm256_cvtepi32_ps (values);
     if (is_linear)
         return _mm256_fmadd_ps (numbers, first, second);
-    numbers = _mm256_fmadd_ps (numbers, _mm256_set1_ps (small),
-        _mm256_mul_ps (numbers, _mm256_set1_ps (large)));
+    numbers = _mm256_fmadd_ps (numbers, constants->small, _mm256_mul_ps (numbers, constants->large));
     return _mm256_div_ps (_mm256_sub_ps (numbers, first), second);
 }
 
@@ -336,8 +336,7 @@ s_step_numbers (dtype_t dtype, bool is_linear, layout_t layout, row_t row,
             size_t channel = vector % IMAGE_COLOURS;
             __m256i values = _mm256_shuffle_epi8 (windows [vector / IMAGE_COLOURS] [channel],
                 constants->wideners [channel]);
-            numbers [index] = s_compute (is_linear, values, constants->first [channel],
-                constants->second [channel]);
+            numbers [index] = s_compute (is_linear, values, constants, channel);
         }
         uint8_t *target = interleaves? row.targets [0] + (column * IMAGE_COLOURS + pair * 2 * LANES) * bytes
             : row.targets [pair] + column * bytes;

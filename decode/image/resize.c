@@ -19,7 +19,7 @@ struct resize {
     uint32_t magic;
     weights_t across;
     weights_t down;
-    scratch_t rows;             //  the needed rows of the source at the new width
+    scratch_t rows;             //  what is between the passes
     scratch_t work;             //  of resize_across_avx2
     scratch_t columns;          //  uint32_t [across.count]: where the nearest pixels are
 };
@@ -400,37 +400,50 @@ s_nearest (resize_t *self, const image_t *needed, uint32_t top, uint32_t left, c
     return true;
 }
 
-//  needed is what resize_needs says of the source, from (top, left).
+//  One of the two passes; the image's first row or column is origin of the source.
+typedef struct {
+    const resize_span_t *span;
+    uint32_t origin;
+    bool is_down;
+} pass_t;
+
+//  Writes what it makes of image to target, and makes that the image.
 static bool
-s_weighed (resize_t *self, resize_filter_t filter, image_t needed, uint32_t top, uint32_t left,
-    const resize_span_t *down, const resize_span_t *across, uint8_t *target, size_t target_stride)
+s_pass (resize_t *self, resize_filter_t filter, const pass_t *pass, image_t *image, uint8_t *target,
+    size_t stride)
 {
     resize_axis_t axis;
-    if (!s_is_copy (across)) {
-        uint8_t *rows = target;
-        size_t stride = target_stride;
-        if (!s_is_copy (down)) {
-            stride = image_bytes (1, across->count, needed.channels);
-            if (!scratch_need (&self->rows, needed.height * stride))
-                return false;
-            rows = self->rows.data;
-        }
-        if (!s_axis (&self->across, filter, across, left, &axis)
-        ||  !s_across (self, &axis, &needed, rows, stride))
-            return false;
-        needed = (image_t) { rows, stride, needed.height, across->count, needed.channels };
-    }
-    if (!s_is_copy (down)) {
-        if (!s_axis (&self->down, filter, down, top, &axis))
-            return false;
-        s_down (&axis, &needed, target, target_stride);
-    }
+    if (!s_axis (pass->is_down? &self->down: &self->across, filter, pass->span, pass->origin, &axis))
+        return false;
+    if (pass->is_down)
+        s_down (&axis, image, target, stride);
+    else
+    if (!s_across (self, &axis, image, target, stride))
+        return false;
+    *image = (image_t) { target, stride, pass->is_down? axis.count: image->height,
+        pass->is_down? image->width: axis.count, image->channels };
     return true;
 }
 
+//  needed is what resize_needs says of the source.
+static bool
+s_weighed (resize_t *self, resize_filter_t filter, image_t needed, const pass_t *first, const pass_t *second,
+    uint8_t *target, size_t target_stride)
+{
+    if (s_is_copy (first->span))
+        return s_pass (self, filter, second, &needed, target, target_stride);
+    if (s_is_copy (second->span))
+        return s_pass (self, filter, first, &needed, target, target_stride);
+    size_t stride = image_bytes (1, first->is_down? needed.width: first->span->count, needed.channels);
+    return scratch_need (&self->rows, (first->is_down? first->span->count: needed.height) * stride)
+        && s_pass (self, filter, first, &needed, self->rows.data, stride)
+        && s_pass (self, filter, second, &needed, target, target_stride);
+}
+
 bool
-resize_run (resize_t *self, resize_filter_t filter, const image_t *have, uint32_t top, uint32_t left,
-    const resize_span_t *down, const resize_span_t *across, uint8_t *target, size_t target_stride)
+resize_run (resize_t *self, resize_filter_t filter, bool down_first, const image_t *have, uint32_t top,
+    uint32_t left, const resize_span_t *down, const resize_span_t *across, uint8_t *target,
+    size_t target_stride)
 {
     assert (self->magic == RESIZE_MAGIC);
     assert (have->channels == 1 || have->channels == IMAGE_COLOURS);
@@ -449,5 +462,7 @@ resize_run (resize_t *self, resize_filter_t filter, const image_t *have, uint32_
     }
     if (filter == RESIZE_NEAREST)
         return s_nearest (self, &needed, first_row, first_column, down, across, target, target_stride);
-    return s_weighed (self, filter, needed, first_row, first_column, down, across, target, target_stride);
+    const pass_t passes [2] = { { across, first_column, false }, { down, first_row, true } };
+    return s_weighed (self, filter, needed, &passes [down_first], &passes [!down_first], target,
+        target_stride);
 }

@@ -1,8 +1,9 @@
 /*  resize -- resampling as Pillow's Image.resize does it, to the last bit.
  *
  *  BILINEAR and BICUBIC with anti-aliasing: separable, in fixed point: first every needed row is resampled to
- *  the new width and rounded to 8 bits, then the columns to the new height.  The filter is stretched by the
- *  shrinking factor where the image shrinks.  NEAREST: the pixel in which the middle falls (for masks: no new
+ *  the new width and rounded to 8 bits, then the columns to the new height; or, down_first, the other way
+ *  round, as Pillow has it from 13 on for some shapes.  The filter is stretched by the shrinking factor where
+ *  the image shrinks.  NEAREST: the pixel in which the middle falls (for masks: no new
  *  values).
  *
  *  Along each axis a *span* of the source becomes the whole result, of which a window is computed: each of
@@ -44,10 +45,11 @@ void resize_needs (resize_filter_t filter, const resize_span_t *span, uint32_t *
 //  Writes down->count rows of across->count pixels to target, and nothing beside them.  have is what there is
 //  of the source, which holds at least what both axes need: its upper left pixel is (top, left) of the
 //  source.  It does not overlap target.  Between the passes there are as many rows as down needs, each of
-//  across->count pixels: for a narrow and high image that may be far more than source and result.  False if
-//  there is no memory.
-bool resize_run (resize_t *self, resize_filter_t filter, const image_t *have, uint32_t top, uint32_t left,
-    const resize_span_t *down, const resize_span_t *across, uint8_t *target, size_t target_stride)
+//  across->count pixels: for a narrow and high image that may be far more than source and result.
+//  down_first: down->count rows of as many pixels as across needs.  False if there is no memory.
+bool resize_run (resize_t *self, resize_filter_t filter, bool down_first, const image_t *have, uint32_t top,
+    uint32_t left, const resize_span_t *down, const resize_span_t *across, uint8_t *target,
+    size_t target_stride)
     __attribute__ ((warn_unused_result));
 
 #endif

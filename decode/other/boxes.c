@@ -1,54 +1,40 @@
 #include "boxes.h"
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
-static boxes_step_t *
-s_append (boxes_way_t *self)
+enum { CORNERS = 4 };
+
+typedef struct {
+    float at [BOXES_SIDES];
+} box_t;
+
+//  Rows are of bytes, which need not lie where floats may.
+static box_t
+s_box (const boxes_t *self, uint32_t row)
 {
-    assert (self->count < sizeof self->steps / sizeof *self->steps);
-    boxes_step_t *step = &self->steps [self->count++];
-    *step = (boxes_step_t) { .kind = BOXES_MOVE };
-    return step;
+    box_t box;
+    memcpy (&box, self->rows + row * self->row_bytes, sizeof box);
+    return box;
 }
 
-void
-boxes_move (boxes_way_t *self, int64_t top, int64_t left, uint32_t height, uint32_t width)
+static void
+s_put (boxes_t *self, uint32_t row, const box_t *box)
 {
-    boxes_step_t *step = s_append (self);
-    step->by [0] = (float) left;
-    step->by [1] = (float) top;
-    step->side [0] = (float) width;
-    step->side [1] = (float) height;
-    self->height = height;
-    self->width = width;
+    memcpy (self->rows + row * self->row_bytes, box, sizeof *box);
 }
 
-void
-boxes_stretch (boxes_way_t *self, uint32_t height, uint32_t width)
+boxes_t
+boxes_take (const decode_tensor_t *tensor, const uint8_t *from, uint32_t rows, uint32_t height,
+    uint32_t width, uint8_t *target)
 {
-    if (height == self->height && width == self->width)
-        return;
-    boxes_step_t *step = s_append (self);
-    step->kind = BOXES_STRETCH;
-    step->by [0] = (float) ((double) width / self->width);
-    step->by [1] = (float) ((double) height / self->height);
-    self->height = height;
-    self->width = width;
+    assert (tensor->as == DECODE_BOXES && rows <= tensor->shape [0]);
+    boxes_t self = { .rows = target, .row_bytes = tensor->shape [1] * sizeof (float), .count = rows,
+        .height = height, .width = width };
+    memmove (target, from, rows * self.row_bytes);
+    memset (target + rows * self.row_bytes, 0, (tensor->shape [0] - rows) * self.row_bytes);
+    return self;
 }
-
-void
-boxes_mirror (boxes_way_t *self, bool across)
-{
-    boxes_step_t *step = s_append (self);
-    step->kind = BOXES_MIRROR;
-    step->mirrors [0] = across;
-    step->mirrors [1] = !across;
-    step->side [0] = (float) self->width;
-    step->side [1] = (float) self->height;
-}
-
-//  ---------------------------------------------------------------------------------------------------------
-//  Rows
 
 static float
 s_clip (float value, float most)
@@ -56,61 +42,142 @@ s_clip (float value, float most)
     return value < 0? 0: value > most? most: value;
 }
 
+//  To the image.
 static void
-s_clip_all (float box [BOXES_SIDES], const float side [2])
+s_clip_box (const boxes_t *self, box_t *box)
 {
+    const float side [2] = { (float) self->width, (float) self->height };
     for (size_t index = 0; index < BOXES_SIDES; index++)
-        box [index] = s_clip (box [index], side [index % 2]);
+        box->at [index] = s_clip (box->at [index], side [index % 2]);
+}
+
+void
+boxes_move (boxes_t *self, int64_t top, int64_t left, uint32_t height, uint32_t width)
+{
+    const float by [2] = { (float) left, (float) top };
+    self->height = height;
+    self->width = width;
+    for (uint32_t row = 0; row < self->count; row++) {
+        box_t box = s_box (self, row);
+        for (size_t index = 0; index < BOXES_SIDES; index++)
+            box.at [index] -= by [index % 2];
+        s_clip_box (self, &box);
+        s_put (self, row, &box);
+    }
+}
+
+void
+boxes_stretch (boxes_t *self, uint32_t height, uint32_t width)
+{
+    if (height == self->height && width == self->width)
+        return;
+    const float by [2] = { (float) ((double) width / self->width), (float) ((double) height / self->height) };
+    self->height = height;
+    self->width = width;
+    for (uint32_t row = 0; row < self->count; row++) {
+        box_t box = s_box (self, row);
+        for (size_t index = 0; index < BOXES_SIDES; index++)
+            box.at [index] *= by [index % 2];
+        s_put (self, row, &box);
+    }
+}
+
+void
+boxes_mirror (boxes_t *self, bool across)
+{
+    size_t axis = across? 0: 1;
+    float side = (float) (across? self->width: self->height);
+    for (uint32_t row = 0; row < self->count; row++) {
+        box_t box = s_box (self, row);
+        float first = box.at [axis];
+        box.at [axis] = -(box.at [axis + 2] - side);
+        box.at [axis + 2] = -(first - side);
+        s_put (self, row, &box);
+    }
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  Maps
+
+//  A row of the matrix times (x, y, 1), in the order in which torch adds up so small a product.
+static float
+s_product (const float row [3], float x, float y)
+{
+    return x * row [0] + y * row [1] + row [2];
 }
 
 static void
-s_step (const boxes_step_t *step, float box [BOXES_SIDES])
+s_point (const boxes_map_t *map, float x, float y, float to [2])
 {
-    if (step->kind == BOXES_MIRROR) {
-        size_t axis = step->mirrors [0]? 0: 1;
-        float first = box [axis];
-        box [axis] = -(box [axis + 2] - step->side [axis]);
-        box [axis + 2] = -(first - step->side [axis]);
-        return;
-    }
-    for (size_t index = 0; index < BOXES_SIDES; index++)
-        box [index] = step->kind == BOXES_MOVE? box [index] - step->by [index % 2]:
-            box [index] * step->by [index % 2];
-    if (step->kind == BOXES_MOVE)
-        s_clip_all (box, step->side);
+    float by = map->is_perspective? s_product (map->matrix + 6, x, y): 1;
+    for (size_t axis = 0; axis < 2; axis++)
+        to [axis] = s_product (map->matrix + 3 * axis, x, y) / by;
 }
+
+//  Of what is no number all is none.
+static void
+s_widen (float value, bool is_first, float *least, float *most)
+{
+    if (is_first || value < *least || isnan (value))
+        *least = value;
+    if (is_first || value > *most || isnan (value))
+        *most = value;
+}
+
+//  The upright box around where the corners of one go.
+static box_t
+s_hull (const boxes_map_t *map, const box_t *box)
+{
+    box_t hull;
+    for (size_t corner = 0; corner < CORNERS; corner++) {
+        float to [2];
+        s_point (map, box->at [corner == 1 || corner == 2? 2: 0], box->at [corner >= 2? 3: 1], to);
+        for (size_t axis = 0; axis < 2; axis++)
+            s_widen (to [axis], corner == 0, &hull.at [axis], &hull.at [axis + 2]);
+    }
+    return hull;
+}
+
+void
+boxes_map (boxes_t *self, const boxes_map_t *map, uint32_t height, uint32_t width)
+{
+    box_t frame = { .at = { 0, 0, (float) self->width, (float) self->height } };
+    frame = map->expands? s_hull (map, &frame): (box_t) { .at = { 0 } };
+    self->height = height;
+    self->width = width;
+    for (uint32_t row = 0; row < self->count; row++) {
+        box_t box = s_box (self, row);
+        box = s_hull (map, &box);
+        for (size_t index = 0; index < BOXES_SIDES; index++)
+            box.at [index] -= frame.at [index % 2];
+        s_clip_box (self, &box);
+        s_put (self, row, &box);
+    }
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  The end
 
 //  What no number is in is not as large as anything.
 static bool
-s_is_large (const float box [BOXES_SIDES], float least)
+s_is_large (const box_t *box, float least)
 {
-    return box [2] - box [0] >= least && box [3] - box [1] >= least;
+    return box->at [2] - box->at [0] >= least && box->at [3] - box->at [1] >= least;
 }
 
-uint32_t
-boxes_go (const boxes_way_t *self, const decode_tensor_t *tensor, const uint8_t *from, uint32_t rows,
-    bool is_end, uint8_t *target)
+void
+boxes_end (boxes_t *self, float size_min)
 {
-    assert (tensor->as == DECODE_BOXES && rows <= tensor->shape [0]);
-    size_t row_bytes = tensor->shape [1] * sizeof (float);
-    const float side [2] = { (float) self->width, (float) self->height };
-    uint32_t kept = 0;
+    uint32_t rows = self->count;
+    self->count = 0;
     for (uint32_t row = 0; row < rows; row++) {
-        float box [BOXES_SIDES];
-        const uint8_t *source = from + row * row_bytes;
-        uint8_t *place = target + kept * row_bytes;
-        memcpy (box, source, sizeof box);
-        for (size_t index = 0; index < self->count; index++)
-            s_step (&self->steps [index], box);
-        if (is_end) {
-            s_clip_all (box, side);
-            if (!s_is_large (box, tensor->size_min))
-                continue;
-        }
-        memmove (place + sizeof box, source + sizeof box, row_bytes - sizeof box);
-        memcpy (place, box, sizeof box);
-        kept++;
+        box_t box = s_box (self, row);
+        s_clip_box (self, &box);
+        if (!s_is_large (&box, size_min))
+            continue;
+        memmove (self->rows + self->count * self->row_bytes, self->rows + row * self->row_bytes,
+            self->row_bytes);
+        s_put (self, self->count++, &box);
     }
-    memset (target + kept * row_bytes, 0, (tensor->shape [0] - kept) * row_bytes);
-    return kept;
+    memset (self->rows + self->count * self->row_bytes, 0, (rows - self->count) * self->row_bytes);
 }

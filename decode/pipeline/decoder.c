@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "geometry.h"
+#include "boxes_follow.h"
 #include "image_reader.h"
 #include "jpeg_reader.h"
 #include "plan.h"
@@ -349,32 +349,6 @@ s_shared_tensor (shared_t *self)
     return s_status (rc);
 }
 
-//  The operations [begin, end), all of them before or behind the views' parting.
-static void
-s_follow_boxes (boxes_way_t *way, const operation_t *operations, size_t begin, size_t end,
-    const pipeline_key_t *key, uint32_t view)
-{
-    chosen_t chosen = chosen_draw (operations, begin, end, key, view);
-    for (size_t index = 0; index < chosen.count; index++) {
-        const operation_t *operation = &operations [chosen.operations [index]];
-        keyed_random_t random = stage_random (operation, key, view);
-        geometry_boxes (operation, &random, way);
-    }
-}
-
-//  What happens to the boxes of a view, in an image of that size, in the stage [begin, end) of the plan.
-static boxes_way_t
-s_boxes_way (const plan_t *plan, size_t begin, size_t end, const pipeline_key_t *key, uint32_t view,
-    plan_size_t size)
-{
-    boxes_way_t way = { .height = size.height, .width = size.width };
-    size_t parts = plan->views_at < end? plan->views_at + 1: end;
-    parts = parts < begin? begin: parts;
-    s_follow_boxes (&way, plan->operations, begin, parts, key, 0);
-    s_follow_boxes (&way, plan->operations, parts, end, key, view);
-    return way;
-}
-
 //  Each view's boxes, from the file's, which stand in the first one's plane.
 static void
 s_move_boxes (shared_t *self)
@@ -389,11 +363,10 @@ s_move_boxes (shared_t *self)
         uint8_t *target = self->version + plane->offset;
         if (plane->file != self->file)
             continue;
-        boxes_way_t way = s_boxes_way (plan, 1, plan->shared_count, self->key, plane->view,
-            (plan_size_t) { self->height, self->width });
         memcpy (target, &rows, sizeof rows);
-        boxes_go (&way, plane->tensor, from + PLAN_COUNT_BYTES, (uint32_t) rows, false,
-            target + PLAN_COUNT_BYTES);
+        boxes_t boxes = boxes_take (plane->tensor, from + PLAN_COUNT_BYTES, (uint32_t) rows, self->height,
+            self->width, target + PLAN_COUNT_BYTES);
+        boxes_follow (&boxes, plan, 1, plan->shared_count, self->key, plane->view);
     }
 }
 
@@ -524,11 +497,12 @@ s_private_boxes (const plan_t *plan, const pipeline_key_t *key, const plan_plane
     int64_t rows;
     memcpy (&rows, from, sizeof rows);
     for (uint32_t view = 0; view < (parts? plan->views: 1); view++) {
-        boxes_way_t way = s_boxes_way (plan, plan->shared_count, plan->count, key, plane->view + view,
-            (plan_size_t) { image.height, image.width });
         size_t output = plane->output + 2 * view;
-        int64_t kept = boxes_go (&way, plane->tensor, from + PLAN_COUNT_BYTES, (uint32_t) rows, true,
-            targets [output]);
+        boxes_t boxes = boxes_take (plane->tensor, from + PLAN_COUNT_BYTES, (uint32_t) rows, image.height,
+            image.width, targets [output]);
+        boxes_follow (&boxes, plan, plan->shared_count, plan->count, key, plane->view + view);
+        boxes_end (&boxes, plane->tensor->size_min);
+        int64_t kept = boxes.count;
         memcpy (targets [output + 1], &kept, sizeof kept);
     }
 }

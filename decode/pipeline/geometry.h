@@ -2,7 +2,6 @@
 #ifndef GEOMETRY_H
 #define GEOMETRY_H
 #include <stdint.h>
-#include "boxes.h"
 #include "image.h"
 #include "keyed_random.h"
 #include "operation.h"
@@ -58,8 +57,5 @@ bool geometry_jitter (const operation_t *jitter, keyed_random_t *random, colour_
 //  Appends the steps of an operation on colours, if it is done: color_jitter, grayscale and the point
 //  operations.  False: it is full, as geometry_jitter.
 bool geometry_colour (const operation_t *operation, keyed_random_t *random, colour_program_t *program);
-//  What an operation does to boxes in an image of the way's size: appends it, if it moves them.  The image's
-//  own stage can do the operation, and draws the same numbers.
-void geometry_boxes (const operation_t *operation, keyed_random_t *random, boxes_way_t *way);
 
 #endif

@@ -140,7 +140,15 @@ s_parse_resize (operation_t *self, const operation_keys_t *keys)
     unsigned filter = RESIZE_BILINEAR;
     rc = rc? rc: s_parse_filter (keys, OPERATION_FILTER_RANDOM, &filter);
     self->resize.filter = (resize_filter_t) filter;
-    return rc;
+    return rc? rc: operation_keys_flag (keys, "pillow13", &self->resize.pillow13);
+}
+
+//  A flag that came later than its operation's text: written where it is set.
+static void
+s_write_set (operation_text_t *text, const char *key, bool flag)
+{
+    if (flag)
+        operation_text_flag (text, key, flag);
 }
 
 static void
@@ -153,6 +161,7 @@ s_write_resize (const operation_t *self, operation_text_t *text)
     if (self->resize.side_max)
         operation_text_put (text, ",\"max_size\":%u", self->resize.side_max);
     operation_text_put (text, ",\"interpolation\":\"%s\"", s_filter_words [self->resize.filter]);
+    s_write_set (text, "pillow13", self->resize.pillow13);
 }
 
 static int
@@ -180,7 +189,8 @@ s_parse_random_resized_crop (operation_t *self, const operation_keys_t *keys)
         rc = operation_keys_refuse (keys, "scale", SCALE_EXPECTED);
     rc = rc? rc: operation_keys_pair (keys, "ratio", 0.01, 100, RATIO_EXPECTED, ratio);
     rc = rc? rc: operation_keys_size (keys, &self->height, &self->width, NULL);
-    return rc? rc: s_parse_filter (keys, COUNT (s_filter_words), &self->random_resized_crop.filter);
+    rc = rc? rc: s_parse_filter (keys, COUNT (s_filter_words), &self->random_resized_crop.filter);
+    return rc? rc: operation_keys_flag (keys, "pillow13", &self->random_resized_crop.pillow13);
 }
 
 static void
@@ -190,6 +200,7 @@ s_write_random_resized_crop (const operation_t *self, operation_text_t *text)
     operation_text_pair (text, "scale", self->random_resized_crop.scale);
     operation_text_pair (text, "ratio", self->random_resized_crop.ratio);
     operation_text_put (text, ",\"interpolation\":\"%s\"", s_filter_words [self->random_resized_crop.filter]);
+    s_write_set (text, "pillow13", self->random_resized_crop.pillow13);
 }
 
 //  What pad and random_crop have in common.
@@ -286,7 +297,7 @@ s_parse_normalize (operation_t *self, const operation_keys_t *keys)
     int rc = operation_keys_channels (keys, "mean", -1e6, 1e6, self->normalize.mean, &mean_count);
     rc = rc? rc: operation_keys_channels (keys, "std", 1e-6, 1e6, self->normalize.std, &std_count);
     self->normalize.count = mean_count > std_count? mean_count: std_count;
-    return rc;
+    return rc? rc: operation_keys_flag (keys, "reciprocal", &self->normalize.reciprocal);
 }
 
 static void
@@ -307,6 +318,7 @@ s_write_normalize (const operation_t *self, operation_text_t *text)
 {
     s_write_channels (text, "mean", self->normalize.mean, self->normalize.count);
     s_write_channels (text, "std", self->normalize.std, self->normalize.count);
+    s_write_set (text, "reciprocal", self->normalize.reciprocal);
 }
 
 static const dtype_t s_cast_dtypes [] = { DTYPE_UINT8, DTYPE_FLOAT16, DTYPE_BFLOAT16,
@@ -380,12 +392,12 @@ s_write_random_erasing (const operation_t *self, operation_text_t *text)
 static const operation_row_t s_rows [OPERATION_KINDS] = {
     { "decode", OPERATION_DECODE, SHARED, { NULL }, operation_decode_parse, operation_decode_write },
     { "views", OPERATION_VIEWS, SHARED | PRIVATE, { "count" }, s_parse_views, s_write_views },
-    { "resize", OPERATION_RESIZE, SHARED | PRIVATE, { "size", "max_size", "interpolation" },
+    { "resize", OPERATION_RESIZE, SHARED | PRIVATE, { "size", "max_size", "interpolation", "pillow13" },
         s_parse_resize, s_write_resize },
     { "center_crop", OPERATION_CENTER_CROP, SHARED | PRIVATE, { "size" }, s_parse_center_crop,
         s_write_center_crop },
     { "random_resized_crop", OPERATION_RANDOM_RESIZED_CROP, SHARED | PRIVATE | DRAWS,
-        { "size", "scale", "ratio", "interpolation", "share" }, s_parse_random_resized_crop,
+        { "size", "scale", "ratio", "interpolation", "pillow13", "share" }, s_parse_random_resized_crop,
         s_write_random_resized_crop },
     { "random_crop", OPERATION_RANDOM_CROP, SHARED | PRIVATE | DRAWS,
         { "size", "padding", "pad_if_needed", "fill", "mask_fill", "mode", "share" }, s_parse_random_crop,
@@ -446,7 +458,8 @@ static const operation_row_t s_rows [OPERATION_KINDS] = {
     { "aug_mix", OPERATION_AUG_MIX, SHARED | PRIVATE | DRAWS,
         { "severity", "mixture_width", "chain_depth", "alpha", "all_ops", "interpolation", "fill", "share" },
         operation_augment_parse_mix, operation_augment_write_mix },
-    { "normalize", OPERATION_NORMALIZE, PRIVATE, { "mean", "std" }, s_parse_normalize, s_write_normalize },
+    { "normalize", OPERATION_NORMALIZE, PRIVATE, { "mean", "std", "reciprocal" }, s_parse_normalize,
+        s_write_normalize },
     { "cast", OPERATION_CAST, PRIVATE, { "dtype" }, s_parse_cast, s_write_cast },
     { "layout", OPERATION_LAYOUT, PRIVATE, { "layout" }, s_parse_layout, s_write_layout },
     { "random_erasing", OPERATION_RANDOM_ERASING, PRIVATE, { "p", "scale", "ratio", "value" },

@@ -78,9 +78,9 @@ typedef struct {
         decode_request_t decode;
         struct { uint32_t count; } views;
         //  side_max: of the longer, 0: none
-        struct { bool shorter_side; uint32_t side_max; resize_filter_t filter; } resize;
+        struct { bool shorter_side, pillow13; uint32_t side_max; resize_filter_t filter; } resize;
         //  filter: a resize_filter_t, or OPERATION_FILTER_RANDOM
-        struct { double scale [2]; double ratio [2]; unsigned filter; } random_resized_crop;
+        struct { double scale [2]; double ratio [2]; unsigned filter; bool pillow13; } random_resized_crop;
         //  pad, random_crop: left, top, right, bottom; and what the border is filled with
         struct { uint32_t border [4]; bool if_needed; pad_mode_t mode; uint8_t fill [IMAGE_COLOURS];
             uint8_t mask_fill; } pad;
@@ -105,7 +105,8 @@ typedef struct {
         struct { uint32_t steps, level, bins; augment_policy_t policy; bool unit_threshold, all_kinds;
             uint32_t chains, depth; double alpha; } augment;
         //  count: 1 or 3 given
-        struct { float mean [IMAGE_COLOURS]; float std [IMAGE_COLOURS]; uint32_t count; } normalize;
+        struct { float mean [IMAGE_COLOURS]; float std [IMAGE_COLOURS]; uint32_t count; bool reciprocal; }
+            normalize;
         struct { dtype_t dtype; } cast;
         //  scale, ratio: of the box; count: 1 or 3 values given, numbers of the output
         struct { double probability, scale [2], ratio [2]; float value [IMAGE_COLOURS];

@@ -144,17 +144,19 @@ s_has_boxes (const decode_request_t *decode)
     return false;
 }
 
+static bool
+s_has_border (const operation_t *operation)
+{
+    return operation->kind == OPERATION_PAD || operation->kind == OPERATION_RANDOM_CROP;
+}
+
 //  Whether boxes follow it, or it moves nothing.
 static bool
 s_moves_boxes (const operation_t *operation)
 {
-    operation_kind_t kind = operation->kind;
-    if (kind == OPERATION_PAD || kind == OPERATION_RANDOM_CROP)
+    if (s_has_border (operation))
         return operation->pad.mode == PAD_CONSTANT;
-    return kind != OPERATION_RANDOM_ROTATION && kind != OPERATION_RANDOM_AFFINE
-        && kind != OPERATION_RANDOM_PERSPECTIVE && kind != OPERATION_RAND_AUGMENT
-        && kind != OPERATION_TRIVIAL_AUGMENT_WIDE && kind != OPERATION_AUTO_AUGMENT
-        && kind != OPERATION_AUG_MIX && kind != OPERATION_CUSTOM;
+    return operation->kind != OPERATION_AUG_MIX && operation->kind != OPERATION_CUSTOM;
 }
 
 //  It is asked for images, and need not know that a value of a mask is a name.
@@ -185,8 +187,8 @@ s_check_image (const operation_t *operations, size_t index, const complaint_t *c
             operation_name (before));
     if (s_has_boxes (&operations [0].decode) && !s_moves_boxes (operation))
         return operation_refuse (operation, complaint, "not supported with boxes, which do not follow it; "
-            "expected crops, resizes, flips and pads with \"mode\": \"constant\", or the field read "
-            "\"as\": \"array\"");
+            "expected %s, or the field read \"as\": \"array\"", s_has_border (operation)?
+            "\"mode\": \"constant\"": "a list without it");
     if (operation->kind == OPERATION_VIEWS)
         return s_check_views (operations, operation, complaint);
     if (operation->kind == OPERATION_NORMALIZE)

@@ -318,6 +318,7 @@ s_format (const operation_t *operations, size_t count)
         }
         if (operation->kind == OPERATION_NORMALIZE) {
             format.normalizes = true;
+            format.reciprocal = operation->normalize.reciprocal;
             memcpy (format.mean, operation->normalize.mean, sizeof format.mean);
             memcpy (format.std, operation->normalize.std, sizeof format.std);
         }

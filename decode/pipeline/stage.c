@@ -292,14 +292,14 @@ s_random (const passage_t *self, const operation_t *operation)
 
 //  Of the whole picture.
 static stage_status_t
-s_resize_to (passage_t *self, resize_filter_t filter, uint32_t height, uint32_t width)
+s_resize_to (passage_t *self, resize_filter_t filter, bool pillow13, uint32_t height, uint32_t width)
 {
     picture_t *picture = &self->picture;
     if (height == picture_height (picture) && width == picture_width (picture))
         return STAGE_DONE;
     stage_status_t status = stage_pixels_settle (self);
     if (!status)
-        picture_resize (picture, self->is_mask? RESIZE_NEAREST: filter, height, width);
+        picture_resize (picture, self->is_mask? RESIZE_NEAREST: filter, pillow13, height, width);
     return status;
 }
 
@@ -312,7 +312,7 @@ s_resize (passage_t *self, const operation_t *operation)
     //  A line of pixels that became longer than 32 bits can say.
     if (height == UINT32_MAX || width == UINT32_MAX)
         return stage_pixels_check (self, height, width);
-    return s_resize_to (self, operation->resize.filter, height, width);
+    return s_resize_to (self, operation->resize.filter, operation->resize.pillow13, height, width);
 }
 
 static stage_status_t
@@ -354,7 +354,8 @@ s_random_resized_crop (passage_t *self, const operation_t *operation)
         picture_width (&self->picture), &random);
     resize_filter_t filter = geometry_random_filter (operation, &random);
     stage_status_t status = s_narrow (self, &box);
-    return status? status: s_resize_to (self, filter, operation->height, operation->width);
+    return status? status: s_resize_to (self, filter, operation->random_resized_crop.pillow13,
+        operation->height, operation->width);
 }
 
 static stage_status_t

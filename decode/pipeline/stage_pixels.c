@@ -72,12 +72,16 @@ static bool
 s_resize_piece (passage_t *self, const picture_resample_t *resample, uint8_t *target, size_t stride)
 {
     resize_filter_t filter = self->picture.filter;
-    uint32_t first, rows;
+    bool down_first = self->picture.down_first;
+    uint32_t first, rows, columns;
     resize_needs (filter, &resample->down, &first, &rows);
+    resize_needs (filter, &resample->across, &first, &columns);
+    uint64_t between = down_first? (uint64_t) resample->down.count * columns:
+        (uint64_t) rows * resample->across.count;
     bool is_pixel = resample->down.count == 1 && resample->across.count == 1;
-    if ((uint64_t) rows * resample->across.count <= self->stage->between_max || is_pixel)
-        return resize_run (self->stage->resize, filter, &resample->have, resample->top, resample->left,
-            &resample->down, &resample->across, target, stride);
+    if (between <= self->stage->between_max || is_pixel)
+        return resize_run (self->stage->resize, filter, down_first, &resample->have, resample->top,
+            resample->left, &resample->down, &resample->across, target, stride);
     picture_resample_t piece = *resample;
     bool by_rows = piece.down.count > 1;
     resize_span_t *span = by_rows? &piece.down: &piece.across;

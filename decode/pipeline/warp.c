@@ -37,6 +37,21 @@ s_invert (const warp_affine_t *affine, double center_x, double center_y, double 
     matrix [5] += center_y;
 }
 
+//  Shear, turn and scale about the centre, then translate; term by term as torchvision's v2 computes it for
+//  boxes.
+static boxes_map_t
+s_points (const warp_affine_t *affine, double center_x, double center_y)
+{
+    double turn = s_radians (affine->angle), scale = affine->scale;
+    double shear_x = s_radians (affine->shear [0]), shear_y = s_radians (affine->shear [1]);
+    double a = cos (turn - shear_y) / cos (shear_y), c = sin (turn - shear_y) / cos (shear_y);
+    double b = -(a * tan (shear_x) + sin (turn)), d = cos (turn) - c * tan (shear_x);
+    double x = center_x + affine->translate [0] - a * scale * center_x - b * scale * center_y;
+    double y = center_y + affine->translate [1] - c * scale * center_x - d * scale * center_y;
+    return (boxes_map_t) { .matrix = { (float) (a * scale), (float) (b * scale), (float) x,
+        (float) (c * scale), (float) (d * scale), (float) y, 0, 0, 1 } };
+}
+
 warp_t
 warp_affine (const warp_affine_t *affine, uint32_t height, uint32_t width)
 {
@@ -45,6 +60,7 @@ warp_affine (const warp_affine_t *affine, uint32_t height, uint32_t width)
     const double middle [2] = { width * 0.5, height * 0.5 };
     const double *center = affine->center? affine->center: middle;
     s_invert (affine, center [0], center [1], warp.matrix);
+    warp.points = s_points (affine, center [0], center [1]);
     const double *m = warp.matrix;
     if (m [0] == 1 && m [1] == 0 && m [2] == 0 && m [3] == 0 && m [4] == 1 && m [5] == 0)
         warp.kind = WARP_NOTHING;
@@ -138,8 +154,9 @@ s_turn (double angle, bool expand, uint32_t height, uint32_t width, warp_t *warp
     return true;
 }
 
-warp_t
-warp_rotate (double angle, bool expand, const double *center, uint32_t height, uint32_t width)
+//  Of pixels alone.
+static warp_t
+s_rotate (double angle, bool expand, const double *center, uint32_t height, uint32_t width)
 {
     warp_t warp;
     angle = s_modulo (angle);
@@ -156,6 +173,16 @@ warp_rotate (double angle, bool expand, const double *center, uint32_t height, u
     warp.matrix [5] += center_y;
     if (expand)
         s_expand (&warp, height, width);
+    return warp;
+}
+
+warp_t
+warp_rotate (double angle, bool expand, const double *center, uint32_t height, uint32_t width)
+{
+    const warp_affine_t counter = { .angle = -angle, .scale = 1 };
+    warp_t warp = s_rotate (angle, expand, center, height, width);
+    warp.points = s_points (&counter, center? center [0]: width * 0.5, center? center [1]: height * 0.5);
+    warp.points.expands = expand;
     return warp;
 }
 
@@ -190,6 +217,21 @@ s_from_square (const warp_corners_t *to, long double map [9])
     map [8] = by;
 }
 
+//  The inverse of coefficients of 32 bits, as torchvision's v2 computes it for boxes.
+static boxes_map_t
+s_perspective_points (const warp_t *warp)
+{
+    const double *m = warp->matrix, *v = warp->vanishing;
+    const double inverse [8] = { m [4] - m [5] * v [1], -m [1] + m [2] * v [1], m [1] * m [5] - m [2] * m [4],
+        -m [3] + m [5] * v [0], m [0] - m [2] * v [0], -m [0] * m [5] + m [2] * m [3],
+        -m [4] * v [0] + m [3] * v [1], -m [0] * v [1] + m [1] * v [0] };
+    double by = m [0] * m [4] - m [1] * m [3];
+    boxes_map_t points = { .is_perspective = true, .matrix = { [8] = 1 } };
+    for (size_t index = 0; index < 8; index++)
+        points.matrix [index] = (float) (inverse [index] / by);
+    return points;
+}
+
 //  So precise that no rounding to 32 bits depends on how it is solved: the corners are whole numbers.
 warp_t
 warp_perspective (const warp_corners_t *to, uint32_t height, uint32_t width)
@@ -218,6 +260,7 @@ warp_perspective (const warp_corners_t *to, uint32_t height, uint32_t width)
             warp.vanishing [index - 6] = number;
     }
     warp.kind = WARP_MATRIX;
+    warp.points = s_perspective_points (&warp);
     return warp;
 }
 
@@ -280,7 +323,7 @@ static warp_t
 s_draw_perspective (const operation_t *operation, uint32_t height, uint32_t width, keyed_random_t *random)
 {
     if (!geometry_happens (operation, random))
-        return (warp_t) { .kind = WARP_NOTHING, .height = height, .width = width };
+        return (warp_t) { .kind = WARP_NOTHING, .is_perspective = true, .height = height, .width = width };
     warp_corners_t drawn = warp_draw_corners (operation, height, width, random);
     return warp_perspective (&drawn, height, width);
 }

@@ -1,5 +1,5 @@
 /*  warp -- the maps of random_rotation, random_affine and random_perspective: the draws, and the matrix that
- *  follows from them, in the arithmetic of torchvision and Pillow.
+ *  follows from them, in the arithmetic of torchvision and Pillow; for boxes in that of torchvision's v2.
  *
  *  Pure functions; any thread.
  */
@@ -7,6 +7,7 @@
 #define WARP_H
 #include <stdbool.h>
 #include <stdint.h>
+#include "boxes.h"
 #include "keyed_random.h"
 #include "operation.h"
 
@@ -30,6 +31,8 @@ typedef struct {
     bool is_exact;                  //  pixels move to pixels, so it is done to the nearest
     uint32_t height;                //  of the result; sides above UINT32_MAX come as that
     uint32_t width;
+    boxes_map_t points;             //  where they go, but for a perspective of WARP_NOTHING; the matrix says
+                                    //  where pixels come from
 } warp_t;
 
 //  The map of F.affine, of an image of height x width.

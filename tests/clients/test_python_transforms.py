@@ -30,11 +30,19 @@ from tureen import transforms as T
 AT_IMPORT = set(sys.modules)
 try:
     import torch
+    import PIL
     import torchvision.transforms as V
     from PIL import Image
+    PILLOW13 = int(PIL.__version__.split(".")[0]) >= 13
 except ImportError as missing:
     print(f"SKIP: not compared with torchvision: {missing} (apt install python3-torchvision)", flush=True)
     V = None
+V2 = None
+try:
+    from torchvision.transforms import v2 as V2
+    from torchvision import tv_tensors
+except ImportError:
+    print("SKIP: this torchvision has no v2 with tv_tensors", flush=True)
 
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 SHARE = {"share": True}
@@ -70,6 +78,9 @@ class Json(unittest.TestCase):
         self.check(T.CenterCrop((7, 9)), {"op": "center_crop", "size": [7, 9]})
         #  Alone, of images of any size, its versions must be shared.
         self.check(T.RandomResizedCrop(224), {"op": "random_resized_crop", "size": 224, "share": True})
+        self.check(T.RandomResizedCrop(224, pillow13=True), {"op": "random_resized_crop", "size": 224,
+                                                             "pillow13": True, "share": True})
+        self.check(T.Resize((8, 9), pillow13=True), {"op": "resize", "size": [8, 9], "pillow13": True})
         self.check(T.RandomResizedCrop((8, 9), (0.2, 1), (1, 2), 3), {
             "op": "random_resized_crop", "size": [8, 9], "scale": [0.2, 1], "ratio": [1, 2],
             "interpolation": "bicubic", "share": True})
@@ -354,8 +365,10 @@ class Version2(unittest.TestCase):
         given = self.theirs("Compose", transforms=[crop, image, floats, normalize,
                                                    self.theirs("ToPureTensor")])
         self.assertEqual(T.translate(given), T.Compose([
-            T.RandomResizedCrop(32), T.PILToTensor(), T.ConvertImageDtype("float32"),
+            T.RandomResizedCrop(32), T.PILToTensor(), T.ConvertImageDtype("float32", reciprocal=True),
             T.Normalize(MEAN, STD)]))
+        self.assertEqual(T.translate(given).to_json()[1:], [
+            {**NORMALIZE, "mean": MEAN, "std": STD, "reciprocal": True}, PLANAR])
         augment = self.theirs("RandAugment", num_ops=2, magnitude=9, num_magnitude_bins=31, fill=None,
                               interpolation=T.InterpolationMode.NEAREST)
         turn = self.theirs("RandomRotation", degrees=[-10, 10], expand=False, center=None, fill=3,
@@ -435,9 +448,9 @@ class Parser(unittest.TestCase):
                     prepare(pipeline.to_json(), [PHOTO], f"{folder}/out{number}")
 
 
-@unittest.skipIf(V is None or not os.path.exists(TUREEN), "torchvision or the server's decoder is missing")
-class Torchvision(unittest.TestCase):
+class Pixels:
     """Exactly what torchvision makes of an image, whatever it leaves no choice in."""
+    V: Any
     folder: Any
     files: List[str]
 
@@ -455,7 +468,7 @@ class Torchvision(unittest.TestCase):
 
     def same(self, given: Any) -> None:
         """given: torchvision's, on each file, beside the server with what translate makes of it."""
-        pipeline = T.translate(given)
+        pipeline = T.translate(given, pillow13=PILLOW13)
         with tempfile.TemporaryDirectory() as out:
             prepare(pipeline.to_json(), self.files, out)
             for file in self.files:
@@ -467,6 +480,7 @@ class Torchvision(unittest.TestCase):
                 np.testing.assert_array_equal(ours, theirs, str(given))
 
     def test_pixels(self) -> None:
+        V = self.V
         nearest, bicubic = V.InterpolationMode.NEAREST, V.InterpolationMode.BICUBIC
         one = V.Resize((36, 44))
         for given in (
@@ -509,6 +523,7 @@ class Torchvision(unittest.TestCase):
 
     def test_every_value_of_a_byte(self) -> None:
         """Floats from bytes: each of the 256, as torchvision rounds."""
+        V = self.V
         ramp = np.arange(256, dtype=np.uint8).reshape(16, 16, 1).repeat(3, 2)
         file = f"{self.folder.name}/ramp.png"
         Image.fromarray(ramp).save(file)
@@ -519,6 +534,11 @@ class Torchvision(unittest.TestCase):
                 self.same(V.Compose([V.Resize((16, 16)), *given]))
         finally:
             type(self).files = files
+
+
+@unittest.skipIf(V is None or not os.path.exists(TUREEN), "torchvision or the server's decoder is missing")
+class Torchvision(Pixels, unittest.TestCase):
+    V = V
 
     def test_parameters(self) -> None:
         """What is random: by its parameters, as they are kept there."""
@@ -571,6 +591,9 @@ class Torchvision(unittest.TestCase):
         modules = torch.nn.Sequential(V.CenterCrop(8), torch.nn.Identity(),
                                       torch.nn.Sequential(V.RandomHorizontalFlip()))
         self.assertEqual(T.translate(modules), T.Compose([T.CenterCrop(8), T.RandomHorizontalFlip()]))
+        resizes = [V.Resize(8), V.RandomResizedCrop(8), V.RandomHorizontalFlip()]
+        self.assertEqual(T.translate(resizes, pillow13=True), T.Compose([
+            T.Resize(8, pillow13=True), T.RandomResizedCrop(8, pillow13=True), T.RandomHorizontalFlip()]))
         for name in ("RandomResizedCrop", "RandomCrop", "CenterCrop", "Resize"):
             self.assertEqual(T.translate(getattr(V, name)(8)), T.Compose([getattr(T, name)(8)]), "defaults")
         for name in ("RandomInvert", "RandomAutocontrast", "RandomEqualize", "ColorJitter",
@@ -604,6 +627,63 @@ class Torchvision(unittest.TestCase):
                             (15, "tureen.transforms.AugMix")):
             self.assertIn(part, problems[place])
         self.assertEqual(caught.exception.unsupported, tuple(given[place - 1] for place in problems))
+
+
+@unittest.skipIf(V2 is None or not os.path.exists(TUREEN), "torchvision's v2 or the server is missing")
+class TorchvisionV2(Pixels, unittest.TestCase):
+    """Not of Debian's torchvision, which has no v2: see docs/pipeline.md for how to run it."""
+    V = V2
+
+    def test_floats(self) -> None:
+        """As v2's own documents end a list, and its reference training: each value of a byte."""
+        ramp = np.arange(256, dtype=np.uint8).reshape(16, 16, 1).repeat(3, 2)
+        type(self).files, files = [f"{self.folder.name}/floats.png"], self.files
+        Image.fromarray(ramp).save(self.files[0])
+        try:
+            for tensor in (V2.ToImage(), V2.PILToTensor()):
+                for dtype in (torch.float32, torch.float16):
+                    self.same(V2.Compose([V2.Resize((16, 16)), tensor, V2.ToDtype(dtype, scale=True)]))
+                self.same(V2.Compose([V2.Resize((16, 16)), tensor, V2.ToDtype(torch.float32, scale=True),
+                                      V2.Normalize(MEAN, STD), V2.ToPureTensor()]))
+                self.same(V2.Compose([V2.Resize((16, 16)), tensor, V2.ToDtype(torch.float32)]))
+        finally:
+            type(self).files = files
+
+    def test_reference_presets(self) -> None:
+        """The lists of the reference training with --use-v2 and --backend pil."""
+        mode = V.InterpolationMode.BILINEAR
+        policies = {
+            V2.RandAugment(interpolation=mode, magnitude=5):
+                T.RandAugment(magnitude=5, interpolation="bilinear", unit_threshold=True),
+            V2.TrivialAugmentWide(interpolation=mode):
+                T.TrivialAugmentWide(interpolation="bilinear", unit_threshold=True),
+            V2.AutoAugment(policy=V2.AutoAugmentPolicy("imagenet"), interpolation=mode):
+                T.AutoAugment(interpolation="bilinear", unit_threshold=True)}
+        for policy, ours in policies.items():
+            given = [V2.RandomResizedCrop(176, interpolation=mode, antialias=True),
+                     V2.RandomHorizontalFlip(0.5), policy, V2.PILToTensor(),
+                     V2.ToDtype(torch.float, scale=True), V2.Normalize(mean=MEAN, std=STD),
+                     V2.RandomErasing(p=0.1), V2.ToPureTensor()]
+            self.assertEqual(T.translate(V2.Compose(given)), T.Compose([
+                T.RandomResizedCrop(176), T.RandomHorizontalFlip(), ours, T.PILToTensor(),
+                T.ConvertImageDtype("float32", reciprocal=True), T.Normalize(MEAN, STD),
+                T.RandomErasing(0.1)]))
+        self.same(V2.Compose([V2.Resize(40, interpolation=mode, antialias=True),
+                              V2.CenterCrop(33), V2.PILToTensor(), V2.ToDtype(torch.float, scale=True),
+                              V2.Normalize(mean=MEAN, std=STD), V2.ToPureTensor()]))
+
+    def test_tensors_are_refused(self) -> None:
+        """What torchvision does to a tensor otherwise than to an image, as with --backend tensor."""
+        with self.assertRaises(T.UnsupportedTransform) as caught:
+            T.translate(V2.Compose([V2.ToImage(), V2.RandomResizedCrop(8, antialias=True)]))
+        self.assertIn("put it before ToTensor", str(caught.exception))
+
+    def test_weights(self) -> None:
+        import torchvision
+        told = torchvision.models.ResNet50_Weights.IMAGENET1K_V2.transforms()
+        self.assertEqual(T.translate(told), T.Compose([T.Resize(232), T.CenterCrop(224), T.ToTensor(),
+                                                       T.Normalize(MEAN, STD)]))
+        self.same(told)
 
 
 if __name__ == "__main__":

@@ -139,10 +139,13 @@ PIPELINES = [
 #  Of an image and its mask.
 MASK_PIPELINES = [
     [{"op": "decode", "fields": ["image", "mask"]},
+     {"op": "resize", "size": [20, 65], "interpolation": "bicubic", "pillow13": True},
+     {"op": "random_resized_crop", "size": [17, 43], "pillow13": True}, SHARE],
+    [{"op": "decode", "fields": ["image", "mask"]},
      {"op": "random_resized_crop", "size": 41, "interpolation": "random"}, SHARE],
     [{"op": "decode", "fields": ["image", "mask"]}, {"op": "random_resized_crop", "size": 40}, SHARE,
      {"op": "flip"}, JITTER,
-     {"op": "normalize"}],
+     {"op": "normalize", "std": 0.3, "reciprocal": True}],
     [{"op": "decode", "fields": ["image", "mask"]}, {"op": "resize", "size": [45, 50]}, SHARE,
      {"op": "views", "count": 2},
      {"op": "random_crop", "size": 48, "pad_if_needed": True, "mask_fill": 255}, {"op": "vertical_flip"}],

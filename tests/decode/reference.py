@@ -55,11 +55,14 @@ class Field:
     def copy(self):
         return Field(self.image, self.is_mask)
 
-    def resize(self, box, size, interpolation):
+    def resize(self, box, size, interpolation, pillow13=False):
         """box is (left, top, right, bottom), cut out first; size is (height, width)."""
         image = self.image.crop(box)
-        self.image = image.resize((size[1], size[0]), Image.NEAREST if self.is_mask
-                                  else FILTERS[interpolation])
+        resample = Image.NEAREST if self.is_mask else FILTERS[interpolation]
+        rows, columns = image.height - size[0], image.width - size[1]
+        if pillow13 and rows > 0 and rows > 2 * columns and not self.is_mask:
+            image = image.resize((image.width, size[0]), resample)
+        self.image = image.resize((size[1], size[0]), resample)
 
     def pad(self, left, top, right, bottom, fill=0, mask_fill=0, mode="constant"):
         pixels = numpy.asarray(self.image)
@@ -95,7 +98,8 @@ def resize(fields, operation, random):
     width, height = fields[0].image.size
     size = resized(height, width, operation["size"], operation.get("max_size"))
     for field in fields:
-        field.resize((0, 0, width, height), size, operation.get("interpolation", "bilinear"))
+        field.resize((0, 0, width, height), size, operation.get("interpolation", "bilinear"),
+                     operation.get("pillow13"))
 
 
 def center_crop(fields, operation, random):
@@ -140,7 +144,8 @@ def random_resized_crop(fields, operation, random):
     if interpolation == "random":
         interpolation = ("bilinear", "bicubic")[random.below(2)]
     for field in fields:
-        field.resize((left, top, left + w, top + h), pair(operation["size"]), interpolation)
+        field.resize((left, top, left + w, top + h), pair(operation["size"]), interpolation,
+                     operation.get("pillow13"))
 
 
 def border(operation):
@@ -465,6 +470,7 @@ class Ending:
             elif name == "normalize":
                 self.normalize = [numpy.array(operation.get(key, default), numpy.float32)
                                   for key, default in (("mean", 0), ("std", 1))]
+                self.reciprocal = operation.get("reciprocal", False)
             elif name == "random_erasing":
                 self.erasing, self.place = operation, place
             elif name == "cast":
@@ -480,7 +486,9 @@ class Ending:
         values = values[:, :, :self.channels]
         if self.normalize:
             mean, std = self.normalize
-            values = (values.astype(numpy.float32) / numpy.float32(255) - mean) / std
+            values = values.astype(numpy.float32)
+            values = values * numpy.float32(1 / 255) if self.reciprocal else values / numpy.float32(255)
+            values = (values - mean) / std
         box = self.erasing and erased_box(self.erasing, *values.shape[:2], Keyed(key, view, self.place))
         if box:
             top, left, height, width = box

@@ -170,7 +170,9 @@ CHANGES = {
     "Color": lambda image, magnitude: ImageEnhance.Color(image).enhance(1.0 + magnitude),
     "Contrast": lambda image, magnitude: ImageEnhance.Contrast(image).enhance(1.0 + magnitude),
     "Sharpness": lambda image, magnitude: ImageEnhance.Sharpness(image).enhance(1.0 + magnitude),
-    "Posterize": lambda image, bits: ImageOps.posterize(image, bits),
+    #  Of 0 bits Pillow makes black until 13, which refuses them; torchvision's AugMix has them of a tensor.
+    "Posterize": lambda image, bits: (ImageOps.posterize(image, bits) if bits
+                                      else Image.new("RGB", image.size)),
     "Solarize": lambda image, threshold: ImageOps.solarize(image, threshold),
     "AutoContrast": lambda image, _: ImageOps.autocontrast(image),
     "Equalize": lambda image, _: ImageOps.equalize(image),

@@ -139,15 +139,17 @@ model_window (const model_t *self, const operation_t *operation, model_image_t *
 }
 
 static inline void
-model_resize (const model_t *self, model_image_t *image, resize_filter_t filter, uint32_t height,
-    uint32_t width)
+model_resize (const model_t *self, model_image_t *image, resize_filter_t filter, bool pillow13,
+    uint32_t height, uint32_t width)
 {
     resize_t *resize = resize_new ();
     model_image_t made = model_image (height, width, image->channels);
     image_t source = model_view (image);
     resize_span_t down = resize_whole (image->height, height), across = resize_whole (image->width, width);
-    bool good = resize_run (resize, self->is_mask? RESIZE_NEAREST: filter, &source, 0, 0, &down, &across,
-        made.pixels, (size_t) width * image->channels);
+    bool down_first = pillow13 && image->height > height
+        && (double) image->height - height > 2 * ((double) image->width - width);
+    bool good = resize_run (resize, self->is_mask? RESIZE_NEAREST: filter, down_first, &source, 0, 0, &down,
+        &across, made.pixels, (size_t) width * image->channels);
     assert_true (good);
     resize_destroy (&resize);
     model_replace (image, made);
@@ -312,7 +314,8 @@ model_random_resized_crop (const model_t *self, const operation_t *operation, mo
     geometry_window_t window = { .height = box.height, .width = box.width, .from = box };
     operation_t crop = { .kind = OPERATION_CENTER_CROP };
     model_window (self, &crop, image, &window);
-    model_resize (self, image, operation->random_resized_crop.filter, operation->height, operation->width);
+    model_resize (self, image, operation->random_resized_crop.filter, operation->random_resized_crop.pillow13,
+        operation->height, operation->width);
 }
 
 static inline void
@@ -329,7 +332,7 @@ model_step (const model_t *self, size_t index, model_image_t *image)
     switch (operation->kind) {
     case OPERATION_RESIZE:
         geometry_resize (operation, image->height, image->width, &height, &width);
-        model_resize (self, image, operation->resize.filter, height, width);
+        model_resize (self, image, operation->resize.filter, operation->resize.pillow13, height, width);
         break;
     case OPERATION_CENTER_CROP:
         window = geometry_center_crop (operation->height, operation->width, image->height, image->width);

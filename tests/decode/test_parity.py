@@ -4,7 +4,7 @@ Every kind of image runs through many pipelines, by `tureen prepare` and by refe
 equal where pixels are not resampled, and may differ by 1 of 255 where they are (measured: 0).  Damaged files:
 both must refuse what is cut short, and what both accept must look the same.  Then torchvision itself, where
 it is installed.  `short`: a third of the sizes and photographs, for builds with sanitizers.  Ends with 77 (a
-skip) where Pillow or NumPy is missing.
+skip) where Pillow or NumPy is missing.  With another Python's Pillow: tests/parity.sh.
 """
 import glob
 import io
@@ -23,6 +23,7 @@ import parity_cases
 try:
     import numpy
     from PIL import Image, features
+    import horizontal_first  # noqa: F401
     import reference
 except ImportError as missing:
     print(f"SKIP: parity with Pillow not tested: {missing}")
@@ -31,6 +32,7 @@ except ImportError as missing:
 warnings.simplefilter("ignore")         # of transparent palettes
 SHORT = sys.argv[2:] == ["short"]
 PHOTOS_MAX = 12 if SHORT else 40
+PILLOW = tuple(map(int, Image.__version__.split(".")[:2]))
 failures = []
 worst = {"max": 0.0, "compared": 0, "refused": 0}
 
@@ -131,7 +133,7 @@ def save_png(image, path, options):
     if mode == "P":
         image = image.quantize(colors)
     elif mode == "I;16":
-        image = Image.fromarray(numpy.asarray(image.convert("L")).astype(numpy.uint16) * 3, "I;16")
+        image = Image.fromarray(numpy.asarray(image.convert("L")).astype(numpy.uint16) * 3)
     else:
         image = image.convert(mode)
         if mode in ("RGBA", "LA"):
@@ -430,7 +432,7 @@ def test_short_palettes(program, folder):
     """Indices beyond PLTE, with transparency of colours that are there, of such indices, and of more than
     there may be."""
     wanted, pipeline = {}, [{"op": "decode"}, {"op": "center_crop", "size": 16}, parity_cases.SHARE]
-    by_pillow = tuple(map(int, Image.__version__.split(".")[:2])) >= (10, 1)
+    by_pillow = PILLOW >= (10, 1)
     for depth, colours in ((1, 1), (2, 3), (4, 5), (4, 15), (8, 1), (8, 100), (8, 255)):
         for number, transparency in enumerate((b"", b"\0", b"\xff" * colours + b"\0",
                                                bytes(range(256))[:2 ** depth], bytes(300))):
@@ -500,7 +502,7 @@ def main():
     if SHORT:
         sizes = [(2, 3), (64, 64), (301, 199)]
     with tempfile.TemporaryDirectory() as folder:
-        webps = WEBPS if reads(program, "WebP", "webp_anim") else ()
+        webps = WEBPS if reads(program, "WebP", "webp_anim" if PILLOW < (11, 0) else "webp") else ()
         if not webps:
             print("SKIP: parity of WebP not tested: this build or this Pillow does not read it")
         tiffs = TIFFS if reads(program, "TIFF", "libtiff") else ()

@@ -67,9 +67,11 @@ static const char *const s_pipelines [] = {
     ("[{'op':'decode','fields':[{'field':'mask','as':'bytes','length':30,'ragged':true,'truncate':true},"
       "{'field':'image','as':'array','dtype':'uint8','shape':[40],'ragged':true,'truncate':true}]}]"),
     ("[{'op':'decode','max_pixels':20000,'fields':['image',{'field':'mask','as':'boxes','shape':[7,5],"
-      "'min_size':0.5}]},{'op':'resize','size':40,'max_size':90,'interpolation':'nearest'},"
-      "{'op':'views','count':2},{'op':'random_resized_crop','size':12,'share':true},{'share':true},"
-      "{'op':'flip'},{'op':'pad','padding':2}]")
+      "'min_size':0.5}]},{'op':'random_rotation','degrees':180,'expand':true},"
+      "{'op':'resize','size':40,'max_size':90,'interpolation':'nearest'},{'op':'views','count':2},"
+      "{'op':'random_resized_crop','size':12,'share':true},{'share':true},{'op':'flip'},"
+      "{'op':'random_affine','degrees':90,'scale':[0.1,9],'shear':89},{'op':'trivial_augment_wide'},"
+      "{'op':'random_perspective','distortion_scale':1,'p':1},{'op':'pad','padding':2}]")
 };
 enum { PIPELINES = sizeof s_pipelines / sizeof *s_pipelines };
 

@@ -46,11 +46,15 @@ class InterpolationMode(str, enum.Enum):
 
 @dataclass(frozen=True)
 class Resize(Transform):
-    """One number: the shorter side becomes that long.  Always with anti-aliasing, as Pillow."""
+    """One number: the shorter side becomes that long.  Always with anti-aliasing, as Pillow.
+
+    `pillow13`: an image that loses more than twice as many rows as columns is resized vertically first, as by
+    Pillow from 13 on; that rounds other values between the two passes."""
     size: Size
     interpolation: str = "bilinear"
     max_size: Optional[int] = None
     antialias: Optional[bool] = True
+    pillow13: bool = False
 
     def __post_init__(self) -> None:
         size = parameters.sides("size", self.size)
@@ -65,8 +69,9 @@ class Resize(Transform):
     def _build(self, building: Building) -> None:
         building.expect_image()
         size: Any = list(self.size) if isinstance(self.size, tuple) else self.size
-        building.add("resize", size=size, **parameters.said(max_size=(self.max_size, None),
-                                                            interpolation=(self.interpolation, "bilinear")))
+        building.add("resize", size=size, **parameters.said(
+            max_size=(self.max_size, None), interpolation=(self.interpolation, "bilinear"),
+            pillow13=(bool(self.pillow13), False)))
         building.bounded = building.bounded or self.max_size is not None
         building.size = tuple(size) if isinstance(size, list) else self._shorter(size, building.size)
 
@@ -99,12 +104,14 @@ class CenterCrop(Transform):
 
 @dataclass(frozen=True)
 class RandomResizedCrop(Transform):
+    """`pillow13`: see Resize."""
     size: Size
     scale: Pair = (0.08, 1.0)
     ratio: Pair = (3.0 / 4.0, 4.0 / 3.0)
     interpolation: str = "bilinear"
     antialias: Optional[bool] = True
     share: bool = False
+    pillow13: bool = False
 
     def __post_init__(self) -> None:
         scale = parameters.pair("scale", self.scale, 0, 1)
@@ -122,7 +129,7 @@ class RandomResizedCrop(Transform):
         building.add_random("random_resized_crop", self.share, size=parameters.box_json(box),
                             **parameters.said(
             scale=(self.scale, (0.08, 1.0)), ratio=(self.ratio, (3.0 / 4.0, 4.0 / 3.0)),
-            interpolation=(self.interpolation, "bilinear")))
+            interpolation=(self.interpolation, "bilinear"), pillow13=(bool(self.pillow13), False)))
         building.size = box
 
 
@@ -310,8 +317,12 @@ class PILToTensor(Transform):
 
 @dataclass(frozen=True)
 class ConvertImageDtype(Transform):
-    """Of a tensor: from uint8 to floats from 0 to 1, or from float32 to a shorter float."""
+    """Of a tensor: from uint8 to floats from 0 to 1, or from float32 to a shorter float.
+
+    `reciprocal`: bytes are multiplied by 1 / 255 in 32 bits, as by torchvision's v2, and not divided by 255:
+    the last bit of 126 of the 256 is another one."""
     dtype: Any
+    reciprocal: bool = False
 
     def __post_init__(self) -> None:
         self._set(dtype=parameters.dtype_name(self.dtype, _DTYPES))
@@ -321,7 +332,9 @@ class ConvertImageDtype(Transform):
             raise Refused("it takes a tensor: put PILToTensor before it")
         if building.stage is Stage.BYTES and self.dtype != "uint8" and building.dtype is None:
             building.expect_whole()
-            building.normalize, building.stage = {"op": "normalize"}, Stage.FLOATS
+            building.normalize = {"op": "normalize",
+                                  **parameters.said(reciprocal=(bool(self.reciprocal), False))}
+            building.stage = Stage.FLOATS
             if self.dtype != "float32":
                 building.cast(self.dtype)
         elif self.dtype != (building.dtype or ("uint8" if building.stage is Stage.BYTES else "float32")):
@@ -351,7 +364,8 @@ class Normalize(Transform):
         if building.dtype is not None:
             raise Refused(CAST_LAST)
         building.expect_whole()
-        building.normalize = {"op": "normalize", "mean": self._json(self.mean), "std": self._json(self.std)}
+        building.normalize = {"op": "normalize", **(building.normalize or {}), "mean": self._json(self.mean),
+                              "std": self._json(self.std)}
         building.stage = Stage.NORMALIZED
 
     @staticmethod
@@ -481,7 +495,7 @@ class DecodeArray(Transform):
 @dataclass(frozen=True)
 class DecodeBoxes(Transform):
     """Beside an image, a float32 `.npy` of up to `shape[0]` boxes: left, top, right, bottom in pixels of the
-    image, and columns that come along (the class).  They follow the image's crops, resizes, flips and pads as
+    image, and columns that come along (the class).  They follow whatever moves the image's pixels as
     torchvision's v2 moves `BoundingBoxes`; at the end they are clipped, and boxes smaller than `min_size` are
     left out.
 
@@ -557,14 +571,15 @@ def _expect_first(building: Building) -> None:
         raise Refused("decoding comes first: put it at the beginning of the list")
 
 
-def translate(transforms: Any) -> Compose:
+def translate(transforms: Any, pillow13: bool = False) -> Compose:
     """Ours for torchvision's: a Compose, a torch.nn.Sequential, one transform, or a list of them.
 
-    The pixels are the same, for the same random numbers, as torchvision's of a Pillow image.  Raises
-    UnsupportedTransform, which lists everything that the server could not do exactly.
+    The pixels are the same, for the same random numbers, as torchvision's of a Pillow image; `pillow13`: of
+    Pillow from 13 on, which resizes some images in another order.  Raises UnsupportedTransform, which lists
+    everything that the server could not do exactly.
     """
     from . import translation
-    return translation.translate(transforms)
+    return translation.translate(transforms, pillow13)
 
 
 __all__ = ["AugMix", "AutoAugment", "AutoAugmentPolicy", "Cast", "CenterCrop", "ColorJitter", "Compose",

@@ -16,9 +16,10 @@ from .compose import Compose, Transform, UnsupportedTransform
 Entry = Tuple[Any, Any]         # what was given; and ours, or why there is none
 
 
-def translate(given: Any) -> Compose:
+def translate(given: Any, pillow13: bool) -> Compose:
     """See transforms.translate."""
-    entries = _normalize_tensors(_entries(given))
+    entries = [(theirs, _of_pillow13(our) if pillow13 and our is not theirs else our)
+               for theirs, our in _normalize_tensors(_entries(given))]
     problems = [(place, theirs, our) for place, (theirs, our) in enumerate(entries, 1)
                 if isinstance(our, str)]
     good = [(place, theirs, our) for place, (theirs, our) in enumerate(entries, 1)
@@ -30,6 +31,11 @@ def translate(given: Any) -> Compose:
     if problems:
         raise UnsupportedTransform(sorted(problems, key=lambda problem: problem[0]), len(entries))
     return composed
+
+
+def _of_pillow13(our: Any) -> Any:
+    """What keeps an image's size, as all in groups does, resizes nothing."""
+    return replace(our, pillow13=True) if isinstance(our, (ours.Resize, ours.RandomResizedCrop)) else our
 
 
 def _entries(given: Any) -> List[Entry]:
@@ -148,16 +154,21 @@ def _policy(name: str, *parameters: str) -> Callable[[Any], Transform]:
     mapped = _mapped(name, *parameters)
 
     def make(theirs: Any) -> Transform:
-        is_v2 = type(theirs).__module__.startswith("torchvision.transforms.v2")
-        return replace(mapped(theirs), unit_threshold=is_v2)
+        return replace(mapped(theirs), unit_threshold=_is_v2(theirs))
     return make
 
 
+def _is_v2(theirs: Any) -> bool:
+    return type(theirs).__module__.startswith("torchvision.transforms.v2")
+
+
 def _convert(theirs: Any) -> Transform:
-    """v2's ToDtype, where `scale` says whether 255 becomes 1."""
+    """v2's ToDtype, where `scale` says whether 255 becomes 1, and ConvertImageDtype of both."""
     if isinstance(theirs.dtype, dict):
         raise ValueError("a dtype for each kind of field: give one")
-    return ours.ConvertImageDtype(theirs.dtype) if theirs.scale else ours.Cast(theirs.dtype)
+    if not getattr(theirs, "scale", True):
+        return ours.Cast(theirs.dtype)
+    return ours.ConvertImageDtype(theirs.dtype, reciprocal=_is_v2(theirs))
 
 
 def _weights(theirs: Any) -> List[Transform]:
@@ -189,7 +200,7 @@ _MADE: Dict[str, Callable[[Any], Any]] = {
     "AutoAugment": _policy("AutoAugment", "policy"),
     "CenterCrop": _same("CenterCrop", "size"),
     "ColorJitter": _same("ColorJitter", "brightness", "contrast", "saturation", "hue"),
-    "ConvertImageDtype": _same("ConvertImageDtype", "dtype"),
+    "ConvertImageDtype": _convert,
     "GaussianBlur": _same("GaussianBlur", "kernel_size", "sigma"),
     "Grayscale": _same("Grayscale", "num_output_channels"),
     "ImageClassification": _weights,

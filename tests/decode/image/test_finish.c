@@ -82,7 +82,7 @@ s_model_number (const finish_format_t *format, uint32_t channel, uint32_t value)
 {
     float number = (float) value;
     if (format->normalizes) {
-        number = number / 255;
+        number = format->reciprocal? number * (float) (1 / 255.): number / 255;
         number = number - format->mean [channel];
         number = number / format->std [channel];
     }
@@ -145,6 +145,7 @@ s_all_formats (uint64_t *random, known_format_t formats [FORMATS_MAX])
         for (size_t index = 0; index < sizeof dtypes / sizeof *dtypes; index++)
             for (int layout = 0; layout < 4 && (kind == PLAIN || dtypes [index] != DTYPE_UINT8); layout++) {
                 finish_format_t format = s_draw_format (kind, dtypes [index], random);
+                format.reciprocal = format.normalizes && s_up_to (random, 2);
                 format.planar = layout & 1;
                 format.channels = layout & 2? IMAGE_COLOURS: 1;
                 assert_true (count < FORMATS_MAX);

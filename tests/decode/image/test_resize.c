@@ -161,6 +161,35 @@ s_model (resize_filter_t filter, const image_t *image, const resize_span_t *down
     return result;
 }
 
+//  Rows become columns.
+INSTRUMENT_ROWS static image_t
+s_turned (const image_t *image)
+{
+    image_t turned = s_image (image->width, image->height, image->channels, 0);
+    uint8_t *to = (uint8_t *) turned.pixels;
+    for (uint32_t row = 0; row < turned.height; row++)
+        for (uint32_t column = 0; column < turned.width; column++, to += image->channels)
+            memcpy (to, image_at (image, column, row), image->channels);
+    return turned;
+}
+
+//  Down first is across first of a turned image, turned back.
+static uint8_t *
+s_model_in_order (resize_filter_t filter, bool down_first, const image_t *image, const resize_span_t *down,
+    const resize_span_t *across)
+{
+    if (!down_first)
+        return s_model (filter, image, down, across);
+    image_t turned = s_turned (image);
+    uint8_t *whole = s_model (filter, &turned, across, down);
+    s_free (&turned);
+    image_t made = { whole, image_bytes (1, down->full, image->channels), across->full, down->full,
+        image->channels };
+    image_t back = s_turned (&made);
+    free (whole);
+    return (uint8_t *) back.pixels;
+}
+
 //  ---------------------------------------------------------------------------------------------------------
 //  Comparing
 
@@ -197,15 +226,17 @@ s_have (const image_t *image, resize_filter_t filter, const resize_span_t *down,
 
 //  Runs the window on have, and compares it with that part of the whole result; around it nothing is written.
 INSTRUMENT_ROWS static void
-s_compare (resize_t *resize, resize_filter_t filter, const image_t *have, uint32_t top, uint32_t left,
-    const resize_span_t *down, const resize_span_t *across, const uint8_t *whole, size_t stride)
+s_compare (resize_t *resize, resize_filter_t filter, bool down_first, const image_t *have, uint32_t top,
+    uint32_t left, const resize_span_t *down, const resize_span_t *across, const uint8_t *whole,
+    size_t stride)
 {
     size_t row_bytes = image_bytes (1, across->count, have->channels);
     size_t bytes = down->count * stride;
     uint8_t *target = malloc (bytes + 2 * GUARD);
     assert_non_null (target);
     memset (target, GUARD_VALUE, bytes + 2 * GUARD);
-    assert_true (resize_run (resize, filter, have, top, left, down, across, target + GUARD, stride));
+    assert_true (resize_run (resize, filter, down_first, have, top, left, down, across, target + GUARD,
+        stride));
     const uint8_t *expected = whole + image_bytes (down->begin, across->full, have->channels)
         + image_bytes (1, across->begin, have->channels);
     size_t wrong = 0;
@@ -220,25 +251,26 @@ s_compare (resize_t *resize, resize_filter_t filter, const image_t *have, uint32
         wrong += target [index] != GUARD_VALUE || target [GUARD + bytes + index] != GUARD_VALUE;
     free (target);
     if (wrong)
-        fail_msg ("seed %" PRIu64 ": filter %d, level %d, %u channels: %u (%g + %g) x %u (%g + %g) to %u x "
-            "%u differs",
-            test_seed (), (int) filter, (int) simd_level (), have->channels, down->side, down->from,
+        fail_msg ("seed %" PRIu64 ": filter %d, down first %d, level %d, %u channels: %u (%g + %g) x %u "
+            "(%g + %g) to %u x %u differs", test_seed (), (int) filter, down_first, (int) simd_level (),
+            have->channels, down->side, down->from,
             down->length, across->side, across->from, across->length, down->full, across->full);
 }
 
-//  Every level against the model.
+//  Every level against the model, in one of the orders.
 static void
 s_check (resize_t *resize, resize_filter_t filter, const image_t *image, const resize_span_t *down,
     const resize_span_t *across, uint64_t *random)
 {
-    uint8_t *whole = s_model (filter, image, down, across);
+    bool down_first = s_up_to (random, 2);
+    uint8_t *whole = s_model_in_order (filter, down_first, image, down, across);
     for (simd_level_t level = SIMD_PORTABLE; level < SIMD_LEVELS; level++) {
         if (!s_set_level (level))
             continue;
         uint32_t top, left;
         image_t have = s_have (image, filter, down, across, &top, &left, random);
         size_t stride = image_bytes (1, across->count, image->channels) + s_up_to (random, 8);
-        s_compare (resize, filter, &have, top, left, down, across, whole, stride);
+        s_compare (resize, filter, down_first, &have, top, left, down, across, whole, stride);
         s_free (&have);
     }
     free (whole);
@@ -316,7 +348,7 @@ test_pillow_gives_the_same (void **state)
             fail_msg ("golden resize %zu: the model differs from Pillow", index);
         for (simd_level_t level = SIMD_PORTABLE; level < SIMD_LEVELS; level++)
             if (s_set_level (level))
-                s_compare (*state, golden->filter, &image, 0, 0, &down, &across, whole,
+                s_compare (*state, golden->filter, false, &image, 0, 0, &down, &across, whole,
                     image_bytes (1, across.full, image.channels));
         free (whole);
         s_free (&image);
@@ -425,7 +457,7 @@ test_flat_stays_flat (void **state)
         resize_span_t down = resize_whole (HEIGHT, 7), across = resize_whole (WIDTH, width);
         for (simd_level_t level = SIMD_PORTABLE; level < SIMD_LEVELS; level++)
             if (s_set_level (level))
-                s_compare (*state, s_filters [1 + round % 2], &image, 0, 0, &down, &across, whole,
+                s_compare (*state, s_filters [1 + round % 2], false, &image, 0, 0, &down, &across, whole,
                     image_bytes (1, width, IMAGE_COLOURS));
     }
     free (pixels);

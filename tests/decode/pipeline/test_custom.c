@@ -91,8 +91,8 @@ test_what_is_refused (void **state)
         "operation 2 (custom): not supported with masks; expected \"fields\" of decode without them");
     s_assert_refused ("[{'op':'decode','fields':['image',{'field':'mask','as':'boxes','shape':[5,4]}]},"
         "{'op':'custom','name':'one','size':4}]",
-        "operation 2 (custom): not supported with boxes, which do not follow it; expected crops, resizes, "
-        "flips and pads with \"mode\": \"constant\", or the field read \"as\": \"array\"");
+        "operation 2 (custom): not supported with boxes, which do not follow it; expected a list without "
+        "it, or the field read \"as\": \"array\"");
     s_assert_refused ("[{'op':'custom','name':'one','size':4},{'op':'custom','name':'one','size':4}]",
         "operation 2 (custom): a second one; expected one at most");
     s_assert_refused ("[{'op':'center_crop','size':9},{'share':true},{'op':'custom','name':'one','size':4}]",

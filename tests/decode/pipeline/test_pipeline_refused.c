@@ -190,7 +190,9 @@ static const struct { const char *text; const char *fragments [3]; } s_refused [
     { "[{'op':'flip','size':8}]",
         { "operation 1 (flip): unknown key 'size'", "expected 'op', 'p', 'share'" } },
     { "[{'op':'random_resized_crop','p':8}]",
-        { "'op', 'size', 'scale', 'ratio', 'interpolation', 'share'" } },
+        { "'op', 'size', 'scale', 'ratio', 'interpolation', 'pillow13', 'share'" } },
+    { "[{'op':'resize','size':8,'pillow13':13}]", { "'pillow13' is not valid; expected true or false" } },
+    { "[" CROP "," SHARE ",{'op':'normalize','reciprocal':255}]", { "'reciprocal' is not valid" } },
     { "[{'op':'center_crop','size':8,'share':true}]", { "unknown key 'share'" } },
     //  The mark
     { "[" CROP "," SHARE "," SHARE "]", { "operation 3: a second", "expected one at most" } },
@@ -466,15 +468,11 @@ static const struct { const char *text; const char *fragments [3]; } s_refused [
     { "[{'op':'decode','fields':[{'field':'tokens','as':'boxes','shape':[9,4]}]}]",
         { "field 'tokens' has boxes of no image; expected an image as the first field" } },
 #define BOXES "{'op':'decode','fields':['image',{'field':'tokens','as':'boxes','shape':[9,4]}]},"
-    { "[" BOXES CROP ",{'op':'rand_augment'}]",
-        { "(rand_augment): not supported with boxes, which do not follow it; expected crops, resizes" } },
-    { "[" BOXES CROP ",{'op':'random_rotation','degrees':9}]", { "not supported with boxes" } },
-    { "[" BOXES CROP ",{'op':'random_affine','degrees':9}]", { "not supported with boxes" } },
-    { "[" BOXES CROP ",{'op':'trivial_augment_wide'}]", { "not supported with boxes" } },
-    { "[" BOXES CROP ",{'op':'random_perspective'}]", { "(random_perspective): not supported with boxes" } },
-    { "[" BOXES CROP ",{'op':'aug_mix'}]", { "(aug_mix): not supported with boxes" } },
-    { "[" BOXES CROP ",{'op':'auto_augment'}]", { "not supported with boxes" } },
-    { "[" BOXES CROP ",{'op':'pad','padding':1,'mode':'edge'}]", { "(pad): not supported with boxes" } },
+    { "[" BOXES CROP ",{'op':'aug_mix'}]",
+        { "(aug_mix): not supported with boxes, which do not follow it; expected a list without it, or the "
+        "field read 'as': 'array'" } },
+    { "[" BOXES CROP ",{'op':'pad','padding':1,'mode':'edge'}]",
+        { "(pad): not supported with boxes, which do not follow it; expected 'mode': 'constant', or" } },
     { "[" BOXES CROP ",{'op':'views','count':6}]", { "2 fields in 6 views are 18 arrays" } },
     { "[{'op':'decode','fields':['image',{'op':'decode','field':'tokens','as':'bytes','length':1}]}," CROP
         "]",

@@ -17,6 +17,12 @@ static const struct { const char *sent, *written; } s_written [] = {
       "{'op':'decode','as':'image','fields':['image'],'exact':false,'orientation':true,'max_pixels':10000}" },
     { "{'op':'views','count':2.0}", "{'op':'views','count':2}" },
     { "{'op':'resize','size':9}", "{'op':'resize','size':9,'interpolation':'bilinear'}" },
+    { "{'op':'resize','size':9,'pillow13':false}", "{'op':'resize','size':9,'interpolation':'bilinear'}" },
+    { "{'op':'resize','pillow13':true,'size':9}",
+      "{'op':'resize','size':9,'interpolation':'bilinear','pillow13':true}" },
+    { "{'op':'random_resized_crop','size':5,'scale':[1,1],'ratio':[1,1],'pillow13':true}",
+      "{'op':'random_resized_crop','size':[5,5],'scale':[1,1],'ratio':[1,1],'interpolation':'bilinear',"
+        "'pillow13':true}" },
     { "{'op':'resize','size':9,'max_size':10,'interpolation':'bicubic'}",
       "{'op':'resize','size':9,'max_size':10,'interpolation':'bicubic'}" },
     { "{'interpolation':'nearest','op':'resize','size':[9,4096]}",
@@ -104,6 +110,9 @@ static const struct { const char *sent, *written; } s_written [] = {
     { "{'op':'auto_augment','policy':'svhn','mask_fill':255}", "{'op':'auto_augment','policy':'svhn',"
         "'unit_threshold':false,'interpolation':'nearest','fill':[0,0,0],'mask_fill':255}" },
     { "{'op':'normalize'}", "{'op':'normalize','mean':[0],'std':[1]}" },
+    { "{'op':'normalize','reciprocal':false}", "{'op':'normalize','mean':[0],'std':[1]}" },
+    { "{'op':'normalize','std':2,'reciprocal':true}",
+      "{'op':'normalize','mean':[0],'std':[2],'reciprocal':true}" },
     { "{'op':'normalize','mean':0.1,'std':[0.25]}", "{'op':'normalize','mean':[0.1],'std':[0.25]}" },
     { NORMALIZE, NORMALIZE },
     { "{'op':'normalize','std':[1,1e-6,123456.789]}",

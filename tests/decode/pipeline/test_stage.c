@@ -290,6 +290,8 @@ test_rare_pipelines (void **state)
         "{'op':'center_crop','size':[20,70]},{'op':'grayscale'},{'share':true},"
         "{'op':'resize','size':[30,31]}",
         "{'op':'resize','size':[1,1]},{'op':'resize','size':[50,3]},{'op':'center_crop','size':1}",
+        "{'op':'center_crop','size':[70,20]},{'op':'random_resized_crop','size':30,'pillow13':true},"
+        "{'op':'center_crop','size':[28,20]},{'op':'resize','size':[9,20],'pillow13':true}",
     };
     uint64_t random = test_seed ();
     tally_t tally = { 0 };
@@ -619,7 +621,7 @@ test_scaled_spans (void **state)
     picture_t picture;
     picture_init (&picture, 100, 200, 3);
     picture_narrow (&picture, &(image_box_t) { 11, 40, 60, 80 });
-    picture_resize (&picture, RESIZE_BILINEAR, 20, 16);
+    picture_resize (&picture, RESIZE_BILINEAR, false, 20, 16);
     picture_narrow (&picture, &(image_box_t) { 5, 4, 10, 8 });
     //  The window is of rows 11 + 15 to 11 + 45 and of columns 40 + 20 to 40 + 60.
     image_request_t request = { .box = { 21, 51, 45, 65 } };
@@ -642,6 +644,26 @@ test_scaled_spans (void **state)
     s_assert_near (resample.down.from + resample.down.length, 15);
 }
 
+//  As Pillow 13 does it: 6,000 sizes that were tried fit the rule.
+static void
+test_more_than_twice_as_many_rows (void **state)
+{
+    (void) state;
+    static const struct { uint32_t height, width, new_height, new_width; bool down_first; } cases [] = {
+        { 100, 100, 49, 75, true }, { 100, 100, 50, 75, false },        //  51 and 50 rows for 25 columns
+        { 100, 100, 99, 100, true }, { 100, 100, 100, 200, false }, { 100, 100, 99, 200, true },
+        { 100, 100, 101, 300, false }, { 83, 40, 36, 44, true }, { 375, 500, 224, 224, false }
+    };
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++)
+        for (int pillow13 = 0; pillow13 < 2; pillow13++) {
+            picture_t picture;
+            picture_init (&picture, cases [index].height, cases [index].width, 3);
+            picture_resize (&picture, RESIZE_BILINEAR, pillow13, cases [index].new_height,
+                cases [index].new_width);
+            assert_int_equal (picture.down_first, pillow13 && cases [index].down_first);
+        }
+}
+
 int
 main (void)
 {
@@ -656,6 +678,7 @@ main (void)
         cmocka_unit_test (test_resize_in_pieces),
         cmocka_unit_test (test_inexact_is_decoded_smaller),
         cmocka_unit_test (test_scaled_spans),
+        cmocka_unit_test (test_more_than_twice_as_many_rows),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

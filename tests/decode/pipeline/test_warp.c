@@ -121,7 +121,17 @@ s_between (uint64_t *random, double least, double most)
     return least + (most - least) * (double) test_below (random, 1 << 30) / (1 << 30);
 }
 
-//  A matrix undoes: shear about the centre, turn clockwise, scale, and then translate.
+//  Whether a point goes from (x, y) to (to_x, to_y).
+static void
+s_check_point (const boxes_map_t *map, double x, double y, double to_x, double to_y, double slack)
+{
+    const float *m = map->matrix;
+    double by = m [6] * x + m [7] * y + m [8];
+    assert_true (fabs ((m [0] * x + m [1] * y + m [2]) / by - to_x) < slack);
+    assert_true (fabs ((m [3] * x + m [4] * y + m [5]) / by - to_y) < slack);
+}
+
+//  A matrix undoes: shear about the centre, turn clockwise, scale, and then translate; boxes are moved so.
 static void
 test_affine_undoes_the_map (void **state)
 {
@@ -147,6 +157,7 @@ test_affine_undoes_the_map (void **state)
             + affine.translate [1];
         assert_true (fabs (warp.matrix [0] * to_x + warp.matrix [1] * to_y + warp.matrix [2] - x) < 1e-8);
         assert_true (fabs (warp.matrix [3] * to_x + warp.matrix [4] * to_y + warp.matrix [5] - y) < 1e-8);
+        s_check_point (&warp.points, x, y, to_x, to_y, 0.01);
     }
 }
 
@@ -194,6 +205,7 @@ test_perspective_moves_the_corners (void **state)
             double by = v [0] * x + v [1] * y + 1, slack = 1e-4 * (1 + height + width) / fabs (by);
             assert_true (fabs ((m [0] * x + m [1] * y + m [2]) / by - from [corner] [0]) < slack);
             assert_true (fabs ((m [3] * x + m [4] * y + m [5]) / by - from [corner] [1]) < slack);
+            s_check_point (&warp.points, from [corner] [0], from [corner] [1], x, y, slack);
         }
     }
     assert_true (done > ROUNDS * 9 / 10);
@@ -222,6 +234,11 @@ test_turns (void **state)
     assert_true (warp_rotate (270, false, NULL, 7, 7).is_exact);
     assert_int_equal (warp_rotate (0, false, center, 5, 7).kind, WARP_MATRIX);
     assert_false (warp_rotate (180, false, center, 5, 7).is_exact);
+    //  Boxes are turned in the same way, counter-clockwise, and expanded behind that.
+    s_check_point (&quarter.points, 3.5, 0, 1, 2.5, 1e-6);
+    s_check_point (&half.points, 1, 2, 6, 3, 1e-6);
+    assert_true (quarter.points.expands && half.points.expands && !none.points.expands);
+    s_check_point (&none.points, 1, 2, 1, 2, 1e-6);
 }
 
 int

@@ -84,10 +84,12 @@ picture_narrow (picture_t *self, const image_box_t *box)
 }
 
 void
-picture_resize (picture_t *self, resize_filter_t filter, uint32_t height, uint32_t width)
+picture_resize (picture_t *self, resize_filter_t filter, bool pillow13, uint32_t height, uint32_t width)
 {
     assert (picture_is_plain (self));
     assert (height > 0 && width > 0);
+    int64_t rows_lost = (int64_t) self->box.height - height, columns_lost = (int64_t) self->box.width - width;
+    self->down_first = pillow13 && rows_lost > 0 && rows_lost > 2 * columns_lost;
     self->resizes = true;
     self->filter = filter;
     self->full_height = height;

@@ -30,6 +30,7 @@ typedef struct {
     bool resizes;                   //  whether that becomes full_height x full_width, of which window is
                                     //  taken
     resize_filter_t filter;
+    bool down_first;                //  of resize_run
     uint32_t full_height;
     uint32_t full_width;
     image_box_t window;
@@ -63,8 +64,8 @@ bool picture_may_narrow (const picture_t *self);
 
 //  The part of it in box, which is not empty; where it may be narrowed.
 void picture_narrow (picture_t *self, const image_box_t *box);
-//  Of a plain one.
-void picture_resize (picture_t *self, resize_filter_t filter, uint32_t height, uint32_t width);
+//  Of a plain one.  pillow13: rows first where the image loses more than twice as many rows as columns.
+void picture_resize (picture_t *self, resize_filter_t filter, bool pillow13, uint32_t height, uint32_t width);
 void picture_flip (picture_t *self, bool across, bool down);
 
 //  exact: at full scale, whatever it is resized to.
