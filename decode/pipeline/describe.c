@@ -240,6 +240,7 @@ s_parameters (walk_t *self, const operation_t *operation, const pipeline_key_t *
     case OPERATION_AUTOCONTRAST:
     case OPERATION_EQUALIZE:
     case OPERATION_ADJUST_SHARPNESS:
+    case OPERATION_RANDOM_APPLY:
         return json_pack ("{s:b}", "done", geometry_happens (operation, &random));
     case OPERATION_GAUSSIAN_BLUR:
         return json_pack ("{s:f}", "sigma", geometry_blur (operation, &random));
@@ -251,8 +252,6 @@ s_parameters (walk_t *self, const operation_t *operation, const pipeline_key_t *
         return s_affine (self, operation, &random);
     case OPERATION_RANDOM_PERSPECTIVE:
         return s_perspective (self, operation, &random);
-    case OPERATION_RANDOM_APPLY:
-        return json_pack ("{s:b}", "done", geometry_happens (operation, &random));
     case OPERATION_RANDOM_CHOICE:
         return json_pack ("{s:I}", "chosen", (json_int_t) chosen_part (operation, &random) + 1);
     case OPERATION_RANDOM_ORDER:
@@ -269,6 +268,7 @@ s_parameters (walk_t *self, const operation_t *operation, const pipeline_key_t *
         return s_excerpt (operation, &random);
     case OPERATION_CUSTOM:
         return s_custom (self, operation, &random);
+    case OPERATION_ELASTIC_TRANSFORM:       //  a number for each pixel is not told
     case OPERATION_VIEWS:
     case OPERATION_NORMALIZE:
     case OPERATION_CAST:

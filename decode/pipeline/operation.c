@@ -427,6 +427,9 @@ static const operation_row_t s_rows [OPERATION_KINDS] = {
     { "random_perspective", OPERATION_RANDOM_PERSPECTIVE, SHARED | PRIVATE | DRAWS,
         { "distortion_scale", "p", "interpolation", "fill", "mask_fill", "share" },
         operation_warp_parse_perspective, operation_warp_write_perspective },
+    { "elastic_transform", OPERATION_ELASTIC_TRANSFORM, SHARED | PRIVATE | DRAWS,
+        { "alpha", "sigma", "interpolation", "fill", "mask_fill", "share" },
+        operation_warp_parse_elastic, operation_warp_write_elastic },
     { "random_apply", OPERATION_RANDOM_APPLY, SHARED | PRIVATE | DRAWS, { "count", "p", "share" },
         operation_group_parse_apply, operation_group_write_apply },
     { "random_choice", OPERATION_RANDOM_CHOICE, SHARED | PRIVATE | DRAWS, { "counts", "p", "share" },
@@ -581,6 +584,7 @@ operation_is_random (const operation_t *self)
             return self->blur.range [0] < self->blur.range [1];
         case OPERATION_RANDOM_ROTATION:
         case OPERATION_RANDOM_AFFINE:
+        case OPERATION_ELASTIC_TRANSFORM:
             return operation_warp_is_random (self);
         case OPERATION_RANDOM_CHOICE:
         case OPERATION_RANDOM_ORDER:

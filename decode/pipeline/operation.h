@@ -39,6 +39,7 @@ typedef enum {
     OPERATION_RANDOM_ROTATION,
     OPERATION_RANDOM_AFFINE,
     OPERATION_RANDOM_PERSPECTIVE,
+    OPERATION_ELASTIC_TRANSFORM,
     OPERATION_RANDOM_APPLY,         //  this and the next two: of the operations behind it (operation_group.h)
     OPERATION_RANDOM_CHOICE,
     OPERATION_RANDOM_ORDER,
@@ -91,6 +92,7 @@ typedef struct {
         //  the point operations and adjust_sharpness; factor: bits, threshold or factor
         struct { double probability; double factor; } point;
         struct { double probability, distortion; } perspective;
+        struct { double alpha [2], sigma [2]; } elastic;                                    //  across, down
         //  how many operations each part has; of random_choice, their weights
         struct { double probability; uint32_t parts; uint8_t counts [GROUP_PARTS_MAX];
             double weights [GROUP_PARTS_MAX]; } group;

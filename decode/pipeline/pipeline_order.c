@@ -152,9 +152,9 @@ s_moves_boxes (const operation_t *operation)
     if (kind == OPERATION_PAD || kind == OPERATION_RANDOM_CROP)
         return operation->pad.mode == PAD_CONSTANT;
     return kind != OPERATION_RANDOM_ROTATION && kind != OPERATION_RANDOM_AFFINE
-        && kind != OPERATION_RANDOM_PERSPECTIVE && kind != OPERATION_RAND_AUGMENT
-        && kind != OPERATION_TRIVIAL_AUGMENT_WIDE && kind != OPERATION_AUTO_AUGMENT
-        && kind != OPERATION_AUG_MIX && kind != OPERATION_CUSTOM;
+        && kind != OPERATION_RANDOM_PERSPECTIVE && kind != OPERATION_ELASTIC_TRANSFORM
+        && kind != OPERATION_RAND_AUGMENT && kind != OPERATION_TRIVIAL_AUGMENT_WIDE
+        && kind != OPERATION_AUTO_AUGMENT && kind != OPERATION_AUG_MIX && kind != OPERATION_CUSTOM;
 }
 
 //  It is asked for images, and need not know that a value of a mask is a name.

@@ -6,6 +6,7 @@
 #include "augment.h"
 #include "blur.h"
 #include "decoder.h"
+#include "elastic.h"
 #include "geometry.h"
 #include "instrument.h"
 #include "mixture.h"
@@ -462,6 +463,31 @@ s_draw_warp (passage_t *self, const operation_t *operation)
 }
 
 static stage_status_t
+s_elastic (passage_t *self, const operation_t *operation)
+{
+    uint32_t height = picture_height (&self->picture), width = picture_width (&self->picture);
+    int room;
+    image_t image;
+    stage_status_t status = s_open_beside (self, height, width, &image, &room);
+    if (status)
+        return status;
+    scratch_t *field = &self->stage->sums;
+    if (!scratch_need (field, warp_field_floats (height, width) * sizeof (float)))
+        return stage_pixels_no_memory (self);
+    keyed_random_t random = s_random (self, operation);
+    warp_draw_field (operation, height, width, &random, field->data);
+    elastic_t elastic = { .across = field->data,
+        .is_bilinear = operation->edge.is_bilinear && !self->is_mask };
+    elastic.down = elastic.across + (size_t) height * width;
+    memcpy (elastic.fill, operation->edge.fill, sizeof elastic.fill);
+    if (self->is_mask)
+        elastic.fill [0] = operation->edge.mask_fill;
+    elastic_run (&elastic, &image, self->stage->rooms [room].data);
+    stage_pixels_enter (self, room, height, width);
+    return STAGE_DONE;
+}
+
+static stage_status_t
 s_augment_step (passage_t *self, const operation_t *operation, const augment_step_t *step)
 {
     picture_t *picture = &self->picture;
@@ -651,6 +677,8 @@ s_step (passage_t *self, const operation_t *operation)
     case OPERATION_RANDOM_AFFINE:
     case OPERATION_RANDOM_PERSPECTIVE:
         return s_draw_warp (self, operation);
+    case OPERATION_ELASTIC_TRANSFORM:
+        return s_elastic (self, operation);
     case OPERATION_RAND_AUGMENT:
     case OPERATION_TRIVIAL_AUGMENT_WIDE:
     case OPERATION_AUTO_AUGMENT:

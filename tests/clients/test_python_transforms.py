@@ -115,6 +115,10 @@ class Json(unittest.TestCase):
         self.check(T.RandomPerspective(0.3, 1, 0, (1, 2, 3), 9), {
             "op": "random_perspective", "distortion_scale": 0.3, "p": 1.0, "interpolation": "nearest",
             "fill": [1, 2, 3], "mask_fill": 9})
+        self.check(T.ElasticTransform(), {"op": "elastic_transform"})
+        self.check(T.ElasticTransform([9, 3], 2, 0, (1, 2, 3), 9, share=True), {
+            "op": "elastic_transform", "alpha": [9.0, 3.0], "sigma": [2.0, 2.0], "interpolation": "nearest",
+            "fill": [1, 2, 3], "mask_fill": 9, "share": True})
         self.check(T.AugMix(), {"op": "aug_mix"})
         self.check(T.AugMix(9, 2, 4, 0.5, False, 0, [1, 2, 3], share=True), {
             "op": "aug_mix", "severity": 9, "mixture_width": 2, "chain_depth": 4, "alpha": 0.5,
@@ -281,6 +285,10 @@ class Json(unittest.TestCase):
                 (lambda: T.Compose([T.ToTensor(), T.GaussianBlur(3)]), "put it before ToTensor"),
                 (lambda: T.RandomPerspective(1.5), "distortion_scale must be from 0 to 1"),
                 (lambda: T.RandomPerspective(p=2), "p must be from 0 to 1"),
+                (lambda: T.ElasticTransform(-1), "alpha must be from 0 to 10000"),
+                (lambda: T.ElasticTransform(sigma=32), "sigma must be from 0 to 31"),
+                (lambda: T.ElasticTransform(sigma=(0, 3)), "sigma must be 0 for both sides"),
+                (lambda: T.ElasticTransform((1, 2, 3)), r"alpha must be a number, or two \(across, down\)"),
                 (lambda: T.AugMix(0), "severity must be from 1 to 10"),
                 (lambda: T.AugMix(mixture_width=9), "mixture_width must be from 1 to 8"),
                 (lambda: T.AugMix(chain_depth=0), "chain_depth must be from 1 to 8"),
@@ -425,6 +433,7 @@ class Parser(unittest.TestCase):
              T.RandomOrder([T.Compose([T.RandomInvert(), T.RandomEqualize()]), T.ColorJitter(1),
                             T.RandomChoice([T.Compose([]), T.RandAugment()], (1, 0.25))])],
             [*small, T.AugMix(), T.AugMix(10, 8, 8, 0.1, False, "nearest", (1, 2, 3))],
+            [*small, T.ElasticTransform(), T.ElasticTransform(9, (0.001, 31), "nearest", (1, 2, 3), 4)],
             [*small, T.RandomPerspective(), T.RandomPerspective(1, 1, "nearest", (1, 2, 3), 4)],
             [*small, T.ToTensor(), T.Normalize(MEAN, STD), T.RandomErasing(0.3, value=MEAN)],
             [*small, T.Grayscale(), T.PILToTensor(), T.RandomErasing(value=7)],
@@ -558,13 +567,15 @@ class Torchvision(unittest.TestCase):
             T.RandAugment(), T.RandAugment(3, 4, 10, "bilinear", (1, 2, 3)), T.TrivialAugmentWide(7),
             T.AutoAugment(), T.AutoAugment("cifar10", "bilinear", 5)]))
         maps = [V.RandomRotation(10), V.RandomRotation((3, 5), V.InterpolationMode.BILINEAR, True, (1, 2), 9),
+                V.ElasticTransform(), V.ElasticTransform([9., 3.], 2., V.InterpolationMode.NEAREST, 7),
                 V.CenterCrop(9), V.RandomPerspective(), V.RandomPerspective(
                     0.2, 0.9, V.InterpolationMode.NEAREST, (1, 2, 3)), V.RandomAffine(20),
                 V.RandomAffine((1, 2), (0.1, 0.3), (0.5, 1), 9, fill=None),
                 V.RandomAffine(1, shear=(1, 2, 3, 4), interpolation=V.InterpolationMode.BILINEAR,
                                fill=[1, 2, 3], center=[5, 6])]
         self.assertEqual(T.translate(maps), T.Compose([
-            T.RandomRotation(10), T.RandomRotation((3, 5), "bilinear", True, (1, 2), 9), T.CenterCrop(9),
+            T.RandomRotation(10), T.RandomRotation((3, 5), "bilinear", True, (1, 2), 9),
+            T.ElasticTransform(), T.ElasticTransform((9, 3), 2, "nearest", 7), T.CenterCrop(9),
             T.RandomPerspective(), T.RandomPerspective(0.2, 0.9, "nearest", (1, 2, 3)), T.RandomAffine(20),
             T.RandomAffine((1, 2), (0.1, 0.3), (0.5, 1), 9),
             T.RandomAffine(1, None, None, (1, 2, 3, 4), "bilinear", (1, 2, 3), (5, 6))]))

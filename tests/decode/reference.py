@@ -398,6 +398,71 @@ def random_perspective(fields, operation, random):
                                                              fillcolor=fill))
 
 
+def draw_displacement(operation, size, random):
+    """[height, width, 2]: across in half widths, down in half heights."""
+    width, height = size
+    alpha, sigma = (pair(operation.get(key, default)) for key, default in (("alpha", 50), ("sigma", 5)))
+    digests = b"".join(struct.pack("<Q", random.next()) for _ in range(height * width))
+    noise = (numpy.frombuffer(digests, "<u4") >> 8).astype(numpy.float32) * numpy.float32(2.0 ** -23) - 1
+    field = []
+    for axis, values in enumerate(noise.reshape(2, height, width, 1)):
+        if sigma[axis]:
+            taps = int(8 * sigma[axis] + 1) | 1
+            values = convolve(convolve(values, kernel(taps, sigma[1]), 0), kernel(taps, sigma[0]), 1)
+        field.append(values * numpy.float32(alpha[axis]) / numpy.float32(size[axis]))
+    return numpy.concatenate(field, axis=2)
+
+
+def multiply_add(a, b, c):
+    """Rounded once: the product of two 32-bit floats is a double."""
+    return (numpy.asarray(a, float) * numpy.asarray(b, float) + numpy.asarray(c, float)).astype(numpy.float32)
+
+
+def middles(side):
+    """torch.linspace ((1 - side) / side, (side - 1) / side, side)."""
+    first, last = numpy.float32((1 - side) / side), numpy.float32((side - 1) / side)
+    step, at = (last - first) / numpy.float32(max(side - 1, 1)), numpy.arange(side, dtype=numpy.float32)
+    ends = multiply_add(at, step, first), multiply_add(side - 1 - at, -step, last)
+    return numpy.where(at < side // 2, *ends) if side > 1 else ends[0]
+
+
+def displaced(image, field, resample, fill):
+    """torch's grid_sample of a Pillow image, as the newest computes it on processors with AVX2."""
+    values = numpy.asarray(image)
+    values = values.reshape(*values.shape[:2], -1).astype(numpy.float32)
+    height, width, channels = values.shape
+    fill = numpy.float32(fill if isinstance(fill, tuple) else (fill,))
+    x = multiply_add(middles(width)[None, :] + field[:, :, 0] + 1, width / 2, -0.5)
+    y = multiply_add(middles(height)[:, None] + field[:, :, 1] + 1, height / 2, -0.5)
+    around = numpy.zeros((height + 2, width + 2, channels + 1), numpy.float32)
+    around[1:-1, 1:-1] = numpy.concatenate([values, numpy.ones((height, width, 1), numpy.float32)], 2)
+
+    def at(row, column):
+        return around[tuple(numpy.clip(place, -1, side).astype(int) + 1
+                            for place, side in ((row, height), (column, width)))]
+
+    if resample == Image.NEAREST:
+        met = at(numpy.rint(y), numpy.rint(x))
+        made = numpy.where(met[:, :, -1:] > 0, met[:, :, :-1], fill)
+    else:
+        left, top = numpy.floor(x), numpy.floor(y)
+        w, n = x - left, y - top
+        sums = numpy.float32(0)
+        for down, across, weight in ((0, 0, (1 - n) * (1 - w)), (0, 1, (1 - n) * w), (1, 0, n * (1 - w)),
+                                     (1, 1, n * w)):
+            sums = multiply_add(at(top + down, left + across), weight[:, :, None], sums)
+        there = sums[:, :, -1:]
+        made = numpy.rint(sums[:, :, :-1] * there + (1 - there) * fill)
+    return Image.fromarray(made.astype(numpy.uint8).reshape(numpy.asarray(image).shape))
+
+
+def elastic_transform(fields, operation, random):
+    displacement = draw_displacement(operation, fields[0].image.size, random)
+    for field in fields:
+        mapped(field, {"interpolation": "bilinear", **operation},
+               lambda image, resample, fill: displaced(image, displacement, resample, fill))
+
+
 def augment(fields, operation, random):
     size = fields[0].image.size
     for kind, magnitude in reference_augment.DRAW[operation["op"]](operation, size, random):
@@ -426,7 +491,7 @@ GEOMETRY_AND_COLOURS = {
     "color_jitter": color_jitter, "grayscale": grayscale, "gaussian_blur": gaussian_blur,
     "pillow_gaussian_blur": pillow_gaussian_blur, "random_rotation": random_rotation,
     "random_affine": random_affine, "random_perspective": random_perspective,
-    "rand_augment": augment, "trivial_augment_wide": augment,
+    "elastic_transform": elastic_transform, "rand_augment": augment, "trivial_augment_wide": augment,
     "auto_augment": augment, "aug_mix": aug_mix, **POINTS,
 }
 

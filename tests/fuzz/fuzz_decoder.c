@@ -54,7 +54,7 @@ static const char *const s_pipelines [] = {
       "{'op':'random_rotation','degrees':180,'expand':true,'share':true},{'op':'resize','size':[30,20]},"
       "{'share':true},{'op':'random_affine','degrees':90,'translate':[0.5,0.5],'scale':[0.1,9],'shear':89,"
       "'interpolation':'bilinear'},{'op':'random_rotation','degrees':20,'center':[3,4]},"
-      "{'op':'random_perspective','distortion_scale':1,'p':1}]"),
+      "{'op':'random_perspective','distortion_scale':1,'p':1},{'op':'elastic_transform','alpha':900}]"),
     ("[{'op':'decode','max_pixels':20000,'fields':['image','mask']},"
       "{'op':'rand_augment','num_ops':5,'magnitude':30,'share':true},{'op':'resize','size':[30,20]},"
       "{'share':true},{'op':'auto_augment','policy':'cifar10','interpolation':'bilinear'},"

@@ -16,12 +16,13 @@ from .errors import TureenError
 Operation = Dict[str, Any]
 
 #  Those that a list of torchvision's may hold.
-SUPPORTED = ("AutoAugment", "CenterCrop", "ColorJitter", "Compose", "ConvertImageDtype", "GaussianBlur",
-             "Grayscale", "Normalize", "PILToTensor", "Pad", "RandAugment", "RandomAdjustSharpness",
-             "RandomAffine", "RandomApply", "RandomAutocontrast", "RandomChoice", "RandomCrop",
-             "RandomEqualize", "RandomErasing", "RandomGrayscale", "RandomHorizontalFlip", "RandomInvert",
-             "RandomOrder", "RandomPerspective", "RandomPosterize", "RandomResizedCrop", "RandomRotation",
-             "RandomSolarize", "RandomVerticalFlip", "Resize", "ToTensor", "TrivialAugmentWide")
+SUPPORTED = ("AutoAugment", "CenterCrop", "ColorJitter", "Compose", "ConvertImageDtype", "ElasticTransform",
+             "GaussianBlur", "Grayscale", "Normalize", "PILToTensor", "Pad", "RandAugment",
+             "RandomAdjustSharpness", "RandomAffine", "RandomApply", "RandomAutocontrast", "RandomChoice",
+             "RandomCrop", "RandomEqualize", "RandomErasing", "RandomGrayscale", "RandomHorizontalFlip",
+             "RandomInvert", "RandomOrder", "RandomPerspective", "RandomPosterize", "RandomResizedCrop",
+             "RandomRotation", "RandomSolarize", "RandomVerticalFlip", "Resize", "ToTensor",
+             "TrivialAugmentWide")
 
 
 class UnsupportedTransform(TureenError, ValueError):

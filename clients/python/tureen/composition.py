@@ -16,8 +16,9 @@ PARTS_MAX, WEIGHT_MAX = 16, 1e6
 
 _KEEPS_SIZE = ("flip", "vertical_flip", "color_jitter", "grayscale", "invert", "posterize", "solarize",
                "autocontrast", "equalize", "adjust_sharpness", "gaussian_blur", "pillow_gaussian_blur",
-               "random_rotation", "random_affine", "random_perspective", "random_apply", "random_choice",
-               "random_order", "rand_augment", "trivial_augment_wide", "auto_augment", "aug_mix")
+               "random_rotation", "random_affine", "random_perspective", "elastic_transform", "random_apply",
+               "random_choice", "random_order", "rand_augment", "trivial_augment_wide", "auto_augment",
+               "aug_mix")
 
 
 def _keeps_size(operation: Operation) -> bool:

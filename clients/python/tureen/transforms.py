@@ -21,10 +21,11 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import parameters
-from .augmentations import (AugMix, AutoAugment, AutoAugmentPolicy, GaussianBlur, PillowGaussianBlur,
-                            RandAugment, RandomAdjustSharpness, RandomAffine, RandomAutocontrast,
-                            RandomEqualize, RandomErasing, RandomInvert, RandomPerspective, RandomPosterize,
-                            RandomRotation, RandomSolarize, TrivialAugmentWide)
+from .augmentations import (AugMix, AutoAugment, AutoAugmentPolicy, ElasticTransform, GaussianBlur,
+                            PillowGaussianBlur, RandAugment, RandomAdjustSharpness, RandomAffine,
+                            RandomAutocontrast, RandomEqualize, RandomErasing, RandomInvert,
+                            RandomPerspective, RandomPosterize, RandomRotation, RandomSolarize,
+                            TrivialAugmentWide)
 from .composition import RandomApply, RandomChoice, RandomOrder
 from .compose import (CAST_LAST, SUPPORTED, Building, Compose, Operation, Refused, Share, Stage, Transform,
                       UnsupportedTransform)
@@ -569,10 +570,10 @@ def translate(transforms: Any) -> Compose:
 
 __all__ = ["AugMix", "AutoAugment", "AutoAugmentPolicy", "Cast", "CenterCrop", "ColorJitter", "Compose",
            "ConvertImageDtype", "Decode", "DecodeArray", "DecodeAudio", "DecodeBoxes", "DecodeBytes",
-           "Excerpt", "GaussianBlur", "Grayscale", "InterpolationMode", "Layout", "Normalize", "PILToTensor",
-           "Pad", "PillowGaussianBlur", "RandAugment", "RandomAdjustSharpness", "RandomAffine", "RandomApply",
-           "RandomAutocontrast", "RandomChoice", "RandomCrop", "RandomEqualize", "RandomErasing",
-           "RandomGrayscale", "RandomHorizontalFlip", "RandomInvert", "RandomOrder", "RandomPerspective",
-           "RandomPosterize", "RandomResizedCrop", "RandomRotation", "RandomSolarize", "RandomVerticalFlip",
-           "Resize", "Share", "ToTensor", "Transform", "TrivialAugmentWide", "UnsupportedTransform",
-           "Views", "translate"]
+           "ElasticTransform", "Excerpt", "GaussianBlur", "Grayscale", "InterpolationMode", "Layout",
+           "Normalize", "PILToTensor", "Pad", "PillowGaussianBlur", "RandAugment", "RandomAdjustSharpness",
+           "RandomAffine", "RandomApply", "RandomAutocontrast", "RandomChoice", "RandomCrop",
+           "RandomEqualize", "RandomErasing", "RandomGrayscale", "RandomHorizontalFlip", "RandomInvert",
+           "RandomOrder", "RandomPerspective", "RandomPosterize", "RandomResizedCrop", "RandomRotation",
+           "RandomSolarize", "RandomVerticalFlip", "Resize", "Share", "ToTensor", "Transform",
+           "TrivialAugmentWide", "UnsupportedTransform", "Views","translate"]

@@ -190,6 +190,7 @@ _MADE: Dict[str, Callable[[Any], Any]] = {
     "CenterCrop": _same("CenterCrop", "size"),
     "ColorJitter": _same("ColorJitter", "brightness", "contrast", "saturation", "hue"),
     "ConvertImageDtype": _same("ConvertImageDtype", "dtype"),
+    "ElasticTransform": _mapped("ElasticTransform", "alpha", "sigma"),
     "GaussianBlur": _same("GaussianBlur", "kernel_size", "sigma"),
     "Grayscale": _same("Grayscale", "num_output_channels"),
     "ImageClassification": _weights,

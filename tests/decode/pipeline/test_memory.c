@@ -31,7 +31,8 @@ static const char *const s_lists [] = {
     "[{'op':'random_resized_crop','size':31},{'share':true},{'op':'flip'}," JITTER "]",
     "[{'op':'decode','max_pixels':5000},{'op':'pillow_gaussian_blur','share':true},{'share':true},"
         "{'op':'views','count':2},{'op':'aug_mix'},{'op':'resize','size':[50,45]},"
-        "{'op':'pillow_gaussian_blur','radius':[1,3]},{'op':'random_perspective','p':1}]",
+        "{'op':'pillow_gaussian_blur','radius':[1,3]},{'op':'random_perspective','p':1},"
+        "{'op':'elastic_transform'}]",
 };
 enum { LISTS = sizeof s_lists / sizeof *s_lists };
 

@@ -33,8 +33,8 @@ static const struct { const char *text; const char *fragments [3]; } s_refused [
       " random_resized_crop, random_crop, pad, custom, flip, vertical_flip, color_jitter, grayscale, invert, "
           "posterize, solarize, autocontrast, equalize, adjust_sharpness, gaussian_blur, "
           "pillow_gaussian_blur, random_rotation, random_affine, random_perspective, "
-          "random_apply, random_choice, random_order, rand_augment, trivial_augment_wide, auto_augment, "
-          "aug_mix, normalize, cast, layout, random_erasing, excerpt" } },
+          "elastic_transform, random_apply, random_choice, random_order, rand_augment, trivial_augment_wide, "
+          "auto_augment, aug_mix, normalize, cast, layout, random_erasing, excerpt" } },
     { "[{'op':'gaussian_blur'}]",
         { "'kernel_size' is missing; expected an odd whole number or [across, down]",
             "each from 1 to 255" } },
@@ -71,6 +71,16 @@ static const struct { const char *text; const char *fragments [3]; } s_refused [
     { "[{'op':'aug_mix','mask_fill':0}]", { "unknown key 'mask_fill'" } },
     { "[{'op':'random_perspective','p':-1}]", { "'p' is not valid" } },
     { "[{'op':'random_perspective','interpolation':'bicubic'}]", { "'interpolation' is not valid" } },
+    { "[{'op':'elastic_transform','alpha':-1}]",
+        { "'alpha' is not valid; expected a number from 0 to 10000" } },
+    { "[{'op':'elastic_transform','alpha':[1,2,3]}]",
+        { "'alpha' is not valid; expected a number, or [across, down], from 0 to 10000" } },
+    { "[{'op':'elastic_transform','sigma':32}]",
+        { "'sigma' is not valid; expected a number from 0 to 31" } },
+    { "[{'op':'elastic_transform','sigma':[0,3]}]",
+        { "'sigma' is not valid; expected both to be 0, or both from 0.001 to 31" } },
+    { "[{'op':'elastic_transform','sigma':1e-9}]", { "'sigma' is not valid; expected both" } },
+    { "[{'op':'elastic_transform','interpolation':'bicubic'}]", { "'interpolation' is not valid" } },
     { "[{'op':'random_apply'}]", { "'count' is missing; expected a whole number from 1 to 30" } },
     { "[" CROP ",{'op':'random_apply','count':2},{'op':'invert'}]",
         { "operation 2 (random_apply): it is about 2 operations, and 1 are behind it" } },
@@ -472,6 +482,7 @@ static const struct { const char *text; const char *fragments [3]; } s_refused [
     { "[" BOXES CROP ",{'op':'random_affine','degrees':9}]", { "not supported with boxes" } },
     { "[" BOXES CROP ",{'op':'trivial_augment_wide'}]", { "not supported with boxes" } },
     { "[" BOXES CROP ",{'op':'random_perspective'}]", { "(random_perspective): not supported with boxes" } },
+    { "[" BOXES CROP ",{'op':'elastic_transform'}]", { "(elastic_transform): not supported with boxes" } },
     { "[" BOXES CROP ",{'op':'aug_mix'}]", { "(aug_mix): not supported with boxes" } },
     { "[" BOXES CROP ",{'op':'auto_augment'}]", { "not supported with boxes" } },
     { "[" BOXES CROP ",{'op':'pad','padding':1,'mode':'edge'}]", { "(pad): not supported with boxes" } },

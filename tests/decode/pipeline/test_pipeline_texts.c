@@ -76,6 +76,12 @@ static const struct { const char *sent, *written; } s_written [] = {
         "'mask_fill':3}",
       "{'op':'random_perspective','distortion_scale':1,'p':0,'interpolation':'nearest','fill':[9,9,9],"
         "'mask_fill':3}" },
+    { "{'op':'elastic_transform'}", "{'op':'elastic_transform','alpha':[50,50],'sigma':[5,5],"
+        "'interpolation':'bilinear','fill':[0,0,0],'mask_fill':0}" },
+    { "{'op':'elastic_transform','alpha':[0,10000],'sigma':0,'interpolation':'nearest','fill':9,"
+        "'mask_fill':3}",
+      "{'op':'elastic_transform','alpha':[0,10000],'sigma':[0,0],'interpolation':'nearest','fill':[9,9,9],"
+        "'mask_fill':3}" },
     { "{'op':'random_apply','count':1},{'op':'invert'}",
       "{'op':'random_apply','count':1,'p':0.5},{'op':'invert','p':0.5}" },
     { "{'op':'random_choice','counts':[1,0]},{'op':'invert'}",
