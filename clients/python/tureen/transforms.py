@@ -29,6 +29,7 @@ from .augmentations import (AugMix, AutoAugment, AutoAugmentPolicy, ElasticTrans
 from .composition import RandomApply, RandomChoice, RandomOrder
 from .compose import (CAST_LAST, SUPPORTED, Building, Compose, Operation, Refused, Share, Stage, Transform,
                       UnsupportedTransform)
+from .mixing import CutMix, MixUp
 from .parameters import Pair, Size
 
 Channels = Union[float, Sequence[float]]
@@ -569,11 +570,11 @@ def translate(transforms: Any) -> Compose:
 
 
 __all__ = ["AugMix", "AutoAugment", "AutoAugmentPolicy", "Cast", "CenterCrop", "ColorJitter", "Compose",
-           "ConvertImageDtype", "Decode", "DecodeArray", "DecodeAudio", "DecodeBoxes", "DecodeBytes",
-           "ElasticTransform", "Excerpt", "GaussianBlur", "Grayscale", "InterpolationMode", "Layout",
-           "Normalize", "PILToTensor", "Pad", "PillowGaussianBlur", "RandAugment", "RandomAdjustSharpness",
-           "RandomAffine", "RandomApply", "RandomAutocontrast", "RandomChoice", "RandomCrop",
-           "RandomEqualize", "RandomErasing", "RandomGrayscale", "RandomHorizontalFlip", "RandomInvert",
-           "RandomOrder", "RandomPerspective", "RandomPosterize", "RandomResizedCrop", "RandomRotation",
-           "RandomSolarize", "RandomVerticalFlip", "Resize", "Share", "ToTensor", "Transform",
-           "TrivialAugmentWide", "UnsupportedTransform", "Views","translate"]
+           "ConvertImageDtype", "CutMix", "Decode", "DecodeArray", "DecodeAudio", "DecodeBoxes",
+           "DecodeBytes", "ElasticTransform", "Excerpt", "GaussianBlur", "Grayscale", "InterpolationMode",
+           "Layout", "MixUp", "Normalize", "PILToTensor", "Pad", "PillowGaussianBlur", "RandAugment",
+           "RandomAdjustSharpness", "RandomAffine", "RandomApply", "RandomAutocontrast", "RandomChoice",
+           "RandomCrop", "RandomEqualize", "RandomErasing", "RandomGrayscale", "RandomHorizontalFlip",
+           "RandomInvert", "RandomOrder", "RandomPerspective", "RandomPosterize", "RandomResizedCrop",
+           "RandomRotation", "RandomSolarize", "RandomVerticalFlip", "Resize", "Share", "ToTensor",
+           "Transform", "TrivialAugmentWide", "UnsupportedTransform", "Views", "translate"]

@@ -116,8 +116,6 @@ _REASONS = {
     "Lambda": "Python code, which the server does not run",
     "AugMix": "torchvision does its steps to a tensor, also of an image, and the server as to an image: give "
     "tureen.transforms.AugMix instead",
-    "MixUp": "it mixes samples of a batch: do it to the batch",
-    "CutMix": "it mixes samples of a batch: do it to the batch",
     "ToPILImage": "samples are images from the beginning: leave it out, and put what stands behind it before "
     "ToTensor",
 }
@@ -190,10 +188,12 @@ _MADE: Dict[str, Callable[[Any], Any]] = {
     "CenterCrop": _same("CenterCrop", "size"),
     "ColorJitter": _same("ColorJitter", "brightness", "contrast", "saturation", "hue"),
     "ConvertImageDtype": _same("ConvertImageDtype", "dtype"),
+    "CutMix": _same("CutMix", "alpha", "num_classes"),
     "ElasticTransform": _mapped("ElasticTransform", "alpha", "sigma"),
     "GaussianBlur": _same("GaussianBlur", "kernel_size", "sigma"),
     "Grayscale": _same("Grayscale", "num_output_channels"),
     "ImageClassification": _weights,
+    "MixUp": _same("MixUp", "alpha", "num_classes"),
     "Normalize": _same("Normalize", "mean", "std"),
     "PILToTensor": _same("PILToTensor"),
     "Pad": _same("Pad", "padding", "fill", "padding_mode"),
