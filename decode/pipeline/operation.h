@@ -20,6 +20,7 @@ typedef enum {
     OPERATION_VIEWS,                //  what follows is done for each view by itself
     OPERATION_RESIZE,
     OPERATION_CENTER_CROP,
+    OPERATION_CORNER_CROP,          //  of each view another one
     OPERATION_RANDOM_RESIZED_CROP,
     OPERATION_RANDOM_CROP,
     OPERATION_PAD,
@@ -77,7 +78,9 @@ typedef struct {
     struct { bool is_bilinear; uint8_t fill [IMAGE_COLOURS]; uint8_t mask_fill; } edge;
     union {
         decode_request_t decode;
-        struct { uint32_t count; } views;
+        //  stacks: the views of a field are one output
+        struct { uint32_t count; bool stacks; } views;
+        struct { bool mirrors_down; } corner;       //  views beyond the fifth: down, not across
         //  side_max: of the longer, 0: none
         struct { bool shorter_side; uint32_t side_max; resize_filter_t filter; } resize;
         //  filter: a resize_filter_t, or OPERATION_FILTER_RANDOM

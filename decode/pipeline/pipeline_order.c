@@ -151,7 +151,10 @@ s_moves_boxes (const operation_t *operation)
     operation_kind_t kind = operation->kind;
     if (kind == OPERATION_PAD || kind == OPERATION_RANDOM_CROP)
         return operation->pad.mode == PAD_CONSTANT;
-    return kind != OPERATION_RANDOM_ROTATION && kind != OPERATION_RANDOM_AFFINE
+    if (kind == OPERATION_VIEWS)
+        return !operation->views.stacks;
+    return kind != OPERATION_CORNER_CROP
+        && kind != OPERATION_RANDOM_ROTATION && kind != OPERATION_RANDOM_AFFINE
         && kind != OPERATION_RANDOM_PERSPECTIVE && kind != OPERATION_ELASTIC_TRANSFORM
         && kind != OPERATION_RAND_AUGMENT && kind != OPERATION_TRIVIAL_AUGMENT_WIDE
         && kind != OPERATION_AUTO_AUGMENT && kind != OPERATION_AUG_MIX && kind != OPERATION_CUSTOM;
@@ -187,6 +190,9 @@ s_check_image (const operation_t *operations, size_t index, const complaint_t *c
         return operation_refuse (operation, complaint, "not supported with boxes, which do not follow it; "
             "expected crops, resizes, flips and pads with \"mode\": \"constant\", or the field read "
             "\"as\": \"array\"");
+    if (operation->kind == OPERATION_CORNER_CROP && !s_find (operations, index, OPERATION_VIEWS))
+        return operation_refuse (operation, complaint,
+            "each view has another corner; expected it behind a views of 5 or 10");
     if (operation->kind == OPERATION_VIEWS)
         return s_check_views (operations, operation, complaint);
     if (operation->kind == OPERATION_NORMALIZE)

@@ -348,6 +348,24 @@ s_random_crop (passage_t *self, const operation_t *operation)
 }
 
 static stage_status_t
+s_corner_crop (passage_t *self, const operation_t *operation)
+{
+    uint32_t height = picture_height (&self->picture), width = picture_width (&self->picture);
+    image_box_t box;
+    bool is_mirrored;
+    if (!geometry_corner_crop (operation, self->view, height, width, &box, &is_mirrored)) {
+        snprintf (self->error, self->error_bytes,
+            "an image of %u x %u pixels is smaller than the corner_crop of %u x %u", width, height,
+            operation->width, operation->height);
+        return STAGE_UNSUITABLE;
+    }
+    stage_status_t status = s_narrow (self, &box);
+    if (!status && is_mirrored)
+        picture_flip (&self->picture, !operation->corner.mirrors_down, operation->corner.mirrors_down);
+    return status;
+}
+
+static stage_status_t
 s_random_resized_crop (passage_t *self, const operation_t *operation)
 {
     keyed_random_t random = s_random (self, operation);
@@ -649,6 +667,8 @@ s_step (passage_t *self, const operation_t *operation)
         return s_resize (self, operation);
     case OPERATION_CENTER_CROP:
         return s_center_crop (self, operation);
+    case OPERATION_CORNER_CROP:
+        return s_corner_crop (self, operation);
     case OPERATION_RANDOM_RESIZED_CROP:
         return s_random_resized_crop (self, operation);
     case OPERATION_RANDOM_CROP:

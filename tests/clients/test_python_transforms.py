@@ -117,6 +117,10 @@ class Json(unittest.TestCase):
         self.check(T.RandomPerspective(0.3, 1, 0, (1, 2, 3), 9), {
             "op": "random_perspective", "distortion_scale": 0.3, "p": 1.0, "interpolation": "nearest",
             "fill": [1, 2, 3], "mask_fill": 9})
+        self.check(T.FiveCrop(8), {"op": "views", "count": 5, "stack": True},
+                   {"op": "corner_crop", "size": 8})
+        self.check(T.TenCrop((8, 9), True), {"op": "views", "count": 10, "stack": True},
+                   {"op": "corner_crop", "size": [8, 9], "mirror": "down"})
         self.check(T.ElasticTransform(), {"op": "elastic_transform"})
         self.check(T.ElasticTransform([9, 3], 2, 0, (1, 2, 3), 9, share=True), {
             "op": "elastic_transform", "alpha": [9.0, 3.0], "sigma": [2.0, 2.0], "interpolation": "nearest",
@@ -486,6 +490,8 @@ class Parser(unittest.TestCase):
              T.RandomOrder([T.Compose([T.RandomInvert(), T.RandomEqualize()]), T.ColorJitter(1),
                             T.RandomChoice([T.Compose([]), T.RandAugment()], (1, 0.25))])],
             [*small, T.AugMix(), T.AugMix(10, 8, 8, 0.1, False, "nearest", (1, 2, 3))],
+            [T.Resize(40), T.FiveCrop(32), T.RandomHorizontalFlip(), T.ToTensor()],
+            [*small, T.TenCrop(9, True)],
             [*small, T.ElasticTransform(), T.ElasticTransform(9, (0.001, 31), "nearest", (1, 2, 3), 4)],
             [*small, T.RandomPerspective(), T.RandomPerspective(1, 1, "nearest", (1, 2, 3), 4)],
             [*small, T.ToTensor(), T.Normalize(MEAN, STD), T.RandomErasing(0.3, value=MEAN)],
@@ -632,6 +638,12 @@ class Torchvision(unittest.TestCase):
             T.RandomPerspective(), T.RandomPerspective(0.2, 0.9, "nearest", (1, 2, 3)), T.RandomAffine(20),
             T.RandomAffine((1, 2), (0.1, 0.3), (0.5, 1), 9),
             T.RandomAffine(1, None, None, (1, 2, 3, 4), "bilinear", (1, 2, 3), (5, 6))]))
+        crops = [V.RandomInvert(), V.TenCrop((8, 9), True), V.Grayscale()]
+        self.assertEqual(T.translate(crops), T.Compose([T.RandomInvert(), T.TenCrop((8, 9), True),
+                                                        T.Grayscale()]))
+        self.assertEqual(T.translate(V.FiveCrop(8)), T.Compose([T.FiveCrop(8)]))
+        with self.assertRaisesRegex(T.UnsupportedTransform, "the same to all crops"):
+            T.translate([V.FiveCrop(8), V.RandomInvert()])
         modules = torch.nn.Sequential(V.CenterCrop(8), torch.nn.Identity(),
                                       torch.nn.Sequential(V.RandomHorizontalFlip()))
         self.assertEqual(T.translate(modules), T.Compose([T.CenterCrop(8), T.RandomHorizontalFlip()]))
@@ -653,7 +665,8 @@ class Torchvision(unittest.TestCase):
         class Mine(V.CenterCrop):
             pass
         given = [V.RandomResizedCrop(8, interpolation=V.InterpolationMode.LANCZOS), V.CenterCrop(8),
-                 V.FiveCrop(3), V.RandomApply([V.Lambda(len)], 0.8), V.Lambda(lambda image: image),
+                 V.LinearTransformation(torch.eye(3), torch.zeros(3)), V.RandomApply([V.Lambda(len)], 0.8),
+                 V.Lambda(lambda image: image),
                  Mine(8), V.Normalize(0.5, 0.5), V.ToTensor(), V.Resize(9),
                  V.RandomErasing(value="random"), len, 5, V.RandomChoice([V.Lambda(len)]),
                  V.RandomOrder([V.CenterCrop(3)]), V.AugMix()]

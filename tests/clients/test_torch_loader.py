@@ -349,6 +349,22 @@ class Loops(unittest.TestCase):
                     self.assertTrue(images.equal(again) and labels.equal(targets))
         self.assertEqual(kinds, {True, False})
 
+    def test_stacked_crops(self) -> None:
+        """One array of all crops, whatever the layout; each is as torchvision's."""
+        crops = [{"op": "views", "count": 10, "stack": True}, {"op": "corner_crop", "size": [8, 6]}]
+        with loader(transform=CROP) as plain, loader(transform=[*CROP, *crops]) as ours, loader(
+                transform=[*CROP, *crops, {"op": "layout", "layout": "NCHW"}]) as planar:
+            for (whole, _, _), (images, _, _), (others, _, _) in zip(plain, ours, planar):
+                self.assertEqual(images.shape, (len(whole), 10, 3, 8, 6))
+                self.assertTrue(images.equal(others))
+                for start, image in ((0, whole), (5, whole.flip(-1))):
+                    for place, (top, left) in enumerate(((0, 0), (0, 10), (8, 0), (8, 10), (4, 5))):
+                        crop = image[..., top:top + 8, left:left + 6]
+                        self.assertTrue(images[:, start + place].equal(crop))
+        with loader(transform=[*CROP, *crops, MIXES[0]]) as mixed:
+            with self.assertRaisesRegex(TypeError, "have image"):
+                list(mixed)
+
     def test_what_cannot_be_mixed(self) -> None:
         few, mixes = {"op": "mix_up", "alpha": 1.0, "num_classes": 2}, [*CROP, MIXES[0]]
         for error, reason, options in (

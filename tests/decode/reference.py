@@ -26,6 +26,7 @@ class Keyed:
     def __init__(self, key, view, place):
         seed, round_, id_, occurrence = (*key, 0)[:4]
         self.head = b"tureen-1" + struct.pack("<QQQIII", seed, round_, id_, occurrence, view, place)
+        self.view = view
         self.block = 0
         self.numbers = []
 
@@ -108,6 +109,22 @@ def center_crop(fields, operation, random):
         new_width, new_height = field.image.size
         top = int(round((new_height - crop_height) / 2.0))
         left = int(round((new_width - crop_width) / 2.0))
+        field.crop(top, left, crop_height, crop_width)
+
+
+def corner_crop(fields, operation, random):
+    """The view's of torchvision's ten_crop."""
+    crop_height, crop_width = pair(operation["size"])
+    mirror = ImageOps.flip if operation.get("mirror") == "down" else ImageOps.mirror
+    for field in fields:
+        if random.view >= 5:
+            field.image = mirror(field.image)
+        width, height = field.image.size
+        down, across = height - crop_height, width - crop_width
+        if min(down, across) < 0:
+            raise ValueError(f"a crop of {crop_height} x {crop_width} from {height} x {width}")
+        top, left = ((0, 0), (0, across), (down, 0), (down, across),
+                     (round(down / 2), round(across / 2)))[random.view % 5]
         field.crop(top, left, crop_height, crop_width)
 
 
@@ -486,7 +503,8 @@ def aug_mix(fields, operation, random):
 
 
 GEOMETRY_AND_COLOURS = {
-    "resize": resize, "center_crop": center_crop, "random_resized_crop": random_resized_crop,
+    "resize": resize, "center_crop": center_crop, "corner_crop": corner_crop,
+    "random_resized_crop": random_resized_crop,
     "random_crop": random_crop, "pad": pad, "flip": flip, "vertical_flip": vertical_flip,
     "color_jitter": color_jitter, "grayscale": grayscale, "gaussian_blur": gaussian_blur,
     "pillow_gaussian_blur": pillow_gaussian_blur, "random_rotation": random_rotation,
@@ -666,7 +684,10 @@ def run_image(files, operations, key, source):
             spans = [do(listed, place, view, key, number) for number, view in enumerate(views)]
             until = place + 1 + spans[0]
         place += 1
-    return shared, [ending.output(field, key, number) for number, view in enumerate(views) for field in view]
+    made = [[ending.output(field, key, number) for field in view] for number, view in enumerate(views)]
+    if any(operation.get("stack") for operation in operations):
+        return shared, [numpy.stack(field) for field in zip(*made, strict=True)]
+    return shared, [field for view in made for field in view]
 
 
 def run(files, pipeline, key=(0, 0, 0), source=(("image", False),)):

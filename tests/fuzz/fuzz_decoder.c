@@ -60,6 +60,8 @@ static const char *const s_pipelines [] = {
       "{'share':true},{'op':'auto_augment','policy':'cifar10','interpolation':'bilinear'},"
       "{'op':'trivial_augment_wide','fill':9},{'op':'aug_mix'},{'op':'random_apply','count':1},{'op':'flip'},"
       "{'op':'random_erasing','value':[1,2,3]}]"),
+    ("[{'op':'decode','fields':['image','mask']},{'op':'views','count':8,'stack':true},"
+      "{'op':'corner_crop','size':[9,11]},{'share':true},{'op':'layout','layout':'NCHW'}]"),
     //  A file beside the image: here it has the mask's name.
     ("[{'op':'decode','max_pixels':20000,'fields':['image',{'field':'mask','as':'array','dtype':'int16',"
       "'shape':[7,2],'ragged':true}]},{'op':'views','count':2},{'op':'random_crop','size':12,"

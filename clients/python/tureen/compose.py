@@ -17,12 +17,12 @@ Operation = Dict[str, Any]
 
 #  Those that a list of torchvision's may hold.
 SUPPORTED = ("AutoAugment", "CenterCrop", "ColorJitter", "Compose", "ConvertImageDtype", "CutMix",
-             "ElasticTransform", "GaussianBlur", "Grayscale", "MixUp", "Normalize", "PILToTensor", "Pad",
-             "RandAugment", "RandomAdjustSharpness", "RandomAffine", "RandomApply", "RandomAutocontrast",
-             "RandomChoice", "RandomCrop", "RandomEqualize", "RandomErasing", "RandomGrayscale",
-             "RandomHorizontalFlip", "RandomInvert", "RandomOrder", "RandomPerspective", "RandomPosterize",
-             "RandomResizedCrop", "RandomRotation", "RandomSolarize", "RandomVerticalFlip", "Resize",
-             "ToTensor", "TrivialAugmentWide")
+             "ElasticTransform", "FiveCrop", "GaussianBlur", "Grayscale", "MixUp", "Normalize",
+             "PILToTensor", "Pad", "RandAugment", "RandomAdjustSharpness", "RandomAffine", "RandomApply",
+             "RandomAutocontrast", "RandomChoice", "RandomCrop", "RandomEqualize", "RandomErasing",
+             "RandomGrayscale", "RandomHorizontalFlip", "RandomInvert", "RandomOrder", "RandomPerspective",
+             "RandomPosterize", "RandomResizedCrop", "RandomRotation", "RandomSolarize",
+             "RandomVerticalFlip", "Resize", "TenCrop", "ToTensor", "TrivialAugmentWide")
 
 
 class UnsupportedTransform(TureenError, ValueError):

@@ -17,7 +17,7 @@ import numpy as np
 from . import parameters
 from .batch import Array
 from .compose import Building, Operation, Transform
-from .outputs import has_channels_first, outputs
+from .outputs import are_stacked, has_channels_first, outputs
 from .wire import Field, Joined
 
 ALPHA_MIN, ALPHA_MAX, CLASSES_MAX = 0.01, 1000.0, 1_000_000
@@ -172,7 +172,7 @@ class Mixer:
         made, images = outputs(joined.pipeline)
         lengths = {field.lengths for field in joined.fields}
         self.images = [field.name for field in joined.fields
-                       if field.name in images and len(field.shape) == 3]
+                       if field.name in images and len(field.shape) == 3 and not are_stacked(joined.pipeline)]
         others = [field.name for field in joined.fields
                   if field.name in made and field.name not in self.images and field.name not in lengths]
         if not self.images or others:

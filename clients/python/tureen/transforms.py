@@ -397,10 +397,48 @@ class Views(Transform):
     count: int
 
     def __post_init__(self) -> None:
-        self._set(count=parameters.whole("count", self.count, 2, 8))
+        self._set(count=parameters.whole("count", self.count, 2, 10))
 
     def _build(self, building: Building) -> None:
         building.add("views", count=self.count)
+
+
+class _Crops(Transform):
+    """Of each image several crops, in one array."""
+    size: Size
+
+    def _crop(self, building: Building, count: int, **keys: Any) -> None:
+        building.expect_image()
+        size = parameters.box("size", self.size)
+        building.add("views", count=count, stack=True)
+        building.add("corner_crop", size=parameters.box_json(size), **keys)
+        building.size = size
+
+
+@dataclass(frozen=True)
+class FiveCrop(_Crops):
+    """The four corners and the middle, stacked: a batch is [batch, 5, channels, height, width].  What stands
+    behind it is done to each crop."""
+    size: Size
+
+    def __post_init__(self) -> None:
+        self._set(size=parameters.box("size", self.size))
+
+    def _build(self, building: Building) -> None:
+        self._crop(building, 5)
+
+
+@dataclass(frozen=True)
+class TenCrop(_Crops):
+    """Those five, and those of the image flipped."""
+    size: Size
+    vertical_flip: bool = False
+
+    def __post_init__(self) -> None:
+        self._set(size=parameters.box("size", self.size), vertical_flip=bool(self.vertical_flip))
+
+    def _build(self, building: Building) -> None:
+        self._crop(building, 10, **({"mirror": "down"} if self.vertical_flip else {}))
 
 
 @dataclass(frozen=True)
@@ -571,10 +609,11 @@ def translate(transforms: Any) -> Compose:
 
 __all__ = ["AugMix", "AutoAugment", "AutoAugmentPolicy", "Cast", "CenterCrop", "ColorJitter", "Compose",
            "ConvertImageDtype", "CutMix", "Decode", "DecodeArray", "DecodeAudio", "DecodeBoxes",
-           "DecodeBytes", "ElasticTransform", "Excerpt", "GaussianBlur", "Grayscale", "InterpolationMode",
-           "Layout", "MixUp", "Normalize", "PILToTensor", "Pad", "PillowGaussianBlur", "RandAugment",
-           "RandomAdjustSharpness", "RandomAffine", "RandomApply", "RandomAutocontrast", "RandomChoice",
-           "RandomCrop", "RandomEqualize", "RandomErasing", "RandomGrayscale", "RandomHorizontalFlip",
-           "RandomInvert", "RandomOrder", "RandomPerspective", "RandomPosterize", "RandomResizedCrop",
-           "RandomRotation", "RandomSolarize", "RandomVerticalFlip", "Resize", "Share", "ToTensor",
-           "Transform", "TrivialAugmentWide", "UnsupportedTransform", "Views", "translate"]
+           "DecodeBytes", "ElasticTransform", "Excerpt", "FiveCrop", "GaussianBlur", "Grayscale",
+           "InterpolationMode", "Layout", "MixUp", "Normalize", "PILToTensor", "Pad", "PillowGaussianBlur",
+           "RandAugment", "RandomAdjustSharpness", "RandomAffine", "RandomApply", "RandomAutocontrast",
+           "RandomChoice", "RandomCrop", "RandomEqualize", "RandomErasing", "RandomGrayscale",
+           "RandomHorizontalFlip", "RandomInvert", "RandomOrder", "RandomPerspective", "RandomPosterize",
+           "RandomResizedCrop", "RandomRotation", "RandomSolarize", "RandomVerticalFlip", "Resize", "Share",
+           "TenCrop", "ToTensor", "Transform", "TrivialAugmentWide", "UnsupportedTransform", "Views",
+           "translate"]

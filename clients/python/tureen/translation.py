@@ -18,7 +18,7 @@ Entry = Tuple[Any, Any]         # what was given; and ours, or why there is none
 
 def translate(given: Any) -> Compose:
     """See transforms.translate."""
-    entries = _normalize_tensors(_entries(given))
+    entries = _draw_once(_normalize_tensors(_entries(given)))
     problems = [(place, theirs, our) for place, (theirs, our) in enumerate(entries, 1)
                 if isinstance(our, str)]
     good = [(place, theirs, our) for place, (theirs, our) in enumerate(entries, 1)
@@ -100,6 +100,18 @@ def _normalize_tensors(entries: List[Entry]) -> List[Entry]:
     return checked
 
 
+def _draw_once(entries: List[Entry]) -> List[Entry]:
+    """Behind several crops torchvision's v2 draws once for all of them, and ours for each."""
+    checked, are_crops = [], False
+    for theirs, our in entries:
+        draws = isinstance(getattr(our, "share", None), bool) or isinstance(our, ours.RandomErasing)
+        if are_crops and draws and our is not theirs:
+            our = "torchvision does the same to all crops, and the server draws for each: put it before them"
+        are_crops = are_crops or isinstance(our, (ours.FiveCrop, ours.TenCrop))
+        checked.append((theirs, our))
+    return checked
+
+
 def _name(given: Any) -> str:
     """The class's name, if it is torchvision's or torch's own; timm's begin with "timm."."""
     kind = type(given)
@@ -113,7 +125,7 @@ def _name(given: Any) -> str:
 _REASONS = {
     "a class of another package": "Python code, or a class that is not torchvision's own: the server runs "
     "neither", "nothing that is called": "not a transform",
-    "Lambda": "Python code, which the server does not run",
+    "Lambda": "Python code, which the server does not run (crops are stacked without one)",
     "AugMix": "torchvision does its steps to a tensor, also of an image, and the server as to an image: give "
     "tureen.transforms.AugMix instead",
     "ToPILImage": "samples are images from the beginning: leave it out, and put what stands behind it before "
@@ -190,6 +202,7 @@ _MADE: Dict[str, Callable[[Any], Any]] = {
     "ConvertImageDtype": _same("ConvertImageDtype", "dtype"),
     "CutMix": _same("CutMix", "alpha", "num_classes"),
     "ElasticTransform": _mapped("ElasticTransform", "alpha", "sigma"),
+    "FiveCrop": _same("FiveCrop", "size"),
     "GaussianBlur": _same("GaussianBlur", "kernel_size", "sigma"),
     "Grayscale": _same("Grayscale", "num_output_channels"),
     "ImageClassification": _weights,
@@ -214,6 +227,7 @@ _MADE: Dict[str, Callable[[Any], Any]] = {
     "RandomSolarize": _same("RandomSolarize", "threshold", "p"),
     "RandomVerticalFlip": _same("RandomVerticalFlip", "p"),
     "Resize": _same("Resize", "size", "interpolation", "max_size", "antialias"),
+    "TenCrop": _same("TenCrop", "size", "vertical_flip"),
     "ToDtype": _convert,
     "ToImage": _same("PILToTensor"),
     "ToTensor": _same("ToTensor"),

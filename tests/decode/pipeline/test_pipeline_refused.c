@@ -30,8 +30,8 @@ static const struct { const char *text; const char *fragments [3]; } s_refused [
     { "[{'op':1}]", { "operation 1: 'op' is not valid", "string" } },
     { "[" CROP ",{'op':'blur'}]",
         { "operation 2: unknown operation 'blur'", "supported: decode, views, resize, center_crop,"
-      " random_resized_crop, random_crop, pad, custom, flip, vertical_flip, color_jitter, grayscale, invert, "
-          "posterize, solarize, autocontrast, equalize, adjust_sharpness, gaussian_blur, "
+      " corner_crop, random_resized_crop, random_crop, pad, custom, flip, vertical_flip, color_jitter, "
+          "grayscale, invert, posterize, solarize, autocontrast, equalize, adjust_sharpness, gaussian_blur, "
           "pillow_gaussian_blur, random_rotation, random_affine, random_perspective, "
           "elastic_transform, random_apply, random_choice, random_order, rand_augment, trivial_augment_wide, "
           "auto_augment, aug_mix, normalize, cast, layout, random_erasing, excerpt" } },
@@ -375,9 +375,15 @@ static const struct { const char *text; const char *fragments [3]; } s_refused [
     { "[" CROP ",{'op':'cast','dtype':'float64'}]", { "'dtype' is not valid" } },
     { "[" CROP ",{'op':'layout','layout':'nchw'}]",
         { "(layout): 'layout' is not valid; expected one of 'NHWC', 'NCHW'" } },
-    { "[{'op':'views'}," CROP "]", { "(views): 'count' is missing; expected a whole number from 2 to 8" } },
+    { "[{'op':'views'}," CROP "]", { "(views): 'count' is missing; expected a whole number from 2 to 10" } },
+    { "[{'op':'views','count':5,'stack':1}," CROP "]", { "'stack' is not valid" } },
+    { "[" CROP ",{'op':'corner_crop','size':4}]", { "(corner_crop): each view has another corner" } },
+    { "[" CROP ",{'op':'views','count':5},{'op':'corner_crop','size':[8,9]}]",
+        { "makes 8 x 9 of an image of 8 x 8; expected a smaller 'size'" } },
+    { "[{'op':'decode','max_pixels':99}," SHARE ",{'op':'views','count':5},{'op':'corner_crop','size':4}]",
+        { "(corner_crop): private, behind images that differ in size" } },
     { "[{'op':'views','count':1}," CROP "]", { "'count' is not valid" } },
-    { "[{'op':'views','count':9}," CROP "]", { "'count' is not valid" } },
+    { "[{'op':'views','count':11}," CROP "]", { "'count' is not valid" } },
     //  decode
     { "[{'op':'decode','as':'text'}]",
         { "operation 1 (decode): 'as' is not valid; expected one of 'image', 'bytes', 'array',"
@@ -482,6 +488,9 @@ static const struct { const char *text; const char *fragments [3]; } s_refused [
     { "[" BOXES CROP ",{'op':'random_affine','degrees':9}]", { "not supported with boxes" } },
     { "[" BOXES CROP ",{'op':'trivial_augment_wide'}]", { "not supported with boxes" } },
     { "[" BOXES CROP ",{'op':'random_perspective'}]", { "(random_perspective): not supported with boxes" } },
+    { "[" BOXES CROP ",{'op':'views','count':5,'stack':true}]", { "(views): not supported with boxes" } },
+    { "[" BOXES CROP ",{'op':'views','count':5},{'op':'corner_crop','size':4}]",
+        { "(corner_crop): not supported with boxes" } },
     { "[" BOXES CROP ",{'op':'elastic_transform'}]", { "(elastic_transform): not supported with boxes" } },
     { "[" BOXES CROP ",{'op':'aug_mix'}]", { "(aug_mix): not supported with boxes" } },
     { "[" BOXES CROP ",{'op':'auto_augment'}]", { "not supported with boxes" } },
@@ -514,6 +523,8 @@ static const struct { const char *text; const char *fragments [3]; } s_refused [
     { "[{'op':'decode','fields':['image','mask'," TOKENS "]}," CROP ",{'op':'views','count':8}]",
         { "operation 3 (views): 3 fields in 8 views are 18 arrays (a ragged one is two, whatever the views "
         "are); expected 16 at most" } },
+    { "[{'op':'decode','fields':['image','mask']}," CROP ",{'op':'views','count':10,'stack':true}]",
+        { "2 fields in 10 views are 20 arrays; expected 16 at most" } },
     { "[{'op':'decode','fields':['image','mask','depth']}," CROP ",{'op':'views','count':6}]",
         { "operation 3 (views): 3 fields in 6 views are 18 arrays; expected 16 at most" } },
 };

@@ -10,7 +10,7 @@ import torch
 
 from ..batch import Array, Batch
 from ..mixing import Drawn, Mixer
-from ..outputs import has_channels_first, outputs
+from ..outputs import are_stacked, has_channels_first, outputs
 from ..ragged import Ragged as Rows
 from ..wire import Field
 from .ragged import Ragged
@@ -93,7 +93,7 @@ class Layout:
             if self._mixer is not None and name in self._mixer.images:
                 value = _mixed(value, self._mixer, self._draw(batch))
             if column.kind == IMAGE and isinstance(value, Tensor):
-                value = value.permute(0, 3, 1, 2)
+                value = value.movedim(-1, -3)
             if column.kind == RAGGED and isinstance(batch[name], Rows):
                 value = Ragged(value, values[column.field.lengths])
             turned[name] = value
@@ -112,7 +112,7 @@ def columns(fields: Sequence[Field], pipeline: Sequence[Mapping[str, Any]]) -> L
     """`pipeline` is as JOINED wrote it out, `decode` first."""
     made, images = outputs(pipeline)
     made += [field.lengths for field in fields]
-    channels_first = has_channels_first(pipeline)
+    channels_first, dimensions = has_channels_first(pipeline), 4 if are_stacked(pipeline) else 3
     found = []
     for field in fields:
         label = field.name not in made
@@ -124,7 +124,7 @@ def columns(fields: Sequence[Field], pipeline: Sequence[Mapping[str, Any]]) -> L
             kind = TEXT
         elif field.lengths:
             kind = RAGGED
-        elif field.name in images and len(field.shape) == 3 and not channels_first:
+        elif field.name in images and len(field.shape) == dimensions and not channels_first:
             kind = IMAGE
         found.append(Column(field, kind, label))
     return found
