@@ -342,9 +342,10 @@ class Loader(Owned):
 
     @property
     def fields(self) -> Dict[str, Field]:
-        """The arrays of a batch, by name: `.dtype`, `.shape` of one sample, and `.told`, the dtype in the
-        server's words.  Of a ragged one `.lengths` names the array that says how many rows each sample has;
-        a batch has the two as one `Ragged`."""
+        """The arrays of a batch as the server sends them, by name: `.dtype`, `.shape` of one sample, and
+        `.told`, the dtype in the server's words.  Of a ragged one `.lengths` names the array that says how
+        many rows each sample has; a batch has the two as one `Ragged`.  Labels that are mixed come as float32
+        [num_classes]."""
         return {field.name: field for field in self.joined.fields}
 
     @property
