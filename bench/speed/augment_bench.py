@@ -39,6 +39,7 @@ CASES = [
      {"op": "random_affine", "degrees": 30, "translate": [0.1, 0.1], "scale": [0.8, 1.2], "shear": 10,
       "interpolation": "bilinear"}),
     ("RandomPerspective", V.RandomPerspective(p=1), {"op": "random_perspective", "p": 1}),
+    ("ElasticTransform", V.ElasticTransform(), {"op": "elastic_transform"}),
     ("RandomEqualize", V.RandomEqualize(1), {"op": "equalize", "p": 1}),
     ("RandomAutocontrast", V.RandomAutocontrast(1), {"op": "autocontrast", "p": 1}),
     ("RandomAdjustSharpness", V.RandomAdjustSharpness(2, 1), {"op": "adjust_sharpness", "factor": 2, "p": 1}),

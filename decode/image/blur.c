@@ -143,6 +143,53 @@ blur_convolve (const image_t *source, const blur_kernel_t *across, const blur_ke
 }
 
 //  ---------------------------------------------------------------------------------------------------------
+//  A field of floats
+
+size_t
+blur_field_room (uint32_t height, uint32_t width)
+{
+    return (size_t) height * width + width + 2 * BLUR_HALF_MAX;
+}
+
+static void
+s_sum_taps (const blur_loops_t *loops, const blur_kernel_t *kernel, const float *const *taps, float *sums,
+    size_t count)
+{
+    memset (sums, 0, count * sizeof *sums);
+    for (uint32_t tap = kernel->half; tap > 0; tap--)
+        loops->add_floats (sums, taps [kernel->half - tap], taps [kernel->half + tap], kernel->weights [tap],
+            count);
+    loops->add_floats (sums, taps [kernel->half], taps [kernel->half], kernel->weights [0] / 2, count);
+}
+
+void
+blur_field (float *field, uint32_t height, uint32_t width, const blur_kernel_t *across,
+    const blur_kernel_t *down, float *room)
+{
+    assert (height && width);
+    const blur_loops_t *loops = s_loops ();
+    const float *taps [BLUR_KERNEL_MAX];
+    for (uint32_t row = 0; row < height; row++) {
+        for (uint32_t tap = 0; tap <= 2 * down->half; tap++)
+            taps [tap] = field + (size_t) s_mirror ((int64_t) row + tap - down->half, height) * width;
+        s_sum_taps (loops, down, taps, room + (size_t) row * width, width);
+    }
+    //  A row with its mirrors on both sides.
+    float *line = room + (size_t) height * width;
+    for (uint32_t tap = 0; tap <= 2 * across->half; tap++)
+        taps [tap] = line + tap;
+    for (uint32_t row = 0; row < height; row++) {
+        const float *from = room + (size_t) row * width;
+        for (uint32_t at = 0; at < across->half; at++) {
+            line [at] = from [s_mirror ((int64_t) at - across->half, width)];
+            line [across->half + width + at] = from [s_mirror ((int64_t) width + at, width)];
+        }
+        memcpy (line + across->half, from, width * sizeof *from);
+        s_sum_taps (loops, across, taps, field + (size_t) row * width, width);
+    }
+}
+
+//  ---------------------------------------------------------------------------------------------------------
 //  Boxes
 
 //  Three of them have the variance of the Gaussian: Gwosdek et al., "Theoretical foundations of Gaussian

@@ -24,6 +24,10 @@ blur_kernel_t blur_kernel (uint32_t size, double sigma);
 //  Writes the blurred source to target, rows without gaps.  source and target do not overlap.
 void blur_convolve (const image_t *source, const blur_kernel_t *across, const blur_kernel_t *down,
     uint8_t *target);
+//  Blurs height x width floats in place, by the same sums; room is for blur_field_room () floats.
+void blur_field (float *field, uint32_t height, uint32_t width, const blur_kernel_t *across,
+    const blur_kernel_t *down, float *room);
+size_t blur_field_room (uint32_t height, uint32_t width);
 //  The same by boxes; radius from 0 to BLUR_RADIUS_MAX.  room is used; false: no memory for it.
 bool blur_boxes (const image_t *source, double radius, scratch_t *room, uint8_t *target);
 

@@ -479,7 +479,9 @@ s_private_image (decoder_t *self, const plan_t *plan, const pipeline_key_t *key,
     field.size = plan->output_size;
     field.target_bytes = finish_bytes (format, field.size.height, field.size.width);
     for (size_t view = 0; view < field.views; view++)
-        field.targets [view] = targets [plane->output + view * images];
+        field.targets [view] = plan->stacks?
+            targets [plane->output] + (plane->view + view) * field.target_bytes:
+            targets [plane->output + view * images];
     stage_status_t status = s_field_finish (&field);
     assert (status != STAGE_UNSUITABLE);    //  the plan allows no operation there that an image can be unfit
                                             //  for

@@ -75,6 +75,33 @@ s_random_resized_crop (walk_t *self, const operation_t *operation, keyed_random_
 }
 
 static json_t *
+s_window (walk_t *self, const operation_t *operation)
+{
+    geometry_window_t window = operation->kind == OPERATION_PAD
+        ? geometry_pad (operation, self->height, self->width)
+        : geometry_center_crop (operation->height, operation->width, self->height, self->width);
+    return s_enter_window (self, &window);
+}
+
+static json_t *
+s_corner_crop (walk_t *self, const operation_t *operation)
+{
+    image_box_t box;
+    bool is_mirrored;
+    if (geometry_corner_crop (operation, self->view, self->height, self->width, &box, &is_mirrored)) {
+        self->height = box.height;
+        self->width = box.width;
+        json_t *parameters = s_box (box.top, box.left, box.height, box.width);
+        if (parameters)
+            json_object_set_new (parameters, "flipped", json_boolean (is_mirrored));
+        return parameters;
+    }
+    snprintf (self->error, self->error_bytes, "an image of %u x %u pixels is smaller than the corner_crop of "
+        "%u x %u", self->width, self->height, operation->width, operation->height);
+    return NULL;
+}
+
+static json_t *
 s_random_crop (walk_t *self, const operation_t *operation, keyed_random_t *random)
 {
     geometry_window_t window;
@@ -211,18 +238,16 @@ static json_t *
 s_parameters (walk_t *self, const operation_t *operation, const pipeline_key_t *key)
 {
     keyed_random_t random = stage_random (operation, key, self->view);
-    geometry_window_t window;
     switch (operation->kind) {
     case OPERATION_DECODE:
         return self->height? s_size (self): json_object ();
     case OPERATION_RESIZE:
         return s_resize (self, operation);
     case OPERATION_CENTER_CROP:
-        window = geometry_center_crop (operation->height, operation->width, self->height, self->width);
-        return s_enter_window (self, &window);
     case OPERATION_PAD:
-        window = geometry_pad (operation, self->height, self->width);
-        return s_enter_window (self, &window);
+        return s_window (self, operation);
+    case OPERATION_CORNER_CROP:
+        return s_corner_crop (self, operation);
     case OPERATION_RANDOM_RESIZED_CROP:
         return s_random_resized_crop (self, operation, &random);
     case OPERATION_RANDOM_CROP:
@@ -240,6 +265,7 @@ s_parameters (walk_t *self, const operation_t *operation, const pipeline_key_t *
     case OPERATION_AUTOCONTRAST:
     case OPERATION_EQUALIZE:
     case OPERATION_ADJUST_SHARPNESS:
+    case OPERATION_RANDOM_APPLY:
         return json_pack ("{s:b}", "done", geometry_happens (operation, &random));
     case OPERATION_GAUSSIAN_BLUR:
         return json_pack ("{s:f}", "sigma", geometry_blur (operation, &random));
@@ -251,8 +277,6 @@ s_parameters (walk_t *self, const operation_t *operation, const pipeline_key_t *
         return s_affine (self, operation, &random);
     case OPERATION_RANDOM_PERSPECTIVE:
         return s_perspective (self, operation, &random);
-    case OPERATION_RANDOM_APPLY:
-        return json_pack ("{s:b}", "done", geometry_happens (operation, &random));
     case OPERATION_RANDOM_CHOICE:
         return json_pack ("{s:I}", "chosen", (json_int_t) chosen_part (operation, &random) + 1);
     case OPERATION_RANDOM_ORDER:
@@ -269,6 +293,7 @@ s_parameters (walk_t *self, const operation_t *operation, const pipeline_key_t *
         return s_excerpt (operation, &random);
     case OPERATION_CUSTOM:
         return s_custom (self, operation, &random);
+    case OPERATION_ELASTIC_TRANSFORM:       //  a number for each pixel is not told
     case OPERATION_VIEWS:
     case OPERATION_NORMALIZE:
     case OPERATION_CAST:

@@ -71,6 +71,28 @@ geometry_center_crop (uint32_t crop_height, uint32_t crop_width, uint32_t height
         crop_height, crop_width, height, width);
 }
 
+bool
+geometry_corner_crop (const operation_t *crop, uint32_t view, uint32_t height, uint32_t width,
+    image_box_t *box_p, bool *is_mirrored_p)
+{
+    enum { CROPS = 5, MIDDLE = 4 };
+    assert (crop->kind == OPERATION_CORNER_CROP);
+    if (crop->height > height || crop->width > width)
+        return false;
+    uint32_t down = height - crop->height, across = width - crop->width, at = view % CROPS;
+    geometry_window_t middle = geometry_center_crop (crop->height, crop->width, height, width);
+    *box_p = at == MIDDLE? middle.from: (image_box_t) { at >= 2? down: 0, at % 2? across: 0, crop->height,
+        crop->width };
+    *is_mirrored_p = view >= CROPS;
+    //  Back to where it is in the image as it was.
+    if (*is_mirrored_p && crop->corner.mirrors_down)
+        box_p->top = down - box_p->top;
+    else
+    if (*is_mirrored_p)
+        box_p->left = across - box_p->left;
+    return true;
+}
+
 geometry_window_t
 geometry_pad (const operation_t *pad, uint32_t height, uint32_t width)
 {

@@ -26,6 +26,11 @@ void geometry_resize (const operation_t *resize, uint32_t height, uint32_t width
 //  at the right.
 geometry_window_t geometry_center_crop (uint32_t crop_height, uint32_t crop_width, uint32_t height,
     uint32_t width);
+//  The box of an image that corner_crop takes for a view: upper left, upper right, lower left, lower right,
+//  the middle; for the next five views those of the image mirrored, and *is_mirrored_p: it is to be mirrored.
+//  False: the image is smaller than the crop.
+bool geometry_corner_crop (const operation_t *crop, uint32_t view, uint32_t height, uint32_t width,
+    image_box_t *box_p, bool *is_mirrored_p);
 geometry_window_t geometry_pad (const operation_t *pad, uint32_t height, uint32_t width);
 //  False: the image, with its padding, is smaller than the crop, and the operation does not pad where it is
 //  needed.

@@ -21,6 +21,7 @@ enum { ALIGNMENT = 64, ERROR_BYTES = 256, DIGEST_BYTES = 16 };
     "{\"op\":\"random_rotation\",\"degrees\":180,\"interpolation\":\"bilinear\",\"expand\":true}," \
     "{\"op\":\"random_affine\",\"degrees\":20,\"translate\":[0.2,0.1],\"scale\":[0.7,1.4]," \
     "\"shear\":[-9,9,-9,9],\"fill\":[9,99,200]},{\"op\":\"random_perspective\",\"p\":1}," \
+    "{\"op\":\"elastic_transform\",\"alpha\":90},"\
     "{\"op\":\"center_crop\",\"size\":24},{\"share\":true}]"
 #define POLICIES "[{\"op\":\"rand_augment\",\"num_ops\":4},{\"op\":\"trivial_augment_wide\"}," \
     "{\"op\":\"auto_augment\",\"interpolation\":\"bilinear\"},{\"op\":\"aug_mix\"}," \

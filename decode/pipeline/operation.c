@@ -17,7 +17,7 @@
 #define SCALE_EXPECTED "[least, most], two shares of the area with 0 < least <= most <= 1"
 #define RATIO_EXPECTED "[least, most], two ratios of width to height with 0.01 <= least <= most <= 100"
 
-enum { QUOTE_BYTES_MAX = 41, LIST_BYTES_MAX = 600 };
+enum { QUOTE_BYTES_MAX = 41, LIST_BYTES_MAX = 700 };
 
 //  What an operation may do.
 enum { SHARED = 1, PRIVATE = 2, DRAWS = 4 };    //  DRAWS: random numbers, so it takes "share"
@@ -34,6 +34,7 @@ typedef struct {
 //  As resize_filter_t, and OPERATION_FILTER_RANDOM.
 static const char *const s_filter_words [] = { "nearest", "bilinear", "bicubic", "random" };
 static const char *const s_mode_words [] = { "constant", "edge", "reflect", "symmetric" };
+static const char *const s_mirror_words [] = { "across", "down" };
 static const char *const s_layout_words [] = { "NHWC", "NCHW" };
 _Static_assert (RESIZE_NEAREST == 0 && RESIZE_BILINEAR == 1
     && RESIZE_BICUBIC == 2 && OPERATION_FILTER_RANDOM == 3, "s_filter_words is in this order");
@@ -99,14 +100,16 @@ operation_refuse (const operation_t *self, const complaint_t *complaint, const c
 static int
 s_parse_views (operation_t *self, const operation_keys_t *keys)
 {
-    return operation_keys_whole (keys, "count", OPERATION_KEY_REQUIRED, 2, PIPELINE_VIEWS_MAX,
+    int rc = operation_keys_whole (keys, "count", OPERATION_KEY_REQUIRED, 2, PIPELINE_VIEWS_MAX,
         &self->views.count);
+    return rc? rc: operation_keys_flag (keys, "stack", &self->views.stacks);
 }
 
 static void
 s_write_views (const operation_t *self, operation_text_t *text)
 {
     operation_text_put (text, ",\"count\":%u", self->views.count);
+    operation_text_flag (text, "stack", self->views.stacks);
 }
 
 static void
@@ -174,6 +177,24 @@ static void
 s_write_center_crop (const operation_t *self, operation_text_t *text)
 {
     s_put_size (text, self);
+}
+
+static int
+s_parse_corner_crop (operation_t *self, const operation_keys_t *keys)
+{
+    unsigned word = 0;
+    int rc = operation_keys_size (keys, &self->height, &self->width, NULL);
+    rc = rc? rc: operation_keys_word (keys, "mirror", OPERATION_KEY_OPTIONAL, s_mirror_words,
+        COUNT (s_mirror_words), &word);
+    self->corner.mirrors_down = word == 1;
+    return rc;
+}
+
+static void
+s_write_corner_crop (const operation_t *self, operation_text_t *text)
+{
+    s_put_size (text, self);
+    operation_text_put (text, ",\"mirror\":\"%s\"", s_mirror_words [self->corner.mirrors_down]);
 }
 
 static int
@@ -391,11 +412,13 @@ s_write_random_erasing (const operation_t *self, operation_text_t *text)
 //  In the order of operation_kind_t.
 static const operation_row_t s_rows [OPERATION_KINDS] = {
     { "decode", OPERATION_DECODE, SHARED, { NULL }, operation_decode_parse, operation_decode_write },
-    { "views", OPERATION_VIEWS, SHARED | PRIVATE, { "count" }, s_parse_views, s_write_views },
+    { "views", OPERATION_VIEWS, SHARED | PRIVATE, { "count", "stack" }, s_parse_views, s_write_views },
     { "resize", OPERATION_RESIZE, SHARED | PRIVATE, { "size", "max_size", "interpolation", "pillow13" },
         s_parse_resize, s_write_resize },
     { "center_crop", OPERATION_CENTER_CROP, SHARED | PRIVATE, { "size" }, s_parse_center_crop,
         s_write_center_crop },
+    { "corner_crop", OPERATION_CORNER_CROP, SHARED | PRIVATE, { "size", "mirror" }, s_parse_corner_crop,
+        s_write_corner_crop },
     { "random_resized_crop", OPERATION_RANDOM_RESIZED_CROP, SHARED | PRIVATE | DRAWS,
         { "size", "scale", "ratio", "interpolation", "pillow13", "share" }, s_parse_random_resized_crop,
         s_write_random_resized_crop },
@@ -439,6 +462,9 @@ static const operation_row_t s_rows [OPERATION_KINDS] = {
     { "random_perspective", OPERATION_RANDOM_PERSPECTIVE, SHARED | PRIVATE | DRAWS,
         { "distortion_scale", "p", "interpolation", "fill", "mask_fill", "share" },
         operation_warp_parse_perspective, operation_warp_write_perspective },
+    { "elastic_transform", OPERATION_ELASTIC_TRANSFORM, SHARED | PRIVATE | DRAWS,
+        { "alpha", "sigma", "interpolation", "fill", "mask_fill", "share" },
+        operation_warp_parse_elastic, operation_warp_write_elastic },
     { "random_apply", OPERATION_RANDOM_APPLY, SHARED | PRIVATE | DRAWS, { "count", "p", "share" },
         operation_group_parse_apply, operation_group_write_apply },
     { "random_choice", OPERATION_RANDOM_CHOICE, SHARED | PRIVATE | DRAWS, { "counts", "p", "share" },
@@ -594,6 +620,7 @@ operation_is_random (const operation_t *self)
             return self->blur.range [0] < self->blur.range [1];
         case OPERATION_RANDOM_ROTATION:
         case OPERATION_RANDOM_AFFINE:
+        case OPERATION_ELASTIC_TRANSFORM:
             return operation_warp_is_random (self);
         case OPERATION_RANDOM_CHOICE:
         case OPERATION_RANDOM_ORDER:

@@ -20,6 +20,7 @@ typedef enum {
     OPERATION_VIEWS,                //  what follows is done for each view by itself
     OPERATION_RESIZE,
     OPERATION_CENTER_CROP,
+    OPERATION_CORNER_CROP,          //  of each view another one
     OPERATION_RANDOM_RESIZED_CROP,
     OPERATION_RANDOM_CROP,
     OPERATION_PAD,
@@ -39,6 +40,7 @@ typedef enum {
     OPERATION_RANDOM_ROTATION,
     OPERATION_RANDOM_AFFINE,
     OPERATION_RANDOM_PERSPECTIVE,
+    OPERATION_ELASTIC_TRANSFORM,
     OPERATION_RANDOM_APPLY,         //  this and the next two: of the operations behind it (operation_group.h)
     OPERATION_RANDOM_CHOICE,
     OPERATION_RANDOM_ORDER,
@@ -76,7 +78,9 @@ typedef struct {
     struct { bool is_bilinear; uint8_t fill [IMAGE_COLOURS]; uint8_t mask_fill; } edge;
     union {
         decode_request_t decode;
-        struct { uint32_t count; } views;
+        //  stacks: the views of a field are one output
+        struct { uint32_t count; bool stacks; } views;
+        struct { bool mirrors_down; } corner;       //  views beyond the fifth: down, not across
         //  side_max: of the longer, 0: none
         struct { bool shorter_side, pillow13; uint32_t side_max; resize_filter_t filter; } resize;
         //  filter: a resize_filter_t, or OPERATION_FILTER_RANDOM
@@ -91,6 +95,7 @@ typedef struct {
         //  the point operations and adjust_sharpness; factor: bits, threshold or factor
         struct { double probability; double factor; } point;
         struct { double probability, distortion; } perspective;
+        struct { double alpha [2], sigma [2]; } elastic;                                    //  across, down
         //  how many operations each part has; of random_choice, their weights
         struct { double probability; uint32_t parts; uint8_t counts [GROUP_PARTS_MAX];
             double weights [GROUP_PARTS_MAX]; } group;

@@ -1,5 +1,6 @@
 #include "operation_warp.h"
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 #define COUNT(words) (sizeof (words) / sizeof *(words))
@@ -9,6 +10,8 @@
     " each from -3600 to 3600"
 
 enum { CENTER_MAX = 100 * 1000 };
+//  A kernel is eight sigmas long, and at most BLUR_KERNEL_MAX.
+static const double ALPHA_MAX = 10000, SIGMA_MIN = 0.001, SIGMA_MAX = 31;
 
 static const char *const s_filter_words [] = { "nearest", "bilinear" };
 static const operation_factor_t s_degrees = { 0, 3600, -3600, 3600, true };
@@ -155,11 +158,55 @@ operation_warp_write_perspective (const operation_t *self, operation_text_t *tex
     operation_warp_write_edge (self, text);
 }
 
+//  A number for both sides, or [across, down].
+static int
+s_parse_sides (const operation_keys_t *keys, const char *key, double most, double sides [2])
+{
+    size_t count = 0;
+    const json_t *value = json_object_get (keys->object, key);
+    if (!value)
+        return 0;
+    if (json_is_number (value)) {
+        int rc = operation_keys_number (keys, key, 0, most, &sides [0]);
+        sides [1] = sides [0];
+        return rc;
+    }
+    if (operation_keys_list (keys, key, 0, most, 2, sides, &count) && count == 2)
+        return 0;
+    return operation_keys_refuse (keys, key, "a number, or [across, down], from 0 to %g", most);
+}
+
+int
+operation_warp_parse_elastic (operation_t *self, const operation_keys_t *keys)
+{
+    double *alpha = self->elastic.alpha, *sigma = self->elastic.sigma;
+    alpha [0] = alpha [1] = 50;
+    sigma [0] = sigma [1] = 5;
+    self->edge.is_bilinear = true;
+    int rc = s_parse_sides (keys, "alpha", ALPHA_MAX, alpha);
+    rc = rc? rc: s_parse_sides (keys, "sigma", SIGMA_MAX, sigma);
+    bool is_odd = (sigma [0] > 0) != (sigma [1] > 0);
+    if (!rc && (is_odd || (sigma [0] > 0 && fmin (sigma [0], sigma [1]) < SIGMA_MIN)))
+        return operation_keys_refuse (keys, "sigma", "both to be 0, or both from %g to %g", SIGMA_MIN,
+            SIGMA_MAX);
+    return rc? rc: operation_warp_parse_edge (self, keys);
+}
+
+void
+operation_warp_write_elastic (const operation_t *self, operation_text_t *text)
+{
+    operation_text_pair (text, "alpha", self->elastic.alpha);
+    operation_text_pair (text, "sigma", self->elastic.sigma);
+    operation_warp_write_edge (self, text);
+}
+
 bool
 operation_warp_is_random (const operation_t *self)
 {
     if (self->kind == OPERATION_RANDOM_ROTATION)
         return self->rotation.degrees [0] < self->rotation.degrees [1];
+    if (self->kind == OPERATION_ELASTIC_TRANSFORM)
+        return self->elastic.alpha [0] > 0 || self->elastic.alpha [1] > 0;
     assert (self->kind == OPERATION_RANDOM_AFFINE);
     return self->affine.degrees [0] < self->affine.degrees [1]
         || self->affine.translate [0] > 0 || self->affine.translate [1] > 0

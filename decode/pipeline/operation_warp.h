@@ -1,4 +1,4 @@
-/*  operation_warp -- parses and writes the operations that turn, shear and scale an image.
+/*  operation_warp -- parses and writes the operations that turn, shear, scale and bend an image.
  *
  *  Rows of operation.c's table.
  */
@@ -15,9 +15,11 @@ int operation_warp_parse_rotation (operation_t *self, const operation_keys_t *ke
 void operation_warp_write_rotation (const operation_t *self, operation_text_t *text);
 int operation_warp_parse_perspective (operation_t *self, const operation_keys_t *keys);
 void operation_warp_write_perspective (const operation_t *self, operation_text_t *text);
+int operation_warp_parse_elastic (operation_t *self, const operation_keys_t *keys);
+void operation_warp_write_elastic (const operation_t *self, operation_text_t *text);
 int operation_warp_parse_affine (operation_t *self, const operation_keys_t *keys);
 void operation_warp_write_affine (const operation_t *self, operation_text_t *text);
-//  Whether some range has room between its ends.
+//  Whether some range has room between its ends, or elastic_transform moves anything.
 bool operation_warp_is_random (const operation_t *self);
 
 #endif

@@ -30,7 +30,7 @@
 typedef struct pipeline pipeline_t;
 
 enum {
-    PIPELINE_SIDE_MAX = 4096, PIPELINE_OPERATIONS_MAX = 32, PIPELINE_VIEWS_MAX = 8,
+    PIPELINE_SIDE_MAX = 4096, PIPELINE_OPERATIONS_MAX = 32, PIPELINE_VIEWS_MAX = 10,
     PIPELINE_OUTPUTS_MAX = 16,                  //  fields x views, at most
     PIPELINE_NAME_BYTES_MAX = 64,
     PIPELINE_SAMPLE_BYTES_MAX = 1 << 30         //  of a version, and of all outputs of one sample together

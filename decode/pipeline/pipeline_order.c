@@ -156,7 +156,10 @@ s_moves_boxes (const operation_t *operation)
 {
     if (s_has_border (operation))
         return operation->pad.mode == PAD_CONSTANT;
-    return operation->kind != OPERATION_AUG_MIX && operation->kind != OPERATION_CUSTOM;
+    if (operation->kind == OPERATION_VIEWS)
+        return !operation->views.stacks;
+    return operation->kind != OPERATION_CORNER_CROP && operation->kind != OPERATION_ELASTIC_TRANSFORM
+        && operation->kind != OPERATION_AUG_MIX && operation->kind != OPERATION_CUSTOM;
 }
 
 //  It is asked for images, and need not know that a value of a mask is a name.
@@ -189,6 +192,9 @@ s_check_image (const operation_t *operations, size_t index, const complaint_t *c
         return operation_refuse (operation, complaint, "not supported with boxes, which do not follow it; "
             "expected %s, or the field read \"as\": \"array\"", s_has_border (operation)?
             "\"mode\": \"constant\"": "a list without it");
+    if (operation->kind == OPERATION_CORNER_CROP && !s_find (operations, index, OPERATION_VIEWS))
+        return operation_refuse (operation, complaint,
+            "each view has another corner; expected it behind a views of 5 or 10");
     if (operation->kind == OPERATION_VIEWS)
         return s_check_views (operations, operation, complaint);
     if (operation->kind == OPERATION_NORMALIZE)

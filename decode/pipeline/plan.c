@@ -93,6 +93,17 @@ s_follow_random_crop (const operation_t *crop, plan_images_t *images, const comp
         crop->height, crop->width, size.height, size.width);
 }
 
+static int
+s_follow_corner_crop (const operation_t *crop, plan_images_t *images, const complaint_t *complaint)
+{
+    plan_size_t size = images->size;
+    *images = (plan_images_t) { .size = { crop->height, crop->width } };
+    if (!size.height || (crop->height <= size.height && crop->width <= size.width))
+        return 0;
+    return operation_refuse (crop, complaint, "makes %u x %u of an image of %u x %u; expected a smaller "
+        "\"size\"", crop->height, crop->width, size.height, size.width);
+}
+
 //  The result holds an image that was turned by any angle.
 static int
 s_follow_rotation (const operation_t *rotation, plan_images_t *images)
@@ -120,6 +131,8 @@ s_follow_one (const operation_t *operation, plan_images_t *images, const complai
             return s_follow_random_crop (operation, images, complaint);
         case OPERATION_RANDOM_ROTATION:
             return s_follow_rotation (operation, images);
+        case OPERATION_CORNER_CROP:
+            return s_follow_corner_crop (operation, images, complaint);
         case OPERATION_CENTER_CROP:
         case OPERATION_CUSTOM:
         case OPERATION_RANDOM_RESIZED_CROP:
@@ -200,6 +213,9 @@ s_check_private (const plan_t *self, const plan_images_t *images, const complain
         if (differ && operation->kind == OPERATION_RANDOM_CROP && !operation->pad.if_needed)
             return operation_refuse (operation, complaint, "private, behind images that differ in size; "
                 "expected \"pad_if_needed\": true, or the share point behind it");
+        if (differ && operation->kind == OPERATION_CORNER_CROP)
+            return operation_refuse (operation, complaint, "private, behind images that differ in size; "
+                "expected the share point behind it");
         if (differ && operation->kind == OPERATION_RESIZE && operation->resize.shorter_side
             && !operation->resize.side_max)
             return operation_refuse (operation, complaint, "private, behind images that differ in size; "
@@ -251,8 +267,8 @@ s_lay_out_images (plan_t *self, const plan_images_t *shared)
             bool is_mask = decode->is_mask [file];
             uint32_t channels = is_mask? 1: IMAGE_COLOURS;
             s_append_plane (self, (plan_plane_t) {
-                .file = file, .output = view * decode->image_count + file, .view = view, .is_mask = is_mask,
-                .channels = channels, .bytes = header + pixels * channels
+                .file = file, .output = (self->stacks? 0: view * decode->image_count) + file,
+                .view = view, .is_mask = is_mask, .channels = channels, .bytes = header + pixels * channels
             });
         }
 }
@@ -287,7 +303,7 @@ static void
 s_lay_out_tensors (plan_t *self)
 {
     const decode_request_t *decode = &self->operations [0].decode;
-    size_t output = (size_t) decode->image_count * self->views;
+    size_t output = (size_t) decode->image_count * (self->stacks? 1: self->views);
     for (size_t file = decode->image_count; file < decode->field_count; file++) {
         const decode_tensor_t *tensor = &decode->tensors [file];
         uint32_t views = self->views_at < self->shared_count? s_views (tensor, self->views): 1;
@@ -337,6 +353,7 @@ s_find_views (plan_t *self)
         if (self->operations [index].kind == OPERATION_VIEWS) {
             self->views_at = index;
             self->views = self->operations [index].views.count;
+            self->stacks = self->operations [index].views.stacks;
         }
 }
 
@@ -386,6 +403,8 @@ s_describe_image (const plan_t *self, bool is_mask)
 {
     const finish_format_t *format = &self->format;
     pipeline_output_t output = { .dtype = is_mask? DTYPE_UINT8: format->dtype };
+    if (self->stacks)
+        s_push_dimension (&output, self->views);
     if (!is_mask && format->planar)
         s_push_dimension (&output, format->channels);
     s_push_dimension (&output, self->output_size.height);
@@ -446,7 +465,7 @@ plan_outputs (const plan_t *self, const pipeline_source_t *source,
 {
     const decode_request_t *decode = &self->operations [0].decode;
     size_t count = 0;
-    for (uint32_t view = 0; view < self->views; view++)
+    for (uint32_t view = 0; view < (self->stacks? 1: self->views); view++)
         for (size_t file = 0; file < decode->image_count; file++) {
             outputs [count] = s_describe_image (self, decode->is_mask [file]);
             s_name_output (&outputs [count++], source->fields [decode->fields [file]].name, view, "");

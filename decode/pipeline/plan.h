@@ -42,6 +42,7 @@ typedef struct {
     size_t shared_count;            //  of them in the shared stage; at least 1
     size_t views_at;                //  index of OPERATION_VIEWS; count: there is none
     uint32_t views;                 //  1 without one
+    bool stacks;                    //  the views of an image field are one output, the one behind the other
     //  Planes of the version: of the images, fields x views where OPERATION_VIEWS is in the shared stage,
     //  else the fields; then of the other files, boxes likewise.
     plan_plane_t planes [PIPELINE_OUTPUTS_MAX];

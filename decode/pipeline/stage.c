@@ -6,6 +6,7 @@
 #include "augment.h"
 #include "blur.h"
 #include "decoder.h"
+#include "elastic.h"
 #include "geometry.h"
 #include "instrument.h"
 #include "mixture.h"
@@ -347,6 +348,24 @@ s_random_crop (passage_t *self, const operation_t *operation)
 }
 
 static stage_status_t
+s_corner_crop (passage_t *self, const operation_t *operation)
+{
+    uint32_t height = picture_height (&self->picture), width = picture_width (&self->picture);
+    image_box_t box;
+    bool is_mirrored;
+    if (!geometry_corner_crop (operation, self->view, height, width, &box, &is_mirrored)) {
+        snprintf (self->error, self->error_bytes,
+            "an image of %u x %u pixels is smaller than the corner_crop of %u x %u", width, height,
+            operation->width, operation->height);
+        return STAGE_UNSUITABLE;
+    }
+    stage_status_t status = s_narrow (self, &box);
+    if (!status && is_mirrored)
+        picture_flip (&self->picture, !operation->corner.mirrors_down, operation->corner.mirrors_down);
+    return status;
+}
+
+static stage_status_t
 s_random_resized_crop (passage_t *self, const operation_t *operation)
 {
     keyed_random_t random = s_random (self, operation);
@@ -460,6 +479,31 @@ s_draw_warp (passage_t *self, const operation_t *operation)
     warp_t warp = warp_draw (operation, picture_height (&self->picture), picture_width (&self->picture),
         &random);
     return s_warp (self, operation, &warp);
+}
+
+static stage_status_t
+s_elastic (passage_t *self, const operation_t *operation)
+{
+    uint32_t height = picture_height (&self->picture), width = picture_width (&self->picture);
+    int room;
+    image_t image;
+    stage_status_t status = s_open_beside (self, height, width, &image, &room);
+    if (status)
+        return status;
+    scratch_t *field = &self->stage->sums;
+    if (!scratch_need (field, warp_field_floats (height, width) * sizeof (float)))
+        return stage_pixels_no_memory (self);
+    keyed_random_t random = s_random (self, operation);
+    warp_draw_field (operation, height, width, &random, field->data);
+    elastic_t elastic = { .across = field->data,
+        .is_bilinear = operation->edge.is_bilinear && !self->is_mask };
+    elastic.down = elastic.across + (size_t) height * width;
+    memcpy (elastic.fill, operation->edge.fill, sizeof elastic.fill);
+    if (self->is_mask)
+        elastic.fill [0] = operation->edge.mask_fill;
+    elastic_run (&elastic, &image, self->stage->rooms [room].data);
+    stage_pixels_enter (self, room, height, width);
+    return STAGE_DONE;
 }
 
 static stage_status_t
@@ -625,6 +669,8 @@ s_step (passage_t *self, const operation_t *operation)
         return s_resize (self, operation);
     case OPERATION_CENTER_CROP:
         return s_center_crop (self, operation);
+    case OPERATION_CORNER_CROP:
+        return s_corner_crop (self, operation);
     case OPERATION_RANDOM_RESIZED_CROP:
         return s_random_resized_crop (self, operation);
     case OPERATION_RANDOM_CROP:
@@ -653,6 +699,8 @@ s_step (passage_t *self, const operation_t *operation)
     case OPERATION_RANDOM_AFFINE:
     case OPERATION_RANDOM_PERSPECTIVE:
         return s_draw_warp (self, operation);
+    case OPERATION_ELASTIC_TRANSFORM:
+        return s_elastic (self, operation);
     case OPERATION_RAND_AUGMENT:
     case OPERATION_TRIVIAL_AUGMENT_WIDE:
     case OPERATION_AUTO_AUGMENT:

@@ -23,7 +23,7 @@ enum { STAGE_ROOMS = 4, STAGE_NO_ROOM = -1 };
 typedef struct {
     resize_t *resize;
     scratch_t rooms [STAGE_ROOMS];
-    scratch_t sums;                 //  of a mixture
+    scratch_t sums;                 //  floats: the sums of a mixture, a field of displacements
     scratch_t row;                  //  one row's pixels, or which column each of its pixels is from
     finish_format_t plain [2];      //  8-bit pixels as they are: of images, of masks
     const atomic_bool *abandoned;   //  of the present sample: custom_call_t's

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "blur.h"
 #include "geometry.h"
 
 //  Python's math.radians.
@@ -338,4 +339,59 @@ warp_draw (const operation_t *operation, uint32_t height, uint32_t width, keyed_
         return s_draw_perspective (operation, height, width, random);
     warp_affine_t affine = warp_draw_affine (operation, height, width, random);
     return warp_affine (&affine, height, width);
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  Displacements
+
+size_t
+warp_field_floats (uint32_t height, uint32_t width)
+{
+    return 2 * (size_t) height * width + blur_field_room (height, width);
+}
+
+//  In [-1, 1), of the upper 24 bits: as many as torch.rand has.
+static float
+s_noise (uint32_t bits)
+{
+    return (float) (bits >> 8) * 0x1p-23f - 1;
+}
+
+static void
+s_draw_noise (keyed_random_t *random, float *noise, size_t count)
+{
+    for (size_t at = 0; at < count; at += 2) {
+        uint64_t number = keyed_random_next (random);
+        noise [at] = s_noise ((uint32_t) number);
+        noise [at + 1] = s_noise ((uint32_t) (number >> 32));
+    }
+}
+
+//  torchvision's size of a kernel: eight deviations, and odd.
+static uint32_t
+s_kernel_size (double sigma)
+{
+    return (uint32_t) (8 * sigma + 1) | 1;
+}
+
+void
+warp_draw_field (const operation_t *elastic, uint32_t height, uint32_t width, keyed_random_t *random,
+    float *field)
+{
+    assert (elastic->kind == OPERATION_ELASTIC_TRANSFORM);
+    const double *alpha = elastic->elastic.alpha, *sigma = elastic->elastic.sigma;
+    size_t count = (size_t) height * width;
+    float *room = field + 2 * count;
+    s_draw_noise (random, field, 2 * count);
+    for (size_t axis = 0; axis < 2; axis++) {
+        float *ways = field + axis * count;
+        if (sigma [axis] > 0) {
+            uint32_t size = s_kernel_size (sigma [axis]);
+            blur_kernel_t across = blur_kernel (size, sigma [0]), down = blur_kernel (size, sigma [1]);
+            blur_field (ways, height, width, &across, &down, room);
+        }
+        float strength = (float) alpha [axis], side = (float) (axis == 0? width: height);
+        for (size_t at = 0; at < count; at++)
+            ways [at] = ways [at] * strength / side;
+    }
 }

@@ -1,11 +1,13 @@
 /*  warp -- the maps of random_rotation, random_affine and random_perspective: the draws, and the matrix that
- *  follows from them, in the arithmetic of torchvision and Pillow; for boxes in that of torchvision's v2.
+ *  follows from them, in the arithmetic of torchvision and Pillow; for boxes in that of torchvision's v2; and
+ *  the field of elastic_transform.
  *
  *  Pure functions; any thread.
  */
 #ifndef WARP_H
 #define WARP_H
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include "boxes.h"
 #include "keyed_random.h"
@@ -58,5 +60,14 @@ warp_affine_t warp_draw_affine (const operation_t *affine, uint32_t height, uint
     keyed_random_t *random);
 //  The map of one of the three, drawn.
 warp_t warp_draw (const operation_t *operation, uint32_t height, uint32_t width, keyed_random_t *random);
+
+//  How many floats warp_draw_field needs room for.
+size_t warp_field_floats (uint32_t height, uint32_t width);
+//  The field of elastic_transform (elastic.h): first the displacements of height x width pixels across, then
+//  those down.  torchvision's get_params, but for the order in which a blur adds up: here down, then across.
+//  Order of the draws: each number gives two of noise, from its lower and from its upper half; all of the
+//  noise across, row by row, then that down.
+void warp_draw_field (const operation_t *elastic, uint32_t height, uint32_t width, keyed_random_t *random,
+    float *field);
 
 #endif

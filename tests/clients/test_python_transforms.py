@@ -26,6 +26,7 @@ import numpy as np
 
 from tureen import recipes
 from tureen import transforms as T
+from tureen.mixing import split
 
 AT_IMPORT = set(sys.modules)
 try:
@@ -46,6 +47,7 @@ except ImportError:
 
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 SHARE = {"share": True}
+GOLDEN = [(0.037825242137, None), (0.999425671067, None), (1e-12, None), (0.583333333333, (0, 25, 25, 50))]
 PHOTO = str(SOURCE / "tests" / "decode" / "golden" / "colour_420.jpg")
 NORMALIZE, PLANAR = {"op": "normalize"}, {"op": "layout", "layout": "NCHW"}
 
@@ -126,6 +128,20 @@ class Json(unittest.TestCase):
         self.check(T.RandomPerspective(0.3, 1, 0, (1, 2, 3), 9), {
             "op": "random_perspective", "distortion_scale": 0.3, "p": 1.0, "interpolation": "nearest",
             "fill": [1, 2, 3], "mask_fill": 9})
+        self.check(T.FiveCrop(8), {"op": "views", "count": 5, "stack": True},
+                   {"op": "corner_crop", "size": 8})
+        self.check(T.TenCrop((8, 9), True), {"op": "views", "count": 10, "stack": True},
+                   {"op": "corner_crop", "size": [8, 9], "mirror": "down"})
+        self.check(T.ElasticTransform(), {"op": "elastic_transform"})
+        self.check(T.ElasticTransform([9, 3], 2, 0, (1, 2, 3), 9, share=True), {
+            "op": "elastic_transform", "alpha": [9.0, 3.0], "sigma": [2.0, 2.0], "interpolation": "nearest",
+            "fill": [1, 2, 3], "mask_fill": 9, "share": True})
+        self.check(T.Compose([T.CenterCrop(8), T.MixUp(0.2, np.int64(5))]), {"op": "center_crop", "size": 8},
+                   {"op": "mix_up", "alpha": 0.2, "num_classes": 5})
+        self.check(T.Compose([T.RandomChoice([T.CutMix(num_classes=5), T.MixUp(num_classes=5)], (1, 2))]),
+                   {"op": "random_choice", "counts": [1, 1], "p": [1.0, 2.0]},
+                   {"op": "cut_mix", "alpha": 1.0, "num_classes": 5},
+                   {"op": "mix_up", "alpha": 1.0, "num_classes": 5})
         self.check(T.AugMix(), {"op": "aug_mix"})
         self.check(T.AugMix(9, 2, 4, 0.5, False, 0, [1, 2, 3], share=True), {
             "op": "aug_mix", "severity": 9, "mixture_width": 2, "chain_depth": 4, "alpha": 0.5,
@@ -292,6 +308,18 @@ class Json(unittest.TestCase):
                 (lambda: T.Compose([T.ToTensor(), T.GaussianBlur(3)]), "put it before ToTensor"),
                 (lambda: T.RandomPerspective(1.5), "distortion_scale must be from 0 to 1"),
                 (lambda: T.RandomPerspective(p=2), "p must be from 0 to 1"),
+                (lambda: T.ElasticTransform(-1), "alpha must be from 0 to 10000"),
+                (lambda: T.ElasticTransform(sigma=32), "sigma must be from 0 to 31"),
+                (lambda: T.ElasticTransform(sigma=(0, 3)), "sigma must be 0 for both sides"),
+                (lambda: T.ElasticTransform((1, 2, 3)), r"alpha must be a number, or two \(across, down\)"),
+                (lambda: T.MixUp(0, 3), "alpha must be from 0.01 to 1000"),
+                (lambda: T.CutMix(), "num_classes must be given"),
+                (lambda: T.Compose([T.MixUp(num_classes=2), T.CenterCrop(8)]), "put it before MixUp"),
+                (lambda: T.Compose([T.MixUp(num_classes=2), T.MixUp(num_classes=2)]), "put it before MixUp"),
+                (lambda: T.RandomApply([T.MixUp(num_classes=2)]).to_json(), "keeps the size"),
+                (lambda: T.RandomChoice([T.MixUp(num_classes=2), T.RandomInvert()]).to_json(), "keeps the"),
+                (lambda: T.RandomChoice([T.MixUp(num_classes=2), T.CutMix(num_classes=3)]).to_json(),
+                 "the same num_classes"),
                 (lambda: T.AugMix(0), "severity must be from 1 to 10"),
                 (lambda: T.AugMix(mixture_width=9), "mixture_width must be from 1 to 8"),
                 (lambda: T.AugMix(chain_depth=0), "chain_depth must be from 1 to 8"),
@@ -343,7 +371,7 @@ class Json(unittest.TestCase):
         self.assertEqual(caught.exception.unsupported, (T.Resize(9), T.ColorJitter(1)))
         text = str(caught.exception)
         for part in ("2 of 4 transforms", "2. Resize(size=9", "4. ColorJitter(",
-                     "Supported: AutoAugment, CenterCrop, ", "MixUp and CutMix"):
+                     "Supported: AutoAugment, CenterCrop, ", "What is left"):
             self.assertIn(part, text)
 
 
@@ -388,12 +416,49 @@ class Version2(unittest.TestCase):
         self.assertEqual(T.translate(several), T.Compose([
             T.RandomChoice([T.RandomInvert(), T.RandomPerspective(0.2)], [0.25, 0.75]),
             T.RandomOrder([T.RandomPerspective(0.2), T.RandomInvert()])]))
+        mixes = [self.theirs("MixUp", alpha=0.2, num_classes=3),
+                 self.theirs("CutMix", alpha=1.0, num_classes=3)]
+        self.assertEqual(T.translate([image, self.theirs("RandomChoice", transforms=mixes, p=[0.5, 0.5])]),
+                         T.Compose([T.PILToTensor(), T.RandomChoice(
+                             [T.MixUp(0.2, 3), T.CutMix(num_classes=3)], [0.5, 0.5])]))
+        with self.assertRaisesRegex(T.UnsupportedTransform, "num_classes must be given"):
+            T.translate(self.theirs("MixUp", alpha=0.2, num_classes=None))
         plain = self.theirs("ToDtype", dtype="torch.float16", scale=False)
         self.assertEqual(T.translate([image, plain]).to_json(), [{"op": "cast", "dtype": "float16"}, PLANAR])
         with self.assertRaises(T.UnsupportedTransform) as caught:
-            T.translate([image, plain, normalize, self.theirs("MixUp"),
+            T.translate([image, plain, normalize, self.theirs("JPEG"),
                          self.theirs("ToDtype", dtype={}, scale=True)])
         self.assertEqual([place for place, _, _ in caught.exception.problems], [3, 4, 5])
+
+
+class Mixes(unittest.TestCase):
+    """What is drawn for a batch."""
+
+    def test_draws_stay_what_they_are(self) -> None:
+        recipe = split([{"op": "random_choice", "counts": [1, 1]}, T.MixUp(0.2, 3).operation(),
+                        T.CutMix(1.0, 3).operation()])[1]
+        assert recipe is not None
+        drawn = [recipe.draw((7, epoch, 3, 41), 30, 50) for epoch in range(4)]
+        self.assertEqual([(round(one.share, 12), one.box) for one in drawn], GOLDEN)
+
+    def test_shares_and_boxes_are_as_torchvision_draws_them(self) -> None:
+        """Mean and variance of Beta (alpha, alpha); boxes around uniform middles, and as large as is said."""
+        rounds = 4000
+        for alpha in (0.1, 1.0, 8.0):
+            recipe = split([T.MixUp(alpha, 3).operation()])[1]
+            assert recipe is not None
+            shares = np.array([recipe.draw((1, 0, place, 5), 8, 8).share for place in range(rounds)])
+            variance = 1 / (4 * (2 * alpha + 1))
+            self.assertLess(abs(shares.mean() - 0.5), 6 * (variance / rounds) ** 0.5)
+            self.assertLess(abs(shares.var() / variance - 1), 0.25)
+        recipe = split([T.CutMix(1.0, 3).operation()])[1]
+        assert recipe is not None
+        for place in range(rounds):
+            share, box = recipe.draw((1, 0, place, 5), 20, 30)
+            assert box is not None
+            top, left, bottom, right = box
+            self.assertTrue(0 <= top <= bottom <= 20 and 0 <= left <= right <= 30)
+            self.assertAlmostEqual(share, 1 - (bottom - top) * (right - left) / 600)
 
 
 @unittest.skipUnless(os.path.exists(TUREEN), f"no server's parser: {TUREEN} is not built")
@@ -438,6 +503,9 @@ class Parser(unittest.TestCase):
              T.RandomOrder([T.Compose([T.RandomInvert(), T.RandomEqualize()]), T.ColorJitter(1),
                             T.RandomChoice([T.Compose([]), T.RandAugment()], (1, 0.25))])],
             [*small, T.AugMix(), T.AugMix(10, 8, 8, 0.1, False, "nearest", (1, 2, 3))],
+            [T.Resize(40), T.FiveCrop(32), T.RandomHorizontalFlip(), T.ToTensor()],
+            [*small, T.TenCrop(9, True)],
+            [*small, T.ElasticTransform(), T.ElasticTransform(9, (0.001, 31), "nearest", (1, 2, 3), 4)],
             [*small, T.RandomPerspective(), T.RandomPerspective(1, 1, "nearest", (1, 2, 3), 4)],
             [*small, T.ToTensor(), T.Normalize(MEAN, STD), T.RandomErasing(0.3, value=MEAN)],
             [*small, T.Grayscale(), T.PILToTensor(), T.RandomErasing(value=7)],
@@ -578,16 +646,24 @@ class Torchvision(Pixels, unittest.TestCase):
             T.RandAugment(), T.RandAugment(3, 4, 10, "bilinear", (1, 2, 3)), T.TrivialAugmentWide(7),
             T.AutoAugment(), T.AutoAugment("cifar10", "bilinear", 5)]))
         maps = [V.RandomRotation(10), V.RandomRotation((3, 5), V.InterpolationMode.BILINEAR, True, (1, 2), 9),
+                V.ElasticTransform(), V.ElasticTransform([9., 3.], 2., V.InterpolationMode.NEAREST, 7),
                 V.CenterCrop(9), V.RandomPerspective(), V.RandomPerspective(
                     0.2, 0.9, V.InterpolationMode.NEAREST, (1, 2, 3)), V.RandomAffine(20),
                 V.RandomAffine((1, 2), (0.1, 0.3), (0.5, 1), 9, fill=None),
                 V.RandomAffine(1, shear=(1, 2, 3, 4), interpolation=V.InterpolationMode.BILINEAR,
                                fill=[1, 2, 3], center=[5, 6])]
         self.assertEqual(T.translate(maps), T.Compose([
-            T.RandomRotation(10), T.RandomRotation((3, 5), "bilinear", True, (1, 2), 9), T.CenterCrop(9),
+            T.RandomRotation(10), T.RandomRotation((3, 5), "bilinear", True, (1, 2), 9),
+            T.ElasticTransform(), T.ElasticTransform((9, 3), 2, "nearest", 7), T.CenterCrop(9),
             T.RandomPerspective(), T.RandomPerspective(0.2, 0.9, "nearest", (1, 2, 3)), T.RandomAffine(20),
             T.RandomAffine((1, 2), (0.1, 0.3), (0.5, 1), 9),
             T.RandomAffine(1, None, None, (1, 2, 3, 4), "bilinear", (1, 2, 3), (5, 6))]))
+        crops = [V.RandomInvert(), V.TenCrop((8, 9), True), V.Grayscale()]
+        self.assertEqual(T.translate(crops), T.Compose([T.RandomInvert(), T.TenCrop((8, 9), True),
+                                                        T.Grayscale()]))
+        self.assertEqual(T.translate(V.FiveCrop(8)), T.Compose([T.FiveCrop(8)]))
+        with self.assertRaisesRegex(T.UnsupportedTransform, "the same to all crops"):
+            T.translate([V.FiveCrop(8), V.RandomInvert()])
         modules = torch.nn.Sequential(V.CenterCrop(8), torch.nn.Identity(),
                                       torch.nn.Sequential(V.RandomHorizontalFlip()))
         self.assertEqual(T.translate(modules), T.Compose([T.CenterCrop(8), T.RandomHorizontalFlip()]))
@@ -612,7 +688,8 @@ class Torchvision(Pixels, unittest.TestCase):
         class Mine(V.CenterCrop):
             pass
         given = [V.RandomResizedCrop(8, interpolation=V.InterpolationMode.LANCZOS), V.CenterCrop(8),
-                 V.FiveCrop(3), V.RandomApply([V.Lambda(len)], 0.8), V.Lambda(lambda image: image),
+                 V.LinearTransformation(torch.eye(3), torch.zeros(3)), V.RandomApply([V.Lambda(len)], 0.8),
+                 V.Lambda(lambda image: image),
                  Mine(8), V.Normalize(0.5, 0.5), V.ToTensor(), V.Resize(9),
                  V.RandomErasing(value="random"), len, 5, V.RandomChoice([V.Lambda(len)]),
                  V.RandomOrder([V.CenterCrop(3)]), V.AugMix()]

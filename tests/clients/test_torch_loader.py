@@ -34,6 +34,7 @@ import torch
 
 import tureen
 from late_device import LateDevice
+from tureen.mixing import Mixer, split
 from tureen.torch import DataLoader, normalize
 
 SAMPLES = 22
@@ -79,6 +80,21 @@ def flat(lists: List[List[int]]) -> List[int]:
 ORDERS: Dict[str, Dict[str, Any]] = {
     "in order": {}, "shared": {"shuffle": True}, "private": {"order": "private"}, "seeded": {"seed": 7},
     "dropped": {"shuffle": True, "drop_last": True}, "sampler": {"sampler": SAMPLER_IDS}}
+
+
+MIXES = [{"op": "mix_up", "alpha": 1.0, "num_classes": 3}, {"op": "cut_mix", "alpha": 0.5, "num_classes": 3}]
+
+
+def by_torchvision(images: torch.Tensor, lam: float, box: Any) -> torch.Tensor:
+    """MixUp and CutMix of its v2; of uint8 rounded, which it does not take."""
+    if box is None:
+        values = images.float() if images.dtype == torch.uint8 else images
+        mixed = values.roll(1, 0).mul_(1.0 - lam).add_(values.mul(lam))
+        return mixed.round().to(torch.uint8) if images.dtype == torch.uint8 else mixed
+    y1, x1, y2, x2 = box
+    output = images.clone()
+    output[..., y1:y2, x1:x2] = images.roll(1, 0)[..., y1:y2, x1:x2]
+    return output
 
 
 class Loops(unittest.TestCase):
@@ -294,6 +310,75 @@ class Loops(unittest.TestCase):
             with loader(transform=recipe) as named, loader(transform=recipe, dtype=torch.float16) as written:
                 theirs = [loader._question().pipeline for loader in (named, written)]
                 self.assertEqual([step for step in theirs[1] if step.get("op") != "cast"], theirs[0])
+
+    def test_mixed_batches(self) -> None:
+        """torchvision's arithmetic, given what was drawn; the same from both loaders, and where a loader goes
+        on in the middle of an epoch, whatever the layout."""
+        kinds = set()
+        for end in ([], [{"op": "normalize"}], [{"op": "layout", "layout": "NCHW"}],
+                    [{"op": "normalize"}, {"op": "cast", "dtype": "float16"}]):
+            crop = [*CROP, *end]
+            mixed = [*crop, {"op": "random_choice", "counts": [1, 1]}, *MIXES]
+            numpy = list(tureen.Loader(SERVER.endpoint, "train", 5, 2, pipeline=mixed, seed=7, order="seeded",
+                                       slots=16, timeout=harness.PATIENCE))
+            with loader(seed=7, transform=crop, slots=16) as plain, loader(seed=7, transform=mixed,
+                                                                                   slots=16) as ours:
+                expected = [*plain, *plain]
+                given = [*ours, *ours]
+                self.assertEqual([len(labels) for _, labels, _ in given], [5, 5, 5, 5, 2] * 2)
+                mixer = Mixer(split(mixed)[1], plain._question())
+            for place, ((images, labels, ids), (inputs, targets, _)) in enumerate(zip(given, expected)):
+                drawn = mixer.draw(ids.numpy(), place // 5, place % 5)
+                kinds.add(drawn.box is None)
+                lam = drawn.share
+                self.assertTrue(images.equal(by_torchvision(inputs, lam, drawn.box)))
+                hot = torch.nn.functional.one_hot(targets, 3).float()
+                self.assertTrue(labels.equal(hot.roll(1, 0).mul_(1.0 - lam).add_(hot.mul(lam))))
+                batch = numpy[place]
+                array = torch.from_numpy(batch["image"])
+                array = array if "NCHW" in str(end) else array.permute(0, 3, 1, 2)
+                #  Older torch rounds the weights to float16 before it multiplies.
+                self.assertTrue(images.equal(array) or images.dtype == torch.float16
+                                and images.allclose(array, 1e-2, 1e-2))
+                self.assertTrue(np.array_equal(batch["label"], labels.numpy()))
+            with loader(seed=7, transform=mixed) as first, loader(seed=7, transform=mixed) as second:
+                loop = iter(first)
+                next(loop), next(loop)
+                second.load_state_dict(first.state_dict())
+                for (images, labels, _), (again, targets, _) in zip(given[2:5], second):
+                    self.assertTrue(images.equal(again) and labels.equal(targets))
+        self.assertEqual(kinds, {True, False})
+
+    def test_stacked_crops(self) -> None:
+        """One array of all crops, whatever the layout; each is as torchvision's."""
+        crops = [{"op": "views", "count": 10, "stack": True}, {"op": "corner_crop", "size": [8, 6]}]
+        with loader(transform=CROP) as plain, loader(transform=[*CROP, *crops]) as ours, loader(
+                transform=[*CROP, *crops, {"op": "layout", "layout": "NCHW"}]) as planar:
+            for (whole, _, _), (images, _, _), (others, _, _) in zip(plain, ours, planar):
+                self.assertEqual(images.shape, (len(whole), 10, 3, 8, 6))
+                self.assertTrue(images.equal(others))
+                for start, image in ((0, whole), (5, whole.flip(-1))):
+                    for place, (top, left) in enumerate(((0, 0), (0, 10), (8, 0), (8, 10), (4, 5))):
+                        crop = image[..., top:top + 8, left:left + 6]
+                        self.assertTrue(images[:, start + place].equal(crop))
+        with loader(transform=[*CROP, *crops, MIXES[0]]) as mixed:
+            with self.assertRaisesRegex(TypeError, "have image"):
+                list(mixed)
+
+    def test_what_cannot_be_mixed(self) -> None:
+        few, mixes = {"op": "mix_up", "alpha": 1.0, "num_classes": 2}, [*CROP, MIXES[0]]
+        for error, reason, options in (
+                (ValueError, "has label 2, and num_classes=2", {"transform": [*CROP, few]}),
+                (TypeError, "labels none are", {"transform": mixes, "dataset": "bare"})):
+            with loader(**options) as train, self.assertRaisesRegex(error, reason):
+                list(train)
+        with self.assertRaisesRegex(ValueError, "mix in map_batch"):
+            loader(transform=mixes, map=len)
+        with self.assertRaisesRegex(ValueError, "comes last"):
+            loader(transform=[MIXES[0], *CROP])
+        alone, mixed = (tureen.DataSet("train", SERVER.endpoint, pipeline=pipeline)[3]
+                        for pipeline in (CROP, mixes))
+        self.assertTrue(np.array_equal(alone["image"], mixed["image"]) and alone["label"] == mixed["label"])
 
     def test_it_belongs_to_the_process_that_used_it(self) -> None:
         train = pickle.loads(pickle.dumps(loader(shuffle=True)))

@@ -129,7 +129,13 @@ list_write_warp (uint64_t *random, char *text, size_t bytes)
 {
     uint32_t fill = list_between (random, 0, 255);
     const char *filter = test_below (random, 2)? "nearest": "bilinear";
-    uint64_t which = test_below (random, 5);
+    uint64_t which = test_below (random, 6);
+    if (which == 5)
+        snprintf (text, bytes,
+            "{'op':'elastic_transform','alpha':%s,'sigma':%s,'interpolation':'%s','fill':%u,"
+            "'mask_fill':%u%s}", list_pick (random, "50", "[0,9]", "300"),
+            list_pick (random, "5", "0", "[1,3]"), filter, fill, 255 - fill, list_share (random));
+    else
     if (which == 0)
         snprintf (text, bytes,
             "{'op':'random_perspective','distortion_scale':%s,'p':%s,'interpolation':'%s','fill':%u,"

@@ -104,6 +104,15 @@ PIPELINES = [
     ([{"op": "resize", "size": [70, 90]}, {"op": "random_perspective", "p": 0.8, "fill": [9, 200, 77]},
       {"op": "center_crop", "size": 60}, SHARE,
       {"op": "random_perspective", "distortion_scale": 1, "p": 1, "interpolation": "nearest"}], True),
+    ([{"op": "resize", "size": [50, 40]},
+      {"op": "elastic_transform", "alpha": [90, 40], "fill": [9, 200, 77]},
+      {"op": "center_crop", "size": 40}, SHARE, {"op": "views", "count": 2},
+      {"op": "elastic_transform", "alpha": 8, "sigma": [0.7, 2], "interpolation": "nearest"}], True),
+    ([{"op": "resize", "size": [47, 50]}, {"op": "views", "count": 10, "stack": True},
+      {"op": "corner_crop", "size": [30, 33], "mirror": "down"}, SHARE, {"op": "flip"},
+      {"op": "layout", "layout": "NCHW"}, {"op": "normalize", "mean": MEAN, "std": STD}], True),
+    ([{"op": "resize", "size": [47, 50]}, SHARE, {"op": "views", "count": 10, "stack": True},
+      {"op": "corner_crop", "size": [32, 31]}, JITTER, {"op": "random_erasing", "p": 1}], False),
     ([{"op": "rand_augment"}, {"op": "center_crop", "size": 50}, SHARE,
       {"op": "trivial_augment_wide", "fill": [1, 90, 200]}, {"op": "flip"}], False),
     ([{"op": "auto_augment"}, {"op": "resize", "size": [48, 40]}, SHARE,
@@ -157,7 +166,10 @@ MASK_PIPELINES = [
       "interpolation": "bilinear"}, {"op": "equalize", "p": 1}, {"op": "pillow_gaussian_blur"},
      {"op": "gaussian_blur", "kernel_size": 3}],
     [{"op": "decode", "fields": ["image", "mask"]}, {"op": "resize", "size": [45, 50]}, SHARE,
-     {"op": "aug_mix"}, {"op": "random_perspective", "p": 1, "fill": 7, "mask_fill": 255}],
+     {"op": "aug_mix"}, {"op": "random_perspective", "p": 1, "fill": 7, "mask_fill": 255},
+     {"op": "elastic_transform", "fill": 7, "mask_fill": 254}],
+    [{"op": "decode", "fields": ["image", "mask"]}, {"op": "resize", "size": [45, 50]},
+     {"op": "views", "count": 5, "stack": True}, {"op": "corner_crop", "size": 45}, SHARE, {"op": "flip"}],
     [{"op": "decode", "fields": ["image", "mask"]}, {"op": "rand_augment", "num_ops": 4, "mask_fill": 255},
      {"op": "resize", "size": [45, 50]}, SHARE, {"op": "trivial_augment_wide", "interpolation": "bilinear"}],
 ]
@@ -167,7 +179,7 @@ def names(pipeline):
     """What stands between a file's path and .npy, of each output."""
     operations = pipeline if isinstance(pipeline, list) else []
     fields = next((o["fields"] for o in operations if "fields" in o), ["image"])
-    views = next((o["count"] for o in operations if o.get("op") == "views"), 1)
+    views = next((o["count"] for o in operations if o.get("op") == "views" and not o.get("stack")), 1)
     every = [field + (f"_{view + 1}" if view else "") for view in range(views) for field in fields]
     return [""] + ["." + name for name in every[1:]]
 

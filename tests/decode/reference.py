@@ -26,6 +26,7 @@ class Keyed:
     def __init__(self, key, view, place):
         seed, round_, id_, occurrence = (*key, 0)[:4]
         self.head = b"tureen-1" + struct.pack("<QQQIII", seed, round_, id_, occurrence, view, place)
+        self.view = view
         self.block = 0
         self.numbers = []
 
@@ -112,6 +113,22 @@ def center_crop(fields, operation, random):
         new_width, new_height = field.image.size
         top = int(round((new_height - crop_height) / 2.0))
         left = int(round((new_width - crop_width) / 2.0))
+        field.crop(top, left, crop_height, crop_width)
+
+
+def corner_crop(fields, operation, random):
+    """The view's of torchvision's ten_crop."""
+    crop_height, crop_width = pair(operation["size"])
+    mirror = ImageOps.flip if operation.get("mirror") == "down" else ImageOps.mirror
+    for field in fields:
+        if random.view >= 5:
+            field.image = mirror(field.image)
+        width, height = field.image.size
+        down, across = height - crop_height, width - crop_width
+        if min(down, across) < 0:
+            raise ValueError(f"a crop of {crop_height} x {crop_width} from {height} x {width}")
+        top, left = ((0, 0), (0, across), (down, 0), (down, across),
+                     (round(down / 2), round(across / 2)))[random.view % 5]
         field.crop(top, left, crop_height, crop_width)
 
 
@@ -403,6 +420,71 @@ def random_perspective(fields, operation, random):
                                                              fillcolor=fill))
 
 
+def draw_displacement(operation, size, random):
+    """[height, width, 2]: across in half widths, down in half heights."""
+    width, height = size
+    alpha, sigma = (pair(operation.get(key, default)) for key, default in (("alpha", 50), ("sigma", 5)))
+    digests = b"".join(struct.pack("<Q", random.next()) for _ in range(height * width))
+    noise = (numpy.frombuffer(digests, "<u4") >> 8).astype(numpy.float32) * numpy.float32(2.0 ** -23) - 1
+    field = []
+    for axis, values in enumerate(noise.reshape(2, height, width, 1)):
+        if sigma[axis]:
+            taps = int(8 * sigma[axis] + 1) | 1
+            values = convolve(convolve(values, kernel(taps, sigma[1]), 0), kernel(taps, sigma[0]), 1)
+        field.append(values * numpy.float32(alpha[axis]) / numpy.float32(size[axis]))
+    return numpy.concatenate(field, axis=2)
+
+
+def multiply_add(a, b, c):
+    """Rounded once: the product of two 32-bit floats is a double."""
+    return (numpy.asarray(a, float) * numpy.asarray(b, float) + numpy.asarray(c, float)).astype(numpy.float32)
+
+
+def middles(side):
+    """torch.linspace ((1 - side) / side, (side - 1) / side, side)."""
+    first, last = numpy.float32((1 - side) / side), numpy.float32((side - 1) / side)
+    step, at = (last - first) / numpy.float32(max(side - 1, 1)), numpy.arange(side, dtype=numpy.float32)
+    ends = multiply_add(at, step, first), multiply_add(side - 1 - at, -step, last)
+    return numpy.where(at < side // 2, *ends) if side > 1 else ends[0]
+
+
+def displaced(image, field, resample, fill):
+    """torch's grid_sample of a Pillow image, as the newest computes it on processors with AVX2."""
+    values = numpy.asarray(image)
+    values = values.reshape(*values.shape[:2], -1).astype(numpy.float32)
+    height, width, channels = values.shape
+    fill = numpy.float32(fill if isinstance(fill, tuple) else (fill,))
+    x = multiply_add(middles(width)[None, :] + field[:, :, 0] + 1, width / 2, -0.5)
+    y = multiply_add(middles(height)[:, None] + field[:, :, 1] + 1, height / 2, -0.5)
+    around = numpy.zeros((height + 2, width + 2, channels + 1), numpy.float32)
+    around[1:-1, 1:-1] = numpy.concatenate([values, numpy.ones((height, width, 1), numpy.float32)], 2)
+
+    def at(row, column):
+        return around[tuple(numpy.clip(place, -1, side).astype(int) + 1
+                            for place, side in ((row, height), (column, width)))]
+
+    if resample == Image.NEAREST:
+        met = at(numpy.rint(y), numpy.rint(x))
+        made = numpy.where(met[:, :, -1:] > 0, met[:, :, :-1], fill)
+    else:
+        left, top = numpy.floor(x), numpy.floor(y)
+        w, n = x - left, y - top
+        sums = numpy.float32(0)
+        for down, across, weight in ((0, 0, (1 - n) * (1 - w)), (0, 1, (1 - n) * w), (1, 0, n * (1 - w)),
+                                     (1, 1, n * w)):
+            sums = multiply_add(at(top + down, left + across), weight[:, :, None], sums)
+        there = sums[:, :, -1:]
+        made = numpy.rint(sums[:, :, :-1] * there + (1 - there) * fill)
+    return Image.fromarray(made.astype(numpy.uint8).reshape(numpy.asarray(image).shape))
+
+
+def elastic_transform(fields, operation, random):
+    displacement = draw_displacement(operation, fields[0].image.size, random)
+    for field in fields:
+        mapped(field, {"interpolation": "bilinear", **operation},
+               lambda image, resample, fill: displaced(image, displacement, resample, fill))
+
+
 def augment(fields, operation, random):
     size = fields[0].image.size
     for kind, magnitude in reference_augment.DRAW[operation["op"]](operation, size, random):
@@ -426,12 +508,13 @@ def aug_mix(fields, operation, random):
 
 
 GEOMETRY_AND_COLOURS = {
-    "resize": resize, "center_crop": center_crop, "random_resized_crop": random_resized_crop,
+    "resize": resize, "center_crop": center_crop, "corner_crop": corner_crop,
+    "random_resized_crop": random_resized_crop,
     "random_crop": random_crop, "pad": pad, "flip": flip, "vertical_flip": vertical_flip,
     "color_jitter": color_jitter, "grayscale": grayscale, "gaussian_blur": gaussian_blur,
     "pillow_gaussian_blur": pillow_gaussian_blur, "random_rotation": random_rotation,
     "random_affine": random_affine, "random_perspective": random_perspective,
-    "rand_augment": augment, "trivial_augment_wide": augment,
+    "elastic_transform": elastic_transform, "rand_augment": augment, "trivial_augment_wide": augment,
     "auto_augment": augment, "aug_mix": aug_mix, **POINTS,
 }
 
@@ -609,7 +692,10 @@ def run_image(files, operations, key, source):
             spans = [do(listed, place, view, key, number) for number, view in enumerate(views)]
             until = place + 1 + spans[0]
         place += 1
-    return shared, [ending.output(field, key, number) for number, view in enumerate(views) for field in view]
+    made = [[ending.output(field, key, number) for field in view] for number, view in enumerate(views)]
+    if any(operation.get("stack") for operation in operations):
+        return shared, [numpy.stack(field) for field in zip(*made, strict=True)]
+    return shared, [field for view in made for field in view]
 
 
 def run(files, pipeline, key=(0, 0, 0), source=(("image", False),)):

@@ -9,6 +9,7 @@
 #include "augment.h"
 #include "blur.h"
 #include "decoder.h"
+#include "elastic.h"
 #include "geometry.h"
 #include "image_reader.h"
 #include "instrument.h"
@@ -217,6 +218,24 @@ model_warp (const model_t *self, const operation_t *operation, model_image_t *im
     model_replace (image, made);
 }
 
+static inline void
+model_elastic (const model_t *self, const operation_t *operation, model_image_t *image,
+    keyed_random_t *random)
+{
+    float *field = malloc (warp_field_floats (image->height, image->width) * sizeof *field);
+    warp_draw_field (operation, image->height, image->width, random, field);
+    elastic_t elastic = { .across = field, .down = field + (size_t) image->height * image->width,
+        .is_bilinear = operation->edge.is_bilinear && !self->is_mask };
+    memcpy (elastic.fill, operation->edge.fill, sizeof elastic.fill);
+    if (self->is_mask)
+        elastic.fill [0] = operation->edge.mask_fill;
+    model_image_t made = model_image (image->height, image->width, image->channels);
+    image_t view = model_view (image);
+    elastic_run (&elastic, &view, made.pixels);
+    free (field);
+    model_replace (image, made);
+}
+
 //  One step after the other, each over the whole image.
 static inline void
 model_run_colours (const colour_program_t *all, model_image_t *image)
@@ -368,6 +387,9 @@ model_step (const model_t *self, size_t index, model_image_t *image)
     case OPERATION_RANDOM_PERSPECTIVE:
         warp = warp_draw (operation, image->height, image->width, &random);
         model_warp (self, operation, image, &warp);
+        break;
+    case OPERATION_ELASTIC_TRANSFORM:
+        model_elastic (self, operation, image, &random);
         break;
     case OPERATION_RAND_AUGMENT:
     case OPERATION_TRIVIAL_AUGMENT_WIDE:

@@ -21,7 +21,15 @@ try:
     import torch
     import horizontal_first  # noqa: F401
     from PIL import Image, ImageFilter
+    import torchvision.transforms as transforms
     from torchvision.transforms import InterpolationMode, autoaugment, functional
+    try:
+        from torchvision.transforms import _functional_pil as functional_pil
+        from torchvision.transforms import _functional_tensor as functional_tensor
+        HAS_WIDTHS = True           #  displacements across are shares of the width, not of the height
+    except ImportError:
+        from torchvision.transforms import functional_pil, functional_tensor
+        HAS_WIDTHS = False
     import reference
     import reference_augment
 except ImportError as missing:
@@ -50,6 +58,9 @@ CASES = [
     [{"op": "random_rotation", "degrees": 180}],
     [{"op": "random_perspective", "p": 0.9, "fill": [9, 200, 77]}],
     [{"op": "random_perspective", "distortion_scale": 0.8, "p": 1, "interpolation": "nearest"}],
+    [{"op": "elastic_transform", "fill": [9, 200, 77]}],
+    [{"op": "elastic_transform", "alpha": [300, 100], "sigma": [3, 4.6], "interpolation": "nearest"}],
+    [{"op": "elastic_transform", "alpha": 3, "sigma": 0, "fill": 77}],
     [{"op": "random_rotation", "degrees": 45, "interpolation": "bilinear", "expand": True, "fill": 60,
       "share": True}],
     [{"op": "invert"}, {"op": "posterize", "bits": 4}, {"op": "solarize", "threshold": 128},
@@ -63,7 +74,7 @@ CASES = [
 ]
 #  Of the values of gaussian_blur so many may differ.  Measured with 56 draws: 4,894 of 793,497,600.
 BLUR_DIFFER_MAX = 1e-4
-SLOW = ("gaussian_blur", "pillow_gaussian_blur", "random_perspective", "aug_mix")
+SLOW = ("gaussian_blur", "pillow_gaussian_blur", "random_perspective", "elastic_transform", "aug_mix")
 failures, blurred = [], {"values": 0, "differ": 0}
 
 
@@ -137,6 +148,42 @@ def check_mixed_magnitudes(size):
             failures.append(f"AugMix: {kind} differs")
 
 
+def identity_grid(size):
+    """torchvision's, of the newest torch's linspace: that of older ones differs in the last bit."""
+    middles = [torch.from_numpy(reference.middles(side)) for side in size]
+    rows, columns = torch.meshgrid(*middles, indexing="ij")
+    return torch.stack([columns, rows], -1).unsqueeze(0)
+
+
+functional_tensor._create_identity_grid = identity_grid
+
+
+def by_displacement(image, operation, fill, random):
+    field = torch.from_numpy(reference.draw_displacement(operation, image.size, random))[None]
+    return functional.elastic_transform(image, field, FILTERS[operation.get("interpolation", "bilinear")],
+                                        [float(channel) for channel in numpy.ravel(fill)])
+
+
+def check_displacements():
+    """The field is torchvision's of the same noise, but for the order in which a blur adds up."""
+    for width, height, alpha, sigma in ((97, 61, [50.0, 50.0], [5.0, 5.0]),
+                                        (64, 90, [300.0, 9.0], [3.0, 1.2])):
+        operation, noise = {"alpha": alpha, "sigma": sigma}, {"alpha": (width, height), "sigma": 0}
+        ours = reference.draw_displacement(operation, (width, height), reference.Keyed((1, 2, 3), 0, 4))
+        drawn = reference.draw_displacement(noise, (width, height), reference.Keyed((1, 2, 3), 0, 4))
+        given = [(1 + torch.from_numpy(drawn[:, :, axis])[None, None]) / 2 for axis in (0, 1)]
+        rand = torch.rand
+        torch.rand = lambda size: given.pop(0)
+        try:
+            theirs = transforms.ElasticTransform.get_params(alpha, sigma, [height, width])[0].numpy()
+        finally:
+            torch.rand = rand
+        if not HAS_WIDTHS:
+            theirs = theirs * numpy.float32([height / width, width / height])
+        if not numpy.allclose(ours, theirs, 0, 1e-5) or numpy.abs(theirs).max() < 1e-3:
+            failures.append(f"the displacements of {operation} differ by {numpy.abs(ours - theirs).max()}")
+
+
 def span(value):
     """What a blur draws from."""
     return value if isinstance(value, list) else [value, value] if value else [0.1, 2.0]
@@ -162,6 +209,8 @@ def by_torchvision(image, operation, random):
     if name == "random_perspective":
         interpolation = FILTERS[operation.get("interpolation", "bilinear")]
         return by_perspective(image, operation, interpolation, fill, random)
+    if name == "elastic_transform":
+        return by_displacement(image, operation, fill, random)
     if name == "pillow_gaussian_blur":
         return image.filter(ImageFilter.GaussianBlur(random.uniform(*span(operation.get("radius")))))
     if name == "gaussian_blur":
@@ -199,9 +248,9 @@ def check_case(program, operations, files, root):
     if operations[-1]["op"] == "gaussian_blur":     # torch mirrors an image once
         files = [file for file in files if "made_" not in file or "37x64" in file]
     if operations[-1]["op"] in SLOW:
-        #  torch takes its time for a blur, fractions for a perspective.  With all files and draws it was the
-        #  same.
-        files, rounds = files[::2], 1
+        #  torch takes its time for a blur, fractions for a perspective, noise by the number.  With all files
+        #  and draws it was the same.
+        files, rounds = files[::6 if operations[-1]["op"] == "elastic_transform" else 2], 1
     compared = 0
     for epoch in range(rounds):
         with tempfile.TemporaryDirectory() as out:
@@ -261,6 +310,7 @@ def check_table(space, name, operation, bins, size):
 def check_magnitudes():
     width, height = 337, 224
     check_mixed_magnitudes((width, height))
+    check_displacements()
     for bins in (2, 10, 31, 50):
         operation = {"op": "rand_augment"}
         check_table(autoaugment.RandAugment()._augmentation_space(bins, (height, width)), "RandAugment",

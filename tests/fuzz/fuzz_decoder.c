@@ -54,12 +54,14 @@ static const char *const s_pipelines [] = {
       "{'op':'random_rotation','degrees':180,'expand':true,'share':true},{'op':'resize','size':[30,20]},"
       "{'share':true},{'op':'random_affine','degrees':90,'translate':[0.5,0.5],'scale':[0.1,9],'shear':89,"
       "'interpolation':'bilinear'},{'op':'random_rotation','degrees':20,'center':[3,4]},"
-      "{'op':'random_perspective','distortion_scale':1,'p':1}]"),
+      "{'op':'random_perspective','distortion_scale':1,'p':1},{'op':'elastic_transform','alpha':900}]"),
     ("[{'op':'decode','max_pixels':20000,'fields':['image','mask']},"
       "{'op':'rand_augment','num_ops':5,'magnitude':30,'share':true},{'op':'resize','size':[30,20]},"
       "{'share':true},{'op':'auto_augment','policy':'cifar10','interpolation':'bilinear'},"
       "{'op':'trivial_augment_wide','fill':9},{'op':'aug_mix'},{'op':'random_apply','count':1},{'op':'flip'},"
       "{'op':'random_erasing','value':[1,2,3]}]"),
+    ("[{'op':'decode','fields':['image','mask']},{'op':'views','count':8,'stack':true},"
+      "{'op':'corner_crop','size':[9,11]},{'share':true},{'op':'layout','layout':'NCHW'}]"),
     //  A file beside the image: here it has the mask's name.
     ("[{'op':'decode','max_pixels':20000,'fields':['image',{'field':'mask','as':'array','dtype':'int16',"
       "'shape':[7,2],'ragged':true}]},{'op':'views','count':2},{'op':'random_crop','size':12,"

@@ -21,6 +21,7 @@ STEPS_MAX, BINS_MAX = 16, 1000
 SEVERITY_MAX, CHAINS_MAX, DEPTH_MAX, ALPHA_MIN, ALPHA_MAX = 10, 8, 8, 0.1, 100.0
 KERNEL_MAX, RADIUS_MAX = 255, 200.0
 SIGMA_MIN, SIGMA_MAX = 0.001, 1000.0
+ELASTIC_ALPHA_MAX, ELASTIC_SIGMA_MAX = 10_000.0, 31.0
 
 Fill = Union[None, float, Sequence[float]]
 Angles = Union[float, Sequence[float]]
@@ -296,6 +297,40 @@ class RandomPerspective(_Mapped):
         building.expect_image()
         building.add_random("random_perspective", self.share, **parameters.said(
             distortion_scale=(self.distortion_scale, 0.5), p=(self.p, 0.5)), **self._edge("bilinear"))
+
+
+@dataclass(frozen=True)
+class ElasticTransform(_Mapped):
+    """Each pixel is displaced by noise, blurred by `sigma` and times `alpha`; a number, or (across, down)."""
+    alpha: Union[float, Sequence[float]] = 50.0
+    sigma: Union[float, Sequence[float]] = 5.0
+    interpolation: str = "bilinear"
+    fill: Fill = 0
+    mask_fill: int = 0
+    share: bool = False
+
+    def __post_init__(self) -> None:
+        self._set_edge()
+        self._set(alpha=_across_down("alpha", self.alpha, ELASTIC_ALPHA_MAX),
+                  sigma=_across_down("sigma", self.sigma, ELASTIC_SIGMA_MAX))
+        across, down = _across_down("sigma", self.sigma, ELASTIC_SIGMA_MAX)
+        if max(across, down) > 0 and min(across, down) < SIGMA_MIN:
+            raise ValueError(f"sigma must be 0 for both sides, or from {SIGMA_MIN:g} to "
+                             f"{ELASTIC_SIGMA_MAX:g} for both, not {self.sigma!r}")
+
+    def _build(self, building: Building) -> None:
+        building.expect_image()
+        building.add_random("elastic_transform", self.share, **parameters.said(
+            alpha=(self.alpha, (50, 50)), sigma=(self.sigma, (5, 5))), **self._edge("bilinear"))
+
+
+def _across_down(name: str, value: Any, most: float) -> Pair:
+    found = parameters.listed(value)
+    found = [value] * 2 if found is None else found
+    if len(found) != 2:
+        raise ValueError(f"{name} must be a number, or two (across, down), not {value!r}")
+    across, down = (parameters.number(name, number, 0, most) for number in found)
+    return across, down
 
 
 def _translation(value: Any) -> Optional[Pair]:

@@ -16,12 +16,13 @@ from .errors import TureenError
 Operation = Dict[str, Any]
 
 #  Those that a list of torchvision's may hold.
-SUPPORTED = ("AutoAugment", "CenterCrop", "ColorJitter", "Compose", "ConvertImageDtype", "GaussianBlur",
-             "Grayscale", "Normalize", "PILToTensor", "Pad", "RandAugment", "RandomAdjustSharpness",
-             "RandomAffine", "RandomApply", "RandomAutocontrast", "RandomChoice", "RandomCrop",
-             "RandomEqualize", "RandomErasing", "RandomGrayscale", "RandomHorizontalFlip", "RandomInvert",
-             "RandomOrder", "RandomPerspective", "RandomPosterize", "RandomResizedCrop", "RandomRotation",
-             "RandomSolarize", "RandomVerticalFlip", "Resize", "ToTensor", "TrivialAugmentWide")
+SUPPORTED = ("AutoAugment", "CenterCrop", "ColorJitter", "Compose", "ConvertImageDtype", "CutMix",
+             "ElasticTransform", "FiveCrop", "GaussianBlur", "Grayscale", "MixUp", "Normalize",
+             "PILToTensor", "Pad", "RandAugment", "RandomAdjustSharpness", "RandomAffine", "RandomApply",
+             "RandomAutocontrast", "RandomChoice", "RandomCrop", "RandomEqualize", "RandomErasing",
+             "RandomGrayscale", "RandomHorizontalFlip", "RandomInvert", "RandomOrder", "RandomPerspective",
+             "RandomPosterize", "RandomResizedCrop", "RandomRotation", "RandomSolarize",
+             "RandomVerticalFlip", "Resize", "TenCrop", "ToTensor", "TrivialAugmentWide")
 
 
 class UnsupportedTransform(TureenError, ValueError):
@@ -42,8 +43,8 @@ class UnsupportedTransform(TureenError, ValueError):
         lines = [f"{len(self.problems)} of {self.count} transforms cannot be done by the server:"]
         lines += [f"  {place}. {_shown(transform)}: {reason}" for place, transform, reason in self.problems]
         lines += ["Supported: " + ", ".join(SUPPORTED) + ".",
-                  "Leave these out and apply them to the batch, on the device; MixUp and CutMix belong there "
-                  "as well (docs/clients.md, \"What is left for the batch\")."]
+                  "Leave these out and apply them to the batch, on the device (docs/clients.md, \"What is "
+                  "left for the batch\")."]
         return "\n".join(lines)
 
 
@@ -84,6 +85,7 @@ class Building:
         self.dtype: Optional[str] = None
         self.planar = False
         self.erasing: Optional[Operation] = None
+        self.mixing: List[Operation] = []               # of whole batches (mixing.py)
 
     def add(self, op: str, **keys: Any) -> None:
         self.expect_whole()
@@ -140,7 +142,7 @@ class Building:
             self.operations.append({"op": "cast", "dtype": self.dtype})
         if self.planar:
             self.operations.append({"op": "layout", "layout": "NCHW"})
-        return self.operations
+        return self.operations + self.mixing
 
 
 class Transform:
@@ -196,6 +198,8 @@ class Compose(Transform):
         building, problems = Building(), []
         for place, transform in enumerate(self.transforms, 1):
             try:
+                if building.mixing:
+                    raise Refused("whole batches are mixed, behind all else: put it before MixUp and CutMix")
                 transform._build(building)
             except Refused as refused:
                 problems.append((place, transform, str(refused)))

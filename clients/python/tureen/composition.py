@@ -10,14 +10,16 @@ from typing import Any, List, Optional, Sequence, Tuple
 
 from . import parameters
 from .compose import Building, Compose, Operation, Refused, Stage, Transform
+from .mixing import Mixing, choice
 
 #  What the server takes at most.
 PARTS_MAX, WEIGHT_MAX = 16, 1e6
 
 _KEEPS_SIZE = ("flip", "vertical_flip", "color_jitter", "grayscale", "invert", "posterize", "solarize",
                "autocontrast", "equalize", "adjust_sharpness", "gaussian_blur", "pillow_gaussian_blur",
-               "random_rotation", "random_affine", "random_perspective", "random_apply", "random_choice",
-               "random_order", "rand_augment", "trivial_augment_wide", "auto_augment", "aug_mix")
+               "random_rotation", "random_affine", "random_perspective", "elastic_transform", "random_apply",
+               "random_choice", "random_order", "rand_augment", "trivial_augment_wide", "auto_augment",
+               "aug_mix")
 
 
 def _keeps_size(operation: Operation) -> bool:
@@ -58,7 +60,7 @@ class _Group(Transform):
                 transform._build(building)
             counts.append(len(building.operations) - begin)
         group, inner = building.operations[before], building.operations[before + 1:]
-        if building.stage is not Stage.IMAGE or not all(map(_keeps_size, inner)):
+        if building.stage is not Stage.IMAGE or building.mixing or not all(map(_keeps_size, inner)):
             raise Refused("the server does that only with what keeps the size and the channels of an image")
         if not inner:
             building.operations.remove(group)
@@ -89,7 +91,7 @@ class RandomApply(_Group):
 
 @dataclass(frozen=True)
 class RandomChoice(_Group):
-    """One of the transforms.  `p`: a weight for each."""
+    """One of the transforms.  `p`: a weight for each.  Of MixUp and CutMix: one for each batch."""
     transforms: Sequence[Transform]
     p: Optional[Sequence[float]] = None
     share: bool = False
@@ -108,6 +110,12 @@ class RandomChoice(_Group):
         self._set(p=tuple(weights))
 
     def _build(self, building: Building) -> None:
+        mixing = [one for one in self.transforms if isinstance(one, Mixing)]
+        if len(mixing) == len(self.transforms):
+            if len({one.num_classes for one in mixing}) > 1:
+                raise Refused("the labels of all batches have one shape: give all parts the same num_classes")
+            building.mixing += choice(mixing, self.p)
+            return
         group, counts = self._add(building, "random_choice", [_flat(one) for one in self.transforms],
                                   counts=[], **parameters.said(p=(self.p, None)))
         group["counts"] = counts

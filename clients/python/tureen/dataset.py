@@ -22,6 +22,7 @@ from . import wire
 from .asking import Asker
 from .errors import ProtocolError, RequestRefused
 from .keys import KeyPaths
+from .mixing import split
 from .request import Pipeline, Subset, given_subset, ids_of, resolve_endpoint, seconds
 
 Path = Union[str, "os.PathLike[str]"]
@@ -123,7 +124,8 @@ class DataSet:
     Samples that cannot be read are counted and named here: the tables are what the folder listed, and a
     loader's `stats` says what is missing.
 
-    name        of the data set; `pipeline`: how single samples are prepared; the rest is as of tureen.Loader
+    name        of the data set; `pipeline`: how single samples are prepared (and not mixed); the rest is as
+                of tureen.Loader
     """
 
     def __init__(self, name: str, endpoint: Optional[str] = None, *, pipeline: Pipeline = "eval",
@@ -132,7 +134,7 @@ class DataSet:
         self.name = name
         self._endpoint = resolve_endpoint(endpoint)
         self._keys = KeyPaths(key, server_key)
-        self._options: Dict[str, Any] = dict(pipeline=pipeline, timeout=timeout, key=key,
+        self._options: Dict[str, Any] = dict(pipeline=split(pipeline)[0], timeout=timeout, key=key,
                                              server_key=server_key)
         self._timeout = seconds("timeout", timeout)
         self.chosen = given_subset(subset)

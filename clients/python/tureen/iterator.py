@@ -9,7 +9,7 @@ import threading
 import time
 import warnings
 import weakref
-from typing import Any, Deque, Dict, NamedTuple, Optional, Set
+from typing import Any, Deque, Dict, NamedTuple, Optional, Set, Tuple
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from .errors import (ForkedProcess, LoaderClosed, MapFailed, TureenError, Tureen
 from .job import Arrival, EpochOver, Item, Told
 from .mapping.mapper import Failed
 from .mapping.results import Result, Work, named, own
+from .mixing import Mixer, Recipe
 from .owned import forked
 from .questions import Question
 from .slots import Bytes
@@ -75,14 +76,16 @@ class BatchIterator:
     """
 
     def __init__(self, connection: Connection, given: Ledger, tally: Tally, warned: Warned,
-                 kept: str) -> None:
-        """`given`: noted here, and read by the loader too; `kept`: the warning that batches are being
-        kept."""
+                 kept: str, mixing: Optional[Recipe] = None) -> None:
+        """`given`: noted here, and read by the loader too; `kept`: the warning that batches are being kept;
+        `mixing`: how the samples of each batch are mixed."""
         self._connection = connection
         self._given = given
         self._tally = tally
         self._warned = warned
         self._kept = kept
+        self._mixing = mixing
+        self._mixer: Optional[Tuple[wire.Joined, Mixer]] = None      # of that job
         self._exhausted = False
         #  Taken off the queue and not yet given: the user interrupted.
         self._pending: Deque[Item] = collections.deque()
@@ -230,8 +233,12 @@ class BatchIterator:
             else:
                 arrays = batches.views(job.joined.fields, slot, head.samples)
                 lent = slot
-        return _Made(Batch(batches.ragged(job.joined.fields, arrays), ids, head.epoch, head.place, padding,
-                           step_ids), lent)
+        arrays = batches.ragged(job.joined.fields, arrays)
+        if self._mixing is not None:
+            if self._mixer is None or self._mixer[0] is not job.joined:
+                self._mixer = job.joined, Mixer(self._mixing, job.joined)
+            self._mixer[1].mix(arrays, ids, head.epoch, head.place)
+        return _Made(Batch(arrays, ids, head.epoch, head.place, padding, step_ids), lent)
 
     def _mapped(self, arrival: Arrival, work: Work) -> Result:
         """The batch as the functions make it, in memory that is not the server's."""

@@ -17,6 +17,7 @@ from .iterator import BatchIterator, Warned
 from .keys import KeyPaths
 from .mapping.mapper import Mapper, mapper_of
 from .mapping.run import Function
+from .mixing import refuse_functions, split
 from .owned import Owned
 from .questions import NOTHING_TO_ASK, Question
 from .request import Pipeline, Request, Subset, given_subset, resolve_endpoint, seconds, within
@@ -42,7 +43,8 @@ class Loader(Owned):
     dataset     a name that the server serves
     batch_size  samples in a batch
     epochs      one iteration goes through so many; None: without end
-    pipeline    the name of a recipe of the server's ("train", "eval"), or a list of operations
+    pipeline    the name of a recipe of the server's ("train", "eval"), or a list of operations; MixUp and
+                CutMix at its end are done here, and labels are float32 [batch, num_classes] then
     order       "shared" (with other jobs), "private" (draws alone), "list" (`ids` as given; without them,
                 ascending), "seeded" (the same seed gives the same batches again, bit for bit); None: "seeded"
                 with a seed, else "shared"
@@ -142,6 +144,8 @@ class Loader(Owned):
                  map: Union[None, Function, Mapper] = None, map_batch: Optional[Function] = None,
                  map_workers: int = 0, multiprocessing_context: Any = None) -> None:
         super().__init__()
+        pipeline, self._mixing = split(pipeline)
+        refuse_functions(self._mixing, map, map_batch)
         self._mapper, self._shares_mapper = mapper_of(map, map_batch, map_workers, multiprocessing_context,
                                                       slots)
         self.endpoint = resolve_endpoint(endpoint)
@@ -338,9 +342,10 @@ class Loader(Owned):
 
     @property
     def fields(self) -> Dict[str, Field]:
-        """The arrays of a batch, by name: `.dtype`, `.shape` of one sample, and `.told`, the dtype in the
-        server's words.  Of a ragged one `.lengths` names the array that says how many rows each sample has;
-        a batch has the two as one `Ragged`."""
+        """The arrays of a batch as the server sends them, by name: `.dtype`, `.shape` of one sample, and
+        `.told`, the dtype in the server's words.  Of a ragged one `.lengths` names the array that says how
+        many rows each sample has; a batch has the two as one `Ragged`.  Labels that are mixed come as float32
+        [num_classes]."""
         return {field.name: field for field in self.joined.fields}
 
     @property
@@ -408,7 +413,8 @@ class Loader(Owned):
             if self._mapper is not None:
                 self._mapper.begin(joined)
         self._own()
-        return BatchIterator(connection, given, self._tally or Tally(connection), self._warned, self._kept)
+        return BatchIterator(connection, given, self._tally or Tally(connection), self._warned, self._kept,
+                             self._mixing)
 
     def _without_ghosts(self, begin: Optional[State]) -> Optional[State]:
         """The server would end what is left of the run here, and empty the memory of batches that are still

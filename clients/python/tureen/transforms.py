@@ -21,13 +21,15 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import parameters
-from .augmentations import (AugMix, AutoAugment, AutoAugmentPolicy, GaussianBlur, PillowGaussianBlur,
-                            RandAugment, RandomAdjustSharpness, RandomAffine, RandomAutocontrast,
-                            RandomEqualize, RandomErasing, RandomInvert, RandomPerspective, RandomPosterize,
-                            RandomRotation, RandomSolarize, TrivialAugmentWide)
+from .augmentations import (AugMix, AutoAugment, AutoAugmentPolicy, ElasticTransform, GaussianBlur,
+                            PillowGaussianBlur, RandAugment, RandomAdjustSharpness, RandomAffine,
+                            RandomAutocontrast, RandomEqualize, RandomErasing, RandomInvert,
+                            RandomPerspective, RandomPosterize, RandomRotation, RandomSolarize,
+                            TrivialAugmentWide)
 from .composition import RandomApply, RandomChoice, RandomOrder
 from .compose import (CAST_LAST, SUPPORTED, Building, Compose, Operation, Refused, Share, Stage, Transform,
                       UnsupportedTransform)
+from .mixing import CutMix, MixUp
 from .parameters import Pair, Size
 
 Channels = Union[float, Sequence[float]]
@@ -409,10 +411,48 @@ class Views(Transform):
     count: int
 
     def __post_init__(self) -> None:
-        self._set(count=parameters.whole("count", self.count, 2, 8))
+        self._set(count=parameters.whole("count", self.count, 2, 10))
 
     def _build(self, building: Building) -> None:
         building.add("views", count=self.count)
+
+
+class _Crops(Transform):
+    """Of each image several crops, in one array."""
+    size: Size
+
+    def _crop(self, building: Building, count: int, **keys: Any) -> None:
+        building.expect_image()
+        size = parameters.box("size", self.size)
+        building.add("views", count=count, stack=True)
+        building.add("corner_crop", size=parameters.box_json(size), **keys)
+        building.size = size
+
+
+@dataclass(frozen=True)
+class FiveCrop(_Crops):
+    """The four corners and the middle, stacked: a batch is [batch, 5, channels, height, width].  What stands
+    behind it is done to each crop."""
+    size: Size
+
+    def __post_init__(self) -> None:
+        self._set(size=parameters.box("size", self.size))
+
+    def _build(self, building: Building) -> None:
+        self._crop(building, 5)
+
+
+@dataclass(frozen=True)
+class TenCrop(_Crops):
+    """Those five, and those of the image flipped."""
+    size: Size
+    vertical_flip: bool = False
+
+    def __post_init__(self) -> None:
+        self._set(size=parameters.box("size", self.size), vertical_flip=bool(self.vertical_flip))
+
+    def _build(self, building: Building) -> None:
+        self._crop(building, 10, **({"mirror": "down"} if self.vertical_flip else {}))
 
 
 @dataclass(frozen=True)
@@ -583,11 +623,12 @@ def translate(transforms: Any, pillow13: bool = False) -> Compose:
 
 
 __all__ = ["AugMix", "AutoAugment", "AutoAugmentPolicy", "Cast", "CenterCrop", "ColorJitter", "Compose",
-           "ConvertImageDtype", "Decode", "DecodeArray", "DecodeAudio", "DecodeBoxes", "DecodeBytes",
-           "Excerpt", "GaussianBlur", "Grayscale", "InterpolationMode", "Layout", "Normalize", "PILToTensor",
-           "Pad", "PillowGaussianBlur", "RandAugment", "RandomAdjustSharpness", "RandomAffine", "RandomApply",
-           "RandomAutocontrast", "RandomChoice", "RandomCrop", "RandomEqualize", "RandomErasing",
-           "RandomGrayscale", "RandomHorizontalFlip", "RandomInvert", "RandomOrder", "RandomPerspective",
-           "RandomPosterize", "RandomResizedCrop", "RandomRotation", "RandomSolarize", "RandomVerticalFlip",
-           "Resize", "Share", "ToTensor", "Transform", "TrivialAugmentWide", "UnsupportedTransform",
-           "Views", "translate"]
+           "ConvertImageDtype", "CutMix", "Decode", "DecodeArray", "DecodeAudio", "DecodeBoxes",
+           "DecodeBytes", "ElasticTransform", "Excerpt", "FiveCrop", "GaussianBlur", "Grayscale",
+           "InterpolationMode", "Layout", "MixUp", "Normalize", "PILToTensor", "Pad", "PillowGaussianBlur",
+           "RandAugment", "RandomAdjustSharpness", "RandomAffine", "RandomApply", "RandomAutocontrast",
+           "RandomChoice", "RandomCrop", "RandomEqualize", "RandomErasing", "RandomGrayscale",
+           "RandomHorizontalFlip", "RandomInvert", "RandomOrder", "RandomPerspective", "RandomPosterize",
+           "RandomResizedCrop", "RandomRotation", "RandomSolarize", "RandomVerticalFlip", "Resize", "Share",
+           "TenCrop", "ToTensor", "Transform", "TrivialAugmentWide", "UnsupportedTransform", "Views",
+           "translate"]

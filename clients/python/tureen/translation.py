@@ -19,7 +19,7 @@ Entry = Tuple[Any, Any]         # what was given; and ours, or why there is none
 def translate(given: Any, pillow13: bool) -> Compose:
     """See transforms.translate."""
     entries = [(theirs, _of_pillow13(our) if pillow13 and our is not theirs else our)
-               for theirs, our in _normalize_tensors(_entries(given))]
+               for theirs, our in _draw_once(_normalize_tensors(_entries(given)))]
     problems = [(place, theirs, our) for place, (theirs, our) in enumerate(entries, 1)
                 if isinstance(our, str)]
     good = [(place, theirs, our) for place, (theirs, our) in enumerate(entries, 1)
@@ -106,6 +106,18 @@ def _normalize_tensors(entries: List[Entry]) -> List[Entry]:
     return checked
 
 
+def _draw_once(entries: List[Entry]) -> List[Entry]:
+    """Behind several crops torchvision's v2 draws once for all of them, and ours for each."""
+    checked, are_crops = [], False
+    for theirs, our in entries:
+        draws = isinstance(getattr(our, "share", None), bool) or isinstance(our, ours.RandomErasing)
+        if are_crops and draws and our is not theirs:
+            our = "torchvision does the same to all crops, and the server draws for each: put it before them"
+        are_crops = are_crops or isinstance(our, (ours.FiveCrop, ours.TenCrop))
+        checked.append((theirs, our))
+    return checked
+
+
 def _name(given: Any) -> str:
     """The class's name, if it is torchvision's or torch's own; timm's begin with "timm."."""
     kind = type(given)
@@ -119,11 +131,9 @@ def _name(given: Any) -> str:
 _REASONS = {
     "a class of another package": "Python code, or a class that is not torchvision's own: the server runs "
     "neither", "nothing that is called": "not a transform",
-    "Lambda": "Python code, which the server does not run",
+    "Lambda": "Python code, which the server does not run (crops are stacked without one)",
     "AugMix": "torchvision does its steps to a tensor, also of an image, and the server as to an image: give "
     "tureen.transforms.AugMix instead",
-    "MixUp": "it mixes samples of a batch: do it to the batch",
-    "CutMix": "it mixes samples of a batch: do it to the batch",
     "ToPILImage": "samples are images from the beginning: leave it out, and put what stands behind it before "
     "ToTensor",
 }
@@ -201,9 +211,13 @@ _MADE: Dict[str, Callable[[Any], Any]] = {
     "CenterCrop": _same("CenterCrop", "size"),
     "ColorJitter": _same("ColorJitter", "brightness", "contrast", "saturation", "hue"),
     "ConvertImageDtype": _convert,
+    "CutMix": _same("CutMix", "alpha", "num_classes"),
+    "ElasticTransform": _mapped("ElasticTransform", "alpha", "sigma"),
+    "FiveCrop": _same("FiveCrop", "size"),
     "GaussianBlur": _same("GaussianBlur", "kernel_size", "sigma"),
     "Grayscale": _same("Grayscale", "num_output_channels"),
     "ImageClassification": _weights,
+    "MixUp": _same("MixUp", "alpha", "num_classes"),
     "Normalize": _same("Normalize", "mean", "std"),
     "PILToTensor": _same("PILToTensor"),
     "Pad": _same("Pad", "padding", "fill", "padding_mode"),
@@ -224,6 +238,7 @@ _MADE: Dict[str, Callable[[Any], Any]] = {
     "RandomSolarize": _same("RandomSolarize", "threshold", "p"),
     "RandomVerticalFlip": _same("RandomVerticalFlip", "p"),
     "Resize": _same("Resize", "size", "interpolation", "max_size", "antialias"),
+    "TenCrop": _same("TenCrop", "size", "vertical_flip"),
     "ToDtype": _convert,
     "ToImage": _same("PILToTensor"),
     "ToTensor": _same("ToTensor"),

@@ -130,6 +130,42 @@ test_convolution_is_rounded_sum (void **state)
     }
 }
 
+//  Guards: floats are blurred by the same sums, in place, whatever their field's sides.
+static void
+test_fields_are_summed (void **state)
+{
+    (void) state;
+    static trial_t trial;
+    static double values [VALUES_MAX];
+    static float field [VALUES_MAX], room [VALUES_MAX + WIDE + BLUR_KERNEL_MAX];
+    uint64_t random = test_seed ();
+    for (int round = 0; round < ROUNDS; round++) {
+        s_make (&trial, &random);
+        uint32_t height = trial.image.height, width = trial.image.width;
+        trial.image.channels = 1;
+        size_t count = (size_t) height * width;
+        assert_true (blur_field_room (height, width) <= sizeof room / sizeof *room);
+        uint32_t half_max = test_below (&random, 8)? 12: BLUR_HALF_MAX;
+        uint32_t size = 2 * (uint32_t) test_below (&random, half_max + 1) + 1;
+        double sigma = 0.3 + (double) test_below (&random, 20);
+        double other = 0.3 + (double) test_below (&random, 9);
+        blur_kernel_t across = blur_kernel (size, sigma), down = blur_kernel (size, other);
+        for (simd_level_t level = 0; level < SIMD_LEVELS; level++) {
+            if (!levels_use (level))
+                continue;
+            for (size_t index = 0; index < count; index++)
+                field [index] = (float) (values [index] = trial.pixels [index]);
+            s_convolve (&trial.image, values, size, other, true);
+            s_convolve (&trial.image, values, size, sigma, false);
+            blur_field (field, height, width, &across, &down, room);
+            for (size_t index = 0; index < count; index++)
+                if (fabs ((double) field [index] - values [index]) > 1e-4)
+                    fail_msg ("seed %" PRIu64 ", round %d: value %zu is %.6f, not %.6f", test_seed (), round,
+                        index, (double) field [index], values [index]);
+        }
+    }
+}
+
 //  ---------------------------------------------------------------------------------------------------------
 //  Boxes
 
@@ -205,6 +241,7 @@ main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_convolution_is_rounded_sum),
+        cmocka_unit_test (test_fields_are_summed),
         cmocka_unit_test (test_boxes_equal_their_model),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);

@@ -574,6 +574,40 @@ test_mixtures (void **state)
     s_end (trial);
 }
 
+//  Guards: what is told of a view's corner is its window; of the sixth one on, that it is flipped.
+static void
+test_corners (void **state)
+{
+    (void) state;
+    trial_t *trial = s_trial ("[" OPEN "{'op':'center_crop','size':[30,40]},{'op':'views','count':2},"
+        "{'op':'corner_crop','size':[16,18]}]");
+    s_run (trial, 1);
+    for (uint32_t view = 0; view < 2; view++) {
+        const json_t *corner = s_parameters (trial, "corner_crop", view);
+        assert_int_equal (s_whole (corner, "top"), 0);
+        assert_int_equal (s_whole (corner, "left"), (int) view * (40 - 18));
+        assert_true (json_is_false (json_object_get (corner, "flipped")));
+    }
+    s_end (trial);
+    const pipeline_t *pipeline = pipeline_on ("[{'op':'resize','size':[40,30]},{'op':'views','count':10,"
+        "'stack':true},{'op':'corner_crop','size':[9,7]},{'share':true}]", NULL);
+    char error [ERROR_BYTES];
+    describe_sample_t sample = { .height = HEIGHT, .width = WIDTH };
+    json_t *operations = describe_operations (pipeline, &sample, error, sizeof error);
+    assert_int_equal (json_array_size (operations), 3 + 10);
+    const json_t *last = json_object_get (json_array_get (operations, 3 + 6), "parameters");
+    assert_true (json_is_true (json_object_get (last, "flipped")));
+    assert_int_equal (s_whole (last, "left"), 0);       //  the upper right one of the flipped image
+    json_decref (operations);
+    assert_int_equal (pipeline_outputs (pipeline), 1);
+    const pipeline_output_t *output = pipeline_output (pipeline, 0);
+    assert_string_equal (output->name, "image");
+    assert_int_equal (output->dimensions, 4);
+    assert_int_equal (output->shape [0], 10);
+    assert_int_equal (output->bytes, 10 * 9 * 7 * 3);
+    pipeline_destroy (&pipeline);
+}
+
 //  Guards: views draw by themselves, what stands before them is told once, and stages and fields have their
 //  names; masks have no colours.
 static void
@@ -700,6 +734,7 @@ main (void)
         cmocka_unit_test (test_policies),
         cmocka_unit_test (test_mixtures),
         cmocka_unit_test (test_erasing),
+        cmocka_unit_test (test_corners),
         cmocka_unit_test (test_views_and_fields),
         cmocka_unit_test (test_shared_stage),
         cmocka_unit_test (test_unsuitable),

@@ -1,5 +1,5 @@
 /*  test_draws -- that what operations draw has torchvision's distributions: blurs, choices,
- *  orders, perspectives and mixtures.
+ *  orders, perspectives, displacements and mixtures.
  *
  *  Compared by chi-square with BINS - 1 = 19 degrees of freedom: one stays under LIMIT but for 2e-6 of all
  *  seeds, so those of a run raise a false alarm in fewer than 1e-4 of runs.
@@ -168,6 +168,38 @@ test_corners_are_uniform (void **state)
     s_check ("across and down", both [0], NULL, 2 * ACROSS, DRAWS);
 }
 
+//  Guards: without a blur displacements are uniform within alpha, across and down, and neighbours are
+//  independent; one number gives two.
+static void
+test_displacements_are_uniform (void **state)
+{
+    (void) state;
+    enum { HEIGHT = 7, WIDTH = 5, PIXELS = HEIGHT * WIDTH };
+    static float field [2 * PIXELS + PIXELS + WIDTH + 2 * 127];
+    operation_t elastic = { .kind = OPERATION_ELASTIC_TRANSFORM, .elastic = { .alpha = { 20, 60 } } };
+    uint32_t counts [2] [BINS] = { 0 }, both [BINS] = { 0 };
+    assert_true (warp_field_floats (HEIGHT, WIDTH) <= sizeof field / sizeof *field);
+    for (uint64_t id = 0; id < DRAWS / PIXELS; id++) {
+        keyed_random_t random = s_stream (id), again = random;
+        warp_draw_field (&elastic, HEIGHT, WIDTH, &random, field);
+        for (int draw = 0; draw < PIXELS; draw++)
+            keyed_random_next (&again);
+        assert_int_equal (again.used, random.used);
+        for (size_t at = 0; at < 2 * PIXELS; at++) {
+            bool is_down = at >= PIXELS;
+            double alpha = is_down? 60.0 / HEIGHT: 20.0 / WIDTH;
+            double share = ((double) field [at] / alpha + 1) / 2;
+            assert_true (share >= 0 && share <= 1);
+            counts [is_down] [(size_t) fmin (share * BINS, BINS - 1)]++;
+            if (at % 2 == 0)
+                both [(size_t) fmin (share * 10, 9) * 2 + (field [at + 1] > 0)]++;
+        }
+    }
+    s_check ("displacement across", counts [0], NULL, BINS, DRAWS / PIXELS * PIXELS);
+    s_check ("displacement down", counts [1], NULL, BINS, DRAWS / PIXELS * PIXELS);
+    s_check ("neighbours", both, NULL, BINS, DRAWS / PIXELS * PIXELS);
+}
+
 //  Guards: gamma variates have the mean and the variance of their shape, for shapes on both sides of 1.
 static void
 test_gamma_variates (void **state)
@@ -244,6 +276,7 @@ main (void)
         cmocka_unit_test (test_orders_are_uniform),
         cmocka_unit_test (test_lists_are_chosen),
         cmocka_unit_test (test_corners_are_uniform),
+        cmocka_unit_test (test_displacements_are_uniform),
         cmocka_unit_test (test_gamma_variates),
         cmocka_unit_test (test_mixtures_are_uniform),
     };

@@ -28,10 +28,12 @@ static const char *const s_lists [] = {
     "[{'op':'decode','fields':['image','mask'],'max_pixels':5000},{'share':true},{'op':'pad','padding':3},"
         "{'op':'views','count':2}," JITTER ",{'op':'resize','size':[50,45]},{'op':'vertical_flip','p':1},"
         "{'op':'center_crop','size':[60,30]},{'op':'normalize'},{'op':'layout','layout':'NCHW'}]",
+    "[{'op':'views','count':10,'stack':true},{'op':'corner_crop','size':20},{'share':true},{'op':'flip'}]",
     "[{'op':'random_resized_crop','size':31},{'share':true},{'op':'flip'}," JITTER "]",
     "[{'op':'decode','max_pixels':5000},{'op':'pillow_gaussian_blur','share':true},{'share':true},"
         "{'op':'views','count':2},{'op':'aug_mix'},{'op':'resize','size':[50,45]},"
-        "{'op':'pillow_gaussian_blur','radius':[1,3]},{'op':'random_perspective','p':1}]",
+        "{'op':'pillow_gaussian_blur','radius':[1,3]},{'op':'random_perspective','p':1},"
+        "{'op':'elastic_transform'}]",
 };
 enum { LISTS = sizeof s_lists / sizeof *s_lists };
 

@@ -30,11 +30,11 @@ static const struct { const char *text; const char *fragments [3]; } s_refused [
     { "[{'op':1}]", { "operation 1: 'op' is not valid", "string" } },
     { "[" CROP ",{'op':'blur'}]",
         { "operation 2: unknown operation 'blur'", "supported: decode, views, resize, center_crop,"
-      " random_resized_crop, random_crop, pad, custom, flip, vertical_flip, color_jitter, grayscale, invert, "
-          "posterize, solarize, autocontrast, equalize, adjust_sharpness, gaussian_blur, "
+      " corner_crop, random_resized_crop, random_crop, pad, custom, flip, vertical_flip, color_jitter, "
+          "grayscale, invert, posterize, solarize, autocontrast, equalize, adjust_sharpness, gaussian_blur, "
           "pillow_gaussian_blur, random_rotation, random_affine, random_perspective, "
-          "random_apply, random_choice, random_order, rand_augment, trivial_augment_wide, auto_augment, "
-          "aug_mix, normalize, cast, layout, random_erasing, excerpt" } },
+          "elastic_transform, random_apply, random_choice, random_order, rand_augment, trivial_augment_wide, "
+          "auto_augment, aug_mix, normalize, cast, layout, random_erasing, excerpt" } },
     { "[{'op':'gaussian_blur'}]",
         { "'kernel_size' is missing; expected an odd whole number or [across, down]",
             "each from 1 to 255" } },
@@ -71,6 +71,16 @@ static const struct { const char *text; const char *fragments [3]; } s_refused [
     { "[{'op':'aug_mix','mask_fill':0}]", { "unknown key 'mask_fill'" } },
     { "[{'op':'random_perspective','p':-1}]", { "'p' is not valid" } },
     { "[{'op':'random_perspective','interpolation':'bicubic'}]", { "'interpolation' is not valid" } },
+    { "[{'op':'elastic_transform','alpha':-1}]",
+        { "'alpha' is not valid; expected a number from 0 to 10000" } },
+    { "[{'op':'elastic_transform','alpha':[1,2,3]}]",
+        { "'alpha' is not valid; expected a number, or [across, down], from 0 to 10000" } },
+    { "[{'op':'elastic_transform','sigma':32}]",
+        { "'sigma' is not valid; expected a number from 0 to 31" } },
+    { "[{'op':'elastic_transform','sigma':[0,3]}]",
+        { "'sigma' is not valid; expected both to be 0, or both from 0.001 to 31" } },
+    { "[{'op':'elastic_transform','sigma':1e-9}]", { "'sigma' is not valid; expected both" } },
+    { "[{'op':'elastic_transform','interpolation':'bicubic'}]", { "'interpolation' is not valid" } },
     { "[{'op':'random_apply'}]", { "'count' is missing; expected a whole number from 1 to 30" } },
     { "[" CROP ",{'op':'random_apply','count':2},{'op':'invert'}]",
         { "operation 2 (random_apply): it is about 2 operations, and 1 are behind it" } },
@@ -367,9 +377,15 @@ static const struct { const char *text; const char *fragments [3]; } s_refused [
     { "[" CROP ",{'op':'cast','dtype':'float64'}]", { "'dtype' is not valid" } },
     { "[" CROP ",{'op':'layout','layout':'nchw'}]",
         { "(layout): 'layout' is not valid; expected one of 'NHWC', 'NCHW'" } },
-    { "[{'op':'views'}," CROP "]", { "(views): 'count' is missing; expected a whole number from 2 to 8" } },
+    { "[{'op':'views'}," CROP "]", { "(views): 'count' is missing; expected a whole number from 2 to 10" } },
+    { "[{'op':'views','count':5,'stack':1}," CROP "]", { "'stack' is not valid" } },
+    { "[" CROP ",{'op':'corner_crop','size':4}]", { "(corner_crop): each view has another corner" } },
+    { "[" CROP ",{'op':'views','count':5},{'op':'corner_crop','size':[8,9]}]",
+        { "makes 8 x 9 of an image of 8 x 8; expected a smaller 'size'" } },
+    { "[{'op':'decode','max_pixels':99}," SHARE ",{'op':'views','count':5},{'op':'corner_crop','size':4}]",
+        { "(corner_crop): private, behind images that differ in size" } },
     { "[{'op':'views','count':1}," CROP "]", { "'count' is not valid" } },
-    { "[{'op':'views','count':9}," CROP "]", { "'count' is not valid" } },
+    { "[{'op':'views','count':11}," CROP "]", { "'count' is not valid" } },
     //  decode
     { "[{'op':'decode','as':'text'}]",
         { "operation 1 (decode): 'as' is not valid; expected one of 'image', 'bytes', 'array',"
@@ -473,6 +489,10 @@ static const struct { const char *text; const char *fragments [3]; } s_refused [
         "field read 'as': 'array'" } },
     { "[" BOXES CROP ",{'op':'pad','padding':1,'mode':'edge'}]",
         { "(pad): not supported with boxes, which do not follow it; expected 'mode': 'constant', or" } },
+    { "[" BOXES CROP ",{'op':'views','count':5,'stack':true}]", { "(views): not supported with boxes" } },
+    { "[" BOXES CROP ",{'op':'views','count':5},{'op':'corner_crop','size':4}]",
+        { "(corner_crop): not supported with boxes" } },
+    { "[" BOXES CROP ",{'op':'elastic_transform'}]", { "(elastic_transform): not supported with boxes" } },
     { "[" BOXES CROP ",{'op':'views','count':6}]", { "2 fields in 6 views are 18 arrays" } },
     { "[{'op':'decode','fields':['image',{'op':'decode','field':'tokens','as':'bytes','length':1}]}," CROP
         "]",
@@ -501,6 +521,8 @@ static const struct { const char *text; const char *fragments [3]; } s_refused [
     { "[{'op':'decode','fields':['image','mask'," TOKENS "]}," CROP ",{'op':'views','count':8}]",
         { "operation 3 (views): 3 fields in 8 views are 18 arrays (a ragged one is two, whatever the views "
         "are); expected 16 at most" } },
+    { "[{'op':'decode','fields':['image','mask']}," CROP ",{'op':'views','count':10,'stack':true}]",
+        { "2 fields in 10 views are 20 arrays; expected 16 at most" } },
     { "[{'op':'decode','fields':['image','mask','depth']}," CROP ",{'op':'views','count':6}]",
         { "operation 3 (views): 3 fields in 6 views are 18 arrays; expected 16 at most" } },
 };

@@ -15,7 +15,11 @@ static const struct { const char *sent, *written; } s_written [] = {
     { "{'op':'decode'}", DECODE },
     { "{'op':'decode','exact':false,'orientation':true,'max_pixels':1e4}",
       "{'op':'decode','as':'image','fields':['image'],'exact':false,'orientation':true,'max_pixels':10000}" },
-    { "{'op':'views','count':2.0}", "{'op':'views','count':2}" },
+    { "{'op':'views','count':2.0}", "{'op':'views','count':2,'stack':false}" },
+    { "{'op':'views','count':10,'stack':true},{'op':'corner_crop','size':8}",
+      "{'op':'views','count':10,'stack':true},{'op':'corner_crop','size':[8,8],'mirror':'across'}" },
+    { "{'op':'views','count':3},{'op':'corner_crop','size':[8,7],'mirror':'down'}",
+      "{'op':'views','count':3,'stack':false},{'op':'corner_crop','size':[8,7],'mirror':'down'}" },
     { "{'op':'resize','size':9}", "{'op':'resize','size':9,'interpolation':'bilinear'}" },
     { "{'op':'resize','size':9,'pillow13':false}", "{'op':'resize','size':9,'interpolation':'bilinear'}" },
     { "{'op':'resize','pillow13':true,'size':9}",
@@ -81,6 +85,12 @@ static const struct { const char *sent, *written; } s_written [] = {
     { "{'op':'random_perspective','distortion_scale':1,'p':0,'interpolation':'nearest','fill':9,"
         "'mask_fill':3}",
       "{'op':'random_perspective','distortion_scale':1,'p':0,'interpolation':'nearest','fill':[9,9,9],"
+        "'mask_fill':3}" },
+    { "{'op':'elastic_transform'}", "{'op':'elastic_transform','alpha':[50,50],'sigma':[5,5],"
+        "'interpolation':'bilinear','fill':[0,0,0],'mask_fill':0}" },
+    { "{'op':'elastic_transform','alpha':[0,10000],'sigma':0,'interpolation':'nearest','fill':9,"
+        "'mask_fill':3}",
+      "{'op':'elastic_transform','alpha':[0,10000],'sigma':[0,0],'interpolation':'nearest','fill':[9,9,9],"
         "'mask_fill':3}" },
     { "{'op':'random_apply','count':1},{'op':'invert'}",
       "{'op':'random_apply','count':1,'p':0.5},{'op':'invert','p':0.5}" },

@@ -85,9 +85,12 @@ def order_of(shuffle: Optional[bool], sampler: Any, order: Optional[str], seed: 
     return order
 
 
-def pipeline_of(transform: Any, dtype: Any, normalize: Any) -> Union[str, List[Dict[str, Any]]]:
+Pipeline = Union[str, List[Dict[str, Any]]]
+
+
+def pipeline_of(transform: Any, dtype: Any, normalize: Any) -> Pipeline:
     """What the server is asked to do: `transform`, and behind it what `dtype` and `normalize` add."""
-    pipeline = _pipeline(transform)
+    pipeline = listed(transform)
     if dtype is None and normalize is None:
         return pipeline
     if isinstance(pipeline, str):
@@ -108,7 +111,8 @@ def pipeline_of(transform: Any, dtype: Any, normalize: Any) -> Union[str, List[D
 _RECIPES = {"train": recipes.imagenet_train, "eval": recipes.imagenet_eval}
 
 
-def _pipeline(transform: Any) -> Union[str, List[Dict[str, Any]]]:
+def listed(transform: Any) -> Pipeline:
+    """As operations, or a recipe's name."""
     if transform is None:
         return "train"
     if isinstance(transform, str):

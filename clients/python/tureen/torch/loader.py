@@ -18,6 +18,7 @@ from ..slots import lent_max
 from ..wire import Field, Joined
 from ..mapping.mapper import mapper_of
 from ..mapping.run import Function
+from ..mixing import Mixer, refuse_functions, split
 from . import arguments, mapping
 from .device import Copier, CudaDevice, Device, check_device
 from .epochs import JobPerEpoch, OneJob, State
@@ -113,7 +114,9 @@ class DataLoader(Owned):
                 with a seed, "seeded"
     transform   what is done to the samples, at the server: the name of a recipe ("train", "eval"), a list of
                 operations, a value from tureen.transforms or tureen.recipes, or torchvision's transforms
-                (translated; UnsupportedTransform names what Tureen cannot do).  None: the recipe "train"
+                (translated; UnsupportedTransform names what Tureen cannot do).  None: the recipe "train".
+                MixUp and CutMix at its end are done here, on the device; labels are float32 [batch,
+                num_classes] then
     sampler     gives the ids of the samples in the order wanted: any of torch.utils.data's samplers, or an
                 iterable of whole numbers.  It is asked once an epoch, when the loop begins; each epoch is a
                 job of its own
@@ -237,6 +240,8 @@ class DataLoader(Owned):
             context, num_workers, multiprocessing_context = multiprocessing_context, 0, None
         self._mapper, _ = mapper_of(map, map_batch, map_workers or 0, context, slots, functools.partial(
             mapping.TensorForm, by_name=self._by_name, ids=self._with_ids))
+        transform, self._mixing = split(arguments.listed(transform))
+        refuse_functions(self._mixing, map, map_batch)
         server: Dict[str, Any] = dict(
             endpoint=endpoint, pipeline=arguments.pipeline_of(transform, dtype, normalize),
             timeout=timeout if timeout != 0 else _TIMEOUT_S, key=key, server_key=server_key)
@@ -339,7 +344,8 @@ class DataLoader(Owned):
                                   else self._copier.copy(mapped.values, batch))
         if self._layout is None:
             joined = self._source.joined()
-            self._layout = Layout(joined.fields, joined.pipeline, self._by_name, self._with_ids)
+            self._layout = Layout(joined.fields, joined.pipeline, self._by_name, self._with_ids,
+                                  None if self._mixing is None else Mixer(self._mixing, joined))
         values = self._layout.host(batch)
         if self._copier is not None:
             values = self._copier.copy(values, batch)

@@ -9,6 +9,8 @@ import numpy as np
 import torch
 
 from ..batch import Array, Batch
+from ..mixing import Drawn, Mixer
+from ..outputs import are_stacked, has_channels_first, outputs
 from ..ragged import Ragged as Rows
 from ..wire import Field
 from .ragged import Ragged
@@ -44,10 +46,12 @@ class Layout:
     fields      each batch is a dict by name; else (inputs, labels), each of them a dict only where it has
                 several fields
     ids         the samples' ids come along: as the tuple's last, or by the name "ids"
+    mixer       mixes the samples of each batch: labels before they are copied to a device, images there
     """
 
     def __init__(self, fields: Sequence[Field], pipeline: Sequence[Mapping[str, Any]], by_name: bool,
-                 ids: bool) -> None:
+                 ids: bool, mixer: Optional[Mixer] = None) -> None:
+        self._mixer = mixer
         self.columns = columns(fields, pipeline)
         self._by_name = by_name
         self._ids = ids
@@ -64,12 +68,19 @@ class Layout:
             if name not in batch:                           # lengths, which a ragged field has
                 continue
             array = batch[name]
-            if isinstance(array, Rows):
+            if self._mixer is not None and name == self._mixer.label:
+                array = self._mixer.labels(array, batch.ids, self._draw(batch))
+                values[name] = torch.from_numpy(array)
+            elif isinstance(array, Rows):
                 values[name] = _host(column, array.values)
                 values[column.field.lengths] = torch.from_numpy(array.offsets)
             else:
                 values[name] = _host(column, array)
         return values
+
+    def _draw(self, batch: Batch) -> Drawn:
+        assert self._mixer is not None
+        return self._mixer.draw(batch.ids, batch.epoch, batch.index)
 
     def present(self, values: Mapping[str, Value], batch: Batch) -> Any:
         """`values` (from `host`, or their copies on a device) as the loop gets them."""
@@ -79,8 +90,10 @@ class Layout:
             if name not in batch:
                 continue
             value: Any = values[name]
+            if self._mixer is not None and name in self._mixer.images:
+                value = _mixed(value, self._mixer, self._draw(batch))
             if column.kind == IMAGE and isinstance(value, Tensor):
-                value = value.permute(0, 3, 1, 2)
+                value = value.movedim(-1, -3)
             if column.kind == RAGGED and isinstance(batch[name], Rows):
                 value = Ragged(value, values[column.field.lengths])
             turned[name] = value
@@ -97,9 +110,9 @@ class Layout:
 
 def columns(fields: Sequence[Field], pipeline: Sequence[Mapping[str, Any]]) -> List[Column]:
     """`pipeline` is as JOINED wrote it out, `decode` first."""
-    made, images = _made(pipeline)
+    made, images = outputs(pipeline)
     made += [field.lengths for field in fields]
-    channels_first = any(step.get("op") == "layout" and step.get("layout") == "NCHW" for step in pipeline)
+    channels_first, dimensions = has_channels_first(pipeline), 4 if are_stacked(pipeline) else 3
     found = []
     for field in fields:
         label = field.name not in made
@@ -111,31 +124,10 @@ def columns(fields: Sequence[Field], pipeline: Sequence[Mapping[str, Any]]) -> L
             kind = TEXT
         elif field.lengths:
             kind = RAGGED
-        elif field.name in images and len(field.shape) == 3 and not channels_first:
+        elif field.name in images and len(field.shape) == dimensions and not channels_first:
             kind = IMAGE
         found.append(Column(field, kind, label))
     return found
-
-
-def _decode(pipeline: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    return next((step for step in pipeline if step.get("op") == "decode"), {})
-
-
-def _made(pipeline: Sequence[Mapping[str, Any]]) -> Tuple[List[str], List[str]]:
-    """The names of what the pipeline makes, and which of it are images and masks; the other fields are
-    labels, and lengths."""
-    decode = _decode(pipeline)
-    kind = decode.get("as", "image")
-    if kind != "image":
-        return [str(kind)], []
-    given = decode.get("fields", ["image"])
-    names = [str(field) for field in given if not isinstance(field, Mapping)]
-    views = next((int(step["count"]) for step in pipeline if step.get("op") == "views"), 1)
-    images = names + [f"{name}_{view}" for view in range(2, views + 1) for name in names]
-    others = [field for field in given if isinstance(field, Mapping)]
-    boxes = [f"{field['field']}_{view}" for view in range(2, views + 1) for field in others
-             if field.get("as") == "boxes"]
-    return images + [str(field["field"]) for field in others] + boxes, images
 
 
 def _host(column: Column, array: Array) -> Value:
@@ -147,6 +139,17 @@ def _host(column: Column, array: Array) -> Value:
     if told in _WIDER:
         return torch.from_numpy(array.astype(_WIDER[told]))
     return torch.from_numpy(array)
+
+
+def _mixed(images: Tensor, mixer: Mixer, drawn: Drawn) -> Tensor:
+    """torchvision's, of images as they lie in the batch; of uint8 rounded."""
+    if drawn.box is not None:
+        made, box = images.clone(), mixer.box(drawn)
+        made[box] = images.roll(1, 0)[box]
+        return made
+    if images.dtype == torch.uint8:
+        return _mixed(images.float(), mixer, drawn).round_().to(torch.uint8)
+    return images.roll(1, 0).mul_(1 - drawn.share).add_(images.mul(drawn.share))
 
 
 def _part(values: Mapping[str, Any], all_columns: Sequence[Column], label: bool) -> Optional[Any]:
