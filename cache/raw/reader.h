@@ -90,7 +90,9 @@ typedef struct reader_request {
 } reader_request_t;
 
 typedef struct {
-    uint32_t depth;                     //  requests in flight at once, 1 .. READER_DEPTH_MAX
+    uint32_t depth;                     //  requests in flight at once, 1 .. READER_DEPTH_MAX.  Of a store:
+                                        //  those still to come, one of which a half is here counting a half;
+                                        //  at most twice as many are in flight
     bool no_ring;                       //  as if the kernel refused io_uring
     bool no_direct;                     //  as if file systems refused O_DIRECT
     const reader_t *files_of;           //  a reader that has the files; destroy it after this one; NULL:
@@ -124,7 +126,8 @@ bool reader_is_direct (const reader_t *self, uint32_t file);
 //  Room that a range needs: whole blocks around it.
 size_t reader_span (uint64_t offset, size_t bytes);
 
-//  Adds a request; any number may wait, `depth` are in flight.  They begin in reader_wait and reader_take.
+//  Adds a request; any number may wait, as many are in flight as `depth` says.  They begin in reader_wait and
+//  reader_take.
 void reader_submit (reader_t *self, reader_request_t *request);
 //  Waits until a request is done or wake_descriptor (-1: none) is readable; returns at once if one is done
 //  already, or if there is nothing in flight and no descriptor.  May return early, after a signal.  A reader

@@ -514,6 +514,38 @@ reader_store_cancel (reader_t *self)
     }
 }
 
+//  The part of the requests' bytes that is still to come, in requests.
+static double
+s_to_come (const reader_t *self)
+{
+    double to_come = 0;
+    for (size_t at = 0; at < READER_RANGES_MAX; at++) {
+        const reader_range_t *range = &self->ranges [at];
+        if (range->request && range->whole.bytes > 0)
+            to_come += (double) (range->whole.bytes - range->begun) / (double) range->whole.bytes;
+    }
+    for (size_t at = 0; at < READER_RANGES_MAX; at++) {
+        const reader_part_t *part = &self->parts [at];
+        if (part->way != READER_PART_FREE && part->range->request)
+            to_come += (double) (part->transfer.bytes - part->transfer.done)
+                / (double) part->range->whole.bytes;
+    }
+    return to_come;
+}
+
+//  Answers share the link, so requests that begin together end together, and the next would all begin when
+//  nothing is on its way any more: the link would stand still for a whole latency.  So the depth counts what
+//  is still to come: a request begins whenever as much as one has come, and up to twice as many are under
+//  way.
+static bool
+s_may_start (const reader_t *self)
+{
+    if (self->in_flight < self->depth)
+        return true;
+    return self->in_flight < 2 * self->depth && self->in_flight < READER_DEPTH_MAX
+        && s_to_come (self) <= self->depth - 1;
+}
+
 //  What others wait for comes first: each fetch is for a question of theirs.
 static void
 s_start_waiting (reader_t *self)
@@ -531,7 +563,7 @@ s_start_waiting (reader_t *self)
         }
     }
     //  One that is done at once ends the turn: transfers go on between reads of the local disk.
-    while (self->in_flight < self->depth && self->waiting.first)
+    while (self->waiting.first && s_may_start (self))
         if (!s_start (self, reader_first (&self->waiting)))
             break;
 }

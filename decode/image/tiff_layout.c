@@ -8,6 +8,7 @@
 #include "decode_limits.h"
 
 enum { HEADER_BYTES = 8, ENTRY_BYTES = 12, INLINE_BYTES = 4, TILE_UNIT = 16, TAG_WINDOWS_PHOTO = 0xbc01 };
+enum { SHARED_MAX = 16 };               //  writers may keep equal tiles once; so often decoding takes no time
 
 static const struct { uint32_t number, otherwise; } s_tags [TAGS] = {
     [TAG_WIDTH] = { TIFFTAG_IMAGEWIDTH, 0 }, [TAG_HEIGHT] = { TIFFTAG_IMAGELENGTH, 0 },
@@ -93,10 +94,14 @@ s_take_entry (tiff_layout_t *self, size_t place, reason_t reason)
     tiff_field_t field = { place + HEADER_BYTES, s_number (self, place + 4, 4),
         type < sizeof type_bytes? type_bytes [type]: 0 };
     uint64_t bytes = (uint64_t) field.count * field.unit_bytes;
-    if (bytes > INLINE_BYTES)
+    if (bytes > INLINE_BYTES) {
         field.place = s_number (self, field.place, 4);
+        self->value_bytes += bytes;
+    }
     if (bytes > self->size || field.place > self->size - bytes)
         return s_bad (reason, "damaged or truncated TIFF: the values of tag %u lie beyond its end", number);
+    if (self->value_bytes > self->size)
+        return s_bad (reason, "damaged TIFF: the values of its tags have more bytes than the file");
     bool is_list, is_resolution = number == TIFFTAG_XRESOLUTION || number == TIFFTAG_YRESOLUTION;
     tiff_tag_t tag = s_tag (number, &is_list);
     bool is_odd = tag == TAGS? number == TAG_WINDOWS_PHOTO || (is_resolution && type != TIFF_RATIONAL):
@@ -262,6 +267,7 @@ s_check_blocks (const tiff_layout_t *self, reason_t reason)
     if (self->fields [places].count != self->blocks || self->fields [sizes].count != self->blocks)
         return s_bad (reason, "damaged TIFF: %u strips or tiles are needed, there are %u places and %u sizes",
             self->blocks, self->fields [places].count, self->fields [sizes].count);
+    uint64_t bytes = 0;
     for (uint32_t block = 0; block < self->blocks; block++) {
         uint32_t place = tiff_layout_value (self, places, block);
         uint32_t size = tiff_layout_value (self, sizes, block);
@@ -269,7 +275,11 @@ s_check_blocks (const tiff_layout_t *self, reason_t reason)
         ||  size < s_least (self, tiff_layout_block_bytes (self, block)))
             return s_bad (reason, "damaged or truncated TIFF: strip or tile %u (%u bytes at %u) lies beyond "
                 "the file's end, or is too short", block, size, place);
+        bytes += size;
     }
+    if (bytes > SHARED_MAX * (uint64_t) self->size)
+        return s_bad (reason, "damaged TIFF: its strips or tiles have more than %d times the bytes of the "
+            "file", SHARED_MAX);
     return 0;
 }
 

@@ -3,7 +3,8 @@
  *  Pillow reads the tags itself, libtiff does too, and each mends in its own way what looks odd.  So nothing
  *  odd is taken: a tag of pixels stands once, with values of a type and number that writers use, in the file;
  *  tiles have sides that 16 divides; there are as many strips or tiles as the size needs, each with a place
- *  and a size, inside the file, and long enough where it is not compressed.
+ *  and a size, inside the file, and long enough where it is not compressed.  Values of tags, and strips or
+ *  tiles, may not use the same bytes again and again, since each costs memory or time.
  *  Kinds: grey and palettes of 1, 2, 4 and 8 bits, grey of 16, grey and alpha of 8, RGB and RGBA of 8 and 16,
  *  YCbCr of 8 by JPEG; separate planes of RGB of 8; uncompressed, LZW, deflate, PackBits, JPEG (8 bits, no
  *  alpha), fax group 4 (1 bit).  Others are bad, and the reason says what they are.
@@ -29,6 +30,7 @@ typedef struct {
 typedef struct {
     const uint8_t *bytes;               //  the file, lent
     size_t size;
+    uint64_t value_bytes;               //  of all tags, known or not, that lie outside of the directory
     tiff_field_t fields [TAGS];
     uint32_t height, width;
     uint32_t compression, photometric, bits, samples;

@@ -167,6 +167,9 @@ s_parse_ipc (endpoint_t *self, const char *path)
             "has at most %d, and '.ring' is added): use a shorter one, e.g. "
             "ipc:///tmp/tureen-%u/server.sock", self->text, length, IPC_PATH_MAX, SOCKET_PATH_MAX,
             (unsigned int) geteuid ());
+    if (strstr (path, "://"))
+        return s_fail (self, -EINVAL, "'%s' looks like two endpoints: write ipc:///PATH,tcp://HOST:PORT, "
+            "without a blank", self->text);
     self->is_ipc = true;
     self->socket_path = strdup (path);
     self->ring_path = s_format ("%s.ring", path);

@@ -237,7 +237,8 @@ class Server:
         wait_until("the server listens", lambda: "listening on" in self.log()
                    or self.process.poll() is not None)
         if self.process.poll() is not None:
-            raise AssertionError("the server did not start:\n" + self.log())
+            raise AssertionError("the server did not start (status %s):\n%s"
+                                 % (self.process.poll(), self.log()))
         return self
 
     def stop(self, number=signal.SIGTERM, seconds=20):

@@ -88,11 +88,12 @@ class KeyTest(SystemTest):
         options.setdefault("listen", "tcp://127.0.0.1:%d" % harness.free_port())
         return self.serve(arguments=arguments + list(options.pop("arguments", [])), **options)
 
-    def refuse(self, what, **options):
+    def refuse(self, what, status=1, **options):
         with self.assertRaises(AssertionError) as caught:
             with self.server(expect_clean=False, **options):
                 pass
         self.assertIn(what, str(caught.exception))
+        self.assertIn("(status %d)" % status, str(caught.exception))
 
     def server_key(self):
         return words(os.path.join(self.keys, "server"))["public-key"]
@@ -431,8 +432,8 @@ class UsersToo(KeyTest):
         with self.server(listen="%s,%s" % (tcp, ipc)):
             #  Either endpoint is this server's alone.
             other_ipc, other_tcp = "ipc://%s/t.sock" % self.folder, "tcp://127.0.0.1:%d" % harness.free_port()
-            self.refuse("listens at '%s'" % ipc, listen="%s,%s" % (other_tcp, ipc))
-            self.refuse("cannot listen on %s" % tcp, listen="%s,%s" % (other_ipc, tcp))
+            self.refuse("listens at '%s'" % ipc, listen="%s,%s" % (other_tcp, ipc), status=3)
+            self.refuse("cannot listen on %s" % tcp, listen="%s,%s" % (other_ipc, tcp), status=3)
             self.assertFalse(os.path.exists(other_ipc[len("ipc://"):]))
             connection = Connection(ipc)
             self.assertEqual(connection.status()["jobs"], [])

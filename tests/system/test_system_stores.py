@@ -95,6 +95,21 @@ class Epochs(StoreTest):
         self.assertLess(abs(pack["read_amplification"] - 1), .1)
         self.assertLess((self.store.sent("volume") - before) / self.bytes, 11)
 
+    def test_reads_begin_as_others_come(self):
+        """Two reads are allowed.  Of each the last bytes are missing for long: two more begin."""
+        def under_way():
+            return [request for request in self.store.requests if request.began > began]
+        with self.serve(arguments=["--reads", "2"], raw="2M") as server:
+            fault = Fault("slow", name="volume", after=-8)
+            self.store.faults.append(fault)
+            began = time.monotonic()
+            reader = self.read(server)
+            wait_until("reads", under_way)
+            time.sleep(2)
+            self.assertEqual(len(under_way()), 4)
+            self.store.faults.clear()
+            self.assert_epochs(reader.finish(), 2)
+
     def test_the_first_batch_takes_three_round_trips(self):
         """The index, the volumes' first blocks, then pieces at once."""
         with self.serve():

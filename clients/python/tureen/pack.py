@@ -139,7 +139,7 @@ def _array(text: str) -> ArrayOf:
 
 
 def _positive(text: str) -> int:
-    if not text.isdigit() or not int(text):
+    if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number above 0")
     return int(text)
 

@@ -144,5 +144,6 @@ def _are_documents(documents: _Numbers, sequences: int) -> bool:
     """Whether each begins where the one before ends, or after it, from the first sequence to the last."""
     if not len(documents) or documents[0] != 0 or documents[-1] != sequences:
         return False
-    return all((np.diff(documents[begin:begin + _BLOCK + 1]) >= 0).all()
-               for begin in range(0, len(documents), _BLOCK))
+    #  Compared, not subtracted: the difference of hostile numbers may not fit into 64 bits.
+    begins, ends = documents[:-1], documents[1:]
+    return all((begins[at:at + _BLOCK] <= ends[at:at + _BLOCK]).all() for at in range(0, len(ends), _BLOCK))

@@ -230,6 +230,40 @@ test_refused (void **state)
     tiff_reader_destroy (&reader);
 }
 
+//  Small files that would take much memory, or much time.
+static void
+test_bytes_used_again (void **state)
+{
+    (void) state;
+    char error [ERROR_BYTES];
+    image_pixels_t pixels;
+    tiff_reader_t *reader = tiff_reader_new ();
+    for (uint32_t tags = 1; tags <= 2; tags++) {
+        s_start (STRIP_HEIGHT, WIDTH, false);
+        for (uint32_t tag = 0; tag < tags; tag++)
+            s_set ((entry_t) { TAG_UNKNOWN + tag, TIFF_BYTE, sizeof s_pixels - 100, HEADER_BYTES });
+        s_end ();
+        assert_int_equal (s_read (reader, NULL, &pixels, error), tags == 1? 0: -EBADMSG);
+        assert_string_equal (error, tags == 1? "":
+            "damaged TIFF: the values of its tags have more bytes than the file");
+    }
+    uint32_t places [HEIGHT], sizes [HEIGHT];
+    for (uint32_t times = 10; times <= 20; times += 10) {
+        s_start (1, WIDTH, false);
+        for (uint32_t row = 0; row < HEIGHT; row++) {
+            places [row] = HEADER_BYTES;
+            sizes [row] = (uint32_t) sizeof s_pixels * times / HEIGHT;
+        }
+        s_set_list (TIFFTAG_STRIPOFFSETS, places, HEIGHT);
+        s_set_list (TIFFTAG_STRIPBYTECOUNTS, sizes, HEIGHT);
+        s_end ();
+        assert_int_equal (s_read (reader, NULL, &pixels, error), times == 10? 0: -EBADMSG);
+        assert_string_equal (error, times == 10? "":
+            "damaged TIFF: its strips or tiles have more than 16 times the bytes of the file");
+    }
+    tiff_reader_destroy (&reader);
+}
+
 static void
 test_masks (void **state)
 {
@@ -377,7 +411,8 @@ int
 main (void)
 {
     const struct CMUnitTest tests [] = {
-        cmocka_unit_test (test_boxes), cmocka_unit_test (test_refused), cmocka_unit_test (test_masks),
+        cmocka_unit_test (test_boxes), cmocka_unit_test (test_refused),
+        cmocka_unit_test (test_bytes_used_again), cmocka_unit_test (test_masks),
         cmocka_unit_test (test_damage), cmocka_unit_test (test_deflate), cmocka_unit_test (test_jpeg)
     };
     return cmocka_run_group_tests (tests, s_setup, NULL);

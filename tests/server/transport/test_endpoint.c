@@ -428,6 +428,7 @@ test_texts_that_are_refused (void **state)
         { "ipc://*", -EINVAL, "no absolute path", "ipc:///PATH" },
         { "ipc://x.sock", -EINVAL, "no absolute path", "ipc:///PATH" },
         { "ipc://@x", -EINVAL, "abstract", "ipc:///PATH" },
+        { "ipc:///tmp/x, tcp://127.0.0.1:5555", -EINVAL, "looks like two", "without a blank" },
         { "ipc:///", -EINVAL, "names a folder", "ipc:///server.sock" },
         { "ipc:///tmp/", -EINVAL, "names a folder", "ipc:///tmp/server.sock" },
         { "tcp://", -EINVAL, "is not tcp://HOST:PORT", "e.g." },
