@@ -16,6 +16,7 @@ import tempfile
 import unittest
 from pathlib import Path
 from typing import Any, Dict, List
+from unittest import mock
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parent.parent
@@ -320,6 +321,15 @@ class Json(unittest.TestCase):
                 (lambda: T.RandomChoice([T.MixUp(num_classes=2), T.RandomInvert()]).to_json(), "keeps the"),
                 (lambda: T.RandomChoice([T.MixUp(num_classes=2), T.CutMix(num_classes=3)]).to_json(),
                  "the same num_classes"),
+                (lambda: split([{"op": "mix_up"}]), "mix_up: num_classes must be given"),
+                (lambda: split([{"op": "mix_up", "alpha": float("nan"), "num_classes": 2}]), "alpha must be"),
+                (lambda: split([{"op": "cut_mix", "alpha": "1e9", "num_classes": 2}]), "alpha must be from"),
+                (lambda: split([{"op": "cut_mix", "num_classes": 2.5}]), "must be a whole number"),
+                (lambda: split([{"op": "cut_mix", "num_classes": 2, "alhpa": 1}]), "cut_mix has no 'alhpa'"),
+                (lambda: split([{"op": "random_choice", "counts": [1, 1], "p": [1]},
+                                *[{"op": "mix_up", "num_classes": 2}] * 2]), "a weight for each of the 2"),
+                (lambda: split([{"op": "random_choice", "counts": [1], "p": [0]},
+                                {"op": "mix_up", "num_classes": 2}]), "p must not be 0 throughout"),
                 (lambda: T.AugMix(0), "severity must be from 1 to 10"),
                 (lambda: T.AugMix(mixture_width=9), "mixture_width must be from 1 to 8"),
                 (lambda: T.AugMix(chain_depth=0), "chain_depth must be from 1 to 8"),
@@ -580,7 +590,7 @@ class Pixels:
                 [one, V.Grayscale(), V.RandomEqualize(1), V.RandomAdjustSharpness(3, 1)],
                 [one, V.Grayscale(), V.RandomAutocontrast(1), V.RandomPosterize(2, 1), V.RandomInvert(1)],
                 [one, V.Grayscale(), V.ColorJitter(contrast=(1.6, 1.6))], [one, V.Grayscale(3)],
-                [one, V.RandomGrayscale(1)],
+                [one, V.RandomGrayscale(1)], [one, V.Grayscale(), V.RandomGrayscale(1)],
                 [one, V.Grayscale(), V.ToTensor(), V.Normalize((0.1307,), (0.3081,))],
                 [one, V.ToTensor(), V.ConvertImageDtype(torch.float16)],
                 [one, V.PILToTensor(), V.ConvertImageDtype(torch.float32), V.Normalize([0.5], [0.25])],
@@ -646,7 +656,6 @@ class Torchvision(Pixels, unittest.TestCase):
             T.RandAugment(), T.RandAugment(3, 4, 10, "bilinear", (1, 2, 3)), T.TrivialAugmentWide(7),
             T.AutoAugment(), T.AutoAugment("cifar10", "bilinear", 5)]))
         maps = [V.RandomRotation(10), V.RandomRotation((3, 5), V.InterpolationMode.BILINEAR, True, (1, 2), 9),
-                V.ElasticTransform(), V.ElasticTransform([9., 3.], 2., V.InterpolationMode.NEAREST, 7),
                 V.CenterCrop(9), V.RandomPerspective(), V.RandomPerspective(
                     0.2, 0.9, V.InterpolationMode.NEAREST, (1, 2, 3)), V.RandomAffine(20),
                 V.RandomAffine((1, 2), (0.1, 0.3), (0.5, 1), 9, fill=None),
@@ -654,16 +663,25 @@ class Torchvision(Pixels, unittest.TestCase):
                                fill=[1, 2, 3], center=[5, 6])]
         self.assertEqual(T.translate(maps), T.Compose([
             T.RandomRotation(10), T.RandomRotation((3, 5), "bilinear", True, (1, 2), 9),
-            T.ElasticTransform(), T.ElasticTransform((9, 3), 2, "nearest", 7), T.CenterCrop(9),
-            T.RandomPerspective(), T.RandomPerspective(0.2, 0.9, "nearest", (1, 2, 3)), T.RandomAffine(20),
+            T.CenterCrop(9), T.RandomPerspective(), T.RandomPerspective(0.2, 0.9, "nearest", (1, 2, 3)),
+            T.RandomAffine(20),
             T.RandomAffine((1, 2), (0.1, 0.3), (0.5, 1), 9),
             T.RandomAffine(1, None, None, (1, 2, 3, 4), "bilinear", (1, 2, 3), (5, 6))]))
+        elastic = [V.ElasticTransform(), V.ElasticTransform([9., 3.], 2., V.InterpolationMode.NEAREST, 7)]
+        with mock.patch.object(sys.modules["torchvision"], "__version__", "0.26.0+cpu"):
+            self.assertEqual(T.translate(elastic), T.Compose([
+                T.ElasticTransform(), T.ElasticTransform((9, 3), 2, "nearest", 7)]))
+        with mock.patch.object(sys.modules["torchvision"], "__version__", "0.25.1"), \
+                self.assertRaisesRegex(T.UnsupportedTransform, "before torchvision 0.26"):
+            T.translate(elastic)
         crops = [V.RandomInvert(), V.TenCrop((8, 9), True), V.Grayscale()]
         self.assertEqual(T.translate(crops), T.Compose([T.RandomInvert(), T.TenCrop((8, 9), True),
                                                         T.Grayscale()]))
         self.assertEqual(T.translate(V.FiveCrop(8)), T.Compose([T.FiveCrop(8)]))
-        with self.assertRaisesRegex(T.UnsupportedTransform, "the same to all crops"):
-            T.translate([V.FiveCrop(8), V.RandomInvert()])
+        for more, reason in ((V.RandomInvert(), "the same to all crops"), (V.FiveCrop(4), "leave one of"),
+                             (T.MixUp(num_classes=2), "a stack of crops")):
+            with self.assertRaisesRegex(T.UnsupportedTransform, reason):
+                T.translate([V.FiveCrop(8), more])
         modules = torch.nn.Sequential(V.CenterCrop(8), torch.nn.Identity(),
                                       torch.nn.Sequential(V.RandomHorizontalFlip()))
         self.assertEqual(T.translate(modules), T.Compose([T.CenterCrop(8), T.RandomHorizontalFlip()]))
@@ -754,6 +772,14 @@ class TorchvisionV2(Pixels, unittest.TestCase):
         with self.assertRaises(T.UnsupportedTransform) as caught:
             T.translate(V2.Compose([V2.ToImage(), V2.RandomResizedCrop(8, antialias=True)]))
         self.assertIn("put it before ToTensor", str(caught.exception))
+
+    def test_what_v2_alone_has(self) -> None:
+        self.assertEqual(T.translate([V2.CenterCrop(8), V2.MixUp(num_classes=3)]),
+                         T.Compose([T.CenterCrop(8), T.MixUp(num_classes=3)]))
+        for given, reason in ((V2.MixUp(num_classes=3, labels_getter=len), "labels_getter"),
+                              (V2.ToDtype(torch.float32), "put ToTensor before")):
+            with self.assertRaisesRegex(T.UnsupportedTransform, reason):
+                T.translate([V2.CenterCrop(8), given])
 
     def test_weights(self) -> None:
         import torchvision

@@ -21,15 +21,16 @@ try:
     import torch
     import horizontal_first  # noqa: F401
     from PIL import Image, ImageFilter
+    import torchvision
     import torchvision.transforms as transforms
     from torchvision.transforms import InterpolationMode, autoaugment, functional
     try:
         from torchvision.transforms import _functional_pil as functional_pil
         from torchvision.transforms import _functional_tensor as functional_tensor
-        HAS_WIDTHS = True           #  displacements across are shares of the width, not of the height
     except ImportError:
         from torchvision.transforms import functional_pil, functional_tensor
-        HAS_WIDTHS = False
+    #  Displacements across are shares of the width, not of the height, and those down of the height.
+    HAS_WIDTHS = tuple(map(int, torchvision.__version__.split(".")[:2])) >= (0, 26)
     import reference
     import reference_augment
 except ImportError as missing:

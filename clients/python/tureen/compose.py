@@ -84,6 +84,7 @@ class Building:
         self.normalize: Optional[Operation] = None
         self.dtype: Optional[str] = None
         self.planar = False
+        self.is_grey = False                            # of one channel
         self.erasing: Optional[Operation] = None
         self.mixing: List[Operation] = []               # of whole batches (mixing.py)
 

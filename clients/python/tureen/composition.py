@@ -13,7 +13,7 @@ from .compose import Building, Compose, Operation, Refused, Stage, Transform
 from .mixing import Mixing, choice
 
 #  What the server takes at most.
-PARTS_MAX, WEIGHT_MAX = 16, 1e6
+PARTS_MAX = 16
 
 _KEEPS_SIZE = ("flip", "vertical_flip", "color_jitter", "grayscale", "invert", "posterize", "solarize",
                "autocontrast", "equalize", "adjust_sharpness", "gaussian_blur", "pillow_gaussian_blur",
@@ -98,16 +98,8 @@ class RandomChoice(_Group):
 
     def __post_init__(self) -> None:
         self._set_parts()
-        if self.p is None:
-            return
-        weights = parameters.listed(self.p)
-        if weights is None or len(weights) != len(self.transforms):
-            raise ValueError(f"p must be a weight for each of the {len(self.transforms)} transforms, "
-                             f"not {self.p!r}")
-        weights = [parameters.number("p", weight, 0, WEIGHT_MAX) for weight in weights]
-        if sum(weights) <= 0:
-            raise ValueError(f"p must not be 0 throughout: {self.p!r}")
-        self._set(p=tuple(weights))
+        if self.p is not None:
+            self._set(p=parameters.weights(self.p, len(self.transforms)))
 
     def _build(self, building: Building) -> None:
         mixing = [one for one in self.transforms if isinstance(one, Mixing)]

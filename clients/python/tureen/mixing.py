@@ -16,7 +16,7 @@ import numpy as np
 
 from . import parameters
 from .batch import Array
-from .compose import Building, Operation, Transform
+from .compose import Building, Operation, Refused, Transform
 from .outputs import are_stacked, has_channels_first, outputs
 from .wire import Field, Joined
 
@@ -42,6 +42,8 @@ class Mixing(Transform):
         return {"op": self._operation, "alpha": self.alpha, "num_classes": self.num_classes}
 
     def _build(self, building: Building) -> None:
+        if any(operation.get("stack") for operation in building.operations):
+            raise Refused("it mixes images, and behind FiveCrop and TenCrop each sample is a stack of crops")
         building.mixing.append(self.operation())
 
 
@@ -131,6 +133,17 @@ class Recipe(NamedTuple):
         return Drawn(1 - (right - left_) * (bottom - top) / (width * height), (top, left_, bottom, right))
 
 
+def _checked(part: Mapping[str, Any]) -> Operation:
+    name, keys = part["op"], {key: value for key, value in part.items() if key != "op"}
+    unknown = [key for key in keys if key not in ("alpha", "num_classes")]
+    if unknown:
+        raise ValueError(f"{name} has no '{unknown[0]}': it has alpha and num_classes")
+    try:
+        return (MixUp if name == "mix_up" else CutMix)(**keys).operation()
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name}: {error}") from None
+
+
 def split(pipeline: Any) -> Tuple[Any, Optional[Recipe]]:
     """What the server is to do, and how batches are mixed behind that; None: they are not."""
     if callable(getattr(pipeline, "to_json", None)):
@@ -146,11 +159,13 @@ def split(pipeline: Any) -> Tuple[Any, Optional[Recipe]]:
     weights, head = (1.0,) * len(parts), first
     if first and names[first - 1] == "random_choice":
         head = first - 1
-        weights = tuple(steps[head].get("p") or weights)
+        if steps[head].get("p") is not None:
+            weights = parameters.weights(steps[head]["p"], len(parts))
     is_choice = head < first and steps[head].get("counts") == [1] * len(parts)
     if any(name not in OPERATIONS for name in names[first:]) or is_choice != (len(parts) > 1 or head < first):
         raise ValueError("mix_up and cut_mix mix whole batches, so one of them comes last, or a "
                          "random_choice of them")
+    parts = [_checked(part) for part in parts]
     classes = {part["num_classes"] for part in parts}
     if len(classes) > 1:
         raise ValueError(f"the parts of a choice have different num_classes, {sorted(classes)}: give all the "

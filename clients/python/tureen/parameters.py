@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 Pair = Tuple[float, float]
 Size = Union[int, Sequence[int]]
 
-SIDE_MAX = 4096                 # what the server takes at most
+SIDE_MAX, WEIGHT_MAX = 4096, 1e6            # what the server takes at most
 
 
 def whole(name: str, value: Any, least: int, most: int) -> int:
@@ -38,6 +38,17 @@ def listed(value: Any) -> Optional[List[Any]]:
     if hasattr(value, "tolist"):
         value = value.tolist()
     return list(value) if isinstance(value, (list, tuple)) else None
+
+
+def weights(value: Any, count: int) -> Tuple[float, ...]:
+    """`p` of a choice among so many."""
+    found = listed(value)
+    if found is None or len(found) != count:
+        raise ValueError(f"p must be a weight for each of the {count} transforms, not {value!r}")
+    checked = tuple(number("p", weight, 0, WEIGHT_MAX) for weight in found)
+    if sum(checked) <= 0:
+        raise ValueError(f"p must not be 0 throughout: {value!r}")
+    return checked
 
 
 def sides(name: str, value: Any) -> Tuple[int, ...]:

@@ -284,6 +284,7 @@ class Grayscale(Transform):
     def _build(self, building: Building) -> None:
         building.expect_image()
         building.add("grayscale", channels=int(self.num_output_channels))
+        building.is_grey = self.num_output_channels == 1
 
 
 @dataclass(frozen=True)
@@ -296,7 +297,8 @@ class RandomGrayscale(Transform):
 
     def _build(self, building: Building) -> None:
         building.expect_image()
-        building.add_random("grayscale", self.share, p=self.p, channels=3)
+        if not building.is_grey:
+            building.add_random("grayscale", self.share, p=self.p, channels=3)
 
 
 #   ---- from an image to what the network gets
@@ -423,6 +425,9 @@ class _Crops(Transform):
 
     def _crop(self, building: Building, count: int, **keys: Any) -> None:
         building.expect_image()
+        if any(operation.get("op") == "views" for operation in building.operations):
+            raise Refused("the server takes several crops, or views, of an image once: leave one of the two "
+                          "out")
         size = parameters.box("size", self.size)
         building.add("views", count=count, stack=True)
         building.add("corner_crop", size=parameters.box_json(size), **keys)

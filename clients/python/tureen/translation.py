@@ -7,6 +7,7 @@ and for a Pillow image, the list begins with an image.
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import replace
 from typing import Any, Callable, Dict, List, Tuple
 
@@ -18,7 +19,7 @@ Entry = Tuple[Any, Any]         # what was given; and ours, or why there is none
 
 def translate(given: Any, pillow13: bool) -> Compose:
     """See transforms.translate."""
-    entries = [(theirs, _of_pillow13(our) if pillow13 and our is not theirs else our)
+    entries = [(theirs, _of_pillow13(our) if pillow13 else our)
                for theirs, our in _draw_once(_normalize_tensors(_entries(given)))]
     problems = [(place, theirs, our) for place, (theirs, our) in enumerate(entries, 1)
                 if isinstance(our, str)]
@@ -96,11 +97,11 @@ def _group(name: str, given: Any) -> Any:
 
 
 def _normalize_tensors(entries: List[Entry]) -> List[Entry]:
-    """Ours takes images as well; torchvision's raises TypeError."""
+    """Ours take images as well; torchvision's raises TypeError, and its ToDtype leaves them as they are."""
     checked, is_tensor = [], False
     for theirs, our in entries:
         is_tensor = is_tensor or isinstance(our, (ours.ToTensor, ours.PILToTensor))
-        if isinstance(our, ours.Normalize) and our is not theirs and not is_tensor:
+        if isinstance(our, (ours.Normalize, ours.Cast)) and our is not theirs and not is_tensor:
             our = "it takes a tensor: put ToTensor before it"
         checked.append((theirs, our))
     return checked
@@ -160,6 +161,26 @@ def _mapped(name: str, *parameters: str) -> Callable[[Any], Transform]:
     return make
 
 
+def _elastic(theirs: Any) -> Transform:
+    version = getattr(sys.modules.get("torchvision"), "__version__", "0.0").split(".")
+    if (int(version[0]), int(version[1])) < (0, 26):
+        raise ValueError("before torchvision 0.26 it divides displacements across by the height, and those "
+                         "down by the width; the server does as 0.26: for square images, where both are the "
+                         "same, give tureen.transforms.ElasticTransform")
+    return _mapped("ElasticTransform", "alpha", "sigma")(theirs)
+
+
+def _mixing(name: str) -> Callable[[Any], Transform]:
+    same = _same(name, "alpha", "num_classes")
+
+    def make(theirs: Any) -> Transform:
+        getter = getattr(theirs, "_labels_getter", None)
+        if getter is not None and "default" not in getattr(getter, "__name__", ""):
+            raise ValueError("labels_getter: it mixes the data set's label")
+        return same(theirs)
+    return make
+
+
 def _policy(name: str, *parameters: str) -> Callable[[Any], Transform]:
     mapped = _mapped(name, *parameters)
 
@@ -211,13 +232,13 @@ _MADE: Dict[str, Callable[[Any], Any]] = {
     "CenterCrop": _same("CenterCrop", "size"),
     "ColorJitter": _same("ColorJitter", "brightness", "contrast", "saturation", "hue"),
     "ConvertImageDtype": _convert,
-    "CutMix": _same("CutMix", "alpha", "num_classes"),
-    "ElasticTransform": _mapped("ElasticTransform", "alpha", "sigma"),
+    "CutMix": _mixing("CutMix"),
+    "ElasticTransform": _elastic,
     "FiveCrop": _same("FiveCrop", "size"),
     "GaussianBlur": _same("GaussianBlur", "kernel_size", "sigma"),
     "Grayscale": _same("Grayscale", "num_output_channels"),
     "ImageClassification": _weights,
-    "MixUp": _same("MixUp", "alpha", "num_classes"),
+    "MixUp": _mixing("MixUp"),
     "Normalize": _same("Normalize", "mean", "std"),
     "PILToTensor": _same("PILToTensor"),
     "Pad": _same("Pad", "padding", "fill", "padding_mode"),
