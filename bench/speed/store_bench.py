@@ -2,8 +2,8 @@
 """A pack in an object store: how much of the link a server holds, and how soon the first batch comes.
 
     python3 bench/speed/store_bench.py --data DIR [--binary build/release/bin/tureen] [--latency 1,10,55]
-                                       [--rate 50,200,0] [--seconds 8] [--raw 64M] [--cached 0,0.5,1.1]
-                                       [--cache-folder DIR] [--svg FILE]
+                                       [--rate 50,200,0] [--seconds 8] [--raw 64M] [--batch 256]
+                                       [--cached 0,0.5,1.1] [--cache-folder DIR] [--svg FILE]
 
 DIR is an ImageFolder of JPEGs; it is packed into /dev/shm.  The store is the one of the tests (S3's GET, with
 signatures) on this machine, with a delay of LATENCY milliseconds before each answer and RATE megabytes a
@@ -92,7 +92,8 @@ def run(options: argparse.Namespace, folder: Path, latency: float, rate: float, 
             await_server(server, endpoint, options.binary)
             ids = folder / "ids"
             ids.unlink(missing_ok=True)
-            command = [options.binary, "read", "--connect", endpoint, "--dataset", "train", "--batch", "32",
+            command = [options.binary, "read", "--connect", endpoint, "--dataset", "train", "--batch",
+                       str(options.batch),
                        "--epochs", "0", "--ids", ids]
             job = subprocess.Popen(command, stdout=subprocess.DEVNULL)
             first_ms = first_batch_ms(job, ids)
@@ -180,6 +181,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--rate", type=numbers, default=[50, 200, 0])
     parser.add_argument("--seconds", type=float, default=8.0)
     parser.add_argument("--raw", default="64M")
+    parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--cached", type=numbers, default=[0])
     parser.add_argument("--cache-folder", default=None)
     parser.add_argument("--svg", type=Path)

@@ -60,14 +60,16 @@ class Key:
 
 
 class Link:
-    """What all connections share: so many bytes a second."""
+    """What all connections share: so many bytes a second.  A sleep that lasts too long is made up for, up to
+    BURST seconds."""
+    BURST = 0.01
 
     def __init__(self, rate):
         self._rate, self._lock, self._free_at = rate, threading.Lock(), 0.0
 
     def pass_through(self, size):
         with self._lock:
-            self._free_at = max(self._free_at, time.monotonic()) + size / self._rate
+            self._free_at = max(self._free_at, time.monotonic() - self.BURST) + size / self._rate
             wait = self._free_at - time.monotonic()
         if wait > 0:
             time.sleep(wait)
