@@ -96,6 +96,23 @@ def leaves(image):
     os._exit(7)
 
 
+def closes(image):
+    os.close(protocol.SOCKET)
+    time.sleep(3600)
+
+
+def finalises(image):
+    """As Python does after an exception: what ends last is the process."""
+    os.close(protocol.SOCKET)
+    time.sleep(0.1)
+    os._exit(3)
+
+
+def empties(image):
+    socket.socket(fileno=os.dup(protocol.SOCKET)).send(b"")
+    time.sleep(3600)
+
+
 def start_thread():
     thread = threading.Thread(target=int)
     thread.start()
@@ -228,7 +245,8 @@ CALLS = {"fchmodat2": 452, "keyctl": {"x86_64": 250, "aarch64": 219}.get(platfor
          "userfaultfd": {"x86_64": 323, "aarch64": 282}.get(platform.machine())}
 KINDS = {"crash": crash, "hang": hang, "wrong-shape": wrong_shape, "raises": raises, "memory": fills_memory,
          "garbage": garbage, "lies": lies, "floods": floods, "leaves": leaves, "sandbox": sandbox,
-         "lasts": lasts, "burns": burns, "leaks": leaks, "killed": killed, "crowded": crowded}
+         "lasts": lasts, "burns": burns, "leaks": leaks, "killed": killed, "crowded": crowded,
+         "closes": closes, "finalises": finalises, "empties": empties}
 calls = 0
 begun = time.process_time()
 opened = len(os.listdir("/proc/self/fd"))       # the protocol's five, and this folder

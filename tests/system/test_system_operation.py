@@ -258,6 +258,15 @@ class Failing(OperationTest):
             self.assertIn("SIGKILL), as the kernel ends processes when memory is short",
                           self.operation(server, "killed")["last_failure"])
 
+    def test_one_that_closes_its_socket(self):
+        """It is ended for that, and not taken for one that the kernel has killed for want of memory."""
+        reasons = {"closes": "it has closed its socket, and goes on", "empties": "it sent an empty message",
+                   "finalises": "its process ended with status 3"}
+        with self.serve(*reasons) as server:
+            jobs = {kind: self.read(server, step(kind, self.images[self.odd].shape[:2])) for kind in reasons}
+            for kind, job in jobs.items():
+                self.assert_ended(job, kind, reasons[kind])
+
     def test_processor_time_of_those_that_end_is_charged(self):
         with self.serve("burns", workers=1) as server:
             self.assert_ended(self.read(server, step("burns")), "burns", "SIGABRT")
