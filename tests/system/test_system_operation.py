@@ -394,11 +394,11 @@ class Sandbox(OperationTest):
 
 
 class Starting(OperationTest):
-    def refused_start(self, command, status=1, name="op"):
+    def refused_start(self, command, status=1, name="op", wrapper=()):
         result = harness.run("serve", "--dataset", "train=" + self.data, "--listen",
                              "ipc://%s/s.sock" % os.path.dirname(self.path("run", "x")),
                              "--operation", "%s=%s" % (name, command),
-                             environment={"PATH": "/usr/bin:/bin", "PYTHONPATH": CLIENTS})
+                             environment={"PATH": "/usr/bin:/bin", "PYTHONPATH": CLIENTS}, wrapper=wrapper)
         self.assertEqual(result.returncode, status, result.stdout + result.stderr)
         return result.stderr
 
@@ -423,6 +423,13 @@ class Starting(OperationTest):
             server.send_signal(signal.SIGTERM)
             self.assertEqual(server.communicate(timeout=45)[1], "")       # it may take a minute to greet
             self.assertEqual(server.returncode, 0)
+
+    def test_a_limit_of_file_sizes(self):
+        """Its memory is a file: the samples would be called unsuitable."""
+        self.assertIn("an operation may need a file of 4.0 GiB (--operation-memory), and the limit of "
+                      "file sizes is 1.0 GiB: raise it (ulimit -f, LimitFSIZE=), or lower "
+                      "--operation-memory",
+                      self.refused_start("true", wrapper=["prlimit", "--fsize=%d" % (1 << 30), "--"]))
 
     def test_settings(self):
         self.assertIn("expected NAME=COMMAND", self.refused_start("x", status=2, name="a b"))
