@@ -18,12 +18,13 @@
 #include <jansson.h>
 #include "clock.h"
 #include "custom_sandbox.h"
+#include "rlimits.h"
 #include "utf8.h"
 
 enum { PROTOCOL = 1, MESSAGE_BYTES_MAX = 4096, LINE_BYTES = 120, SHOWN_BYTES = 120, ALIGNMENT = 64,
     MEMORY_STEP = 1 << 16, MEMORY_KEPT_BYTES = 16 << 20, DESCRIPTORS = 5, FIRST_FREE = 16,
-    VARIABLES_MAX = 24, VARIABLE_BYTES = 4096, BLOCKS_MAX = 256, LOOK_MS = 100,
-    LEFT_MS = 1000 };   //  for a call that no job waits for: most end sooner, and their process can stay
+    VARIABLES_MAX = 24, VARIABLE_BYTES = 4096, BLOCKS_MAX = 256, LOOK_MS = 100, REAP_MS = 5,
+    LEFT_MS = 1000 };   //  to end, for a call that no job waits for, or a process that has closed its socket
 
 struct custom_process {
     const custom_process_options_t *options;
@@ -82,18 +83,37 @@ s_read_words (custom_process_t *self)
         }
 }
 
-//  The process has closed its socket: it has ended, or soon will.
+//  Waits for its end, and takes what is known then.  flags: of wait4.
+static bool
+s_reap (custom_process_t *self, int flags, int *status_p)
+{
+    struct rusage used;
+    pid_t pid;
+    while ((pid = wait4 (self->pid, status_p, flags, &used)) < 0 && errno == EINTR)
+        ;
+    if (pid != self->pid)
+        return false;
+    self->pid = 0;
+    self->ended_ns = ((uint64_t) (used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000000u
+        + (uint64_t) (used.ru_utime.tv_usec + used.ru_stime.tv_usec)) * 1000u;
+    return true;
+}
+
+//  It has closed its socket: most have ended, or are about to.
 static custom_status_t
 s_ended (custom_process_t *self, char *error, size_t error_bytes)
 {
     int status = 0;
-    struct rusage used = { .ru_maxrss = 0 };
-    kill (self->pid, SIGKILL);              //  one that goes on without its socket
-    while (wait4 (self->pid, &status, 0, &used) < 0 && errno == EINTR)
-        ;
-    self->pid = 0;
-    self->ended_ns = ((uint64_t) (used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1000000u
-        + (uint64_t) (used.ru_utime.tv_usec + used.ru_stime.tv_usec)) * 1000u;
+    int64_t due_ms = clock_now_ms () + LEFT_MS;
+    struct pollfd stop = { self->options->stop, POLLIN, 0 };
+    while (!s_reap (self, WNOHANG, &status)) {
+        s_read_words (self);                //  it may wait for that
+        if (poll (&stop, 1, REAP_MS) > 0 || clock_now_ms () >= due_ms) {
+            kill (self->pid, SIGKILL);
+            s_reap (self, 0, &status);
+            return s_break (self, error, error_bytes, "it has closed its socket, and goes on");
+        }
+    }
     s_read_words (self);
     if (!WIFSIGNALED (status))
         return s_break (self, error, error_bytes, "its process ended with status %d", WEXITSTATUS (status));
@@ -136,6 +156,8 @@ s_receive (custom_process_t *self, int64_t most_ms, char text [MESSAGE_BYTES_MAX
         ssize_t size = recv (self->socket, text, MESSAGE_BYTES_MAX + 1, MSG_DONTWAIT);
         if (size < 0 && (errno == EAGAIN || errno == EINTR))
             continue;
+        if (size == 0 && !(items [0].revents & POLLHUP))
+            return s_break (self, error, error_bytes, "it sent an empty message");
         if (size <= 0)
             return s_ended (self, error, error_bytes);
         if (size > MESSAGE_BYTES_MAX)
@@ -321,7 +343,7 @@ s_read_greeting (custom_process_t *self, char *error, size_t error_bytes)
 static custom_status_t
 s_status (int rc, char *error, size_t error_bytes)
 {
-    snprintf (error, error_bytes, "%s", strerror (-rc));
+    snprintf (error, error_bytes, "%s%s", strerror (-rc), rlimits_remedy (-rc));
     bool is_short = rc == -ENOMEM || rc == -EAGAIN || rc == -EMFILE || rc == -ENFILE || rc == -ENOSPC;
     return is_short? CUSTOM_NO_MEMORY: CUSTOM_FAILED;
 }

@@ -10,9 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <linux/audit.h>
+#include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/landlock.h>
 #include <linux/seccomp.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -27,7 +30,7 @@
 #define ARCHITECTURE 0                  //  no filter is known for it
 #endif
 
-enum { DESCRIPTORS_MAX = 256, INSTRUCTIONS_MAX = 192, X32_FIRST = 0x40000000 };
+enum { DESCRIPTORS_MAX = 256 };
 
 //  ---- limits
 
@@ -65,9 +68,13 @@ s_go_first (void)
 
 //  ---- files
 
-#ifndef LANDLOCK_ACCESS_FS_TRUNCATE
-#define LANDLOCK_ACCESS_FS_TRUNCATE (UINT64_C (1) << 14)        //  Linux 6.2
-#endif
+//  What the headers of Linux 6.1 do not have.
+enum { TRUNCATE = 1 << 14, SCOPE_ABSTRACT_SOCKETS = 1 << 0, SCOPE_SIGNALS = 1 << 1 };
+
+//  A kernel that knows fewer fields takes them if they are 0.
+typedef struct {
+    uint64_t files, network, scopes;
+} landlock_t;
 
 static int
 s_landlock_version (void)
@@ -93,7 +100,8 @@ s_allow_null (int rules)
 }
 
 //  No file is written, made or removed, but for /dev/null.  Without Landlock RLIMIT_FSIZE is left, by which
-//  none grows.
+//  none grows.  And what the filter of system calls refuses already: signals to processes outside, and
+//  connections to their sockets.
 static int
 s_close_files (void)
 {
@@ -107,8 +115,9 @@ s_close_files (void)
     if (version >= 2)
         closed |= LANDLOCK_ACCESS_FS_REFER;
     if (version >= 3)
-        closed |= LANDLOCK_ACCESS_FS_TRUNCATE;
-    struct landlock_ruleset_attr attributes = { .handled_access_fs = closed };
+        closed |= TRUNCATE;
+    landlock_t attributes = { .files = closed,
+        .scopes = version >= 6? SCOPE_ABSTRACT_SOCKETS | SCOPE_SIGNALS: 0 };
     int rules = (int) syscall (SYS_landlock_create_ruleset, &attributes, sizeof attributes, 0);
     if (rules < 0)
         return -errno;
@@ -126,16 +135,82 @@ custom_sandbox_has_seccomp (void)
     return ARCHITECTURE != 0 && prctl (PR_GET_SECCOMP, 0, 0, 0, 0) >= 0;
 }
 
+enum { VALUES_MAX = 8, INSTRUCTIONS_MAX = 512,
+    FIRST_UNKNOWN = 452 };          //  calls since Linux 6.6, which have the same numbers on all processors
+#define ALL_BITS UINT32_MAX
+#define OWN UINT32_MAX              //  stands for this process's number
+#define TCGETS_NOW 0x802c542au      //  TCGETS2, isatty of newer C libraries; its structure has no header here
+
+//  With an argument, masked, of some values a call is refused; or with all others.  Only the low half of an
+//  argument is compared: of those below the kernel reads no more.
+typedef struct {
+    uint32_t number, argument, mask, values [VALUES_MAX];
+    uint8_t count;
+    bool allows;                    //  the values, and nothing else
+    int error;
+} rule_t;
+
+static const uint32_t refused [] = {
+    //  Other processes, and ways to them.
+    SYS_socket, SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_process_madvise, SYS_pidfd_open,
+    SYS_pidfd_getfd, SYS_pidfd_send_signal, SYS_rt_sigqueueinfo, SYS_rt_tgsigqueueinfo, SYS_tkill,
+    SYS_setpriority, SYS_sched_setaffinity, SYS_sched_setscheduler, SYS_sched_setparam, SYS_sched_setattr,
+    SYS_ioprio_set, SYS_msgget, SYS_msgsnd, SYS_msgrcv, SYS_msgctl, SYS_shmget, SYS_shmat, SYS_shmctl,
+    SYS_semget, SYS_semop, SYS_semtimedop, SYS_semctl, SYS_mq_open, SYS_mq_unlink,
+    SYS_add_key, SYS_request_key, SYS_keyctl,
+    //  Parts of the kernel that few programs need and many attacks have begun with.  What takes a capability
+    //  is not here: there is none.
+    SYS_io_uring_setup, SYS_unshare, SYS_setns, SYS_userfaultfd, SYS_perf_event_open, SYS_bpf,
+    //  Rights, times and attributes of files, of which Landlock knows nothing; and ends of files, which
+    //  it knows since Linux 6.2.
+    SYS_truncate, SYS_fallocate, SYS_fchmod, SYS_fchmodat, SYS_fchown, SYS_fchownat,
+    SYS_utimensat, SYS_setxattr, SYS_lsetxattr, SYS_fsetxattr, SYS_removexattr, SYS_lremovexattr,
+    SYS_fremovexattr,
+#ifdef SYS_fork
+    SYS_fork, SYS_vfork, SYS_chmod, SYS_chown, SYS_lchown, SYS_utime, SYS_utimes, SYS_futimesat,
+#endif
+};
+
+//  Their flags are behind a pointer.  The C library does without them.
+static const uint32_t unknown [] = { SYS_clone3, SYS_openat2 };
+
+static const rule_t rules [] = {
+    //  Threads may be started, processes not.
+    { SYS_clone, 0, CLONE_THREAD, { CLONE_THREAD }, 1, true, EPERM },
+    { SYS_kill, 0, ALL_BITS, { OWN }, 1, true, EPERM },
+    { SYS_tgkill, 0, ALL_BITS, { OWN }, 1, true, EPERM },
+    { SYS_prlimit64, 0, ALL_BITS, { 0, OWN }, 2, true, EPERM },
+    { SYS_move_pages, 0, ALL_BITS, { 0, OWN }, 2, true, EPERM },
+    { SYS_migrate_pages, 0, ALL_BITS, { 0, OWN }, 2, true, EPERM },
+    { SYS_prctl, 0, ALL_BITS, { PR_SET_PDEATHSIG }, 1, false, EPERM },
+    //  A datagram socket of a pair can send to any other; streams and packets go to the other one of the
+    //  pair.
+    { SYS_socketpair, 0, ALL_BITS, { AF_UNIX }, 1, true, EPERM },
+    { SYS_socketpair, 1, 0xf, { SOCK_STREAM, SOCK_SEQPACKET }, 2, true, EPERM },
+    //  Signals for what happens to a file go to any process; a lease holds up those that open the file.
+    { SYS_fcntl, 1, ALL_BITS, { F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE }, 4, false, EPERM },
+    //  What programs ask of terminals and sockets.  Others change files, or give signals an owner.
+    { SYS_ioctl, 1, ALL_BITS, { TCGETS, TCGETS_NOW, TIOCGWINSZ, FIONREAD, FIONBIO, FIOCLEX, FIONCLEX }, 7,
+        true, ENOTTY },
+    //  The memory for pixels keeps its pages: the server writes to them.
+    { SYS_madvise, 2, ALL_BITS, { MADV_REMOVE }, 1, false, EPERM },
+    //  What is opened for reading is not emptied by that: Landlock knows of it since Linux 6.2.
+    { SYS_openat, 2, O_ACCMODE | O_TRUNC, { O_RDONLY | O_TRUNC }, 1, false, EPERM },
+#ifdef SYS_open
+    { SYS_open, 1, O_ACCMODE | O_TRUNC, { O_RDONLY | O_TRUNC }, 1, false, EPERM },
+#endif
+};
+
 typedef struct {
     struct sock_filter code [INSTRUCTIONS_MAX];
     unsigned short count;
 } filter_t;
 
 static void
-s_add (filter_t *self, uint16_t code, uint8_t if_true, uint8_t if_false, uint32_t value)
+s_add (filter_t *self, uint16_t code, size_t if_true, size_t if_false, uint32_t value)
 {
-    assert (self->count < INSTRUCTIONS_MAX);
-    self->code [self->count++] = (struct sock_filter) { code, if_true, if_false, value };
+    assert (self->count < INSTRUCTIONS_MAX && if_true <= UINT8_MAX && if_false <= UINT8_MAX);
+    self->code [self->count++] = (struct sock_filter) { code, (uint8_t) if_true, (uint8_t) if_false, value };
 }
 
 static void
@@ -144,7 +219,6 @@ s_load (filter_t *self, size_t offset)
     s_add (self, BPF_LD | BPF_W | BPF_ABS, 0, 0, (uint32_t) offset);
 }
 
-//  Argument number `index` of a call: its low half.
 static void
 s_load_argument (filter_t *self, size_t index)
 {
@@ -157,93 +231,47 @@ s_answer (filter_t *self, int error)
     s_add (self, BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | (uint32_t) error);
 }
 
+//  Refuses the call if what is loaded is one of the values; allows: if it is none.
 static void
-s_refuse (filter_t *self, uint32_t number, int error)
+s_compare (filter_t *self, const uint32_t *values, size_t count, bool allows, int error)
 {
-    s_add (self, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, number);
+    for (size_t index = 0; index < count; index++)
+        s_add (self, BPF_JMP | BPF_JEQ | BPF_K, count - index - !allows, index + 1 == count && !allows,
+            values [index]);
     s_answer (self, error);
 }
 
-//  A call about a process: only this one.
+//  The number of the call is loaded before and after it.
 static void
-s_only_own (filter_t *self, uint32_t number, pid_t own)
+s_add_rule (filter_t *self, const rule_t *rule, pid_t own)
 {
-    s_add (self, BPF_JMP | BPF_JEQ | BPF_K, 0, 4, number);
-    s_load_argument (self, 0);
-    s_add (self, BPF_JMP | BPF_JEQ | BPF_K, 1, 0, (uint32_t) own);
-    s_answer (self, EPERM);
-    s_add (self, BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW);
+    uint32_t values [VALUES_MAX];
+    for (size_t index = 0; index < rule->count; index++)
+        values [index] = rule->values [index] == OWN? (uint32_t) own: rule->values [index];
+    s_add (self, BPF_JMP | BPF_JEQ | BPF_K, 0, rule->count + 4u, rule->number);
+    s_load_argument (self, rule->argument);
+    s_add (self, BPF_ALU | BPF_AND | BPF_K, 0, 0, rule->mask);
+    s_compare (self, values, rule->count, rule->allows, rule->error);
+    s_load (self, offsetof (struct seccomp_data, nr));
 }
 
-//  What is opened for reading is not emptied by that: Landlock knows of it since Linux 6.2.
+//  A terminal that is opened for reading would send a signal, for what is typed, to the processes in its
+//  foreground.
 static void
-s_refuse_emptying (filter_t *self, uint32_t number, size_t flags_index)
+s_refuse_async (filter_t *self)
 {
-    s_add (self, BPF_JMP | BPF_JEQ | BPF_K, 0, 5, number);
-    s_load_argument (self, flags_index);
-    s_add (self, BPF_ALU | BPF_AND | BPF_K, 0, 0, O_ACCMODE | O_TRUNC);
-    s_add (self, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, O_RDONLY | O_TRUNC);
-    s_answer (self, EPERM);
-    s_add (self, BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW);
-}
-
-//  A call of which the first argument says what is done.
-static void
-s_refuse_option (filter_t *self, uint32_t number, uint32_t option)
-{
-    s_add (self, BPF_JMP | BPF_JEQ | BPF_K, 0, 4, number);
-    s_load_argument (self, 0);
-    s_add (self, BPF_JMP | BPF_JEQ | BPF_K, 0, 1, option);
-    s_answer (self, EPERM);
-    s_add (self, BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW);
-}
-
-//  A datagram socket of a pair can send to any other; streams and packets go to the other one of the pair.
-static void
-s_only_pairs (filter_t *self)
-{
-    enum { KIND = 0xf };
-    s_add (self, BPF_JMP | BPF_JEQ | BPF_K, 0, 6, SYS_socketpair);
+    s_add (self, BPF_JMP | BPF_JEQ | BPF_K, 0, 6, SYS_fcntl);
     s_load_argument (self, 1);
-    s_add (self, BPF_ALU | BPF_AND | BPF_K, 0, 0, KIND);
-    s_add (self, BPF_JMP | BPF_JEQ | BPF_K, 2, 0, SOCK_STREAM);
-    s_add (self, BPF_JMP | BPF_JEQ | BPF_K, 1, 0, SOCK_SEQPACKET);
+    s_add (self, BPF_JMP | BPF_JEQ | BPF_K, 0, 3, F_SETFL);
+    s_load_argument (self, 2);
+    s_add (self, BPF_JMP | BPF_JSET | BPF_K, 0, 1, O_ASYNC);
     s_answer (self, EPERM);
-    s_add (self, BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW);
-}
-
-//  Threads may be started, processes not.  clone3 hides its flags behind a pointer; the C library takes clone
-//  where there is no clone3.
-static void
-s_only_threads (filter_t *self)
-{
-    s_refuse (self, SYS_clone3, ENOSYS);
-    s_add (self, BPF_JMP | BPF_JEQ | BPF_K, 0, 4, SYS_clone);
-    s_load_argument (self, 0);
-    s_add (self, BPF_JMP | BPF_JSET | BPF_K, 1, 0, CLONE_THREAD);
-    s_answer (self, EPERM);
-    s_add (self, BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW);
+    s_load (self, offsetof (struct seccomp_data, nr));
 }
 
 static int
 s_close_calls (void)
 {
-    static const uint32_t refused [] = { SYS_socket, SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev,
-        SYS_pidfd_open, SYS_pidfd_getfd, SYS_pidfd_send_signal, SYS_io_uring_setup, SYS_unshare, SYS_setns,
-        SYS_rt_sigqueueinfo, SYS_rt_tgsigqueueinfo, SYS_tkill, SYS_setpriority, SYS_sched_setaffinity,
-        SYS_sched_setscheduler, SYS_sched_setparam, SYS_sched_setattr, SYS_ioprio_set,
-        //  Rights, times and attributes of files, of which Landlock knows nothing; and ends of files, which
-        //  it knows since Linux 6.2.
-        SYS_truncate, SYS_fallocate, SYS_fchmod, SYS_fchmodat, SYS_fchown, SYS_fchownat,
-        SYS_utimensat, SYS_setxattr, SYS_lsetxattr, SYS_fsetxattr, SYS_removexattr, SYS_lremovexattr,
-        SYS_fremovexattr,
-        //  Other ways to other processes.
-        SYS_msgget, SYS_shmget, SYS_semget, SYS_mq_open,
-#ifdef SYS_fork
-        SYS_fork, SYS_vfork, SYS_chmod, SYS_chown, SYS_lchown, SYS_utime, SYS_utimes, SYS_futimesat,
-#endif
-    };
-    pid_t own = getpid ();
     filter_t filter = { .count = 0 };
     if (!custom_sandbox_has_seccomp ())
         return 0;
@@ -251,30 +279,28 @@ s_close_calls (void)
     s_add (&filter, BPF_JMP | BPF_JEQ | BPF_K, 1, 0, ARCHITECTURE);
     s_add (&filter, BPF_RET | BPF_K, 0, 0, SECCOMP_RET_KILL_PROCESS);
     s_load (&filter, offsetof (struct seccomp_data, nr));
-    s_add (&filter, BPF_JMP | BPF_JGE | BPF_K, 0, 1, X32_FIRST);
+    //  Newer calls, about which nothing is known here, and those of x32.
+    s_add (&filter, BPF_JMP | BPF_JGE | BPF_K, 0, 1, FIRST_UNKNOWN);
     s_answer (&filter, ENOSYS);
-    for (size_t index = 0; index < sizeof refused / sizeof *refused; index++)
-        s_refuse (&filter, refused [index], EPERM);
-    //  Its flags are behind a pointer; the C library opens without it.
-    s_refuse (&filter, SYS_openat2, ENOSYS);
-    s_refuse_emptying (&filter, SYS_openat, 2);
-#ifdef SYS_open
-    s_refuse_emptying (&filter, SYS_open, 1);
-#endif
-    s_only_pairs (&filter);
-    s_refuse_option (&filter, SYS_prctl, PR_SET_PDEATHSIG);
-    s_only_threads (&filter);
-    s_only_own (&filter, SYS_kill, own);
-    s_only_own (&filter, SYS_tgkill, own);
-    s_add (&filter, BPF_JMP | BPF_JEQ | BPF_K, 0, 5, SYS_prlimit64);
-    s_load_argument (&filter, 0);
-    s_add (&filter, BPF_JMP | BPF_JEQ | BPF_K, 2, 0, 0);
-    s_add (&filter, BPF_JMP | BPF_JEQ | BPF_K, 1, 0, (uint32_t) own);
-    s_answer (&filter, EPERM);
-    s_add (&filter, BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW);
+    s_compare (&filter, unknown, sizeof unknown / sizeof *unknown, false, ENOSYS);
+    s_compare (&filter, refused, sizeof refused / sizeof *refused, false, EPERM);
+    for (size_t index = 0; index < sizeof rules / sizeof *rules; index++)
+        s_add_rule (&filter, &rules [index], getpid ());
+    s_refuse_async (&filter);
     s_add (&filter, BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW);
     struct sock_fprog program = { .len = filter.count, .filter = filter.code };
     return prctl (PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0)? -errno: 0;
+}
+
+//  ---- privileges
+
+//  A server of root has them; with PR_SET_NO_NEW_PRIVS no execve gives them back.
+static int
+s_drop_capabilities (void)
+{
+    struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+    struct __user_cap_data_struct none [_LINUX_CAPABILITY_U32S_3] = { { .effective = 0 } };
+    return syscall (SYS_capset, &header, none)? -errno: 0;
 }
 
 //  ---- all of it
@@ -291,6 +317,7 @@ s_enter (pid_t parent, uint64_t memory_bytes)
     s_go_first ();
     int rc = s_close_files ();
     rc = rc? rc: s_limits (memory_bytes);
+    rc = rc? rc: s_drop_capabilities ();
     return rc? rc: s_close_calls ();
 }
 

@@ -3,9 +3,11 @@
  *  It is for accidents of a program that the operator trusts with the pixels, and for what a hostile image
  *  makes of the libraries in it (docs/security.md says what holds and what does not):
  *      limits      address space, no core dump, no growing file, few descriptors
- *      seccomp     no further processes, sockets, signals to others, tracing   (x86-64 and arm64)
- *      Landlock    no file is written, made or removed; no process outside is looked into   (Linux 5.13)
- *      and         no new privileges, ends with the server, first to go when memory is short
+ *      seccomp     no further processes, sockets, signals to others, tracing, changes of files' rights; no
+ *                  calls that are newer than this list   (x86-64 and arm64)
+ *      Landlock    no file is written, made or removed; no process outside is looked into   (Linux 5.13);
+ *                  none is sent a signal   (Linux 6.12)
+ *      and         no capabilities, no new privileges, ends with the server, first to go when memory is short
  */
 #ifndef CUSTOM_SANDBOX_H
 #define CUSTOM_SANDBOX_H

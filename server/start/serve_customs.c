@@ -3,8 +3,10 @@
 #include <stdio.h>
 #include "complain.h"
 #include "custom_sandbox.h"
+#include "rlimits.h"
+#include "sources.h"
 
-enum { ERROR_BYTES = 1024 };
+enum { ERROR_BYTES = 1024, SIZE_BYTES = 32 };
 
 static void
 s_announce (const customs_t *customs)
@@ -21,6 +23,19 @@ s_announce (const customs_t *customs)
             "Landlock\n");
 }
 
+//  The memory for an image and its result is a file.  Of a limit that it reaches no sample would be to blame.
+static bool
+s_allows_files (const options_t *options)
+{
+    char file [SIZE_BYTES], memory [SIZE_BYTES];
+    if (rlimits_file_bytes () >= options->operation_bytes)
+        return true;
+    return complain ("serve", "an operation may need a file of %s (--operation-memory), and the limit of "
+        "file sizes is %s: raise it (ulimit -f, LimitFSIZE=), or lower --operation-memory",
+        sources_size (options->operation_bytes, memory, sizeof memory),
+        sources_size (rlimits_file_bytes (), file, sizeof file));
+}
+
 int
 serve_customs_open (customs_t **customs_p, const options_t *options, int end)
 {
@@ -29,6 +44,8 @@ serve_customs_open (customs_t **customs_p, const options_t *options, int end)
     *customs_p = NULL;
     if (options->operation_count == 0)
         return 0;
+    if (!s_allows_files (options))
+        return -EFBIG;
     for (size_t index = 0; index < options->operation_count; index++)
         commands [index] = (customs_command_t) { options->operations [index].name,
             options->operations [index].command };

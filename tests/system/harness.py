@@ -173,13 +173,14 @@ def is_alive(pid):
         return False
 
 
-def run(*arguments, timeout=PATIENCE, environment=None):
-    """Runs `tureen ...` to its end.  An environment is all that it has, beside the sanitizers' options."""
+def run(*arguments, timeout=PATIENCE, environment=None, wrapper=()):
+    """Runs `tureen ...` to its end.  An environment is all that it has, beside the sanitizers' options.
+    wrapper: a command that executes the one that it is given."""
     if environment is not None:
         options = {name: value for name, value in os.environ.items() if name.endswith("SAN_OPTIONS")}
         environment = {**options, **environment}
-    return subprocess.run([TUREEN, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          universal_newlines=True, timeout=timeout, env=environment)
+    return subprocess.run([*wrapper, TUREEN, *map(str, arguments)], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, universal_newlines=True, timeout=timeout, env=environment)
 
 
 #   ---- the server

@@ -9,10 +9,14 @@ import ctypes
 import fcntl
 import importlib.util
 import json
+import mmap
 import os
+import platform
 import signal
 import socket
+import struct
 import sys
+import termios
 import threading
 import time
 
@@ -92,6 +96,23 @@ def leaves(image):
     os._exit(7)
 
 
+def closes(image):
+    os.close(protocol.SOCKET)
+    time.sleep(3600)
+
+
+def finalises(image):
+    """As Python does after an exception: what ends last is the process."""
+    os.close(protocol.SOCKET)
+    time.sleep(0.1)
+    os._exit(3)
+
+
+def empties(image):
+    socket.socket(fileno=os.dup(protocol.SOCKET)).send(b"")
+    time.sleep(3600)
+
+
 def start_thread():
     thread = threading.Thread(target=int)
     thread.start()
@@ -160,32 +181,72 @@ def lasts(image):
     raise LookupError
 
 
+def makes(libc, name, *arguments):
+    """One of the calls below."""
+    if libc.syscall(CALLS[name], *arguments) < 0:
+        raise OSError(name)
+
+
+def reads(path):
+    with open(path, "rb") as file:
+        file.read()
+
+
+def signals():
+    """What makes the kernel send any signal to any process, when there is something to read; and the like."""
+    (end, other), server = socket.socketpair(), os.getppid()
+    number = struct.pack("i", server)
+    return {"waiting": tries(lambda: fcntl.ioctl(end, termios.FIONREAD, bytes(4))),
+            "nonblock": tries(lambda: fcntl.fcntl(end, fcntl.F_SETFL, os.O_NONBLOCK)),
+            "owner": tries(lambda: fcntl.fcntl(end, fcntl.F_SETOWN, server)),
+            "owner-ex": tries(lambda: fcntl.fcntl(end, 15, struct.pack("ii", 1, server))),
+            "owner-io": tries(lambda: fcntl.ioctl(end, 0x8901, number)),            # FIOSETOWN
+            "group-io": tries(lambda: fcntl.ioctl(end, 0x8902, number)),            # SIOCSPGRP
+            "signal": tries(lambda: fcntl.fcntl(end, fcntl.F_SETSIG, signal.SIGURG)),
+            "async": tries(lambda: fcntl.fcntl(end, fcntl.F_SETFL, os.O_ASYNC))}
+
+
 def sandbox(image):
     """What it may do, as an error that the test reads."""
     libc, home = ctypes.CDLL(None), os.environ["HOME"]
-    told = {"fork": tries(os.fork), "socket": tries(socket.socket),
+    keep, kept = (home + "/keep").encode(), os.open(home + "/keep", os.O_RDONLY)
+    host, pixels = os.uname().nodename.encode(), mmap.mmap(protocol.MEMORY, 4096)
+    space = ctypes.create_string_buffer(256)
+    told = {"null": tries(lambda: open("/dev/null", "w")), "thread": tries(start_thread),
+            "stream": tries(socket.socketpair), **signals(),
+            "fork": tries(os.fork), "socket": tries(socket.socket),
             "kill": tries(lambda: os.kill(os.getppid(), 0)),
             "make": tries(lambda: open(home + "/made", "w")),
             "append": tries(lambda: append(home + "/keep")),
             "truncate": tries(lambda: os.truncate(home + "/keep", 0)),
             "empty": tries(lambda: os.close(os.open(home + "/keep", os.O_RDONLY | os.O_TRUNC))),
             "chmod": tries(lambda: os.chmod(home + "/keep", 0o666)),
+            "chmod-2": tries(lambda: makes(libc, "fchmodat2", -100, keep, 0o666, 0)),
+            "flags": tries(lambda: fcntl.ioctl(kept, 0x40086602, bytes(8))),        # FS_IOC_SETFLAGS
+            "lease": tries(lambda: fcntl.fcntl(kept, fcntl.F_SETLEASE, fcntl.F_RDLCK)),
             "pair": tries(lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)),
-            "stream": tries(socket.socketpair),
             "idle": tries(lambda: os.sched_setscheduler(os.getppid(), os.SCHED_IDLE, os.sched_param(0))),
             "queue": "no" if libc.msgget(0x7475, 0o1666) < 0 else "yes",
+            "segments": "no" if libc.shmctl(0, 14, space) < 0 else "yes",           # SHM_INFO
+            "keys": tries(lambda: makes(libc, "keyctl", 0, -2, 1)),     # of this process
+            "faults": tries(lambda: makes(libc, "userfaultfd", 1)),
             "death": "no" if libc.prctl(1, 0, 0, 0, 0) else "yes",
-            "remove": tries(lambda: os.unlink(home + "/keep")),
+            "remove": tries(lambda: os.unlink(home + "/other")),
             "trace": "no" if libc.ptrace(16, os.getppid(), 0, 0) else "yes",
+            "look": tries(lambda: reads("/proc/%d/environ" % os.getppid())),
+            "host": "no" if libc.sethostname(host, len(host)) else "yes",
             "shrink": tries(lambda: os.ftruncate(protocol.MEMORY, 0)),
-            "null": tries(lambda: open("/dev/null", "w")), "thread": tries(start_thread)}
+            "holes": tries(lambda: pixels.madvise(9))}                  # MADV_REMOVE
     may = " ".join(key for key in told if told[key] == "yes")
-    raise ValueError("may %s; %d open, secret: %s" % (may, opened, "TUREEN_TEST_SECRET" in os.environ))
+    raise ValueError("%d open, secret: %s, may: %s" % (opened, "TUREEN_TEST_SECRET" in os.environ, may))
 
 
+CALLS = {"fchmodat2": 452, "keyctl": {"x86_64": 250, "aarch64": 219}.get(platform.machine()),
+         "userfaultfd": {"x86_64": 323, "aarch64": 282}.get(platform.machine())}
 KINDS = {"crash": crash, "hang": hang, "wrong-shape": wrong_shape, "raises": raises, "memory": fills_memory,
          "garbage": garbage, "lies": lies, "floods": floods, "leaves": leaves, "sandbox": sandbox,
-         "lasts": lasts, "burns": burns, "leaks": leaks, "killed": killed, "crowded": crowded}
+         "lasts": lasts, "burns": burns, "leaks": leaks, "killed": killed, "crowded": crowded,
+         "closes": closes, "finalises": finalises, "empties": empties}
 calls = 0
 begun = time.process_time()
 opened = len(os.listdir("/proc/self/fd"))       # the protocol's five, and this folder
