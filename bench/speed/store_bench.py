@@ -3,13 +3,15 @@
 
     python3 bench/speed/store_bench.py --data DIR [--binary build/release/bin/tureen] [--latency 1,10,55]
                                        [--rate 50,200,0] [--seconds 8] [--raw 64M] [--batch 256]
-                                       [--cached 0,0.5,1.1] [--cache-folder DIR] [--svg FILE]
+                                       [--cached 0,0.5,1.1] [--cache-folder DIR] [--rounds 1]
+                                       [--svg FILE]
 
 DIR is an ImageFolder of JPEGs; it is packed into /dev/shm.  The store is the one of the tests (S3's GET, with
 signatures) on this machine, with a delay of LATENCY milliseconds before each answer and RATE megabytes a
 second for all answers together; 0: no limit.  One job of `tureen read` takes random crops.  With --cached
 the server has a cache on the local disk, in a new folder below --cache-folder, of such a part of the pack;
-the time counts when an epoch has filled it.  --svg draws the held part of each limited link into FILE.
+the time counts when an epoch has filled it.  Each figure is the median of the rounds.  --svg draws the held
+part of each limited link into FILE.
 
     link        bytes of samples that came a second, to what the link gives
     first       milliseconds from the job's start to its first batch, the server running
@@ -126,7 +128,8 @@ def measure(options: argparse.Namespace, folder: Path) -> Rows:
     """Prints each row of the table when it is there."""
     rows = []
     for latency, rate, part in itertools.product(options.latency, options.rate, options.cached):
-        found = run(options, folder, latency, rate, part)
+        rounds = [run(options, folder, latency, rate, part) for _ in range(options.rounds)]
+        found = Figures(*map(statistics.median, zip(*rounds)))
         share = f"{found.link / rate:.2f}" if rate else ""
         link = f"{rate:g} MB/s" if rate else "no limit"
         cells = [f"{latency:g} ms", link, f"{part:g}", f"{found.link:.0f} MB/s", share,
@@ -182,6 +185,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=8.0)
     parser.add_argument("--raw", default="64M")
     parser.add_argument("--batch", type=int, default=256)
+    parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--cached", type=numbers, default=[0])
     parser.add_argument("--cache-folder", default=None)
     parser.add_argument("--svg", type=Path)
