@@ -18,6 +18,7 @@ import importlib.util
 import json
 import os
 import shutil
+import signal
 import statistics
 import sys
 import tempfile
@@ -149,6 +150,9 @@ def parse() -> argparse.Namespace:
 
 def main() -> int:
     options = parse()
+    #  What clears away does so then as well; a shell's background job begins with SIGINT ignored.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     peers = [peer for peer in PEERS if peer.name in options.only]
     directory = Path(tempfile.mkdtemp(prefix="peers-", dir="/dev/shm"))
     try:
