@@ -202,8 +202,8 @@ s_open_gate (server_t *self)
     if (errno)
         return s_complain_shortage ("cannot start the threads of the sockets");
     int rc = gate_open (&self->gate, &options, error, sizeof error);
-    //  Of two endpoints, tcp has no lock by which s_claim knows.
-    if (rc == -EADDRINUSE)
+    //  Of two endpoints, tcp has no lock by which s_claim knows servers from other programs.
+    if (rc == -EADDRINUSE && options.ipc)
         self->failure = STATUS_TAKEN;
     return rc == 0 || complain ("serve", "%s", error);
 }
