@@ -5,6 +5,12 @@ find_package (Threads REQUIRED)
 
 pkg_check_modules (ZEROMQ REQUIRED IMPORTED_TARGET libzmq>=4.3)
 pkg_check_modules (CZMQ REQUIRED IMPORTED_TARGET libczmq>=4.2)
+#  Their headers need none of the folders that pkg-config names for them.  One of these is an -isystem, which
+#  CMake takes for a folder when it configures first and for an option later, and then all is compiled again.
+foreach (name ZEROMQ CZMQ)
+    set_target_properties (PkgConfig::${name} PROPERTIES
+        INTERFACE_INCLUDE_DIRECTORIES "${${name}_INCLUDEDIR}" INTERFACE_COMPILE_OPTIONS "")
+endforeach ()
 pkg_check_modules (JPEG REQUIRED IMPORTED_TARGET libjpeg)
 pkg_check_modules (JANSSON REQUIRED IMPORTED_TARGET jansson)
 pkg_check_modules (SODIUM REQUIRED IMPORTED_TARGET libsodium)
