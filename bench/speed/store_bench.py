@@ -94,9 +94,8 @@ def run(options: argparse.Namespace, folder: Path, latency: float, rate: float, 
             await_server(server, endpoint, options.binary)
             ids = folder / "ids"
             ids.unlink(missing_ok=True)
-            command = [options.binary, "read", "--connect", endpoint, "--dataset", "train", "--batch",
-                       str(options.batch),
-                       "--epochs", "0", "--ids", ids]
+            command = [options.binary, "read", "--connect", endpoint, "--dataset", "train",
+                       "--batch", str(options.batch), "--epochs", "0", "--ids", ids]
             job = subprocess.Popen(command, stdout=subprocess.DEVNULL)
             first_ms = first_batch_ms(job, ids)
             #  The server learns what the store is like; then the time counts.

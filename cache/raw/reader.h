@@ -90,9 +90,9 @@ typedef struct reader_request {
 } reader_request_t;
 
 typedef struct {
-    uint32_t depth;                     //  requests in flight at once, 1 .. READER_DEPTH_MAX.  Of a store:
-                                        //  those still to come, one of which a half is here counting a half;
-                                        //  at most twice as many are in flight
+    uint32_t depth;                     //  requests in flight at once, 1 .. READER_DEPTH_MAX.  On a store
+                                        //  the bytes still to come count: a request that has half of its
+                                        //  bytes is half a request, and at most twice `depth` are in flight
     bool no_ring;                       //  as if the kernel refused io_uring
     bool no_direct;                     //  as if file systems refused O_DIRECT
     const reader_t *files_of;           //  a reader that has the files; destroy it after this one; NULL:

@@ -194,7 +194,7 @@ s_check_image (const operation_t *operations, size_t index, const complaint_t *c
             "\"mode\": \"constant\"": "a list without it");
     if (operation->kind == OPERATION_CORNER_CROP && !s_find (operations, index, OPERATION_VIEWS))
         return operation_refuse (operation, complaint,
-            "each view has another corner; expected it behind a views of as many");
+            "each view has another corner; expected a views before it");
     if (operation->kind == OPERATION_VIEWS)
         return s_check_views (operations, operation, complaint);
     if (operation->kind == OPERATION_NORMALIZE)

@@ -105,7 +105,8 @@ class Epochs(StoreTest):
             began = time.monotonic()
             reader = self.read(server)
             wait_until("reads", under_way)
-            time.sleep(2)
+            wait_until("two more reads", lambda: len(under_way()) >= 4, 6)      #  before the first ends
+            time.sleep(0.5)
             self.assertEqual(len(under_way()), 4)
             self.store.faults.clear()
             self.assert_epochs(reader.finish(), 2)

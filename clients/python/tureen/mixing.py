@@ -42,7 +42,7 @@ class Mixing(Transform):
         return {"op": self._operation, "alpha": self.alpha, "num_classes": self.num_classes}
 
     def _build(self, building: Building) -> None:
-        if any(operation.get("stack") for operation in building.operations):
+        if are_stacked(building.operations):
             raise Refused("it mixes images, and behind FiveCrop and TenCrop each sample is a stack of crops")
         building.mixing.append(self.operation())
 
