@@ -107,7 +107,7 @@ class Mds(Packs):
     def test_a_server_serves_it(self) -> None:
         write_mds(self.path("mds"), self.rows)
         self.run_pack(self.path("mds"), self.path("pack"))
-        with own_runtime_folder(), tureen.serve(train=self.path("pack")) as server:
+        with serving(self.path("pack")) as server:
             data = tureen.DataSet("train", endpoint=server.endpoint)
             self.assertEqual(len(data), ROWS)
             self.assertEqual(data.targets["label"].tolist(), [row["label"] for row in self.rows])
@@ -131,18 +131,16 @@ class Mds(Packs):
 
 
 @contextlib.contextmanager
-def own_runtime_folder() -> Iterator[None]:
-    """The folder of sockets is this test's own."""
-    with tempfile.TemporaryDirectory(prefix="tu-run-") as folder:
-        before = os.environ.get("XDG_RUNTIME_DIR")
-        os.environ["XDG_RUNTIME_DIR"] = folder
+def serving(path: str) -> Iterator[tureen.Server]:
+    """A server with its socket and its log in a folder of this test's own."""
+    with tempfile.TemporaryDirectory(prefix="tu-run-") as folder, \
+            mock.patch.dict(os.environ, XDG_RUNTIME_DIR=folder), \
+            mock.patch.object(tempfile, "tempdir", folder):
+        server = tureen.serve(train=path)
         try:
-            yield
+            yield server
         finally:
-            if before is None:
-                del os.environ["XDG_RUNTIME_DIR"]
-            else:
-                os.environ["XDG_RUNTIME_DIR"] = before
+            server.stop()
 
 
 #   ---- Arrow and Parquet, as the library datasets writes them
@@ -251,7 +249,7 @@ class Tokens(Packs):
         return rows
 
     def served(self, **pipeline: Any) -> List[List[int]]:
-        with own_runtime_folder(), tureen.serve(train=self.path("pack")) as server:
+        with serving(self.path("pack")) as server:
             had = {}
             for batch in tureen.Loader(server.endpoint, batch_size=8, epochs=1, pipeline=[
                     {"op": "decode", "as": "array", "dtype": "uint16", **pipeline}]):
@@ -448,7 +446,7 @@ class Columns(Packs):
                     30 * int(name[-9:-4]), 30 * int(name[-9:-4]) + shard["samples"]))):
             self.run_pack("--array", "tokens:int32", self.path("mds"), self.path("pack"))
         self.assertEqual(len(index["shards"]), 3)
-        with own_runtime_folder(), tureen.serve(train=self.path("pack")) as server:
+        with serving(self.path("pack")) as server:
             had = {}
             for batch in tureen.Loader(server.endpoint, batch_size=8, epochs=1, pipeline=[
                     {"op": "decode", "as": "array", "dtype": "int32", "shape": [5], "ragged": True}]):

@@ -89,7 +89,7 @@ find_python () {
 }
 
 #  A process without anything of this environment: no PATH with a `tureen`, no compiler, no libraries.
-bare () { env -i PATH=/usr/bin:/bin HOME="$scratch" "$@"; }
+bare () { env -i PATH=/usr/bin:/bin HOME="$scratch" TMPDIR="$scratch" "$@"; }
 
 in_python () {
     "$1" -m venv "$scratch/venv-$2" && "$scratch/venv-$2/bin/pip" install -q "$wheel" &&
