@@ -165,6 +165,18 @@ s_take_file (account_t *self, const search_t *search, size_t index)
     return s_take_keys (self, search, ACCOUNT_PROFILE, search->paths [index], file);
 }
 
+//  1: the profile names no program.
+static int
+s_take_program (account_t *self, const search_t *search)
+{
+    const char *program = SETTING (search, program);
+    if (!program)
+        return 1;
+    self->source = ACCOUNT_PROGRAM;
+    self->program = wiped_guarded_text ("", program);
+    return self->program && s_copy (&self->profile, search->profile)? 0: -ENOMEM;
+}
+
 
 //  -- keys that a service gives
 
@@ -260,8 +272,9 @@ static int
 s_refuse (const search_t *search, bool goes, const char *way)
 {
     return !goes? 1: s_fail (search, -EINVAL, "profile '%.80s' gets its keys by %s, which Tureen does not "
-        "do: set the variables that `aws configure export-credentials --profile %.80s --format env` "
-        "prints, or name a profile with keys (AWS_PROFILE)", search->profile, way, search->profile);
+        "do: name another profile (AWS_PROFILE), with the line `credential_process = aws configure "
+        "export-credentials --profile %.80s --format process` in '%.200s'", search->profile, way,
+        search->profile, search->paths [1]);
 }
 
 //  What stands between keys in the environment and those of the profile.  1: there is none.
@@ -300,8 +313,7 @@ s_choose_keys (account_t *self, const search_t *search)
     if (rc > 0)
         rc = s_take_file (self, search, 0);
     if (rc > 0)
-        rc = s_refuse (search, files [0].has_process || files [1].has_process,
-            "a program (credential_process)");
+        rc = s_take_program (self, search);
     if (rc > 0)
         rc = s_take_file (self, search, 1);
     if (rc <= 0)
@@ -418,6 +430,7 @@ account_clear (account_t *self)
     for (size_t index = 0; index < sizeof all / sizeof *all; index++)
         free (all [index]);
     wiped_guarded_free (self->authorization);
+    wiped_guarded_free (self->program);
     *self = (account_t) { .source = ACCOUNT_UNSIGNED };
 }
 
@@ -436,6 +449,8 @@ account_source_name (account_source_t source)
         return "the environment";
     case ACCOUNT_PROFILE:
         return "a profile";
+    case ACCOUNT_PROGRAM:
+        return "a profile's program";
     case ACCOUNT_WEB_IDENTITY:
         return "a web identity";
     case ACCOUNT_CONTAINER:

@@ -6,16 +6,16 @@
  *      AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, with AWS_SESSION_TOKEN if set
  *      a web identity: AWS_WEB_IDENTITY_TOKEN_FILE and AWS_ROLE_ARN, or web_identity_token_file and role_arn
  *      of the profile
- *      the profile's keys in AWS_SHARED_CREDENTIALS_FILE (~/.aws/credentials), then in AWS_CONFIG_FILE
- *      (~/.aws/config); the profile is AWS_PROFILE or "default"
+ *      the profile's keys in AWS_SHARED_CREDENTIALS_FILE (~/.aws/credentials); its credential_process; its
+ *      keys in AWS_CONFIG_FILE (~/.aws/config); the profile is AWS_PROFILE or "default"
  *      a container's role: AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or _FULL_URI
  *      an instance's role, unless AWS_EC2_METADATA_DISABLED is true
- *  A profile that gets keys by another way (source_profile, SSO, credential_process) is an error that names
- *  the way, at the place in this order where AWS's tools would go it.
+ *  A profile that gets keys by another way (source_profile, SSO) is an error that names the way, at the place
+ *  in this order where AWS's tools would go it.
  *  Region: AWS_REGION, AWS_DEFAULT_REGION, the profile's `region`, "us-east-1".
  *  Endpoint: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile's `endpoint_url`, Amazon's own.
  *
- *  Here nothing is asked over a network: roles are key_source.h's.
+ *  Here nothing is asked over a network, and no program runs: that is key_source.h's.
  *  Immutable after account_find; any thread may read it.  What is secret is guarded (wiped.h), and a core
  *  dump holds no page of the environment that it came from.
  */
@@ -26,8 +26,8 @@
 #include "access_key.h"
 
 typedef enum {
-    ACCOUNT_UNSIGNED, ACCOUNT_ENVIRONMENT, ACCOUNT_PROFILE, ACCOUNT_WEB_IDENTITY, ACCOUNT_CONTAINER,
-    ACCOUNT_INSTANCE
+    ACCOUNT_UNSIGNED, ACCOUNT_ENVIRONMENT, ACCOUNT_PROFILE, ACCOUNT_PROGRAM, ACCOUNT_WEB_IDENTITY,
+    ACCOUNT_CONTAINER, ACCOUNT_INSTANCE
 } account_source_t;
 
 //  Texts are NULL where the source has none.
@@ -36,8 +36,8 @@ typedef struct {
     access_key_t *key;          //  of the environment and of a profile: as it was found; else NULL
     char *region;
     char *endpoint;             //  "https://host:port", no slash behind it; NULL: Amazon's
-    //  a profile: where its keys are read anew
-    char *profile, *file;
+    //  a profile: where its keys are read anew, or the command that prints them, guarded
+    char *profile, *file, *program;
     bool is_config;
     //  a web identity
     char *role, *session, *token_file;

@@ -145,7 +145,7 @@ s_take (found_t *self, const json_t *object, const char *name, field_t field)
         s_add (self, field, text, strlen (text));
 }
 
-//  "Code" is "Success" with keys; errors of containers have "code".
+//  "Code" is "Success" with keys; errors of containers have "code".  What programs print has "SessionToken".
 static int
 s_parse_json (found_t *self, const char *text, size_t bytes)
 {
@@ -158,6 +158,7 @@ s_parse_json (found_t *self, const char *text, size_t bytes)
     s_take (self, object, "AccessKeyId", FIELD_NAME);
     s_take (self, object, "SecretAccessKey", FIELD_SECRET);
     s_take (self, object, "Token", FIELD_TOKEN);
+    s_take (self, object, "SessionToken", FIELD_TOKEN);
     s_take (self, object, "Expiration", FIELD_ENDS);
     s_take (self, object, "Code", FIELD_CODE);
     s_take (self, object, "code", FIELD_CODE);

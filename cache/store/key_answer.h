@@ -1,4 +1,5 @@
-/*  key_answer -- keys in the answers of key services: STS's XML, and the JSON of containers and instances.
+/*  key_answer -- keys in the answers of key services: STS's XML, and the JSON of containers, instances and
+ *  programs.
  *
  *  The answers are foreign text: each function takes any bytes, and what it takes out is bounded and has the
  *  characters that it may have.  What is secret stays in guarded memory, and what the parsers free is wiped.
@@ -17,7 +18,7 @@ enum { KEY_ANSWER_BYTES_MAX = 64 * 1024, KEY_ANSWER_CODE_BYTES = 64, KEY_ANSWER_
 //  -EKEYREJECTED an error, its code in code (letters, digits and '.'; "": none), -EBADMSG no such answer, or
 //  -ENOMEM.
 int key_answer_xml (const char *text, size_t bytes, access_key_t **key_p, char code [KEY_ANSWER_CODE_BYTES]);
-//  A container's or an instance's answer; the same.
+//  A container's or an instance's answer, or what a program prints; the same.
 int key_answer_json (const char *text, size_t bytes, access_key_t **key_p, char code [KEY_ANSWER_CODE_BYTES]);
 
 //  The first line, if it is one word of characters that can stand in a header: an instance's token, or the

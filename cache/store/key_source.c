@@ -15,12 +15,14 @@
 #include "clock.h"
 #include "http.h"
 #include "key_answer.h"
+#include "key_program.h"
 #include "wiped.h"
 
 enum {
     MAGIC = 0x5047c6e1,
     PROBE_MS = 1000,                    //  for an instance that may not be there
     LOCAL_MS = 5000, STS_MS = 15000,
+    PROGRAM_MS = 60000,                 //  as AWS's tools give it
     TRIES = 3, TRY_PAUSE_MS = 500,
     HEADERS_MAX = 3,
     TOKEN_BYTES_MAX = 20000             //  STS takes no longer one
@@ -419,6 +421,25 @@ s_ask_instance (key_source_t *self, access_key_t **key_p, char *error, size_t er
 }
 
 
+//  -- a profile's program
+
+static int
+s_ask_program (key_source_t *self, access_key_t **key_p, char *error, size_t error_bytes)
+{
+    char what [KEY_PROGRAM_SAID_BYTES], code [KEY_ANSWER_CODE_BYTES];
+    int rc = key_program_run (self->account->program, &self->is_stopped, PROGRAM_MS, self->body,
+        KEY_ANSWER_BYTES_MAX, &self->body_bytes, what, sizeof what);
+    if (rc == 0) {
+        rc = key_answer_json (self->body, self->body_bytes, key_p, code);
+        snprintf (what, sizeof what, "no keys in what it printed");
+    }
+    if (rc)
+        snprintf (error, error_bytes, "the program of profile '%.80s' (credential_process) gives no keys "
+            "(%s): run it by hand as this user", self->account->profile, what);
+    return rc;
+}
+
+
 //  -- the source
 
 int
@@ -464,6 +485,9 @@ key_source_ask (key_source_t *self, access_key_t **key_p, char *error, size_t er
     error [0] = 0;
     int rc;
     switch (self->account->source) {
+    case ACCOUNT_PROGRAM:
+        rc = s_ask_program (self, key_p, error, error_bytes);
+        break;
     case ACCOUNT_WEB_IDENTITY:
         rc = s_ask_sts (self, key_p, error, error_bytes);
         break;
@@ -487,7 +511,8 @@ key_source_first (key_source_t *self, access_key_t **key_p, char *error, size_t 
     assert (self && self->magic == MAGIC);
     self->is_probe = self->account->source == ACCOUNT_INSTANCE;
     int rc = key_source_ask (self, key_p, error, error_bytes);
-    for (int tries = 1; tries < TRIES && s_may_pass (rc) && !self->is_probe; tries++) {
+    bool has_patience = !self->is_probe && self->account->source != ACCOUNT_PROGRAM;
+    for (int tries = 1; tries < TRIES && s_may_pass (rc) && has_patience; tries++) {
         nanosleep (&(struct timespec) { .tv_nsec = TRY_PAUSE_MS * 1000000L }, NULL);
         rc = key_source_ask (self, key_p, error, error_bytes);
     }

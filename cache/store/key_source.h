@@ -1,5 +1,5 @@
 /*  key_source -- asks for keys where an account says that they come from: STS for a web identity, the service
- *  of a container or of an instance (IMDSv2), and the file of a profile.
+ *  of a container or of an instance (IMDSv2), the program of a profile, and its file.
  *
  *  happy path:     key_source_new .. key_source_first .. key_source_ask ..
  *  failure modes:  -EBUSY, -ETIMEDOUT, -ECONNREFUSED .. no answer now; -EKEYREJECTED the service refuses;
@@ -21,7 +21,8 @@ typedef struct key_source key_source_t;
 int key_source_new (key_source_t **self_p, const account_t *account);
 void key_source_destroy (key_source_t **self_p);
 
-//  Keys, held by the caller; or -errno and in error (always ended) why not.  Blocks for some seconds at most.
+//  Keys, held by the caller; or -errno and in error (always ended) why not.  Blocks for some seconds at most,
+//  while a program runs for a minute.
 int key_source_ask (key_source_t *self, access_key_t **key_p, char *error, size_t error_bytes);
 //  The same when a program begins: an instance is asked once and shortly, since there may be none, and what
 //  may pass is tried three times.

@@ -48,9 +48,6 @@ s_take_other (profile_t *self, const char *name)
     else
     if (strcmp (name, "sso_session") == 0 || strcmp (name, "sso_start_url") == 0)
         self->has_sso = true;
-    else
-    if (strcmp (name, "credential_process") == 0)
-        self->has_process = true;
 }
 
 //  "name = value".  False: no memory.
@@ -66,7 +63,8 @@ s_take_line (profile_t *self, char *line)
         { "aws_access_key_id", &self->key }, { "aws_secret_access_key", &self->secret },
         { "aws_session_token", &self->token }, { "region", &self->region },
         { "endpoint_url", &self->endpoint }, { "role_arn", &self->role },
-        { "role_session_name", &self->session }, { "web_identity_token_file", &self->token_file } };
+        { "role_session_name", &self->session }, { "web_identity_token_file", &self->token_file },
+        { "credential_process", &self->program } };
     if (!*value)
         return true;
     s_take_other (self, name);
@@ -126,7 +124,7 @@ void
 profile_clear (profile_t *self)
 {
     char *all [] = { self->key, self->secret, self->token, self->region, self->endpoint, self->role,
-        self->session, self->token_file };
+        self->session, self->token_file, self->program };
     for (size_t index = 0; index < sizeof all / sizeof *all; index++)
         wiped_free (all [index]);
     *self = (profile_t) { .key = NULL };

@@ -12,9 +12,10 @@ typedef struct {
     char *key, *secret, *token;             //  secret and token: wiped when they are cleared
     char *region, *endpoint;
     char *role, *session, *token_file;      //  of a web identity
+    char *program;                          //  credential_process: a command; wiped, as it may say a secret
     //  other ways to keys, which Tureen does not go
     bool has_source;                        //  source_profile or credential_source
-    bool has_sso, has_process;
+    bool has_sso;
 } profile_t;
 
 //  Adds what the file says of the profile called name; a file that is not there says nothing.  is_config:

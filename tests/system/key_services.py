@@ -1,7 +1,7 @@
 """What gives temporary keys, for tests: STS, a container's service and an instance's (IMDSv2), on one port.
 
     with KeyServices(store, life=6) as services:            # keys of `store` (object_store) that last 6 s
-        environment = services.web_identity(folder)         # or .container(..), .instance()
+        environment = services.web_identity(folder)     # or .container(..), .instance(), .program(..)
         services.answer = (503, b"busy")                    # from now on; None: keys again
         services.asked                                      # one word a question: "sts", "container", ..
 
@@ -12,6 +12,7 @@ import http.server
 import json
 import os
 import secrets
+import sys
 import time
 import urllib.parse
 
@@ -21,6 +22,13 @@ ROLE, SESSION = "arn:aws:iam::123456789012:role/reader of packs", "node-1"
 IDENTITY = "ey.J0+/=&x.secret-identity"
 AUTHORIZATION = "Bearer secret-authorization+/="
 INSTANCE_ROLE = "train-role@x"
+PROGRAM = """
+import json, urllib.request
+question = urllib.request.Request("{url}/v1/credentials?id=1", headers={{"Authorization": "{authorization}"}})
+keys = json.load(urllib.request.urlopen(question))
+print(json.dumps({{"Version": 1, "AccessKeyId": keys["AccessKeyId"], "Expiration": keys["Expiration"],
+                  "SecretAccessKey": keys["SecretAccessKey"], "SessionToken": keys["Token"]}}))
+"""
 
 
 def moment(seconds):
@@ -67,6 +75,16 @@ class KeyServices(LocalService):
 
     def instance(self):
         return dict(self._base(), AWS_EC2_METADATA_SERVICE_ENDPOINT=self.url)
+
+    def program(self, folder, command=None):
+        """A profile with a program, which asks as a container does."""
+        script, config = os.path.join(folder, "keys.py"), os.path.join(folder, "config")
+        with open(script, "w") as file:
+            file.write(PROGRAM.format(url=self.url, authorization=self.authorization))
+        with open(config, "w") as file:
+            file.write("[profile team]\ncredential_process = %s\n"
+                       % (command or "%s -B '%s'" % (sys.executable, script)))
+        return dict(self._base(), AWS_CONFIG_FILE=config, AWS_PROFILE="team")
 
     def secrets(self):
         """All that may appear nowhere."""

@@ -104,6 +104,10 @@ class Renewed(RolesTest):
         environment.update(AWS_CONFIG_FILE=config, AWS_PROFILE="team")
         self.assert_renewed(environment, "a web identity")
 
+    def test_a_profile_with_a_program(self):
+        self.assert_renewed(self.services.program(self.folder), "a profile's program")
+        self.assertEqual(set(self.services.asked), {"container"})
+
     def test_a_token_file_that_is_replaced(self):
         """Kubernetes writes the token anew; each renewal reads it."""
         environment = self.services.web_identity(self.folder)
@@ -273,6 +277,13 @@ class Refused(RolesTest):
         self.assert_refused(dict(good, AWS_CONTAINER_CREDENTIALS_FULL_URI="http://keys.example/secret"),
                             "AWS_CONTAINER_CREDENTIALS_FULL_URI", "https://")
 
+    def test_programs(self):
+        for command, words in (("echo 'log in first' >&2; exit 255", ["status 255: log in first"]),
+                               ("/nowhere/keys", ["status 127", "/nowhere/keys"]),
+                               ("echo '{\"Version\": 1}'", ["no keys in what it printed"])):
+            self.assert_refused(self.services.program(self.folder, command), "profile 'team'",
+                                "credential_process", *words)
+
     def test_instances(self):
         self.services.answer = (200, b"{\"Code\": \"AssumeRoleUnauthorizedAccess\"}")
         self.assert_refused(self.services.instance(), "its token")
@@ -290,8 +301,7 @@ class Refused(RolesTest):
     def test_ways_that_are_not_gone(self):
         config = os.path.join(self.folder, "config")
         for setting, word in (("role_arn = a\nsource_profile = default", "source_profile"),
-                              ("sso_session = team", "sso_session"),
-                              ("credential_process = /x", "credential_process")):
+                              ("sso_session = team", "sso_session")):
             with open(config, "w") as file:
                 file.write("[profile team]\n%s\n" % setting)
             self.assert_refused(dict(self.services._base(), AWS_CONFIG_FILE=config, AWS_PROFILE="team"), word,
@@ -325,7 +335,7 @@ class Secret(DumpTest):
 
     def test_not_in_a_core_dump(self):
         for environment in (self.services.web_identity(self.folder), self.services.container(),
-                            self.services.instance()):
+                            self.services.instance(), self.services.program(self.folder)):
             self.services.life = LIFE
             self.services.given.clear()
             with self.subTest(environment=sorted(environment)):

@@ -254,8 +254,7 @@ test_other_ways (void **state)
         { "role_arn = r\nsource_profile = x\n", "source_profile" },
         { "role_arn = r\ncredential_source = Environment\n", "credential_source" },
         { "sso_session = x\n", "sso_session" },
-        { "sso_start_url = https://x\n", "sso_session" },
-        { "credential_process = /bin/keys\n", "credential_process" } };
+        { "sso_start_url = https://x\n", "sso_session" } };
     setenv ("AWS_PROFILE", "team", 1);
     for (size_t index = 0; index < sizeof ways / sizeof *ways; index++) {
         char text [200];
@@ -265,12 +264,28 @@ test_other_ways (void **state)
         assert_non_null (strstr (self->error, ways [index].word));
         assert_non_null (strstr (self->error, "aws configure export-credentials --profile team"));
     }
-    s_write (self->credentials, "[team]\naws_access_key_id = key\naws_secret_access_key = hidden\n");
-    assert_int_equal (s_find (self), 0);        //  keys in the file come before a program
     setenv ("AWS_NO_SIGN_REQUEST", "YES", 1);
     s_write (self->config, "[profile team]\nsso_session = x\n");
     assert_int_equal (s_find (self), 0);
     assert_int_equal (self->account.source, ACCOUNT_UNSIGNED);
+}
+
+//  Guards: a program comes behind keys in the credentials file, and before those in the config file.
+static void
+test_a_program (void **state)
+{
+    world_t *self = *state;
+    setenv ("AWS_PROFILE", "team", 1);
+    s_write (self->config, "[profile team]\naws_access_key_id = key\naws_secret_access_key = hidden\n"
+        "credential_process = \"/opt/my keys\" --for 'a = b'\n");
+    assert_int_equal (s_find (self), 0);
+    assert_int_equal (self->account.source, ACCOUNT_PROGRAM);
+    assert_string_equal (self->account.program, "\"/opt/my keys\" --for 'a = b'");
+    assert_string_equal (self->account.profile, "team");
+    assert_null (self->account.key);
+    s_write (self->credentials, "[team]\naws_access_key_id = key\naws_secret_access_key = hidden\n");
+    assert_int_equal (s_find (self), 0);
+    assert_int_equal (self->account.source, ACCOUNT_PROFILE);
 }
 
 //  Guards: from where a container's keys may come.
@@ -403,6 +418,7 @@ main (void)
         cmocka_unit_test_setup_teardown (test_a_web_identity, s_set_up, s_tear_down),
         cmocka_unit_test_setup_teardown (test_a_web_identity_of_a_profile, s_set_up, s_tear_down),
         cmocka_unit_test_setup_teardown (test_other_ways, s_set_up, s_tear_down),
+        cmocka_unit_test_setup_teardown (test_a_program, s_set_up, s_tear_down),
         cmocka_unit_test_setup_teardown (test_a_container, s_set_up, s_tear_down),
         cmocka_unit_test_setup_teardown (test_an_instance, s_set_up, s_tear_down),
         cmocka_unit_test_setup_teardown (test_keys_that_cannot_be, s_set_up, s_tear_down),
