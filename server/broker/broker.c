@@ -210,14 +210,18 @@ broker_progress (broker_t *self, rank_t *rank, const wire_progress_t *progress, 
     rank->progress = *progress;
     s_measure_released (job);
     for (uint32_t slot = 0; slot < job->slots; slot++) {
-        bool kept = progress->kept >> slot & 1;
         if (!(rank->held >> slot & 1))
             continue;
         if (rank->sequence [slot] < progress->consumed)
             rank->in_hand |= 1ull << slot;
-        if (rank->sequence [slot] < progress->released && !kept)
+        if (rank->sequence [slot] < progress->released) {
+            rank->kept |= 1ull << rank->place [slot] & progress->kept;
             s_release (rank, slot);
+        }
     }
+    rank->kept &= progress->kept;
+    rank_measure_places (rank);
+    job_count_places (job);
     ranks_count_in_hand (job);
     return true;
 }

@@ -420,7 +420,7 @@ const pipeline_t *version_pipeline (const broker_t *self, const version_t *versi
 pipeline_key_t version_key (const broker_t *self, const version_t *version);
 job_t *row_job (const batch_row_t *self);
 rank_t *row_rank (const batch_row_t *self);
-//  In each rank's ring; WIRE_SLOT_NONE: its batch is in no slot.
+//  In its rank's ring; WIRE_SLOT_NONE: its batch is in no slot.
 uint32_t row_slot (const batch_row_t *self);
                                                 //  such batch at a time
 uint32_t row_index (const batch_row_t *self);   //  row in the rank's batch
@@ -435,9 +435,10 @@ uint32_t rank_number (const rank_t *self);
 bool rank_is_inline (const rank_t *self);
 bool rank_is_there (const rank_t *self);        //  the broker may send to it: it has neither left nor been
                                                 //  lost, its job is not over
-//  The rows of a batch that ACTION_SEND_BATCH named: the row in the slot of each sample (ascending: rows of
-//  unreadable samples are missing) and its id.  At most batch_size; returns how many.
-uint32_t rank_batch_rows (const rank_t *self, uint32_t slot, uint32_t *rows, uint64_t *ids);
+//  The rows of a batch that ACTION_SEND_BATCH named, by its slot in the rank's ring: the row in the slot of
+//  each sample (ascending: rows of unreadable samples are missing) and its id.  At most batch_size; returns
+//  how many.
+uint32_t rank_batch_rows (const rank_t *self, uint32_t place, uint32_t *rows, uint64_t *ids);
 //  Calls visit for each present rank, for heartbeats.
 void broker_each_rank (broker_t *self, void (*visit) (void *context, rank_t *rank), void *context);
 

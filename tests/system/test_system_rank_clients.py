@@ -77,6 +77,40 @@ class Clients(LossTest):
                         self.assertEqual(step[0][1], step[2][1])
                 self.assertEqual({len(rank) for rank in seen}, {24})
 
+    def keep(self, loader, own, seen):
+        """A rank's loop, in a thread, which keeps the images of its own steps for ever."""
+        try:
+            for batch in loader:
+                images = batch["image"]
+                seen[batch.index] = batch.ids.tolist(), images.copy(), images if batch.index in own else None
+                del batch, images
+        except BaseException as error:
+            seen["error"] = error
+
+    def test_ranks_that_keep_batches_of_different_steps(self):
+        """Together they keep as many steps as a ring has; none holds up the others, and nothing that is kept
+        is written again."""
+        with self.serve() as server:
+            for owns, slots in (((0, 1), (2, 3)), 4), (((0,), (1,), (2,), (3,)), 4), (((0,), (1,), (2,)), 3):
+                with self.subTest(owns=owns, slots=slots):
+                    loaders = [tureen.Loader(server.endpoint, "files", 1, 1, rank=rank, slots=slots,
+                                             pipeline=self.request("shared")["pipeline"], job=f"keeps {owns}",
+                                             world_size=len(owns)) for rank in range(len(owns))]
+                    seen = [{} for _ in owns]
+                    threads = [threading.Thread(target=self.keep, daemon=True, args=(loader, own, found))
+                               for loader, own, found in zip(loaders, owns, seen)]
+                    for thread in threads:
+                        thread.start()
+                    for thread in threads:
+                        thread.join(harness.PATIENCE)
+                    self.assertEqual([found.get("error") for found in seen], [None] * len(owns))
+                    steps = -(-self.SAMPLES // len(owns))
+                    self.assertEqual([len(found) for found in seen], [steps] * len(owns))
+                    for ids, then, kept in (one for found in seen for one in found.values()):
+                        self.assertTrue(kept is None or (kept == then).all(), ids)
+                    for loader in loaders:
+                        loader.close()
+
     def test_read_is_killed_and_started_again(self):
         """`tureen read`: one of the ranks, then the server, is killed; the files of all together have each
         epoch once."""

@@ -366,7 +366,7 @@ s_job_new (broker_t *self, const broker_join_t *join, int64_t now_ms)
         .ring_bytes = s_ring_bytes (join),
         .memory_bytes = s_ring_bytes (join) + s_bookkeeping_bytes (self, join),
         .pipeline = pipeline_hold (join->pipeline), .joined_ms = now_ms,
-        .filling = join->slots
+        .filling = join->slots, .free_places = join->slots
     };
     snprintf (job->name, sizeof job->name, "%s", join->name? join->name: "");
     snprintf (job->data, sizeof job->data, "%s", join->data? join->data: "");

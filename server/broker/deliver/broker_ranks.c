@@ -265,7 +265,9 @@ s_let_go (rank_t *rank)
 {
     job_t *job = rank->job;
     uint64_t held = rank->held, others = 0;
-    rank->held = rank->in_hand = 0;
+    rank->held = rank->in_hand = rank->kept = 0;
+    rank_measure_places (rank);
+    job_count_places (job);
     ranks_count_in_hand (job);
     for (uint32_t number = 0; number < job->world_size; number++)
         others |= job->ranks [number].held;
@@ -501,6 +503,25 @@ s_check_padding (const rank_t *rank)
     assert (rank->job->world_size > 1 || job_has_parts (rank->job) || padding->state == ROW_EMPTY);
 }
 
+//  No place has two batches.
+static void
+s_check_places (const rank_t *rank)
+{
+    const job_t *job = rank->job;
+    uint64_t places = rank->kept;
+    for (uint32_t slot = 0; slot < job->slots; slot++) {
+        uint64_t place = 1ull << rank->place [slot];
+        slot_state_t state = job->batches [slot].state;
+        if (state == SLOT_FREE || (state == SLOT_SENT && !(rank->held >> slot & 1)))
+            continue;
+        assert (!(places & place));                                             //  B8
+        places |= place;
+    }
+    assert (rank->places == places && (uint32_t) __builtin_popcountll (places) <= job->slots
+        - job->free_places);
+    assert (s_is_there (rank) || rank->kept == 0);
+}
+
 void
 ranks_check (const job_t *job)
 {
@@ -511,6 +532,7 @@ ranks_check (const job_t *job)
         assert (s_is_there (rank) || job_has_ended (job) || (rank->held == 0 && rank->again.used == 0));
         assert (!rank->reclaimed || !s_is_there (rank));
         assert ((rank->in_hand & ~rank->held) == 0);
+        s_check_places (rank);
         s_check_padding (rank);
         held |= rank->held;
     }

@@ -200,8 +200,8 @@ s_send_part (broker_t *self, rank_t *rank, uint32_t slot, const uint64_t *step, 
     rank->sequence [slot] = rank->sent++;
     action_t *action = broker_act_rank (self, ACTION_SEND_BATCH, rank);
     action->batch = (wire_batch_t) {
-        .sequence = rank->sequence [slot], .epoch = batch->epoch, .index = batch->index, .slot = slot,
-        .count = is_padding? 1: rank->rows [slot],
+        .sequence = rank->sequence [slot], .epoch = batch->epoch, .index = batch->index,
+        .slot = rank->place [slot], .count = is_padding? 1: rank->rows [slot],
         .flags = (rank->is_inline? WIRE_BATCH_INLINE: 0) | (is_padding? WIRE_BATCH_PADDING: 0)
     };
     action->step = step;
@@ -308,16 +308,17 @@ deliver_marked (broker_t *self)
 //  ---- what was sent
 
 uint32_t
-rank_batch_rows (const rank_t *self, uint32_t slot, uint32_t *rows, uint64_t *ids)
+rank_batch_rows (const rank_t *self, uint32_t place, uint32_t *rows, uint64_t *ids)
 {
     uint32_t count = 0;
-    if (slot == WIRE_SLOT_NONE) {
+    if (place == WIRE_SLOT_NONE) {
         for (; count < self->again.told; count++) {
             rows [count] = self->again.sent_rows [count];
             ids [count] = self->again.ids [count];
         }
         return count;
     }
+    uint32_t slot = rank_slot_at (self, place);
     if (self->padded >> slot & 1) {
         rows [0] = 0;
         ids [0] = self->padding_ids [slot];

@@ -35,16 +35,24 @@ s_outstanding (const job_t *job)
 static uint64_t
 s_window (const job_t *job)
 {
-    uint64_t whole = (uint64_t) job->slots * job->batch_size;
+    uint32_t slots = job->used_slots + job->free_places;
+    uint64_t whole = (uint64_t) (slots < job->slots? slots: job->slots) * job->batch_size;
     uint64_t window = draw_window (whole, job->consumer.follows, job->batch_size,
         job->released * job->batch_size) + (uint64_t) job->in_hand * job->batch_size;
     return window < whole? window: whole;
 }
 
+//  For a new step: a slot, and a place in each rank's ring.
+static bool
+s_has_slot (const job_t *job)
+{
+    return job->used_slots < job->slots && job->free_places > 0;
+}
+
 static bool
 s_has_room (const job_t *job)
 {
-    return job->state == JOB_RUNNING && !job->held_up && (s_filling (job) || job->used_slots < job->slots)
+    return job->state == JOB_RUNNING && !job->held_up && (s_filling (job) || s_has_slot (job))
         && s_outstanding (job) < s_window (job);
 }
 
@@ -54,7 +62,8 @@ s_has_room (const job_t *job)
 static bool
 s_needs_draw (const job_t *job)
 {
-    return s_outstanding (job) < s_window (job) - job->batch_size || job->in_hand + 1 >= job->slots;
+    return s_outstanding (job) + job->batch_size < s_window (job)
+        || job->used_slots - job->in_hand + job->free_places <= 1;
 }
 
 void
@@ -66,10 +75,13 @@ draw_release (job_t *job, uint32_t slot)
         batch->rows [index].is_hole = batch->rows [index].state == ROW_HOLE;
         row_move (&batch->rows [index], ROW_EMPTY);
     }
-    uint32_t sent = batch->state == SLOT_SENT? batch->drawn: 0;
+    bool was_sent = batch->state == SLOT_SENT;
+    uint32_t sent = was_sent? batch->drawn: 0;
     slot_move (batch, SLOT_FREE);
     *batch = (batch_t) { .rows = batch->rows, .past = { batch->epoch, batch->index, sent } };
     job->used_slots--;
+    if (!was_sent)              //  otherwise each rank's was free when it let go of its part
+        job_free_places (job);
 }
 
 //  ---- rows
@@ -82,6 +94,7 @@ s_take_slot (job_t *job, uint32_t planned)
     while (job->batches [slot].state != SLOT_FREE)
         slot++;
     assert (slot < job->slots);
+    job_take_places (job, slot);
     slot_move (&job->batches [slot], SLOT_FILLING);
     job->batches [slot].epoch = job->epoch;
     job->batches [slot].planned = planned;
@@ -271,7 +284,7 @@ s_pad_epoch (broker_t *self, job_t *job, int64_t now_ms)
             slot_move (filling, SLOT_FULL);
             job->filling = job->slots;
         }
-        for (; job->used_slots < job->slots && job->opened < job_epoch_batches (job, job->epoch);)
+        for (; s_has_slot (job) && job->opened < job_epoch_batches (job, job->epoch);)
             slot_move (&job->batches [s_take_slot (job, 0)], SLOT_FULL);
         job_mark_delivery (job);
         if (!s_epoch_is_drawn (job))

@@ -145,6 +145,11 @@ struct rank {
     wire_progress_t progress;
     uint64_t held;              //  a bit for each slot: sent, and not released
     uint64_t in_hand;           //  of these: in the hands of the user's loop
+    //  Where its part of the step in a slot lies in its own ring.  Each rank's user may keep batches of other
+    //  steps, and one that is kept must hold up no other rank's ring.
+    uint32_t place [WIRE_SLOTS_MAX];
+    uint64_t places;            //  a bit for each: it has a part that is not released, or that the user keeps
+    uint64_t kept;              //  of these: the user keeps it, beyond batches of later steps
     uint64_t sequence [WIRE_SLOTS_MAX];     //  of the batches that it holds
     uint32_t rows [WIRE_SLOTS_MAX];         //  samples of that, padding not counted
     uint64_t padded;            //  a bit for each slot: what was sent in it last is padding,
@@ -250,6 +255,7 @@ struct job {
     //  what was sent and received
     uint64_t sent;              //  batches
     uint32_t in_hand;           //  slots that the user's loop of any rank holds
+    uint32_t free_places;       //  of the rank with the fewest
     uint64_t released;          //  batches that every rank has released: how far the window has grown
     uint64_t epoch_index;       //  next index of the epoch being sent
     uint64_t epoch_samples;     //  samples sent of it; of a resumed job both include what the earlier job

@@ -67,6 +67,66 @@ row_done (batch_row_t *row)
     job_mark_delivery (job);
 }
 
+//  ---- places in the ranks' rings
+
+static bool
+s_has_place (const rank_t *rank, uint32_t slot)
+{
+    slot_state_t state = rank->job->batches [slot].state;
+    return state == SLOT_SENT? rank->held >> slot & 1: state != SLOT_FREE;
+}
+
+void
+rank_measure_places (rank_t *rank)
+{
+    rank->places = rank->kept;
+    for (uint32_t slot = 0; slot < rank->job->slots; slot++)
+        if (s_has_place (rank, slot))
+            rank->places |= 1ull << rank->place [slot];
+}
+
+void
+job_count_places (job_t *job)
+{
+    uint32_t most = 0;
+    for (uint32_t number = 0; number < job->world_size; number++) {
+        uint32_t count = (uint32_t) __builtin_popcountll (job->ranks [number].places);
+        most = count > most? count: most;
+    }
+    assert (most <= job->slots);
+    job->free_places = job->slots - most;
+}
+
+void
+job_take_places (job_t *job, uint32_t slot)
+{
+    assert (job->free_places > 0);
+    for (uint32_t number = 0; number < job->world_size; number++) {
+        rank_t *rank = &job->ranks [number];
+        rank->place [slot] = (uint32_t) __builtin_ctzll (~rank->places);
+        rank->places |= 1ull << rank->place [slot];
+    }
+    job->free_places--;
+}
+
+void
+job_free_places (job_t *job)
+{
+    for (uint32_t number = 0; number < job->world_size; number++)
+        rank_measure_places (&job->ranks [number]);
+    job_count_places (job);
+}
+
+uint32_t
+rank_slot_at (const rank_t *rank, uint32_t place)
+{
+    uint32_t slot = 0;
+    while (!(rank->held >> slot & 1) || rank->place [slot] != place)
+        slot++;
+    assert (slot < rank->job->slots);
+    return slot;
+}
+
 //  ---- rows
 
 job_t *
@@ -84,7 +144,7 @@ row_rank (const batch_row_t *self)
 uint32_t
 row_slot (const batch_row_t *self)
 {
-    return self->slot;
+    return self->slot == WIRE_SLOT_NONE? WIRE_SLOT_NONE: row_rank (self)->place [self->slot];
 }
 
 uint32_t

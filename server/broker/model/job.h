@@ -13,6 +13,16 @@ job_has_ended (const job_t *job)
 void job_end (job_t *job, const char *reason, const char *format, ...)
     __attribute__ ((format (printf, 3, 4)));
 void job_go (job_t *job);
+//  Each rank's first free place in its ring, for its part of the step in the slot; all have one
+//  (free_places).
+void job_take_places (job_t *job, uint32_t slot);
+//  After a slot has become free: its places.
+void job_free_places (job_t *job);
+//  After parts were sent, released, kept or given back: the rank's places, and then what the job has of them.
+void rank_measure_places (rank_t *rank);
+void job_count_places (job_t *job);
+//  The slot of the part at that place, which the rank holds.
+uint32_t rank_slot_at (const rank_t *rank, uint32_t place);
 //  There may be something to send to the job's ranks.
 void job_mark_delivery (job_t *job);
 //  The row is filled or a hole.

@@ -91,6 +91,7 @@ typedef struct {
     bool detached;              //  it does not take its ring yet: simulation_attach
     bool is_inline;             //  it asks for its batches as frames
     bool keeps;                 //  every third batch until it is done with the next one
+    uint32_t kept_for_ever;     //  so many batches, by each rank those of other steps: by 0 the first, ..
     //  of several ranks
     uint32_t world_size;        //  0, 1: a plain job
     uint32_t rank_wait_seconds;

@@ -213,9 +213,12 @@ s_let_go (client_t *client, const wire_batch_t *batch)
 {
     uint64_t slot = batch->slot == WIRE_SLOT_NONE? 0: 1ull << batch->slot;
     bool keeps = client->options.keeps && batch->sequence % 3 == 1;
-    client->slots_used &= ~client->progress.kept;
-    client->progress.kept = keeps? slot: 0;
-    if (!keeps)
+    uint32_t many = client->options.kept_for_ever;
+    bool is_for_ever = many > 0 && batch->sequence / many == rank_number (client->rank);
+    client->slots_used &= ~(client->progress.kept & ~client->for_ever);
+    client->for_ever |= is_for_ever? slot: 0;
+    client->progress.kept = (keeps? slot: 0) | client->for_ever;
+    if (!keeps && !is_for_ever)
         client->slots_used &= ~slot;
 }
 

@@ -42,6 +42,7 @@ typedef struct {
     bool overdue;               //  would have released it, but is stopped
     uint64_t next_sequence, next_epoch, next_index;
     uint64_t slots_used;        //  bits
+    uint64_t for_ever;          //  of these: options.kept_for_ever
     uint32_t *written;          //  each row of each slot, and of what is in none: the id that a worker wrote,
                                 //  plus one; 0: nothing since it was sent
     wire_progress_t progress;

@@ -180,6 +180,28 @@ test_the_slowest_rank_holds_the_others (void **state)
     }
 }
 
+//  Must hold: what one rank's user keeps holds up no other rank: the rings together are full of kept batches
+//  of different steps, and each of them has room.
+static void
+test_each_rank_keeps_batches_of_its_own (void **state)
+{
+    static const struct { uint32_t slots, world_size, kept; } cases [] = {
+        { 4, 2, 2 }, { 4, 4, 1 }, { 3, 3, 2 }, { 3, 5, 1 }, { 8, 3, 6 } };
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++)
+        for (int kind = 0; kind < KINDS; kind++) {
+            simulation_options_t options = s_options (state, SAMPLES_MAX);
+            simulation_t *simulation = simulation_new (&options);
+            simulated_job_t job = s_job (kind, SAMPLES_MAX, 1, cases [index].world_size);
+            job.slots = cases [index].slots;
+            job.kept_for_ever = cases [index].kept;
+            assert_int_equal (simulation_join (simulation, &job), 0);
+            s_run_whole (simulation);
+            for (uint32_t rank = 0; rank < job.world_size; rank++)
+                s_assert_dealt (simulation, (int) rank, rank, &job, SAMPLES_MAX);
+            simulation_destroy (&simulation);
+        }
+}
+
 //  Must hold: nothing is sent before each rank has its ring, and one that never takes it ends the job for
 //  all, by name.
 static void
@@ -567,6 +589,7 @@ main (void)
         cmocka_unit_test (test_steps_are_dealt_evenly),
         cmocka_unit_test (test_an_order_is_the_same_for_all_world_sizes),
         UNDER_BOTH (test_the_slowest_rank_holds_the_others),
+        UNDER_BOTH (test_each_rank_keeps_batches_of_its_own),
         cmocka_unit_test (test_all_ranks_are_waited_for),
         cmocka_unit_test (test_ranks_as_frames),
         UNDER_BOTH (test_unreadable_samples_make_padding),
