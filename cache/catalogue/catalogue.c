@@ -385,6 +385,13 @@ catalogue_root (const catalogue_t *self)
     return s_field (self, 0)->path;
 }
 
+const char *
+catalogue_folder (const catalogue_t *self, size_t field)
+{
+    const char *path = s_field (self, field)->path;
+    return path? path: catalogue_root (self);
+}
+
 dev_t
 catalogue_device (const catalogue_t *self, size_t field)
 {

@@ -98,6 +98,8 @@ uint32_t catalogue_classes (const catalogue_t *self);
 uint64_t catalogue_bytes (const catalogue_t *self);
 //  The folder, as given.
 const char *catalogue_root (const catalogue_t *self);
+//  The field's folder, as given; of a pack the same for all.
+const char *catalogue_folder (const catalogue_t *self, size_t field);
 //  The file system (st_dev) of the field's folder; 0: unknown.
 dev_t catalogue_device (const catalogue_t *self, size_t field);
 //  The object store that the field's files lie in, lent; NULL: a folder.

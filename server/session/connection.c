@@ -175,19 +175,29 @@ s_objects (const source_t *source)
     return object;
 }
 
+static json_t *
+s_path (const char *path)
+{
+    json_t *text = json_string (path);
+    return text? text: json_string ("(not UTF-8)");
+}
+
 static void
 s_describe (const source_t *source, json_t *object, bool sees_all)
 {
     const catalogue_t *catalogue = source->catalogue;
-    json_t *path = json_string (catalogue_root (catalogue)), *fields = json_array (), *labels = json_array ();
-    for (size_t field = 0; field < catalogue_fields (catalogue); field++)
+    json_t *fields = json_array (), *folders = json_array (), *labels = json_array ();
+    for (size_t field = 0; field < catalogue_fields (catalogue); field++) {
         json_array_append_new (fields, json_string (catalogue_field_name (catalogue, field)));
+        json_array_append_new (folders, s_path (catalogue_folder (catalogue, field)));
+    }
     for (size_t label = 0; label < catalogue_labels (catalogue); label++)
         json_array_append_new (labels, json_string (catalogue_label (catalogue, label)->name));
-    json_object_set_new (object, "path", path? path: json_string ("(not UTF-8)"));
+    json_object_set_new (object, "path", s_path (catalogue_root (catalogue)));
     json_object_set_new (object, "classes", json_integer (catalogue_classes (catalogue)));
     json_object_set_new (object, "bytes", json_integer ((json_int_t) catalogue_bytes (catalogue)));
     json_object_set_new (object, "fields", fields);
+    json_object_set_new (object, "folders", folders);
     json_object_set_new (object, "labels", labels);
     json_t *pack = json_object_get (object, "pack");
     if (source->pack)

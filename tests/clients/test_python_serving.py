@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 import unittest
+import warnings
 from pathlib import Path
 from typing import Any, Callable, List
 from unittest import mock
@@ -186,6 +187,36 @@ class Serve(Case):
         os.symlink(self.data, os.path.join(self.folder, "link"))
         self.assertIsNone(self.serve(train=os.path.join(self.folder, "link")).process)
 
+    def test_other_fields_are_named(self) -> None:
+        """Masks of another folder are other data; both forms of the option."""
+        masks, others = self.make_data("masks"), self.make_data("others")
+        self.serve(arguments=["--field", f"train.mask=mask:{masks}"])
+        self.assertIsNone(self.serve(arguments=[f"--field=train.mask=mask:{masks}/"]).process)
+        for asked, why in ((f"train.mask=mask:{others}", f"the field 'mask' of its 'train' is {masks}, and "
+                            f"{others} was asked for"),
+                           (f"train.depth=image:{masks}", "its 'train' has no field 'depth'")):
+            with self.assertRaisesRegex(tureen.ServeFailed,
+                                        f"{why}.*tureen drain --connect {self.endpoint}"):
+                self.serve(arguments=["--field", asked])
+
+    def test_folders_that_changed_since(self) -> None:
+        self.serve()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.serve()
+        later = time.time() + 60
+        os.utime(os.path.join(self.data, "class_1"), (later, later))
+        with self.assertWarnsRegex(RuntimeWarning, "class_1 or removed after .* had listed 'train': .*tureen "
+                                   "drain"):
+            self.serve()
+
+    def test_a_server_of_another_process_is_not_stopped(self) -> None:
+        first, second = self.serve(), self.serve()
+        with self.assertWarnsRegex(RuntimeWarning, "another process has started the server"):
+            second.stop()
+        first.stop()
+        first.stop()
+
     def test_a_server_that_cannot_start_says_why(self) -> None:
         with self.assertRaises(tureen.ServeFailed) as caught:
             self.serve(train=os.path.join(self.folder, "nothing"))
@@ -204,6 +235,8 @@ class Serve(Case):
                 self.serve()
         with self.assertRaisesRegex(ValueError, "no data set"):
             tureen.serve()
+        with self.assertRaisesRegex(TypeError, "train must be a path, not list"):
+            tureen.serve(train=["a"])       # type: ignore[arg-type]
         for address in ("hf://datasets/train", "gs://bucket/train"):
             with self.assertRaisesRegex(ValueError, f"train='{address}': of addresses only s3://, http:// "
                                         "and https:// are known"):

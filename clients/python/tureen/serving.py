@@ -23,7 +23,8 @@ import subprocess
 import tempfile
 import threading
 import time
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
+import warnings
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import finding, installed
 from .errors import NoServer, NotLetIn, TureenError
@@ -38,6 +39,8 @@ _LOOK_S = 0.02
 _LOG_LINES = 12
 _ADDRESS = re.compile(r"[A-Za-z0-9+.-]+://")
 _STORE = re.compile(r"(s3|https?)://", re.IGNORECASE)
+_FIELD = re.compile(r"([^.=]+)\.([^=]+)=(?:image|mask|file):(.+)")
+_CLOCK_S = 2.0                  # of a server that has just begun to list, and of file systems' clocks
 
 
 class ServeFailed(TureenError):
@@ -58,20 +61,28 @@ class Server:
         self.endpoint = endpoint
         self.process = process
         self.log = log
+        self._is_stopped = False
 
     def status(self, timeout: float = 5.0) -> Dict[str, Any]:
         """As tureen.status."""
         return status(self.endpoint, timeout)
 
     def stop(self) -> None:
-        """Ends the server now, even if other jobs use it, if this process has started it.  Without `stop` the
-        server ends by itself."""
-        if self.process is not None:
-            try:
-                os.kill(self.process, signal.SIGTERM)
-            except ProcessLookupError:
-                pass
-            self.process = None
+        """Ends the server now, even if other jobs use it, if this process has started it; else it warns.
+        Without `stop` the server ends by itself."""
+        if self._is_stopped:
+            return
+        if self.process is None:
+            warnings.warn(f"another process has started the server at {self.endpoint}, which goes on: it "
+                          f"ends by itself when it is idle, or by `{_drain(self.endpoint)}`",
+                          RuntimeWarning, 2)
+            return
+        try:
+            os.kill(self.process, signal.SIGTERM)
+        except ProcessLookupError:
+            pass
+        self.process = None
+        self._is_stopped = True
 
     def __enter__(self) -> Server:
         return self
@@ -110,18 +121,54 @@ def serve(datasets: Optional[Mapping[str, Path]] = None, *, endpoint: Optional[s
     processes that are to find a server at another endpoint than the default must be told.
 
     Raises ServeFailed if no server can be started (with the last lines of its log) or if the server that is
-    there serves other data under one of the names; NoServer if it does not answer in time.
+    there serves other data under one of the names, or other files for a `--field` of arguments; NoServer if
+    it does not answer in time.  Warns if folders were changed since the server that is there listed them.
     """
-    wanted = {name: _absolute(name, os.fspath(path)) for name, path in {**(datasets or {}), **more}.items()}
+    wanted = {name: _absolute(name, _path(name, path)) for name, path in {**(datasets or {}), **more}.items()}
     if not wanted:
         raise ValueError("no data set: say which, as in serve(train=\"/data/train\")")
     if isinstance(idle, bool) or not isinstance(idle, int) or idle < 1:
         raise ValueError(f"idle must be a whole number of seconds from 1, not {idle!r}")
-    starting = _Starting(resolve_endpoint(endpoint), wanted, seconds("timeout", timeout))
+    words = [str(word) for word in arguments]
+    starting = _Starting(resolve_endpoint(endpoint), wanted, _fields(words), seconds("timeout", timeout))
     settings = [f"--until-idle={idle}"]
     settings += [] if cache is None else ["--cache", str(cache)]
     settings += [] if workers is None else ["--workers", str(workers)]
-    return starting.run([*settings, *map(str, arguments)])
+    return starting.run([*settings, *words])
+
+
+def _drain(endpoint: str) -> str:
+    return f"tureen drain --connect {endpoint}"
+
+
+def _fields(words: Sequence[str]) -> Dict[Tuple[str, str], str]:
+    """What `--field NAME.FIELD=KIND:DIR` says, in one word or two: the folder by data set and field."""
+    found = {}
+    for word, after in zip(words, [*words[1:], ""]):
+        option, is_one, value = word.partition("=")
+        match = option == "--field" and _FIELD.match(value if is_one else after)
+        if match:
+            found[match[1], match[2]] = _absolute(match[2], match[3])
+    return found
+
+
+def _changed_since(path: str, moment: float) -> Optional[str]:
+    """A folder of the data set in which names were added or removed since: the root, or one directly below
+    it, as a class has."""
+    try:
+        with os.scandir(path) as entries:
+            folders = [path, *(entry.path for entry in entries if entry.is_dir())]
+        return next((folder for folder in folders if os.stat(folder).st_mtime > moment), None)
+    except OSError:
+        return None
+
+
+def _path(name: str, path: Any) -> str:
+    try:
+        return os.fspath(path)
+    except TypeError:
+        raise TypeError(f"{name} must be a path, not {type(path).__name__}: that of the folder or "
+                        "pack") from None
 
 
 def _absolute(name: str, path: str) -> str:
@@ -143,17 +190,21 @@ def _is_same(served: str, wanted: str) -> bool:
 class _Starting:
     """One call of serve."""
 
-    def __init__(self, endpoint: str, wanted: Mapping[str, str], timeout_s: float) -> None:
+    def __init__(self, endpoint: str, wanted: Mapping[str, str], fields: Mapping[Tuple[str, str], str],
+                 timeout_s: float) -> None:
         self._endpoint = endpoint
         self._wanted = wanted
+        self._fields = fields
         self._timeout_s = timeout_s
         self._until = time.monotonic() + timeout_s
         self._log = ""
+        self._listed = 0.0              # when the server that answered began, by time.time ()
         self._process: Optional[subprocess.Popen[bytes]] = None
 
     def run(self, settings: List[str]) -> Server:
         try:
             if finding.listens(self._endpoint) and self._answers():
+                self._warn_of_changes()
                 return Server(self._endpoint, None, None)
             while True:
                 self._start(settings)
@@ -226,7 +277,18 @@ class _Starting:
         except NoServer:
             return False
         self._check_data(found["datasets"])
+        self._listed = time.time() - found["uptime_seconds"]
         return True
+
+    def _warn_of_changes(self) -> None:
+        """Of the server that was there before this call."""
+        for name, path in self._wanted.items():
+            folder = None if _STORE.match(path) else _changed_since(path, self._listed + _CLOCK_S)
+            if folder:
+                warnings.warn(f"files were added to {folder} or removed after the server at {self._endpoint} "
+                              f"had listed {name!r}: it serves what it found then. "
+                              f"`{_drain(self._endpoint)}` ends it, and the next one lists anew",
+                              RuntimeWarning, 4)
 
     def _check_data(self, served: Sequence[Mapping[str, Any]]) -> None:
         paths = {entry["name"]: entry["path"] for entry in served}
@@ -236,9 +298,18 @@ class _Starting:
                 wrong.append(f"it has no data set {name!r} ({path} was asked for)")
             elif not _is_same(paths[name], path):
                 wrong.append(f"its {name!r} is {paths[name]}, and {path} was asked for")
+        folders = {(entry["name"], field): folder for entry in served
+                   for field, folder in zip(entry["fields"], entry.get("folders", []))}
+        for (name, field), path in self._fields.items():
+            folder = folders.get((name, field))
+            if folder is None:
+                wrong.append(f"its {name!r} has no field {field!r} ({path} was asked for)")
+            elif not _is_same(folder, path):
+                wrong.append(f"the field {field!r} of its {name!r} is {folder}, and {path} was asked for")
         if wrong:
             raise ServeFailed(f"a server is running at {self._endpoint}, with other data: "
-                              f"{'; '.join(wrong)}. Ask for what it has, stop it, or give another endpoint")
+                              f"{'; '.join(wrong)}. Ask for what it has, stop it "
+                              f"(`{_drain(self._endpoint)}`), or give another endpoint")
 
     def _last_words(self) -> str:
         with open(self._log, "rb") as file:

@@ -247,6 +247,12 @@ catalogue_root (const catalogue_t *self)
     return "/data\xff";
 }
 
+const char *
+catalogue_folder (const catalogue_t *self, size_t field)
+{
+    return field == 0? catalogue_root (self): "/masks";
+}
+
 uint32_t
 catalogue_classes (const catalogue_t *self)
 {
@@ -344,9 +350,10 @@ devices_are_named_once (void **state)
         json_t *status = json_pack ("{s:[{s:s}]}", "datasets", "name", "train"), *wanted;
         connection_describe_datasets (NULL, status, sees_all);
         json_t *object = json_array_get (json_object_get (status, "datasets"), 0);
-        wanted = json_pack ("{s:s, s:s, s:i, s:I, s:[s, s, s, s], s:[], s:i}", "name", "train", "path",
-            "(not UTF-8)", "classes", 3, "bytes", (json_int_t) 1 << 40, "fields", "image", "mask", "depth",
-            "sound", "labels", "jpeg_warnings", 5);
+        wanted = json_pack ("{s:s, s:s, s:i, s:I, s:[s, s, s, s], s:[s, s, s, s], s:[], s:i}", "name",
+            "train", "path", "(not UTF-8)", "classes", 3, "bytes", (json_int_t) 1 << 40, "fields", "image",
+            "mask", "depth", "sound", "folders", "(not UTF-8)", "/masks", "/masks", "/masks", "labels",
+            "jpeg_warnings", 5);
         if (sees_all)
             json_object_set_new (wanted, "objects", json_null ());
         if (sees_all)
