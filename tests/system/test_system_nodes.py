@@ -112,11 +112,12 @@ class Nodes(KeyTest):
         self.make("lender")
         self.key("allow", self.keys, self.path("lender"), "--worker", "--name", "lender")
         self.certificate = os.path.join(self.keys, "server")
-        self.environment = dict(os.environ, TUREEN_KEY=self.path("alice"), TUREEN_SERVER_KEY=self.certificate)
+        keys = {"TUREEN_KEY": self.path("alice"), "TUREEN_SERVER_KEY": self.certificate}
+        self.environment = dict(os.environ, **keys)
         self.servers = []
         for node, machine in enumerate(SERVERS):
             server = self.server(listen=self.endpoint(node), workers=1, wrapper=self.network.on(machine),
-                                 environment=self.environment)
+                                 environment=keys)
             server.__enter__()
             self.addCleanup(server.__exit__, None, None, None)
             self.servers.append(server)
