@@ -300,8 +300,7 @@ replay_new (job_t *job, const broker_join_t *join)
     if (!replay->records || !replay->step_memory)
         return false;
     size_t first = s_first_usable (join), lacking = 0;
-    if (replay_is_wanted (join))
-        s_take_over (job, join);
+    s_take_over (job, join);            //  even if no rank lacks a step: one that dies next stands behind
     replay->position = (broker_position_t) { join->epoch, join->epoch_batches };
     for (uint32_t number = 0; number < job->world_size; number++) {
         bool is_known = !join->positions || s_lacking (join, first, join->positions [number], &lacking);

@@ -270,6 +270,40 @@ test_triples_at_different_steps (void **state)
     simulation_destroy (&before);
 }
 
+//  Must hold: all ranks go on at the same step, and one of them dies at once. Its process is started again and
+//  stands at what it had consumed, which is further back: it is back on all the steps that were told.
+static void
+test_a_rank_comes_back_from_its_state_after_a_restart (void **state)
+{
+    (void) state;
+    simulation_options_t options = s_options (test_seed ());
+    simulation_t *before = simulation_new (&options);
+    simulated_job_t job = s_job (PRIVATE, 2, 2);
+    job.run = "4b7c1d2e3f405162738495a6b7c8d9ea";
+    assert_int_equal (simulation_join (before, &job), 0);
+    s_run_whole (before);
+    size_t all = simulation_records_sent (before, 0);
+    for (size_t furthest = 1; furthest < all; furthest++)
+        for (size_t lag = 0; lag <= s_kept (before, 0, furthest); lag++) {
+            simulated_standing_t standing = { .simulation = before,
+                .records = (size_t []) { furthest, furthest },
+                .recent_count = s_kept (before, 0, furthest) };
+            simulation_t *simulation = simulation_new (&options);
+            simulated_job_t later = job;
+            later.standing = &standing;
+            int back, first = simulation_must_join (simulation, &later);
+            simulation_lose (simulation, first + 1);
+            simulated_return_t how = { .records = furthest - lag, .run = job.run,
+                .instance = "0123456789abcdef0123456789abcdef" };
+            assert_int_equal (simulation_return (simulation, first + 1, &how, &back), BROKER_RETURN_READY);
+            s_run_whole (simulation);
+            assert_true (simulation_finished (simulation, first) && simulation_finished (simulation, back));
+            assert_int_equal (simulation_records (simulation, back), all);
+            simulation_destroy (&simulation);
+        }
+    simulation_destroy (&before);
+}
+
 //  Guards: what is refused names where each stands, and what to do.
 static void
 test_ranks_too_far_apart_are_told_where_they_stand (void **state)
@@ -460,6 +494,7 @@ main (void)
         cmocka_unit_test (test_another_world_size_goes_on_at_every_step),
         cmocka_unit_test (test_pairs_at_different_steps),
         cmocka_unit_test (test_triples_at_different_steps),
+        cmocka_unit_test (test_a_rank_comes_back_from_its_state_after_a_restart),
         cmocka_unit_test (test_ranks_too_far_apart_are_told_where_they_stand),
         cmocka_unit_test (test_impossible_records_are_refused),
         cmocka_unit_test (test_ranks_that_do_not_agree)
