@@ -81,7 +81,8 @@ s_fits (const broker_join_t *join, const broker_record_t *record)
             return false;
         samples += record->step [number];
     }
-    if (samples == 0 || samples != record->samples)
+    //  Over several nodes a step may be of padding alone.
+    if ((samples == 0 && join->parts.nodes <= 1) || samples != record->samples)
         return false;
     for (uint64_t index = 0; index < samples; index++)
         if (record->step [join->world_size + index] >= join->dataset->samples)

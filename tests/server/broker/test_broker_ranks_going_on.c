@@ -270,6 +270,42 @@ test_triples_at_different_steps (void **state)
     simulation_destroy (&before);
 }
 
+//  Must hold: ranks of a node that had a step of padding alone go on as others do, and get it again.
+static void
+test_steps_of_padding_are_told_too (void **state)
+{
+    (void) state;
+    simulation_options_t options = s_options (test_seed ());
+    options.samples = 9;                //  of which this node has 4: a step of them, and one of padding
+    simulation_t *before = simulation_new (&options);
+    simulated_job_t job = s_job (PRIVATE, 2, 2);
+    job.to = 9;
+    job.nodes = 2;
+    job.node = 1;
+    assert_int_equal (simulation_join (before, &job), 0);
+    s_run_whole (before);
+    size_t all = simulation_records_sent (before, 0);
+    assert_int_equal (all, EPOCHS * 3);
+    for (size_t one = 0; one < all; one++)
+        for (size_t other = 0; other < all; other++) {
+            if ((one > other? one - other: other - one) > SLOTS + 1)
+                continue;
+            simulated_standing_t standing = { .simulation = before, .records = (size_t []) { one, other },
+                .recent_count = one > other? one: other };
+            simulation_t *simulation = simulation_new (&options);
+            simulated_job_t later = job;
+            later.standing = &standing;
+            int first = simulation_must_join (simulation, &later);
+            s_run_whole (simulation);
+            for (int client = first; client < first + 2; client++) {
+                assert_true (simulation_finished (simulation, client));
+                assert_int_equal (simulation_records (simulation, client), all);
+            }
+            simulation_destroy (&simulation);
+        }
+    simulation_destroy (&before);
+}
+
 //  Must hold: all ranks go on at the same step, and one of them dies at once. Its process is started again and
 //  stands at what it had consumed, which is further back: it is back on all the steps that were told.
 static void
@@ -494,6 +530,7 @@ main (void)
         cmocka_unit_test (test_another_world_size_goes_on_at_every_step),
         cmocka_unit_test (test_pairs_at_different_steps),
         cmocka_unit_test (test_triples_at_different_steps),
+        cmocka_unit_test (test_steps_of_padding_are_told_too),
         cmocka_unit_test (test_a_rank_comes_back_from_its_state_after_a_restart),
         cmocka_unit_test (test_ranks_too_far_apart_are_told_where_they_stand),
         cmocka_unit_test (test_impossible_records_are_refused),
