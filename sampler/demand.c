@@ -197,19 +197,37 @@ s_count_from (const demand_t *self, size_t from)
     return count;
 }
 
+//  Of an order that is given, what stands in front of the last of these ids does not remain.
+static void
+s_pass (demand_t *self, const roaring_bitmap_t *ids)
+{
+    uint64_t left = roaring_bitmap_get_cardinality (ids);
+    if (self->list_count == 0)
+        while (left > 0 && roaring_bitmap_minimum (self->remaining) < roaring_bitmap_maximum (ids))
+            roaring_bitmap_remove (self->remaining, roaring_bitmap_minimum (self->remaining));
+    while (left > 0 && self->list_count > 0) {
+        left -= roaring_bitmap_contains (ids, self->next);
+        roaring_bitmap_remove (self->remaining, self->next);
+        self->cursor++;
+        s_look_next (self);
+    }
+}
+
 //  What is left of the first epoch when the ids, which become the demand's, are taken.  All the places that
 //  are skipped are looked at here, so that a rank's id must cost no select.
 static void
-s_take (demand_t *self, roaring_bitmap_t *taken)
+s_take (demand_t *self, roaring_bitmap_t *taken, const roaring_bitmap_t *passed)
 {
     self->taken = taken;
     roaring_bitmap_andnot_inplace (self->remaining, taken);
-    self->remaining_count = roaring_bitmap_get_cardinality (self->remaining);
-    self->drawn_count = self->epoch_count - self->remaining_count;
     if (self->ranked) {
         self->ranked_ids = sampler_need (malloc (self->list_count * sizeof *self->ranked_ids));
         roaring_bitmap_to_uint32_array (self->ranked, self->ranked_ids);
     }
+    if (passed)
+        s_pass (self, passed);
+    self->remaining_count = roaring_bitmap_get_cardinality (self->remaining);
+    self->drawn_count = self->epoch_count - self->remaining_count;
     s_skip_gone (self);
     free (self->ranked_ids);
     self->ranked_ids = NULL;
@@ -267,7 +285,7 @@ s_take_part (demand_t *self, const roaring_bitmap_t *part)
         roaring_bitmap_free (others);
     }
     else
-        s_take (self, others);
+        s_take (self, others, NULL);
 }
 
 //  The first epoch: the parts of what had not been taken at the cut.
@@ -285,11 +303,25 @@ s_first_part (demand_t *self, const sampler_join_t *join)
     return part;
 }
 
+//  In an order that is given: what the node has taken since its part was made; all in front of the last of it
+//  is behind it too.  Without a part what was skipped there as unreadable comes again.  With one the node
+//  would then send more batches than others.  NULL: nothing; yours to free.
+static roaring_bitmap_t *
+s_passed (const demand_t *self, const sampler_join_t *join, const roaring_bitmap_t *taken,
+    const roaring_bitmap_t *part)
+{
+    if (!part || !taken || !demand_is_given (self))
+        return NULL;
+    return sampler_need (join->cut? roaring_bitmap_andnot (taken, join->cut): roaring_bitmap_copy (taken));
+}
+
 //  What is taken of the first epoch.  With a history: of the node's part, in whichever order; what others had
 //  is left out first.
 static void
-s_take_first (demand_t *self, roaring_bitmap_t *taken, const roaring_bitmap_t *part, random_t *random)
+s_take_first (demand_t *self, const sampler_join_t *join, roaring_bitmap_t *taken,
+    const roaring_bitmap_t *part, random_t *random)
 {
+    roaring_bitmap_t *passed = s_passed (self, join, taken, part);
     if (part && self->history)
         s_take_part (self, part);
     if (part && taken && self->history)
@@ -304,11 +336,13 @@ s_take_first (demand_t *self, roaring_bitmap_t *taken, const roaring_bitmap_t *p
         taken = others;
     }
     if (taken && !self->history)
-        s_take (self, taken);
+        s_take (self, taken, passed);
     if (taken && self->history) {
         history_go_on (self->history, taken, random);
         roaring_bitmap_free (taken);
     }
+    if (passed)
+        roaring_bitmap_free (passed);
 }
 
 demand_t *
@@ -348,7 +382,7 @@ demand_new (const sampler_join_t *join, const roaring_bitmap_t *readable, uint32
         s_epoch_begin (self);
     if (places > 0)
         s_take_places (self, places);
-    s_take_first (self, taken, part, random);
+    s_take_first (self, join, taken, part, random);
     if (part)
         roaring_bitmap_free (part);
     return self;

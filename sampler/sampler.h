@@ -85,7 +85,8 @@ typedef struct {
     //  the data.  Copied, but for its order, which is lent for the job's life.  NULL: one node.
     const parts_t *parts;
     const roaring_bitmap_t *cut;    //  of taken: what was taken before the first epoch's parts were made;
-                                    //  copied; NULL: nothing
+                                    //  copied; NULL: nothing.  Of a given order what stands in front of the
+                                    //  last one taken since then does not remain either
 } sampler_join_t;
 
 //  A sampler for ids 0 .. sample_count-1 (> 0).  All its choices follow from seed.  Never NULL.

@@ -174,8 +174,10 @@ static bool
 s_is_sent (const job_t *job, const batch_t *batch)
 {
     uint32_t count = batch->drawn - batch->holes;
+    //  Other nodes send one too, up to the epoch's number.  Beyond it can be samples that were unreadable
+    //  before the job came from another server, and still are.
     if (job_has_parts (job))
-        return true;                        //  other nodes send one too
+        return count > 0 || job->epoch_index < job_epoch_batches (job, batch->epoch);
     //  A job that keeps its holes leaves out only a batch that was never full.
     uint32_t full = draw_keeps_order (job)? batch->drawn: count;
     return count > 0 && (!job->drop_last || full == job->batch_size);

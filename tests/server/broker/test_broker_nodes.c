@@ -271,13 +271,78 @@ test_with_unreadable_samples (void **state)
     s_play_all (s_most_are_bad, 0xbad);
 }
 
+//  ---- a node that goes on by itself
+
+enum { FEW = 48, STEPS = 6, STEP = 4 };
+
+static simulation_t *
+s_run_node (const simulated_job_t *job, uint64_t *bad)
+{
+    simulation_options_t options = { .seed = test_seed (), .samples = FEW, .cache_versions = 20,
+        .workers = 2, .check = true, .readable = simulation_is_readable, .context = bad,
+        .raw_bytes = job->pool? 500000: 0 };
+    simulation_t *simulation = simulation_new (&options);
+    assert_int_equal (simulation_must_join (simulation, job), 0);
+    assert_true (simulation_run (simulation, 100 * SECOND_US));
+    assert_true (simulation_finished (simulation, 0));
+    return simulation;
+}
+
+//  The ids of an epoch that comes whole, but for some in each of the first steps, not the last of a step.
+static uint64_t
+s_spoil (const simulated_job_t *job)
+{
+    uint64_t bad = 0;
+    simulation_t *simulation = s_run_node (job, &bad);
+    const seen_epoch_t *epoch = simulation_epoch (simulation, 0, 0);
+    assert_int_equal (epoch->count, FEW / 2);
+    for (size_t place = 0; place < epoch->count; place++)
+        if (place < STEP * 3 && place % STEP != STEP - 1)
+            bad |= UINT64_C (1) << epoch->ids [place];
+    simulation_destroy (&simulation);
+    return bad;
+}
+
+//  Must hold: a server that does not know which samples another one could not read sends the rest of the
+//  epoch in as many batches as the other nodes send.
+static void
+test_skipped_samples_do_not_come_again (void **state)
+{
+    (void) state;
+    static const struct { sampler_order_t order; uint32_t pool; } orders [] = {
+        { SAMPLER_ORDER_SEEDED, 0 }, { SAMPLER_ORDER_SEEDED, 8 }, { SAMPLER_ORDER_LIST, 0 },
+        { SAMPLER_ORDER_PRIVATE, 0 }, { SAMPLER_ORDER_SHARED, 0 }
+    };
+    for (size_t index = 0; index < sizeof orders / sizeof *orders; index++) {
+        simulated_job_t job = { .order = orders [index].order, .pool = orders [index].pool, .seed = 5,
+            .batch_size = STEP, .slots = 3, .epochs = 2, .nodes = 2 };
+        uint64_t bad = s_spoil (&job);
+        simulation_t *before = s_run_node (&job, &bad);
+        assert_int_equal (simulation_epoch (before, 0, 0)->batches, STEPS);
+        for (uint64_t batches = 0; batches < STEPS; batches++) {
+            simulated_state_t stood;
+            simulation_state_after (before, 0, batches, &stood);
+            simulated_job_t later = job;
+            later.state = &stood;
+            simulation_t *simulation = s_run_node (&later, &bad);
+            assert_int_equal (simulation_epoch (simulation, 0, 0)->batches, STEPS - batches);
+            assert_int_equal (simulation_epoch (simulation, 0, 1)->batches, STEPS);
+            assert_int_equal (simulation_epoch (simulation, 0, 0)->count + stood.samples, FEW / 2 - 9);
+            simulation_destroy (&simulation);
+            simulation_state_clear (&stood);
+        }
+        simulation_destroy (&before);
+    }
+}
+
 int
 main (void)
 {
     printf ("TEST_SEED=%llu\n", (unsigned long long) test_seed ());
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_once_over_all_nodes),
-        cmocka_unit_test (test_with_unreadable_samples)
+        cmocka_unit_test (test_with_unreadable_samples),
+        cmocka_unit_test (test_skipped_samples_do_not_come_again)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -306,8 +306,8 @@ test_steps_of_padding_are_told_too (void **state)
     simulation_destroy (&before);
 }
 
-//  Must hold: all ranks go on at the same step, and one of them dies at once. Its process is started again and
-//  stands at what it had consumed, which is further back: it is back on all the steps that were told.
+//  Must hold: all ranks go on at the same step, and one of them dies at once. Its process is started again
+//  where it had consumed, which is further back: it gets what it lacks of the steps that were told.
 static void
 test_a_rank_comes_back_from_its_state_after_a_restart (void **state)
 {
