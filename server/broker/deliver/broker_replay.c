@@ -36,10 +36,11 @@ s_record_room (const broker_join_t *join)
     return 2 * s_step_room (join) + 2;
 }
 
+//  A list may repeat ids, so how often each came before is kept with them.
 static size_t
-s_step_words (uint32_t world_size, uint32_t rank_batch)
+s_step_words (sampler_order_t order, uint32_t world_size, uint32_t rank_batch)
 {
-    return world_size + (size_t) world_size * rank_batch;
+    return world_size + (size_t) world_size * rank_batch * (order == SAMPLER_ORDER_LIST? 2: 1);
 }
 
 static bool
@@ -201,7 +202,7 @@ s_enter_step (job_t *job, uint64_t samples)
     while (s_steps_kept (replay) == replay->step_room)
         s_forget (replay);
     record_t *record = s_enter (replay, samples);
-    size_t words = s_step_words (job->world_size, job->rank_batch);
+    size_t words = s_step_words (job->order, job->world_size, job->rank_batch);
     record->step = replay->step_memory + replay->steps++ % replay->step_room * words;
     replay->position.batches++;
     return record->step;
@@ -219,8 +220,9 @@ replay_enter_step (job_t *job, uint32_t slot)
 {
     const batch_t *batch = &job->batches [slot];
     assert (s_is_same (job->replay.position, (broker_position_t) { batch->epoch, batch->index }));
-    uint64_t *step = s_enter_step (job, batch->drawn - batch->holes);
-    uint64_t *ids = step + job->world_size;
+    uint32_t samples = batch->drawn - batch->holes;
+    uint64_t *step = s_enter_step (job, samples);
+    uint64_t *ids = step + job->world_size, *occurrences = ids + samples;
     memset (step, 0, job->world_size * sizeof *step);
     //  Places are assigned in order, so the ids are rank by rank.
     for (uint32_t index = 0; index < batch->drawn; index++) {
@@ -229,6 +231,8 @@ replay_enter_step (job_t *job, uint32_t slot)
             continue;
         step [row->rank]++;
         *ids++ = row->id;
+        if (job->order == SAMPLER_ORDER_LIST)
+            *occurrences++ = row->occurrence;
     }
     s_all_have_it (job);
     return step;
@@ -270,7 +274,8 @@ size_t
 replay_bytes (const broker_join_t *join)
 {
     return s_record_room (join) * sizeof (record_t)
-        + s_step_room (join) * s_step_words (join->world_size, join->batch_size) * sizeof (uint64_t);
+        + s_step_room (join) * s_step_words (join->order, join->world_size, join->batch_size)
+            * sizeof (uint64_t);
 }
 
 static void
@@ -289,6 +294,56 @@ s_take_over (job_t *job, const broker_join_t *join)
     }
 }
 
+//  A place of a list, and how often each id stands in front of it.
+typedef struct {
+    const broker_join_t *join;
+    size_t place;
+    uint32_t *before;
+} places_t;
+
+static void
+s_go_to (places_t *self, size_t place)
+{
+    memset (self->before, 0, self->join->dataset->samples * sizeof *self->before);
+    for (self->place = 0; self->place < place; self->place++)
+        self->before [self->join->list [self->place]]++;
+}
+
+//  Goes back to a place with this id, over those of unreadable samples.
+static uint32_t
+s_go_back (places_t *self, uint64_t id)
+{
+    while (self->place > 0) {
+        uint32_t passed = self->join->list [--self->place];
+        self->before [passed]--;
+        if (passed == id)
+            break;
+    }
+    return self->before [id];
+}
+
+//  The clients have told the ids only, the last of which stand in front of the place where the job resumes.
+//  False: no memory.
+static bool
+s_count_occurrences (job_t *job, const broker_join_t *join)
+{
+    places_t places = { .join = join, .before = malloc (join->dataset->samples * sizeof *places.before) };
+    if (!places.before)
+        return false;
+    s_go_to (&places, join->taken_places);
+    for (uint64_t number = job->replay.next; number-- > job->replay.first;) {
+        const record_t *record = s_record (&job->replay, number);
+        if (!record->step)
+            s_go_to (&places, join->list_count);
+        for (uint64_t index = record->step? record->samples: 0; index-- > 0;) {
+            uint64_t *ids = record->step + job->world_size;
+            ids [record->samples + index] = s_go_back (&places, ids [index]);
+        }
+    }
+    free (places.before);
+    return true;
+}
+
 bool
 replay_new (job_t *job, const broker_join_t *join)
 {
@@ -296,12 +351,14 @@ replay_new (job_t *job, const broker_join_t *join)
     replay->room = s_record_room (join);
     replay->step_room = s_step_room (join);
     replay->records = calloc (replay->room, sizeof *replay->records);
-    replay->step_memory = calloc (replay->step_room * s_step_words (join->world_size, join->batch_size),
-        sizeof (uint64_t));
+    replay->step_memory = calloc (replay->step_room
+        * s_step_words (join->order, join->world_size, join->batch_size), sizeof (uint64_t));
     if (!replay->records || !replay->step_memory)
         return false;
     size_t first = s_first_usable (join), lacking = 0;
     s_take_over (job, join);            //  even if no rank lacks a step: one that dies next stands behind
+    if (replay->next > replay->first && join->list && !s_count_occurrences (job, join))
+        return false;
     replay->position = (broker_position_t) { join->epoch, join->epoch_batches };
     for (uint32_t number = 0; number < job->world_size; number++) {
         bool is_known = !join->positions || s_lacking (join, first, join->positions [number], &lacking);
@@ -331,15 +388,24 @@ s_send_end (broker_t *self, rank_t *rank, const record_t *record)
 }
 
 static void
-s_prepare (broker_t *self, rank_t *rank, const record_t *record, uint64_t id)
+s_prepare_row (broker_t *self, rank_t *rank, const record_t *record, uint64_t id, uint64_t occurrence)
 {
     again_t *again = &rank->again;
     batch_row_t *row = &again->rows [again->used++];
     again->open++;
     row->epoch = record->before.epoch;
     row->id = (uint32_t) id;
-    row->occurrence = 0;
+    row->occurrence = (uint32_t) occurrence;
     schedule_await (row, draw_serve (self, row));
+}
+
+//  The sample at this place of the step.
+static void
+s_prepare (broker_t *self, rank_t *rank, const record_t *record, uint64_t index)
+{
+    const uint64_t *ids = record->step + rank->job->world_size;
+    s_prepare_row (self, rank, record, ids [index],
+        rank->job->order == SAMPLER_ORDER_LIST? ids [record->samples + index]: 0);
 }
 
 //  One sample of the step, from any rank, for a rank that has none of its own.
@@ -352,12 +418,12 @@ s_prepare_padding (broker_t *self, rank_t *rank, const record_t *record)
     rank->again.used = 0;
     for (uint64_t index = 0; index < record->samples; index++)
         if (!sampler_is_dropped (job->dataset->sampler, (uint32_t) ids [index])) {
-            s_prepare (self, rank, record, ids [index]);
+            s_prepare (self, rank, record, index);
             return;
         }
     uint32_t id;
     if (record->samples == 0 && draw_padding_id (job, &id))
-        s_prepare (self, rank, record, id);
+        s_prepare_row (self, rank, record, id, 0);
     else
         draw_end_unreadable (job);
 }
@@ -365,12 +431,12 @@ s_prepare_padding (broker_t *self, rank_t *rank, const record_t *record)
 static void
 s_prepare_step (broker_t *self, rank_t *rank, const record_t *record)
 {
-    const uint64_t *ids = record->step + rank->job->world_size;
+    uint64_t first = 0;
     for (uint32_t number = 0; number < rank->number; number++)
-        ids += record->step [number];
+        first += record->step [number];
     rank->again.is_padding = false;
     for (uint64_t index = 0; index < record->step [rank->number]; index++)
-        s_prepare (self, rank, record, ids [index]);
+        s_prepare (self, rank, record, first + index);
     if (rank->again.used == 0)
         s_prepare_padding (self, rank, record);
 }

@@ -94,7 +94,8 @@ typedef struct {
 typedef struct {
     broker_position_t before;   //  the position of a client that lacks it
     uint64_t samples;           //  of the step; of an end: the epoch's
-    uint64_t *step;             //  world_size counts, then the ids, rank by rank; NULL: an end
+    uint64_t *step;             //  world_size counts, then the ids, rank by rank; of a list then their
+                                //  occurrences; NULL: an end
 } record_t;
 
 //  For a job with several ranks; otherwise all zero.

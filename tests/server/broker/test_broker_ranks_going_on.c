@@ -306,6 +306,106 @@ test_steps_of_padding_are_told_too (void **state)
     simulation_destroy (&before);
 }
 
+//  ---- random numbers of what is sent again
+
+enum { STEP = 4, RECORDS = SAMPLES / STEP + 2 };        //  of an epoch: its steps, and its end
+
+//  How often the sample at each place of the list was copied for a rank that lacked it.
+typedef struct {
+    uint32_t again [EPOCHS] [SAMPLES];
+} places_t;
+
+static void
+s_note_place (void *context, broker_t *broker, int client, const batch_row_t *row)
+{
+    places_t *places = context;
+    pipeline_key_t key = row_key (row);
+    uint32_t before = 0;
+    (void) broker;
+    (void) client;
+    for (size_t place = 0; place < SAMPLES; place++)
+        if (s_list () [place] == key.id && before++ == key.occurrence) {
+            places->again [key.round] [place] += row_slot (row) == WIRE_SLOT_NONE;
+            return;
+        }
+    fail_msg ("id %llu does not come %llu times", (unsigned long long) key.id,
+        (unsigned long long) key.occurrence + 1);
+}
+
+//  Just rank 1's samples of these records were; but for the last, which is its padding too.
+static void
+s_assert_again (const places_t *places, size_t from, size_t to)
+{
+    for (size_t epoch = 0; epoch < EPOCHS; epoch++)
+        for (size_t place = 0; place < SAMPLES - 1; place++) {
+            size_t record = epoch * RECORDS + place / STEP;
+            bool is_lacking = place % STEP >= STEP / 2 && record >= from && record < to;
+            assert_int_equal (places->again [epoch] [place], is_lacking);
+        }
+}
+
+//  On the server that sent the steps.
+static void
+s_come_back (simulation_options_t options, const simulated_job_t *job, size_t sent, size_t lag)
+{
+    places_t places = { 0 };
+    options.context = &places;
+    simulation_t *simulation = simulation_new (&options);
+    assert_int_equal (simulation_join (simulation, job), 0);
+    while (simulation_records_sent (simulation, 0) < sent)
+        simulation_run (simulation, simulation_now_us (simulation) + 100);
+    sent = simulation_records_sent (simulation, 0);
+    simulation_lose (simulation, 1);
+    simulation_run (simulation, simulation_now_us (simulation) + SECOND_US / 10);
+    int back;
+    simulated_return_t how = { .records = sent - lag };
+    assert_int_equal (simulation_return (simulation, 1, &how, &back), BROKER_RETURN_READY);
+    s_run_whole (simulation);
+    assert_true (simulation_finished (simulation, back));
+    s_assert_again (&places, sent - lag, sent);
+    simulation_destroy (&simulation);
+}
+
+//  On another server, which knows of them what the ranks tell.
+static void
+s_go_on_behind (simulation_options_t options, const simulated_job_t *job, const simulation_t *before,
+    size_t sent, size_t lag)
+{
+    places_t places = { 0 };
+    options.context = &places;
+    simulated_standing_t standing = { .simulation = before, .records = (size_t []) { sent, sent - lag },
+        .recent_count = s_kept (before, 0, sent) };
+    simulation_t *simulation = simulation_new (&options);
+    simulated_job_t later = *job;
+    later.standing = &standing;
+    simulation_must_join (simulation, &later);
+    s_run_whole (simulation);
+    s_assert_again (&places, sent - lag, sent);
+    simulation_destroy (&simulation);
+}
+
+//  Must hold: a sample that a list repeats, and that a rank gets late, has the random numbers that it would
+//  have had.
+static void
+test_what_a_rank_lacks_of_a_list_keeps_its_occurrences (void **state)
+{
+    (void) state;
+    simulation_options_t options = s_options (test_seed ());
+    simulated_job_t job = s_job (GIVEN, 2, 2);
+    job.sample_us = 500;
+    simulation_t *before = simulation_new (&options);
+    assert_int_equal (simulation_join (before, &job), 0);
+    s_run_whole (before);
+    assert_int_equal (simulation_records_sent (before, 0), EPOCHS * RECORDS);
+    options.copied = s_note_place;
+    for (size_t sent = SLOTS + 1; sent < EPOCHS * RECORDS; sent++)
+        for (size_t lag = 1; lag <= SLOTS; lag++) {
+            s_go_on_behind (options, &job, before, sent, lag);
+            s_come_back (options, &job, sent, lag);
+        }
+    simulation_destroy (&before);
+}
+
 //  Must hold: all ranks go on at the same step, and one of them dies at once. Its process is started again
 //  where it had consumed, which is further back: it gets what it lacks of the steps that were told.
 static void
@@ -530,6 +630,7 @@ main (void)
         cmocka_unit_test (test_another_world_size_goes_on_at_every_step),
         cmocka_unit_test (test_pairs_at_different_steps),
         cmocka_unit_test (test_triples_at_different_steps),
+        cmocka_unit_test (test_what_a_rank_lacks_of_a_list_keeps_its_occurrences),
         cmocka_unit_test (test_steps_of_padding_are_told_too),
         cmocka_unit_test (test_a_rank_comes_back_from_its_state_after_a_restart),
         cmocka_unit_test (test_ranks_too_far_apart_are_told_where_they_stand),
