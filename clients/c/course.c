@@ -19,6 +19,7 @@ struct course {
     uint64_t batches;
     uint64_t had;                       //  samples
     bool resumed;                       //  some of them by an earlier job
+    bool went_on;                       //  whichever epoch is open: course_go_on
     size_t place;                       //  how many places of the list are done, of those that are the node's
     uint64_t *words;                    //  without a list: one bit an id
 };
@@ -144,6 +145,7 @@ course_go_on (course_t *self)
 {
     assert (self && self->magic == COURSE_MAGIC);
     self->resumed = self->had > 0;
+    self->went_on = true;
 }
 
 static bool
@@ -220,7 +222,7 @@ course_samples (const course_t *self, uint64_t *samples_p)
 {
     assert (self && self->magic == COURSE_MAGIC);
     *samples_p = self->had;
-    return !self->resumed;
+    return !self->resumed && !(self->list && self->went_on);
 }
 
 bool

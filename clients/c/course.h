@@ -61,7 +61,8 @@ void course_end_epoch (course_t *self);
 uint64_t course_epoch (const course_t *self);
 //  Batches of the epoch, those of earlier jobs included.
 uint64_t course_batches (const course_t *self);
-//  Likewise samples; false: unknown, because the epoch was resumed (places of a list may be unreadable).
+//  Likewise samples; false: unknown, because the epoch was resumed (places of a list may be unreadable), or
+//  another job went on with the list: one of several ranks may be in front of the epoch that the job resumed.
 bool course_samples (const course_t *self, uint64_t *samples_p);
 //  A copy, for course_taken_clear.  False: no memory.
 bool course_taken (const course_t *self, course_taken_t *taken);

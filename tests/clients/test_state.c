@@ -269,6 +269,29 @@ test_the_place_in_a_list (void **state)
     assert_null (course_new (NULL, 0, UINT64_MAX));
 }
 
+//  A server that was started again counts what is skipped of a list as taken before.  A rank that stands in
+//  front of that epoch gets all of it, and must not take the epoch's figure for an error.
+static void
+test_samples_of_an_epoch_that_others_resumed (void **state)
+{
+    (void) state;
+    static const uint64_t list [] = { 5, 9, 2, 7 };
+    for (int is_listed = 0; is_listed < 2; is_listed++) {
+        course_t *course = course_new (is_listed? list: NULL, is_listed? 4: 0, 10);
+        uint64_t samples;
+        assert_non_null (course);
+        assert_true (course_samples (course, &samples) && samples == 0);
+        course_go_on (course);
+        for (int epoch = 0; epoch < 2; epoch++) {
+            assert_true (course_take (course, (const uint64_t []) { 5, 2, 7 }, 3));     //  9 was unreadable
+            assert_int_equal (course_samples (course, &samples), !is_listed);
+            assert_int_equal (samples, 3);
+            course_end_epoch (course);
+        }
+        course_destroy (&course);
+    }
+}
+
 //  Property: the bitmap has what was taken, and nothing is taken twice; a course from a copy goes on the
 //  same.
 static void
@@ -525,6 +548,7 @@ main (void)
         cmocka_unit_test (test_hostile_states),
         cmocka_unit_test (test_base64_both_ways),
         cmocka_unit_test (test_the_place_in_a_list),
+        cmocka_unit_test (test_samples_of_an_epoch_that_others_resumed),
         cmocka_unit_test (test_the_set_of_an_epoch),
         cmocka_unit_test (test_going_on_from_every_step),
         cmocka_unit_test (test_a_state_that_does_not_go_with_the_options),
