@@ -11,8 +11,9 @@ import sys
 import threading
 import time
 import unittest
+import warnings
 from pathlib import Path
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, Iterator, List
 
 HERE = Path(__file__).resolve().parent
 GOLDEN = HERE.parent / "golden"
@@ -43,6 +44,37 @@ def descriptors() -> Dict[str, str]:
         with contextlib.suppress(OSError):
             found[name] = os.readlink(f"/proc/self/fd/{name}")
     return found
+
+
+def called(action: Callable[[], Any]) -> List[str]:
+    """The Python functions that run in this thread while it does that."""
+    names: List[str] = []
+
+    def note(frame: Any, event: str, _: Any) -> None:
+        if event == "call":
+            names.append(f"{frame.f_code.co_filename}:{frame.f_code.co_name}")
+    sys.setprofile(note)
+    try:
+        action()
+    finally:
+        sys.setprofile(None)
+    return names
+
+
+@contextlib.contextmanager
+def nothing_ignored() -> Iterator[None]:
+    """Fails for what Python would print as ignored, warnings of descriptors that are left open among it."""
+    found: List[str] = []
+    before, sys.unraisablehook = sys.unraisablehook, lambda ignored: found.append(str(ignored))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", ResourceWarning)
+            yield
+            gc.collect()
+    finally:
+        sys.unraisablehook = before
+    if found:
+        raise AssertionError(f"Python ignored {found}")
 
 
 def golden(name: str) -> List[bytes]:

@@ -17,7 +17,7 @@ import weakref
 from typing import Any, Callable, List
 from unittest import mock
 
-from client_checks import SEED, Either, Tidy, until
+from client_checks import SEED, Either, Tidy, called, descriptors, nothing_ignored, until
 
 import numpy as np
 
@@ -451,6 +451,43 @@ class Ring(Delivery, Tidy):
             self.assertTrue((image == wanted).all())
             del image
             until(lambda: server.job().ended, "the job's end")
+
+    def test_the_last_view_dies_without_python_code(self) -> None:
+        """Python prints an exception of a weak reference's callback and goes on: a Ctrl-C that came there
+        would be lost.  Also when a garbage collection finds the view."""
+        server = self.server()
+        loader = tureen.Loader(server.endpoint, batch_size=8)
+        iterator = iter(loader)
+        for number in range(6):
+            held: List[Any] = [next(iterator)["image"][1:]]
+            if number % 2:
+                gc.collect()
+                held.append(held)
+                held = []
+                self.assertEqual(called(gc.collect), [])
+            else:
+                self.assertEqual(called(held.clear), [])
+            until(lambda number=number: server.job().released > number, "the slot's return")
+        loader.close()
+
+    def test_views_die_when_no_thread_can_be_woken(self) -> None:
+        """The connection is over before them: nothing is printed, nothing left open."""
+        for close in (False, True):
+            server = self.server()
+            before = descriptors()
+            with nothing_ignored():
+                loader = tureen.Loader(server.endpoint, batch_size=8)
+                held = [batch["image"][1:] for _, batch in zip(range(2), loader)]
+                server.die()
+                until(lambda: threading.active_count() <= self.threads)
+                if close:
+                    loader.close()
+                else:
+                    del loader
+                self.assertEqual(called(held.pop), [])
+                held.clear()
+            loader = None
+            until(lambda before=before: len(descriptors()) <= len(before), "the descriptors' closing")
 
     def test_server_stops_while_views_outlive_the_loader(self) -> None:
         server = self.server()

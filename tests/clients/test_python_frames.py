@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import select
 import struct
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List
 from unittest import mock
 
-from client_checks import GOLDEN, SEED, golden, request
+from client_checks import GOLDEN, SEED, called, descriptors, golden, nothing_ignored, request
 
 import numpy as np
 
@@ -25,6 +26,7 @@ import tureen
 from tureen import wire
 from tureen.request import default_endpoint
 from tureen.slots import Slots
+from tureen.waker import Loan, Waker
 
 
 class Golden(unittest.TestCase):
@@ -173,10 +175,12 @@ class SlotBook(unittest.TestCase):
     def test_progress_frees_exactly_what_came_back(self) -> None:
         """Against a simple model: the protocol's reading of (released, kept) gives the slots that are really
         free."""
+        waker = Waker()
         for seed in range(SEED, SEED + 200):
+            waker.awake(True)
             chance = random.Random(seed)
             count = chance.randint(3, 6)
-            book = Slots(count, lambda: None)
+            book = Slots(count, waker)
             held: Dict[int, Any] = {}               # sequence -> array
             slot_of: Dict[int, int] = {}
             holds: Dict[int, int] = {}              # slot -> sequence, as the server has it
@@ -211,11 +215,37 @@ class SlotBook(unittest.TestCase):
                 self.assertEqual(book.lent, len(held), f"seed {seed}")
 
     def test_taken_slot_and_gap_in_sequence(self) -> None:
-        book = Slots(4, lambda: None)
+        book = Slots(4, Waker())
         book.arrived(0, 2)
         for sequence, slot in ((1, 2), (2, 0), (0, 1), (1, 4)):
             with self.assertRaises(tureen.ProtocolError):
                 book.arrived(sequence, slot)
+
+
+class Wakers(unittest.TestCase):
+    def test_an_array_that_dies_while_the_waker_is_closed(self) -> None:
+        """Wakes as long as it is open, then does nothing; in neither case does Python code run, nor where
+        another thread that sends is the last to let go."""
+        before = descriptors()
+        with nothing_ignored():
+            for _ in range(2):
+                waker, held = Waker(), [np.zeros(1, np.uint8), np.zeros(1, np.uint8)]
+                loans = [Loan(array, waker) for array in held]
+                poll = select.poll()
+                poll.register(waker.fileno(), select.POLLIN)
+                self.assertEqual(called(held.pop), [])
+                self.assertEqual([bool(loan.over) for loan in loans], [False, True])
+                self.assertTrue(poll.poll(0))
+                waker.awake(True)
+                self.assertFalse(poll.poll(0))
+                sending = [waker.send]
+                waker.close()
+                self.assertEqual(sending[0](b"w"), 1)
+                self.assertEqual(called(held.pop), [])
+                self.assertTrue(loans[0].over)
+                waker.wake()
+                self.assertEqual(called(sending.clear), [])
+                self.assertEqual(descriptors(), before)
 
 
 class Arguments(unittest.TestCase):

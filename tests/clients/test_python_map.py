@@ -19,7 +19,7 @@ import warnings
 from multiprocessing import resource_tracker
 from typing import Any, Callable, Dict, List, Optional
 
-from client_checks import PACKAGE, SEED, Either, Tidy, until
+from client_checks import PACKAGE, SEED, Either, Tidy, called, nothing_ignored, until
 
 import numpy as np
 
@@ -236,6 +236,22 @@ class Maps(Either):
                     for got, wanted in zip(kept, plain):
                         self.assert_same(got, wanted)
                 del kept, got
+
+    def test_the_last_view_dies_without_python_code(self: Any) -> None:
+        """As without a map, wherever the batch lies: of `written` in memory of its own, of `identity` in the
+        server's."""
+        for function in (written, identity):
+            for workers in (0, 2):
+                with self.subTest(function, workers=workers), nothing_ignored():
+                    server = self.fake()
+                    loader = tureen.Loader(server.endpoint, batch_size=8, map=function, map_workers=workers)
+                    iterator = iter(loader)
+                    for _ in range(12):                 # more than there are slots
+                        held = [next(iterator)["image"][1:]]
+                        self.assertEqual(called(held.clear), [])
+                    held = [next(iterator)["image"][1:]]
+                    loader.close()
+                    self.assertEqual(called(held.clear) if function is written else [], [])
 
     def test_an_error_names_the_sample_and_the_batch_comes_again(self: Any) -> None:
         for workers in (0, 2):

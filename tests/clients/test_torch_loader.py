@@ -31,6 +31,7 @@ import torch_or_skip                    # noqa: F401  # ends this program where 
 import harness
 import numpy as np
 import torch
+from client_checks import called
 
 import tureen
 from late_device import LateDevice
@@ -102,6 +103,15 @@ class Loops(unittest.TestCase):
         """What a test has left must not be what the next one finds."""
         gc.collect()
         harness.wait_until("no job is left", lambda: not SERVER.status()["jobs"])
+
+    def test_a_batch_dies_without_python_code(self) -> None:
+        """An exception would be lost there: a Ctrl-C, say."""
+        with loader() as train:
+            batches = iter(train)
+            for _ in range(4):
+                held = [next(batches)]
+                self.assertEqual(called(held.clear), [])
+            del batches
 
     def test_a_loop_is_an_epoch_and_the_job_stays(self) -> None:
         with loader(shuffle=True, name="stays") as train:

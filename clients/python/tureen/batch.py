@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .ragged import Ragged
-from .slots import Bytes
+from .waker import Bytes
 from .wire import Field
 
 Array = npt.NDArray[Any]

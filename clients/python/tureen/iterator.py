@@ -27,7 +27,7 @@ from .mapping.results import Result, Work, named, own
 from .mixing import Mixer, Recipe
 from .owned import forked
 from .questions import Question
-from .slots import Bytes
+from .waker import Bytes
 from .tally import Tally
 
 _NAME_S = 2.0               # to hear a sample's file from the server, for an error's text

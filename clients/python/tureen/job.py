@@ -25,7 +25,7 @@ class Job:
         #  cannot be read.
         self.samples = joined.samples
         self.unreadable: Mapping[str, Any] = NOTHING_UNREADABLE
-        self.slots = Slots(joined.slots, waker.wake)
+        self.slots = Slots(joined.slots, waker)
         #  The memory of its batches; None: they come inline, or it is not needed any more.
         self.memory: Optional[mmap.mmap] = None
         #  The same, for processes of this client (map=).

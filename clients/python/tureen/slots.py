@@ -4,37 +4,20 @@ A batch arrives and takes its slot.  It is lent to the user (or copied), and com
 gone.  Batches come back in any order.  PROGRESS names the newest batch that came back, and the earlier ones
 that did not by their slots' bits (kept).
 
-Threads: `arrived` and `progress` belong to the connection's thread.  `lend`, `give_back` and the weak
-references' callback run anywhere, the callback inside a garbage collection even; so nothing here takes a
-lock: deque.append and the dict operations are single steps of the interpreter.
+Threads: `arrived` and `progress` belong to the connection's thread.  `lend` and `give_back` run anywhere, and
+views die anywhere, inside a garbage collection even; so nothing here takes a lock: deque.append and the dict
+operations are single steps of the interpreter.  What has died is found by looking, and what looks from the
+user's thread changes nothing: a Ctrl-C may come between any two steps.
 """
 from __future__ import annotations
 
 import collections
-import weakref
-from typing import Any, Callable, Deque, Dict, Optional, Tuple
-
-import numpy as np
-import numpy.typing as npt
+from typing import Deque, Dict, Optional, Tuple
 
 from .errors import ProtocolError
+from .waker import Bytes, Loan, Waker
 
-Bytes = npt.NDArray[np.uint8]
 _NOWHERE = -1               # instead of a slot
-
-
-class _Loan(weakref.ref):  # type: ignore[type-arg]  # weakref.ref[...] cannot be subscripted as a base
-    """A weak reference to a lent slot's array that knows which batch it is."""
-    __slots__ = ("sequence",)
-    sequence: int
-
-    def __new__(cls, array: Bytes, callback: Callable[[Any], None], sequence: int) -> _Loan:
-        self = super().__new__(cls, array, callback)
-        self.sequence = sequence
-        return self
-
-    def __init__(self, array: Bytes, callback: Callable[[Any], None], sequence: int) -> None:
-        super().__init__(array, callback)  # type: ignore[call-arg]
 
 
 def lent_max(slots: int) -> int:
@@ -44,11 +27,11 @@ def lent_max(slots: int) -> int:
 
 
 class Slots:
-    def __init__(self, count: int, wake: Callable[[], None]) -> None:
+    def __init__(self, count: int, waker: Waker) -> None:
         self.count = count
-        self._wake = wake
+        self._waker = waker
         self._taken: Dict[int, int] = {}            # sequence -> slot, of every batch that has not come back
-        self._lent: Dict[int, _Loan] = {}           # sequence -> of those that the user holds
+        self._lent: Dict[int, Loan] = {}            # sequence -> of those that the user was lent
         self._back: Deque[int] = collections.deque()
         self._arrived = 0
         self._released = 0
@@ -67,15 +50,10 @@ class Slots:
 
     def lend(self, sequence: int, array: Bytes) -> None:
         """`array` is what every view of the batch has as its base: when it dies, the batch has come back."""
-        self._lent[sequence] = _Loan(array, self._died, sequence)
+        self._lent[sequence] = Loan(array, self._waker)
 
     def give_back(self, sequence: int) -> None:
         self._back.append(sequence)
-
-    def _died(self, loan: _Loan) -> None:
-        self._back.append(loan.sequence)
-        self._lent.pop(loan.sequence, None)
-        self._wake()
 
     def is_lent(self, sequence: int) -> bool:
         return sequence in self._lent
@@ -83,15 +61,19 @@ class Slots:
     @property
     def lent(self) -> int:
         """Batches in the ring that the user can still see."""
-        return len(self._lent)
+        return len([loan for loan in list(self._lent.values()) if not loan.over])
 
     @property
     def scarce(self) -> bool:
         """As many are kept as may be: the next batch should be copied."""
-        return len(self._lent) >= lent_max(self.count)
+        return self.lent >= lent_max(self.count)
 
     def progress(self) -> Tuple[int, int]:
         """(released, kept) of the protocol, now."""
+        for sequence in list(self._lent):
+            if self._lent[sequence].over:
+                self._back.append(sequence)
+                del self._lent[sequence]
         while self._back:
             sequence = self._back.popleft()
             if self._taken.pop(sequence, None) is not None:

@@ -14,7 +14,7 @@ from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 
 from ..batch import Array, Batch
-from ..slots import Bytes
+from ..waker import Bytes
 from ..wire import Field
 
 #  A leaf's number, or a kind and its parts: ("tuple", 0, 1), ("dict", ("image", 0), ("label", 1)).

@@ -178,7 +178,7 @@ class Mapper:
         assert form is not None
         if self._runner is None:
             self._runner = Runner(self._functions, form)
-            self._results = Results(self._slots, self._by_sample, lambda: None)
+            self._results = Results(self._slots, self._by_sample, None)
         results, source, first = self._results, self._source(work, form), 0
         assert results is not None
         work.begin_again()

@@ -2,18 +2,17 @@
 gone with the last process that has them."""
 from __future__ import annotations
 
-import collections
 import itertools
 import mmap
 import os
 import resource
 import weakref
-from typing import Callable, Deque, Dict, Optional, Tuple
+from typing import Dict, Optional, Tuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ..slots import Bytes
+from ..waker import Bytes, Loan, Waker
 
 _PAGE_BYTES = 4096
 _numbers = itertools.count(1)
@@ -31,42 +30,40 @@ class Shared:
 
 
 class Memory:
-    """So many slots; each is lent as an array, and is free again when the last view of that is gone.
+    """So many slots; each is lent as an array, and is free again when the last view of that is gone, which
+    wakes `waker`.
 
-    `freed` is called then, perhaps inside a garbage collection.
+    Threads: `take` is one's, `lend` and `lent` are one's.
     """
 
-    def __init__(self, count: int, slot_bytes: int, freed: Callable[[], None]) -> None:
+    def __init__(self, count: int, slot_bytes: int, waker: Optional[Waker]) -> None:
         self.count = count
         self.slot_bytes = -(-max(slot_bytes, 1) // _PAGE_BYTES) * _PAGE_BYTES
         self.shared = new_shared(count * self.slot_bytes)
         self._memory = mmap.mmap(self.shared.descriptor, self.shared.size)
-        self._freed = freed
-        self._free: Deque[int] = collections.deque(range(count))
-        self._lent: Dict[int, bool] = {}        # of those taken, which the user has
+        self._waker = waker
+        self._taken: Dict[int, Loan] = {}       # by its slot, the newest
+        self._lent: Dict[int, Loan] = {}        # of those, what the user was given
 
     def take(self) -> Optional[Tuple[int, Bytes]]:
         """A free slot, and where it begins; None where there is none."""
-        try:
-            index = self._free.popleft()
-        except IndexError:
-            return None
-        array: Bytes = np.frombuffer(self._memory, np.uint8, self.slot_bytes, index * self.slot_bytes)
-        weakref.finalize(array, self._back, index).atexit = False
-        return index * self.slot_bytes, array
+        for index in range(self.count):
+            loan = self._taken.get(index)
+            if loan is None or loan.over:
+                offset = index * self.slot_bytes
+                array: Bytes = np.frombuffer(self._memory, np.uint8, self.slot_bytes, offset)
+                self._taken[index] = Loan(array, self._waker)
+                return offset, array
+        return None
 
     def lend(self, offset: int) -> None:
         """The user has that slot now."""
-        self._lent[offset // self.slot_bytes] = True
+        index = offset // self.slot_bytes
+        self._lent[index] = self._taken[index]
 
     @property
     def lent(self) -> int:
-        return len(self._lent)
-
-    def _back(self, index: int) -> None:
-        self._lent.pop(index, None)
-        self._free.append(index)
-        self._freed()
+        return len([loan for loan in self._lent.values() if not loan.over])
 
 
 def new_shared(size: int) -> Shared:

@@ -46,10 +46,10 @@ class Pool:
         #  Why no process runs; the loop takes it away.
         self.broken: Optional[str] = None
         self.form: Optional[Form] = None        # what the loop has told
-        self.results = Results(slots, by_sample, self._wake)
+        self._waker = Waker()
+        self.results = Results(slots, by_sample, self._waker)
         self._functions, self._by_sample = functions, by_sample
         self._count, self._context, self._slots = count, context, slots
-        self._waker = Waker()
         self._closing = False
         self._again = False
         self._new: Deque[weakref.ref[Work]] = collections.deque()
@@ -328,7 +328,7 @@ class Pool:
             return True
         size = work.job.joined.slot_bytes
         if self._inputs is None or self._inputs.slot_bytes < size:
-            self._inputs = Memory(self._slots + 1, size, self._wake)
+            self._inputs = Memory(self._slots + 1, size, self._waker)
         taken = self._inputs.take()
         if taken is None:
             return False

@@ -5,14 +5,15 @@ One thread at a time, but for what `Work` says.
 from __future__ import annotations
 
 import threading
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
 from ..batch import Array
 from ..errors import LoaderClosed
 from ..job import Job
-from ..slots import Bytes, lent_max
+from ..slots import lent_max
+from ..waker import Bytes, Waker
 from ..wire import BatchHead
 from .form import Laid, Layout, Tree, view_of
 from .memory import Memory
@@ -122,12 +123,12 @@ class Results:
                  anything; a batch of samples like the first batch's goes into the same memory
     """
 
-    def __init__(self, slots: int, by_sample: bool, freed: Callable[[], None]) -> None:
+    def __init__(self, slots: int, by_sample: bool, waker: Optional[Waker]) -> None:
         self.laid: Optional[Laid] = None
         self.decided = False
         self._slots = slots
         self._by_sample = by_sample
-        self._freed = freed
+        self._waker = waker
         self._memory: Optional[Memory] = None
 
     def forget(self) -> None:
@@ -165,7 +166,7 @@ class Results:
         self.decided = True
         if rows is not None:
             self.laid = Laid(rows, batch_size)
-            self._memory = Memory(self._slots, self.laid.bytes, self._freed)
+            self._memory = Memory(self._slots, self.laid.bytes, self._waker)
 
     def finish(self, work: Work, ring_scarce: bool) -> Tuple[Result, bool]:
         """What the loop gets of a batch that is done, and whether it had to be copied, because too many are

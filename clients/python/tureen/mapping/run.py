@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..batch import Array, Batch
-from ..slots import Bytes
+from ..waker import Bytes
 from .form import Form, Laid, Layout, Tree, flatten, is_text, lies_whole, rebuild
 from .memory import Private
 

@@ -24,7 +24,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 import numpy as np
 
 from .. import batch as batches
-from ..slots import Bytes
+from ..waker import Bytes
 from .form import Form, Laid, Layout
 from .memory import Private, mapped, new_shared
 from .run import Apart, Functions, Ids, Key, RowFailed, Runner, Source
