@@ -76,6 +76,16 @@ class Delivery(Either):
         listed = tureen.Loader(server.endpoint, batch_size=2, epochs=1, order="list", ids=[7, 7, 3])
         self.assertEqual([batch.ids.tolist() for batch in listed], [[7, 7], [3]])
 
+    def test_a_mask_of_another_data_set(self: Any) -> None:
+        """Its length says how many samples it was made for, also where the ids that it chooses would do."""
+        server = self.fake(80)
+        for length in (40, 79, 81, 120):
+            loader = tureen.Loader(server.endpoint, subset=np.arange(length) < 9)
+            with self.assertRaisesRegex(tureen.RequestRefused, f"is of {length} samples, .*'train' has 80"):
+                iter(loader)
+        with tureen.Loader(server.endpoint, batch_size=9, subset=np.arange(80) < 9) as loader:
+            self.assertEqual(next(iter(loader)).ids.tolist(), list(range(9)))
+
     def test_list_of_all_batches(self: Any) -> None:
         """More batches than slots, all kept: each stays as it was, and one warning says that they are
         copied."""

@@ -101,6 +101,32 @@ class Tables(unittest.TestCase):
             self.assertEqual(data.targets.tolist(), [LABELS[number] for number in ids])
             self.assertEqual(list(data.samples), [(name_of(number), LABELS[number]) for number in ids])
 
+    def test_a_subset_of_torchs(self) -> None:
+        """As random_split makes them, also of each other; no sample of the old data set is read."""
+        class Old(torch.utils.data.Dataset):  # type: ignore[type-arg]
+            def __len__(self) -> int:
+                return SAMPLES
+
+            def __getitem__(self, index: int) -> Any:
+                raise AssertionError(f"sample {index} was read")
+        whole, rest = torch.utils.data.random_split(Old(), [15, SAMPLES - 15])
+        part = torch.utils.data.Subset(whole, torch.tensor([3, 1, 4, 14]))
+        for subset, ids in ((whole, whole.indices), (rest, rest.indices),
+                            (part, [whole.indices[place] for place in (3, 1, 4, 14)])):
+            with loader(subset=subset, shuffle=True, ids=True) as train:
+                self.assertEqual(train.dataset.ids.tolist(), sorted(ids))
+                self.assertEqual(sorted(number for batch in train for number in batch[-1].tolist()),
+                                 sorted(ids))
+        with self.assertRaisesRegex(ValueError, "at least one"):
+            loader(subset=torch.utils.data.Subset(whole, []))
+        with self.assertRaisesRegex(ValueError, "at least one"):
+            loader(subset=torch.utils.data.Subset(part, []))
+        other = loader(subset=torch.utils.data.Subset(range(50), [1, 2]))
+        with self.assertRaisesRegex(tureen.RequestRefused, f"of 50 samples, .*'train' has {SAMPLES}"):
+            other.dataset.ids
+        with self.assertRaisesRegex(tureen.RequestRefused, f"of 50 samples, .*'train' has {SAMPLES}"):
+            next(iter(other))
+
     def test_labels_files(self) -> None:
         data = loader("captioned").dataset
         self.assertIsNone(data.classes)

@@ -106,6 +106,8 @@ class Courier:
         if (joined.node, joined.nodes) != (request.node, request.nodes):
             raise ProtocolError(f"the server's JOINED is that of node {joined.node} of {joined.nodes}, and "
                                 f"it was node {request.node} of {request.nodes} that joined")
+        if request.chosen is not None:
+            request.chosen.check(request.dataset, joined.dataset_samples)
         before = connection.job.joined if connection.job else None
         if before is not None and _arrays(before) != _arrays(joined):
             raise StateError(f"the server at {self._endpoint} makes other arrays of the job's pipeline than "

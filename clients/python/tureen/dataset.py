@@ -156,6 +156,7 @@ class DataSet:
         """The id of each sample."""
         if self.chosen is None:
             return np.arange(self._told.samples, dtype=np.int64)
+        self.chosen.check(self.name, self._told.samples)
         return ids_of(self.chosen.ranges(self))
 
     @functools.cached_property

@@ -49,9 +49,9 @@ class Loader(Owned):
                 ascending), "seeded" (the same seed gives the same batches again, bit for bit); None: "seeded"
                 with a seed, else "shared"
     ids         the samples of order "list", repeats allowed
-    subset      of the data set: a range, the pair (lo, hi) for lo to hi-1, ids in any order, or a mask:
-                booleans, the first for sample 0.  A mask may end before the data set does: what it does not
-                reach is left out.  Or a list of names of classes: all of their samples
+    subset      of the data set: a range, the pair (lo, hi) for lo to hi-1, ids in any order, or a mask: a
+                boolean for each sample.  Or a list of names of classes: all of their samples.  Or a Subset of
+                torch.utils.data's of the same data: its indices
     drop_last   leave out what does not fill a batch
     slots       batches that may be on their way or in use at once, 3 to 64
     transport   "auto": shared memory where that is possible; "inline": always through the socket

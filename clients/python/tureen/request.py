@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import wire
-from .errors import StateError
+from .errors import RequestRefused, StateError
 from .recent import Recent
 from .state import Part, State
 
@@ -95,8 +95,14 @@ class Chosen:
     or TypeError for what can be none."""
 
     def __init__(self, subset: Any) -> None:
+        subset, self._of_samples = _of_torch(subset)
         self._classes = _class_names(subset)
-        self._ranges: Optional[Ids] = _ranges(subset) if self._classes is None else None
+        self._ranges: Optional[Ids] = None
+        if self._classes is None:
+            mask = _mask(subset)
+            if mask is not None:
+                subset, self._of_samples = np.flatnonzero(mask), len(mask)
+            self._ranges = _ranges(subset)
 
     @property
     def is_settled(self) -> bool:
@@ -108,6 +114,12 @@ class Chosen:
             assert self._classes is not None
             self._ranges = _ranges(data.ids_of_classes(self._classes))
         return self._ranges
+
+    def check(self, dataset: str, samples: int) -> None:
+        """RequestRefused where it was made for a data set of another size."""
+        if self._of_samples not in (None, samples):
+            raise RequestRefused("bad_request", f"subset is of {self._of_samples} samples, and data set "
+                                 f"{dataset!r} has {samples}: it was made for other data")
 
 
 def given_subset(subset: Optional[Any]) -> Optional[Chosen]:
@@ -401,6 +413,32 @@ def _class_names(subset: Any) -> Optional[Tuple[str, ...]]:
     return tuple(_text("subset's class", name) for name in subset)
 
 
+def _of_torch(subset: Any) -> Tuple[Any, Optional[int]]:
+    """Of a torch.utils.data.Subset its ids in the data set that it was cut from, through all Subsets between,
+    and that data set's samples.  All else as it is."""
+    if not hasattr(subset, "indices") or not hasattr(subset, "dataset"):
+        return subset, None
+    ids, source = np.asarray(subset.indices), subset.dataset
+    whole, samples = _of_torch(source)
+    if whole is not source:
+        ids = whole[ids.astype(np.int64)]
+    elif hasattr(source, "__len__"):
+        samples = len(source)
+    return ids, samples
+
+
+def _mask(subset: Any) -> Optional[npt.NDArray[np.bool_]]:
+    """None: it is none."""
+    if isinstance(subset, range) or isinstance(subset, tuple) and len(subset) == 2:
+        return None
+    mask = np.asarray(subset)
+    if mask.dtype != np.bool_:
+        return None
+    if mask.ndim != 1 or not mask.any():
+        raise ValueError("subset is a mask, and must have one dimension and choose at least one sample")
+    return mask
+
+
 def _ranges(subset: Any) -> Ids:
     """The subset as rows of (lo, hi), ascending, apart."""
     if isinstance(subset, range) and subset.step == 1 or isinstance(subset, tuple) and len(subset) == 2:
@@ -409,11 +447,6 @@ def _ranges(subset: Any) -> Ids:
         if lo >= hi:
             raise ValueError(f"subset from {lo} to {hi} is empty")
         return np.array([[lo, hi]], dtype="<u8")
-    mask = np.asarray(subset)
-    if mask.dtype == np.bool_:
-        if mask.ndim != 1 or not mask.any():
-            raise ValueError("subset is a mask, and must have one dimension and choose at least one sample")
-        subset = np.flatnonzero(mask)
     ids = np.unique(_ids("subset", subset))
     gaps = np.flatnonzero(np.diff(ids) != 1)
     lows = ids[np.append(0, gaps + 1)]

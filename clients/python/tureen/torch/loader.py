@@ -133,8 +133,8 @@ class DataLoader(Owned):
     normalize   (mean, std): the server normalises, in the private stage, to float32 or `dtype`.  Up to four
                 times the memory; the function `normalize` does the same on the device
     endpoint    where the server listens; None: as tureen.Loader finds it
-    subset      of the data set: a range, the pair (lo, hi), ids, a mask of booleans, or a list of names of
-                classes
+    subset      of the data set: a range, the pair (lo, hi), ids, a mask of booleans, a list of names of
+                classes, or a Subset of torch.utils.data's (random_split)
     slots       batches that may be on their way or in use at once, 3 to 64
     device      "cuda" or "cuda:N": batches come as tensors there, copied on a stream of their own straight
                 from the ring, which is pinned.  None: they stay in the host's memory
