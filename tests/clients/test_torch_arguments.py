@@ -12,6 +12,7 @@ import unittest
 import warnings
 from pathlib import Path
 from typing import Any, Dict, List
+from unittest import mock
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent.parent / "clients" / "python")]
@@ -135,7 +136,20 @@ class Arguments(unittest.TestCase):
             self.assertFalse(hasattr(loader, name), name)
         self.assertIsNone(loader.batch_sampler)
         self.assertIsInstance(loader.sampler, torch.utils.data.SequentialSampler)
-        self.assertIsNone(DataLoader("train", 8, endpoint="ipc:///nowhere").sampler)
+
+    def test_the_samplers_set_epoch_is_the_loaders(self) -> None:
+        """Scripts of several GPUs call it before each loop."""
+        train = DataLoader("train", 8, True, endpoint="ipc:///nowhere")
+        train.sampler.set_epoch(0)
+        with mock.patch.object(train, "set_epoch") as set_epoch:
+            train.sampler.set_epoch(3)
+        set_epoch.assert_called_once_with(3)
+        with self.assertRaisesRegex(ValueError, "^epoch must be"):
+            train.sampler.set_epoch(-1)
+        with mock.patch.object(tureen.torch.loader._DataSet, "__len__", return_value=11):
+            self.assertEqual(len(train.sampler), 11)
+            self.assertEqual(len(DataLoader("train", 8, rank=1, world_size=2, job="j",
+                                            endpoint="ipc:///nowhere").sampler), 6)
 
     def test_accelerate_leaves_it_alone(self) -> None:
         try:

@@ -53,6 +53,20 @@ class EpochIterator:
             self._loader._break_off(self._number)
 
 
+class Epochs:
+    """In the place of a sampler: the server draws."""
+
+    def __init__(self, loader: DataLoader) -> None:
+        self._loader = loader
+
+    def set_epoch(self, epoch: int) -> None:
+        self._loader.set_epoch(epoch)
+
+    def __len__(self) -> int:
+        loader = self._loader
+        return -(-len(loader.dataset) // (loader.world_size * loader.nodes))
+
+
 class DataSet(_DataSet):
     """What a loader draws from: see tureen.DataSet.  A sample, `loader.dataset[5]`, is as the loader's
     batches have it, without the batch's dimension: (image, label), the label a number."""
@@ -201,9 +215,7 @@ class DataLoader(Owned):
     exit leave the job.
     """
 
-    #  Scripts written for several kinds of loaders look whether one of these has a set_epoch.
-    sampler: Optional[Iterable[int]] = None         # what was given
-    batch_sampler = None
+    batch_sampler = None            # scripts written for several kinds of loaders look whether there is one
 
     def __init__(self, dataset: str, batch_size: int = 64, shuffle: Optional[bool] = None, *,
                  transform: Any = None, sampler: Optional[Iterable[int]] = None, order: Optional[str] = None,
@@ -230,7 +242,7 @@ class DataLoader(Owned):
         self._batch_size, self._drop_last, self._epochs = batch_size, bool(drop_last), epochs
         self._by_name, self._with_ids = bool(fields), bool(ids)
         self._job, self._slots = job, slots
-        self.sampler = sampler
+        self._sampler = sampler
         self._device = check_device(device)
         self._membership = Membership(dataset, rank, world_size, job, sampler, nodes=nodes, node=node,
                                       parts=parts, endpoint=endpoint)
@@ -536,6 +548,12 @@ class DataLoader(Owned):
         samples (`dataset[5]`), of the loader's subset, where it has one.  No job is joined for it, and no
         other rank need ask."""
         return self._data
+
+    @property
+    def sampler(self) -> Any:
+        """What was given; else what scripts for PyTorch look for in one: `set_epoch`, which is the loader's,
+        and `len`, the samples of each rank."""
+        return Epochs(self) if self._sampler is None else self._sampler
 
     @property
     def rank(self) -> int:
