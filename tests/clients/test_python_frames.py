@@ -281,6 +281,8 @@ class Arguments(unittest.TestCase):
                 tureen.Loader("ipc:///none", timeout=timeout)  # type: ignore[arg-type]
             with self.subTest(timeout), self.assertRaisesRegex((ValueError, TypeError), "^timeout "):
                 tureen.status("ipc:///none", timeout=timeout)  # type: ignore[arg-type]
+        with self.assertRaisesRegex(ValueError, "^endpoint must be like .*, not 'val'; .* dataset='val'"):
+            tureen.Loader("val", batch_size=32)
         for endpoint in (7, "ipc:///\ud800"):
             with self.assertRaisesRegex((ValueError, TypeError), "^endpoint "):
                 tureen.Loader(endpoint)  # type: ignore[arg-type]

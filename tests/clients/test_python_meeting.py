@@ -34,7 +34,7 @@ class Meeting(Tidy):
                 tureen.status(endpoint, timeout=0.2)
 
     def test_no_endpoint(self) -> None:
-        for endpoint in ("nonsense", "ipc://" + "x" * 200, "tcp://"):
+        for endpoint in ("tureen://nonsense", "ipc://" + "x" * 200, "tcp://"):
             with self.assertRaises(tureen.NoServer):
                 iter(tureen.Loader(endpoint, timeout=0.2))
             with self.assertRaises(tureen.NoServer):

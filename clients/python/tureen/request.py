@@ -37,7 +37,12 @@ _RANGES_MAX = wire.ID_FRAME_NUMBERS_MAX // 2
 
 def resolve_endpoint(endpoint: Optional[str]) -> str:
     """None and "" mean the default."""
-    return default_endpoint() if endpoint is None or endpoint == "" else _text("endpoint", endpoint)
+    if endpoint is None or endpoint == "":
+        return default_endpoint()
+    if "://" not in _text("endpoint", endpoint):
+        raise ValueError(f"endpoint must be like ipc:///PATH or tcp://HOST:PORT, not {endpoint!r}; a data "
+                         f"set's name is given as dataset={endpoint!r}")
+    return endpoint
 
 
 def default_endpoint() -> str:
