@@ -275,6 +275,19 @@ class Arguments(unittest.TestCase):
             with self.assertRaisesRegex((ValueError, TypeError), "^pipeline "):
                 request(pipeline=pipeline)
 
+    def test_transforms_that_are_not_there(self) -> None:
+        for name, reason in (("Lambda", ": Python code.* map="), ("ToPILImage", ": .* leave it out"),
+                             ("Normalise", ": did you mean Normalize[?]"), ("ToImage", ": it is PILToTensor"),
+                             ("Anything", "$")):
+            with self.assertRaisesRegex(AttributeError, f"^tureen.transforms has no {name}{reason}"):
+                getattr(tureen.transforms, name)
+        self.assertFalse(hasattr(tureen.transforms, "__path__"))
+        for pipeline in (tureen.transforms.Resize, int):
+            with self.assertRaisesRegex(TypeError, f"^pipeline is a class: write {pipeline.__name__}\\("):
+                tureen.Loader("ipc:///none", pipeline=pipeline)  # type: ignore[arg-type]
+        with self.assertRaisesRegex(ValueError, r"a class: write Resize\("):
+            tureen.transforms.Compose([tureen.transforms.Resize])  # type: ignore[list-item]
+
     def test_timeouts_and_endpoints(self) -> None:
         for timeout in (-1, float("nan"), float("-inf"), "soon", None):
             with self.subTest(timeout), self.assertRaisesRegex((ValueError, TypeError), "^timeout "):

@@ -125,6 +125,21 @@ class Arguments(unittest.TestCase):
         translated = pipeline_of(theirs.Compose([theirs.CenterCrop(8), theirs.PILToTensor()]), None, None)
         self.assertEqual([step["op"] for step in translated], ["center_crop", "layout"])
 
+    @unittest.skipIf(torchvision is None, "no torchvision here")
+    def test_transforms_that_are_none(self) -> None:
+        """The reason names what to write, and nothing is left for the batch where that mends it."""
+        from torchvision import transforms as theirs
+        for given, reason in ((theirs.Lambda(len), "map="), (len, "map="), (theirs.Resize, r"write Resize\("),
+                              (transforms.Resize, r"write Resize\("),
+                              ([theirs.ToTensor(), theirs.RandomResizedCrop], r"write RandomResizedCrop\("),
+                              ([theirs.ToTensor(), theirs.Resize(9)], "put it before ToTensor")):
+            with self.subTest(given), self.assertRaisesRegex(transforms.UnsupportedTransform,
+                                                             reason) as caught:
+                DataLoader("train", transform=given)
+            self.assertNotIn("to the batch", str(caught.exception))
+        with self.assertRaisesRegex(transforms.UnsupportedTransform, "no such operation(.|\n)*to the batch"):
+            DataLoader("train", transform=theirs.LinearTransformation(torch.eye(3), torch.zeros(3)))
+
     def test_it_is_mere_configuration_until_it_is_used(self) -> None:
         """Also there is nothing by which frameworks could take a loader apart and make another of it."""
         loader = DataLoader("train", 8, sampler=torch.utils.data.SequentialSampler(range(9)),

@@ -25,6 +25,10 @@ SUPPORTED = ("AutoAugment", "CenterCrop", "ColorJitter", "Compose", "ConvertImag
              "RandomVerticalFlip", "Resize", "TenCrop", "ToTensor", "TrivialAugmentWide")
 
 
+class Unable(str):
+    """Why the server does not do a transform, wherever in the list it stands."""
+
+
 class UnsupportedTransform(TureenError, ValueError):
     """Some transforms cannot be done by the server.  `problems`: for each its place in the list (from 1), the
     transform itself, and why."""
@@ -42,10 +46,16 @@ class UnsupportedTransform(TureenError, ValueError):
     def __str__(self) -> str:
         lines = [f"{len(self.problems)} of {self.count} transforms cannot be done by the server:"]
         lines += [f"  {place}. {_shown(transform)}: {reason}" for place, transform, reason in self.problems]
-        lines += ["Supported: " + ", ".join(SUPPORTED) + ".",
-                  "Leave these out and apply them to the batch, on the device (docs/clients.md, \"What is "
-                  "left for the batch\")."]
+        lines.append("Supported: " + ", ".join(SUPPORTED) + ".")
+        if any(isinstance(reason, Unable) for _, _, reason in self.problems):
+            lines.append("What no change to the list mends, leave out and apply to the batch, on the device "
+                         "(docs/clients.md, \"What is left for the batch\").")
         return "\n".join(lines)
+
+
+def uncalled(transform: Any) -> str:
+    """Of a class, what to write instead; "" of all else."""
+    return f"a class: write {transform.__name__}(...)" if isinstance(transform, type) else ""
 
 
 def _shown(transform: Any) -> str:
@@ -181,7 +191,8 @@ class Compose(Transform):
         flat: List[Transform] = []
         for transform in transforms:
             flat += transform.transforms if isinstance(transform, Compose) else [transform]
-        foreign = [(place, transform, "not of tureen.transforms: give the list to translate()")
+        foreign = [(place, transform, uncalled(transform) or "not of tureen.transforms: give the list to "
+                    "translate()")
                    for place, transform in enumerate(flat, 1) if not isinstance(transform, Transform)]
         if foreign:
             raise UnsupportedTransform(foreign, len(flat))
@@ -203,7 +214,7 @@ class Compose(Transform):
                     raise Refused("whole batches are mixed, behind all else: put it before MixUp and CutMix")
                 transform._build(building)
             except Refused as refused:
-                problems.append((place, transform, str(refused)))
+                problems.append((place, transform, refused.args[0]))
         if problems:
             raise UnsupportedTransform(problems, len(self.transforms))
         return building.finish()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, List, Optional, Sequence, Tuple
 
 from . import parameters
-from .compose import Building, Compose, Operation, Refused, Stage, Transform
+from .compose import Building, Compose, Operation, Refused, Stage, Transform, Unable
 from .mixing import Mixing, choice
 
 #  What the server takes at most.
@@ -61,7 +61,8 @@ class _Group(Transform):
             counts.append(len(building.operations) - begin)
         group, inner = building.operations[before], building.operations[before + 1:]
         if building.stage is not Stage.IMAGE or building.mixing or not all(map(_keeps_size, inner)):
-            raise Refused("the server does that only with what keeps the size and the channels of an image")
+            raise Refused(Unable("the server does that only with what keeps the size and the channels of an "
+                                 "image"))
         if not inner:
             building.operations.remove(group)
         return group, counts

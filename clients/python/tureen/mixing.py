@@ -16,7 +16,7 @@ import numpy as np
 
 from . import parameters
 from .batch import Array
-from .compose import Building, Operation, Refused, Transform
+from .compose import Building, Operation, Refused, Transform, uncalled
 from .outputs import are_stacked, has_channels_first, outputs
 from .wire import Field, Joined
 
@@ -146,6 +146,8 @@ def _checked(part: Mapping[str, Any]) -> Operation:
 
 def split(pipeline: Any) -> Tuple[Any, Optional[Recipe]]:
     """What the server is to do, and how batches are mixed behind that; None: they are not."""
+    if uncalled(pipeline):
+        raise TypeError(f"pipeline is {uncalled(pipeline)}")
     if callable(getattr(pipeline, "to_json", None)):
         pipeline = pipeline.to_json()
     if isinstance(pipeline, str) or not isinstance(pipeline, Sequence):

@@ -16,6 +16,7 @@ values.
 """
 from __future__ import annotations
 
+import difflib
 import enum
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
@@ -625,6 +626,20 @@ def translate(transforms: Any, pillow13: bool = False) -> Compose:
     """
     from . import translation
     return translation.translate(transforms, pillow13)
+
+
+_WRITTEN = {"ToImage": "it is PILToTensor here", "ToDtype": "it is ConvertImageDtype here, or Cast, which "
+            "does not scale"}
+
+
+def __getattr__(name: str) -> Any:
+    """A name of torchvision's that is not here, or one that is written otherwise."""
+    from . import translation
+    why = translation.REASONS.get(name, _WRITTEN.get(name))
+    near = difflib.get_close_matches(name, __all__, 1, 0.8)
+    if why is None and near:
+        why = f"did you mean {near[0]}?"
+    raise AttributeError(f"tureen.transforms has no {name}" + (f": {why}" if why else ""))
 
 
 __all__ = ["AugMix", "AutoAugment", "AutoAugmentPolicy", "Cast", "CenterCrop", "ColorJitter", "Compose",

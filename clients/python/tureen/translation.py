@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Callable, Dict, List, Tuple
 
 from . import transforms as ours
-from .compose import Compose, Transform, UnsupportedTransform
+from .compose import Compose, Transform, Unable, UnsupportedTransform, uncalled
 
 Entry = Tuple[Any, Any]         # what was given; and ours, or why there is none
 
@@ -48,6 +48,8 @@ def _entries(given: Any) -> List[Entry]:
         return [(given, given)]
     if isinstance(given, (list, tuple)):
         return [entry for each in given for entry in _entries(each)]
+    if uncalled(given):
+        return [(given, uncalled(given))]
     name = _name(given)
     if name in ("Compose", "Sequential", "ModuleList"):
         return _entries(list(getattr(given, "transforms", given)))
@@ -59,11 +61,11 @@ def _entries(given: Any) -> List[Entry]:
         return []
     make = _MADE.get(name)
     if make is None:
-        return [(given, _REASONS.get(name, "the server has no such operation"))]
+        return [(given, REASONS.get(name, NO_OPERATION))]
     try:
         made = make(given)
     except (TypeError, ValueError) as error:
-        return [(given, str(error))]
+        return [(given, Unable(error))]
     return [(given, our) for our in (made if isinstance(made, list) else [made])]
 
 
@@ -129,10 +131,13 @@ def _name(given: Any) -> str:
     return "a class of another package" if hasattr(given, "__call__") else "nothing that is called"
 
 
-_REASONS = {
-    "a class of another package": "Python code, or a class that is not torchvision's own: the server runs "
-    "neither", "nothing that is called": "not a transform",
-    "Lambda": "Python code, which the server does not run (crops are stacked without one)",
+NO_OPERATION = Unable("the server has no such operation")
+REASONS = {
+    "a class of another package": "Python code, or a class that is not torchvision's own, and the server "
+    "runs neither: give the loader map=, which is called with each sample",
+    "nothing that is called": "not a transform",
+    "Lambda": "Python code, which the server does not run: give the loader map=, which is called with each "
+    "sample (crops are stacked without one)",
     "AugMix": "torchvision does its steps to a tensor, also of an image, and the server as to an image: give "
     "tureen.transforms.AugMix instead",
     "ToPILImage": "samples are images from the beginning: leave it out, and put what stands behind it before "

@@ -117,7 +117,7 @@ def listed(transform: Any) -> Pipeline:
         return "train"
     if isinstance(transform, str):
         return transform
-    if callable(getattr(transform, "to_json", None)):
+    if callable(getattr(transform, "to_json", None)) and not isinstance(transform, type):
         return list(transform.to_json())
     if isinstance(transform, Sequence) and all(isinstance(step, Mapping) for step in transform):
         return [dict(step) for step in transform]
