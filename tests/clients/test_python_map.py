@@ -372,7 +372,8 @@ class OfProcesses(Maps):
         with tureen.Loader(server.endpoint, batch_size=8, map=Unloadable(), map_workers=1) as loader:
             iterator = iter(loader)
             for _ in range(2):
-                with self.assertRaisesRegex(tureen.MapFailed, "no such codec there"):
+                with self.assertRaisesRegex(tureen.MapFailed, "no such codec there.*: define the function "
+                                            ".*, or give multiprocessing_context=\"fork\", or map_workers=0"):
                     next(iterator)
         for wrong in ({"map": 3}, {"map_workers": 2}, {"map": identity, "map_workers": -1}):
             with self.assertRaises((TypeError, ValueError)):

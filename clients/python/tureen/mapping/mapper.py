@@ -15,7 +15,7 @@ from ..wire import BatchHead, Joined
 from .form import Form
 from .memory import Private
 from .pool import Pool
-from .processes import context_of
+from .processes import REMEDIES, context_of
 from .results import Result, Results, Work, own
 from .run import Function, Functions, RowFailed, Runner, Source
 from .worker import failure
@@ -98,8 +98,7 @@ class Mapper:
             return pickle.dumps(tuple(self._functions))
         except Exception as error:
             raise TypeError(f"map and map_batch go to processes of their own, and this one cannot ({error}): "
-                            "define the function at the top level of a module or script, or give "
-                            "multiprocessing_context=\"fork\", or map_workers=0") from error
+                            f"{REMEDIES}") from error
 
     def begin(self, joined: Joined) -> None:
         """A job's batches follow.  TypeError where the loader cannot give such fields."""

@@ -30,7 +30,7 @@ import numpy as np
 from ..waker import Waker
 from .form import Form
 from .memory import Memory, Shared
-from .processes import TASKS_MAX, Process, Todo, ended
+from .processes import REMEDIES, TASKS_MAX, Process, Todo, ended
 from .results import Results, Work
 from .worker import APART, DONE, FAILED, READY, TASK, UNUSABLE, Failure, Task, received_apart
 
@@ -217,7 +217,8 @@ class Pool:
             process.ready, self._deaths = True, 0
             return
         if word == UNUSABLE:
-            self._break(f"a process cannot load the function: {what[0]}")
+            summary, _, trace = what[0].partition("\n")
+            self._break(f"a process cannot load the function ({summary}): {REMEDIES}\n{trace}")
             return
         apart = received_apart(process.pipe, what[0], what[2], what[3]) if word == APART else None
         todo = process.tasks.popleft()           # they are answered in order

@@ -15,6 +15,9 @@ from .results import Work
 
 TASKS_MAX = 2                   # with each process: the next one is there when one is done
 _END_S = 1.0
+#  Of a function that no other process can have
+REMEDIES = ("define the function at the top level of a module or script (not of a notebook), or give "
+            "multiprocessing_context=\"fork\", or map_workers=0")
 
 
 class Todo:
