@@ -263,6 +263,22 @@ class Rejoining(Gone):
             with self.assertRaises(tureen.RequestRefused):
                 next(iterator)
 
+    def test_other_data_behind_the_same_name(self) -> None:
+        """The user gave no state: the sentence begins with what has happened."""
+        server = self.fake()
+
+        def hook(at: str, job: Optional[Job]) -> None:
+            if at == "batch" and server.lives == 1:
+                server.crash()
+            elif at == "join" and server.lives == 2:
+                server.refuse("bad_state", "the state is of other data: its fingerprint is a, data set "
+                              "'train' has b: begin anew without the state")
+        server.hook = hook
+        with self.assertRaisesRegex(tureen.RequestRefused, "^the server that is back at ipc://.* serves "
+                                    "other data, .*fingerprint is a,") as caught:
+            list(self.loader(server))
+        self.assertEqual(caught.exception.code, "bad_state")
+
     def test_refusals_that_pass(self) -> None:
         """A server that is still ending, or full of jobs that come back."""
         server = self.fake()

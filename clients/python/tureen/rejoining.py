@@ -18,6 +18,8 @@ log = logging.getLogger("tureen")
 _PASSING = ("stopping", "busy", "budget", "ranks_missing")
 _PASSING_FIRST = ("stopping", "busy")
 _PASSING_FIRST_RANK = ("stopping", "busy", "job_taken")
+#  So the server says that files have changed, or what the job has of them
+_OTHER = "the state is of other "
 _PAUSE_MIN_S = 0.1
 _PAUSE_MAX_S = 2.0
 _TRY_MAX_S = 60.0
@@ -57,6 +59,10 @@ class Search:
                 self._warn("the server at %s does not take the job yet: %s", self._endpoint, error)
             self._refusal = error
         elif not isinstance(error, NoServer) or isinstance(error, KeyRefused):
+            if not self._first and isinstance(error, RequestRefused) and error.message.startswith(_OTHER):
+                error = RequestRefused(error.code, f"the server that is back at {self._endpoint} serves "
+                                       "other data, with which the job cannot go on: give the files back as "
+                                       f"they were, or begin anew ({error.message})")
             self._complain("the job cannot be %s at %s: %s", "begun" if self._first else "gone on with",
                            self._endpoint, error)
             raise error
