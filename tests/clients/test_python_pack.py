@@ -11,6 +11,7 @@ import io
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -273,6 +274,15 @@ class Tokens(Packs):
         self.run_pack(self.path("text.idx"), self.path("pack"))
         self.assertEqual(self.served(shape=[160], ragged=True), documents)
 
+    def assert_counted(self, window: int, stride: int, tokens: int) -> None:
+        """What is said to be left out is what is in no window."""
+        source = open_tokens(self.path("text"), window, stride)
+        taken = {at + place for at in range(0, tokens - window + 1, stride) for place in range(window)}
+        between, rest = max(taken) + 1 - len(taken), tokens - max(taken) - 1
+        self.assertEqual([int(number) for number in re.findall(r"\d+", source.note)],
+                         [number for number in (between, rest) if number])
+        self.assertEqual("between windows" in source.note, between > 0)
+
     def test_every_type_and_cut(self) -> None:
         for dtype in CODES:
             documents = [sum(document, []) for document in self.write(dtype)]
@@ -282,6 +292,7 @@ class Tokens(Packs):
                 for window, stride in ((1, 1), (7, 7), (7, 3), (7, 20), (len(text), 5)):
                     self.assertEqual(self.cut(window, stride), [
                         text[at:at + window] for at in range(0, len(text) - window + 1, stride)])
+                    self.assert_counted(window, stride, len(text))
             with self.assertRaisesRegex(SourceError, f"has {len(text)} tokens, which fill no window"):
                 self.cut(len(text) + 1)
 

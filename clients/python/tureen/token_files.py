@@ -53,19 +53,26 @@ def open_tokens(path: str, window: Optional[int] = None, stride: Optional[int] =
         return None
     index = _read(*names)
 
-    def source(spans: Callable[[], Iterable[Tuple[int, int]]], how: str, count: int, rest: int) -> Source:
-        note = f"{rest} tokens at the end fill no window, and are left out" if rest else ""
+    def source(spans: Callable[[], Iterable[Tuple[int, int]]], how: str, count: int, note: str) -> Source:
         return Source(f"Megatron's tokens, {index.dtype}, {how}", lambda: _rows(names[1], index, spans()),
                       names, count, note=note)
 
     if window is None:
-        return source(lambda: _documents(index), "by document", len(index.documents) - 1, 0)
+        return source(lambda: _documents(index), "by document", len(index.documents) - 1, "")
     step = window if stride is None else stride
     count = (index.tokens - window) // step + 1
     if count < 1:
         raise SourceError(f"{prefix} has {index.tokens} tokens, which fill no window of {window}")
     return source(lambda: ((begin, begin + window) for begin in range(0, count * step, step)),
-                  f"{window} every {step}", count, index.tokens - window - (count - 1) * step)
+                  f"{window} every {step}", count, _left_out(
+                      (count - 1) * max(0, step - window), index.tokens - window - (count - 1) * step))
+
+
+def _left_out(between: int, rest: int) -> str:
+    """What is in no window: tokens between them, and at the end."""
+    parts = [f"{between} tokens lie between windows (the stride is longer)"] if between else []
+    parts += [f"{rest} tokens at the end fill no window"] if rest else []
+    return f"{', '.join(parts)}, and are left out" if parts else ""
 
 
 def _documents(index: _Index) -> Iterator[Tuple[int, int]]:
