@@ -282,6 +282,9 @@ class Arguments(unittest.TestCase):
             with self.assertRaisesRegex(AttributeError, f"^tureen.transforms has no {name}{reason}"):
                 getattr(tureen.transforms, name)
         self.assertFalse(hasattr(tureen.transforms, "__path__"))
+        for value in ("0.5", b"1", None):
+            with self.assertRaisesRegex(TypeError, "^p must be a number, not "):
+                tureen.transforms.RandomHorizontalFlip(value)  # type: ignore[arg-type]
         for pipeline in (tureen.transforms.Resize, int):
             with self.assertRaisesRegex(TypeError, f"^pipeline is a class: write {pipeline.__name__}\\("):
                 tureen.Loader("ipc:///none", pipeline=pipeline)  # type: ignore[arg-type]
@@ -289,7 +292,7 @@ class Arguments(unittest.TestCase):
             tureen.transforms.Compose([tureen.transforms.Resize])  # type: ignore[list-item]
 
     def test_timeouts_and_endpoints(self) -> None:
-        for timeout in (-1, float("nan"), float("-inf"), "soon", None):
+        for timeout in (-1, float("nan"), float("-inf"), "soon", "5", b"5", None):
             with self.subTest(timeout), self.assertRaisesRegex((ValueError, TypeError), "^timeout "):
                 tureen.Loader("ipc:///none", timeout=timeout)  # type: ignore[arg-type]
             with self.subTest(timeout), self.assertRaisesRegex((ValueError, TypeError), "^timeout "):

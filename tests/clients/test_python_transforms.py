@@ -323,7 +323,7 @@ class Json(unittest.TestCase):
                  "the same num_classes"),
                 (lambda: split([{"op": "mix_up"}]), "mix_up: num_classes must be given"),
                 (lambda: split([{"op": "mix_up", "alpha": float("nan"), "num_classes": 2}]), "alpha must be"),
-                (lambda: split([{"op": "cut_mix", "alpha": "1e9", "num_classes": 2}]), "alpha must be from"),
+                (lambda: split([{"op": "cut_mix", "alpha": 1e9, "num_classes": 2}]), "alpha must be from"),
                 (lambda: split([{"op": "cut_mix", "num_classes": 2.5}]), "must be a whole number"),
                 (lambda: split([{"op": "cut_mix", "num_classes": 2, "alhpa": 1}]), "cut_mix has no 'alhpa'"),
                 (lambda: split([{"op": "random_choice", "counts": [1, 1], "p": [1]},

@@ -92,6 +92,9 @@ class Arguments(unittest.TestCase):
                 order_of(shuffle, given, order, None)
         with self.assertRaisesRegex(TypeError, "sampler must give the samples' ids"):
             DataLoader("train", sampler=7)
+        for wrong in ("a", 0.5, None):
+            with self.assertRaisesRegex(TypeError, f"^sampler must give .* whole numbers, not {wrong!r}$"):
+                iter(DataLoader("train", sampler=[3, wrong], endpoint="ipc:///nowhere"))
         with self.assertRaisesRegex(ValueError, "leave subset and pool out"):
             DataLoader("train", sampler=sampler, subset=(0, 2))
 

@@ -23,9 +23,16 @@ def whole(name: str, value: Any, least: int, most: int) -> int:
     return number
 
 
+def float_of(value: Any) -> float:
+    """As float, which makes numbers of texts too."""
+    if isinstance(value, (str, bytes)):
+        raise TypeError
+    return float(value)
+
+
 def number(name: str, value: Any, least: float, most: float) -> float:
     try:
-        found = float(value)
+        found = float_of(value)
     except (TypeError, ValueError):
         raise TypeError(f"{name} must be a number, not {value!r}") from None
     if not least <= found <= most:

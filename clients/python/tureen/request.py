@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from . import wire
 from .errors import RequestRefused, StateError
+from .parameters import float_of
 from .recent import Recent
 from .state import Part, State
 
@@ -70,7 +71,7 @@ def _usable(directory: str) -> bool:
 def seconds(name: str, value: Any) -> float:
     """A span of time, math.inf included."""
     try:
-        number = float(value)
+        number = float_of(value)
     except (TypeError, ValueError, OverflowError):
         raise TypeError(f"{name} must be a number of seconds, not {value!r}") from None
     if not number >= 0:

@@ -10,7 +10,7 @@ import copy
 import hashlib
 import operator
 import zlib
-from typing import Any, Callable, Dict, Iterable, List, Mapping, NoReturn, Optional, Tuple, TypeVar
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, NoReturn, Optional, Tuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -285,8 +285,18 @@ def _agree(loader: Loader, iterator: BatchIterator) -> None:
     check_agreement(loader._request.dataset, loader.joined, iterator._given.state())
 
 
+def _numbers(sampler: Iterable[int]) -> Iterator[int]:
+    for id in sampler:
+        try:
+            number = operator.index(id)
+        except TypeError:
+            raise TypeError("sampler must give the samples' ids, which are whole numbers, not "
+                            f"{id!r}") from None
+        yield number
+
+
 def _asked(sampler: Iterable[int]) -> Ids:
-    ids = np.fromiter((operator.index(id) for id in sampler), np.int64)
+    ids = np.fromiter(_numbers(sampler), np.int64)
     if not len(ids):
         raise ValueError("the sampler gave no ids: an epoch has at least one sample (an iterator can be "
                          "asked only once; give what makes one, such as a list)")
