@@ -18,6 +18,7 @@ struct demand {
     sampler_list_t *list;           //  NULL: no list, or the data ascending; without what was gone when the
                                     //  epoch began
     size_t list_count;              //  of the list, or of a seeded order
+    uint32_t *left;                 //  of a list: how often each id is still to come; else NULL
     history_t *history;             //  NULL: sets
     //  SEEDED: all the data that were asked for, readable or not, so that what cannot be read moves nothing
     //  else.
@@ -31,7 +32,6 @@ struct demand {
     //  Changed by drops.
     roaring_bitmap_t *data;
     uint64_t epoch_count;
-    uint64_t *gone;                 //  of a list: a bit a sample, dropped since it was made; NULL: none was
     //  Of the present epoch.
     roaring_bitmap_t *remaining;
     uint64_t remaining_count;
@@ -41,15 +41,10 @@ struct demand {
     roaring_bitmap_t *next_part;    //  with parts: of the next epoch
     size_t cursor;                  //  next place of a list or a seeded order, past what was dropped or taken
     uint32_t next;                  //  the id there
+    uint32_t occurrence;            //  of the id that was drawn last
     uint64_t epoch;
     permutation_t permutation;      //  SEEDED without a pool
 };
-
-static bool
-s_is_last (const demand_t *self, size_t place)
-{
-    return !self->list || sampler_list_is_last (self->list, place);
-}
 
 bool
 demand_is_given (const demand_t *self)
@@ -65,6 +60,7 @@ s_take_list (demand_t *self, const sampler_join_t *join, uint32_t sample_count)
     self->list = join->made? sampler_list_hold (join->made)
         : sampler_need (sampler_list_copy (join->list, join->list_count, sample_count));
     self->list_count = join->list_count;
+    self->left = sampler_need (malloc (sample_count * sizeof *self->left));
     self->data = sampler_need (roaring_bitmap_copy (sampler_list_set (self->list)));
 }
 
@@ -130,13 +126,13 @@ s_look_next (demand_t *self)
         self->next = self->stream? stream_order_next (self->stream): s_at (self, self->cursor);
 }
 
-//  Whether the id at the cursor does not come.  A list may have millions of such places in a row; there,
-//  these are only dropped ids, and a bit tells.
+//  Whether the id at the cursor does not come.  A list may have millions of such places in a row, all of
+//  dropped ids.
 static bool
 s_is_gone (const demand_t *self, uint32_t id)
 {
     if (self->list)
-        return self->gone && self->gone [id / 64] >> (id % 64) & 1;
+        return self->left [id] == 0;
     return !roaring_bitmap_contains (self->remaining, id);
 }
 
@@ -159,8 +155,6 @@ s_shorten_list (demand_t *self, size_t places)
     sampler_list_destroy (&self->list);
     self->list = kept;
     self->list_count = self->epoch_count = sampler_list_count (kept);
-    free (self->gone);
-    self->gone = NULL;
     return places;
 }
 
@@ -172,8 +166,10 @@ s_epoch_begin (demand_t *self)
     if (self->taken)
         roaring_bitmap_free (self->taken);
     self->taken = NULL;
-    if (self->gone)
+    if (self->list && self->list_count > self->epoch_count)
         s_shorten_list (self, 0);
+    if (self->list)
+        memcpy (self->left, sampler_list_times (self->list), self->sample_count * sizeof *self->left);
     self->remaining = sampler_need (roaring_bitmap_copy (self->data));
     self->remaining_count = self->epoch_count;
     self->drawn_count = 0;
@@ -238,7 +234,10 @@ static void
 s_take_places (demand_t *self, size_t places)
 {
     assert (places <= self->list_count);
-    sampler_list_remove_over (self->list, places, self->remaining);
+    const uint32_t *ids = sampler_list_ids (self->list);
+    for (size_t place = 0; place < places; place++)
+        if (--self->left [ids [place]] == 0)
+            roaring_bitmap_remove (self->remaining, ids [place]);
     self->remaining_count = self->list_count - places;
     self->drawn_count = places;
     self->cursor = places;
@@ -410,7 +409,7 @@ demand_destroy (demand_t **self_p)
         roaring_bitmap_free (self->next_part);
     history_destroy (&self->history);
     stream_order_destroy (&self->stream);
-    free (self->gone);
+    free (self->left);
     sampler_list_destroy (&self->list);
     self->magic = 0;
     free (self);
@@ -486,6 +485,21 @@ demand_next (const demand_t *self)
     return self->list_count > 0? self->next: roaring_bitmap_minimum (self->remaining);
 }
 
+static void
+s_draw_listed (demand_t *self, uint32_t id)
+{
+    const uint32_t *occurrences = sampler_list_occurrences (self->list);
+    self->occurrence = occurrences? occurrences [self->cursor]
+        : sampler_list_times (self->list) [id] - self->left [id];
+    self->left [id]--;
+}
+
+uint32_t
+demand_occurrence (const demand_t *self)
+{
+    return self->occurrence;
+}
+
 void
 demand_draw (demand_t *self, uint32_t id)
 {
@@ -496,7 +510,9 @@ demand_draw (demand_t *self, uint32_t id)
     }
     assert (self->remaining_count > 0);
     assert (!demand_is_given (self) || id == demand_next (self));
-    if (s_is_last (self, self->cursor)) {
+    if (self->list)
+        s_draw_listed (self, id);
+    if (!self->list || self->left [id] == 0) {
         bool removed = roaring_bitmap_remove_checked (self->remaining, id);
         assert (removed);
     }
@@ -541,16 +557,9 @@ demand_drop (demand_t *self, uint32_t id)
     uint64_t to_come = roaring_bitmap_contains (self->remaining, id);
     uint64_t occurrences = 1;
     if (self->list) {
-        const uint32_t *ids = sampler_list_ids (self->list);
-        to_come = occurrences = 0;
-        for (size_t place = 0; place < self->list_count; place++)
-            if (ids [place] == id) {
-                occurrences++;
-                to_come += place >= self->cursor;
-            }
-        if (!self->gone)
-            self->gone = sampler_need (calloc (self->sample_count / 64 + 1, sizeof *self->gone));
-        self->gone [id / 64] |= UINT64_C (1) << id % 64;
+        to_come = self->left [id];
+        occurrences = sampler_list_times (self->list) [id];
+        self->left [id] = 0;
     }
     roaring_bitmap_remove (self->data, id);
     roaring_bitmap_remove (self->remaining, id);
@@ -615,17 +624,20 @@ static void
 s_check_list (const demand_t *self)
 {
     roaring_bitmap_t *to_come = sampler_need (roaring_bitmap_create ());
+    uint32_t *left = sampler_need (calloc (self->sample_count, sizeof *left));
     uint64_t count = 0;
     for (size_t place = self->cursor; place < self->list_count; place++)
         if (s_comes (self, s_at (self, place))) {
             roaring_bitmap_add (to_come, s_at (self, place));
+            left [s_at (self, place)]++;
             count++;
         }
     assert (roaring_bitmap_equals (to_come, self->remaining));                  //  D4
     assert (s_count_from (self, 0) == self->epoch_count);                       //  D2
     assert (count == self->remaining_count);                                    //  D2
     assert (self->cursor == self->list_count || s_at (self, self->cursor) == self->next);
-    assert (!self->list || self->gone || self->list_count == self->epoch_count);    //  D5
+    assert (!self->left || memcmp (left, self->left, self->sample_count * sizeof *left) == 0);  //  D5
+    free (left);
     roaring_bitmap_free (to_come);
 }
 

@@ -10,8 +10,8 @@
  *        data, plus remaining_count, make epoch_count.
  *    D4  a list's remaining set holds just the ids that occur at or after its cursor, and so does a seeded
  *        order's, less what was taken; what is at the cursor remains.
- *    D5  a list has only places that are in data, but for what was dropped in this epoch: so that no other
- *        epoch must skip it.  Its places are the demand's own, fewer than the client's.
+ *    D5  a list counts for each id the places that are still to come, none for a dropped one, so that no drop
+ *        walks the list.  Places of dropped ids are in it until the epoch ends: no other epoch skips them.
  *  Owner: the sampler's thread.
  */
 #ifndef DEMAND_H
@@ -55,6 +55,8 @@ bool demand_is_given (const demand_t *self);
 uint32_t demand_next (const demand_t *self);
 //  id, which remains (of a given order: which is next), is drawn.
 void demand_draw (demand_t *self, uint32_t id);
+//  As sampler_occurrence.
+uint32_t demand_occurrence (const demand_t *self);
 //  As sampler_entered; of pieces of which nothing remains it does not tell.
 bool demand_entered (demand_t *self, stream_piece_t *piece);
 //  id leaves data and remaining; it may be in neither.

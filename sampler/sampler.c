@@ -432,6 +432,12 @@ sampler_commit (sampler_t *self, uint32_t id)
     self->round.state = ROUND_OPEN;
 }
 
+uint32_t
+sampler_occurrence (const sampler_t *self, uint32_t job)
+{
+    return demand_occurrence (s_demand (self, job));
+}
+
 //  ------------------------------------------------------------------------------------------------
 //  The reusable set
 

@@ -156,6 +156,10 @@ uint32_t sampler_try (sampler_t *self);
 //  not the sampler's.
 void sampler_commit (sampler_t *self, uint32_t id);
 
+//  How often the id that the job drew last came before, in this epoch of its list (over all nodes); without a
+//  list 0.
+uint32_t sampler_occurrence (const sampler_t *self, uint32_t job);
+
 //  ---- the reusable set of `follow`: versions that are scheduled, and the jobs that may take each.  Inside a
 //  round these are called between a commit and the next offer; sampler_forbid also between pick and commit,
 //  where a job's leave to take other versions of what it draws ends.

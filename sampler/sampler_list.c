@@ -10,13 +10,10 @@ struct sampler_list {
     uint32_t *ids;
     size_t count;
     uint32_t sample_count;
-    uint64_t *last;                 //  a bit a place: the id does not occur after it
-    uint32_t *times;                //  each sample occurs; NULL: made by sampler_list_kept
+    uint32_t *times;                //  each sample occurs
+    uint32_t *occurrences;          //  of a part: by place; else NULL
     roaring_bitmap_t *set;
 };
-
-//  Lists have millions of ids, so what is asked at each place is kept in plain bits: 1 ns, where a roaring
-//  set takes 20.
 
 static size_t
 s_words (size_t bits)
@@ -30,35 +27,19 @@ s_has (const uint64_t *bits, size_t index)
     return bits [index / 64] >> (index % 64) & 1;
 }
 
-static void
-s_add (uint64_t *bits, size_t index)
-{
-    bits [index / 64] |= UINT64_C (1) << (index % 64);
-}
-
-//  NULL: no memory.
-static uint64_t *
-s_bits_of (const roaring_bitmap_t *set, uint32_t sample_count)
-{
-    uint64_t *bits = calloc (s_words (sample_count), sizeof *bits);
-    roaring_uint32_iterator_t ids;
-    for (roaring_init_iterator (set, &ids); bits && ids.has_value; roaring_advance_uint32_iterator (&ids))
-        s_add (bits, ids.current_value);
-    return bits;
-}
-
 //  Added in blocks, which takes a tenth of the time.  NULL: no memory.
 static roaring_bitmap_t *
-s_set_of (const uint64_t *bits, uint32_t sample_count)
+s_set_of (const uint32_t *times, uint32_t sample_count)
 {
     enum { BLOCK = 1024 };
     uint32_t ids [BLOCK];
     size_t count = 0;
     roaring_bitmap_t *set = roaring_bitmap_create ();
-    for (size_t word = 0; set && word < s_words (sample_count); word++) {
-        for (uint64_t left = bits [word]; left; left &= left - 1)
-            ids [count++] = (uint32_t) (64 * word + (size_t) __builtin_ctzll (left));
-        if (count > BLOCK - 64) {
+    for (uint32_t id = 0; set && id < sample_count; id++) {
+        //  Without branches: an id that does not occur is overwritten.
+        ids [count] = id;
+        count += times [id] > 0;
+        if (count == BLOCK) {
             roaring_bitmap_add_many (set, count, ids);
             count = 0;
         }
@@ -66,27 +47,6 @@ s_set_of (const uint64_t *bits, uint32_t sample_count)
     if (set)
         roaring_bitmap_add_many (set, count, ids);
     return set;
-}
-
-static bool
-s_look_through (sampler_list_t *self)
-{
-    uint64_t *seen = calloc (s_words (self->sample_count), sizeof *seen);
-    self->last = calloc (s_words (self->count), sizeof *self->last);
-    self->times = calloc (self->sample_count, sizeof *self->times);
-    bool good = seen && self->last && self->times;
-    for (size_t place = self->count; good && place-- > 0; ) {
-        uint32_t id = self->ids [place];
-        assert (id < self->sample_count);
-        self->times [id]++;
-        if (s_has (seen, id))
-            continue;
-        s_add (seen, id);
-        s_add (self->last, place);
-    }
-    self->set = good? s_set_of (seen, self->sample_count): NULL;
-    free (seen);
-    return self->set != NULL;
 }
 
 static sampler_list_t *
@@ -99,20 +59,81 @@ s_new (uint32_t *ids, size_t count, uint32_t sample_count)
     self->ids = ids;
     self->count = count;
     self->sample_count = sample_count;
+    self->times = calloc (sample_count, sizeof *self->times);
+    if (!self->times) {
+        free (self);
+        return NULL;
+    }
+    return self;
+}
+
+static void
+s_count_times (sampler_list_t *self)
+{
+    for (size_t place = 0; place < self->count; place++) {
+        assert (self->ids [place] < self->sample_count);
+        self->times [self->ids [place]]++;
+    }
+}
+
+//  Moves the part's places to the front.
+static bool
+s_cut (sampler_list_t *self, uint32_t step, uint32_t first)
+{
+    size_t whole = self->count;
+    self->count = (whole - first + step - 1) / step;
+    uint32_t *before = calloc (self->sample_count, sizeof *before);
+    self->occurrences = malloc (self->count * sizeof *self->occurrences);
+    size_t next = first, count = 0;
+    for (size_t place = 0; before && self->occurrences && place < whole; place++) {
+        uint32_t id = self->ids [place];
+        assert (id < self->sample_count);
+        if (place == next) {
+            self->ids [count] = id;
+            self->occurrences [count++] = before [id];
+            next += step;
+        }
+        before [id]++;
+    }
+    free (before);
+    return count == self->count;
+}
+
+//  What is behind the list's places is given back.
+static void
+s_fit (sampler_list_t *self)
+{
+    size_t room = (self->count + 1) * sizeof *self->ids;
+    uint32_t *ids = realloc (self->ids, room);
+    self->ids = ids? ids: self->ids;
+    uint32_t *occurrences = self->occurrences? realloc (self->occurrences, room): NULL;
+    self->occurrences = occurrences? occurrences: self->occurrences;
+}
+
+sampler_list_t *
+sampler_list_new_part (uint32_t *ids, size_t count, uint32_t sample_count, uint32_t step, uint32_t first)
+{
+    assert (ids);
+    assert (first < step && first < count);
+    sampler_list_t *self = s_new (ids, count, sample_count);
+    bool good = self && (step == 1 || s_cut (self, step, first));
+    if (good) {
+        s_count_times (self);
+        self->set = s_set_of (self->times, sample_count);
+    }
+    if (self && !self->set) {
+        self->ids = NULL;
+        sampler_list_destroy (&self);
+    }
+    if (self && step > 1)
+        s_fit (self);
     return self;
 }
 
 sampler_list_t *
 sampler_list_new (uint32_t *ids, size_t count, uint32_t sample_count)
 {
-    assert (ids);
-    assert (count > 0);
-    sampler_list_t *self = s_new (ids, count, sample_count);
-    if (self && !s_look_through (self)) {
-        self->ids = NULL;
-        sampler_list_destroy (&self);
-    }
-    return self;
+    return sampler_list_new_part (ids, count, sample_count, 1, 0);
 }
 
 sampler_list_t *
@@ -146,8 +167,8 @@ sampler_list_destroy (sampler_list_t **self_p)
         return;
     if (self->set)
         roaring_bitmap_free (self->set);
-    free (self->last);
     free (self->times);
+    free (self->occurrences);
     free (self->ids);
     free (self);
 }
@@ -164,20 +185,23 @@ sampler_list_count (const sampler_list_t *self)
     return self->count;
 }
 
-uint32_t
-sampler_list_times (const sampler_list_t *self, uint32_t id)
+const uint32_t *
+sampler_list_times (const sampler_list_t *self)
 {
-    assert (self->times);
-    assert (id < self->sample_count);
-    return self->times [id];
+    return self->times;
+}
+
+const uint32_t *
+sampler_list_occurrences (const sampler_list_t *self)
+{
+    return self->occurrences;
 }
 
 size_t
-sampler_list_bytes (size_t count, uint32_t sample_count)
+sampler_list_bytes (size_t count, uint32_t sample_count, bool is_part)
 {
-    size_t set_bytes = sample_count / 8;
-    return sizeof (sampler_list_t) + count * sizeof (uint32_t) + s_words (count) * sizeof (uint64_t)
-        + sample_count * sizeof (uint32_t) + set_bytes;
+    size_t set_bytes = sample_count / 8, place_bytes = (is_part? 2: 1) * sizeof (uint32_t);
+    return sizeof (sampler_list_t) + count * place_bytes + sample_count * sizeof (uint32_t) + set_bytes;
 }
 
 const roaring_bitmap_t *
@@ -186,67 +210,62 @@ sampler_list_set (const sampler_list_t *self)
     return self->set;
 }
 
-bool
-sampler_list_is_last (const sampler_list_t *self, size_t place)
-{
-    assert (place < self->count);
-    return s_has (self->last, place);
-}
-
-//  Copies the places that are in bits: where the last of an id was, the last is.  Of the first `places`,
-//  returns how many.
+//  Copies the places that are in bits.  Of the first `places`, returns how many.
 static size_t
 s_copy_kept (sampler_list_t *kept, const sampler_list_t *self, const uint64_t *bits, size_t places)
 {
     size_t before = 0, count = 0;
     for (size_t place = 0; place < self->count; place++) {
         uint32_t id = self->ids [place];
-        uint64_t is_kept = s_has (bits, id);
+        bool is_kept = s_has (bits, id);
         before += place < places? is_kept: 0;
         //  Without branches: what is not kept is overwritten, or lies behind the end.
         kept->ids [count] = id;
-        kept->last [count / 64] |= (is_kept & s_has (self->last, place)) << (count % 64);
+        if (self->occurrences)
+            kept->occurrences [count] = self->occurrences [place];
         count += is_kept;
     }
     kept->count = count;
     return before;
 }
 
+//  An id has all its places or none.  Returns them as plain bits, since a list may have millions of places:
+//  1 ns each, where a roaring set takes 20.  NULL: no memory.
+static uint64_t *
+s_keep_times (sampler_list_t *kept, const sampler_list_t *self)
+{
+    uint64_t *bits = calloc (s_words (self->sample_count), sizeof *bits);
+    roaring_uint32_iterator_t ids;
+    for (roaring_init_iterator (kept->set, &ids); bits && ids.has_value;
+        roaring_advance_uint32_iterator (&ids)) {
+        uint32_t id = ids.current_value;
+        bits [id / 64] |= UINT64_C (1) << (id % 64);
+        kept->times [id] = self->times [id];
+    }
+    return bits;
+}
+
 sampler_list_t *
 sampler_list_kept (const sampler_list_t *self, const roaring_bitmap_t *kept, size_t *places_p)
 {
     assert (*places_p <= self->count);
-    uint64_t *bits = s_bits_of (kept, self->sample_count);
-    uint32_t *ids = malloc ((self->count + 1) * sizeof *ids);
-    sampler_list_t *made = s_new (ids, self->count, self->sample_count);
-    if (!made)
+    size_t room = (self->count + 1) * sizeof *self->ids;
+    uint32_t *ids = malloc (room);
+    sampler_list_t *made = ids? s_new (ids, self->count, self->sample_count): NULL;
+    if (!made) {
         free (ids);
-    else {
-        made->last = calloc (s_words (self->count), sizeof *made->last);
-        made->set = roaring_bitmap_and (self->set, kept);
+        return NULL;
     }
-    if (bits && made && made->ids && made->last && made->set)
+    made->occurrences = self->occurrences? malloc (room): NULL;
+    made->set = roaring_bitmap_and (self->set, kept);
+    bool good = made->set && (made->occurrences || !self->occurrences);
+    uint64_t *bits = good? s_keep_times (made, self): NULL;
+    if (bits) {
         *places_p = s_copy_kept (made, self, bits, *places_p);
+        s_fit (made);
+    }
     else
-    if (made)
         sampler_list_destroy (&made);
     free (bits);
-    if (!made)
-        return NULL;
-    uint32_t *fitting = realloc (made->ids, (made->count + 1) * sizeof *made->ids);
-    made->ids = fitting? fitting: made->ids;
     return made;
-}
-
-void
-sampler_list_remove_over (const sampler_list_t *self, size_t places, roaring_bitmap_t *set)
-{
-    assert (places <= self->count);
-    for (size_t word = 0; word * 64 < places; word++) {
-        uint64_t bits = self->last [word];
-        if (places - word * 64 < 64)
-            bits &= (UINT64_C (1) << (places - word * 64)) - 1;
-        for (; bits; bits &= bits - 1)
-            roaring_bitmap_remove (set, self->ids [64 * word + (size_t) __builtin_ctzll (bits)]);
-    }
 }

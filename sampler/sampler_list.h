@@ -16,6 +16,9 @@ typedef struct sampler_list sampler_list_t;
 //  ids: malloc'ed, count > 0 of them, each < sample_count, repeats allowed; the list's from now on.  NULL: no
 //  memory, and ids are still the caller's.
 sampler_list_t *sampler_list_new (uint32_t *ids, size_t count, uint32_t sample_count);
+//  The same of a node's places: of `count`, each step-th from `first` < count on.
+sampler_list_t *sampler_list_new_part (uint32_t *ids, size_t count, uint32_t sample_count, uint32_t step,
+    uint32_t first);
 //  The same of ids that stay the caller's.
 sampler_list_t *sampler_list_copy (const uint32_t *ids, size_t count, uint32_t sample_count);
 //  One more holder: each ends with sampler_list_destroy.
@@ -24,20 +27,17 @@ void sampler_list_destroy (sampler_list_t **self_p);
 
 const uint32_t *sampler_list_ids (const sampler_list_t *self);
 size_t sampler_list_count (const sampler_list_t *self);
-//  How often the id, which is < sample_count, occurs; not to be asked of what sampler_list_kept made.
-uint32_t sampler_list_times (const sampler_list_t *self, uint32_t id);
+//  By id: how often it occurs; the list's.
+const uint32_t *sampler_list_times (const sampler_list_t *self);
+//  By place of a part: how often its id occurs before it, in the other nodes' places too; NULL: not a part.
+const uint32_t *sampler_list_occurrences (const sampler_list_t *self);
 //  What a list of so many ids holds.
-size_t sampler_list_bytes (size_t count, uint32_t sample_count);
+size_t sampler_list_bytes (size_t count, uint32_t sample_count, bool is_part);
 //  All ids that occur; the list's.
 const roaring_bitmap_t *sampler_list_set (const sampler_list_t *self);
-//  Whether the id at a place does not occur after it.
-bool sampler_list_is_last (const sampler_list_t *self, size_t place);
 //  The list without the ids that are not in kept; it may be empty.  *places_p is a number of self's first
 //  places, and becomes how many of them are left.  NULL: no memory.
 sampler_list_t *sampler_list_kept (const sampler_list_t *self, const roaring_bitmap_t *kept,
     size_t *places_p);
-//  Removes from set all ids that do not occur at `places` or after: what is over when so many places were
-//  drawn.
-void sampler_list_remove_over (const sampler_list_t *self, size_t places, roaring_bitmap_t *set);
 
 #endif

@@ -90,12 +90,13 @@ test_a_made_list_is_as_a_copied_one (void **state)
 }
 
 //  A list and what a simple model knows of it: all places as they were given, those of dropped ids passed
-//  over when they come.
-enum { MODEL_LIST = 60, MODEL_IDS = 12, MODEL_EPOCHS = 4 };
+//  over when they come.  With nodes the job has each nodes-th place of the whole list.
+enum { MODEL_LIST = 60, MODEL_IDS = 12, MODEL_EPOCHS = 4, MODEL_NODES = 3 };
 
 typedef struct {
     sampler_t *sampler;
     uint32_t job;
+    uint32_t whole [MODEL_LIST * MODEL_NODES], nodes, node;
     uint32_t list [MODEL_LIST];
     size_t count, place;
     bool dropped [MODEL_IDS];
@@ -139,16 +140,28 @@ static void
 s_join_listed (listed_t *self, size_t round, uint64_t *random)
 {
     *self = (listed_t) { .sampler = sampler_new (MODEL_IDS, SAMPLER_POLICY_FOLLOW, 1),
-        .count = 1 + test_below (random, MODEL_LIST) };
-    for (size_t place = 0; place < self->count; place++)
-        self->list [place] = place > 0 && test_below (random, 2)? self->list [place - 1]
+        .nodes = 1 + (uint32_t) test_below (random, MODEL_NODES) };
+    self->node = (uint32_t) test_below (random, self->nodes);
+    size_t whole = self->nodes * (1 + test_below (random, MODEL_LIST - 1))
+        + test_below (random, self->nodes);
+    uint32_t *ids = malloc (whole * sizeof *ids);
+    assert_non_null (ids);
+    for (size_t place = 0; place < whole; place++) {
+        ids [place] = self->whole [place] = place > 0 && test_below (random, 2)? ids [place - 1]
             : (uint32_t) test_below (random, 1 + round % MODEL_IDS);
+        if (place % self->nodes == self->node)
+            self->list [self->count++] = ids [place];
+    }
+    sampler_list_t *made = sampler_list_new_part (ids, whole, MODEL_IDS, self->nodes, self->node);
+    assert_non_null (made);
+    assert_int_equal (sampler_list_count (made), self->count);
     for (uint64_t drops = test_below (random, 4); drops > 0; drops--)
         s_drop_listed (self, random);
     self->place = round / MODEL_IDS % (self->count + 1);
     self->job = sampler_join (self->sampler,
-        &(sampler_join_t) { .order = SAMPLER_ORDER_LIST, .list = self->list,
+        &(sampler_join_t) { .order = SAMPLER_ORDER_LIST, .list = sampler_list_ids (made), .made = made,
         .list_count = self->count, .taken_places = self->place, .epoch = test_below (random, 3) });
+    sampler_list_destroy (&made);
     s_check_listed (self);
 }
 
@@ -157,11 +170,16 @@ s_draw_listed (listed_t *self)
 {
     while (self->dropped [self->list [self->place]])
         self->place++;
-    assert_int_equal (s_draw (self->sampler, self->job), self->list [self->place++]);
+    uint32_t id = self->list [self->place], occurrence = 0;
+    for (size_t before = self->place++ * self->nodes + self->node; before-- > 0; )
+        occurrence += self->whole [before] == id;
+    assert_int_equal (s_draw (self->sampler, self->job), id);
+    assert_int_equal (sampler_occurrence (self->sampler, self->job), occurrence);
 }
 
 //  Drops before the join, in mid-epoch and between epochs, at each place where a job can go on: the draws and
-//  counts are those of the list that was given.  Some epochs end early, as with drop_last.
+//  counts are those of the list that was given, and so is how often an id came before.  Some epochs end
+//  early, as with drop_last.
 static void
 test_a_list_passes_over_what_is_dropped (void **state)
 {
@@ -298,6 +316,30 @@ test_list_and_drops (void **state)
     assert_int_equal (sampler_epoch_samples (sampler, empty), 0);
     assert_int_equal (sampler_remaining (sampler, empty), 0);
     sampler_destroy (&sampler);
+}
+
+//  A drop costs no walk through the list, which stops all jobs of the server: this many would take minutes.
+static void
+test_many_drops_from_a_long_list (void **state)
+{
+    (void) state;
+    enum { PLACES = 1 << 22, IDS = 1 << 17, KEPT = 5 };
+    uint32_t *ids = malloc (PLACES * sizeof *ids);
+    assert_non_null (ids);
+    for (size_t place = 0; place < PLACES; place++)
+        ids [place] = (uint32_t) (place * 0x9e3779b1u >> 15) % IDS;
+    uint64_t kept = 0;
+    for (size_t place = 0; place < PLACES; place++)
+        kept += ids [place] < KEPT;
+    sampler_t *sampler = sampler_new (IDS, SAMPLER_POLICY_FOLLOW, 1);
+    uint32_t job = s_join_list (sampler, ids, PLACES);
+    for (uint32_t id = IDS; id-- > KEPT; )
+        sampler_drop (sampler, id);
+    assert_int_equal (sampler_remaining (sampler, job), kept);
+    assert_int_equal (sampler_epoch_samples (sampler, job), kept);
+    sampler_check (sampler);
+    sampler_destroy (&sampler);
+    free (ids);
 }
 
 //  Data come as runs, and CRoaring 0.2.66 overruns the heap where it undoes a short one that ends a
@@ -466,6 +508,7 @@ main (void)
         cmocka_unit_test (test_round_of_all_jobs),
         cmocka_unit_test (test_list_with_repeats),
         cmocka_unit_test (test_list_and_drops),
+        cmocka_unit_test (test_many_drops_from_a_long_list),
         cmocka_unit_test (test_data_of_runs_at_the_end_of_a_container),
         cmocka_unit_test (test_list_of_data_ascends),
         cmocka_unit_test (test_drop_reaches_present_and_future_jobs),

@@ -1,5 +1,6 @@
 """One job over several nodes, each with a real server of its own: every sample once over all nodes, equally
 many steps on each, states of the nodes and of the job, a server that is killed."""
+import hashlib
 import json
 import os
 import random
@@ -11,7 +12,7 @@ import unittest
 import warnings
 
 import harness
-from rank_courses import CROP, LIST, SMALL
+from rank_courses import LIST, SMALL
 
 sys.path.insert(0, os.path.join(harness.SOURCE, "clients", "python"))
 import tureen
@@ -226,6 +227,38 @@ class States(PartsTest):
                 run = Run(servers[:3], 2, state, **options)
                 for epoch in range(EPOCHS):
                     self.assertEqual(sorted(had.get(epoch, []) + run.ids(epoch)), sorted(whole), epoch)
+
+    def test_repeats_in_a_list_get_the_pixels_of_one_node(self):
+        """Each time that an id comes it is cropped in another way, on however many nodes, and behind a state
+        of other nodes too."""
+        servers, listed = self.serve(3), [5, 5, 9, 5, 9, 5] * 8
+        whole = self.crops(servers, listed, 1)[0]
+        self.assertEqual(len(set(whole)), len(listed))
+        first = self.crops(servers, listed, 2, most=3)
+        self.assertEqual(first[:2], [whole[0:12:2], whole[1:12:2]])
+        second = self.crops(servers, listed, 3, tureen.merge_states(first[2]))
+        self.assertEqual(second[:3], [whole[12 + node::3] for node in range(3)])
+
+    @staticmethod
+    def crops(servers, listed, nodes, state=None, most=None):
+        """Digests of the pixels that each node gets, row by row, and a list of their states."""
+        pixels, states = [], []
+        pipeline = [{"op": "resize", "size": [32, 32]}, {"share": True},
+                    {"op": "random_resized_crop", "size": [12, 12]}]
+        for node in range(nodes):
+            with tureen.Loader(servers[node].endpoint, "files", 2, 1, pipeline=pipeline, seed=7, order="list",
+                               ids=listed, nodes=nodes, node=node, timeout=harness.PATIENCE) as loader:
+                if state is not None:
+                    loader.load_state_dict(state)
+                rows = []
+                for batch in loader:
+                    if not batch.padding:
+                        rows.extend(hashlib.sha256(row.tobytes()).hexdigest() for row in batch["image"])
+                    if most is not None and batch.index + 1 == most:
+                        break
+                pixels.append(rows)
+                states.append(json.loads(json.dumps(loader.state_dict())))
+        return pixels + [states]
 
     def test_a_node_goes_on_by_itself_and_in_no_other_place(self):
         servers = self.serve(3)

@@ -22,14 +22,13 @@
 //  A table of records doubles; a pipeline's texts exist for the job, for its class, and in compiled form.
 enum { RECORD_PARTS = 2, JOB_TEXTS = 4, LIST_COPIES = 2, PARTS_SETS = 4 };
 
-//  A count for each id; the list, and while it is made also the list without unreadable ids; and a bit for
-//  each sample, whether it was dropped in this epoch.
+//  A count for each id; the list, and while it is made also the list without unreadable ids.
 static size_t
 s_list_bytes (const broker_join_t *join)
 {
     uint32_t samples = join->dataset->samples;
-    return samples * sizeof (uint32_t) + LIST_COPIES * sampler_list_bytes (join->list_count,
-        samples) + samples / 8;
+    return samples * sizeof (uint32_t) + LIST_COPIES * sampler_list_bytes (join->list_count, samples,
+        join->parts.nodes > 1);
 }
 
 //  What a job costs beside its slots: rows, the versions they may wait for, records, ids, pipeline.
@@ -87,7 +86,7 @@ s_readable_samples (const broker_join_t *join)
     roaring_uint32_iterator_t ids;
     for (roaring_init_iterator (sampler_dropped (sampler), &ids); ids.has_value;
         roaring_advance_uint32_iterator (&ids))
-        count -= sampler_list_times (join->list_made, ids.current_value);
+        count -= sampler_list_times (join->list_made) [ids.current_value];
     return count;
 }
 
@@ -279,9 +278,7 @@ s_join_memory (job_t *job, const broker_join_t *join, int64_t now_ms)
     size_t window = (size_t) job->batch_size * join->slots;
     job->batches = calloc (join->slots, sizeof *job->batches);
     job->row_memory = calloc (window, sizeof *job->row_memory);
-    if (join->list)
-        job->occurrences = calloc (join->dataset->samples, sizeof *job->occurrences);
-    if (!job->batches || !job->row_memory || (join->list && !job->occurrences))
+    if (!job->batches || !job->row_memory)
         return false;
     for (uint32_t slot = 0; slot < join->slots; slot++) {
         job->batches [slot].rows = job->row_memory + (size_t) slot * job->batch_size;
@@ -289,19 +286,6 @@ s_join_memory (job_t *job, const broker_join_t *join, int64_t now_ms)
             job->batches [slot].rows [index] = (batch_row_t) { .job = job, .slot = slot, .index = index };
     }
     return ranks_new (job, join, now_ms);
-}
-
-//  For a list: a count for each id.  Unreadable samples are not of the epoch.
-static void
-s_go_on_listed (job_t *job, const broker_join_t *join)
-{
-    for (size_t place = 0; place < join->taken_places; place++)
-        job->occurrences [join->list [place]]++;
-    job->epoch_samples = join->taken_places;
-    const roaring_bitmap_t *dropped = sampler_dropped (join->dataset->sampler);
-    roaring_uint32_iterator_t ids;
-    for (roaring_init_iterator (dropped, &ids); ids.has_value; roaring_advance_uint32_iterator (&ids))
-        job->epoch_samples -= job->occurrences [ids.current_value];
 }
 
 static void
@@ -317,6 +301,16 @@ s_set_parts (job_t *job, const broker_join_t *join)
         job->drop_last);
 }
 
+//  Behind so many places of a list; unreadable samples are not of the epoch.
+static void
+s_go_on_listed (job_t *job, const broker_join_t *join)
+{
+    const sampler_t *sampler = join->dataset->sampler;
+    uint32_t number = job->consumer.sampler_job;
+    job->epoch_samples = sampler_epoch_samples (sampler, number) - sampler_remaining (sampler, number);
+    job->consumed_epoch_samples = job->epoch_samples;
+}
+
 //  The epoch in which the job resumes: delivered samples count as taken.
 static void
 s_go_on (job_t *job, const broker_join_t *join)
@@ -327,8 +321,6 @@ s_go_on (job_t *job, const broker_join_t *join)
         s_set_parts (job, join);
     job->epoch_samples = join->taken? roaring_bitmap_get_cardinality (join->taken): 0;
     job->is_resumed = join->epoch || join->epoch_batches || join->taken || join->taken_places;
-    if (join->list)
-        s_go_on_listed (job, join);
     job->consumed_epoch = job->epoch;
     job->consumed_epoch_samples = job->epoch_samples;
 }
@@ -340,7 +332,6 @@ s_job_free (job_t *job)
     ranks_destroy (job);
     free (job->batches);
     free (job->row_memory);
-    free (job->occurrences);
     free (job->end_message);
     free (job->notice);
     if (job->unreadable)
@@ -395,6 +386,8 @@ s_join_made (broker_t *self, const broker_join_t *join, int64_t now_ms, refusal_
     job->id = limits_new_job (self, job->tenant);
     identity_take (self, job, join, &identity);
     s_join_sampler (job, join);
+    if (join->list && !s_join_is_drawn (join))
+        s_go_on_listed (job, join);
     bad_join (job, join);
     schedule_join (self, job);
     job->next = self->jobs;

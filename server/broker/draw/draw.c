@@ -136,7 +136,7 @@ s_occupy (batch_row_t *row, uint32_t id)
 {
     job_t *job = row->job;
     row->id = id;
-    row->occurrence = job->occurrences? job->occurrences [id]++: 0;
+    row->occurrence = sampler_occurrence (job->dataset->sampler, job->consumer.sampler_job);
 }
 
 //  The next row of the job's batch, for the sample it has just drawn.
@@ -240,8 +240,6 @@ s_close_epoch (broker_t *self, job_t *job)
         job->opened = 0;
         version_index_epoch_begin (self->version_index, &job->consumer);
         raw_prefetch_epoch_begin (self, job);
-        if (job->occurrences)
-            memset (job->occurrences, 0, job->dataset->samples * sizeof *job->occurrences);
     }
     job_mark_delivery (job);                            //  all its rows may be filled already
 }

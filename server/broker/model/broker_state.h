@@ -212,7 +212,6 @@ struct job {
     broker_parts_t parts;       //  nodes 0 or 1: none; without its cut
     uint64_t first_epoch, first_batches, later_batches;     //  with parts: of each epoch, those sent before
                                                             //  the job joined included
-    uint32_t *occurrences;      //  LIST with ids: how often each id came in this epoch; else NULL
     char run [WIRE_RUN_BYTES + 1];
     char job_name [REQUEST_NAME_BYTES_MAX + 1];     //  empty: not said
     uint64_t user;

@@ -112,15 +112,14 @@ s_list (join_request_t *self, const frame_t *frames, refusal_t *refusal)
         return refuse (refusal, "bad_request", "a list of %zu ids over %u nodes leaves some node none: take "
             "fewer nodes", self->list_whole, self->request.nodes);
     }
-    self->join.list_count = s_places_before (self, self->list_whole);
-    for (size_t place = 0; place < self->join.list_count; place++)
-        ids [place] = ids [place * self->request.nodes + self->request.node];
-    self->join.list_made = sampler_list_new (ids, self->join.list_count, samples);
+    self->join.list_made = sampler_list_new_part (ids, self->list_whole, samples, self->request.nodes,
+        self->request.node);
     if (!self->join.list_made) {
         free (ids);
-        return refuse (refusal, "budget", "no memory for a list of %zu ids", self->join.list_count);
+        return refuse (refusal, "budget", "no memory for a list of %zu ids", self->list_whole);
     }
-    self->join.list = ids;
+    self->join.list = sampler_list_ids (self->join.list_made);
+    self->join.list_count = sampler_list_count (self->join.list_made);
     return true;
 }
 
@@ -381,8 +380,8 @@ join_request_bytes (const join_request_t *self)
     return sizeof *self + (self->join.subset? roaring_bitmap_size_in_bytes (self->join.subset): 0)
         + (self->join.taken? roaring_bitmap_size_in_bytes (self->join.taken): 0)
         + (self->join.parts.cut? roaring_bitmap_size_in_bytes (self->join.parts.cut): 0)
-        + (self->join.list?
-            sampler_list_bytes (self->join.list_count, dataset_samples (self->join.dataset)): 0)
+        + (self->join.list? sampler_list_bytes (self->join.list_count,
+            dataset_samples (self->join.dataset), self->request.nodes > 1): 0)
         + request_recent_bytes (self->join.recent, self->join.recent_count, self->request.world_size);
 }
 
