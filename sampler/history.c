@@ -153,6 +153,14 @@ history_new (const roaring_bitmap_t *data, uint32_t sample_count)
     return self;
 }
 
+//  Sparse ids and the late list are short.
+size_t
+history_bytes (uint32_t sample_count)
+{
+    size_t short_lists = sample_count / SPARSE + sample_count / LATE + 2;
+    return sizeof (history_t) + (sample_count + short_lists) * sizeof (uint32_t);
+}
+
 void
 history_go_on (history_t *self, const roaring_bitmap_t *taken, random_t *random)
 {

@@ -60,6 +60,8 @@ enum { HISTORY_EASE_LAGS = 2 };
 
 //  At the beginning of a first epoch of data (not empty, ids below sample_count; not kept).  Never NULL.
 history_t *history_new (const roaring_bitmap_t *data, uint32_t sample_count);
+//  The most that a history of so many samples holds.
+size_t history_bytes (uint32_t sample_count);
 //  In a first epoch of which nothing has been drawn: taken, ids of the data (not kept), have been drawn by
 //  the job that this one goes on for.  When each was is not known.  An order in which each sample is equally
 //  likely at each place says nothing either, so they get the places up to now at random: each age class that

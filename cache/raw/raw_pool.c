@@ -8,7 +8,7 @@
 #include "raw_pool_state.h"
 #include "needed.h"
 
-enum { RAW_POOL_MAGIC = 0x72617770, DEVIATIONS = 5 };
+enum { RAW_POOL_MAGIC = 0x72617770, DEVIATIONS = 5, RESIDENTS_FIRST = 64 };
 
 static void *
 s_direct_make (raw_pool_t *pool)
@@ -115,6 +115,15 @@ raw_pool_new (const raw_pool_options_t *options)
     return self;
 }
 
+//  The table of residents doubles.
+size_t
+raw_pool_bytes (raw_policy_t policy, uint32_t samples, uint32_t chunk, uint64_t residents)
+{
+    const raw_policy_ops_t *ops = s_ops (policy);
+    return sizeof (raw_pool_t) + (samples + 2 * (size_t) residents + RESIDENTS_FIRST) * sizeof (uint32_t)
+        + (ops->bytes? ops->bytes (samples, chunk): 0);
+}
+
 void
 raw_pool_destroy (raw_pool_t **self_p)
 {
@@ -169,7 +178,7 @@ raw_pool_enter (raw_pool_t *self, uint32_t id)
 {
     assert (!raw_pool_is_resident (self, id));
     if (self->figures.resident == self->resident_room) {
-        self->resident_room = self->resident_room? self->resident_room * 2: 64;
+        self->resident_room = self->resident_room? self->resident_room * 2: RESIDENTS_FIRST;
         size_t bytes = self->resident_room * sizeof *self->residents;
         self->residents = needed_memory (realloc (self->residents, bytes));
     }

@@ -72,6 +72,9 @@ typedef struct {
 } raw_read_t;
 
 raw_pool_t *raw_pool_new (const raw_pool_options_t *options);
+//  The most that a pool with so many residents holds beside their bytes; positions are lent.  chunk: of
+//  redox.
+size_t raw_pool_bytes (raw_policy_t policy, uint32_t samples, uint32_t chunk, uint64_t residents);
 void raw_pool_destroy (raw_pool_t **self_p);
 
 //  Residents, in an order that any call below may change, 0 .. count-1: for a choice at random.  O(1).

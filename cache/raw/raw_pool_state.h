@@ -36,6 +36,7 @@ typedef struct {
     void (*limit_changed) (void *policy);
     void (*piece_changed) (void *policy, uint32_t piece);
     void (*check) (const void *policy);
+    size_t (*bytes) (uint32_t samples, uint32_t chunk);     //  the most that it holds
 } raw_policy_ops_t;
 
 enum { RAW_POOL_NOWHERE = 0xffffffff };

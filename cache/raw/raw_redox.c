@@ -73,6 +73,15 @@ s_make (raw_pool_t *pool)
     return self;
 }
 
+static size_t
+s_bytes (uint32_t samples, uint32_t chunk)
+{
+    const redox_t *self = NULL;
+    size_t chunks = samples / chunk + 1,
+        of_each = sizeof *self->wanted + sizeof *self->stamps + sizeof *self->lacks + sizeof *self->filled;
+    return sizeof *self + chunks * (of_each + chunk * sizeof *self->slots);
+}
+
 static void
 s_destroy (void *policy)
 {
@@ -336,6 +345,7 @@ s_check (const void *policy)
 const raw_policy_ops_t raw_redox_ops = {
     .make = s_make,
     .destroy = s_destroy,
+    .bytes = s_bytes,
     .redirect = s_redirect,
     .next = s_next,
     .was_drawn = s_was_drawn,

@@ -96,6 +96,14 @@ s_make (raw_pool_t *pool)
     return self;
 }
 
+//  Pieces may be of one sample.
+static size_t
+s_bytes (uint32_t samples, uint32_t chunk)
+{
+    (void) chunk;
+    return sizeof (stream_t) + samples * sizeof (uint32_t) + 2 * (samples / 64 + 1) * sizeof (uint64_t);
+}
+
 static void
 s_destroy (void *policy)
 {
@@ -403,6 +411,7 @@ s_check (const void *policy)
 const raw_policy_ops_t raw_stream_ops = {
     .make = s_make,
     .destroy = s_destroy,
+    .bytes = s_bytes,
     .next = s_next,
     .is_behind = s_is_behind,
     .stays = s_stays,

@@ -185,6 +185,18 @@ tier_new (version_index_t *version_index, sampler_t *sampler, const raw_pool_opt
     return self;
 }
 
+size_t
+tier_bytes (raw_policy_t policy, uint32_t samples, uint32_t chunk, uint64_t residents)
+{
+    return sizeof (tier_t) + raw_pool_bytes (policy, samples, chunk, residents);
+}
+
+size_t
+tier_job_bytes (raw_policy_t policy, uint32_t samples)
+{
+    return policy == RAW_STREAM? history_bytes (samples): 0;
+}
+
 void
 tier_destroy (tier_t **self_p)
 {

@@ -52,6 +52,10 @@ typedef struct tier tier_t;
 //  NULL.
 tier_t *tier_new (version_index_t *version_index, sampler_t *sampler, const raw_pool_options_t *options,
     size_t (*sample_bytes) (void *context, uint32_t id), void *context, uint64_t seed);
+//  The most that a tier with so many residents holds beside their bytes, without its jobs; and for each job
+//  that does not follow.  chunk: of redox.
+size_t tier_bytes (raw_policy_t policy, uint32_t samples, uint32_t chunk, uint64_t residents);
+size_t tier_job_bytes (raw_policy_t policy, uint32_t samples);
 //  Jobs may still be there.
 void tier_destroy (tier_t **self_p);
 //  The pool, for its limit, its figures and its leave callback; lent.

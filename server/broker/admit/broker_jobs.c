@@ -12,6 +12,7 @@
 #include "broker_replay.h"
 #include "dispatch.h"
 #include "draw_send.h"
+#include "history.h"
 #include "job.h"
 #include "raw_prefetch.h"
 #include "schedule.h"
@@ -19,8 +20,9 @@
 
 //  ---- joining
 
-//  A table of records doubles; a pipeline's texts exist for the job, for its class, and in compiled form.
-enum { RECORD_PARTS = 2, JOB_TEXTS = 4, LIST_COPIES = 2, PARTS_SETS = 4 };
+//  A table of records doubles, one that is by sample grows by an eighth; a pipeline's texts exist for the
+//  job, for its class, and in compiled form.
+enum { RECORD_PARTS = 2, TABLE_PARTS = 8, JOB_TEXTS = 4, LIST_COPIES = 2, PARTS_SETS = 4 };
 
 //  A count for each id; the list, and while it is made also the list without unreadable ids.
 static size_t
@@ -31,27 +33,43 @@ s_list_bytes (const broker_join_t *join)
         join->parts.nodes > 1);
 }
 
-//  What a job costs beside its slots: rows, the versions they may wait for, records, ids, pipeline.
+//  A set of ids: two bytes for each, or a bit for each sample of a range of 65536.
+static size_t
+s_set_bytes (uint32_t samples)
+{
+    enum { RANGE = 1 << 16, RANGE_BYTES = RANGE / 8, ID_BYTES = 2 };
+    size_t rest = samples % RANGE * ID_BYTES;
+    return samples / RANGE * RANGE_BYTES + (rest < RANGE_BYTES? rest: RANGE_BYTES);
+}
+
+//  What it costs for each sample of its data set, whatever its own data are.  A history under `follow`;
+//  otherwise the data and what remains, and of a subset by seed also all that was asked for.  With parts:
+//  what was asked for, the next epoch's part, what others have in this one, and one of these while it is
+//  made.
+static size_t
+s_samples_bytes (const broker_t *self, const broker_join_t *join)
+{
+    uint32_t samples = join->dataset->samples;
+    bool remembers = join->order == SAMPLER_ORDER_SHARED && self->options.policy != SAMPLER_POLICY_DSA;
+    size_t sets = remembers? 0: join->order == SAMPLER_ORDER_SEEDED && join->subset? 3: 2;
+    sets += join->taken? 1: 0;
+    sets += join->parts.nodes > 1? PARTS_SETS: 0;
+    size_t lost = (self->tenant_count > 1? 2: 1) * (samples / 8);
+    size_t draws = pipeline_shared_is_random (join->pipeline)? samples * sizeof (uint32_t): 0;
+    return (remembers? history_bytes (samples): 0) + sets * s_set_bytes (samples)
+        + (lost + draws) / TABLE_PARTS * (TABLE_PARTS + 1) + (join->list? s_list_bytes (join): 0);
+}
+
+//  What a job costs beside its slots: rows, the versions they may wait for, records, ids, reads, pipeline.
 static size_t
 s_bookkeeping_bytes (const broker_t *self, const broker_join_t *join)
 {
     size_t window = (size_t) join->world_size * join->batch_size * join->slots;
-    //  A history under `follow`, or two sets.
-    bool remembers = join->order == SAMPLER_ORDER_SHARED && self->options.policy != SAMPLER_POLICY_DSA;
-    size_t sets = remembers? join->dataset->samples: 2 * (size_t) join->dataset->samples / 8;
-    size_t list = join->list? s_list_bytes (join): 0;
-    size_t draws = pipeline_shared_is_random (join->pipeline)? join->dataset->samples * sizeof (uint32_t): 0;
-    uint32_t samples = join->dataset->samples, ahead = join->pool < samples? join->pool: samples;
-    size_t pool = join->pool? stream_order_bytes (samples, join->pool) + ahead * sizeof (raw_sample_t): 0;
-    //  With parts: what was asked for, the next epoch's part, what others have in this one, and one of these
-    //  while it is made.
-    size_t parts = join->parts.nodes > 1? PARTS_SETS * (samples / 8): 0;
-    size_t taken = join->taken? samples / 8: 0, lost = (self->tenant_count > 1? 2: 1) * (samples / 8);
     size_t texts = JOB_TEXTS * (strlen (pipeline_text (join->pipeline))
         + strlen (pipeline_shared_text (join->pipeline)));
     return sizeof (job_t) + window * (sizeof (batch_row_t) + sizeof (version_t)
-        + RECORD_PARTS * sizeof (sharing_record_t)) + sets
-        + list + draws + pool + taken + parts + lost + texts + ranks_bytes (join);
+        + RECORD_PARTS * sizeof (sharing_record_t)) + s_samples_bytes (self, join)
+        + raw_prefetch_bookkeeping (self, join) + texts + ranks_bytes (join);
 }
 
 static size_t

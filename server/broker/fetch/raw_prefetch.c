@@ -452,6 +452,23 @@ s_wants_tier (const dataset_t *dataset, sampler_order_t order)
         && (order == SAMPLER_ORDER_SHARED || order == SAMPLER_ORDER_PRIVATE);
 }
 
+size_t
+raw_prefetch_bookkeeping (const broker_t *self, const broker_join_t *join)
+{
+    const dataset_t *dataset = join->dataset;
+    const raw_prefetch_t *prefetch = dataset->prefetch;
+    uint32_t samples = dataset->samples, ahead = join->pool < samples? join->pool: samples;
+    if (join->pool > 0)
+        return stream_order_bytes (samples, join->pool) + ahead * (sizeof (raw_sample_t) + sizeof (uint32_t));
+    bool is_apart = join->order == SAMPLER_ORDER_PRIVATE;
+    if (!s_wants_tier (dataset, join->order) || !(is_apart || self->options.policy == SAMPLER_POLICY_DSA))
+        return 0;
+    uint64_t fitting = (uint64_t) ((double) self->options.raw_bytes * samples / (double) prefetch->bytes);
+    return tier_job_bytes (prefetch->given.policy, samples)
+        + (is_apart? tier_bytes (prefetch->given.policy, samples, prefetch->given.chunk,
+            fitting < samples? fitting: samples): 0);
+}
+
 static bool
 s_needs_new_tier (const dataset_t *dataset, sampler_order_t order, const job_t *ghost)
 {

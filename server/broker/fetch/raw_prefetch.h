@@ -9,6 +9,9 @@ size_t raw_prefetch_tier_least (const dataset_t *dataset);
 //  as free.
 bool raw_prefetch_allows (const broker_t *self, const broker_join_t *join, const job_t *ghost,
     refusal_t *refusal);
+//  The most that the join's reads need beside the samples: its tier if it has one of its own, its history in
+//  the tier, or its pool.
+size_t raw_prefetch_bookkeeping (const broker_t *self, const broker_join_t *join);
 //  The job reads from now on; it has joined the sampler and the version index.
 void raw_prefetch_join (broker_t *self, job_t *job, const broker_join_t *join);
 //  The job leaves, before it leaves the version index and the sampler.
