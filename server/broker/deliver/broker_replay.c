@@ -309,15 +309,17 @@ s_go_to (places_t *self, size_t place)
         self->before [self->join->list [self->place]]++;
 }
 
-//  Goes back to a place with this id, over those of unreadable samples.
+//  Goes back to a place with this id, over those of unreadable samples.  Of a node's part the list knows what
+//  stands in front of a place on the other nodes too.
 static uint32_t
 s_go_back (places_t *self, uint64_t id)
 {
+    const uint32_t *occurrences = sampler_list_occurrences (self->join->list_made);
     while (self->place > 0) {
         uint32_t passed = self->join->list [--self->place];
         self->before [passed]--;
         if (passed == id)
-            break;
+            return occurrences? occurrences [self->place]: self->before [id];
     }
     return self->before [id];
 }
