@@ -34,11 +34,21 @@ s_is_read (const broker_t *self, const version_t *version)
     return version->state == VERSION_WORKING? !version->is_fetched: fetching > beside;
 }
 
+//  A copy stands in one line with the versions that workers prepare, and the broker does not know which task
+//  a worker runs: so the cause is what takes more of their time.  Workers on other machines copy nothing.
+static bool
+s_is_copied (const broker_t *self)
+{
+    double processors = self->options.workers + self->lent, part = self->options.workers / processors;
+    size_t with_workers = self->preparing - self->fetching - self->custom_made;
+    return (double) self->copying * self->copy_ns >= part * (double) with_workers * self->prepare_ns;
+}
+
 static waits_kind_t
 s_look_at_row (const broker_t *self, const job_t *job, const batch_row_t *row)
 {
     if (row->state != ROW_WAITING)
-        return WAITS_COPY;
+        return s_is_copied (self)? WAITS_COPY: WAITS_DECODE;
     if (row->version->state == VERSION_QUEUED && job->tenant->wants.lacks_memory)
         return WAITS_MEMORY;
     return s_is_read (self, row->version)? WAITS_READ: WAITS_DECODE;

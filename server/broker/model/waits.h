@@ -8,8 +8,9 @@
  *  be sent decides: its first row, in drawn order, that is neither filled nor a hole:
  *      READ     its sample's bytes are being read, or wait for it
  *      MEMORY   its version waits for memory of the prepared cache, which versions in use fill
- *      DECODE   its version is being prepared, or waits for a worker
- *      COPY     the private stage writes it, or waits for a worker
+ *      DECODE   its version is being prepared, or waits for a worker; or it waits to be written while
+ *               preparing takes more of the workers' time than copies
+ *      COPY     the private stage writes it, or waits for a worker that others' copies occupy
  *  If no row is pending, it is the padding that a rank lacks.  If there is none either, the job is short of
  *  credit: CLIENT again (the client holds all its slots, or has had everything).
  *

@@ -203,6 +203,43 @@ test_copies_stand_in_line (void **state)
     simulation_destroy (&simulation);
 }
 
+static int64_t
+s_a_ms (void *context, uint32_t id)
+{
+    (void) context, (void) id;
+    return MS;
+}
+
+static int64_t
+s_copy_a_ms (void *context, const batch_row_t *row)
+{
+    (void) context, (void) row;
+    return MS;
+}
+
+static int64_t
+s_slow_copy (void *context, const batch_row_t *row)
+{
+    (void) context, (void) row;
+    return 10 * MS;
+}
+
+//  Guards: a copy that stands in line behind versions that workers prepare is told as a wait for these; where
+//  the copies are what takes the workers' time, they are the cause.
+static void
+test_what_workers_do_is_the_cause (void **state)
+{
+    (void) state;
+    waits_told_t told = s_trial ((simulation_options_t) { .cost_us = s_slow, .copying_us = s_copy_a_ms },
+        (simulated_job_t) { .epochs = 1 });
+    assert_true (told.decode > 0.39);
+    assert_true (told.copy < 0.05);
+    told = s_trial ((simulation_options_t) { .cost_us = s_a_ms, .copying_us = s_slow_copy },
+        (simulated_job_t) { .epochs = 1 });
+    assert_true (told.copy > 0.39);
+    assert_true (told.decode < 0.05);
+}
+
 //  Guards: where another job's samples, which wait to be copied, fill the prepared cache, a job waits for
 //  memory, and no longer than that.
 static void
@@ -441,6 +478,7 @@ main (void)
         cmocka_unit_test (test_work_behind_the_client_is_no_wait),
         cmocka_unit_test (test_the_missing_place_is_found),
         cmocka_unit_test (test_copies_stand_in_line),
+        cmocka_unit_test (test_what_workers_do_is_the_cause),
         cmocka_unit_test (test_a_full_cache_is_told),
         cmocka_unit_test (test_a_jobs_batches_are_counted),
         cmocka_unit_test (test_a_client_that_stands_still),
