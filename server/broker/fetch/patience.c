@@ -218,6 +218,7 @@ static void
 s_note (broker_t *self, patience_t *patience, int rc, uint32_t failures, const char *reason, int64_t now_ms)
 {
     snprintf (patience->reason, sizeof patience->reason, "%s", reason);
+    patience->rc = rc;
     if (!patience->is_trouble) {
         patience->is_trouble = true;
         patience->since_ms = now_ms;
@@ -367,6 +368,20 @@ patience_stops (const job_t *job)
     return (patience->is_still || patience->failing.count > 0) && s_waits_for_reads (job);
 }
 
+//  What ends the last failure.
+static const char *
+s_remedy (int rc)
+{
+    switch (-rc) {
+    case EKEYEXPIRED: case EKEYREVOKED: case EKEYREJECTED: case ENOKEY:
+        return "give the server new keys (those of its environment by a new start) and join again";
+    case EACCES: case EPERM:
+        return "let the server's user read it and join again";
+    default:
+        return "bring the storage back and join again, or start the server with more --patience";
+    }
+}
+
 static char *
 s_end_message (const broker_t *self, const dataset_t *dataset)
 {
@@ -377,9 +392,8 @@ s_end_message (const broker_t *self, const dataset_t *dataset)
             "new ones (single objects with --listing %s=anew)", dataset->name, patience->reason,
             dataset->name);
     return needed_text (
-        "data set '%s' could not be read for %lld s: %s. No sample is marked as bad: bring the "
-        "storage back and join again, or start the server with more --patience", dataset->name,
-        (long long) (s_patience_ms (self) / MS_A_SECOND), patience->reason);
+        "data set '%s' could not be read for %lld s: %s. No sample is marked as bad: %s", dataset->name,
+        (long long) (s_patience_ms (self) / MS_A_SECOND), patience->reason, s_remedy (patience->rc));
 }
 
 //  Nothing was read for so long, or other data: the jobs that wait end.  Reads that other jobs wait for are

@@ -34,6 +34,7 @@ typedef struct {
     int told;                           //  the last level that the log reported
     bool to_tell;
     char reason [PATIENCE_REASON_BYTES];        //  of the last failure; names the file
+    int rc;                             //  its -errno
     char *notice;                       //  what jobs are told,
     uint64_t notices;                   //  and its number
 } patience_t;

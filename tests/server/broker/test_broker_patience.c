@@ -187,6 +187,34 @@ test_a_disk_that_stays_away (void **state)
         }
 }
 
+//  Guards: the message of a job that ends has the remedy for the failure: keys and rights do not come with
+//  patience.
+static void
+test_the_remedy_follows_the_failure (void **state)
+{
+    (void) state;
+    static const struct {
+        int rc;
+        const char *remedy;
+    } cases [] = {
+        { -EKEYEXPIRED, "give the server new keys" }, { -EKEYREJECTED, "give the server new keys" },
+        { -EACCES, "let the server's user read it" }, { -EPERM, "let the server's user read it" },
+        { -EIO, "with more --patience" }, { -ENOENT, "with more --patience" }
+    };
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
+        disk_t disk = { .rc = cases [index].rc, .from_us = 0, .until_us = INT64_MAX };
+        simulation_t *simulation = s_simulation (&disk, (int) (index % SOURCES), test_seed ());
+        int client = simulation_must_join (simulation, &(simulated_job_t) { .batch_size = 10, .slots = 4 });
+        simulation_run (simulation, 4 * PATIENCE_MS * 1000);
+        const char *message = "", *reason = simulation_reason (simulation, client, &message);
+        assert_string_equal (reason, "storage");
+        bool is_patience = strstr (cases [index].remedy, "--patience");
+        if (!strstr (message, cases [index].remedy) || !strstr (message, "--patience") == is_patience)
+            fail_msg ("%s: %s", strerror (-cases [index].rc), message);
+        simulation_destroy (&simulation);
+    }
+}
+
 //  Guards: one object that its store has replaced ends the job that waits for it, soon and with its name,
 //  though all others are read; nothing is marked.  When the old one is back, a job gets everything.
 static void
@@ -265,6 +293,7 @@ main (void)
         cmocka_unit_test (test_outages_lose_nothing),
         cmocka_unit_test (test_what_lasts_is_that_samples),
         cmocka_unit_test (test_a_disk_that_stays_away),
+        cmocka_unit_test (test_the_remedy_follows_the_failure),
         cmocka_unit_test (test_what_a_store_has_replaced),
         cmocka_unit_test (test_many_files_are_the_disk)
     };
