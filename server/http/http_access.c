@@ -65,15 +65,16 @@ s_take_line (http_access_t *self, const http_access_options_t *options, char *li
         return 0;
     char *token = strtok_r (NULL, " \t\r", &rest);
     if (!token || strtok_r (NULL, " \t\r", &rest))
-        return s_fail (-EINVAL, error, error_bytes, "%s:%zu: expected `TENANT TOKEN`, or `* TOKEN` for all "
-            "that operators see", options->tokens, number);
+        return s_fail (-EINVAL, error, error_bytes, "http-tokens: %s:%zu: expected `TENANT TOKEN`, or "
+            "`* TOKEN` for all that operators see", options->tokens, number);
     int viewer = s_viewer_of (options, name);
     if (viewer == HTTP_ACCESS_DENIED)
-        return s_fail (-EINVAL, error, error_bytes, "%s:%zu: no tenant has the name before the token; * is "
-            "for operators", options->tokens, number);
+        return s_fail (-EINVAL, error, error_bytes, "http-tokens: %s:%zu: no tenant has the name before the "
+            "token; * is for operators", options->tokens, number);
     if (strlen (token) < HTTP_ACCESS_TOKEN_LEAST || strlen (token) > HTTP_ACCESS_TOKEN_MOST)
-        return s_fail (-EINVAL, error, error_bytes, "%s:%zu: a token has %d to %d characters; `openssl rand "
-            "-hex 24` makes one", options->tokens, number, HTTP_ACCESS_TOKEN_LEAST, HTTP_ACCESS_TOKEN_MOST);
+        return s_fail (-EINVAL, error, error_bytes, "http-tokens: %s:%zu: a token has %d to %d characters; "
+            "`openssl rand -hex 24` makes one", options->tokens, number, HTTP_ACCESS_TOKEN_LEAST,
+            HTTP_ACCESS_TOKEN_MOST);
     grant_t *grants = reallocarray (self->grants, self->grant_count + 1, sizeof *grants);
     if (!grants)
         return s_fail (-ENOMEM, error, error_bytes, "no memory for the tokens");
@@ -91,22 +92,31 @@ s_read_tokens (http_access_t *self, const http_access_options_t *options, char *
     char *text = NULL;
     size_t size;
     if (stat (options->tokens, &status) == 0 && status.st_mode & (S_IRWXG | S_IRWXO))
-        return s_fail (-EACCES, error, error_bytes, "others may read %s: chmod 600 it", options->tokens);
+        return s_fail (-EACCES, error, error_bytes, "http-tokens: others may read %s: chmod 600 it",
+            options->tokens);
     int rc = input_whole (options->tokens, FILE_BYTES_MAX, &text, &size);
     if (rc)
-        return s_fail (rc, error, error_bytes, "%s: %s", options->tokens, strerror (-rc));
+        return s_fail (rc, error, error_bytes, "http-tokens: %s: %s", options->tokens, strerror (-rc));
     size_t number = 0;
     for (char *next = text, *line; rc == 0 && (line = strsep (&next, "\n")); )
         rc = s_take_line (self, options, line, ++number, error, error_bytes);
     sodium_memzero (text, size);
     free (text);
     if (rc == 0 && self->grant_count == 0)
-        rc = s_fail (-EINVAL, error, error_bytes, "%s: there is no token in it; a line is `* TOKEN`",
-            options->tokens);
+        rc = s_fail (-EINVAL, error, error_bytes, "http-tokens: there is no token in %s; a line is "
+            "`* TOKEN`", options->tokens);
     return rc;
 }
 
 //  ---- listening
+
+//  rc: why the address cannot be had.
+static int
+s_fail_to_listen (int rc, const char *text, char *error, size_t error_bytes)
+{
+    return s_fail (rc, error, error_bytes, "http: cannot listen at %s: %s%s", text, strerror (-rc),
+        rc == -EADDRINUSE? ": choose another --http": "");
+}
 
 static int
 s_listen_path (http_access_t *self, const char *path, char *error, size_t error_bytes)
@@ -127,7 +137,7 @@ s_listen_path (http_access_t *self, const char *path, char *error, size_t error_
     &&  errno == ECONNREFUSED && unlink (path) == 0)       //  a dead server's
         rc = bind (self->socket, (struct sockaddr *) &address, sizeof address)? -errno: 0;
     if (rc)
-        return s_fail (rc, error, error_bytes, "http: cannot listen at %s: %s", path, strerror (-rc));
+        return s_fail_to_listen (rc, path, error, error_bytes);
     self->path = strdup (path);
     snprintf (self->url, sizeof self->url, "unix:%s", path);
     return self->path? 0: s_fail (-ENOMEM, error, error_bytes, "no memory for the HTTP server");
@@ -186,7 +196,7 @@ s_listen_port (http_access_t *self, const char *text, char *error, size_t error_
     snprintf (self->host, sizeof self->host, "%s%.*s%s", is_six? "[": "", HOST_BYTES - 3, host,
         is_six? "]": "");
     snprintf (self->url, sizeof self->url, "http://%s:%s/", self->host, port);
-    return rc == 0? 0: s_fail (rc, error, error_bytes, "http: cannot listen at %s: %s", text, strerror (-rc));
+    return rc == 0? 0: s_fail_to_listen (rc, text, error, error_bytes);
 }
 
 static int
@@ -210,8 +220,7 @@ s_open (http_access_t *self, const http_access_options_t *options, char *error, 
         return s_fail (-EACCES, error, error_bytes, "http: every user of this machine could look at all "
             "tenants: give --http-tokens FILE, or listen at unix:PATH");
     if (listen (self->socket, BACKLOG) != 0)
-        return s_fail (-errno, error, error_bytes, "http: cannot listen at %s: %s", options->listen,
-            strerror (errno));
+        return s_fail_to_listen (-errno, options->listen, error, error_bytes);
     return 0;
 }
 

@@ -269,8 +269,10 @@ s_waiting_max (void)
     return part > RECEIVE_QUOTA_USER_LEAST? part: RECEIVE_QUOTA_USER_LEAST;
 }
 
+//  Before data are opened, so that a wrong setting or a taken port is reported at once; requests that come
+//  meanwhile are answered when the server is ready.
 static bool
-s_start_http (server_t *self)
+s_listen_http (server_t *self)
 {
     char error [ERROR_BYTES];
     if (!self->options.http)
@@ -280,8 +282,15 @@ s_start_http (server_t *self)
         self->viewers [index] = self->options.tenants [index].name;
     http_access_options_t access = { .listen = self->options.http, .tokens = self->options.http_tokens,
         .tenants = self->viewers, .tenant_count = self->options.tenant_count };
-    if (http_access_open (&self->http_access, &access, error, sizeof error))
-        return complain ("serve", "%s", error);
+    return http_access_open (&self->http_access, &access, error, sizeof error) == 0
+        || complain ("serve", "%s", error);
+}
+
+static bool
+s_start_http (server_t *self)
+{
+    if (!self->http_access)
+        return true;
     int rc = status_feed_new (&self->status_feed, self->options.tenant_count + 1);
     http_server_options_t options = { .access = self->http_access, .feed = self->status_feed,
         .tenants = self->viewers, .tenant_count = self->options.tenant_count };
@@ -319,7 +328,8 @@ s_start (server_t *self)
     if (!s_take_signals (self) || !s_make_broker (self, descriptors) || !s_claim (self))
         return false;
     //  Before slow steps: wrong keys are reported at once.
-    if (!s_open_keys (self) || !serve_cluster_open (&self->cluster, &self->options, &self->log))
+    if (!s_listen_http (self) || !s_open_keys (self)
+        || !serve_cluster_open (&self->cluster, &self->options, &self->log))
         return false;
     if (!s_open_customs (self))
         return false;

@@ -377,18 +377,27 @@ class Shown(SystemTest):
         except OSError:
             return False
 
+    #   Before the data, which may take long to open: here they are not there.
     def test_what_is_refused_at_the_start(self):
         tokens = os.path.join(self.root, "tokens")
         with open(tokens, "w") as file:
             file.write("* " + OPERATORS + "\n")
         os.chmod(tokens, 0o644)
-        for arguments, why in ((("--http", "0.0.0.0:%d" % harness.free_port()), "give --http-tokens FILE"),
+        taken = socket.socket()
+        self.addCleanup(taken.close)
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        for arguments, why in ((("--http", str(taken.getsockname()[1])),
+                                "Address already in use: choose another --http"),
+                               (("--http", str(harness.free_port()), "--http-tokens", self.root + "/none"),
+                                "http-tokens: .*No such file"),
+                               (("--http", "0.0.0.0:%d" % harness.free_port()), "give --http-tokens FILE"),
                                (("--http", "nonsense"), r"expected \[ADDRESS:\]PORT or unix:PATH"),
                                (("--http-tokens", tokens), "http-tokens without http"),
                                (("--http", str(harness.free_port()), "--http-tokens", tokens),
                                 "chmod 600")):
             with self.subTest(arguments):
-                done = run("serve", "--dataset", "train=" + self.data, "--listen",
+                done = run("serve", "--dataset", "train=%s/none" % self.root, "--listen",
                            "ipc://%s/s" % self.root, *arguments)
                 self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
                 self.assertRegex(done.stderr, why)
