@@ -392,9 +392,11 @@ s_announce_keys (const server_t *self)
 {
     if (!self->keys)
         return;
-    size_t count;
-    keys_grants (self->keys, &count);
-    printf ("keys that are let in (%s): %zu. The server's key: %s\n", self->options.keys, count,
+    size_t count, admitted = 0;
+    const keys_grant_t *grants = keys_grants (self->keys, &count);
+    for (size_t index = 0; index < count; index++)
+        admitted += grants [index].admits;
+    printf ("keys that are let in (%s): %zu. The server's key: %s\n", self->options.keys, admitted,
         keys_server_public (self->keys));
     printf ("clients need it (TUREEN_SERVER_KEY) beside their own (TUREEN_KEY): `tureen key new FILE`, and "
         "here `tureen key allow %s FILE --tenant NAME`\n", self->options.keys);

@@ -50,7 +50,7 @@ struct keys {
     certificate_t server;
     files_t files;
     grants_t grants;
-    uint64_t next_user, judged_user;
+    uint64_t next_user;
     char trouble [ERROR_BYTES];     //  that was logged last; "": none
 };
 
@@ -229,12 +229,14 @@ s_grant (keys_t *self, grants_t *grants)
         bool is_same = before && before->is_worker == grant->is_worker
             && strcmp (before->tenant, grant->tenant) == 0;
         grant->user = is_same? before->user: self->next_user++;
+        grant->is_judged = is_same && before->is_judged && before->is_operator == grant->is_operator;
+        grant->admits = grant->is_judged && before->admits;
     }
 }
 
-//  Logs grants that came and went.  True: some went.
+//  Logs grants that went.  True: there are some.
 static bool
-s_tell_grants (const keys_t *self, const grants_t *before, const grants_t *after)
+s_tell_gone (const keys_t *self, const grants_t *before, const grants_t *after)
 {
     bool gone = false;
     for (size_t index = 0; index < before->count; index++) {
@@ -246,15 +248,6 @@ s_tell_grants (const keys_t *self, const grants_t *before, const grants_t *after
             LOG_FIELDS (LOG_TEXT ("label", grant->label), LOG_TEXT ("tenant",
             grant->tenant), LOG_NUMBER ("user", grant->user)), "the key '%s' of tenant '%s' is revoked",
             grant->label, grant->tenant);
-    }
-    for (size_t index = 0; index < after->count; index++) {
-        const keys_grant_t *grant = &after->grants [index], *was = s_find (before, grant->key);
-        if (!was || was->user != grant->user || was->is_operator != grant->is_operator)
-            log_event (self->log, LOG_LEVEL_INFO, "key_allowed",
-                LOG_FIELDS (LOG_TEXT ("label", grant->label), LOG_TEXT ("tenant",
-                grant->tenant), LOG_NUMBER ("user", grant->user)), "the key '%s' is let in: tenant '%s'%s",
-                grant->label, grant->tenant,
-                grant->is_operator? ", operator": grant->is_worker? ", worker": "");
     }
     return gone;
 }
@@ -324,7 +317,7 @@ s_take (keys_t *self, look_t *look)
     }
     s_tell_bad_files (self, &before, &self->files);
     s_grant (self, &grants);
-    bool gone = s_tell_grants (self, &self->grants, &grants);
+    bool gone = s_tell_gone (self, &self->grants, &grants);
     free (self->grants.grants);
     self->grants = grants;
     return gone;
@@ -394,14 +387,23 @@ void
 keys_judge (keys_t *self, bool (*is_tenant) (void *context, const char *name), void *context)
 {
     for (size_t index = 0; index < self->grants.count; index++) {
-        const keys_grant_t *grant = &self->grants.grants [index];
-        if (grant->user >= self->judged_user && !is_tenant (context, grant->tenant))
+        keys_grant_t *grant = &self->grants.grants [index];
+        if (grant->is_judged)
+            continue;
+        grant->is_judged = true;
+        grant->admits = is_tenant (context, grant->tenant);
+        if (grant->admits)
+            log_event (self->log, LOG_LEVEL_INFO, "key_allowed",
+                LOG_FIELDS (LOG_TEXT ("label", grant->label), LOG_TEXT ("tenant",
+                grant->tenant), LOG_NUMBER ("user", grant->user)), "the key '%s' is let in: tenant '%s'%s",
+                grant->label, grant->tenant,
+                grant->is_operator? ", operator": grant->is_worker? ", worker": "");
+        else
             log_event (self->log, LOG_LEVEL_WARNING, "key_bad",
                 LOG_FIELDS (LOG_TEXT ("label", grant->label), LOG_TEXT ("tenant",
                 grant->tenant)), "the key '%s' admits no client: this server has no tenant '%s'",
                 grant->label, grant->tenant);
     }
-    self->judged_user = self->next_user;
 }
 
 //  ---- the server's own

@@ -42,6 +42,7 @@ typedef struct {
     bool is_operator;
     bool is_worker;                     //  then tenant is of no meaning
     uint64_t user;                      //  broker_join_t
+    bool is_judged, admits;             //  keys_judge's: it has looked; the server has the tenant
 } keys_grant_t;
 
 //  Opens the folder and makes what is missing: the folder (0700), allowed/, the server's certificate.  log is
@@ -65,8 +66,8 @@ const keys_grant_t *keys_grants (const keys_t *self, size_t *count_p);
 //  Looks whether the folder has changed; call it about twice a second.  True: a grant was removed or moved to
 //  another tenant, so jobs may have to end.
 bool keys_look (keys_t *self);
-//  Call it after keys_open, and after every look: warns of new grants to unknown tenants, which have no
-//  effect.
+//  Call it after keys_open, and after every look: logs new grants, and warns of those to unknown tenants,
+//  which have no effect.
 void keys_judge (keys_t *self, bool (*is_tenant) (void *context, const char *name), void *context);
 //  Aborts at a broken invariant.
 void keys_check (const keys_t *self);

@@ -126,6 +126,13 @@ test_opening_that_fails (void **state)
 
 //  -- the clients that are admitted
 
+static bool
+is_vision (void *context, const char *name)
+{
+    (void) context;
+    return strcmp (name, "vision") == 0;
+}
+
 static void
 test_allowed_and_revoked (void **state)
 {
@@ -146,6 +153,8 @@ test_allowed_and_revoked (void **state)
     assert_false (grant->is_operator);
     uint64_t user = grant->user;
     assert_true (user >= KEYS_USER_FIRST);
+    assert_string_equal (said (self), "");
+    keys_judge (keys, is_vision, NULL);
     assert_said (self, "the key 'alice' is let in: tenant 'vision'");
     assert_null (keys_find (keys, mallory.public_text));
     assert_null (keys_find (keys, ""));
@@ -286,13 +295,6 @@ test_files_that_admit_no_client (void **state)
     keys_destroy (&keys);
 }
 
-static bool
-is_vision (void *context, const char *name)
-{
-    (void) context;
-    return strcmp (name, "vision") == 0;
-}
-
 static void
 test_a_tenant_that_there_is_not (void **state)
 {
@@ -303,13 +305,22 @@ test_a_tenant_that_there_is_not (void **state)
     allow (self, &alice, "alice", "vision", false);
     allow (self, &bob, "bob", "speech", false);
     keys_t *keys = open_keys (self);
-    said (self);
     keys_judge (keys, is_vision, NULL);
     const char *line = said (self);
     assert_non_null (strstr (line, "no tenant 'speech'"));
     assert_null (strstr (line, "no tenant 'vision'"));
+    assert_non_null (strstr (line, "'alice' is let in"));
+    assert_null (strstr (line, "'bob' is let in"));
+    assert_true (keys_find (keys, alice.public_text)->admits);
+    assert_false (keys_find (keys, bob.public_text)->admits);
     keys_judge (keys, is_vision, NULL);
     assert_string_equal (said (self), "");
+    //  What was judged stays so, until a right changes.
+    write_grant (self, "alice", &alice, "vision", true);
+    assert_false (keys_look (keys));
+    keys_judge (keys, is_vision, NULL);
+    assert_said (self, "the key 'alice' is let in: tenant 'vision', operator");
+    assert_null (strstr (said (self), "speech"));
     keys_destroy (&keys);
 }
 
