@@ -63,11 +63,11 @@ static const option_row_t s_rows [] = {
     { "json", NULL, AT (json), "one JSON object; docs/operations.md explains its keys" }
 };
 
-//  One public key in 85 begins with a dash; no option has one dash and so many characters.
+//  One public key in 85 begins with a dash, some with two; no option has one dash, or is so long without '='.
 static bool
 s_is_key (const char *text)
 {
-    return text [1] != '-' && strlen (text) == CERTIFICATE_KEY_CHARS;
+    return strlen (text) == CERTIFICATE_KEY_CHARS && (text [1] != '-' || !strchr (text, '='));
 }
 
 static const option_table_t s_table = { "tureen key", s_rows, OPTION_ROWS (s_rows), WORDS_MAX,
@@ -81,12 +81,13 @@ static const option_table_t s_table = { "tureen key", s_rows, OPTION_ROWS (s_row
     "\n"
     "  tureen key new ~/.tureen.key                              on the client's machine\n"
     "  tureen key allow /etc/tureen/keys tureen.key --tenant vision --name alice\n"
-    "  tureen read --connect tcp://server:5555 --key ~/.tureen.key --server-key KEY ...\n"
+    "  tureen read --connect tcp://server:5555 --key ~/.tureen.key --server-key 'KEY' ...\n"
     "\n"
     "  new     makes a pair of keys: FILE, for the server's administrator, and FILE_secret, which stays\n"
     "          where it is and which only its owner may read.\n"
     "  allow   admits clients with a public key, as of the tenant. FILE is what `tureen key new` made, or\n"
-    "          the 40 characters of a key. DIR is made if it is not there.\n"
+    "          the 40 characters of a key (in single quotes: & | < > ( ) $ * may be among them). DIR is\n"
+    "          made if it is not there.\n"
     "  list    the clients that are admitted, and the server's own public key.\n"
     "  revoke  admits a key no more: by its label, or by its 40 characters.\n"
     "\n", .after =

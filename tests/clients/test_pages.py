@@ -207,7 +207,7 @@ class Pages(unittest.TestCase):
         self.addCleanup(server.stdout.close)
         while not server.stdout.readline().startswith(b"listening"):
             self.assertIsNone(server.poll())
-        self.world.words["server-key KEY"] = "server-key /etc/tureen/keys/server"
+        self.world.words["server-key 'KEY'"] = "server-key /etc/tureen/keys/server"
 
     def test_clients(self) -> None:
         server = tureen.serve(train=f"{self.folder}/data/train", val=f"{self.folder}/data/val", cache="64M",

@@ -44,6 +44,14 @@ def key_with_a_dash():
             return public
 
 
+def key_with_two_dashes():
+    """One of a few thousand, made of another key: a secret is not needed."""
+    while True:
+        public = "--" + zmq.curve_keypair()[0].decode()[2:]
+        if "=" not in public:
+            return public
+
+
 def send_if_let(dealer, *frames):
     """A client that has been turned away by now has no peer to send to, and would wait for ever."""
     try:
@@ -182,6 +190,9 @@ class Command(KeyTest):
         carol = key_with_a_dash()
         self.assertIn("--name", self.key("allow", self.keys, carol, "--tenant", "x", status=2))
         self.key("allow", self.keys, carol, "--tenant", "x", "--name", "carol")
+        dan = key_with_two_dashes()
+        self.key("allow", self.keys, dan, "--tenant", "x", "--name", "dan")
+        self.key("revoke", self.keys, dan)
 
         self.assertIn("no key 'dave'", self.key("revoke", self.keys, "dave", status=1))
         self.assertIn("no key", self.key("revoke", self.keys, "../server", status=1))

@@ -125,7 +125,7 @@ static const option_table_t s_table = { "tureen work", s_rows, OPTION_ROWS (s_ro
     "have made. The server's operator allows its key: tureen key allow DIR FILE --worker --name LABEL.\n"
     "It may be started, stopped and killed at any time; a server that goes is looked for again.\n"
     "\n"
-    "  tureen work --connect tcp://server:5555 --key ~/.tureen.key --server-key KEY\n"
+    "  tureen work --connect tcp://server:5555 --key ~/.tureen.key --server-key 'KEY'\n"
     "\n", .after =
     "\n"
     "Exit status: 0 ended by SIGTERM or SIGINT, 1 refused by all servers or not started, 2 unusable\n"
