@@ -426,6 +426,7 @@ s_announce (const server_t *self)
     if (!decoder_has_entropy ())
         printf ("JPEGs are decoded by libjpeg alone, which takes half as long again: TUREEN_JPEG is set, or "
             "this libjpeg is of another version than the one that the server was built with\n");
+    sources_warn (&self->sources);
     s_announce_users (self);
     s_announce_keys (self);
     if (self->http_access)

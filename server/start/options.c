@@ -270,7 +270,8 @@ s_fill_defaults (options_t *self)
         uint64_t quarter = machine_memory_bytes ("") / 4;
         self->cache_bytes = quarter? quarter: 1;
     }
-    if (!self->raw_bytes) {
+    self->raw_is_given = self->raw_bytes > 0;
+    if (!self->raw_is_given) {
         uint64_t eighth = machine_memory_bytes ("") / 8;
         self->raw_bytes = eighth? eighth: 1;
     }

@@ -104,6 +104,7 @@ typedef struct {
     uint64_t cache_bytes;       //  default: a quarter of the memory that this process may use, cgroup limit
                                 //  included
     uint64_t raw_bytes;         //  default: an eighth of it
+    bool raw_is_given;          //  it is no default
     uint64_t rows_bytes;        //  of JPEGs in folders; 0: they are not learned
     char *rows_folder;          //  where they are kept between servers; NULL: nowhere
     char *blocks_folder;        //  where what is read of object stores is kept; NULL: nowhere

@@ -10,6 +10,7 @@
 #include "complain.h"
 #include "input.h"
 #include "learned_rows_file.h"
+#include "machine.h"
 #include "plural.h"
 #include "reader.h"
 
@@ -458,6 +459,39 @@ sources_open (sources_t *self, broker_t *broker, const options_t *options)
         if (!s_open_dataset (self, index))
             return false;
     return true;
+}
+
+//  The system kills a server that uses more than there is: late, when the cache fills.
+static void
+s_warn_of_memory (const options_t *options, bool has_packs)
+{
+    char wanted [32], there [32];
+    uint64_t raw_bytes = has_packs? options->raw_bytes: 0, memory_bytes = machine_memory_bytes ("");
+    uint64_t room_bytes = UINT64_MAX - raw_bytes, sum = options->cache_bytes < room_bytes?
+        options->cache_bytes + raw_bytes: UINT64_MAX;
+    if (sum > memory_bytes)
+        printf ("warning: the cache%s may take %s, and this process may use %s of memory (container limits "
+            "included): give less --cache%s\n", has_packs? " and compressed samples": "",
+            sources_size (sum, wanted, sizeof wanted), sources_size (memory_bytes, there, sizeof there),
+            has_packs? " or --raw": "");
+}
+
+void
+sources_warn (const sources_t *self)
+{
+    const options_t *options = self->options;
+    bool has_store = false, has_packs = broker_reads_max (self->broker) > 0;
+    for (size_t index = 0; index < self->device_count; index++)
+        has_store = has_store || device_is_store (self->devices [index]);
+    s_warn_of_memory (options, has_packs);
+    if (options->blocks_folder && !has_store)
+        printf ("warning: --block-cache does nothing: it is for object stores, and no data set is in one\n");
+    if (options->raw_is_given && !has_packs)
+        printf ("warning: --raw does nothing: it is for packs, and no data set is one\n");
+    if (options->rows_folder && options->rows_bytes == 0)
+        printf ("warning: --jpeg-rows-dir does nothing with --jpeg-rows 0\n");
+    if (options->operation_bytes != OPTIONS_OPERATION_BYTES && options->operation_count == 0)
+        printf ("warning: --operation-memory does nothing without --operation\n");
 }
 
 void

@@ -422,6 +422,19 @@ class Starts(SystemTest):
             self.assertEqual(status["datasets"][0]["bytes"], size)
             self.assertIn("data set train", server.status_text())
 
+    def test_warns_of_settings_that_do_nothing_and_of_too_much_memory(self):
+        with self.serve() as server:
+            self.assertNotIn("warning", server.log())
+        kept = tempfile.mkdtemp(dir=self.folder)
+        with self.serve(cache="999T", arguments=[
+                "--raw", "4M", "--jpeg-rows", "0", "--jpeg-rows-dir", kept, "--operation-memory", "1G",
+                "--block-cache", kept + "=1G"]) as server:
+            log = server.log()
+            self.assertRegex(log, r"warning: the cache may take 999\.0 TiB, and this process may use \S+ "
+                             r".iB of memory")
+            for name in ("raw", "block-cache", "operation-memory", "jpeg-rows-dir"):
+                self.assertIn("warning: --%s does nothing" % name, log)
+
     def test_clients_without_a_server_say_so(self):
         for command in (["status", "--connect", self.endpoint],
                         ["read", "--connect", self.endpoint, "--dataset", "train", "--timeout", "2"]):
