@@ -51,24 +51,33 @@ s_is_ordinary (const char *address)
     return s_default (usual) < ADDRESS_BYTES && !strcmp (address, usual);
 }
 
+//  The command that starts a server there: what follows a data set.
+static void
+s_listen (const char *address, char text [ADDRESS_BYTES])
+{
+    bool is_tcp = !strncmp (address, "tcp://", 6);
+    snprintf (text, ADDRESS_BYTES, s_is_ordinary (address)? "": " --listen %.150s%s", address,
+        is_tcp? " --keys DIR": "");
+}
+
 bool
 address_absent (const char *address, const char *how, message_error_t *error)
 {
-    bool ordinary = s_is_ordinary (address);
+    char listen [ADDRESS_BYTES];
+    s_listen (address, listen);
     return message_fail (error, "no server is at %.150s: %s; start one with: "
-        "tureen serve --dataset NAME=DIRECTORY%s%.150s", address, how, ordinary? "": " --listen ",
-        ordinary? "": address);
+        "tureen serve --dataset NAME=DIRECTORY%s", address, how, listen);
 }
 
 bool
 address_fail (const char *address, int timeout_ms, message_error_t *error)
 {
-    bool ordinary = s_is_ordinary (address);
+    char listen [ADDRESS_BYTES];
+    s_listen (address, listen);
     //  A server does not answer users that it does not serve, so that they learn nothing.
     char user [64] = "";
     if (!strncmp (address, "ipc://", 6))
         snprintf (user, sizeof user, ", or it does not serve user %u", (unsigned) geteuid ());
     return message_fail (error, "no server answered at %.150s within %g seconds%s; start one with: "
-        "tureen serve --dataset NAME=DIRECTORY%s%.150s", address, timeout_ms / 1e3, user,
-        ordinary? "": " --listen ", ordinary? "": address);
+        "tureen serve --dataset NAME=DIRECTORY%s", address, timeout_ms / 1e3, user, listen);
 }

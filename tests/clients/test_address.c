@@ -119,7 +119,12 @@ test_the_remedy_is_a_command_that_helps (void **state)
     assert_false (address_fail (address, 100, &error));
     assert_null (strstr (error.text, "--listen"));
     assert_false (address_fail ("tcp://host:1", 100, &error));
-    assert_non_null (strstr (error.text, "--listen tcp://host:1"));
+    //  The server refuses tcp without keys.
+    assert_non_null (strstr (error.text, "--listen tcp://host:1 --keys DIR"));
+    assert_false (address_absent ("tcp://host:1", "none", &error));
+    assert_non_null (strstr (error.text, "--listen tcp://host:1 --keys DIR"));
+    assert_false (address_absent ("ipc:///tmp/x", "none", &error));
+    assert_null (strstr (error.text, "--keys"));
 }
 
 static void

@@ -19,7 +19,8 @@ _PROBE_S = 1.0
 def no_server(endpoint: str, waited_s: float, dataset: str = "") -> NoServer:
     """The error for a client that got no answer: what is there, and the command that starts a server.  Takes
     a second at most."""
-    command = start_command(endpoint, {dataset or "NAME": "PATH"})
+    guard = ["--keys", "DIR"] if endpoint.startswith("tcp://") else []     # a server refuses tcp without
+    command = start_command(endpoint, {dataset or "NAME": "PATH"}, guard)
     return NoServer(f"no server answers at {endpoint} (waited {waited_s:g} s): {what_is_there(endpoint)}. "
                     f"Start one with: {command}")
 
