@@ -395,6 +395,17 @@ s_show_part (const json_t *tenant, const char *what, const char *used, const cha
     printf (" MB");
 }
 
+//  ", cache 12.0 of 64.0 MB", or without a limit, which its part is not, ", cache 70.0 MB (its part 64.0)".
+static void
+s_show_cache (const json_t *tenant)
+{
+    if (!json_is_false (json_object_get (tenant, "cache_is_limited")) || !s_has (tenant, "cache_bytes"))
+        s_show_part (tenant, "cache", "cache_bytes", "cache_bytes_max");
+    else
+        printf (", cache %.1f MB (its part %.1f)", answer_real (tenant, "cache_bytes") / 1e6,
+            answer_real (tenant, "cache_bytes_max") / 1e6);
+}
+
 //  ", evicted 12, prepared again 3, dropped unused 1": what there was of it.
 static void
 s_show_losses (const json_t *object)
@@ -430,7 +441,7 @@ s_show_tenant (const json_t *tenant)
         printf (" of %.0f", answer_real (tenant, "jobs_max"));
     printf (" job%s", s_plural (tenant, s_has (tenant, "jobs_max")? "jobs_max": "jobs"));
     s_show_part (tenant, "batches", "batches_bytes", "batches_bytes_max");
-    s_show_part (tenant, "cache", "cache_bytes", "cache_bytes_max");
+    s_show_cache (tenant);
     s_show_losses (tenant);
     if (s_has (tenant, "worker_seconds"))
         printf (", %.1f s of workers", answer_real (tenant, "worker_seconds"));
@@ -568,8 +579,9 @@ static const option_table_t s_table = { "tureen status", s_rows, OPTION_ROWS (s_
     "Of each job, `epoch`, `of this epoch` and `consumed` count the samples that its training loop was\n"
     "given; batches that lie ready in its memory are not among them (in `delivered` of the line below\n"
     "they are).  `waiting on` is what its next batch lacks now.  `waited for` says where the time since\n"
-    "the job began went: `disk`, reading; `decode`, the shared stage; `copy`, its own stage (crop, flip,\n"
-    "cast) into the batch; `client`, its loop, for which a batch lay ready.\n"
+    "the job began went: `draw`, jobs that may begin with it; `read`, bytes; `memory`, room in the\n"
+    "cache; `decode`, the shared stage; `copy`, its own stage (crop, flip, cast) into the batch; `client`,\n"
+    "its loop, for which a batch lay ready.\n"
     "\n", .after =
     "\n"
     "Exit status: 0 shown, 1 no answer, 2 unusable arguments.\n" };

@@ -412,7 +412,9 @@ class Table(Case):
         server = self.fake()
         server.told_status = {
             "version": "0.1.0", "uptime_seconds": 5.0, "cpu_seconds": 1.0, "restarts": 2, "draining": True,
-            "datasets": [], "tenants": [{"name": "operator", "weight": 1, "jobs": 0}, TENANT],
+            "datasets": [], "tenants": [
+                {"name": "operator", "weight": 1, "jobs": 0, "cache_bytes": 55.1e6, "cache_bytes_max": 35e6,
+                 "cache_is_limited": False}, {**TENANT, "cache_bytes": 1e9, "cache_is_limited": True}],
             "jobs": [{**JOB, "tenant": "vision"}, {**JOB, "job": 5, "tenant": "operator"}],
             "prepared": 10, "delivered": 20, "prepared_per_delivered": 0.5, "reading": "io_uring",
             "cache_bytes": 1e6, "cache_bytes_max": 2e6, "evictions": 12, "prepared_again": 0,
@@ -421,7 +423,8 @@ class Table(Case):
         self.assertEqual((status, errors), (0, ""))
         lines = output.splitlines()
         self.assertEqual(lines[0], "tureen 0.1.0, up 5 s, 1.0 s of CPU, restarted 2 times")
-        self.assertEqual(lines[1], "tenant operator     weight 1, 0 jobs")
+        self.assertEqual(lines[1], "tenant operator     weight 1, 0 jobs, cache 55.1 MB (its part 35.0)")
+        self.assertIn(", cache 1000.0 of 4000.0 MB, ", lines[2])
         self.assertEqual(lines[3].split()[:3], ["job", "tenant", "name"])
         self.assertEqual(lines[4].split()[:3], ["4294967303", "vision", "resnet"])
         self.assertEqual(lines[5].split()[:3], ["5", "operator", "resnet"])

@@ -331,6 +331,7 @@ limits_status (const broker_t *self, const tenant_t *tenant)
     json_object_set_new (object, "batches_bytes_max", s_limit (s_bytes_max (self, tenant)));
     json_object_set_new (object, "pools_bytes", s_number (held->lookahead_reserved));
     json_object_set_new (object, "cache_bytes_max", s_number (cache_max));
+    json_object_set_new (object, "cache_is_limited", json_boolean (tenant->given.cache_bytes_max));
     json_object_set_new (object, "delivered", s_number (s_delivered (self, tenant)));
     json_object_set_new (object, "prepared", s_number (tenant->prepared));
     json_object_set_new (object, "dropped", s_number (tenant->dropped));

@@ -92,6 +92,13 @@ test_a_limit_holds (void **state)
     assert_in_range (bytes, (LIMITED - 5) * version_bytes, LIMITED * version_bytes);
     assert_int_equal (s_figure (simulation, "greedy", "cache_bytes_max"), LIMITED * version_bytes);
     assert_int_equal (s_figure (simulation, "modest", "cache_bytes"), FITS * version_bytes);
+    json_t *status = broker_status (simulation_broker (simulation), NULL, 2 * SECOND_US / 1000);
+    size_t index;
+    json_t *tenant;
+    json_array_foreach (json_object_get (status, "tenants"), index, tenant)
+        assert_int_equal (json_is_true (json_object_get (tenant, "cache_is_limited")),
+            strcmp (json_string_value (json_object_get (tenant, "name")), "greedy") == 0);
+    json_decref (status);
     simulation_destroy (&simulation);
 }
 
