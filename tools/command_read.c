@@ -67,7 +67,8 @@ typedef struct {
     double joined;                      //  times in seconds, of a monotonic clock
     double first;                       //  when the first batch was there: the schedule's begin
     double last;                        //  when the last one was there; with a rate: when its turn was over
-    double waited;
+    double waited;                      //  until the last batch was there
+    double waiting;                     //  since then: for more, or for the word that there is none
 } run_t;
 
 //  Returns at that time, or within READ_POLL_MS of a signal: one that comes between our look and the sleep
@@ -145,7 +146,11 @@ s_next (run_t *self, tureen_batch_t **batch_p)
         event = tureen_loader_next_within (self->loader, batch_p, READ_POLL_MS);
         s_tell_notices (self);
     }
-    self->waited += clock_seconds (CLOCK_MONOTONIC) - begin;
+    self->waiting += clock_seconds (CLOCK_MONOTONIC) - begin;
+    if (event == TUREEN_BATCH) {
+        self->waited += self->waiting;
+        self->waiting = 0;
+    }
     return event;
 }
 

@@ -119,6 +119,19 @@ test_ids_and_result_of_whole_epochs (void **state)
     fake_destroy (&fake);
 }
 
+//  Guards: both times end with the last batch, however long more was waited for.
+static void
+test_the_wait_ends_with_the_last_batch (void **state)
+{
+    (void) state;
+    fake_plan_t plan = { .samples = 9, .epochs = 1, .deed = FAKE_DIE, .deed_batches = 2 };
+    fake_server_t *fake = fake_new (&plan);
+    assert_int_equal (RUN (fake, "--dataset=train", "--batch=3", "--epochs=1", "--json", "--rejoin=0.3"), 1);
+    assert_true (reading_result ("batches") == 2);
+    assert_true (reading_result ("wait_seconds") <= reading_result ("seconds"));
+    fake_destroy (&fake);
+}
+
 //  Text for people, and that the ring and inline carry the same bytes.
 static void
 test_inline_has_the_same_checksum (void **state)
@@ -282,6 +295,7 @@ main (void)
         cmocka_unit_test (test_no_server),
         cmocka_unit_test (test_refused),
         cmocka_unit_test (test_ids_and_result_of_whole_epochs),
+        cmocka_unit_test (test_the_wait_ends_with_the_last_batch),
         cmocka_unit_test (test_a_rank_has_its_part),
         cmocka_unit_test (test_inline_has_the_same_checksum),
         cmocka_unit_test (test_options_reach_the_server),
