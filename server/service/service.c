@@ -289,7 +289,10 @@ s_send_ended (service_t *self, const action_t *action)
     connection_t *connection = rank_user (action->rank);
     char what [LOG_LINE_BYTES_MAX];
     snprintf (what, sizeof what, " ended: %s", action->message);
-    s_log_rank (self, action->rank, LOG_LEVEL_WARNING, "ended", action->reason, what);
+    //  What a server that ends stops goes on at the next one, and loses nothing.
+    bool is_stopped = strcmp (action->reason, "stopping") == 0;
+    s_log_rank (self, action->rank, is_stopped? LOG_LEVEL_NOTICE: LOG_LEVEL_WARNING, "ended", action->reason,
+        what);
     if (!connection)
         return;
     connection->ended = true;

@@ -63,7 +63,9 @@ service_refuse (service_t *self, const inbound_message_t *inbound, const refusal
         REJECTION_LOG_NOBODY,
         .name = caller->tenant? broker_tenant_label (self->options.broker, caller->tenant): NULL,
         .user = caller->user, .code = refusal->code, .message = refusal->message };
-    rejection_log_add (self->rejection_log, &one, self->now_ms);
+    //  A client that leaves a job which the server has just ended does nothing wrong.
+    if (inbound->head.kind != WIRE_LEAVE || strcmp (refusal->code, "unknown_job") != 0)
+        rejection_log_add (self->rejection_log, &one, self->now_ms);
     if (!error_rate_limit_take (&self->error_rate_limit, one.tenant, caller->user,
         self->now_ms > 0? self->now_ms: 1)) {
         self->dropped [one.tenant]++;

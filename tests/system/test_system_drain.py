@@ -101,6 +101,9 @@ class Drain(SystemTest):
             self.assert_ended(server)
             log = server.log()
             self.assertEqual(log.count("draining: no new jobs"), 1)
+            #  Nothing is lost by it.
+            self.assertIn("notice ended", log)
+            self.assertNotIn(" warning ", log)
             server.start()
             for reader in readers:
                 self.assert_epochs(reader.finish(), EPOCHS)

@@ -328,6 +328,9 @@ errors_are_limited_by_user (void **state)
     play_say (play, 61, PLAY_B, WIRE_PROGRESS, 1, 2, "short", 5);
     assert_error_for (play, 61, 2, "unknown_job", "");
     s_join (play, 62, PLAY_A1, JOIN_TRAIN);
+    //  Nor is one that leaves a job that has ended counted, or logged.
+    play_say (play, 63, PLAY_A2, WIRE_LEAVE, 1000, 2, NULL, 0);
+    assert_error_for (play, 63, 2, "unknown_job", "");
     json_t *status = play_status (play, PLAY_ROOT);
     assert_int_equal (json_integer_value (json_object_get (status, "unanswered")),
         3000 - ERROR_RATE_LIMIT_BURST);
