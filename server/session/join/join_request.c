@@ -62,7 +62,7 @@ s_pipeline (join_request_t *self, const pipeline_t *like, refusal_t *refusal)
     size_t count = like? 1
         : broker_shared_texts (self->join.dataset, self->caller.tenant, s_orders [self->request.order],
         present, SAMPLER_JOBS_MAX);
-    char error [400];
+    char error [2 * sizeof refusal->message];           //  if it is too long, refuse marks the cut
     if (pipeline_new (&self->join.pipeline, self->request.pipeline, &source, present, count, error,
         sizeof error))
         return refuse (refusal, "bad_request", "pipeline: %s", error);

@@ -183,6 +183,20 @@ the_server_may_drain (void **state)
     play_destroy (&play);
 }
 
+//  Must hold: a refusal that has no room for all its words ends with dots.
+static void
+a_long_refusal_is_cut (void **state)
+{
+    (void) state;
+    play_t *play = play_new (true);
+    play_say_text (play, A, PLAY_A1, WIRE_JOIN, 0, 1,
+        "{\"dataset\":\"train\",\"batch_size\":4,\"epochs\":1,\"pipeline\":[{\"op\":\"x\"}]}");
+    s_some_turns (play);
+    assert_error (play, A, "bad_request", "unknown operation");
+    assert_error (play, A, "bad_request", "...");
+    play_destroy (&play);
+}
+
 //  If there is one tenant alone, a client that finds its line full behind such a join waits, and all others
 //  wait at the socket.
 static void
@@ -237,6 +251,7 @@ main (void)
         cmocka_unit_test (its_client_may_go),
         cmocka_unit_test (the_end_may_come),
         cmocka_unit_test (the_server_may_drain),
+        cmocka_unit_test (a_long_refusal_is_cut),
         cmocka_unit_test (a_full_line_behind_it_waits),
         cmocka_unit_test (the_end_answers_requests_that_found_it_full),
     };
