@@ -304,7 +304,8 @@ dealer_welcome (dealer_t *self, message_error_t *why)
             (unsigned) geteuid ());
     else if (self->refused)
         message_fail (why, "this client's key is unknown or revoked at %.120s: have its operator allow it "
-            "(tureen key allow); the public key is %s", self->address, has_keys? self->public_key: "none");
+            "(tureen key allow, of a worker with --worker); the public key is %s", self->address,
+            has_keys? self->public_key: "none");
     else if (self->mismatched && has_keys)
         message_fail (why, "no keys are used at %.120s, which is open, and this client has one: is it the "
             "right server? Then leave key and server_key out (TUREEN_KEY, TUREEN_SERVER_KEY)", self->address);

@@ -262,6 +262,9 @@ class Roles(KeyTest):
                 self.key("allow", self.keys, self.path("box"), "--worker")
                 wait_until("it is taken", lambda: "lends 1 processor" in worker.said())
                 self.assertEqual(worker.said().count("unknown or revoked"), 1)
+                hint = next(line for line in worker.said().splitlines() if "unknown or revoked" in line)
+                self.assertIn("--worker", hint)
+                self.assertEqual(hint.count(server.endpoint), 1)
         self.close_and_check()
 
     def test_keys_of_each_kind(self):

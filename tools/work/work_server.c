@@ -331,8 +331,10 @@ s_look_at_connection (work_server_t *self, work_task_t **free_p, int64_t now_ms)
     bool is_working = self->state == WORK_SERVER_WORKING;
     if (!is_working && dealer_welcome (self->dealer, &why) != DEALER_WELCOME) {
         //  ZeroMQ does not connect again where a key was refused; it may be allowed meanwhile.
-        if (!self->said_away)
-            s_say (self, "%s; tried again", why.text);
+        if (!self->said_away) {
+            printf ("%s; tried again\n", why.text);             //  it names the server
+            fflush (stdout);
+        }
         self->said_away = true;
         s_go_away (self, free_p, now_ms + RETRY_LATER_MS);
         return;
