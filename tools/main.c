@@ -69,6 +69,11 @@ main (int argc, char **argv)
         s_usage (stdout);
         return 0;
     }
+    if (strcmp (name, "explain") == 0) {
+        fprintf (stderr, "tureen: there is no command 'explain': a job explains its own samples, in "
+            "Python with loader.explain ()\n");
+        return 2;
+    }
     const char *nearest = *name? nearest_name (name, names, COMMANDS): NULL;
     if (nearest) {
         fprintf (stderr, "tureen: there is no command '%s'; did you mean '%s'?\n", name, nearest);

@@ -1,6 +1,7 @@
 #include "members_state.h"
 #include "clock.h"
 #include "option.h"
+#include "plural.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -223,8 +224,8 @@ s_open (members_t *self, const char *text, char *error, size_t error_bytes)
     if (!is_secure && strncmp (text, "etcd://", 7) != 0) {
         int rc = s_take_given (self, text, error, error_bytes);
         if (rc == 0)
-            snprintf (self->look.source, sizeof self->look.source, "%zu members given",
-                self->now->list.count);
+            snprintf (self->look.source, sizeof self->look.source, "%zu member%s given",
+                self->now->list.count, plural (self->now->list.count));
         self->look.is_registered = true;
         return rc;
     }

@@ -272,6 +272,7 @@ class Typing(unittest.TestCase):
 
     def test_commands(self):
         self.assert_said("tureen: there is no command 'stauts'; did you mean 'status'?", "stauts")
+        self.assertIn("loader.explain ()", run("explain").stderr)
         self.assert_said("tureen key: 'alow' is none of new, allow, list and revoke; did you mean 'allow'?",
                          "key", "alow")
         unknown = run("frobnicate")

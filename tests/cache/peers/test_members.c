@@ -50,6 +50,10 @@ test_given (void **state)
     assert_true (look.is_registered);
     members_give_back (self, list);
     members_close (&self);
+    self = s_open ("node1:7600", "node1:7600");
+    members_look (self, &look);
+    assert_string_equal (look.source, "1 member given");
+    members_close (&self);
 }
 
 //  Other servers must find the same homes: an id depends on the name alone, for ever.
