@@ -189,6 +189,14 @@ s_open_keys (server_t *self)
         || complain ("serve", "%s", error);
 }
 
+//  Of two endpoints, tcp has no lock by which s_claim knows servers from other programs.
+static void
+s_note_taken (server_t *self)
+{
+    if (serve_endpoints_ipc (&self->endpoints))
+        self->failure = STATUS_TAKEN;
+}
+
 static bool
 s_open_gate (server_t *self)
 {
@@ -202,9 +210,8 @@ s_open_gate (server_t *self)
     if (errno)
         return s_complain_shortage ("cannot start the threads of the sockets");
     int rc = gate_open (&self->gate, &options, error, sizeof error);
-    //  Of two endpoints, tcp has no lock by which s_claim knows servers from other programs.
-    if (rc == -EADDRINUSE && options.ipc)
-        self->failure = STATUS_TAKEN;
+    if (rc == -EADDRINUSE)
+        s_note_taken (self);
     return rc == 0 || complain ("serve", "%s", error);
 }
 
@@ -237,6 +244,17 @@ s_claim (server_t *self)
     if (rc == -EADDRINUSE)
         self->failure = STATUS_TAKEN;
     return rc == 0;
+}
+
+//  Before data are opened, which may take long.
+static bool
+s_try_port (server_t *self)
+{
+    if (!serve_endpoints_is_port_taken (&self->endpoints))
+        return true;
+    s_note_taken (self);
+    return complain ("serve", "cannot listen on %s: %s; choose another --listen",
+        serve_endpoints_tcp (&self->endpoints), strerror (EADDRINUSE));
 }
 
 static size_t
@@ -328,7 +346,7 @@ s_start (server_t *self)
     if (!s_take_signals (self) || !s_make_broker (self, descriptors) || !s_claim (self))
         return false;
     //  Before slow steps: wrong keys are reported at once.
-    if (!s_listen_http (self) || !s_open_keys (self)
+    if (!s_try_port (self) || !s_listen_http (self) || !s_open_keys (self)
         || !serve_cluster_open (&self->cluster, &self->options, &self->log))
         return false;
     if (!s_open_customs (self))

@@ -1,11 +1,14 @@
 #include "serve_endpoints.h"
 #include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include "complain.h"
 
-enum { ERROR_BYTES = 1024 };
+enum { ERROR_BYTES = 1024, HOST_BYTES = 256 };
 
 //  Where the next endpoint of a list begins.  A comma may be part of a path, so a scheme must follow it.
 static const char *
@@ -53,6 +56,30 @@ serve_endpoints_claim (serve_endpoints_t *self, const options_t *options)
     rc = rc? rc: s_claim (self, options, second, true);
     free (first);
     return rc;
+}
+
+bool
+serve_endpoints_is_port_taken (const serve_endpoints_t *self)
+{
+    static const char scheme [] = "tcp://";
+    if (!self->tcp)
+        return false;
+    const char *address = endpoint_text (self->tcp) + strlen (scheme), *colon = strrchr (address, ':');
+    bool is_six = *address == '[';
+    char host [HOST_BYTES];
+    snprintf (host, sizeof host, "%.*s", (int) (colon - address) - 2 * is_six, address + is_six);
+    struct addrinfo *found, hints = { .ai_family = is_six? AF_INET6: AF_INET, .ai_socktype = SOCK_STREAM,
+        .ai_flags = AI_PASSIVE | AI_NUMERICHOST };
+    if (getaddrinfo (strcmp (host, "*")? host: NULL, colon + 1, &hints, &found))
+        return false;
+    int one = 1, probe = socket (found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (probe >= 0)
+        setsockopt (probe, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);        //  as ZeroMQ does
+    bool is_taken = probe >= 0 && bind (probe, found->ai_addr, found->ai_addrlen) != 0 && errno == EADDRINUSE;
+    if (probe >= 0)
+        close (probe);
+    freeaddrinfo (found);
+    return is_taken;
 }
 
 bool

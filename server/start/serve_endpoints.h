@@ -18,6 +18,8 @@ typedef struct {
 //  Claims what options->listen names, for the clients that the options admit.  0; or as endpoint_claim, and
 //  the reason is on standard error.
 int serve_endpoints_claim (serve_endpoints_t *self, const options_t *options);
+//  Whether another program has the port of tcp now; addresses that only ZeroMQ knows count as free.
+bool serve_endpoints_is_port_taken (const serve_endpoints_t *self);
 //  When all sockets listen.  False: the reason is on standard error.
 bool serve_endpoints_share (const serve_endpoints_t *self);
 void serve_endpoints_release (serve_endpoints_t *self);

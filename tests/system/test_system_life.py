@@ -275,6 +275,17 @@ class Starts(SystemTest):
                 self.refused(*data, *arguments, contains=words)
                 self.assertFalse(os.path.exists(keys))
 
+    def test_a_port_that_is_taken_is_told_before_data_are_opened(self):
+        with socket.socket() as other:
+            other.bind(("127.0.0.1", 0))
+            other.listen()
+            address = "tcp://127.0.0.1:%d" % other.getsockname()[1]
+            none = "train=%s/none" % self.folder
+            contains = ["cannot listen on %s: Address already in use; choose another --listen" % address]
+            self.refused("--dataset", none, "--listen", address, "--open", contains=contains)
+            self.refused("--dataset", none, "--listen", self.endpoint + "," + address, "--keys",
+                         self.folder + "/keys", status=3, contains=contains)
+
     def test_too_few_descriptors(self):
         """However few: it serves, or says what it lacks; ZeroMQ, which would abort, is not asked."""
         outcomes = set()
