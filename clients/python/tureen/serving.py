@@ -15,6 +15,7 @@
 """
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shutil
@@ -40,6 +41,7 @@ _LOG_LINES = 12
 _ADDRESS = re.compile(r"[A-Za-z0-9+.-]+://")
 _STORE = re.compile(r"(s3|https?)://", re.IGNORECASE)
 _FIELD = re.compile(r"([^.=]+)\.([^=]+)=(?:image|mask|file):(.+)")
+_LOOKED_AT = 4096               # entries of a folder, which may have millions
 _CLOCK_S = 2.0                  # of a server that has just begun to list, and of file systems' clocks
 
 
@@ -157,7 +159,8 @@ def _changed_since(path: str, moment: float) -> Optional[str]:
     it, as a class has."""
     try:
         with os.scandir(path) as entries:
-            folders = [path, *(entry.path for entry in entries if entry.is_dir())]
+            looked_at = itertools.islice(entries, _LOOKED_AT)
+            folders = [path, *(entry.path for entry in looked_at if entry.is_dir())]
         return next((folder for folder in folders if os.stat(folder).st_mtime > moment), None)
     except OSError:
         return None
