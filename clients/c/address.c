@@ -56,8 +56,9 @@ static void
 s_listen (const char *address, char text [ADDRESS_BYTES])
 {
     bool is_tcp = !strncmp (address, "tcp://", 6);
-    snprintf (text, ADDRESS_BYTES, s_is_ordinary (address)? "": " --listen %.150s%s", address,
-        is_tcp? " --keys DIR": "");
+    text [0] = 0;
+    if (!s_is_ordinary (address))
+        snprintf (text, ADDRESS_BYTES, " --listen %.150s%s", address, is_tcp? " --keys DIR": "");
 }
 
 bool
