@@ -27,8 +27,8 @@ from .mapping.results import Result, Work, named, own
 from .mixing import Mixer, Recipe
 from .owned import forked
 from .questions import Question
-from .waker import Bytes
 from .tally import Tally
+from .waker import Bytes
 
 _NAME_S = 2.0               # to hear a sample's file from the server, for an error's text
 _LEFT = "this iterator's job was left: its loader was closed or is being iterated again"

@@ -63,7 +63,6 @@ class Server:
         self.endpoint = endpoint
         self.process = process
         self.log = log
-        self._is_stopped = False
 
     def status(self, timeout: float = 5.0) -> Dict[str, Any]:
         """As tureen.status."""
@@ -72,19 +71,16 @@ class Server:
     def stop(self) -> None:
         """Ends the server now, even if other jobs use it, if this process has started it; else it warns.
         Without `stop` the server ends by itself."""
-        if self._is_stopped:
-            return
-        if self.process is None:
+        if self.log is None:
             warnings.warn(f"another process has started the server at {self.endpoint}, which goes on: it "
                           f"ends by itself when it is idle, or by `{_drain(self.endpoint)}`",
                           RuntimeWarning, 2)
-            return
-        try:
-            os.kill(self.process, signal.SIGTERM)
-        except ProcessLookupError:
-            pass
-        self.process = None
-        self._is_stopped = True
+        elif self.process is not None:
+            try:
+                os.kill(self.process, signal.SIGTERM)
+            except ProcessLookupError:
+                pass
+            self.process = None
 
     def __enter__(self) -> Server:
         return self
