@@ -198,9 +198,8 @@ static void
 s_pass (demand_t *self, const roaring_bitmap_t *ids)
 {
     uint64_t left = roaring_bitmap_get_cardinality (ids);
-    if (self->list_count == 0)
-        while (left > 0 && roaring_bitmap_minimum (self->remaining) < roaring_bitmap_maximum (ids))
-            roaring_bitmap_remove (self->remaining, roaring_bitmap_minimum (self->remaining));
+    if (left > 0 && self->list_count == 0)
+        roaring_bitmap_remove_range (self->remaining, 0, roaring_bitmap_maximum (ids));
     while (left > 0 && self->list_count > 0) {
         left -= roaring_bitmap_contains (ids, self->next);
         roaring_bitmap_remove (self->remaining, self->next);
