@@ -221,7 +221,6 @@ broker_progress (broker_t *self, rank_t *rank, const wire_progress_t *progress, 
     }
     rank->kept &= progress->kept;
     rank_measure_places (rank);
-    job_count_places (job);
     ranks_count_in_hand (job);
     return true;
 }

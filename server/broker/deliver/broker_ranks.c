@@ -267,7 +267,6 @@ s_let_go (rank_t *rank)
     uint64_t held = rank->held, others = 0;
     rank->held = rank->in_hand = rank->kept = 0;
     rank_measure_places (rank);
-    job_count_places (job);
     ranks_count_in_hand (job);
     for (uint32_t number = 0; number < job->world_size; number++)
         others |= job->ranks [number].held;

@@ -81,7 +81,7 @@ draw_release (job_t *job, uint32_t slot)
     *batch = (batch_t) { .rows = batch->rows, .past = { batch->epoch, batch->index, sent } };
     job->used_slots--;
     if (!was_sent)              //  otherwise each rank's was free when it let go of its part
-        job_free_places (job);
+        job_measure_places (job);
 }
 
 //  ---- rows

@@ -76,8 +76,8 @@ s_has_place (const rank_t *rank, uint32_t slot)
     return state == SLOT_SENT? rank->held >> slot & 1: state != SLOT_FREE;
 }
 
-void
-rank_measure_places (rank_t *rank)
+static void
+s_measure_places (rank_t *rank)
 {
     rank->places = rank->kept;
     for (uint32_t slot = 0; slot < rank->job->slots; slot++)
@@ -85,8 +85,8 @@ rank_measure_places (rank_t *rank)
             rank->places |= 1ull << rank->place [slot];
 }
 
-void
-job_count_places (job_t *job)
+static void
+s_count_places (job_t *job)
 {
     uint32_t most = 0;
     for (uint32_t number = 0; number < job->world_size; number++) {
@@ -110,11 +110,18 @@ job_take_places (job_t *job, uint32_t slot)
 }
 
 void
-job_free_places (job_t *job)
+rank_measure_places (rank_t *rank)
+{
+    s_measure_places (rank);
+    s_count_places (rank->job);
+}
+
+void
+job_measure_places (job_t *job)
 {
     for (uint32_t number = 0; number < job->world_size; number++)
-        rank_measure_places (&job->ranks [number]);
-    job_count_places (job);
+        s_measure_places (&job->ranks [number]);
+    s_count_places (job);
 }
 
 uint32_t

@@ -16,11 +16,9 @@ void job_go (job_t *job);
 //  Each rank's first free place in its ring, for its part of the step in the slot; all have one
 //  (free_places).
 void job_take_places (job_t *job, uint32_t slot);
-//  After a slot has become free: its places.
-void job_free_places (job_t *job);
-//  After parts were sent, released, kept or given back: the rank's places, and then what the job has of them.
+//  After parts of this rank, or of all, were released, kept or given back, or a slot has become free.
 void rank_measure_places (rank_t *rank);
-void job_count_places (job_t *job);
+void job_measure_places (job_t *job);
 //  The slot of the part at that place, which the rank holds.
 uint32_t rank_slot_at (const rank_t *rank, uint32_t place);
 //  There may be something to send to the job's ranks.
