@@ -332,13 +332,6 @@ s_end_custom (broker_t *self, const version_t *version)
     s_count_custom_out (self, version, false);
 }
 
-//  Versions that workers have or wait for, with their files read.
-static size_t
-s_with_workers (const broker_t *self)
-{
-    return self->preparing - self->fetching - self->custom_made;
-}
-
 //  Whether the job's next version may be handed out now.
 static bool
 s_may_prepare (const broker_t *self, const job_t *job)
@@ -346,7 +339,7 @@ s_may_prepare (const broker_t *self, const job_t *job)
     const version_t *version = job->wanted.first->version;
     const dataset_t *dataset = job->dataset;
     const custom_t *custom = version_class (self, version)->custom;
-    size_t beside = custom? 0: s_with_workers (self), most = self->prepare_max;
+    size_t beside = custom? 0: broker_with_workers (self), most = self->prepare_max;
     if (!version->raw) {
         beside += dataset->fetching;
         most = s_fetch_max (self, dataset);
@@ -589,7 +582,7 @@ s_take_turn (broker_t *self, tenant_t *tenant, uint64_t passed_over)
 static bool
 s_are_busy (const broker_t *self)
 {
-    return s_with_workers (self) + self->copying + self->side_tasks
+    return broker_with_workers (self) + self->copying + self->side_tasks
         >= BUSY_TASKS * ((size_t) self->options.workers + self->lent);
 }
 

@@ -81,6 +81,12 @@ broker_cache_least (uint32_t hands, size_t version_bytes)
     return ((size_t) hands + 1) * broker_version_cost (version_bytes);
 }
 
+size_t
+broker_with_workers (const broker_t *self)
+{
+    return self->preparing - self->fetching - self->custom_made;
+}
+
 void
 broker_wake (broker_t *self, int64_t at_ms)
 {

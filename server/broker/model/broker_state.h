@@ -448,6 +448,8 @@ void broker_tell_ranks (job_t *job, action_kind_t kind, const char *reason, cons
 uint64_t broker_done (const wire_progress_t *progress);
 //  prepare_max while so many processors are lent.
 size_t broker_prepare_max (const broker_t *self, uint32_t lent);
+//  Versions that workers have or wait for, with their files read.
+size_t broker_with_workers (const broker_t *self);
 //  Makes broker_wakeup at_ms at the latest.
 void broker_wake (broker_t *self, int64_t at_ms);
 

@@ -40,8 +40,8 @@ static bool
 s_is_copied (const broker_t *self)
 {
     double processors = self->options.workers + self->lent, part = self->options.workers / processors;
-    size_t with_workers = self->preparing - self->fetching - self->custom_made;
-    return (double) self->copying * self->copy_ns >= part * (double) with_workers * self->prepare_ns;
+    return (double) self->copying * self->copy_ns
+        >= part * (double) broker_with_workers (self) * self->prepare_ns;
 }
 
 static waits_kind_t
