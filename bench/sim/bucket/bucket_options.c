@@ -90,7 +90,8 @@ s_piece (void *target, char *text, char error [OPTION_ERROR_BYTES])
 #define AT(member) OPTION_AT (bucket_options_t, member)
 static const option_row_t s_rows [] = {
     { "published", NULL, AT (published),
-        "the published figures of NoPFS and DELI beside those of these models: paper, ours, ratio" },
+        "figures of NoPFS and DELI beside those of these models; each row says whether its figure\n"
+        "is from the paper, derived, or an own reference" },
     { "data", "BYTES", OPTION_CALL (s_data), "of the data set, as in 1.2T",
         .heading = "An operator's question:" },
     { "samples", "N", OPTION_CALL (s_samples), "how many there are, as in 1.3M" },

@@ -7,49 +7,63 @@
 #include "bucket_deli.h"
 #include "bucket_frequency.h"
 #include "bucket_nopfs.h"
+#include "figure_table.h"
+
+static const figure_table_t s_table = { .is_within = true };
 
 static void
 s_head (const char *title)
 {
-    printf ("\n%s\n\n| | paper | ours | ratio |\n| --- | --- | --- | --- |\n", title);
+    figure_table_head (&s_table, title);
 }
 
 static void
-s_row (const char *name, int decimals, double paper, double ours)
+s_row (const char *name, figure_origin_t origin, const char *from, int decimals, double figure, double ours)
 {
-    printf ("| %s | %.*f | %.*f | %.3f |\n", name, decimals, paper, decimals, ours, ours / paper);
+    figure_table_t table = s_table;
+    figure_table_row (&table, name, &(figure_t) {
+        .origin = origin, .from = from, .value = figure, .decimals = decimals
+    }, ours);
+}
+
+static void
+s_said (const char *name, const char *ours)
+{
+    figure_table_said (&s_table, name, "text on figure 8", "yes", ours);
 }
 
 //  ---- NoPFS: frequencies
 
 typedef struct {
     uint32_t workers, epochs, samples;
-    double excess, paper;
-    const char *name;
+    double excess;
+    double paper, paper_counted;
+    const char *name, *from, *from_counted;
 } frequent_t;
 
 static void
 s_print_frequencies (uint64_t seed)
 {
     static const frequent_t rows [] = {
-        { 16, 90, 1281167, 0.8, 31635, "N = 16, E = 90, F = 1,281,167, d = .8" },
-        { 4, 1000, 10000, 0.1, 323, "N = 4, E = 1000, F = 10,000, d = .1" }
+        { 16, 90, 1281167, 0.8, 31635, 31635, "N = 16, E = 90, F = 1,281,167, d = .8",
+            "text on access frequencies", "text on access frequencies" },
+        { 4, 1000, 10000, 0.1, 323, 329, "N = 4, E = 1000, F = 10,000, d = .1",
+            "text on access frequencies: about", "text on access frequencies: its count" }
     };
     s_head ("NoPFS: samples that a worker uses more than (1 + d) E/N times");
     for (size_t at = 0; at < sizeof rows / sizeof *rows; at++) {
         const frequent_t *row = &rows [at];
         char name [200];
         snprintf (name, sizeof name, "%s, formula", row->name);
-        s_row (name, 0, row->paper, bucket_frequency_expected (row->workers, row->epochs, row->samples,
-            row->excess));
-        uint32_t counted = bucket_frequency_counted (row->workers, row->epochs, row->samples, row->excess,
-            seed);
+        s_row (name, FIGURE_PAPER, row->from, 0, row->paper,
+            bucket_frequency_expected (row->workers, row->epochs, row->samples, row->excess));
         snprintf (name, sizeof name, "%s, counted", row->name);
-        s_row (name, 0, at == 0? 31863: row->paper, counted);
+        s_row (name, FIGURE_PAPER, row->from_counted, 0, row->paper_counted,
+            bucket_frequency_counted (row->workers, row->epochs, row->samples, row->excess, seed));
     }
     s_head ("NoPFS: local hits of a cache of half the data, filled by frequency (N = 16, E = 90)");
-    s_row ("formula", 3, 0.66, bucket_frequency_hits (16, 90, 0.5));
-    s_row ("counted, F = 100,000", 3, 0.66, bucket_frequency_hits_counted (16, 90, 100000, 0.5, seed));
+    s_row ("counted, F = 100,000", FIGURE_OWN, "c (1 + k sqrt ((N - 1)/E)), k = phi (z_c)/c", 3,
+        bucket_frequency_hits (16, 90, 0.5), bucket_frequency_hits_counted (16, 90, 100000, 0.5, seed));
 }
 
 //  ---- NoPFS: policies
@@ -72,7 +86,7 @@ static const scaled_t s_data [DATA_SETS] = {
 
 //  As the formulas have it; and with threads that share a worker's part of the file system, while computing
 //  and preprocessing are faster, so that reading counts.
-typedef enum { AS_PUBLISHED, READING_COUNTS, VIEWS } view_t;
+typedef enum { FORMULAS_ONLY, READING_COUNTS, VIEWS } view_t;
 
 typedef struct {
     bucket_nopfs_result_t results [VIEWS] [BUCKET_POLICIES];
@@ -102,7 +116,7 @@ static table_t
 s_play_data (const scaled_t *scaled, uint64_t seed)
 {
     table_t table = { .drift = 0 };
-    for (view_t view = AS_PUBLISHED; view < VIEWS; view++) {
+    for (view_t view = FORMULAS_ONLY; view < VIEWS; view++) {
         bucket_nopfs_result_t coarse [BUCKET_POLICIES];
         double coarse_ratios [BUCKET_POLICIES];
         s_play_policies (scaled, scaled->scale, view, seed, table.results [view], table.ratios [view]);
@@ -133,14 +147,14 @@ s_print_policies (const scaled_t *scaled, const table_t *table)
     for (int policy = 0; policy < BUCKET_POLICIES; policy++) {
         const bucket_nopfs_result_t *result = &table->results [READING_COUNTS] [policy];
         double bytes = result->shared_bytes + result->peer_bytes + result->own_bytes;
-        const double published = table->ratios [AS_PUBLISHED] [policy];
+        const double by_formulas = table->ratios [FORMULAS_ONLY] [policy];
         const double counting = table->ratios [READING_COUNTS] [policy];
         const char *name = bucket_nopfs_name ((bucket_policy_t) policy);
         if (!result->is_possible) {
             printf ("| %s | cannot hold the data | | | | |\n", name);
             continue;
         }
-        printf ("| %s | %.3f | %.3f | ", name, published, counting);
+        printf ("| %s | %.3f | %.3f | ", name, by_formulas, counting);
         if (bytes > 0)
             printf ("%.2f ", result->shared_bytes / bytes);
         printf ("| %.2f | %.2f |\n", result->seen, result->seen_by_worker);
@@ -171,27 +185,36 @@ s_print_statements (const table_t tables [DATA_SETS])
 {
     const table_t *mnist = &tables [0], *large = &tables [3];
     s_head ("NoPFS: what the paper says of its policies");
-    s_row ("MNIST: Naive / the best policy", 2, 1.7, mnist->ratios [AS_PUBLISHED] [BUCKET_NAIVE]);
+    s_row ("MNIST: Naive / the best policy", FIGURE_PAPER, "text on figure 8", 2, 1.7,
+        mnist->ratios [FORMULAS_ONLY] [BUCKET_NAIVE]);
     double worst = 0;
+    char text [100];
     for (int policy = BUCKET_STAGING; policy < BUCKET_POLICIES; policy++)
-        worst = fmax (worst, mnist->ratios [AS_PUBLISHED] [policy]);
-    printf ("| MNIST: the other policies are close to the bound | yes | %.2f at most | |\n", worst);
-    for (int at = 1; at < DATA_SETS; at++)
-        printf ("| %s: NoPFS's rank among those that see all data | 1 | %d; %d where reading counts | |\n",
-            s_data [at].data.name, s_rank (&tables [at], AS_PUBLISHED, BUCKET_FREQUENCY),
+        worst = fmax (worst, mnist->ratios [FORMULAS_ONLY] [policy]);
+    snprintf (text, sizeof text, "%.2f at most", worst);
+    s_said ("MNIST: the other policies are close to the bound", text);
+    for (int at = 1; at < DATA_SETS; at++) {
+        char name [100];
+        snprintf (name, sizeof name, "%s: NoPFS is first among those that see all data",
+            s_data [at].data.name);
+        snprintf (text, sizeof text, "rank %d; %d where reading counts",
+            s_rank (&tables [at], FORMULAS_ONLY, BUCKET_FREQUENCY),
             s_rank (&tables [at], READING_COUNTS, BUCKET_FREQUENCY));
-    printf ("| ImageNet-22k: LBANN cannot hold the data | yes | %s | |\n",
+        s_said (name, text);
+    }
+    s_said ("ImageNet-22k: LBANN cannot hold the data",
         s_yes (!large->results [READING_COUNTS] [BUCKET_LBANN_DYNAMIC].is_possible));
-    printf ("| ImageNet-22k: DeepIO, ordered, is slower than NoPFS | yes | %s where reading counts | |\n",
+    snprintf (text, sizeof text, "%s where reading counts",
         s_yes (large->ratios [READING_COUNTS] [BUCKET_DEEPIO_ORDERED]
             > 1.01 * large->ratios [READING_COUNTS] [BUCKET_FREQUENCY]));
-    printf ("| ImageNet-22k: DeepIO, opportunistic, leaves data out | yes | %s | |\n",
+    s_said ("ImageNet-22k: DeepIO, ordered, is slower than NoPFS", text);
+    s_said ("ImageNet-22k: DeepIO, opportunistic, leaves data out",
         s_yes (large->results [READING_COUNTS] [BUCKET_DEEPIO_OPPORTUNISTIC].seen < 0.99));
-    printf ("| ImageNet-22k: under ParallelStaging a worker sees a part of the data only | yes | %s | |\n",
+    s_said ("ImageNet-22k: under ParallelStaging a worker sees a part of the data only",
         s_yes (large->results [READING_COUNTS] [BUCKET_PARALLEL].seen_by_worker < 0.5));
-    printf ("| ImageNet-22k: NoPFS reads less of the file system than StagingBuffer | yes | %.2f x | |\n",
-        large->results [READING_COUNTS] [BUCKET_FREQUENCY].shared_bytes
-            / large->results [READING_COUNTS] [BUCKET_STAGING].shared_bytes);
+    snprintf (text, sizeof text, "%.2f x", large->results [READING_COUNTS] [BUCKET_FREQUENCY].shared_bytes
+        / large->results [READING_COUNTS] [BUCKET_STAGING].shared_bytes);
+    s_said ("ImageNet-22k: NoPFS reads less of the file system than StagingBuffer", text);
 }
 
 //  ---- DELI
@@ -218,7 +241,8 @@ enum { WORKLOADS = sizeof s_workloads / sizeof *s_workloads };
 #define GET_SECONDS .055
 #define SPEED_UP 5.66                           //  of 16 threads
 #define FITTED_RATE 130                         //  GETs a second, that full fetch of MNIST took
-#define MACHINE_HOUR .545
+#define MACHINE_HOUR .545                       //  from Table II; the text has requests' prices alone
+#define PICTURES "Figs 6 to 8"
 
 //  Means over as many runs as the paper has, three nodes' in three trials.
 enum { RUNS = 9 };
@@ -252,37 +276,38 @@ s_play_deli (const workload_t *workload, uint32_t fetch, uint32_t threshold, dou
 static void
 s_print_bounded (uint64_t seed)
 {
-    static const double partitions [] = { 0.25, 0.5, 0.75 }, paper [] = { .989, .953, .887 };
-    enum { SLICE = 14000 };
-    char name [200];
+    static const double partitions [] = { 0.25, 0.5, 0.75, 2 };
+    enum { SLICE = 14000, SIZES = sizeof partitions / sizeof *partitions };
     s_head ("DELI: misses in the second epoch, cache of c slices, no prefetching, N = 3");
-    for (int at = 0; at < 4; at++) {
-        double share = at < 3? partitions [at]: 2;
+    for (int at = 0; at < SIZES; at++) {
         bucket_cache_plan_t plan = {
             .rule = BUCKET_FIFO, .units = SLICE * NODES, .workers = NODES, .epochs = RUN_EPOCHS,
-            .capacity = (uint32_t) (share * SLICE)
+            .capacity = (uint32_t) (partitions [at] * SLICE)
         };
         uint32_t misses [RUN_EPOCHS];
         bucket_cache_run (&plan, seed, misses);
-        if (at < 3)
-            snprintf (name, sizeof name, "c = %.2f", share);
-        else
-            snprintf (name, sizeof name, "unlimited");
-        size_t length = strlen (name);
-        snprintf (name + length, sizeof name - length, ", formula");
-        s_row (name, 3, at < 3? paper [at]: .667, bucket_cache_second_misses (NODES, share));
-        snprintf (name + length, sizeof name - length, ", counted");
-        s_row (name, 3, at < 3? paper [at]: .667, misses [1] / (double) SLICE);
+        double counted = misses [1] / (double) SLICE;
+        if (at == SIZES - 1) {
+            s_row ("unlimited, counted", FIGURE_DERIVED, "(N - 1)/N: from N = 3 alone", 3,
+                (NODES - 1.0) / NODES, counted);
+            s_row ("unlimited, counted, beside the paper", FIGURE_PAPER, "text: about 66 %", 2, .66, counted);
+            break;
+        }
+        char name [100];
+        snprintf (name, sizeof name, "c = %.2f, counted", partitions [at]);
+        s_row (name, FIGURE_OWN, "1 + c - N ln (N/(N - c))", 3,
+            bucket_cache_second_misses (NODES, partitions [at]), counted);
     }
+    printf ("\nOf bounded caches the paper says: about 90 %%.\n");
 }
 
 static void
 s_print_prefetching (uint64_t seed)
 {
     char name [200];
-    s_head ("DELI: GETs (55 ms, 16 threads 5.66 x)");
-    s_row ("seconds of 14,000 GETs, one after another", 0, 772, 14000 * GET_SECONDS);
-    s_row ("GETs a second of the service", 0, 103, SPEED_UP / GET_SECONDS);
+    printf ("\nDELI's parameters: a GET takes 55 ms (the paper: 772 s for 14,000, one after another);\n"
+        "16 threads make %.0f GETs a second (derived: 5.66 / .055 s); the cache holds 2,048 samples.\n",
+        SPEED_UP / GET_SECONDS);
     s_head ("DELI: shares of samples that are missed, cache of 2,048 samples, and time saved");
     for (int at = 0; at < WORKLOADS; at++) {
         const workload_t *workload = &s_workloads [at];
@@ -293,20 +318,19 @@ s_print_prefetching (uint64_t seed)
         deli_t none = s_play_deli (workload, 0, 0, rate, seed);
         for (int epoch = 0; epoch < RUN_EPOCHS; epoch++) {
             snprintf (name, sizeof name, "%s, 50/50, epoch %d", workload->name, epoch + 1);
-            s_row (name, 3, workload->half_misses [epoch], half.missed [epoch]);
+            s_row (name, FIGURE_PAPER, PICTURES, 3, workload->half_misses [epoch], half.missed [epoch]);
         }
         for (int epoch = 0; epoch < RUN_EPOCHS; epoch++) {
             snprintf (name, sizeof name, "%s, full fetch, epoch %d", workload->name, epoch + 1);
-            s_row (name, 3, workload->full_misses [epoch], full.missed [epoch]);
+            s_row (name, FIGURE_PAPER, PICTURES, 3, workload->full_misses [epoch], full.missed [epoch]);
             snprintf (name, sizeof name, "%s, full fetch, epoch %d, with %d GETs a second (fitted to MNIST)",
                 workload->name, epoch + 1, FITTED_RATE);
-            s_row (name, 3, workload->full_misses [epoch], fitted.missed [epoch]);
+            s_row (name, FIGURE_PAPER, PICTURES, 3, workload->full_misses [epoch], fitted.missed [epoch]);
         }
         snprintf (name, sizeof name, "%s, loading time that 50/50 saves", workload->name);
-        s_row (name, 3, workload->reduction, 1 - half.loading / none.loading);
-        snprintf (name, sizeof name, "%s, GETs of two epochs, 50/50 (cost model: one a sample)",
-            workload->name);
-        s_row (name, 0, RUN_EPOCHS * workload->slice, half.gets);
+        s_row (name, FIGURE_PAPER, "abstract", 3, workload->reduction, 1 - half.loading / none.loading);
+        snprintf (name, sizeof name, "%s, GETs of two epochs, 50/50", workload->name);
+        s_row (name, FIGURE_DERIVED, "cost model: one a sample", 0, RUN_EPOCHS * workload->slice, half.gets);
     }
 }
 
@@ -318,14 +342,17 @@ s_print_cost_row (const workload_t *workload, const char *what, double paper, do
         .machines = NODES, .machine_hour = MACHINE_HOUR, .seconds = seconds, .page = 1, .group = 1
     };
     snprintf (name, sizeof name, "%s, %s", workload->name, what);
-    s_row (name, 2, paper, bucket_deli_bucket_cost (&cost));
+    s_row (name, FIGURE_PAPER, "Table II", 2, paper, bucket_deli_bucket_cost (&cost));
 }
 
 static void
 s_print_costs (uint64_t seed)
 {
     double rate = SPEED_UP / GET_SECONDS;
-    s_head ("DELI: Table II, computing and loading, two epochs on three machines at $.545 an hour");
+    printf (
+        "\nThe price of a machine, $.545 an hour, is derived from Table II and measured times: one price\n"
+        "for ten cells.  The text gives the prices of requests, which are not in these cells.\n");
+    s_head ("DELI: Table II, computing and loading, two epochs on three machines");
     for (int at = 0; at < WORKLOADS; at++) {
         const workload_t *workload = &s_workloads [at];
         s_print_cost_row (workload, "disk (its measured seconds, cost formula)", workload->disk,
@@ -350,8 +377,7 @@ s_print_caches (uint64_t seed)
 {
     static const double shares [] = { 0.25, 0.5, 0.75 };
     enum { UNITS = 100000, CACHE_EPOCHS = 3 };
-    printf ("\nCaches under fresh shuffles, N = 1: bytes of an epoch from the store, of the data\n\n"
-        "| | formula | counted | ratio |\n| --- | --- | --- | --- |\n");
+    s_head ("Caches under fresh shuffles, N = 1: bytes of an epoch from the store, of the data, counted");
     for (int at = 0; at < 3; at++)
         for (int is_pinned = 1; is_pinned >= 0; is_pinned--) {
             bucket_cache_plan_t plan = {
@@ -362,7 +388,8 @@ s_print_caches (uint64_t seed)
             bucket_cache_run (&plan, seed, misses);
             char name [100];
             snprintf (name, sizeof name, "c = %.2f, %s", shares [at], is_pinned? "pinned": "LRU");
-            s_row (name, 3, is_pinned? 1 - shares [at]: bucket_cache_lru_misses (shares [at]),
+            s_row (name, FIGURE_OWN, is_pinned? "1 - c": "(1 - c)(1 - ln (1 - c))", 3,
+                is_pinned? 1 - shares [at]: bucket_cache_lru_misses (shares [at]),
                 misses [CACHE_EPOCHS - 1] / (double) UNITS);
         }
 }
@@ -370,11 +397,16 @@ s_print_caches (uint64_t seed)
 void
 bucket_published_print (uint64_t seed)
 {
-    printf ("Published figures beside these models (seed %" PRIu64 "); ratio: ours / the paper's.\n", seed);
+    printf (
+        "Figures of NoPFS and DELI beside those of these models (seed %" PRIu64 "); ratio: ours over\n"
+        "the figure.  The column of a figure is its origin.  Paper: the text, a table or a picture has it.\n"
+        "Derived: it follows from the paper's figures.  Own reference: a formula of ours.\n", seed);
     s_print_frequencies (seed);
     table_t tables [DATA_SETS];
-    printf ("\nNoPFS: policies on the paper's machine.  Reading counts: computing and preprocessing are "
-        "%d x as fast, and a worker's threads share its part of the file system.\n", FASTER);
+    printf (
+        "\nNoPFS: policies on the machine of the paper's SC'21 version.  %d epochs are our own choice.  So\n"
+        "is \"reading counts\": computing and preprocessing are %d x as fast, and a worker's threads\n"
+        "share its part of the file system.\n", EPOCHS, FASTER);
     for (int at = 0; at < DATA_SETS; at++) {
         tables [at] = s_play_data (&s_data [at], seed);
         s_print_policies (&s_data [at], &tables [at]);
@@ -390,5 +422,5 @@ bucket_published_print (uint64_t seed)
         "  - DELI's times from a local disk, and 8 to 16 x of it: a page cache is part of them;\n"
         "  - in which order DELI's measured service finished posts that overlap (second epoch of 50/50),\n"
         "    and why it made more than 103 GETs a second with 2,048 samples (see the fitted rows);\n"
-        "  - what DELI's disks, bucket and requests cost: of its prices only the machines' is known here.\n");
+        "  - what DELI's machines cost an hour: the text gives the prices of requests.\n");
 }

@@ -1,5 +1,5 @@
-/*  bucket_published -- the figures of NoPFS's and DELI's papers that their models give, as a table: paper,
- *  ours, ratio.  What is not derivable is said below it.  */
+/*  bucket_published -- the figures of NoPFS's and DELI's papers that their models give, derived ones and
+ *  those of our own formulas, as tables: the figure, ours, ratio; and what is not derivable.  */
 #ifndef BUCKET_PUBLISHED_H
 #define BUCKET_PUBLISHED_H
 #include <stdint.h>

@@ -1,5 +1,5 @@
 //  store_sim: what reading from an object store costs under several policies, on a virtual clock; and the
-//  published figures of NoPFS and DELI beside those of the same models.
+//  figures of NoPFS and DELI beside those of the same models.
 
 #include <stdio.h>
 #include "bucket_options.h"

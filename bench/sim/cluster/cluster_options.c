@@ -93,8 +93,8 @@ s_set (void *target, const option_row_t *row, char *text, char error [OPTION_ERR
 #define AT(member) OPTION_AT (cluster_options_t, member)
 static const option_row_t s_rows [] = {
     { "published", NULL, AT (published),
-        "the figures of Redox's distributed protocol and of NoPFS's placement beside those\n"
-        "of these models: published, ours, ratio" },
+        "figures of Redox's distributed protocol and of NoPFS's placement beside those of these\n"
+        "models; each row says whether its figure is from the paper, derived, or an own reference" },
     { "data", "BYTES", AT (plan.data), "of the data set, as in 1.2T",
         .heading = "An operator's question:", .role = BYTES, .expected = "1.2T" },
     { "nodes", "N", AT (plan.nodes), "machines, up to 20000", 1, CLUSTER_NODES_MAX },
@@ -163,8 +163,8 @@ static const option_table_t s_table = { "cluster_sim", s_rows, OPTION_ROWS (s_ro
     "refused: for lack of credit; absent: not there and no room; not asked: the store was predicted to be\n"
     "quicker; lost: the home went.\n"
     "\n"
-    "Exit status: 0 done, 1 something could not be written or a published figure is out of its tolerance,\n"
-    "2 unusable arguments.\n" };
+    "Exit status: 0 done, 1 something could not be written or a figure of --published is out of its\n"
+    "tolerance, 2 unusable arguments.\n" };
 
 //  ---- what fits together
 

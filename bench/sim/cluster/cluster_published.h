@@ -1,8 +1,9 @@
 /*  cluster_published -- the figures of Redox's distributed protocol and of NoPFS's placement beside those of
- *  these models, as a table: published, ours, ratio.
+ *  these models: the papers' own, derived ones, and those of programs and formulas of ours.
  *
  *  Each row has its tolerance: exact where the generator is known (the small case), else what the spread over
- *  seeds and the rounding of the published figure allow.
+ *  seeds and the rounding of the figure allow; none where the paper's text has other parameters than those
+ *  that give its table.
  */
 #ifndef CLUSTER_PUBLISHED_H
 #define CLUSTER_PUBLISHED_H

@@ -1,5 +1,5 @@
 //  cluster_sim: what a cache over many nodes reads from the store and sends over links, on a virtual clock;
-//  and the published figures of Redox's distributed protocol and of NoPFS's placement beside those of models.
+//  and the figures of Redox's distributed protocol and of NoPFS's placement beside those of models.
 
 #include <stdio.h>
 #include <stdlib.h>
