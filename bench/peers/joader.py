@@ -53,9 +53,11 @@ def scenarios(count: int, epochs: int) -> List[Scenario]:
     found = [Scenario(f"{jobs} equal job{'s' * (jobs > 1)}", [Job((0, count), epochs)] * jobs,
                       "1.8" if jobs == 6 else "") for jobs in (1, 2, 4, 6)]
     found.append(Scenario("4 jobs, steps of 0, 20, 40, 60 ms",
-                          [Job((0, count), epochs, 0.0, step) for step in (0.0, .02, .04, .06)], "up to 2"))
+                          [Job((0, count), epochs, 0.0, step) for step in (0.0, .02, .04, .06)],
+                          "up to 200 %"))
     found.append(Scenario("4 jobs, a second after each other",
-                          [Job((0, count), epochs, start) for start in (0.0, 1.0, 2.0, 3.0)], "1.21"))
+                          [Job((0, count), epochs, start) for start in (0.0, 1.0, 2.0, 3.0)],
+                          "1.21 (derived)"))            # 1/(1 - .171)
     half = count // 2
     for overlap in (0.0, 0.5, 1.0):
         first = round(half * (1 - overlap))

@@ -46,7 +46,7 @@ s_job (void *target, char *text, char error [OPTION_ERROR_BYTES])
 
 static const option_row_t s_rows [] = {
     { "policy", "P", AT (plan.policy),
-        "stream: shuffled pieces, each read once; redox: as published; direct: single reads",
+        "stream: shuffled pieces, each once a pass; redox: as published; direct: single reads",
         .choices = OPTION_CHOICES ("stream", "redox", "direct") },
     { "sampler", "S", AT (plan.sampler),
         "follow (default), dsa: the sampler's policy; private: every job by itself, with a raw pool\n"

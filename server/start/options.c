@@ -62,7 +62,7 @@ static const option_row_t s_rows [] = {
         "servers; it never takes more than BYTES (default: nothing is kept)" },
     { "members", "HOST:PORT[=BYTES],.. | etcd://HOST:PORT/PREFIX", OF_SERVER (members),
         "servers that keep blocks of object stores for each other, this one among them:\n"
-        "each block is fetched once and kept by one of them, in its block cache of BYTES\n"
+        "one of them fetches a block for all, and keeps it while its block cache of BYTES has room\n"
         "(default: as much as this server's; docs/cluster_cache.md)" },
     { "member", "HOST:PORT", OF_SERVER (member),
         "by which the other members reach this server" },
@@ -116,7 +116,7 @@ static const option_row_t s_rows [] = {
         "a JPEG that libjpeg warns of more than N times is bad (default: any number\n"
         "is read)", 0, 999999999 },
     { "tier", "NAME=stream|redox|direct", OF_DATASET (tier),
-        "how a pack is read: stream: whole pieces, each once an epoch, in random order\n"
+        "how a pack is read: stream: whole pieces in random order, shared by jobs in step\n"
         "(default); redox: as the Redox paper has it; direct: sample by sample",
         .choices = OPTION_CHOICES ("stream", "redox", "direct") },
     { "piece", "NAME=N", OF_DATASET (piece),
