@@ -62,7 +62,7 @@ static const option_row_t s_rows [] = {
         "servers; it never takes more than BYTES (default: nothing is kept)" },
     { "members", "HOST:PORT[=BYTES],.. | etcd://HOST:PORT/PREFIX", OF_SERVER (members),
         "servers that keep blocks of object stores for each other, this one among them:\n"
-        "one of them fetches a block for all, and keeps it while its block cache of BYTES has room\n"
+        "one of them fetches a block, and keeps it while its block cache of BYTES has room\n"
         "(default: as much as this server's; docs/cluster_cache.md)" },
     { "member", "HOST:PORT", OF_SERVER (member),
         "by which the other members reach this server" },
@@ -160,7 +160,7 @@ const option_table_t options_table = { "tureen serve", s_rows, OPTION_ROWS (s_ro
     .set = s_set_option, .word_hint = "data sets are given as --dataset NAME=PATH", .before =
     "usage: tureen serve --dataset NAME=PATH [--dataset NAME=PATH ...] [options]\n"
     "\n"
-    "Prepares each sample of the data sets once and serves it to every training job that joins.\n"
+    "Prepares samples of the data sets once for several training jobs, and gives each job its batches.\n"
     "\n", .after =
     "\n"
     "Options may be written --name VALUE or --name=VALUE.\n"
