@@ -6,22 +6,18 @@
 #include <stdio.h>
 #include <string.h>
 #include <sndfile.h>
+#include "audio_layout.h"
 #include "instrument.h"
 
 enum {
     BLOCK_ITEMS = 4096,                 //  read at a time, of all channels together
-    RIFF_BYTES = 12, CHUNK_HEAD_BYTES = 8,
-    //  A page of Ogg: this, how long its segments are (a byte each), and the segments.
-    PAGE_HEAD_BYTES = 27, PAGE_FLAGS_AT = 5, PAGE_SUM_AT = 22, PAGE_SEGMENTS_AT = 26, PAGE_IS_LAST = 4
+    //  The headers of libsndfile before 1.1 do not have them; such a library refuses MP3.
+    FORMAT_MPEG = 0x230000, FORMAT_MPEG_LAYER_III = 0x0082
 };
-//  What stands in a WAV for a length that was not known when its header was written: 0xffffffff, or near
-//  0x7fffffff.
-static const uint32_t s_wav_unknown_min = 0x7fff0000;
 
 //  The file in memory, for libsndfile to read, and where complaints go.
 typedef struct {
-    const uint8_t *bytes;
-    size_t size;
+    audio_layout_t layout;
     size_t place;
     SNDFILE *file;
     SF_INFO info;
@@ -51,7 +47,7 @@ s_bad (const audio_t *self, const char *format, ...)
 const char *
 audio_formats (void)
 {
-    return "WAV, FLAC, Ogg";
+    return AUDIO_LAYOUT_FORMATS;
 }
 
 //  ---------------------------------------------------------------------------------------------------------
@@ -61,19 +57,19 @@ static sf_count_t
 s_length (void *self_p)
 {
     audio_t *self = self_p;
-    return (sf_count_t) self->size;
+    return (sf_count_t) self->layout.size;
 }
 
 static sf_count_t
 s_seek (sf_count_t offset, int whence, void *self_p)
 {
     audio_t *self = self_p;
-    size_t from = whence == SEEK_SET? 0: whence == SEEK_CUR? self->place: self->size;
+    size_t from = whence == SEEK_SET? 0: whence == SEEK_CUR? self->place: self->layout.size;
     //  Beyond either end nothing can be read: uses the nearest end.
     if (offset < 0)
         self->place = (uint64_t) -(offset + 1) < from? from - (size_t) -(offset + 1) - 1: 0;
     else
-        self->place = (uint64_t) offset < self->size - from? from + (size_t) offset: self->size;
+        self->place = (uint64_t) offset < self->layout.size - from? from + (size_t) offset: self->layout.size;
     return (sf_count_t) self->place;
 }
 
@@ -81,9 +77,9 @@ static sf_count_t
 s_read (void *target, sf_count_t count, void *self_p)
 {
     audio_t *self = self_p;
-    size_t left = self->size - self->place;
+    size_t left = self->layout.size - self->place;
     size_t bytes = count < 0? 0: (uint64_t) count < left? (size_t) count: left;
-    memcpy (target, self->bytes + self->place, bytes);
+    memcpy (target, self->layout.bytes + self->place, bytes);
     self->place += bytes;
     return (sf_count_t) bytes;
 }
@@ -96,131 +92,57 @@ s_tell (void *self_p)
 }
 
 //  ---------------------------------------------------------------------------------------------------------
-//  What kind of file is it, and is all of it there?  libsndfile takes what is there for all of it
-
-//  WAV, FLAC or Ogg; NULL: none of them.
-static const char *
-s_format (const audio_t *self)
-{
-    if (self->size >= RIFF_BYTES && !memcmp (self->bytes, "RIFF", 4) && !memcmp (self->bytes + 8, "WAVE", 4))
-        return "WAV";
-    if (self->size >= 4 && !memcmp (self->bytes, "fLaC", 4))
-        return "FLAC";
-    return self->size >= 4 && !memcmp (self->bytes, "OggS", 4)? "Ogg": NULL;
-}
-
-static uint32_t
-s_little_32 (const uint8_t *bytes)
-{
-    return bytes [0] | (uint32_t) bytes [1] << 8 | (uint32_t) bytes [2] << 16 | (uint32_t) bytes [3] << 24;
-}
-
-//  Checks that the "data" chunk of a WAV is whole.  If there is none, libsndfile decides.
-static int
-s_check_chunks (const audio_t *self)
-{
-    size_t place = RIFF_BYTES;
-    while (place < self->size && self->size - place >= CHUNK_HEAD_BYTES) {
-        size_t left = self->size - place - CHUNK_HEAD_BYTES;
-        uint32_t length = s_little_32 (self->bytes + place + 4);
-        if (!memcmp (self->bytes + place, "data", 4))
-            return length <= left || length >= s_wav_unknown_min? 0:
-                s_bad (self, "truncated WAV: %zu of %u bytes of samples", left, length);
-        place += CHUNK_HEAD_BYTES + (size_t) length + length % 2;
-    }
-    return 0;
-}
-
-INSTRUMENT_ROWS static bool
-s_page_is_damaged (const uint8_t *page, size_t bytes, const uint32_t table [256])
-{
-    uint32_t sum = 0;
-    for (size_t index = 0; index < bytes; index++) {
-        uint32_t byte = index - PAGE_SUM_AT < sizeof sum? 0: page [index];
-        sum = (sum << 8) ^ table [(sum >> 24) ^ byte];
-    }
-    return sum != s_little_32 (page + PAGE_SUM_AT);
-}
-
-//  Of Ogg's checksum, a CRC of 32 bits, highest first.
-static void
-s_fill_table (uint32_t table [256])
-{
-    for (uint32_t byte = 0; byte < 256; byte++) {
-        table [byte] = byte << 24;
-        for (int bit = 0; bit < 8; bit++)
-            table [byte] = (table [byte] << 1) ^ (table [byte] >> 31? 0x04c11db7u: 0);
-    }
-}
-
-//  Bytes of the page that begins the rest of the file; 0: there is none, or not all of it.
-static size_t
-s_page_bytes (const uint8_t *page, size_t left)
-{
-    if (left < PAGE_HEAD_BYTES || memcmp (page, "OggS", 5)
-        || left - PAGE_HEAD_BYTES < page [PAGE_SEGMENTS_AT])
-        return 0;
-    size_t bytes = PAGE_HEAD_BYTES + (size_t) page [PAGE_SEGMENTS_AT];
-    for (size_t segment = page [PAGE_SEGMENTS_AT]; segment > 0; segment--)
-        bytes += page [PAGE_HEAD_BYTES + segment - 1];
-    return bytes <= left? bytes: 0;
-}
-
-//  Walks over the pages to the one marked as the last.  All of them must be there and undamaged: libogg would
-//  leave out a damaged page, and the samples behind it would move up.  Bytes behind the last page are not the
-//  file's.
-static int
-s_check_pages (audio_t *self)
-{
-    uint32_t table [256];
-    bool is_last = false;
-    s_fill_table (table);
-    for (size_t place = 0, bytes; !is_last; place += bytes) {
-        const uint8_t *page = self->bytes + place;
-        bytes = s_page_bytes (page, self->size - place);
-        if (bytes == 0)
-            return s_bad (self, "truncated or damaged Ogg: no page at %zu of %zu bytes", place, self->size);
-        if (s_page_is_damaged (page, bytes, table))
-            return s_bad (self, "damaged Ogg: a wrong checksum at %zu of %zu bytes", place, self->size);
-        is_last = page [PAGE_FLAGS_AT] & PAGE_IS_LAST;
-        if (is_last)
-            self->size = place + bytes;
-    }
-    return 0;
-}
-
-//  ---------------------------------------------------------------------------------------------------------
 //  Opening: first bytes -> is all of it there -> libsndfile -> is it what was declared
 
-//  Kinds of samples that are read: what is fixed or floating point, and the simplest compressed ones.
+//  Whether the samples are floating point: kept so, or made by a decoder that computes in it.
 static bool
-s_is_read (audio_t *self)
+s_is_float (int subtype)
+{
+    return subtype == SF_FORMAT_FLOAT || subtype == SF_FORMAT_DOUBLE || subtype == SF_FORMAT_VORBIS
+        || subtype == SF_FORMAT_OPUS || subtype == FORMAT_MPEG_LAYER_III;
+}
+
+static bool
+s_is_adpcm (int subtype)
+{
+    return subtype == SF_FORMAT_IMA_ADPCM || subtype == SF_FORMAT_MS_ADPCM;
+}
+
+//  Kinds of samples that are read.  Not GSM, G.72x, DWVW, ALAC and other rare ones of libsndfile's: each is a
+//  decoder more for hostile bytes.
+static bool
+s_is_read (const audio_t *self)
 {
     int subtype = self->info.format & SF_FORMAT_SUBMASK;
-    self->is_float = subtype == SF_FORMAT_FLOAT || subtype == SF_FORMAT_DOUBLE || subtype == SF_FORMAT_VORBIS;
     switch (self->info.format & SF_FORMAT_TYPEMASK) {
     case SF_FORMAT_WAV:
     case SF_FORMAT_WAVEX:
-        return self->is_float || subtype == SF_FORMAT_PCM_U8 || subtype == SF_FORMAT_PCM_16
-            || subtype == SF_FORMAT_PCM_24
+    case SF_FORMAT_RF64:
+    case SF_FORMAT_W64:
+    case SF_FORMAT_AIFF:
+    case SF_FORMAT_AU:
+    case SF_FORMAT_CAF:
+    case SF_FORMAT_NIST:
+        return s_is_float (subtype) || s_is_adpcm (subtype) || subtype == SF_FORMAT_PCM_U8
+            || subtype == SF_FORMAT_PCM_S8 || subtype == SF_FORMAT_PCM_16 || subtype == SF_FORMAT_PCM_24
             || subtype == SF_FORMAT_PCM_32 || subtype == SF_FORMAT_ULAW || subtype == SF_FORMAT_ALAW;
     case SF_FORMAT_FLAC:
         return true;
     case SF_FORMAT_OGG:
-        return subtype == SF_FORMAT_VORBIS;
+        return subtype == SF_FORMAT_VORBIS || subtype == SF_FORMAT_OPUS;
+    case FORMAT_MPEG:
+        return subtype == FORMAT_MPEG_LAYER_III;
     default:
         return false;
     }
 }
 
 static int
-s_open (audio_t *self, const decode_tensor_t *decode)
+s_open (audio_t *self, const decode_tensor_t *decode, const uint8_t *bytes, size_t size)
 {
     static SF_VIRTUAL_IO calls = { s_length, s_seek, s_read, NULL, s_tell };
-    const char *format = s_format (self);
-    if (!format)
-        return s_bad (self, "neither WAV nor FLAC nor Ogg");
-    int rc = !strcmp (format, "WAV")? s_check_chunks (self): !strcmp (format, "Ogg")? s_check_pages (self): 0;
+    int rc = audio_layout_read (&self->layout, bytes, size, self->error, self->error_bytes);
+    const char *format = self->layout.format;
     if (rc)
         return rc;
     errno = 0;
@@ -232,8 +154,9 @@ s_open (audio_t *self, const decode_tensor_t *decode)
         return rc;
     }
     if (!s_is_read (self))
-        return s_bad (self, "unsupported %s: only fixed and floating point, FLAC and Vorbis are read",
-            format);
+        return s_bad (self, "unsupported %s: only fixed and floating point, mu law, A law, IMA and Microsoft "
+            "ADPCM, FLAC, Vorbis, Opus and MP3 are read", format);
+    self->is_float = s_is_float (self->info.format & SF_FORMAT_SUBMASK);
     if ((uint32_t) self->info.channels != decode->channels) {
         s_bad (self, "channels: %d instead of %u", self->info.channels, decode->channels);
         return -EDOM;
@@ -244,7 +167,9 @@ s_open (audio_t *self, const decode_tensor_t *decode)
     }
     if (self->info.frames == SF_COUNT_MAX || self->info.frames < 0 || !self->info.seekable)
         return s_bad (self, "%s that does not say how long it is, or ends before its samples do", format);
-    return 0;
+    return (uint64_t) self->info.frames >= self->layout.frames_min? 0: s_bad (self,
+        "truncated %s: %lld of %llu frames", format, (long long) self->info.frames,
+        (unsigned long long) self->layout.frames_min);
 }
 
 //  Reads at most frames, by which block_t has room for; how many.
@@ -282,6 +207,21 @@ s_check_end (audio_t *self)
         (long long) self->info.frames);
 }
 
+//  Of an MP3 whose first frame does not tell how long it is, libsndfile guesses that by the file's size: it is
+//  decoded to its end to know it.
+static int
+s_measure_mp3 (audio_t *self)
+{
+    block_t block;
+    sf_count_t frames = 0, room = BLOCK_ITEMS / self->info.channels;
+    if ((self->info.format & SF_FORMAT_SUBMASK) != FORMAT_MPEG_LAYER_III || self->layout.has_frame_count)
+        return 0;
+    for (size_t got = 1; got > 0; frames += (sf_count_t) got)
+        got = s_read_frames (self, DTYPE_FLOAT32, &block, (size_t) room);
+    self->info.frames = frames;
+    return sf_seek (self->file, 0, SEEK_SET) == 0? 0: s_bad (self, "damaged MP3");
+}
+
 //  ---------------------------------------------------------------------------------------------------------
 //  Reading the excerpt
 
@@ -313,12 +253,15 @@ s_scatter (const block_t *block, size_t frames, uint32_t channels, size_t item_b
     }
 }
 
-//  To frame begin.  Through a Vorbis stream all is read: libsndfile (1.2) finds wrong frames in its last
-//  page, and dereferences NULL where a packet that it seeks past has a mode that there is not.
+//  To frame begin.  Where a frame depends on those before, all is read: so it is what a read of the whole file
+//  gives.  In a Vorbis stream libsndfile (1.2) also finds wrong frames in the last page, and dereferences NULL
+//  where a packet that it seeks past has a mode that there is not.
 static bool
 s_go_to (audio_t *self, uint64_t begin)
 {
-    if ((self->info.format & SF_FORMAT_SUBMASK) != SF_FORMAT_VORBIS)
+    int subtype = self->info.format & SF_FORMAT_SUBMASK;
+    if (!s_is_adpcm (subtype) && subtype != SF_FORMAT_VORBIS && subtype != SF_FORMAT_OPUS
+    &&  subtype != FORMAT_MPEG_LAYER_III)
         return sf_seek (self->file, (sf_count_t) begin, SEEK_SET) == (sf_count_t) begin;
     block_t block;
     size_t got = 1, room = BLOCK_ITEMS / (size_t) self->info.channels;
@@ -358,10 +301,12 @@ audio_read (const decode_tensor_t *decode, uint32_t length, double place, const 
 {
     assert (decode && (decode->dtype == DTYPE_FLOAT32 || decode->dtype == DTYPE_INT16));
     assert (decode->channels > 0);
-    audio_t audio = { .bytes = bytes, .size = size, .error = error, .error_bytes = error_bytes };
-    int rc = s_open (&audio, decode);
+    audio_t audio = { .error = error, .error_bytes = error_bytes };
+    int rc = s_open (&audio, decode, bytes, size);
     if (rc == 0)
         rc = s_check_end (&audio);
+    if (rc == 0)
+        rc = s_measure_mp3 (&audio);
     if (rc == 0)
         rc = s_read_excerpt (&audio, decode, length, place, target);
     if (audio.file)

@@ -40,9 +40,25 @@ static const struct { const char *name; int format; bool is_float; } s_formats [
     { "WAV, A law", SF_FORMAT_WAV | SF_FORMAT_ALAW, false },
     { "FLAC, 16 bits", SF_FORMAT_FLAC | SF_FORMAT_PCM_16, false },
     { "FLAC, 24 bits", SF_FORMAT_FLAC | SF_FORMAT_PCM_24, false },
-    { "Ogg Vorbis", SF_FORMAT_OGG | SF_FORMAT_VORBIS, true }
+    { "Ogg Vorbis", SF_FORMAT_OGG | SF_FORMAT_VORBIS, true },
+    { "Ogg Opus", SF_FORMAT_OGG | SF_FORMAT_OPUS, true },
+    { "MP3", SF_FORMAT_MPEG | SF_FORMAT_MPEG_LAYER_III, true },
+    { "RF64", SF_FORMAT_RF64 | SF_FORMAT_PCM_16, false },
+    { "W64", SF_FORMAT_W64 | SF_FORMAT_PCM_24, false },
+    { "AIFF", SF_FORMAT_AIFF | SF_FORMAT_PCM_16, false },
+    { "AIFF, 8 bits", SF_FORMAT_AIFF | SF_FORMAT_PCM_S8, false },
+    { "AIFF-C, float", SF_FORMAT_AIFF | SF_FORMAT_FLOAT, true },
+    { "AU", SF_FORMAT_AU | SF_FORMAT_PCM_16, false },
+    { "AU, little endian, mu law", SF_FORMAT_AU | SF_FORMAT_ULAW | SF_ENDIAN_LITTLE, false },
+    { "CAF", SF_FORMAT_CAF | SF_FORMAT_PCM_16, false },
+    { "CAF, double", SF_FORMAT_CAF | SF_FORMAT_DOUBLE, true },
+    { "SPHERE", SF_FORMAT_NIST | SF_FORMAT_PCM_16, false },
+    { "SPHERE, mu law", SF_FORMAT_NIST | SF_FORMAT_ULAW, false },
+    { "WAV, IMA ADPCM", SF_FORMAT_WAV | SF_FORMAT_IMA_ADPCM, false },
+    { "WAV, Microsoft ADPCM", SF_FORMAT_WAV | SF_FORMAT_MS_ADPCM, false }
 };
-enum { FORMATS = sizeof s_formats / sizeof *s_formats, WAV = 0, WAV_FLOAT = 4, FLAC = 8, VORBIS = 10 };
+enum { FORMATS = sizeof s_formats / sizeof *s_formats, WAV = 0, WAV_FLOAT = 4, FLAC = 8, VORBIS = 10,
+    OPUS = 11, MP3 = 12, ADPCM = FORMATS - 2 };
 
 //  ---------------------------------------------------------------------------------------------------------
 //  Files
@@ -228,9 +244,13 @@ test_excerpts_are_parts_of_the_whole (void **state)
         for (size_t channels = 1; channels <= CHANNELS_MAX; channels++) {
             bool is_float = s_formats [format].is_float;
             size_t frames = 1000 + test_below (&random, 9000);
+            if (channels > 2 && (format == MP3 || format >= ADPCM))
+                continue;               //  they know stereo at most
             s_make (&file, s_formats [format].format, channels, frames, 1, random);
             s_read_whole (&model, &file);
-            assert_int_equal (model.frames, frames);
+            if (model.frames < frames)
+                fail_msg ("%s: %zu frames of %zu", s_formats [format].name, model.frames, frames);
+            frames = model.frames;      //  ADPCM has whole blocks, AIFF an even number of bytes
             for (int round = 0; round < 8; round++) {
                 uint32_t length = 1 + (uint32_t) test_below (&random, frames);
                 double place = (double) test_below (&random, 1000) / 1000;
@@ -296,11 +316,11 @@ test_other_formats (void **state)
     (void) state;
     static file_t file;
     static const struct { int format; const char *fragment; } formats [] = {
-        { SF_FORMAT_AIFF | SF_FORMAT_PCM_16, "neither WAV nor FLAC nor Ogg" },
-        { SF_FORMAT_AU | SF_FORMAT_PCM_16, "neither" },
-        { SF_FORMAT_RF64 | SF_FORMAT_PCM_16, "neither" }, { SF_FORMAT_CAF | SF_FORMAT_PCM_16, "neither" },
+        { SF_FORMAT_VOC | SF_FORMAT_PCM_16, "none of WAV, RF64, W64" },
+        { SF_FORMAT_SVX | SF_FORMAT_PCM_16, "none of" }, { SF_FORMAT_MAT5 | SF_FORMAT_PCM_16, "none of" },
         { SF_FORMAT_WAV | SF_FORMAT_GSM610, "unsupported WAV" },
-        { SF_FORMAT_WAV | SF_FORMAT_IMA_ADPCM, "unsupported WAV" },
+        { SF_FORMAT_CAF | SF_FORMAT_ALAC_16, "unsupported CAF" },
+        { SF_FORMAT_AU | SF_FORMAT_G721_32, "unsupported AU" },
     };
     decode_tensor_t decode = s_audio (DTYPE_INT16, 1);
     for (size_t index = 0; index < sizeof formats / sizeof *formats; index++) {
@@ -308,17 +328,18 @@ test_other_formats (void **state)
         s_expect_bad (&decode, file.bytes, file.size, formats [index].fragment);
     }
     static const struct { const char *bytes; size_t size; const char *fragment; } cases [] = {
-        { "", 0, "neither" }, { "RIFF\4\0\0\0WAV", 11, "neither" },
+        { "", 0, "none of" }, { "RIFF\4\0\0\0WAV", 11, "none of" },
         { "RIFF\4\0\0\0WAVE", 12, "unsupported WAV" },
-        { "RIFF\4\0\0\0AVI LIST", 16, "neither" }, { "fLaC", 4, "unsupported FLAC" },
+        { "RIFF\4\0\0\0AVI LIST", 16, "none of" }, { "fLaC", 4, "unsupported FLAC" },
         { "OggS", 4, "no page at 0 of 4 bytes" },
-        { "ID3\3", 4, "neither" }
+        { "ID3\3", 4, "none of" }, { "ID3\3\0\0\0\0\0\1.", 11, "none of" },
+        { "\xff\xfb\x90\0", 4, "truncated MP3: no whole frame at 0 of 4 bytes" }
     };
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++)
         s_expect_bad (&decode, (const uint8_t *) cases [index].bytes, cases [index].size,
             cases [index].fragment);
     static const struct { const char *bytes; size_t size; const char *fragment; } others [] = {
-        { "\xff\xd8\xff\xe0", 4, "nor Ogg: the file is a JPEG image" }, { "\x89PNG", 4, "a PNG image" },
+        { "\xff\xd8\xff\xe0", 4, "MP3: the file is a JPEG image" }, { "\x89PNG", 4, "a PNG image" },
         { "\x93NUMPY\1\0", 8, "a NumPy array" }
     };
     for (size_t index = 0; index < sizeof others / sizeof *others; index++)
@@ -418,6 +439,61 @@ test_behind_the_end (void **state)
     }
 }
 
+//  Tags of music players in front of a file are no part of it, whatever its format.
+static void
+test_behind_tags (void **state)
+{
+    (void) state;
+    static file_t file;
+    static model_t model;
+    static const uint8_t tag [] = "ID3\3\0\0\0\0\1\2", footed [] = "ID3\4\0\x10\0\0\0\1";
+    enum { HEAD = 10, TAG = HEAD + 130, FOOTED = HEAD + 1 + HEAD };
+    for (size_t format = 0; format < FORMATS; format++) {
+        s_make (&file, s_formats [format].format, 1, 3000, 1, 1);
+        s_read_whole (&model, &file);
+        memmove (file.bytes + TAG + FOOTED, file.bytes, file.size);
+        memset (file.bytes, 'x', TAG + FOOTED);
+        memcpy (file.bytes, tag, HEAD);
+        memcpy (file.bytes + TAG, footed, HEAD);
+        file.size += TAG + FOOTED;
+        s_expect_excerpt (&model, s_formats [format].is_float, &file, false, 3000, 0, 0);
+    }
+}
+
+//  Headers that say more than there is, of the formats that have lengths of their own kind.
+static void
+test_headers_that_say_too_much (void **state)
+{
+    (void) state;
+    static file_t file;
+    static model_t model;
+    decode_tensor_t decode = s_audio (DTYPE_INT16, 1);
+    s_make (&file, SF_FORMAT_NIST | SF_FORMAT_PCM_16, 1, 500, 1, 1);
+    s_expect_bad (&decode, file.bytes, file.size - 2, "truncated SPHERE: 499 of 500 frames");
+    s_make (&file, SF_FORMAT_AU | SF_FORMAT_PCM_16, 1, 500, 1, 1);
+    s_read_whole (&model, &file);
+    s_expect_bad (&decode, file.bytes, file.size - 1, "truncated AU: it ends before its 1000 bytes");
+    memset (file.bytes + 8, 0xff, 4);
+    s_expect_excerpt (&model, false, &file, true, 500, 0, 0);
+    s_make (&file, SF_FORMAT_RF64 | SF_FORMAT_PCM_16, 1, 500, 1, 1);
+    s_expect_bad (&decode, file.bytes, file.size - 1, "truncated RF64: 999 of 1000 bytes of samples");
+    s_make (&file, SF_FORMAT_MPEG | SF_FORMAT_MPEG_LAYER_III, 1, 9000, 1, 1);
+    s_read_whole (&model, &file);
+    s_expect_bad (&decode, file.bytes, file.size - 1, "truncated MP3: no whole frame at");
+    memset (file.bytes + file.size, 0, 50);
+    file.size += 50;
+    s_expect_excerpt (&model, true, &file, true, 9000, 0, 0);
+    file.bytes [file.size - 1] = 'x';
+    s_expect_bad (&decode, file.bytes, file.size, "damaged MP3: no frame at");
+    //  The number of frames, behind "Info" and which numbers there are.
+    file.size -= 50;
+    uint8_t *info = memmem (file.bytes, 64, "Info", 4);
+    info = info? info: memmem (file.bytes, 64, "Xing", 4);
+    assert_non_null (info);
+    info [11]++;
+    s_expect_bad (&decode, file.bytes, file.size, "truncated MP3: ");
+}
+
 //  Damage anywhere: an answer, in bounds, and nothing on the standard error.
 static void
 test_damage_is_survived (void **state)
@@ -433,6 +509,9 @@ test_damage_is_survived (void **state)
     for (int round = 0; round < 60 * FORMATS; round++) {
         if (round % 60 == 0)
             s_make (&file, s_formats [round / 60].format, 2, 2000, 1, random);
+        //  Of damaged MP3 libmpg123 says something, and libsndfile cannot stop it.
+        if (round == 60 * (MP3 + 1))
+            assert_int_equal (ftruncate (fileno (said), 0), 0);
         damaged = file;
         for (int times = 1 + round % 5; times > 0; times--)
             damaged.bytes [4 + test_below (&random,
@@ -453,7 +532,8 @@ static void
 test_names_what_it_reads (void **state)
 {
     (void) state;
-    assert_string_equal (tensor_audio_formats (), "WAV, FLAC, Ogg");
+    assert_string_equal (tensor_audio_formats (),
+        "WAV, RF64, W64, AIFF, AU, CAF, SPHERE, FLAC, Ogg Vorbis, Ogg Opus, MP3");
 }
 
 int
@@ -468,6 +548,8 @@ main (void)
         cmocka_unit_test (test_lengths_in_headers),
         cmocka_unit_test (test_damage_is_seen),
         cmocka_unit_test (test_behind_the_end),
+        cmocka_unit_test (test_behind_tags),
+        cmocka_unit_test (test_headers_that_say_too_much),
         cmocka_unit_test (test_damage_is_survived),
         cmocka_unit_test (test_names_what_it_reads),
     };
