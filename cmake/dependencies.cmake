@@ -46,6 +46,7 @@ if (TUREEN_TIFF)
     pkg_check_modules (TIFF IMPORTED_TARGET libtiff-4>=4.5 zlib)
 endif ()
 pkg_check_modules (SNDFILE IMPORTED_TARGET sndfile)
+pkg_check_modules (SOXR IMPORTED_TARGET soxr)
 
 #  CRoaring 0.2 ships a pkg-config file in some Debian releases only.
 find_path (ROARING_INCLUDE_DIR roaring/roaring.h REQUIRED)

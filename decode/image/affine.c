@@ -103,6 +103,9 @@ s_run_fixed (const affine_t *self, const image_t *source, uint8_t *target)
         if (source->channels == 1)
             s_walk_row (self, source, walk, 1, target);
         else
+        if (source->channels == IMAGE_WIDE)
+            s_walk_row (self, source, walk, IMAGE_WIDE, target);
+        else
             s_walk_row (self, source, walk, IMAGE_COLOURS, target);
         instrument_written (target, row_bytes);
         walk.x += down_x;
@@ -156,6 +159,9 @@ s_run_doubles (const affine_t *self, const image_t *source, uint8_t *target)
         if (source->channels == 1)
             s_add_up_row (self, source, x, y, 1, target);
         else
+        if (source->channels == IMAGE_WIDE)
+            s_add_up_row (self, source, x, y, IMAGE_WIDE, target);
+        else
             s_add_up_row (self, source, x, y, IMAGE_COLOURS, target);
         instrument_written (target, row_bytes);
         x += m [1];
@@ -192,8 +198,8 @@ s_run_shift (const affine_t *self, const image_t *source, uint8_t *target)
             s_fill (self, until, self->width, 1, target);
         }
         else {
-            s_fill (self, 0, from, IMAGE_COLOURS, target);
-            s_fill (self, until, self->width, IMAGE_COLOURS, target);
+            s_fill (self, 0, from, source->channels, target);
+            s_fill (self, until, self->width, source->channels, target);
         }
         if (is_inside)
             memcpy (target + begin * source->channels,
@@ -295,6 +301,9 @@ s_run_perspective (const affine_t *self, const image_t *source, uint8_t *target)
         if (source->channels == 1)
             s_project_row (self, source, row, 1, target);
         else
+        if (source->channels == IMAGE_WIDE)
+            s_project_row (self, source, row, IMAGE_WIDE, target);
+        else
             s_project_row (self, source, row, IMAGE_COLOURS, target);
         instrument_written (target, row_bytes);
     }
@@ -304,7 +313,7 @@ void
 affine_run (const affine_t *self, const image_t *source, uint8_t *target)
 {
     assert (source->height && source->width);
-    assert (source->channels == 1 || source->channels == IMAGE_COLOURS);
+    assert (source->channels == 1 || source->channels == IMAGE_COLOURS || !self->is_bilinear);
     for (size_t index = 0; index < 6; index++)
         assert (isfinite (self->matrix [index]));
     const double *m = self->matrix;

@@ -66,7 +66,7 @@ void
 elastic_run (const elastic_t *self, const image_t *source, uint8_t *target)
 {
     assert (source->height && source->width);
-    assert (source->channels == 1 || source->channels == IMAGE_COLOURS);
+    assert (source->channels == 1 || source->channels == IMAGE_COLOURS || !self->is_bilinear);
     const elastic_loops_t *loops = s_loops ();
     size_t row_bytes = image_bytes (1, source->width, source->channels);
     for (uint32_t row = 0; row < source->height; row++, target += row_bytes) {

@@ -139,7 +139,8 @@ s_fill_lanes (const finish_format_t *self, const float numbers [IMAGE_COLOURS],
 void
 finish_format (finish_format_t *self)
 {
-    assert (self->channels == 1 || self->channels == IMAGE_COLOURS);
+    assert (self->channels == 1 || self->channels == IMAGE_COLOURS
+        || (self->channels == IMAGE_WIDE && self->dtype == DTYPE_UINT8 && !self->planar));
     assert (!self->normalizes || self->dtype != DTYPE_UINT8);
     float scale [IMAGE_COLOURS] = { 0 }, offset [IMAGE_COLOURS] = { 0 };
     self->is_linear = true;
@@ -306,7 +307,8 @@ finish_run (const finish_format_t *self, const image_t *source, finish_flips_t f
     assert (source->width && source->height);
     assert (self->channels == source->channels || self->channels == 1);
     assert (!colours || (row && source->channels == IMAGE_COLOURS));
-    const finish_loops_t *loops = s_loops ();
+    //  The other loops know one channel and three.
+    const finish_loops_t *loops = source->channels == IMAGE_WIDE? &s_portable: s_loops ();
     size_t plane_bytes = self->planar && self->channels > 1? source->height * target_stride: 0;
     bool copies = self->dtype == DTYPE_UINT8 && self->channels == source->channels && !flips.across
         && !colours

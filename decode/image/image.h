@@ -1,6 +1,7 @@
 /*  image -- a view of 8-bit pixels that it does not own; boxes; and a buffer that grows.
  *
- *  An image has IMAGE_COLOURS channels (red, green, blue) or one (a mask's values), interleaved, a byte each.
+ *  An image has IMAGE_COLOURS channels (red, green, blue), one (a mask's values) or IMAGE_WIDE (the lower and the
+ *  upper byte of a mask's values of 16 bits), interleaved, a byte each.
  */
 #ifndef IMAGE_H
 #define IMAGE_H
@@ -9,14 +10,17 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-enum { IMAGE_COLOURS = 3 };
+enum { IMAGE_COLOURS = 3, IMAGE_WIDE = 2 };
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "values of 16 bits go to batches as they lie in an image, the lower byte first"
+#endif
 
 typedef struct {
     const uint8_t *pixels;      //  the upper left one
     size_t stride;              //  bytes from one row to the next
     uint32_t height;
     uint32_t width;
-    uint32_t channels;          //  IMAGE_COLOURS or 1
+    uint32_t channels;          //  IMAGE_COLOURS, 1 or IMAGE_WIDE
 } image_t;
 
 typedef struct {

@@ -7,6 +7,9 @@
 #ifdef TUREEN_SNDFILE
 #include <sndfile.h>
 #endif
+#ifdef TUREEN_SOXR
+#include <soxr.h>
+#endif
 #ifdef TUREEN_TIFF
 #include <tiffio.h>
 #endif
@@ -23,7 +26,7 @@ enum { WEBP_BYTES = 32, TIFF_BYTES = 32 };
 void
 libraries_write (char text [LIBRARIES_BYTES])
 {
-    const char *png = "no libpng", *audio = "no libsndfile";
+    const char *png = "no libpng", *audio = "no libsndfile", *soxr = "no libsoxr";
     char webp [WEBP_BYTES] = "no libwebp", tiff [TIFF_BYTES] = "no libtiff";
 #ifdef TUREEN_PNG
     png = "libpng " PNG_LIBPNG_VER_STRING;
@@ -41,7 +44,10 @@ libraries_write (char text [LIBRARIES_BYTES])
 #ifdef TUREEN_SNDFILE
     audio = sf_version_string ();
 #endif
-    snprintf (text, LIBRARIES_BYTES, "tureen %s, libjpeg-turbo %s, %s, %s, %s, %s", build_version (),
+#ifdef TUREEN_SOXR
+    soxr = soxr_version ();
+#endif
+    snprintf (text, LIBRARIES_BYTES, "tureen %s, libjpeg-turbo %s, %s, %s, %s, %s, %s", build_version (),
         TEXT (LIBJPEG_TURBO_VERSION), png, webp, tiff,
-        audio);
+        audio, soxr);
 }

@@ -128,6 +128,10 @@ s_turn_row (const uint8_t *source, ptrdiff_t step, uint32_t width, uint32_t chan
         for (uint32_t column = 0; column < width; column++, source += step)
             *target++ = *source;
     else
+    if (channels == IMAGE_WIDE)
+        for (uint32_t column = 0; column < width; column++, source += step, target += IMAGE_WIDE)
+            memcpy (target, source, IMAGE_WIDE);
+    else
         for (uint32_t column = 0; column < width; column++, source += step, target += IMAGE_COLOURS) {
             target [0] = source [0];
             target [1] = source [1];
@@ -142,7 +146,7 @@ enum { PIECE = 64 };
 void
 orientation_turn (orientation_t self, const image_t *stored, uint8_t *target, size_t target_stride)
 {
-    assert (stored->channels == 1 || stored->channels == IMAGE_COLOURS);
+    assert (stored->channels > 0 && stored->channels <= IMAGE_COLOURS);
     ptrdiff_t down = (ptrdiff_t) stored->stride, across = (ptrdiff_t) stored->channels;
     const uint8_t *first = image_at (stored, self.down? stored->height - 1: 0,
         self.across? stored->width - 1: 0);

@@ -36,6 +36,9 @@ struct png_reader {
     size_t exif_bytes;
     //  The image
     bool is_mask;
+    bool is_wide;                       //  a mask of 16 bits
+    bool is_deep;                       //  its samples have 16 bits, in the file and as they come
+    bool is_field;
     bool has_values;                    //  one channel, of grey values or indices, where table says what they
                                         //  mean
     uint32_t height;
@@ -244,6 +247,8 @@ s_fill_table (png_reader_t *self, int colour_type, int depth)
     int largest = is_scaled? (1 << depth) - 1: UINT8_MAX;
     for (int value = 0; value < VALUES; value++)
         memset (self->table [value], value <= largest? value * UINT8_MAX / largest: 0, IMAGE_COLOURS);
+    for (int value = 0; self->is_wide && value < VALUES; value++)
+        self->table [value] [1] = 0;        //  the upper byte
     png_colorp palette;
     int count = 0;
     if (is_palette && !self->is_mask)
@@ -263,6 +268,9 @@ s_ask_for_bytes (png_reader_t *self, int colour_type, int depth)
 {
     if (depth < 8)
         png_set_packing (self->png);
+    if (self->is_deep)
+        png_set_swap (self->png);           //  the lower byte first
+    else
     if (depth > 8 && colour_type == PNG_COLOR_TYPE_GRAY) {
         png_set_read_user_transform_fn (self->png, s_clip_values);
         png_set_user_transform_info (self->png, NULL, 8, 1);
@@ -275,7 +283,26 @@ s_ask_for_bytes (png_reader_t *self, int colour_type, int depth)
     self->passes = (uint32_t) png_set_interlace_handling (self->png);
     png_read_update_info (self->png, self->info);
     assert (png_get_rowbytes (self->png, self->info)
-        == (size_t) self->width * (self->has_values? 1: IMAGE_COLOURS));
+        == (size_t) self->width * (self->is_deep? IMAGE_WIDE: self->has_values? 1: IMAGE_COLOURS));
+}
+
+//  Leaves where a mask would lose what it stands for, or a depth in a field of images all but its lowest 255.
+static void
+s_check_kind (png_reader_t *self, int colour_type, int depth)
+{
+    bool is_colour = !self->has_values, has_alpha = colour_type & PNG_COLOR_MASK_ALPHA;
+    bool is_clipped = depth > 8 && !self->is_wide && (self->is_mask || (self->is_field && !is_colour && !has_alpha));
+    if (self->is_mask && (is_colour || has_alpha))
+        snprintf (self->error, self->error_bytes, "a mask must be grey or have a palette, without alpha: "
+            "this PNG %s", is_colour? "is in colour": "has alpha");
+    else
+    if (is_clipped)
+        snprintf (self->error, self->error_bytes, "%s: this PNG has 16 bits of grey; \"as\": \"mask\", "
+            "\"dtype\": \"uint16\" reads them", self->is_mask? "a mask of \"uint8\" has at most 8 bits":
+            "an image has 8 bits, and values above 255 would become 255");
+    else
+        return;
+    longjmp (self->escape, ESCAPE_UNSUITABLE);
 }
 
 static void
@@ -298,12 +325,8 @@ s_start (png_reader_t *self)
     self->height = png_get_image_height (self->png, self->info);
     self->width = png_get_image_width (self->png, self->info);
     self->has_values = colour_type == PNG_COLOR_TYPE_PALETTE || !(colour_type & PNG_COLOR_MASK_COLOR);
-    if (self->is_mask && (depth > 8 || !self->has_values || colour_type & PNG_COLOR_MASK_ALPHA)) {
-        snprintf (self->error, self->error_bytes,
-            "a mask must be grey or have a palette, with at most 8 bits: this PNG %s", !self->has_values?
-            "is in colour": colour_type & PNG_COLOR_MASK_ALPHA? "has alpha": "has 16 bits");
-        longjmp (self->escape, ESCAPE_UNSUITABLE);
-    }
+    self->is_deep = self->is_wide && depth > 8;
+    s_check_kind (self, colour_type, depth);
     s_fill_table (self, colour_type, depth);
     s_ask_for_bytes (self, colour_type, depth);
 }
@@ -311,17 +334,23 @@ s_start (png_reader_t *self)
 //  ---------------------------------------------------------------------------------------------------------
 //  Reading: rows of bytes, those of the box are kept -> values looked up
 
-//  Values stand in the last third of their row of colours, where s_look_up can spread them in place.
+static uint32_t
+s_channels (const png_reader_t *self)
+{
+    return !self->is_mask? IMAGE_COLOURS: self->is_wide? IMAGE_WIDE: 1;
+}
+
+//  Values stand in the last part of their row of several channels, where s_look_up can spread them in place.
 static size_t
 s_shift (const png_reader_t *self)
 {
-    return self->has_values && !self->is_mask? (size_t) self->width * (IMAGE_COLOURS - 1): 0;
+    return self->has_values && !self->is_deep? (size_t) self->width * (s_channels (self) - 1): 0;
 }
 
 static size_t
 s_stride (const png_reader_t *self)
 {
-    return (size_t) self->width * (self->is_mask? 1: IMAGE_COLOURS);
+    return (size_t) self->width * s_channels (self);
 }
 
 //  What stands below the box is not read, unless the file may be cut short: then all of it must be there.
@@ -346,7 +375,7 @@ INSTRUMENT_ROWS static void
 s_look_up (const png_reader_t *self, uint8_t *row)
 {
     const uint8_t *values = row + s_shift (self);
-    uint32_t channels = self->is_mask? 1: IMAGE_COLOURS;
+    uint32_t channels = s_channels (self);
     uint32_t left = self->box.left, right = left + self->box.width;
     for (uint32_t column = left; column < right; column++) {
         const uint8_t *colour = self->table [values [column]];
@@ -399,6 +428,8 @@ png_reader_open (png_reader_t *self, const image_reader_options_t *options, cons
     self->size = size;
     self->place = 0;
     self->is_mask = options->is_mask;
+    self->is_wide = options->is_wide;
+    self->is_field = options->is_field;
     self->no_memory = false;
     self->error = error;
     self->error_bytes = error_bytes;
@@ -428,7 +459,7 @@ png_reader_read (png_reader_t *self, const image_request_t *request, image_pixel
     assert (box->height > 0 && box->height <= self->height && box->top <= self->height - box->height);
     assert (box->width > 0 && box->width <= self->width && box->left <= self->width - box->width);
     self->box = *box;
-    uint32_t channels = self->is_mask? 1: IMAGE_COLOURS;
+    uint32_t channels = s_channels (self);
     bool has_room = scratch_need (&self->pixels, s_stride (self) * box->height);
     int rc = has_room? s_run (self, s_read_rows, error, error_bytes): s_no_memory (self);
     s_close (self);
@@ -436,7 +467,8 @@ png_reader_read (png_reader_t *self, const image_request_t *request, image_pixel
         return rc;
     uint8_t *first = self->pixels.data;
     //  Not where values stand for themselves.
-    if (self->has_values && !(self->is_mask && self->table [1] [0] == 1))
+    bool is_plain = self->is_mask && !self->is_wide && self->table [1] [0] == 1;
+    if (self->has_values && !self->is_deep && !is_plain)
         for (uint32_t row = 0; row < box->height; row++)
             s_look_up (self, first + row * s_stride (self));
     *pixels = (image_pixels_t) {

@@ -365,6 +365,11 @@ s_row_nearest (const uint32_t *columns, uint32_t count, const uint8_t *restrict 
         for (uint32_t index = 0; index < count; index++)
             target [index] = row [columns [index]];
     else
+    if (channels == IMAGE_WIDE)
+        for (uint32_t index = 0; index < count; index++)
+            memcpy (target + (size_t) index * IMAGE_WIDE, row + (size_t) columns [index] * IMAGE_WIDE,
+                IMAGE_WIDE);
+    else
         for (uint32_t index = 0; index < count; index++, target += IMAGE_COLOURS) {
             const uint8_t *from = row + (size_t) columns [index] * IMAGE_COLOURS;
             target [0] = from [0];
@@ -446,7 +451,8 @@ resize_run (resize_t *self, resize_filter_t filter, bool down_first, const image
     size_t target_stride)
 {
     assert (self->magic == RESIZE_MAGIC);
-    assert (have->channels == 1 || have->channels == IMAGE_COLOURS);
+    assert (have->channels == 1 || have->channels == IMAGE_COLOURS || filter == RESIZE_NEAREST);
+    assert (have->channels <= IMAGE_COLOURS);
     uint32_t first_row, first_column;
     image_box_t box;
     resize_needs (filter, down, &first_row, &box.height);

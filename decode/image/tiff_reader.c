@@ -24,6 +24,7 @@ struct tiff_reader {
     const uint8_t *bytes;               //  the file, and how far libtiff has read it
     size_t size, place;
     bool is_mask;
+    bool is_wide;                       //  a mask of 16 bits
     tiff_layout_t layout;
     uint8_t table [VALUES] [IMAGE_COLOURS];     //  what values of one sample of at most 8 bits mean
     scratch_t block, pixels;
@@ -189,10 +190,29 @@ s_fill_table (tiff_reader_t *self)
     for (uint32_t value = 0; value <= highest; value++)
         for (uint32_t colour = 0; colour < IMAGE_COLOURS; colour++) {
             uint32_t grey = layout->photometric == PHOTOMETRIC_MINISWHITE? highest - value: value;
-            self->table [value] [colour] = (uint8_t) (!is_palette? is_truth? grey: grey * UINT8_MAX / highest:
+            self->table [value] [colour] = (uint8_t) (self->is_wide && colour? 0: !is_palette? is_truth? grey: grey * UINT8_MAX / highest:
                 self->is_mask? value:
                 tiff_layout_value (layout, TAG_PALETTE, colour * (highest + 1) + value) >> 8);
         }
+}
+
+//  Refuses where a mask would lose what it stands for, or a depth in a field of images all but its lowest 255.
+static int
+s_check_kind (const tiff_layout_t *layout, const image_reader_options_t *options, char *error,
+    size_t error_bytes)
+{
+    bool is_single = layout->samples == 1, is_deep = is_single && layout->bits > 8;
+    if (options->is_mask && !is_single)
+        snprintf (error, error_bytes, "a mask must be grey or have a palette: this TIFF has %u samples",
+            layout->samples);
+    else
+    if (is_deep && !options->is_wide && (options->is_mask || options->is_field))
+        snprintf (error, error_bytes, "%s: this TIFF has %u bits of grey; \"as\": \"mask\", \"dtype\": "
+            "\"uint16\" reads them", options->is_mask? "a mask of \"uint8\" has at most 8 bits":
+            "an image has 8 bits, and values above 255 would become 255", layout->bits);
+    else
+        return 0;
+    return -EDOM;
 }
 
 int
@@ -207,6 +227,7 @@ tiff_reader_open (tiff_reader_t *self, const image_reader_options_t *options, co
     self->size = size;
     self->place = 0;
     self->is_mask = options->is_mask;
+    self->is_wide = options->is_wide;
     self->warnings_max = options->warnings_max;
     *self->complaint = '\0';
     const tiff_layout_t *layout = &self->layout;
@@ -214,11 +235,7 @@ tiff_reader_open (tiff_reader_t *self, const image_reader_options_t *options, co
     *height_p = layout->height;
     *width_p = layout->width;
     bool has_values = layout->samples == 1 && layout->bits <= 8;
-    if (rc == 0 && self->is_mask && !has_values) {
-        snprintf (error, error_bytes, "a mask must be grey or have a palette, with at most 8 bits: this TIFF "
-            "has %u samples of %u bits", layout->samples, layout->bits);
-        return -EDOM;
-    }
+    rc = rc? rc: s_check_kind (layout, options, error, error_bytes);
     if (rc == 0)
         rc = s_open_file (self, error, error_bytes);
     if (rc)
@@ -235,7 +252,7 @@ tiff_reader_open (tiff_reader_t *self, const image_reader_options_t *options, co
 static uint32_t
 s_channels (const tiff_reader_t *self)
 {
-    return self->is_mask? 1: IMAGE_COLOURS;
+    return !self->is_mask? IMAGE_COLOURS: self->is_wide? IMAGE_WIDE: 1;
 }
 
 //  As Pillow: 16 bits of grey are cut to 255, of a colour the upper 8 are taken; premultiplied colours are
@@ -269,6 +286,9 @@ s_convert_row (const tiff_reader_t *self, const uint8_t *row, uint32_t count, ui
     for (uint32_t column = 0; column < count; column++, target += channels)
         if (layout->is_planar)
             *target = row [column];
+        else
+        if (samples == 1 && bits > 8 && self->is_wide)
+            memcpy (target, row + (size_t) column * IMAGE_WIDE, IMAGE_WIDE);
         else
         if (samples == 1 && bits <= 8) {
             size_t bit = (size_t) column * bits;

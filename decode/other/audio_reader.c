@@ -7,6 +7,9 @@
 #include <string.h>
 #include <sndfile.h>
 #include "audio_layout.h"
+#ifdef TUREEN_SOXR
+#include "audio_resampler.h"
+#endif
 #include "instrument.h"
 
 enum {
@@ -22,6 +25,13 @@ typedef struct {
     SNDFILE *file;
     SF_INFO info;
     bool is_float;                      //  its samples are
+    uint64_t frames;                    //  that an excerpt is of: the file's, or what they are resampled to
+#ifdef TUREEN_SOXR
+    audio_resampler_t *resampler;       //  NULL: as they are
+    //  Of the file, on their way into it.
+    float waiting [BLOCK_ITEMS];
+    size_t waiting_from, waiting_frames;
+#endif
     char *error;
     size_t error_bytes;
 } audio_t;
@@ -31,6 +41,10 @@ typedef union {
     int16_t narrow [BLOCK_ITEMS];
     uint8_t bytes [BLOCK_ITEMS * sizeof (float)];
 } block_t;
+
+#ifdef TUREEN_SOXR
+static const int64_t s_resampled_frames_max = (int64_t) 1 << 31;     //  a FLAC of a few bytes may say more
+#endif
 
 static int s_bad (const audio_t *self, const char *format, ...) __attribute__ ((format (printf, 2, 3)));
 
@@ -161,8 +175,9 @@ s_open (audio_t *self, const decode_tensor_t *decode, const uint8_t *bytes, size
         s_bad (self, "channels: %d instead of %u", self->info.channels, decode->channels);
         return -EDOM;
     }
-    if (decode->rate && (uint32_t) self->info.samplerate != decode->rate) {
-        s_bad (self, "rate: %d a second instead of %u", self->info.samplerate, decode->rate);
+    if (decode->rate && !decode->resamples && (uint32_t) self->info.samplerate != decode->rate) {
+        s_bad (self, "rate: %d a second instead of %u; \"resample\": true in decode resamples "
+            "it", self->info.samplerate, decode->rate);
         return -EDOM;
     }
     if (self->info.frames == SF_COUNT_MAX || self->info.frames < 0 || !self->info.seekable)
@@ -172,9 +187,9 @@ s_open (audio_t *self, const decode_tensor_t *decode, const uint8_t *bytes, size
         (unsigned long long) self->layout.frames_min);
 }
 
-//  Reads at most frames, by which block_t has room for; how many.
+//  Of the file.
 static size_t
-s_read_frames (audio_t *self, dtype_t dtype, block_t *block, size_t frames)
+s_read_file (audio_t *self, dtype_t dtype, block_t *block, size_t frames)
 {
     bool is_narrow = dtype == DTYPE_INT16;
     sf_count_t got = is_narrow && !self->is_float?
@@ -191,6 +206,82 @@ s_read_frames (audio_t *self, dtype_t dtype, block_t *block, size_t frames)
         block->narrow [item] = (int16_t) rounded;
     }
     return (size_t) got;
+}
+
+#ifdef TUREEN_SOXR
+static size_t
+s_read_resampled (audio_t *self, float *target, size_t frames)
+{
+    size_t channels = (size_t) self->info.channels, taken, made = 0;
+    do {
+        if (self->waiting_frames == 0) {
+            block_t block;
+            self->waiting_from = 0;
+            self->waiting_frames = s_read_file (self, DTYPE_FLOAT32, &block, BLOCK_ITEMS / channels);
+            memcpy (self->waiting, block.wide, self->waiting_frames * channels * sizeof (float));
+        }
+        bool is_end = self->waiting_frames == 0;
+        made = audio_resampler_run (self->resampler, self->waiting + self->waiting_from * channels,
+            self->waiting_frames, &taken, target, frames);
+        self->waiting_from += taken;
+        self->waiting_frames -= taken;
+        if (made == UINT32_MAX || (is_end && made == 0))
+            return 0;
+    } while (made == 0);
+    return made;
+}
+
+//  How an excerpt comes to be of another rate than the file.
+static int
+s_start_resampling (audio_t *self, const decode_tensor_t *decode)
+{
+    uint32_t rate = (uint32_t) self->info.samplerate, factor = AUDIO_RESAMPLER_FACTOR_MAX;
+    if (!decode->resamples || rate == decode->rate)
+        return 0;
+    if (rate > (uint64_t) decode->rate * factor || decode->rate > (uint64_t) rate * factor
+    ||  self->info.frames > s_resampled_frames_max) {
+        s_bad (self, "%lld frames of rate %u are not resampled to %u: at most %lld are, to a rate at most %u "
+            "times higher or lower", (long long) self->info.frames, rate, decode->rate,
+            (long long) s_resampled_frames_max, factor);
+        return -EDOM;
+    }
+    self->frames = audio_resampler_frames ((uint64_t) self->info.frames, rate, decode->rate);
+    self->resampler = audio_resampler_new (rate, decode->rate, decode->channels);
+    //  A FLAC was read at its end.
+    if (self->resampler && (self->info.format & SF_FORMAT_TYPEMASK) == SF_FORMAT_FLAC
+    &&  sf_seek (self->file, 0, SEEK_SET) != 0)
+        return s_bad (self, "damaged FLAC");
+    if (self->resampler)
+        return 0;
+    s_bad (self, "not enough memory to resample from %u to %u", rate, decode->rate);
+    return -ENOMEM;
+}
+#endif
+
+//  Reads at most frames, by which block_t has room for; how many.
+static size_t
+s_read_frames (audio_t *self, dtype_t dtype, block_t *block, size_t frames)
+{
+#ifdef TUREEN_SOXR
+    if (self->resampler)
+        return s_read_resampled (self, block->wide, frames);
+#endif
+    return s_read_file (self, dtype, block, frames);
+}
+
+//  Whether a frame depends on those before, so that all are read: then it is what a read of the whole file
+//  gives.  In a Vorbis stream libsndfile (1.2) also finds wrong frames in the last page, and dereferences NULL
+//  where a packet that it seeks past has a mode that there is not.
+static bool
+s_is_read_through (const audio_t *self)
+{
+#ifdef TUREEN_SOXR
+    if (self->resampler)
+        return true;
+#endif
+    int subtype = self->info.format & SF_FORMAT_SUBMASK;
+    return s_is_adpcm (subtype) || subtype == SF_FORMAT_VORBIS || subtype == SF_FORMAT_OPUS
+        || subtype == FORMAT_MPEG_LAYER_III;
 }
 
 //  The last frame of a FLAC stands for all: where it is missing, some excerpts would be good and some bad.
@@ -253,15 +344,10 @@ s_scatter (const block_t *block, size_t frames, uint32_t channels, size_t item_b
     }
 }
 
-//  To frame begin.  Where a frame depends on those before, all is read: so it is what a read of the whole file
-//  gives.  In a Vorbis stream libsndfile (1.2) also finds wrong frames in the last page, and dereferences NULL
-//  where a packet that it seeks past has a mode that there is not.
 static bool
 s_go_to (audio_t *self, uint64_t begin)
 {
-    int subtype = self->info.format & SF_FORMAT_SUBMASK;
-    if (!s_is_adpcm (subtype) && subtype != SF_FORMAT_VORBIS && subtype != SF_FORMAT_OPUS
-    &&  subtype != FORMAT_MPEG_LAYER_III)
+    if (!s_is_read_through (self))
         return sf_seek (self->file, (sf_count_t) begin, SEEK_SET) == (sf_count_t) begin;
     block_t block;
     size_t got = 1, room = BLOCK_ITEMS / (size_t) self->info.channels;
@@ -274,7 +360,7 @@ static int
 s_read_excerpt (audio_t *self, const decode_tensor_t *decode, uint32_t length, double place,
     uint8_t *target)
 {
-    uint64_t frames = (uint64_t) self->info.frames, begin = s_begin (frames, length, place);
+    uint64_t frames = self->frames, begin = s_begin (frames, length, place);
     size_t wanted = frames < length? (size_t) frames: length, done = 0;
     size_t item_bytes = dtype_bytes (decode->dtype), row_bytes = length * item_bytes;
     size_t block_frames = BLOCK_ITEMS / decode->channels;
@@ -307,9 +393,17 @@ audio_read (const decode_tensor_t *decode, uint32_t length, double place, const 
         rc = s_check_end (&audio);
     if (rc == 0)
         rc = s_measure_mp3 (&audio);
+    audio.frames = rc == 0? (uint64_t) audio.info.frames: 0;
+#ifdef TUREEN_SOXR
+    if (rc == 0)
+        rc = s_start_resampling (&audio, decode);
+#endif
     if (rc == 0)
         rc = s_read_excerpt (&audio, decode, length, place, target);
     if (audio.file)
         sf_close (audio.file);
+#ifdef TUREEN_SOXR
+    audio_resampler_destroy (&audio.resampler);
+#endif
     return rc;
 }

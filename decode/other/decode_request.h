@@ -22,6 +22,7 @@ typedef struct {
     bool truncates;                 //  ragged: of more rows than that the first are taken; else unsuitable
     uint32_t channels;              //  audio
     uint32_t rate;                  //  audio, samples a second; 0: any
+    bool resamples;                 //  audio: of another rate it is resampled to that; else unsuitable
     float size_min;                 //  boxes: smaller ones are left out
 } decode_tensor_t;
 
@@ -31,6 +32,7 @@ typedef struct {
     uint32_t image_count;           //  the first of them are images and masks
     uint8_t fields [PIPELINE_FIELDS_MAX];
     bool is_mask [PIPELINE_FIELDS_MAX];             //  of images
+    bool is_wide [PIPELINE_FIELDS_MAX];             //  of masks: their values have 16 bits
     decode_tensor_t tensors [PIPELINE_FIELDS_MAX];  //  of the fields behind them
     bool exact;                     //  images: false allows decoding at a smaller scale
     bool orientation;               //  images: apply the EXIF tag

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "audio_layout.h"
 #include "boxes_follow.h"
 #include "image_reader.h"
 #include "jpeg_reader.h"
@@ -237,8 +238,10 @@ s_open (shared_t *self)
 {
     image_reader_t **reader = &self->decoder->readers [self->file];
     const decoder_file_t *file = &self->sample->files [self->file];
+    const plan_plane_t *plane = s_plane (self->plan, self->file, 0);
     image_reader_options_t options = {
-        .is_mask = s_plane (self->plan, self->file, 0)->is_mask,
+        .is_mask = plane->is_mask, .is_wide = plane->is_mask && plane->channels == IMAGE_WIDE,
+        .is_field = self->plan->operations [0].decode.fields [self->file] > 0,
         .orientation = self->plan->operations [0].decode.orientation,
         .warnings_max = self->sample->warnings_max,
         .rows = file->rows, .rows_bytes = file->rows_bytes
@@ -285,7 +288,7 @@ s_make_planes (shared_t *self)
     picture_init (&passage.picture, self->height, self->width, plane->channels);
     field_t field;
     s_field_begin (&field, &passage, 1, plan->shared_count);
-    field.format = stage_plain (stage, plane->is_mask);
+    field.format = stage_plain (stage, plane->channels);
     field.size = plan->shared_size;
     field.target_bytes = plane->bytes;
     for (uint32_t view = 0; view < field.views; view++)
@@ -467,7 +470,7 @@ static bool
 s_private_image (decoder_t *self, const plan_t *plan, const pipeline_key_t *key, const plan_plane_t *plane,
     const uint8_t *version, size_t images, uint8_t *const *targets)
 {
-    const finish_format_t *format = plane->is_mask? stage_plain (&self->stage, true): &plan->format;
+    const finish_format_t *format = plane->is_mask? stage_plain (&self->stage, plane->channels): &plan->format;
     passage_t passage = {
         .stage = &self->stage, .plan = plan, .key = key, .is_mask = plane->is_mask, .view = plane->view
     };
@@ -571,7 +574,7 @@ decoder_private (decoder_t *self, const pipeline_t *pipeline, const pipeline_key
 //  What this build reads
 
 #ifdef TUREEN_SNDFILE
-#define AUDIO_FORMATS ", audio (WAV, FLAC, Ogg)"
+#define AUDIO_FORMATS ", audio (" AUDIO_LAYOUT_FORMATS ")"
 #else
 #define AUDIO_FORMATS ""
 #endif

@@ -74,8 +74,7 @@ bool decoder_is_version (const pipeline_t *pipeline, const uint8_t *version);
 //  Whether JPEGs are read by jpeg_entropy.h here; else by libjpeg alone, or memory was short.  Tries it out.
 bool decoder_has_entropy (void);
 
-//  "JPEG, PNG, WebP, TIFF, raw bytes, NumPy .npy, audio (WAV, FLAC, Ogg)": what this build reads;
-//  static.
+//  "JPEG, PNG, WebP, TIFF, raw bytes, NumPy .npy, audio (WAV, ...)": what this build reads; static.
 const char *decoder_formats (void);
 
 #endif

@@ -31,6 +31,13 @@ enum { ALIGNMENT = 64, ERROR_BYTES = 256, DIGEST_BYTES = 16 };
 #define AUDIO "[{\"op\":\"decode\",\"as\":\"audio\",\"rate\":8000}," \
     "{\"op\":\"excerpt\",\"length\":64,\"place\":\"random\"},{\"share\":true}]"
 
+#ifdef TUREEN_SOXR
+#define RESAMPLED "[{\"op\":\"decode\",\"as\":\"audio\",\"rate\":11025,\"resample\":true}," \
+    "{\"op\":\"excerpt\",\"length\":64,\"place\":\"random\"},{\"share\":true}]"
+#else
+#define RESAMPLED AUDIO
+#endif
+
 typedef struct {
     const char *name, *pipeline;
     const uint8_t *bytes;
@@ -51,7 +58,8 @@ static const sample_t s_samples [GOLDEN_SAMPLES] = {
     { "PNG, random crop", CROP, FILE_OF (s_png) },
     { "PNG, colours", COLOUR, FILE_OF (s_png) },
     { "array", ARRAY, FILE_OF (s_array) },
-    { "audio, random excerpt", AUDIO, FILE_OF (s_wave) }
+    { "audio, random excerpt", AUDIO, FILE_OF (s_wave) },
+    { "audio, resampled", RESAMPLED, FILE_OF (s_wave) }
 };
 
 const char *

@@ -142,6 +142,10 @@ image_reader_open (image_reader_t *self, const image_reader_options_t *options, 
     file_kind_t kind = file_kind (bytes, size, &name);
     self->kind = FILE_KIND_OTHER;
     int rc;
+    if (options->is_wide && (kind == FILE_KIND_JPEG || kind == FILE_KIND_WEBP)) {
+        snprintf (error, error_bytes, "a mask of \"uint16\" must be a PNG or a TIFF: the file is %s", name);
+        return -EDOM;
+    }
     if (kind == FILE_KIND_JPEG)
         rc = jpeg_reader_open (self->jpeg, options, bytes, size, &self->height, &self->width, error,
             error_bytes);

@@ -94,9 +94,24 @@ s_parse_array (decode_tensor_t *self, const operation_keys_t *keys)
 }
 
 static int
+s_check_resample (const decode_tensor_t *self, const operation_keys_t *keys)
+{
+    if (!self->rate)
+        return operation_keys_refuse (keys, "resample", "\"rate\" beside it, which files of other rates are "
+            "resampled to");
+    if (self->dtype != DTYPE_FLOAT32)
+        return operation_keys_refuse (keys, "resample", "\"dtype\": \"float32\": resampling makes floats");
+#ifdef TUREEN_SOXR
+    return 0;
+#else
+    return operation_keys_refuse (keys, "resample", "no such key: this server was built without libsoxr");
+#endif
+}
+
+static int
 s_parse_audio (decode_tensor_t *self, const operation_keys_t *keys)
 {
-    static const char *const names [] = { "as", "dtype", "channels", "rate", NULL };
+    static const char *const names [] = { "as", "dtype", "channels", "rate", "resample", NULL };
     static const char *const words [] = { "float32", "int16" };
     unsigned word = 0;
     self->channels = 1;
@@ -106,7 +121,8 @@ s_parse_audio (decode_tensor_t *self, const operation_keys_t *keys)
         &self->channels);
     rc = rc? rc: operation_keys_whole (keys, "rate", OPERATION_KEY_OPTIONAL, 1, AUDIO_RATE_MAX, &self->rate);
     self->dtype = word? DTYPE_INT16: DTYPE_FLOAT32;
-    return rc;
+    rc = rc? rc: operation_keys_flag (keys, "resample", &self->resamples);
+    return rc || !self->resamples? rc: s_check_resample (self, keys);
 }
 
 static int
@@ -159,18 +175,45 @@ s_check_fields (const decode_request_t *self, const operation_keys_t *keys)
         if (self->tensors [index].as == DECODE_BOXES)
             return operation_complain (keys->complaint, "field \"%s\" has boxes of no image; expected an "
                 "image as the first field, or \"as\": \"array\"", fields [self->fields [index]].name);
-    if (self->image_count && fields [self->fields [0]].is_mask)
+    if (self->image_count && self->is_mask [0])
         return operation_complain (keys->complaint,
             "field \"%s\" is a mask; expected an image as the first field", fields [self->fields [0]].name);
     return 0;
+}
+
+//  The field that was found comes as an image.
+static int
+s_add_image (decode_request_t *self, const operation_keys_t *keys, const char *name)
+{
+    uint32_t index = self->field_count;
+    if (self->image_count < index)
+        return operation_complain (keys->complaint, "field \"%s\" is an image behind one that is none; "
+            "expected all images and masks before the others", name);
+    self->is_mask [index] = keys->source->fields [self->fields [index]].is_mask;
+    self->image_count++;
+    return 0;
+}
+
+//  {"field": "depth", "as": "mask", "dtype": "uint16"}
+static int
+s_parse_mask (decode_request_t *self, const operation_keys_t *keys, uint32_t index)
+{
+    static const char *const names [] = { "field", "as", "dtype", NULL };
+    static const char *const words [] = { "uint8", "uint16" };
+    unsigned word = 0;
+    int rc = operation_keys_only (keys, names);
+    rc = rc? rc: operation_keys_word (keys, "dtype", OPERATION_KEY_OPTIONAL, words, COUNT (words), &word);
+    self->is_mask [index] = true;
+    self->is_wide [index] = word == 1;
+    return rc;
 }
 
 //  An object, in place of a name: {"field": "tokens", "as": "array", ...}.
 static int
 s_parse_beside (decode_request_t *self, const operation_keys_t *keys, const json_t *entry)
 {
-    static const char *const words [] = { "bytes", "array", "boxes" };
-    static const decode_as_t kinds [] = { DECODE_BYTES, DECODE_ARRAY, DECODE_BOXES };
+    static const char *const words [] = { "bytes", "array", "boxes", "mask" };
+    static const decode_as_t kinds [] = { DECODE_BYTES, DECODE_ARRAY, DECODE_BOXES, DECODE_IMAGE };
     operation_keys_t inner = { .object = entry, .complaint = keys->complaint, .source = keys->source };
     uint32_t index = self->field_count;
     const char *name = json_string_value (json_object_get (entry, "field"));
@@ -181,7 +224,10 @@ s_parse_beside (decode_request_t *self, const operation_keys_t *keys, const json
         return s_refuse_field (keys, name);
     unsigned word = 0;
     int rc = operation_keys_word (&inner, "as", OPERATION_KEY_REQUIRED, words, COUNT (words), &word);
-    return rc? rc: s_parse_tensor (&self->tensors [index], kinds [word], &inner);
+    if (rc || kinds [word] != DECODE_IMAGE)
+        return rc? rc: s_parse_tensor (&self->tensors [index], kinds [word], &inner);
+    rc = s_add_image (self, keys, name);
+    return rc? rc: s_parse_mask (self, &inner, index);
 }
 
 static int
@@ -196,12 +242,7 @@ s_parse_field (decode_request_t *self, const operation_keys_t *keys, const json_
             "{\"field\": ..., \"as\": ...} for other files");
     if (!s_find_field (keys->source, name, &self->fields [index]))
         return s_refuse_field (keys, name);
-    if (self->image_count < index)
-        return operation_complain (keys->complaint, "field \"%s\" is an image behind one that is none; "
-            "expected all images and masks before the others", name);
-    self->is_mask [index] = keys->source->fields [self->fields [index]].is_mask;
-    self->image_count++;
-    return 0;
+    return s_add_image (self, keys, name);
 }
 
 static int
@@ -276,6 +317,8 @@ s_write_tensor (const decode_tensor_t *self, operation_text_t *text)
         operation_text_put (text, ",\"channels\":%u", self->channels);
     if (self->rate)
         operation_text_put (text, ",\"rate\":%u", self->rate);
+    if (self->resamples)
+        operation_text_flag (text, "resample", true);
     if (self->as == DECODE_BOXES) {
         operation_text_put (text, ",\"min_size\":");
         operation_text_number (text, self->size_min, true);
@@ -294,6 +337,12 @@ s_write_image (const decode_request_t *self, operation_text_t *text)
     for (uint32_t index = 0; index < self->field_count; index++) {
         const char *name = text->source->fields [self->fields [index]].name;
         bool is_image = index < self->image_count;
+        if (is_image && (self->is_wide [index]
+        ||  self->is_mask [index] != text->source->fields [self->fields [index]].is_mask)) {
+            operation_text_put (text, "%s{\"field\":\"%s\",\"as\":\"mask\",\"dtype\":\"%s\"}", index? ",": "",
+                name, dtype_name (self->is_wide [index]? DTYPE_UINT16: DTYPE_UINT8));
+            continue;
+        }
         operation_text_put (text, is_image? "%s\"%s\"": "%s{\"field\":\"%s\"", index? ",": "", name);
         if (is_image)
             continue;

@@ -265,7 +265,7 @@ s_lay_out_images (plan_t *self, const plan_images_t *shared)
     for (uint32_t view = 0; view < views; view++)
         for (size_t file = 0; file < decode->image_count; file++) {
             bool is_mask = decode->is_mask [file];
-            uint32_t channels = is_mask? 1: IMAGE_COLOURS;
+            uint32_t channels = !is_mask? IMAGE_COLOURS: decode->is_wide [file]? IMAGE_WIDE: 1;
             s_append_plane (self, (plan_plane_t) {
                 .file = file, .output = (self->stacks? 0: view * decode->image_count) + file,
                 .view = view, .is_mask = is_mask, .channels = channels, .bytes = header + pixels * channels
@@ -399,10 +399,10 @@ s_push_dimension (pipeline_output_t *output, uint32_t side)
 }
 
 static pipeline_output_t
-s_describe_image (const plan_t *self, bool is_mask)
+s_describe_image (const plan_t *self, bool is_mask, bool is_wide)
 {
     const finish_format_t *format = &self->format;
-    pipeline_output_t output = { .dtype = is_mask? DTYPE_UINT8: format->dtype };
+    pipeline_output_t output = { .dtype = !is_mask? format->dtype: is_wide? DTYPE_UINT16: DTYPE_UINT8 };
     if (self->stacks)
         s_push_dimension (&output, self->views);
     if (!is_mask && format->planar)
@@ -467,7 +467,7 @@ plan_outputs (const plan_t *self, const pipeline_source_t *source,
     size_t count = 0;
     for (uint32_t view = 0; view < (self->stacks? 1: self->views); view++)
         for (size_t file = 0; file < decode->image_count; file++) {
-            outputs [count] = s_describe_image (self, decode->is_mask [file]);
+            outputs [count] = s_describe_image (self, decode->is_mask [file], decode->is_wide [file]);
             s_name_output (&outputs [count++], source->fields [decode->fields [file]].name, view, "");
         }
     for (size_t file = decode->image_count; file < decode->field_count; file++)

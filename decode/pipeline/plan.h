@@ -31,7 +31,8 @@ typedef struct {
     const decode_tensor_t *tensor;  //  NULL: an image
     uint32_t view;
     bool is_mask;
-    uint32_t channels;              //  in the version: 1 of a mask, else IMAGE_COLOURS
+    uint32_t channels;              //  in the version: 1 of a mask, IMAGE_WIDE of one of 16 bits, else
+                                    //  IMAGE_COLOURS
     size_t offset;                  //  in the version
     size_t bytes;                   //  there, header included
 } plan_plane_t;
@@ -49,7 +50,8 @@ typedef struct {
     size_t plane_count;
     //  The size of all images at the share point; 0: they differ, and planes have headers.
     plan_size_t shared_size;
-    //  Images: what the private stage ends in.  Masks: always uint8, one channel, no normalising.
+    //  Images: what the private stage ends in.  Masks: always uint8 or uint16, one value a pixel, no
+    //  normalising.
     plan_size_t output_size;
     finish_format_t format;
 } plan_t;

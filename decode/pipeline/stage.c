@@ -17,9 +17,9 @@ bool
 stage_init (stage_t *self)
 {
     *self = (stage_t) { .resize = resize_new (), .between_max = DECODER_PIXELS_MAX };
-    for (int is_mask = 0; is_mask < 2; is_mask++) {
-        finish_format_t *plain = &self->plain [is_mask];
-        *plain = (finish_format_t) { .dtype = DTYPE_UINT8, .channels = is_mask? 1: IMAGE_COLOURS };
+    for (uint32_t channels = 1; channels <= IMAGE_COLOURS; channels++) {
+        finish_format_t *plain = &self->plain [channels - 1];
+        *plain = (finish_format_t) { .dtype = DTYPE_UINT8, .channels = channels };
         finish_format (plain);
     }
     return self->resize;
@@ -37,9 +37,9 @@ stage_free (stage_t *self)
 }
 
 const finish_format_t *
-stage_plain (const stage_t *self, bool is_mask)
+stage_plain (const stage_t *self, uint32_t channels)
 {
-    return &self->plain [is_mask];
+    return &self->plain [channels - 1];
 }
 
 //  ---------------------------------------------------------------------------------------------------------
@@ -104,6 +104,18 @@ typedef struct {
     uint8_t fill [IMAGE_COLOURS];   //  of a mask, the first
 } border_t;
 
+//  A pixel of it: of a mask of 16 bits the upper byte is 0.
+static void
+s_fill (const passage_t *self, const uint8_t colours [IMAGE_COLOURS], uint8_t value,
+    uint8_t fill [IMAGE_COLOURS])
+{
+    memcpy (fill, colours, IMAGE_COLOURS);
+    if (self->is_mask) {
+        fill [0] = value;
+        fill [1] = 0;
+    }
+}
+
 static border_t
 s_border (const passage_t *self, const operation_t *operation)
 {
@@ -111,9 +123,7 @@ s_border (const passage_t *self, const operation_t *operation)
     if (operation->kind == OPERATION_CENTER_CROP)
         return border;
     border.mode = operation->pad.mode;
-    memcpy (border.fill, operation->pad.fill, sizeof border.fill);
-    if (self->is_mask)
-        border.fill [0] = operation->pad.mask_fill;
+    s_fill (self, operation->pad.fill, operation->pad.mask_fill, border.fill);
     return border;
 }
 
@@ -180,7 +190,7 @@ s_pad_with_fill (passage_t *self, const geometry_window_t *window, const border_
     size_t stride = image_bytes (1, window->width, picture->channels);
     s_write_fill (self, window, target);
     if (!empty)
-        status = stage_pixels_write_finished (self, stage_plain (self->stage, self->is_mask),
+        status = stage_pixels_write_finished (self, stage_plain (self->stage, picture->channels),
             target + window->to_top * stride + image_bytes (1, window->to_left, picture->channels), stride);
     if (!status)
         stage_pixels_enter (self, room, window->height, window->width);
@@ -447,9 +457,7 @@ s_map (passage_t *self, const operation_t *operation, const warp_t *warp)
     memcpy (affine.matrix, warp->matrix, sizeof affine.matrix);
     affine.is_perspective = warp->is_perspective;
     memcpy (affine.vanishing, warp->vanishing, sizeof affine.vanishing);
-    memcpy (affine.fill, operation->edge.fill, sizeof affine.fill);
-    if (self->is_mask)
-        affine.fill [0] = operation->edge.mask_fill;
+    s_fill (self, operation->edge.fill, operation->edge.mask_fill, affine.fill);
     int room;
     image_t image;
     stage_status_t status = stage_pixels_check (self, warp->height, warp->width);
@@ -498,9 +506,7 @@ s_elastic (passage_t *self, const operation_t *operation)
     elastic_t elastic = { .across = field->data,
         .is_bilinear = operation->edge.is_bilinear && !self->is_mask };
     elastic.down = elastic.across + (size_t) height * width;
-    memcpy (elastic.fill, operation->edge.fill, sizeof elastic.fill);
-    if (self->is_mask)
-        elastic.fill [0] = operation->edge.mask_fill;
+    s_fill (self, operation->edge.fill, operation->edge.mask_fill, elastic.fill);
     elastic_run (&elastic, &image, self->stage->rooms [room].data);
     stage_pixels_enter (self, room, height, width);
     return STAGE_DONE;

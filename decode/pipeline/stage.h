@@ -25,7 +25,7 @@ typedef struct {
     scratch_t rooms [STAGE_ROOMS];
     scratch_t sums;                 //  floats: the sums of a mixture, a field of displacements
     scratch_t row;                  //  one row's pixels, or which column each of its pixels is from
-    finish_format_t plain [2];      //  8-bit pixels as they are: of images, of masks
+    finish_format_t plain [IMAGE_COLOURS];      //  pixels as they are, of so many channels, less one
     const atomic_bool *abandoned;   //  of the present sample: custom_call_t's
     uint64_t custom_ns;             //  processor time of the operator's processes, since it was asked for
     uint64_t between_max;           //  pixels between the passes of a resize: DECODER_PIXELS_MAX, less in
@@ -60,7 +60,7 @@ typedef struct {
 bool stage_init (stage_t *self);
 void stage_free (stage_t *self);
 //  Pixels as they are: the format of what is between operations, and in versions.
-const finish_format_t *stage_plain (const stage_t *self, bool is_mask);
+const finish_format_t *stage_plain (const stage_t *self, uint32_t channels);
 
 //  Where an operation's random numbers come from, in a view; what stands before the views part has view 0.
 keyed_random_t stage_random (const operation_t *operation, const pipeline_key_t *key, uint32_t view);

@@ -156,7 +156,7 @@ stage_pixels_settle (passage_t *self)
     int room;
     status = stage_pixels_open_room (self, height, width, &room);
     if (!status)
-        status = stage_pixels_write_finished (self, stage_plain (self->stage, self->is_mask),
+        status = stage_pixels_write_finished (self, stage_plain (self->stage, picture->channels),
             self->stage->rooms [room].data, image_bytes (1, width, picture->channels));
     if (!status)
         stage_pixels_enter (self, room, height, width);

@@ -586,15 +586,21 @@ _ARRAY_DTYPES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", 
 
 @dataclass(frozen=True)
 class DecodeAudio(Transform):
-    """WAV, FLAC or Ogg; an Excerpt must follow."""
+    """A sound; an Excerpt must follow.
+
+    rate        the sounds' rate; None: any
+    resample    a sound of another rate is resampled to that one; otherwise it ends the job
+    """
     dtype: str = "float32"
     channels: int = 1
     rate: Optional[int] = None
+    resample: bool = False
 
     def _build(self, building: Building) -> None:
         _expect_first(building)
         building.add("decode", **{"as": "audio"}, **parameters.said(
-            dtype=(self.dtype, "float32"), channels=(self.channels, 1), rate=(self.rate, None)))
+            dtype=(self.dtype, "float32"), channels=(self.channels, 1), rate=(self.rate, None),
+            resample=(self.resample, False)))
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,9 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include <sndfile.h>
+#ifdef TUREEN_SOXR
+#include <soxr.h>
+#endif
 #include "seed.h"
 #include "tensor_reader.h"
 
@@ -528,6 +531,58 @@ test_damage_is_survived (void **state)
     fclose (said);
 }
 
+#ifdef TUREEN_SOXR
+//  Of every length and format an excerpt is a part of what soxr makes of the whole.
+static void
+test_resampled_excerpts (void **state)
+{
+    (void) state;
+    static file_t file;
+    static model_t model;
+    static float whole [2 * FRAMES_MAX * 2];
+    static uint8_t target [2 * FRAMES_MAX * 2 * 4];
+    soxr_quality_spec_t quality = soxr_quality_spec (SOXR_HQ, 0);
+    static const uint32_t rates [] = { 8000, 22050, 11025, 32000, 15999, 16000 };
+    uint64_t random = test_seed ();
+    for (size_t round = 0; round < 120; round++) {
+        size_t format = round % FORMATS, channels = 1 + round % 2;
+        size_t frames = round < 60? 1 + round: 1000 + test_below (&random, 9000);
+        s_make (&file, s_formats [format].format, channels, frames, 1, random);
+        s_read_whole (&model, &file);
+        decode_tensor_t decode = s_audio (DTYPE_FLOAT32, channels);
+        decode.rate = rates [round % 6];
+        decode.resamples = true;
+        size_t made = model.frames;
+        if (decode.rate == 16000)
+            memcpy (whole, model.wide, made * channels * sizeof (float));
+        else
+            assert_null (soxr_oneshot (16000, decode.rate, (unsigned) channels, model.wide, model.frames, NULL,
+                whole, 2 * FRAMES_MAX, &made, NULL, &quality, NULL));
+        if (made == 0)
+            continue;
+        uint32_t length = 1 + (uint32_t) test_below (&random, made);
+        double place = (double) test_below (&random, 1000) / 1000;
+        size_t begin = (size_t) (place * (double) (made - length + 1));
+        char error [ERROR_BYTES];
+        if (s_excerpt (&decode, length, place, file.bytes, file.size, target, error))
+            fail_msg ("%s, %zu frames at %u: %s", s_formats [format].name, frames, decode.rate, error);
+        for (size_t item = 0; item < length * channels; item++) {
+            float found = ((float *) (void *) target) [item];
+            float expected = whole [(begin + item % length) * channels + item / length];
+            if (found != expected)
+                fail_msg ("%s: sample %zu at %u is %g for %g", s_formats [format].name, item, decode.rate,
+                    (double) found, (double) expected);
+        }
+        s_expect (0, &decode, file.bytes, file.size, "");
+    }
+    decode_tensor_t decode = s_audio (DTYPE_FLOAT32, 1);
+    decode.resamples = true;
+    decode.rate = 62;                   //  16000 / 256 is 62.5
+    s_make (&file, s_formats [WAV].format, 1, 500, 1, 1);
+    s_expect (-EDOM, &decode, file.bytes, file.size, "500 frames of rate 16000 are not resampled to 62");
+}
+#endif
+
 static void
 test_names_what_it_reads (void **state)
 {
@@ -551,6 +606,9 @@ main (void)
         cmocka_unit_test (test_behind_tags),
         cmocka_unit_test (test_headers_that_say_too_much),
         cmocka_unit_test (test_damage_is_survived),
+#ifdef TUREEN_SOXR
+        cmocka_unit_test (test_resampled_excerpts),
+#endif
         cmocka_unit_test (test_names_what_it_reads),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);

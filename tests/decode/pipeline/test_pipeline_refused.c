@@ -437,6 +437,10 @@ static const struct { const char *text; const char *fragments [3]; } s_refused [
         { "'dtype' is not valid; expected one of 'float32', 'int16'" } },
     { "[{'op':'decode','as':'audio','channels':0}]",
         { "'channels' is not valid; expected a whole number from 1 to 32" } },
+    { "[{'op':'decode','as':'audio','resample':true},{'op':'excerpt','length':3}]",
+        { "operation 1 (decode): 'resample'", "'rate' beside it" } },
+    { "[{'op':'decode','as':'audio','rate':8000,'dtype':'int16','resample':true},"
+        "{'op':'excerpt','length':3}]", { "operation 1 (decode): 'resample'", "'float32'" } },
     { "[{'op':'decode','as':'audio','rate':0}]",
         { "'rate' is not valid; expected a whole number from 1 to 1000000" } },
     { "[{'op':'decode','as':'bytes','length':3}," CROP "]",
