@@ -12,8 +12,8 @@ package_group () {
         echo libzmq3-dev libczmq-dev libroaring-dev libjpeg62-turbo-dev
         echo libjansson-dev libsodium-dev libxxhash-dev
         echo liburing-dev libarchive-dev zlib1g-dev
-        echo libpng-dev libwebp-dev libtiff-dev libsndfile1-dev libsoxr-dev libcurl4-openssl-dev libssl-dev libexpat1-dev
-        echo libmicrohttpd-dev libjs-dygraphs libncurses-dev ;;
+        echo libpng-dev libwebp-dev libtiff-dev libsndfile1-dev libsoxr-dev libcurl4-openssl-dev libssl-dev
+        echo libexpat1-dev libmicrohttpd-dev libjs-dygraphs libncurses-dev ;;
     test)
         echo libcmocka-dev python3 python3-numpy python3-zmq python3-xxhash python3-pil python3-torch \
             python3-pip python3-yaml iproute2 curl openssl ;;

@@ -380,6 +380,12 @@ catalogue_bytes (const catalogue_t *self)
 }
 
 const char *
+catalogue_doubt (const catalogue_t *self)
+{
+    return *self->doubt? self->doubt: NULL;
+}
+
+const char *
 catalogue_root (const catalogue_t *self)
 {
     return s_field (self, 0)->path;

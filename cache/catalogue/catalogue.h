@@ -96,6 +96,9 @@ uint32_t catalogue_samples (const catalogue_t *self);
 uint32_t catalogue_classes (const catalogue_t *self);
 //  Sum of the files' sizes when the folders were walked, all fields together.
 uint64_t catalogue_bytes (const catalogue_t *self);
+//  What a person may have meant otherwise in a labels file, a sentence with its place; NULL: nothing.
+enum { CATALOGUE_DOUBT_BYTES = 512 };
+const char *catalogue_doubt (const catalogue_t *self);
 //  The folder, as given.
 const char *catalogue_root (const catalogue_t *self);
 //  The field's folder, as given; of a pack the same for all.

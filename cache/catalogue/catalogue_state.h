@@ -118,6 +118,7 @@ typedef struct {
 
 struct catalogue {
     uint32_t magic;
+    char doubt [CATALOGUE_DOUBT_BYTES];
     field_t fields [CATALOGUE_FIELDS_MAX];
     size_t field_count;
     char *arena;

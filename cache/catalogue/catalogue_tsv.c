@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <locale.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,6 +37,8 @@ typedef struct {
     uint64_t other_line;
     uint64_t wide_line;
     uint64_t empty_line;
+    slice_t first;                  //  the cell of first_line
+    bool has_space;                 //  in one that is a list
 } scan_t;
 
 typedef struct {
@@ -225,9 +228,11 @@ s_see (scan_t *scan, slice_t cell, uint64_t line)
     cell_t found = s_scan_cell (cell);
     scan->has_text = found.count == 0;
     scan->has_real |= found.has_real;
+    scan->has_space |= found.count > 1 && memchr (cell.at, ' ', cell.length);
     if (scan->first_line == 0) {
         scan->first_line = line;
         scan->count = found.count;
+        scan->first = cell;
     }
     if (found.count != scan->count && scan->other_line == 0) {
         scan->other_line = line;
@@ -235,6 +240,18 @@ s_see (scan_t *scan, slice_t cell, uint64_t line)
     }
     if (found.has_wide && scan->wide_line == 0)
         scan->wide_line = line;
+}
+
+//  "0,5" in every line: two whole numbers, or one with a decimal comma.
+static void
+s_doubt (const tsv_t *tsv, const column_t *column, const scan_t *scan)
+{
+    if (scan->count != 2 || scan->has_real || scan->has_space || *tsv->self->doubt)
+        return;
+    shown_t cell = catalogue_shown (scan->first.at, scan->first.length);
+    snprintf (tsv->self->doubt, sizeof tsv->self->doubt, "%.200s:%llu: '%.40s' of '%s' is read as a vector "
+        "of 2 numbers, as in every line; for a decimal number write a point in place of the comma",
+        tsv->labels->shown, (unsigned long long) scan->first_line, cell.text, column->name);
 }
 
 //  A column without text holds numbers: empty cells, or lists of different lengths, are refused, not taken
@@ -259,6 +276,7 @@ s_decide (tsv_t *tsv, column_t *column, const scan_t *scan)
             "'%s' does not fit an int64: write it with "
             "a point ('1.0e20') for a float64", column->name);
     labels->line = scan->first_line;
+    s_doubt (tsv, column, scan);
     return catalogue_labels_shape (labels, column, scan->has_real? COLUMN_REAL: COLUMN_WHOLE, scan->count > 1,
         scan->count);
 }

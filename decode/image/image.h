@@ -1,7 +1,7 @@
 /*  image -- a view of 8-bit pixels that it does not own; boxes; and a buffer that grows.
  *
- *  An image has IMAGE_COLOURS channels (red, green, blue), one (a mask's values) or IMAGE_WIDE (the lower and the
- *  upper byte of a mask's values of 16 bits), interleaved, a byte each.
+ *  An image has IMAGE_COLOURS channels (red, green, blue), one (a mask's values) or IMAGE_WIDE (a mask's
+ *  values of 16 bits, the lower byte first), interleaved, a byte each.
  */
 #ifndef IMAGE_H
 #define IMAGE_H

@@ -10,7 +10,7 @@
 typedef struct {
     bool is_mask;               //  one channel
     bool is_wide;               //  a mask of values of 16 bits: IMAGE_WIDE channels
-    bool is_field;              //  not the sample's own file: grey of 16 bits is not cut to 255, but unsuitable
+    bool is_field;              //  not the sample's own file: grey of 16 bits is unsuitable, not cut
     bool orientation;           //  apply the EXIF orientation tag, as Pillow's ImageOps.exif_transpose; else
                                 //  not looked at
     uint32_t warnings_max;      //  libjpeg warnings beyond which a sample is bad; UINT32_MAX: any number is

@@ -286,12 +286,13 @@ s_ask_for_bytes (png_reader_t *self, int colour_type, int depth)
         == (size_t) self->width * (self->is_deep? IMAGE_WIDE: self->has_values? 1: IMAGE_COLOURS));
 }
 
-//  Leaves where a mask would lose what it stands for, or a depth in a field of images all but its lowest 255.
+//  Leaves where a mask would lose what it stands for, or a depth in a field of images what is above 255.
 static void
 s_check_kind (png_reader_t *self, int colour_type, int depth)
 {
     bool is_colour = !self->has_values, has_alpha = colour_type & PNG_COLOR_MASK_ALPHA;
-    bool is_clipped = depth > 8 && !self->is_wide && (self->is_mask || (self->is_field && !is_colour && !has_alpha));
+    bool is_grey = !is_colour && !has_alpha;
+    bool is_clipped = depth > 8 && !self->is_wide && (self->is_mask || (self->is_field && is_grey));
     if (self->is_mask && (is_colour || has_alpha))
         snprintf (self->error, self->error_bytes, "a mask must be grey or have a palette, without alpha: "
             "this PNG %s", is_colour? "is in colour": "has alpha");

@@ -190,13 +190,14 @@ s_fill_table (tiff_reader_t *self)
     for (uint32_t value = 0; value <= highest; value++)
         for (uint32_t colour = 0; colour < IMAGE_COLOURS; colour++) {
             uint32_t grey = layout->photometric == PHOTOMETRIC_MINISWHITE? highest - value: value;
-            self->table [value] [colour] = (uint8_t) (self->is_wide && colour? 0: !is_palette? is_truth? grey: grey * UINT8_MAX / highest:
+            self->table [value] [colour] = (uint8_t) (self->is_wide && colour? 0:
+                !is_palette? is_truth? grey: grey * UINT8_MAX / highest:
                 self->is_mask? value:
                 tiff_layout_value (layout, TAG_PALETTE, colour * (highest + 1) + value) >> 8);
         }
 }
 
-//  Refuses where a mask would lose what it stands for, or a depth in a field of images all but its lowest 255.
+//  Refuses where a mask would lose what it stands for, or a depth in a field of images what is above 255.
 static int
 s_check_kind (const tiff_layout_t *layout, const image_reader_options_t *options, char *error,
     size_t error_bytes)

@@ -172,9 +172,11 @@ s_check_pages (reading_t *self)
         const uint8_t *page = self->layout->bytes + place;
         bytes = s_page_bytes (page, self->layout->size - place);
         if (bytes == 0)
-            return s_bad (self, "truncated or damaged Ogg: no page at %zu of %zu bytes", place, self->layout->size);
+            return s_bad (self, "truncated or damaged Ogg: no page at %zu of %zu bytes", place,
+                self->layout->size);
         if (s_page_is_damaged (page, bytes, table))
-            return s_bad (self, "damaged Ogg: a wrong checksum at %zu of %zu bytes", place, self->layout->size);
+            return s_bad (self, "damaged Ogg: a wrong checksum at %zu of %zu bytes", place,
+                self->layout->size);
         is_last = page [PAGE_FLAGS_AT] & PAGE_IS_LAST;
         if (is_last)
             self->layout->size = place + bytes;
@@ -310,7 +312,8 @@ audio_layout_read (audio_layout_t *self, const uint8_t *bytes, size_t size, char
         }
     }
     self->format = s_has (self, 0, "fLaC", 4)? "FLAC": s_has (self, 0, "OggS", 4)? "Ogg":
-        s_has (self, 0, ".snd", 4) || s_has (self, 0, "dns.", 4)? "AU": s_has (self, 0, "NIST_1A", 7)? "SPHERE":
+        s_has (self, 0, ".snd", 4) || s_has (self, 0, "dns.", 4)? "AU":
+        s_has (self, 0, "NIST_1A", 7)? "SPHERE":
         s_mp3_frame (self, 0)? "MP3": NULL;
     if (!self->format)
         return s_bad (&reading, "none of " AUDIO_LAYOUT_FORMATS);

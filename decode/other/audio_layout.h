@@ -1,5 +1,5 @@
-/*  audio_layout -- which format a file of sound has by its first bytes, and whether all of it is there, before
- *  libsndfile sees it: libsndfile takes what is there for all of it.
+/*  audio_layout -- which format a file of sound has by its first bytes, and whether all of it is there,
+ *  before libsndfile sees it: libsndfile takes what is there for all of it.
  *
  *  Untrusted bytes.  Any thread; nothing is allocated.
  */
@@ -14,8 +14,8 @@
 
 typedef struct {
     const uint8_t *bytes;               //  of the sound, lent: behind ID3 tags
-    size_t size;                        //  without what stands behind the last page of an Ogg file or the last
-                                        //  frame of an MP3
+    size_t size;                        //  without what stands behind the last page of an Ogg file or
+                                        //  the last frame of an MP3
     const char *format;                 //  what people call it; static
     uint64_t frames_min;                //  what a header of SPHERE tells; else 0
     bool has_frame_count;               //  of MP3: its first frame tells how many there are

@@ -270,8 +270,8 @@ s_read_frames (audio_t *self, dtype_t dtype, block_t *block, size_t frames)
 }
 
 //  Whether a frame depends on those before, so that all are read: then it is what a read of the whole file
-//  gives.  In a Vorbis stream libsndfile (1.2) also finds wrong frames in the last page, and dereferences NULL
-//  where a packet that it seeks past has a mode that there is not.
+//  gives.  In a Vorbis stream libsndfile (1.2) also finds wrong frames in the last page, and dereferences
+//  NULL where a packet that it seeks past has a mode that there is not.
 static bool
 s_is_read_through (const audio_t *self)
 {
@@ -298,7 +298,7 @@ s_check_end (audio_t *self)
         (long long) self->info.frames);
 }
 
-//  Of an MP3 whose first frame does not tell how long it is, libsndfile guesses that by the file's size: it is
+//  How long an MP3 is that has no frame to tell it, libsndfile guesses by the file's size: such a file is
 //  decoded to its end to know it.
 static int
 s_measure_mp3 (audio_t *self)

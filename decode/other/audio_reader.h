@@ -1,8 +1,8 @@
-/*  audio_reader -- tensor_reader's part for audio, on libsndfile: excerpts of WAV, FLAC and Ogg Vorbis files.
+/*  audio_reader -- tensor_reader's part for audio, on libsndfile: excerpts of sounds.
  *
  *  Samples of fixed point are what sf_readf_short and sf_readf_float give: the upper 16 bits, or -1 .. 1.
- *  Those of floating point (Vorbis, some WAV) become int16 by x 32767, rounded and cut off at the ends of the
- *  range, where sf_readf_short would wrap round.
+ *  Those of floating point (Vorbis, Opus, MP3, some WAV) become int16 by x 32767, rounded and cut off at the
+ *  ends of the range, where sf_readf_short would wrap round.
  *
  *  A file that ends before its header says is bad, whatever the excerpt.  Other containers and codecs that
  *  libsndfile knows never get to it: each is one more way in for a hostile file.

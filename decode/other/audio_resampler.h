@@ -1,7 +1,7 @@
 /*  audio_resampler -- frames of one rate to frames of another, by libsoxr in its quality HQ, floats.
  *
- *  A stream: whoever puts in all frames from the first on takes out what soxr makes of the whole, whatever the
- *  pieces are; soxr.resample of Python's package of that name makes the same.
+ *  A stream: of all frames from the first on comes what soxr makes of the whole, whatever the pieces are;
+ *  soxr.resample of Python's package of that name makes the same.
  *  Owner: one thread.
  */
 #ifndef AUDIO_RESAMPLER_H

@@ -15,7 +15,7 @@ typedef enum {
     FILE_KIND_WEBP,
     FILE_KIND_TIFF,
     FILE_KIND_ARRAY,            //  NumPy .npy
-    FILE_KIND_AUDIO             //  WAV, FLAC, Ogg
+    FILE_KIND_AUDIO             //  what audio_layout.h knows
 } file_kind_t;
 
 //  *name_p says it for people, behind "the file is": "a JPEG image", "empty"; static.

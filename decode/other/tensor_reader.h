@@ -33,7 +33,7 @@ int tensor_read_array (const decode_tensor_t *decode, const uint8_t *bytes, size
 //  Shorter files are padded with zeros at the end.  target: channels x length, int16 or float32.
 int tensor_read_audio (const decode_tensor_t *decode, uint32_t length, double place, const uint8_t *bytes,
     size_t size, uint8_t *target, char *error, size_t error_bytes);
-//  The audio formats this build reads, "WAV, FLAC, Ogg", or NULL; static.
+//  The audio formats this build reads, "WAV, RF64, ...", or NULL; static.
 const char *tensor_audio_formats (void);
 
 #endif

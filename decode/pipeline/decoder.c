@@ -470,7 +470,8 @@ static bool
 s_private_image (decoder_t *self, const plan_t *plan, const pipeline_key_t *key, const plan_plane_t *plane,
     const uint8_t *version, size_t images, uint8_t *const *targets)
 {
-    const finish_format_t *format = plane->is_mask? stage_plain (&self->stage, plane->channels): &plan->format;
+    const finish_format_t *plain = stage_plain (&self->stage, plane->channels);
+    const finish_format_t *format = plane->is_mask? plain: &plan->format;
     passage_t passage = {
         .stage = &self->stage, .plan = plan, .key = key, .is_mask = plane->is_mask, .view = plane->view
     };

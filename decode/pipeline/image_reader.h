@@ -7,8 +7,8 @@
  *  what they are, not the file's name.
  *
  *  A mask is read as it is stored: values of a grey image or indices of a palette, a byte each, as
- *  numpy.array (Image.open (...)) gives them; other images are no masks.  A wide one has two bytes a value, and
- *  may be grey of 16 bits: a PNG or a TIFF.
+ *  numpy.array (Image.open (...)) gives them; other images are no masks.  A wide one has two bytes a
+ *  value, and may be grey of 16 bits: a PNG or a TIFF.
  *
  *  Untrusted bytes: whatever they are, the answer is pixels or a reason, in bounded time and memory
  *  (DECODER_PIXELS_MAX, DECODER_SCANS_MAX), and never an abort.  Owner: one thread; buffers are kept from

@@ -77,6 +77,8 @@ s_describe (const options_dataset_t *wanted, const catalogue_t *catalogue)
         printf (", %s %s", catalogue_field_is_mask (catalogue, field)? "mask": "field",
             catalogue_field_name (catalogue, field));
     printf (", %s, in %s\n", sources_size (catalogue_bytes (catalogue), size, sizeof size), wanted->path);
+    if (catalogue_doubt (catalogue))
+        printf ("warning: data set '%s': %s\n", wanted->name, catalogue_doubt (catalogue));
 }
 
 //  ---- the cache on the local disk

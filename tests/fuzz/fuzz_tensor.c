@@ -85,6 +85,7 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
         decode.dtype = data [1] % 2? DTYPE_INT16: DTYPE_FLOAT32;
         decode.channels = 1 + numbers [0] % 4;
         decode.rate = numbers [2] < 128? 0: 16000;
+        decode.resamples = data [0] >= 128 && decode.rate && decode.dtype == DTYPE_FLOAT32;
         break;
     }
     s_read (&decode, numbers, data + HEAD_BYTES, size - HEAD_BYTES);

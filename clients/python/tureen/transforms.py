@@ -468,7 +468,7 @@ class Decode(Transform):
 
         Decode(["image", "mask", DecodeArray("int32", [512], ragged=True, field="tokens")])
     """
-    fields: Tuple[Union[str, DecodeArray, DecodeBytes, DecodeBoxes], ...] = ("image",)
+    fields: Tuple[Union[str, DecodeArray, DecodeBytes, DecodeBoxes, DecodeMask], ...] = ("image",)
     exact: bool = True
     orientation: bool = False
     max_pixels: Optional[int] = None
@@ -479,8 +479,8 @@ class Decode(Transform):
         self._set(fields=tuple(self.fields))
         for field in self.fields:
             if not isinstance(field, str) and getattr(field, "field", None) is None:
-                raise TypeError("fields must be names of images and masks, and DecodeArray, DecodeBytes or "
-                                f"DecodeBoxes with field=NAME for other files, not {field!r}")
+                raise TypeError("fields must be names of images and masks, DecodeMask, and DecodeArray, "
+                                f"DecodeBytes or DecodeBoxes with field=NAME for other files, not {field!r}")
         if self.max_pixels is not None:
             parameters.whole("max_pixels", self.max_pixels, 1, 100_000_000)
 
@@ -562,6 +562,26 @@ class DecodeBoxes(Transform):
 
     def _build(self, building: Building) -> None:
         raise Refused("boxes stand beside an image: put it into the fields of a Decode")
+
+
+@dataclass(frozen=True)
+class DecodeMask(Transform):
+    """Beside an image, the file of this field as a mask, which keeps its values: `uint8`, or `uint16` for
+    depths and for ids of instances in PNGs and TIFFs of 16 bits.
+
+        Decode(["image", DecodeMask("depth", "uint16")])
+    """
+    field: str
+    dtype: Any = "uint8"
+
+    def __post_init__(self) -> None:
+        self._set(dtype=parameters.dtype_name(self.dtype, ("uint8", "uint16")))
+
+    def _told(self) -> Dict[str, Any]:
+        return {"field": self.field, "as": "mask", **parameters.said(dtype=(self.dtype, "uint8"))}
+
+    def _build(self, building: Building) -> None:
+        raise Refused("a mask stands beside an image: put it into the fields of a Decode")
 
 
 def _field(name: Optional[str]) -> Dict[str, Any]:
@@ -650,7 +670,8 @@ def __getattr__(name: str) -> Any:
 
 __all__ = ["AugMix", "AutoAugment", "AutoAugmentPolicy", "Cast", "CenterCrop", "ColorJitter", "Compose",
            "ConvertImageDtype", "CutMix", "Decode", "DecodeArray", "DecodeAudio", "DecodeBoxes",
-           "DecodeBytes", "ElasticTransform", "Excerpt", "FiveCrop", "GaussianBlur", "Grayscale",
+           "DecodeBytes", "DecodeMask", "ElasticTransform", "Excerpt", "FiveCrop", "GaussianBlur",
+           "Grayscale",
            "InterpolationMode", "Layout", "MixUp", "Normalize", "PILToTensor", "Pad", "PillowGaussianBlur",
            "RandAugment", "RandomAdjustSharpness", "RandomAffine", "RandomApply", "RandomAutocontrast",
            "RandomChoice", "RandomCrop", "RandomEqualize", "RandomErasing", "RandomGrayscale",

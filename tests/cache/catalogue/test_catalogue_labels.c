@@ -330,6 +330,28 @@ test_many_lines (void **state)
 }
 
 
+//  A column of nothing but "0,5" may be meant as decimal numbers: said once, and read as the rule is.
+static void
+test_decimal_commas_are_doubted (void **state)
+{
+    (void) state;
+    static const struct { const char *rows; bool is_doubted; } cases [] = {
+        { "a\t0,5\nb\t1,25\n", true }, { "a\t0,5\nb\t1.5,2\n", false }, { "a\t0, 5\nb\t1, 2\n", false },
+        { "a\t0,5,1\nb\t1,2,3\n", false }, { "a\t0\nb\t1\n", false }, { "a\tx,5\nb\t1,2\n", false }
+    };
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
+        char text [64] = "path\tscore\n", error [256];
+        strcat (text, cases [index].rows);
+        catalogue_t *self;
+        assert_int_equal (play_parse (&self, LABELS_TSV, text, error, sizeof error), 0);
+        assert_int_equal (catalogue_doubt (self) != NULL, cases [index].is_doubted);
+        if (cases [index].is_doubted)
+            assert_string_equal (catalogue_doubt (self), "labels:2: '0,5' of 'score' is read as a vector of "
+                "2 numbers, as in every line; for a decimal number write a point in place of the comma");
+        catalogue_destroy (&self);
+    }
+}
+
 //  -- faults
 
 static void *
@@ -364,6 +386,7 @@ main (void)
         cmocka_unit_test (test_kinds_of_tsv_columns),
         cmocka_unit_test (test_another_locale),
         cmocka_unit_test (test_many_lines),
+        cmocka_unit_test (test_decimal_commas_are_doubted),
         cmocka_unit_test_setup_teardown (test_open_with_faults, begin, end)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);

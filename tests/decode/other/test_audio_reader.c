@@ -556,7 +556,8 @@ test_resampled_excerpts (void **state)
         if (decode.rate == 16000)
             memcpy (whole, model.wide, made * channels * sizeof (float));
         else
-            assert_null (soxr_oneshot (16000, decode.rate, (unsigned) channels, model.wide, model.frames, NULL,
+            assert_null (soxr_oneshot (16000, decode.rate, (unsigned) channels, model.wide, model.frames,
+                NULL,
                 whole, 2 * FRAMES_MAX, &made, NULL, &quality, NULL));
         if (made == 0)
             continue;
