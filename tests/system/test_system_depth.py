@@ -99,9 +99,10 @@ class Depth(SystemTest):
                 with self.assertRaisesRegex(tureen.TureenError, words + ".*uint16.* reads them"):
                     list(self.loader(server, ["image", "depth"], crop))
                 transforms = tureen.transforms
-                batches = tureen.Loader(server.endpoint, batch_size=SAMPLES, epochs=1, pipeline=[
+                pipeline = transforms.Compose([
                     transforms.Decode(["image", transforms.DecodeMask("depth", "uint16")]),
                     transforms.CenterCrop(50)])
+                batches = tureen.Loader(server.endpoint, batch_size=SAMPLES, epochs=1, pipeline=pipeline)
                 self.assertEqual([batch["depth"].shape for batch in batches], [(SAMPLES, 50, 50)])
 
 

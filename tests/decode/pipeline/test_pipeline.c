@@ -416,6 +416,11 @@ static const struct { const char *text, *outputs; } s_outputs [] = {
     { "[{'op':'decode','fields':['depth','mask']}," CROP ",{'op':'grayscale'},"
         "" SHARE ",{'op':'views','count':2}]",
       "depth uint8 8x8x1 64; mask uint8 8x8 64; depth_2 uint8 8x8x1 64; mask_2 uint8 8x8 64" },
+    { "[{'op':'decode','fields':['image',{'field':'depth','as':'mask','dtype':'uint16'},"
+        "{'field':'edges_2','as':'mask','dtype':'uint16'}]}," CROP "]",
+      "image uint8 8x8x3 192; depth uint16 8x8 128; edges_2 uint16 8x8 128" },
+    { "[{'op':'decode','fields':['image',{'field':'depth','as':'mask'}]}," CROP "]",
+      "image uint8 8x8x3 192; depth uint8 8x8 64" },
     { "[{'op':'decode','as':'bytes','length':7}]", "bytes uint8 7 7" },
     { "[{'op':'decode','as':'array','dtype':'float64','shape':[2,3,4]}]", "array float64 2x3x4 192" },
     { "[{'op':'decode','as':'audio','channels':2},{'op':'excerpt','length':5}]", "audio float32 2x5 40" },
