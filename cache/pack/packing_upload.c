@@ -451,7 +451,8 @@ s_is_as_sent (const packing_upload_t *self, uint32_t volume, const transfer_t *t
     pack_volume_header_t header = pack_volume_header (volume, self->plan->pack);
     return transfer->rc == 0 && transfer->object_bytes == record->bytes
         && record->bytes == self->plan->volumes [volume].bytes
-        && (!*record->version || strcmp (transfer->object_version, record->version) == 0)
+        && (!*record->version || (*transfer->object_version
+            && !transfer_is_other_version (transfer->object_version, record->version)))
         && memcmp (transfer->memory, &header, sizeof header) == 0;
 }
 

@@ -203,9 +203,7 @@ s_look_at_objects (tar_shards_t *self, store_t *store, const store_persistence_t
         if (shard->store != store)
             continue;
         shard->bytes = all [index].object_bytes;
-        //  A weak one ("W/..") never matches when it is asked for.
-        if (strncmp (all [index].object_version, "W/", 2) != 0)
-            memcpy (shard->version, all [index].object_version, sizeof shard->version);
+        memcpy (shard->version, all [index].object_version, sizeof shard->version);
     }
     if (rc && !*error)
         rc = s_fail_memory (error);

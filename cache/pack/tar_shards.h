@@ -23,7 +23,7 @@ typedef struct {
     bool is_input;                      //  standard input
     store_t *store;                     //  NULL: a file, or standard input.  Lent
     char *url;
-    char version [TRANSFER_VERSION_BYTES];      //  "": it has none, or a weak one
+    char version [TRANSFER_VERSION_BYTES];      //  "": it has none
 } tar_shard_t;
 
 typedef struct {

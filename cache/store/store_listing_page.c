@@ -212,10 +212,11 @@ s_add_object (store_listing_t *self, const item_t *item, const char *name)
     size_t length = strlen (name);
     if (length == 0 || name [length - 1] == '/')
         return 0;
-    //  Some stores leave out the quotes here, which HTTP's header has.
+    //  Some stores leave out the quotes here, which HTTP's header has.  A weak version (W/"..") stays weak.
     char version [TRANSFER_VERSION_BYTES] = "";
+    bool has_quotes = item->version && (*item->version == '"' || transfer_is_weak (item->version));
     if (item->version && *item->version
-    &&  (size_t) snprintf (version, sizeof version, *item->version == '"'? "%s": "\"%s\"", item->version)
+    &&  (size_t) snprintf (version, sizeof version, has_quotes? "%s": "\"%s\"", item->version)
             >= sizeof version)
         return -EPROTO;
     if (!item->has_bytes)

@@ -72,20 +72,25 @@ s_on_header (char *line, size_t unit, size_t count, void *context)
     return bytes;
 }
 
+bool
+transfer_is_weak (const char *version)
+{
+    return strncmp (version, "W/", 2) == 0;
+}
+
 //  What is between the quotes: what stands on the way may make a version weak.
 static const char *
 s_opaque (const char *version, size_t *length_p)
 {
-    version += strncmp (version, "W/", 2) == 0? 2: 0;
+    version += transfer_is_weak (version)? 2: 0;
     size_t length = strlen (version);
     bool has_quotes = length > 1 && version [0] == '"' && version [length - 1] == '"';
     *length_p = has_quotes? length - 2: length;
     return has_quotes? version + 1: version;
 }
 
-//  Whether both are known, and not the same.
-static bool
-s_is_other_version (const char *one, const char *other)
+bool
+transfer_is_other_version (const char *one, const char *other)
 {
     size_t one_length, other_length;
     one = s_opaque (one, &one_length);
@@ -106,7 +111,7 @@ static bool
 s_is_other (const transfer_t *transfer)
 {
     uint64_t expected = transfer->expected_bytes? transfer->expected_bytes: transfer->first_bytes;
-    return s_is_other_version (s_wanted_version (transfer), transfer->object_version)
+    return transfer_is_other_version (s_wanted_version (transfer), transfer->object_version)
         || (expected && transfer->object_bytes && expected != transfer->object_bytes);
 }
 
@@ -388,7 +393,7 @@ s_ask_object (handle_t *self, const transfers_t *transfers, transfer_t *transfer
     uint64_t first = transfer->offset + transfer->done, last = transfer->offset + transfer->bytes - 1;
     bool is_range = !transfer->is_whole;
     const char *version = s_wanted_version (transfer);
-    bool is_condition = *version && strncmp (version, "W/", 2) != 0;    //  RFC 9110, 13.1.1
+    bool is_condition = *version && !transfer_is_weak (version);    //  RFC 9110, 13.1.1
     snprintf (range, sizeof range, "bytes=%llu-%llu", (unsigned long long) first, (unsigned long long) last);
     return (!is_range || s_add_header (self, "Range", range))
         && (!transfers->keys || s_sign_now (self, transfers, transfer, is_range? range: NULL))

@@ -92,6 +92,10 @@ enum { TRANSFERS_DESCRIPTORS_MAX = 1026 };
 void transfers_wait (transfers_t *self, const int *descriptors, size_t count, int limit_ms);
 //  One that is done; NULL: none.  Never waits.
 transfer_t *transfers_take (transfers_t *self);
+//  Whether a version is weak (W/".."): it can be no condition, and is only compared.
+bool transfer_is_weak (const char *version);
+//  Whether both versions are known, and differ.  A weak one equals the strong one of the same text.
+bool transfer_is_other_version (const char *one, const char *other);
 //  Whether the same transfer may succeed later.
 bool transfer_may_pass (int rc);
 //  What a transfer's -errno means, for people: "the store refuses the keys"; static.

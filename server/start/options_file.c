@@ -37,6 +37,19 @@ s_read_file (settings_t *self)
     return NULL;
 }
 
+//  A value without quotation marks ends at '#', which begins a comment.  Without a blank before it, it is more
+//  likely a part of the value, "/data/a#b", of which "/data/a" would be taken.
+static bool
+s_check_bare (settings_t *self, const char *value, size_t size)
+{
+    char shown [OPTIONS_SHOWN_BYTES];
+    const char *comment = memchr (value, '#', size);
+    return !comment || comment [-1] == ' ' || comment [-1] == '\t'
+        || options_fail (self, "'#' begins a comment, and the value would be '%s': write it in quotation "
+            "marks, or a blank before the comment",
+            utf8_visible (value, (size_t) (comment - value), shown, sizeof shown));
+}
+
 //  The rest of a line after its name: nothing, a comment, or "= value".
 static bool
 s_check_rest (settings_t *self, const char *at, size_t size)
@@ -55,7 +68,7 @@ s_check_rest (settings_t *self, const char *at, size_t size)
     if (at == end || *at == '#')
         return options_fail (self, "the value after '=' is missing");
     if (*at != '"' && *at != '\'')
-        return true;
+        return s_check_bare (self, at, (size_t) (end - at));
     const char *quote = memchr (at + 1, *at, (size_t) (end - at - 1));
     if (!quote)
         return options_fail (self, "the quotation mark %c is not closed", *at);

@@ -115,6 +115,8 @@ class ObjectStore(LocalService):
         self.gives_versions = True
         self.heeds_versions = True          # If-Match counts; some stores and proxies do not know it
         self.has_weak_versions = False      # W/"..", which If-Match never meets
+        self.are_weakened_on_the_way = False    # W/".." in answers: If-Match meets the strong one
+        self.listed_version = '"%s"'        # how a list writes a version
         self.faults, self.requests, self._lock = [], [], threading.Lock()
         self.issued, self.used = {}, set()
         self.kept = 0                                   # objects that were written
@@ -371,8 +373,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 continue
             status = os.stat(found[key])
             lines.append("<Contents><Key>%s</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified><ETag>"
-                         "&quot;%x-%x&quot;</ETag><Size>%d</Size></Contents>"
-                         % (shown, status.st_mtime_ns, status.st_size,
+                         "%s</ETag><Size>%d</Size></Contents>"
+                         % (shown, xml.sax.saxutils.escape(
+                             store.listed_version % ("%x-%x" % (status.st_mtime_ns, status.st_size)),
+                             {'"': "&quot;"}),
                             store.listed_sizes.get(os.path.basename(key), status.st_size)))
         if store.list_fault == "itself":
             lines.append("<CommonPrefixes><Prefix>%s</Prefix></CommonPrefixes>"
@@ -413,7 +417,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         store.add(request)
         self.send_response(request.status)
         if store.gives_versions:
-            self.send_header("ETag", "W/" * store.has_weak_versions + version)
+            self.send_header("ETag", "W/" * (store.has_weak_versions or store.are_weakened_on_the_way)
+                             + version)
         self.send_header("Content-Length", str(last - first + 1))
         self.send_header("Last-Modified", email.utils.formatdate(status.st_mtime, usegmt=True))
         if asked:

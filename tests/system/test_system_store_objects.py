@@ -134,6 +134,27 @@ class Passing(ObjectsTest):
             self.assertEqual(server.status()["bad_samples"], 0)
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
+    def test_versions_that_are_written_otherwise(self):
+        """A weak version is no condition and is compared; quotes and weakness may differ between a list and
+        an answer.  A file that changes is seen by each."""
+        name = sorted(os.listdir(os.path.join(self.objects, "a+b %2F&<ü>")))[0]
+        path = os.path.join(self.objects, "a+b %2F&<ü>", name)
+        before = os.stat(path)
+        for listed, is_weak, is_weakened in (('W/"%s"', True, False), ('W/"%s"', False, False),
+                                             ("W/%s", False, False), ("%s", False, False),
+                                             ('"%s"', False, True), ("%s", False, True)):
+            self.store.listed_version = listed
+            self.store.has_weak_versions, self.store.are_weakened_on_the_way = is_weak, is_weakened
+            with self.subTest(listed=listed, is_weak=is_weak, is_weakened=is_weakened), \
+                    self.serve(arguments=["--patience", "2"]) as server:
+                self.assert_epochs(self.read(server, epochs=1).finish(), 1)
+                os.utime(path)
+                reader = self.read(server)
+                reader.wait()
+                self.assertIn("is not the one that the server found at its start", "".join(reader.texts()))
+                self.assertEqual(server.status()["bad_samples"], 0)
+            os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
     def test_an_object_that_changes_where_conditions_do_not_count(self):
         """A store that does not know If-Match, and one without versions: a larger object is another one."""
         path = os.path.join(self.objects, "a+b %2F&<ü>", "00000.jpg")

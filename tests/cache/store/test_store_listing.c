@@ -64,14 +64,16 @@ test_pages (void **state)
         "<s3:Contents><s3:Key>my data/100%.jpg</s3:Key><s3:Size>7</s3:Size><s3:ETag>f00</s3:ETag>"
         "</s3:Contents>"
         "<s3:Contents><s3:Size>0</s3:Size><s3:Key>my data/none</s3:Key></s3:Contents>"
+        "<s3:Contents><s3:Size>1</s3:Size><s3:Key>my data/weak</s3:Key><s3:ETag>W/&quot;b&quot;</s3:ETag>"
+        "</s3:Contents>"
         "</s3:ListBucketResult>", &seen, &token), 0);
     assert_null (token);
     assert_int_equal (seen.count, 1);
     assert_string_equal (seen.folders [0], "100%/");
     static const struct { const char *name, *version; uint64_t bytes; } expected [] = {
         { "x+y/a&\xc3\xa4.jpg", "\"abc-2\"", 123456789012 }, { "100%.jpg", "\"f00\"", 7 },
-        { "none", "", 0 } };
-    assert_int_equal (listing.count, 3);
+        { "none", "", 0 }, { "weak", "W/\"b\"", 1 } };
+    assert_int_equal (listing.count, 4);
     for (size_t index = 0; index < listing.count; index++) {
         const store_object_t *object = &listing.objects [index];
         assert_string_equal (store_listing_name (&listing, object), expected [index].name);

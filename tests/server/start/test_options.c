@@ -490,7 +490,7 @@ everything_from_a_file (void **state)
         "    train = /data/image net/train # all\n"
         "        \n"
         "    # a comment\n"
-        "    val-2.x = '/data/#1'\n"
+        "    val-2.x = '/data/#1'# x\n"
         "cache=4G\n"
         "workers\t=\t7\n"
         "policy = dsa", "");
@@ -626,6 +626,10 @@ files_refused (void **state)
         { "\xc3\xa4 = 4G\n", 1, "expected a name, got '\xc3\xa4 = 4G'" },
         { "listen = \"x\n", 1, "the quotation mark \" is not closed" },
         { "listen = 'x\n", 1, "the quotation mark ' is not closed" },
+        { "dataset\n    a = /x/a#b\n", 2, "'#' begins a comment, and the value would be '/x/a': write it in "
+            "quotation marks" },
+        { "dataset\n    a = /x/a#b # c\n", 2, "the value would be '/x/a'" },
+        { "cache = 4G# all\n", 1, "the value would be '4G'" },
         { "listen = \"x\" y\n", 1, "'y' after the quotation" },
         { "listen = \v\"x\n", 1, "a control character, 11" },
         { "listen = a\rb\n", 1, "a control character, 13" },
