@@ -22,7 +22,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum { OPTION_ERROR_BYTES = 1024, OPTION_ROWS_MAX = 40 };
+enum { OPTION_ERROR_BYTES = 1024, OPTION_ROWS_MAX = 48 };
 
 typedef enum {
     OPTION_FUNCTION,

@@ -149,6 +149,7 @@ s_take_options (draft_t *draft, const catalogue_options_t *options, bool list_an
     draft->cache = options->cache;
     draft->list_anew = list_anew;
     draft->progress = options->progress;
+    draft->allow_empty = options->allow_empty || options->classes_of;
     if (options->extensions && !catalogue_extensions_are_valid (options->extensions))
         return catalogue_fail (draft, -EINVAL, "'%.80s' is no list of file extensions: "
             "write them with their dots and commas between, like '.wav,.flac'", options->extensions);
@@ -274,6 +275,8 @@ s_open (const catalogue_options_t *options, bool list_anew, char *error, size_t 
     draft_t draft = { .self = self, .error = error, .error_bytes = error_bytes };
     error [0] = 0;
     *rc_p = self? s_fill (&draft, options, list_anew): -ENOMEM;
+    if (*rc_p == 0)
+        *rc_p = catalogue_number_classes (&draft, options->classes_of);
     *is_old_p = *rc_p && draft.has_kept_list;
     if (*rc_p)
         catalogue_destroy (&self);
@@ -324,6 +327,7 @@ catalogue_destroy (catalogue_t **self_p)
     free (self->samples);
     free (self->directories);
     free (self->classes);
+    free (self->numbers);
     free (self->arena);
     self->magic = 0;
     free (self);
@@ -369,7 +373,7 @@ uint32_t
 catalogue_classes (const catalogue_t *self)
 {
     assert (self && self->magic == CATALOGUE_MAGIC);
-    return (uint32_t) self->class_count;
+    return (uint32_t) (self->classes_of? self->classes_of: self)->class_count;
 }
 
 uint64_t
@@ -448,8 +452,9 @@ const char *
 catalogue_class_name (const catalogue_t *self, uint32_t label)
 {
     assert (self && self->magic == CATALOGUE_MAGIC);
-    assert (label < self->class_count);
-    return self->arena + self->classes [label];
+    const catalogue_t *of = self->classes_of? self->classes_of: self;
+    assert (label < of->class_count);
+    return of->arena + of->classes [label];
 }
 
 size_t
@@ -521,8 +526,10 @@ catalogue_label_value (const catalogue_t *self, size_t label, uint32_t id, uint8
     const column_t *column = s_column (self, label);
     const sample_t *sample = s_sample (self, id);
     size_t bytes = column->label.bytes;
-    if (column->kind == COLUMN_CLASS)
-        memcpy (target, &(int64_t) { self->directories [sample->directory].label }, bytes);
+    if (column->kind == COLUMN_CLASS) {
+        uint32_t class = self->directories [sample->directory].label;
+        memcpy (target, &(int64_t) { self->numbers? self->numbers [class]: class }, bytes);
+    }
     else
     if (column->kind == COLUMN_TEXT) {
         const char *text = self->arena + column->values [id].text;
@@ -537,6 +544,13 @@ catalogue_label_value (const catalogue_t *self, size_t label, uint32_t id, uint8
 
 const char *
 catalogue_fingerprint (const catalogue_t *self)
+{
+    assert (self && self->magic == CATALOGUE_MAGIC);
+    return *self->numbered_fingerprint? self->numbered_fingerprint: self->fingerprint;
+}
+
+const char *
+catalogue_files_fingerprint (const catalogue_t *self)
 {
     assert (self && self->magic == CATALOGUE_MAGIC);
     return self->fingerprint;

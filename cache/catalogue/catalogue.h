@@ -63,6 +63,10 @@ typedef struct {
     block_cache_t *cache;       //  of data in a store: what is read is kept there; lent for the catalogue's
                                 //  life; NULL: nowhere
     bool list_anew;             //  objects are listed anew, though a list is kept there
+    bool allow_empty;           //  a class folder without a sample is a class all the same
+    const struct catalogue *classes_of;     //  classes are numbered as in it, by their names, and empty ones
+                                //  are allowed; lent for the catalogue's life, it has no classes_of
+                                //  itself; NULL: by this data's own
     progress_t *progress;       //  how many samples are found is shown there; lent; NULL: nowhere
 } catalogue_options_t;
 
@@ -78,7 +82,7 @@ typedef struct {
 
 //  Walks the folders and reads the labels.  0 and *self_p owned by the caller; or -errno, *self_p NULL and in
 //  error (always ended) what is wrong and how to mend it: -ENOENT no such folder, -ENOTDIR not a folder,
-//  -ENODATA no class folders or a class without samples, a sample without its further file, or a labels file
+//  -ENODATA no class folders, a class without samples or unknown to classes_of, a sample without its further file, or a labels file
 //  that names no file or one that is not there, -EINVAL a labels file that cannot be understood (its line is
 //  named) or two of them, two files with one stem, or options that cannot be, -ELOOP a directory inside
 //  itself, -ENAMETOOLONG a path over PATH_MAX, -EOVERFLOW 2^32 samples, -ENOMEM, or the code with which a
@@ -92,7 +96,7 @@ int catalogue_open (catalogue_t **self_p, const catalogue_options_t *options, ch
 void catalogue_destroy (catalogue_t **self_p);
 
 uint32_t catalogue_samples (const catalogue_t *self);
-//  0 if the labels come from a labels file.
+//  0 if the labels come from a labels file.  Those of classes_of, if there is one.
 uint32_t catalogue_classes (const catalogue_t *self);
 //  Sum of the files' sizes when the folders were walked, all fields together.
 uint64_t catalogue_bytes (const catalogue_t *self);
@@ -142,7 +146,10 @@ void catalogue_label_value (const catalogue_t *self, size_t label, uint32_t id, 
 //  32 hexadecimal digits: XXH3-128 over, for every sample in order, its relative path, a zero and its size as
 //  8 little-endian bytes; where there are further fields or a labels file, over these too.  Equal data, equal
 //  text.
+//  Where classes' numbers do not follow from the paths (allow_empty, classes_of): over their names, too.
 const char *catalogue_fingerprint (const catalogue_t *self);
+//  The same, whatever the classes' numbers are.
+const char *catalogue_files_fingerprint (const catalogue_t *self);
 
 //  The error for a file of another size than was catalogued, or that ends too early.  Not ESTALE, which file
 //  systems return.

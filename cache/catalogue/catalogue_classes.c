@@ -3,8 +3,11 @@
 
 #include "catalogue_state.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 const char catalogue_image_extensions [] = ".jpg,.jpeg,.png,.ppm,.bmp,.pgm,.tif,.tiff,.webp";
 
@@ -91,8 +94,8 @@ s_is_begun_pack (const catalogue_t *self)
     return self->class_count == 1 && strcmp (self->arena + self->classes [0], PACKING_FOLDER) == 0;
 }
 
-int
-catalogue_fail_empty (const draft_t *draft, const empty_classes_t *empty)
+static int
+s_fail_empty (const draft_t *draft, const empty_classes_t *empty)
 {
     const catalogue_t *self = draft->self;
     if (s_is_begun_pack (self))
@@ -106,11 +109,134 @@ catalogue_fail_empty (const draft_t *draft, const empty_classes_t *empty)
     char more [40] = "";
     if (empty->count > shown)
         snprintf (more, sizeof more, " and %zu more", empty->count - shown);
-    bool is_image = !draft->extensions;
+    bool is_image = !draft->extensions, is_one = empty->count == 1;
     return catalogue_fail (draft, -ENODATA,
-        "no %s in %zu of the %zu class folders in '%s': %s%s: remove the %s "
-        "or add %ss (%s)", is_image? "image": "file", empty->count, self->class_count,
-        catalogue_root (self), names,
-        more, empty->count == 1? "folder": "folders", is_image? "image": "file",
-        is_image? catalogue_image_extensions: draft->extensions);
+        "no %s in %zu of the %zu class folders in '%s': %s%s: remove the %s or add %ss (%s)%s",
+        is_image? "image": "file", empty->count, self->class_count, catalogue_root (self), names, more,
+        is_one? "folder": "folders", is_image? "image": "file",
+        is_image? catalogue_image_extensions: draft->extensions, self->sample_count == 0? "": is_one?
+        "; or keep it as a class (--allow-empty), so that later classes keep their numbers":
+        "; or keep them as classes (--allow-empty), so that later classes keep their numbers");
+}
+
+int
+catalogue_judge_empty (const draft_t *draft, const empty_classes_t *empty)
+{
+    bool may_be = draft->allow_empty && draft->self->sample_count > 0;
+    return empty->count && !may_be? s_fail_empty (draft, empty): 0;
+}
+
+
+//  -- numbers
+
+static const char *
+s_class (const catalogue_t *self, size_t class)
+{
+    return self->arena + self->classes [class];
+}
+
+static int
+s_compare_classes (const void *left, const void *right, void *of)
+{
+    return strcmp (s_class (of, *(const uint32_t *) left), s_class (of, *(const uint32_t *) right));
+}
+
+//  The classes' numbers in the order of their names' bytes; the caller's.  NULL: no memory.
+static uint32_t *
+s_sorted (const catalogue_t *of)
+{
+    uint32_t *sorted = malloc (of->class_count * sizeof *sorted);
+    for (uint32_t class = 0; sorted && class < of->class_count; class++)
+        sorted [class] = class;
+    if (sorted)
+        qsort_r (sorted, of->class_count, sizeof *sorted, s_compare_classes, (void *) of);
+    return sorted;
+}
+
+//  False: there is no class of this name.
+static bool
+s_find_number (const catalogue_t *of, const uint32_t *sorted, const char *name, uint32_t *number_p)
+{
+    size_t low = 0, high = of->class_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = strcmp (name, s_class (of, sorted [middle]));
+        if (order == 0) {
+            *number_p = sorted [middle];
+            return true;
+        }
+        low = order > 0? middle + 1: low;
+        high = order > 0? high: middle;
+    }
+    return false;
+}
+
+static int
+s_take_numbers (const draft_t *draft, const catalogue_t *of)
+{
+    catalogue_t *self = draft->self;
+    if (self->class_count == 0 || of->class_count == 0)
+        return catalogue_fail (draft, -EINVAL, "'%s' has no class folders, by whose names labels could be "
+            "numbered: leave out classes-from", catalogue_root (self->class_count == 0? self: of));
+    uint32_t *sorted = s_sorted (of);
+    self->numbers = malloc (self->class_count * sizeof *self->numbers);
+    int rc = sorted && self->numbers? 0: catalogue_fail_memory (draft);
+    for (size_t class = 0; rc == 0 && class < self->class_count; class++)
+        if (!s_find_number (of, sorted, s_class (self, class), &self->numbers [class]))
+            rc = catalogue_fail (draft, -EINVAL, "'%s' is no class of '%s', by the classes of which labels are "
+                "numbered: rename or remove its folder, or leave out classes-from",
+                catalogue_shown (s_class (self, class), strlen (s_class (self, class))).text,
+                catalogue_root (of));
+    self->classes_of = of;
+    free (sorted);
+    return rc;
+}
+
+//  Whether a class has no sample.  1, 0 or -ENOMEM.
+static int
+s_has_empty (const catalogue_t *self)
+{
+    bool *is_there = calloc (self->class_count + 1, sizeof *is_there);
+    if (!is_there)
+        return -ENOMEM;
+    size_t found = 0;
+    for (size_t id = 0; id < self->sample_count && found < self->class_count; id++) {
+        uint32_t class = self->directories [self->samples [id].directory].label;
+        found += !is_there [class];
+        is_there [class] = true;
+    }
+    free (is_there);
+    return found < self->class_count;
+}
+
+static int
+s_hash_names (const draft_t *draft)
+{
+    catalogue_t *self = draft->self;
+    XXH3_state_t *state = XXH3_createState ();
+    if (!state)
+        return catalogue_fail_memory (draft);
+    XXH3_128bits_reset (state);
+    XXH3_128bits_update (state, self->fingerprint, sizeof self->fingerprint);
+    for (uint32_t class = 0; class < catalogue_classes (self); class++) {
+        const char *name = catalogue_class_name (self, class);
+        XXH3_128bits_update (state, name, strlen (name) + 1);
+    }
+    XXH128_hash_t hash = XXH3_128bits_digest (state);
+    XXH3_freeState (state);
+    snprintf (self->numbered_fingerprint, sizeof self->numbered_fingerprint, "%016llx%016llx",
+        (unsigned long long) hash.high64, (unsigned long long) hash.low64);
+    return 0;
+}
+
+int
+catalogue_number_classes (const draft_t *draft, const catalogue_t *of)
+{
+    assert (!of || !of->classes_of);
+    if (of) {
+        int rc = s_take_numbers (draft, of);
+        return rc? rc: s_hash_names (draft);
+    }
+    int has_empty = draft->self->class_count? s_has_empty (draft->self): 0;
+    return has_empty < 0? catalogue_fail_memory (draft): has_empty? s_hash_names (draft): 0;
 }

@@ -136,7 +136,10 @@ struct catalogue {
     column_t columns [CATALOGUE_LABELS_MAX];
     size_t column_count;
     uint64_t bytes;
-    char fingerprint [33];
+    char fingerprint [33];          //  of files and labels files
+    char numbered_fingerprint [33]; //  the same and the classes' names; "": their numbers follow from paths
+    const struct catalogue *classes_of;     //  as in the options
+    uint32_t *numbers;              //  by own class: its number there; NULL: its own
     struct pack *pack;              //  NULL: plain files; else arena, classes .. files and values are in its
                                     //  index
 };
@@ -152,6 +155,7 @@ typedef struct {
     bool index_only;                //  as in the options
     block_cache_t *cache;           //  as in the options
     bool list_anew;                 //  as in the options
+    bool allow_empty;               //  as in the options, or classes_of is given
     bool has_kept_list;             //  of objects, which may have changed since
     progress_t *progress;           //  as in the options
     char *error;
@@ -173,7 +177,7 @@ int catalogue_listing_fetch (draft_t *draft, field_t *field);
 int catalogue_listing_read (const draft_t *draft, const store_object_t *object, char **text_p);
 //  Notes every object's version, and frees the lists.
 int catalogue_listing_finish (draft_t *draft);
-//  At the end: the fingerprint; -ENOMEM without a sentence.
+//  The fingerprint of files and labels files; -ENOMEM without a sentence.
 int catalogue_hash (catalogue_t *self);
 //  Gives back spare memory of arrays.
 void catalogue_trim (catalogue_t *self);
@@ -214,7 +218,10 @@ typedef struct {
 int catalogue_add_class (const draft_t *draft, const char *name, size_t length);
 int catalogue_fail_no_classes (const draft_t *draft);
 void catalogue_note_empty (empty_classes_t *empty, size_t label);
-int catalogue_fail_empty (const draft_t *draft, const empty_classes_t *empty);
+//  What is wrong with them, if anything: 0, or -errno.
+int catalogue_judge_empty (const draft_t *draft, const empty_classes_t *empty);
+//  When all is there: the numbers by the classes of another catalogue (NULL: none), and the fingerprint.
+int catalogue_number_classes (const draft_t *draft, const catalogue_t *of);
 
 
 //  -- memory

@@ -289,7 +289,7 @@ s_walk_classes (walk_t *walk)
         if (rc)
             return rc;
     }
-    return walk->empty.count? catalogue_fail_empty (walk->draft, &walk->empty): 0;
+    return catalogue_judge_empty (walk->draft, &walk->empty);
 }
 
 

@@ -38,6 +38,7 @@ typedef struct {
     progress_t *progress;               //  of the files of a folder that are found; lent; NULL: not shown
     const char *signature;              //  of standard input: the same text for the same bytes, by which a
                                         //  packing is gone on with; NULL: none
+    bool allow_empty;                   //  a class folder without a sample stays a class
     const char *masks;                  //  tar: "seg.png,mask.png": extensions of members that are masks;
                                         //  NULL: none
 } pack_source_options_t;

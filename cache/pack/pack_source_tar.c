@@ -125,6 +125,20 @@ s_fail_archive (const tar_t *self, const char *member, char *error)
         *member? "'": "", reason? reason: "it ends too early");
 }
 
+//  Reports a header that is none.  libarchive goes on behind an end mark: joined archives are read to the end.
+static int
+s_fail_header (const tar_t *self, char *error)
+{
+    const char *reason = archive_error_string (self->archive), *last = self->next.path;
+    bool may_be_behind_end = archive_errno (self->archive) != EIO && *last
+        && archive_filter_bytes (self->archive, 0) - self->member_end >= 2 * TAR_BLOCK_BYTES;
+    if (!may_be_behind_end || (self->stream && object_stream_failed (self->stream)) || self->is_stopped)
+        return s_fail_archive (self, last, error);
+    return pack_source_fail (error, -EBADMSG, "'%s': behind '%s' come bytes that are no member (%.200s): if "
+        "'tar tf' lists the archive without an error, they are behind its end: cut them off; else it is "
+        "damaged: make it anew", s_archive (self), s_shown (last).text, reason? reason: "no header");
+}
+
 
 //  -- archives
 
@@ -318,6 +332,16 @@ s_clean_path (const char *text, char path [PATH_MAX])
     return used > 0;
 }
 
+//  Whether WebDataset takes it for metadata: below a top folder "__X__", whatever it is.
+static bool
+s_is_metadata (const char *text)
+{
+    while (strncmp (text, "./", 2) == 0)
+        text += 2 + strspn (text + 2, "/");
+    size_t size = strcspn (text, "/");
+    return size >= strlen ("____") && strncmp (text, "__", 2) == 0 && memcmp (text + size - 2, "__", 2) == 0;
+}
+
 //  1: the name has a stem and a key; 0: skip it.
 static int
 s_split (tar_t *self, tar_member_t *member, char *error)
@@ -364,6 +388,10 @@ s_take_entry (tar_t *self, char *error)
     if (!text)
         return pack_source_fail (error, -EINVAL, "'%s': a member without a name: make the archive anew",
             s_archive (self));
+    if (s_is_metadata (text)) {
+        self->passed_over += archive_entry_filetype (entry) != AE_IFDIR;
+        return 0;
+    }
     if (archive_entry_hardlink (entry) || archive_entry_filetype (entry) == AE_IFLNK)
         return pack_source_fail (error, -EINVAL,
             "'%s': '%s' is a link: put the file itself into the tar (tar --dereference "
@@ -402,7 +430,7 @@ s_next_header (tar_t *self, char *error)
             return 0;
         //  A warning: this locale cannot show the name; the bytes are all there.
         if (rc != ARCHIVE_OK && rc != ARCHIVE_WARN)
-            return s_fail_archive (self, self->next.path, error);
+            return s_fail_header (self, error);
         rc = s_take_entry (self, error);
         if (rc)
             return rc;

@@ -2,6 +2,9 @@
 #include <assert.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <curl/curl.h>
@@ -28,6 +31,37 @@ http_forget_resolver (void *easy)
 #if LIBCURL_VERSION_NUM >= 0x075700     //  7.87
     curl_easy_setopt (easy, CURLOPT_QUICK_EXIT, 1L);
 #endif
+}
+
+//  libcurl has no question for it before CURLINFO_USED_PROXY (8.7), which does not name the variable.
+static int
+s_on_message (CURL *easy, curl_infotype kind, char *text, size_t bytes, void *proxy)
+{
+    static const char before [] = "Uses proxy env variable ";
+    (void) easy;
+    size_t length = sizeof before - 1;
+    if (kind == CURLINFO_TEXT && bytes > length && strncmp (text, before, length) == 0) {
+        const char *end = memchr (text + length, ' ', bytes - length);
+        int name = end? (int) (end - text - (ptrdiff_t) length): 0;
+        snprintf (proxy, HTTP_PROXY_BYTES, "%.*s", name, text + length);
+    }
+    return 0;
+}
+
+void
+http_watch_proxy (void *easy, char proxy [HTTP_PROXY_BYTES])
+{
+    static const char *const names [] = { "http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY" };
+    assert (easy); assert (proxy);
+    proxy [0] = 0;
+    bool may_be = false;                //  else libcurl need not tell what it does
+    for (size_t index = 0; index < sizeof names / sizeof *names; index++)
+        may_be = may_be || getenv (names [index]);
+    if (!may_be)
+        return;
+    curl_easy_setopt (easy, CURLOPT_DEBUGFUNCTION, s_on_message);
+    curl_easy_setopt (easy, CURLOPT_DEBUGDATA, proxy);
+    curl_easy_setopt (easy, CURLOPT_VERBOSE, 1L);
 }
 
 const char *

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { HTTP_CODE_BYTES = 64 };
+enum { HTTP_CODE_BYTES = 64, HTTP_PROXY_BYTES = 16 };
 
 //  Starts libcurl, once; what it frees is wiped, since answers and headers can be secret.  0 or -ENOMEM, and
 //  a later call tries again.
@@ -16,6 +16,11 @@ int http_begin (void);
 //  The end of this CURL handle's transfer does not wait for the thread that asks a name server, which may
 //  take long: it ends by itself and frees what it has.  Does nothing with a libcurl before 7.87.
 void http_forget_resolver (void *easy);
+
+//  Notes the environment variable by which this CURL handle's transfer goes through a proxy, "https_proxy"; "":
+//  it goes through none.  proxy: lent for the transfer.  libcurl alone knows which variable counts, and
+//  whether no_proxy names the host.
+void http_watch_proxy (void *easy, char proxy [HTTP_PROXY_BYTES]);
 
 //  The value behind "name:" of a header line, in the line, without blanks around it; NULL: another header.
 const char *http_header (const char *line, size_t bytes, const char *name, size_t *value_bytes_p);

@@ -38,6 +38,7 @@ struct key_source {
     char *body;                         //  guarded
     size_t body_bytes;
     long status;
+    char proxy [HTTP_PROXY_BYTES];      //  the environment variable with the proxy that was asked; "": none
 };
 
 typedef struct {
@@ -95,6 +96,7 @@ s_prepare (key_source_t *self, CURL *easy, const question_t *question, struct cu
     curl_easy_setopt (easy, CURLOPT_SSL_CTX_FUNCTION, s_on_tls);
     curl_easy_setopt (easy, CURLOPT_WRITEFUNCTION, s_on_body);
     curl_easy_setopt (easy, CURLOPT_WRITEDATA, self);
+    http_watch_proxy (easy, self->proxy);
     const char *authorities = getenv ("AWS_CA_BUNDLE");
     if (authorities && *authorities)
         curl_easy_setopt (easy, CURLOPT_CAINFO, authorities);
@@ -134,7 +136,8 @@ s_perform (key_source_t *self, CURL *easy, CURLcode *result_p)
 static int
 s_judge (const key_source_t *self, CURLcode result, char *error, size_t error_bytes)
 {
-    snprintf (error, error_bytes, "%s", curl_easy_strerror (result));
+    snprintf (error, error_bytes, "%s%s%s", curl_easy_strerror (result), *self->proxy? ", through the proxy in ": "",
+        self->proxy);
     switch (result) {
     case CURLE_OK:
         snprintf (error, error_bytes, "%ld", self->status);

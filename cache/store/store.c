@@ -486,13 +486,28 @@ s_remedy (const store_t *self, int rc, bool is_list, bool is_upload)
     }
 }
 
+//  Whether the proxy may be what fails, and no answer of the store's.
+static bool
+s_fails_at_proxy (const transfer_t *transfer)
+{
+    static const int of_network [] = { -ECONNREFUSED, -EHOSTUNREACH, -ETIMEDOUT, -ECONNRESET };
+    bool is_network = false;
+    for (size_t index = 0; index < sizeof of_network / sizeof *of_network; index++)
+        is_network = is_network || transfer->rc == of_network [index];
+    return *transfer->proxy && (is_network || transfer->status == 407 || transfer->status >= 502);
+}
+
 static void
 s_explain (const store_t *self, const char *where, const transfer_t *transfer, bool is_list, char *error,
     size_t error_bytes)
 {
     const char *what = is_list? "list": transfer->upload? "write": "read";
-    int length = snprintf (error, error_bytes, "cannot %s '%.500s' (%s): %s", what, where,
-        *transfer->detail? transfer->detail: strerror (-transfer->rc),
+    char proxy [160] = "";
+    if (s_fails_at_proxy (transfer))
+        snprintf (proxy, sizeof proxy, "it was asked through the proxy in %s: check that, or name the store's host "
+            "in no_proxy; or ", transfer->proxy);
+    int length = snprintf (error, error_bytes, "cannot %s '%.500s' (%s): %s%s", what, where,
+        *transfer->detail? transfer->detail: strerror (-transfer->rc), proxy,
         s_remedy (self, transfer->rc, is_list, transfer->upload));
     keyring_look_t look = { .trouble = "" };
     if (self->keys && transfer->rc == -EKEYEXPIRED)

@@ -426,6 +426,7 @@ s_ask (handle_t *self, const transfers_t *transfers, transfer_t *transfer)
     curl_easy_setopt (easy, CURLOPT_HEADERDATA, self);
     curl_easy_setopt (easy, CURLOPT_ERRORBUFFER, self->message);
     curl_easy_setopt (easy, CURLOPT_PRIVATE, self);
+    http_watch_proxy (easy, transfer->proxy);
     return curl_easy_setopt (easy, CURLOPT_URL, transfer->url) == CURLE_OK
         && (transfer->upload? s_ask_upload (self, transfers, transfer):
             s_ask_object (self, transfers, transfer))

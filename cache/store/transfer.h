@@ -32,6 +32,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "account.h"
+#include "http.h"
 #include "keyring.h"
 
 typedef struct transfers transfers_t;
@@ -69,6 +70,7 @@ typedef struct transfer {
     uint64_t keys_number;               //  of the keys that signed it (keyring.h); 0: not signed
     uint64_t object_bytes;              //  of the whole object; 0: unknown
     char object_version [TRANSFER_VERSION_BYTES];       //  its ETag; "": it has none
+    char proxy [HTTP_PROXY_BYTES];      //  the environment variable with the proxy that was asked; "": none
     char detail [TRANSFER_DETAIL_BYTES];                //  of a failure, for people: "404 NoSuchKey"
     //  the transfers'
     struct transfer *next;

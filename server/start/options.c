@@ -124,6 +124,13 @@ static const option_row_t s_rows [] = {
     { "listing", "NAME=kept|anew", OF_DATASET (list_anew),
         "objects of a store: as the list in the block cache says, if there is one (kept,\n"
         "the default), or listed anew", .choices = OPTION_CHOICES ("kept", "anew") },
+    { "allow-empty", "NAME=no|yes", OF_DATASET (allow_empty),
+        "yes: a class folder without a sample is a class, as in ImageFolder (allow_empty=True),\n"
+        "so that labels are those of other splits (default: an error)",
+        .choices = OPTION_CHOICES ("no", "yes") },
+    { "classes-from", "NAME=DATASET", OF_DATASET (classes_from),
+        "labels are the numbers that the data set DATASET gives to classes of these names\n"
+        "(default: NAME's own classes are numbered)" },
     { "operation", "NAME=COMMAND", NAMED (ROLE_OPERATION),
         "a program that is an operation of pipelines, {\"op\": \"custom\", \"name\": \"NAME\"}; it runs\n"
         "in processes of its own (docs/operation.md); at most 8, each as often as needed",

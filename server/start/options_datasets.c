@@ -90,6 +90,7 @@ options_clear_dataset (options_dataset_t *dataset)
     free (dataset->name);
     free (dataset->path);
     free (dataset->extensions);
+    free (dataset->classes_from);
 }
 
 //  --- Notes ------------------------------------------------------------------------------------------------
@@ -222,6 +223,32 @@ s_apply (settings_t *self, const note_t *note)
     return good;
 }
 
+//  Once all data sets are known: that of classes-from must number its own classes.
+static bool
+s_check_classes (settings_t *self)
+{
+    options_t *options = self->options;
+    char shown [OPTIONS_SHOWN_BYTES], names [OPTIONS_LIST_BYTES];
+    self->file = NULL;
+    for (size_t index = 0; index < options->dataset_count; index++) {
+        const options_dataset_t *dataset = &options->datasets [index];
+        const char *from = dataset->classes_from;
+        if (!from)
+            continue;
+        const options_dataset_t *other = options_dataset (options, from, strlen (from));
+        if (!other)
+            return options_fail (self, "classes-from %s: there is no data set '%s'; there is: %s", dataset->name,
+                options_shown (from, shown),
+                options_list (names, options->datasets, options->dataset_count, sizeof *options->datasets));
+        if (other == dataset)
+            return options_fail (self, "classes-from %s: it names itself: leave it out", dataset->name);
+        if (other->classes_from)
+            return options_fail (self, "classes-from %s: '%s' goes by the classes of '%s' itself: name that one",
+                dataset->name, from, options_shown (other->classes_from, shown));
+    }
+    return true;
+}
+
 bool
 options_apply (settings_t *self)
 {
@@ -232,5 +259,5 @@ options_apply (settings_t *self)
         self->line = note->line;
         good = note->row->role >= ROLE_TENANT? options_apply_to_tenant (self, note): s_apply (self, note);
     }
-    return good;
+    return good && s_check_classes (self);
 }

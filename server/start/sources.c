@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+#include "class_warning.h"
 #include "complain.h"
 #include "input.h"
 #include "learned_rows_file.h"
@@ -43,9 +44,10 @@ sources_buffer_part (const options_t *options)
     return options->raw_bytes / BROKER_RAW_PARTS;
 }
 
+//  classes_of: as in the catalogue's options.
 static int
-s_open_catalogue (sources_t *self, catalogue_t **catalogue_p, const options_dataset_t *wanted, char *error,
-    size_t error_bytes)
+s_open_catalogue (sources_t *self, catalogue_t **catalogue_p, const options_dataset_t *wanted,
+    const catalogue_t *classes_of, char *error, size_t error_bytes)
 {
     catalogue_field_t fields [OPTIONS_FIELDS_MAX];
     for (size_t field = 0; field < wanted->field_count; field++)
@@ -53,7 +55,7 @@ s_open_catalogue (sources_t *self, catalogue_t **catalogue_p, const options_data
             .is_mask = wanted->fields [field].is_mask, .path = wanted->fields [field].path };
     catalogue_options_t options = { .path = wanted->path, .extensions = wanted->extensions, .fields = fields,
         .field_count = wanted->field_count, .cache = self->blocks, .list_anew = wanted->list_anew,
-        .progress = &self->progress };
+        .allow_empty = wanted->allow_empty, .classes_of = classes_of, .progress = &self->progress };
     self->progress.subject = wanted->name;
     fflush (stdout);                    //  what was found before, in front of events of the log
     int rc = catalogue_open (catalogue_p, &options, error, error_bytes);
@@ -417,14 +419,32 @@ s_learn_rows (sources_t *self, source_t *source, const char *name)
     return true;
 }
 
+//  Unless it is open: before others that go by its classes.
+static bool
+s_find_data (sources_t *self, size_t index)
+{
+    const options_dataset_t *wanted = &self->options->datasets [index];
+    source_t *source = &self->all [index];
+    char error [ERROR_BYTES];
+    const catalogue_t *classes_of = NULL;
+    for (size_t other = 0; wanted->classes_from && other < self->options->dataset_count; other++)
+        if (strcmp (self->options->datasets [other].name, wanted->classes_from) == 0) {
+            if (!s_find_data (self, other))
+                return false;
+            classes_of = self->all [other].catalogue;
+        }
+    return source->catalogue
+        || s_open_catalogue (self, &source->catalogue, wanted, classes_of, error, sizeof error) == 0
+        || complain ("serve", "data set '%s': %s", wanted->name, error);
+}
+
 static bool
 s_open_dataset (sources_t *self, size_t index)
 {
     const options_dataset_t *wanted = &self->options->datasets [index];
     source_t *source = &self->all [index];
-    char error [ERROR_BYTES];
-    if (s_open_catalogue (self, &source->catalogue, wanted, error, sizeof error))
-        return complain ("serve", "data set '%s': %s", wanted->name, error);
+    if (!s_find_data (self, index))
+        return false;
     source->jpeg_warnings_max = wanted->jpeg_warnings_max;
     source->customs = self->customs;
     source->pack = catalogue_pack (source->catalogue);
@@ -478,10 +498,22 @@ s_warn_of_memory (const options_t *options, bool has_packs)
             has_packs? " or --raw": "");
 }
 
+static void
+s_warn_of_classes (const sources_t *self)
+{
+    class_warning_set_t sets [OPTIONS_DATASETS_MAX];
+    size_t count = self->options->dataset_count;
+    for (size_t index = 0; index < count; index++)
+        sets [index] = (class_warning_set_t) { self->options->datasets [index].name,
+            self->all [index].catalogue };
+    class_warning_print (sets, count);
+}
+
 void
 sources_warn (const sources_t *self)
 {
     const options_t *options = self->options;
+    s_warn_of_classes (self);
     bool has_store = false, has_packs = broker_reads_max (self->broker) > 0;
     for (size_t index = 0; index < self->device_count; index++)
         has_store = has_store || device_is_store (self->devices [index]);

@@ -130,7 +130,7 @@ s_give (ready_tasks_t *self, task_t *task)
     bool is_told = is_first && learned_rows_tell (task->told, &files [0]);
     remote_task_t wanted = { .task = task, .pipeline = task->pipeline, .catalogue = task->source->catalogue,
         .key = task->key, .files = pipeline_files (task->pipeline),
-        .fingerprint = task->packed? NULL: catalogue_fingerprint (task->source->catalogue),
+        .fingerprint = task->packed? NULL: catalogue_files_fingerprint (task->source->catalogue),
         .learns = is_first && task->has_room && !is_told,
         .sample = { .files = files, .warnings_max = task->source->jpeg_warnings_max } };
     return remote_workers_give (self->remote, &wanted, self->now_ms);

@@ -112,6 +112,7 @@ class ObjectStore(LocalService):
         #  Lists without an end (`circle`: the same pages again; `itself`: the address is a folder below
         #  itself), and sizes that they tell instead, by name.
         self.list_fault, self.listed_sizes = None, {}
+        self.listed_also = {}               # keys that no file can have: their file
         self.gives_versions = True
         self.heeds_versions = True          # If-Match counts; some stores and proxies do not know it
         self.has_weak_versions = False      # W/"..", which If-Match never meets
@@ -355,14 +356,13 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         asked = {key: values[0] for key, values in query.items()}
         prefix, after = asked.get("prefix", ""), asked.get("continuation-token", "")
         found = {}                          # name: path, or None for what is common
-        for folder, _, files in os.walk(bucket):
-            for file in files:
-                path = os.path.join(folder, file)
-                key = os.path.relpath(path, bucket)
-                if key.startswith(prefix):
-                    rest, slash, _ = key[len(prefix):].partition("/")
-                    is_common = slash and asked.get("delimiter") == "/"
-                    found[prefix + rest + "/" if is_common else key] = None if is_common else path
+        paths = [os.path.join(folder, file) for folder, _, files in os.walk(bucket) for file in files]
+        keys = {os.path.relpath(path, bucket): path for path in paths}
+        for key, path in {**keys, **store.listed_also}.items():
+            if key.startswith(prefix):
+                rest, slash, _ = key[len(prefix):].partition("/")
+                is_common = slash and asked.get("delimiter") == "/"
+                found[prefix + rest + "/" if is_common else key] = None if is_common else path
         names = sorted((key for key in found if key > after), key=os.fsencode)
         page = names[:min(int(asked.get("max-keys", 1000)), store.page)]
         lines = ["<EncodingType>url</EncodingType>" if asked.get("encoding-type") == "url" else ""]

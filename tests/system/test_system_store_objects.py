@@ -394,6 +394,21 @@ class Refused(ObjectsTest):
             self.assertIn(word, done.stderr)
         self.assertNotIn(SECRET, done.stderr + done.stdout)
 
+    def test_keys_that_are_no_paths(self):
+        """They are named before an object is read, to serve and to pack."""
+        path = os.path.join(self.objects, "README")
+        for key in ("a/../1.jpg", "a/./1.jpg", "../x/1.jpg", "./1.jpg", "a/b/.."):
+            self.store.listed_also = {PLACE + "/" + key: path}
+            self.store.requests.clear()
+            with self.subTest(key=key):
+                words = "the object '%s' below '%s' has '.' or '..' as a part of its key" % (key, ADDRESS)
+                self.assert_refused(ADDRESS, words)
+                done = run("pack", "--quiet", ADDRESS, os.path.join(self.root, "refused"),
+                           environment=self.store.environment(KEY))
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertIn(words, done.stderr)
+                self.assertEqual(self.objects_asked_for(), [])
+
     def test_what_is_no_data(self):
         self.assert_refused("s3://bucket/nothing", "there is nothing at 's3://bucket/nothing'")
         self.assert_refused("s3://no-bucket/x", "NoSuchBucket")

@@ -3,6 +3,7 @@ once, with the right pixels, what passes costs nothing but time, and what lasts 
 import json
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
@@ -261,7 +262,7 @@ class Refused(StoreTest):
     def test_addresses_keys_and_what_is_there(self):
         good = self.store.environment(KEY)
         without = {name: value for name, value in good.items() if "KEY" not in name}
-        self.assert_refused("s3://b/x", good, "s3://BUCKET/PREFIX")
+        self.assert_refused("s3://b/x", good, "a bucket's name has 3 to 63 characters")
         self.assert_refused("https://me:%s@host/x" % SECRET, good, "leave out user and password")
         self.assert_refused("http://host/x?token=" + SECRET, good, "leave out '?'")
         self.assert_refused(ADDRESS, without, "AWS_ACCESS_KEY_ID", "no-such-file", "AWS_NO_SIGN_REQUEST")
@@ -272,6 +273,19 @@ class Refused(StoreTest):
                             "there is nothing at 's3://bucket/my packs/val'")
         self.assert_refused(ADDRESS, dict(good, AWS_ENDPOINT_URL_S3="ftp://x"), "https://HOST:PORT")
         self.assert_refused(ADDRESS + ",x", good, "there is nothing")
+
+    def test_a_proxy_that_is_not_there(self):
+        """Its variable is named, and not where no_proxy keeps the store out of it."""
+        with socket.socket() as taken:          # nobody listens
+            taken.bind(("127.0.0.1", 0))
+            proxy = "http://127.0.0.1:%d" % taken.getsockname()[1]
+            good = dict(self.store.environment(KEY), no_proxy="", NO_PROXY="")
+            for name in ("http_proxy", "ALL_PROXY"):
+                with self.subTest(name=name):
+                    self.assert_refused(ADDRESS, dict(good, **{name: proxy}), "through the proxy in " + name,
+                                        "no_proxy", "AWS_ENDPOINT_URL_S3")
+            with self.serve(environment=dict(good, http_proxy=proxy, no_proxy="127.0.0.1")) as server:
+                self.assert_epochs(self.read(server, epochs=1).finish(), 1)
 
     def test_a_profile(self):
         """Keys, region and endpoint from the files that AWS's tools have."""

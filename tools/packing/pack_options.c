@@ -83,6 +83,8 @@ static const option_row_t s_rows [] = {
     { "extensions", "LIST", AT (packing.source.extensions),
         "which files of class folders count, as .wav,.flac; in tar files: which member is the\n"
         "sample's own" },
+    { "allow-empty", NULL, AT (packing.source.allow_empty),
+        "a class folder without a sample stays a class, so that labels are those of other splits" },
     { "field", "NAME=mask:FOLDER, NAME=image:FOLDER, NAME=file:FOLDER", OPTION_CALL (s_field),
         "a further file of each sample of a folder or list: the one in FOLDER with the same\n"
         "path but for the extension; repeatable" },

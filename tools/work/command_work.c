@@ -165,11 +165,11 @@ s_open_datasets (work_t *self, work_hello_t *hello)
 {
     char error [OPTION_ERROR_BYTES];
     for (size_t index = 0; index < self->datasets; index++) {
-        catalogue_options_t options = { .path = self->paths [index] };
+        catalogue_options_t options = { .path = self->paths [index], .allow_empty = true };
         if (catalogue_open (&self->catalogues [index], &options, error, sizeof error))
             return s_complain (error);
         snprintf (hello->fingerprints [index], sizeof hello->fingerprints [index], "%s",
-            catalogue_fingerprint (self->catalogues [index]));
+            catalogue_files_fingerprint (self->catalogues [index]));
         hello->datasets++;
     }
     return true;

@@ -278,9 +278,19 @@ test_what_webdataset_passes_over (void **state)
     tar_text (file, "d/.hidden.jpg", "x");
     tar_text (file, "d/1.jpg", "x");
     tar_text (file, "d/end.", "x");
+    //  Below a top folder of metadata, whatever it is; other names with underscores are samples.
+    tar_text (file, "__meta__/info.json", "{}");
+    tar_text (file, "./__a__b__/x/y.jpg", "x");
+    tar_text (file, "____/y.jpg", "x");
+    tar_header (file, "__meta__/", '5', "", 0);
+    tar_header (file, "__meta__/link.jpg", '2', "d/1.jpg", 0);
+    tar_text (file, "__meta__", "text");
     tar_end (file);
     pack_source_t *source = s_read (in (*state, "a.tar"), NULL, NULL);
     assert_int_equal (catalogue_samples (pack_source_catalogue (source)), 1);
+    pack_source_destroy (&source);
+    source = s_read (tar_of (*state, "c.tar", "___/1.jpg __a/2.jpg a__/3.jpg d/__a__/4.jpg __5__.jpg"), NULL, NULL);
+    assert_int_equal (catalogue_samples (pack_source_catalogue (source)), 5);
     pack_source_destroy (&source);
     assert_refused (tar_of (*state, "b.tar", "README LICENSE"), "no sample (2 files without an extension)",
         "images");
@@ -454,7 +464,14 @@ test_what_is_no_tar (void **state)
     for (int at = 0; at < 2 * BLOCK; at++)
         fputc ('Z', file);
     fclose (file);
-    assert_refused (in (*state, "c.tar"), "c.tar", "make it anew");
+    assert_refused (in (*state, "c.tar"), "behind '2.jpg' come bytes that are no member", "cut them off");
+    //  Before it, it is damage.
+    file = tar_begin (*state, "d.tar");
+    tar_text (file, "1.jpg", "x");
+    for (int at = 0; at < 2 * BLOCK; at++)
+        fputc ('Z', file);
+    tar_end (file);
+    assert_refused (in (*state, "d.tar"), "at '1.jpg'", "the archive is damaged");
 }
 
 

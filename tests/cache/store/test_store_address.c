@@ -69,8 +69,8 @@ test_refusals (void **state)
 {
     (void) state;
     assert_refused ("s3://", "s3://BUCKET/PREFIX");
-    assert_refused ("s3://ab/x", "s3://BUCKET/PREFIX");
-    assert_refused ("s3://my bucket/x", "s3://BUCKET/PREFIX");
+    assert_refused ("s3://ab/x", "a bucket's name has 3 to 63 characters");
+    assert_refused ("s3://my bucket/x", "which are letters, digits, '.', '-' and '_'");
     assert_refused ("s3://../x", "s3://BUCKET/PREFIX");
     assert_refused ("s3://user:secret@bucket/x", "s3://BUCKET/PREFIX");
     assert_refused ("http://", "http://HOST/PATH");

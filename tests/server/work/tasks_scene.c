@@ -68,7 +68,7 @@ catalogue_field_name (const catalogue_t *self, size_t field)
 }
 
 const char *
-catalogue_fingerprint (const catalogue_t *self)
+catalogue_files_fingerprint (const catalogue_t *self)
 {
     (void) self;
     return "made up";
