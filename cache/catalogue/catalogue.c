@@ -149,6 +149,7 @@ s_take_options (draft_t *draft, const catalogue_options_t *options, bool list_an
     draft->cache = options->cache;
     draft->list_anew = list_anew;
     draft->progress = options->progress;
+    draft->is_to_pack = options->is_to_pack;
     draft->allow_empty = options->allow_empty || options->classes_of;
     if (options->extensions && !catalogue_extensions_are_valid (options->extensions))
         return catalogue_fail (draft, -EINVAL, "'%.80s' is no list of file extensions: "

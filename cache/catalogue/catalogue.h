@@ -63,6 +63,8 @@ typedef struct {
     block_cache_t *cache;       //  of data in a store: what is read is kept there; lent for the catalogue's
                                 //  life; NULL: nowhere
     bool list_anew;             //  objects are listed anew, though a list is kept there
+    bool is_to_pack;            //  in a store, a key with an empty part ("a//b") is refused: no folder of a
+                                //  pack has that name
     bool allow_empty;           //  a class folder without a sample is a class all the same
     const struct catalogue *classes_of;     //  classes are numbered as in it, by their names, and empty ones
                                 //  are allowed; lent for the catalogue's life, it has no classes_of
@@ -82,11 +84,11 @@ typedef struct {
 
 //  Walks the folders and reads the labels.  0 and *self_p owned by the caller; or -errno, *self_p NULL and in
 //  error (always ended) what is wrong and how to mend it: -ENOENT no such folder, -ENOTDIR not a folder,
-//  -ENODATA no class folders, a class without samples or unknown to classes_of, a sample without its further file, or a labels file
+//  -ENODATA no class folders, a class without samples, a sample without its further file, or a labels file
 //  that names no file or one that is not there, -EINVAL a labels file that cannot be understood (its line is
-//  named) or two of them, two files with one stem, or options that cannot be, -ELOOP a directory inside
-//  itself, -ENAMETOOLONG a path over PATH_MAX, -EOVERFLOW 2^32 samples, -ENOMEM, or the code with which a
-//  directory could not be read.
+//  named) or two of them, two files with one stem, options that cannot be, or a class unknown to classes_of,
+//  -ELOOP a directory inside itself, -ENAMETOOLONG a path over PATH_MAX, -EOVERFLOW 2^32 samples,
+//  -ENOMEM, or the code with which a directory could not be read.
 //  A pack: all of its index is checked, then each volume's header and size, but no sample's bytes.  -EBADMSG
 //  what is damaged, -ENOTSUP a later version, -ENODATA unfinished, or a volume that is not there, -ESTALE a
 //  volume that has another size or belongs to another pack, -EINVAL options that are in the pack already.

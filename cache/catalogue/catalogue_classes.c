@@ -183,7 +183,7 @@ s_take_numbers (const draft_t *draft, const catalogue_t *of)
     int rc = sorted && self->numbers? 0: catalogue_fail_memory (draft);
     for (size_t class = 0; rc == 0 && class < self->class_count; class++)
         if (!s_find_number (of, sorted, s_class (self, class), &self->numbers [class]))
-            rc = catalogue_fail (draft, -EINVAL, "'%s' is no class of '%s', by the classes of which labels are "
+            rc = catalogue_fail (draft, -EINVAL, "'%s' is no class of '%s', by whose classes labels are "
                 "numbered: rename or remove its folder, or leave out classes-from",
                 catalogue_shown (s_class (self, class), strlen (s_class (self, class))).text,
                 catalogue_root (of));

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include <xxhash.h>
+#include "unicode_form.h"
 
 //  -- errors and lines
 
@@ -344,6 +345,58 @@ s_fail_no_file (const labels_t *labels, uint64_t line, const char *path)
         "the line", catalogue_shown (path, strlen (path)).text);
 }
 
+//  There is one that is the same text in another Unicode form, which looks the same.
+static int
+s_fail_form (const labels_t *labels, uint64_t line, const char *path, const char *there)
+{
+    bool is_composed = strlen (path) < strlen (there);
+    return catalogue_labels_fail (labels, -ENODATA, line, "there is no file '%s', but one with the same name "
+        "in another Unicode form: there a letter and its accent are %s, here %s: write the path as it is "
+        "there, or rename the file", catalogue_shown (path, strlen (path)).text,
+        is_composed? "two characters (NFD)": "one character (NFC)", is_composed? "one (NFC)": "two (NFD)");
+}
+
+//  Whether the folder has such an entry; its name is appended to the folder's path.
+static bool
+s_find_entry (int root_fd, char folder [PATH_MAX], const char *name)
+{
+    DIR *directory = catalogue_folder_open (root_fd, folder);
+    struct dirent *item;
+    bool found = false;
+    while (directory && !found && catalogue_folder_next (directory, &item) > 0) {
+        size_t length = strlen (folder);
+        found = unicode_form_is_other (name, item->d_name)
+            && length + strlen (item->d_name) + 2 < PATH_MAX;
+        if (found)
+            snprintf (folder + length, PATH_MAX - length, "%s%s", length? "/": "", item->d_name);
+    }
+    if (directory)
+        closedir (directory);
+    return found;
+}
+
+//  The path with each name as the disk has it.
+static bool
+s_find_form (int root_fd, const char *path, char there [PATH_MAX])
+{
+    there [0] = 0;
+    for (const char *at = path; *at; at += *at == '/') {
+        size_t size = strcspn (at, "/"), length = strlen (there);
+        char name [PATH_MAX];
+        snprintf (name, sizeof name, "%.*s", (int) size, at);
+        at += size;
+        int added = snprintf (there + length, PATH_MAX - length, "%s%s", length? "/": "", name);
+        if (added < 0 || (size_t) added >= PATH_MAX - length)
+            return false;
+        if (faccessat (root_fd, there, F_OK, 0) == 0)
+            continue;
+        there [length] = 0;
+        if (!s_find_entry (root_fd, there, name))
+            return false;
+    }
+    return true;
+}
+
 static void
 s_set_bytes (const labels_t *labels, uint32_t id, uint64_t bytes)
 {
@@ -356,9 +409,14 @@ s_check_object (const labels_t *labels, uint32_t id)
 {
     char path [PATH_MAX];
     catalogue_path (labels->self, id, 0, path, sizeof path);
-    const store_object_t *object = store_listing_find (&labels->self->fields [0].listing, path);
+    const store_listing_t *listing = &labels->self->fields [0].listing;
+    const store_object_t *object = store_listing_find (listing, path);
+    uint64_t line = id + labels->lines_before + 1;
+    for (size_t index = 0; !object && index < listing->count; index++)
+        if (unicode_form_is_other (path, store_listing_name (listing, &listing->objects [index])))
+            return s_fail_form (labels, line, path, store_listing_name (listing, &listing->objects [index]));
     if (!object)
-        return s_fail_no_file (labels, id + labels->lines_before + 1, path);
+        return s_fail_no_file (labels, line, path);
     s_set_bytes (labels, id, object->bytes);
     return 0;
 }
@@ -375,6 +433,9 @@ s_check_file (const labels_t *labels, uint32_t id)
     struct stat status;
     if (fstatat (self->fields [0].root_fd, path, &status, 0) != 0) {
         int rc = -errno;
+        char there [PATH_MAX];
+        if (rc == -ENOENT && s_find_form (self->fields [0].root_fd, path, there))
+            return s_fail_form (labels, line, path, there);
         if (rc == -ENOENT || rc == -ENOTDIR || rc == -ELOOP || rc == -ENAMETOOLONG)
             return s_fail_no_file (labels, line, path);
         return catalogue_labels_fail (labels, rc, line, "cannot look at '%s' (%s): %s", shown.text,

@@ -58,17 +58,20 @@ s_compare_entries (const void *left, const void *right)
     return order? order: s_compare_parts (a->path, a->directory_length, b->path, b->directory_length);
 }
 
-//  Whether no part of a key is '.' or '..'.  A part without letters, "a//b", is a folder of that name.
-static bool
-s_is_plain (const char *key)
+//  A part of a key that no path can have, for people; NULL: none.  An empty one, "a//b", is served as a
+//  folder of that name.
+static const char *
+s_wrong_part (const draft_t *draft, const char *key)
 {
     for (const char *at = key; ; at++) {
         size_t size = strcspn (at, "/");
         if ((size == 1 && *at == '.') || (size == 2 && strncmp (at, "..", 2) == 0))
-            return false;
+            return "'.' or '..' as a part";
+        if (size == 0 && draft->is_to_pack)
+            return "an empty part ('//')";
         at += size;
         if (!*at)
-            return true;
+            return NULL;
     }
 }
 
@@ -90,10 +93,11 @@ s_take_entries (listing_walk_t *walk)
             continue;
         if (strlen (path) >= PATH_MAX)
             return catalogue_fail_folder (walk->draft, catalogue_root (walk->self), path, -ENAMETOOLONG);
-        if (!s_is_plain (path))
-            return catalogue_fail (walk->draft, -EINVAL, "the object '%s' below '%s' has '.' or '..' as a part of "
-                "its key, which is no path of a file: rename it, or move it to another prefix",
-                catalogue_shown (path, strlen (path)).text, catalogue_root (walk->self));
+        const char *wrong = s_wrong_part (walk->draft, path);
+        if (wrong)
+            return catalogue_fail (walk->draft, -EINVAL, "the object '%s' below '%s' has %s of its key, "
+                "which is no path of a file: rename it, or move it to another prefix",
+                catalogue_shown (path, strlen (path)).text, catalogue_root (walk->self), wrong);
         walk->entries [walk->count++] = (entry_t) { .path = path, .class_length = (size_t) (slash - path),
             .directory_length = (size_t) (strrchr (path, '/') - path),
             .bytes = listing->objects [index].bytes };

@@ -155,6 +155,7 @@ typedef struct {
     bool index_only;                //  as in the options
     block_cache_t *cache;           //  as in the options
     bool list_anew;                 //  as in the options
+    bool is_to_pack;                //  as in the options
     bool allow_empty;               //  as in the options, or classes_of is given
     bool has_kept_list;             //  of objects, which may have changed since
     progress_t *progress;           //  as in the options

@@ -248,7 +248,7 @@ s_fill (folder_t *self, const pack_source_options_t *options, char *signature, c
         return -ENOMEM;
     catalogue_options_t wanted = { .path = root, .extensions = options->extensions, .fields = options->fields,
         .field_count = options->field_count, .labels = is_list? path: NULL,
-        .allow_empty = options->allow_empty,
+        .allow_empty = options->allow_empty, .is_to_pack = true,
         .progress = options->progress };
     int rc = catalogue_open (&self->catalogue, &wanted, error, PACK_SOURCE_ERROR_BYTES);
     free (root);

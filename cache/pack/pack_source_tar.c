@@ -125,7 +125,7 @@ s_fail_archive (const tar_t *self, const char *member, char *error)
         *member? "'": "", reason? reason: "it ends too early");
 }
 
-//  Reports a header that is none.  libarchive goes on behind an end mark: joined archives are read to the end.
+//  Reports a header that is none.  libarchive reads on behind an end mark, where a joined archive may begin.
 static int
 s_fail_header (const tar_t *self, char *error)
 {

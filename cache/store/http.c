@@ -51,7 +51,8 @@ s_on_message (CURL *easy, curl_infotype kind, char *text, size_t bytes, void *pr
 void
 http_watch_proxy (void *easy, char proxy [HTTP_PROXY_BYTES])
 {
-    static const char *const names [] = { "http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY" };
+    static const char *const names [] = { "http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy",
+        "ALL_PROXY" };
     assert (easy); assert (proxy);
     proxy [0] = 0;
     bool may_be = false;                //  else libcurl need not tell what it does

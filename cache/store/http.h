@@ -17,8 +17,8 @@ int http_begin (void);
 //  take long: it ends by itself and frees what it has.  Does nothing with a libcurl before 7.87.
 void http_forget_resolver (void *easy);
 
-//  Notes the environment variable by which this CURL handle's transfer goes through a proxy, "https_proxy"; "":
-//  it goes through none.  proxy: lent for the transfer.  libcurl alone knows which variable counts, and
+//  Notes the environment variable by which this CURL handle's transfer goes through a proxy, "https_proxy";
+//  "": it goes through none.  proxy: lent for the transfer.  libcurl alone knows which variable counts, and
 //  whether no_proxy names the host.
 void http_watch_proxy (void *easy, char proxy [HTTP_PROXY_BYTES]);
 

@@ -136,8 +136,8 @@ s_perform (key_source_t *self, CURL *easy, CURLcode *result_p)
 static int
 s_judge (const key_source_t *self, CURLcode result, char *error, size_t error_bytes)
 {
-    snprintf (error, error_bytes, "%s%s%s", curl_easy_strerror (result), *self->proxy? ", through the proxy in ": "",
-        self->proxy);
+    snprintf (error, error_bytes, "%s%s%s", curl_easy_strerror (result),
+        *self->proxy? ", through the proxy in ": "", self->proxy);
     switch (result) {
     case CURLE_OK:
         snprintf (error, error_bytes, "%ld", self->status);

@@ -504,8 +504,8 @@ s_explain (const store_t *self, const char *where, const transfer_t *transfer, b
     const char *what = is_list? "list": transfer->upload? "write": "read";
     char proxy [160] = "";
     if (s_fails_at_proxy (transfer))
-        snprintf (proxy, sizeof proxy, "it was asked through the proxy in %s: check that, or name the store's host "
-            "in no_proxy; or ", transfer->proxy);
+        snprintf (proxy, sizeof proxy, "it was asked through the proxy in %s: check that, or name the "
+            "store's host in no_proxy; or ", transfer->proxy);
     int length = snprintf (error, error_bytes, "cannot %s '%.500s' (%s): %s%s", what, where,
         *transfer->detail? transfer->detail: strerror (-transfer->rc), proxy,
         s_remedy (self, transfer->rc, is_list, transfer->upload));

@@ -47,8 +47,9 @@ store_address_parse (store_address_t *self, const char *text, char *error, size_
         return s_fail (error, error_bytes, text, self->is_s3? "write s3://BUCKET/PREFIX":
             "write http://HOST/PATH or https://HOST/PATH");
     if (self->is_s3 && !s_is_bucket (host, length))
-        return s_fail (error, error_bytes, text, "write s3://BUCKET/PREFIX; a bucket's name has 3 to 63 characters "
-            "(old ones up to 255), which are letters, digits, '.', '-' and '_', and does not begin with '..'");
+        return s_fail (error, error_bytes, text, "write s3://BUCKET/PREFIX; a bucket's name has 3 to 63 "
+            "characters (old ones up to 255), which are letters, digits, '.', '-' and '_', and does not "
+            "begin with '..'");
     //  Anywhere: a password can hold a slash.
     if (!self->is_s3 && strchr (host, '@'))
         return s_fail (error, error_bytes, text, "leave out user and password, which would be shown in logs, "

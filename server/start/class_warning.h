@@ -1,5 +1,5 @@
-/*  class_warning -- data sets of one server that look like splits of one set, and do not have the same classes:
- *  then one number may mean two classes, which no job can see.
+/*  class_warning -- data sets of one server that look like splits of one set, and do not have the same
+ *  classes: then one number may mean two classes, which no job can see.
  */
 #ifndef CLASS_WARNING_H
 #define CLASS_WARNING_H

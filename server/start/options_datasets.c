@@ -237,14 +237,14 @@ s_check_classes (settings_t *self)
             continue;
         const options_dataset_t *other = options_dataset (options, from, strlen (from));
         if (!other)
-            return options_fail (self, "classes-from %s: there is no data set '%s'; there is: %s", dataset->name,
-                options_shown (from, shown),
+            return options_fail (self, "classes-from %s: there is no data set '%s'; there is: %s",
+                dataset->name, options_shown (from, shown),
                 options_list (names, options->datasets, options->dataset_count, sizeof *options->datasets));
         if (other == dataset)
             return options_fail (self, "classes-from %s: it names itself: leave it out", dataset->name);
         if (other->classes_from)
-            return options_fail (self, "classes-from %s: '%s' goes by the classes of '%s' itself: name that one",
-                dataset->name, from, options_shown (other->classes_from, shown));
+            return options_fail (self, "classes-from %s: '%s' goes by the classes of '%s' itself: name "
+                "that one", dataset->name, from, options_shown (other->classes_from, shown));
     }
     return true;
 }

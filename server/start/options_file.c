@@ -37,8 +37,8 @@ s_read_file (settings_t *self)
     return NULL;
 }
 
-//  A value without quotation marks ends at '#', which begins a comment.  Without a blank before it, it is more
-//  likely a part of the value, "/data/a#b", of which "/data/a" would be taken.
+//  A value without quotation marks ends at '#', which begins a comment.  Without a blank before it, '#' is
+//  more likely a part of the value, "/data/a#b", of which "/data/a" would be taken.
 static bool
 s_check_bare (settings_t *self, const char *value, size_t size)
 {

@@ -199,6 +199,30 @@ class Serve(Case):
                                         f"{why}.*tureen drain --connect {self.endpoint}"):
                 self.serve(arguments=["--field", asked])
 
+    def test_classes_of_splits(self) -> None:
+        """An empty class stays, or labels go by the other split's names; a server without that is told."""
+        numbers = {f"class_{number}": number for number in range(3)}
+        kept, less = self.make_data("kept"), self.make_data("less")
+        for name in ("data", "less"):
+            os.rename(Path(self.folder, name, "class_1"), Path(self.folder, name, "class_2"))
+            shutil.copytree(Path(self.folder, name, "class_0"), Path(self.folder, name, "class_1"))
+        shutil.rmtree(Path(less, "class_1"))
+        os.rename(Path(kept, "class_1"), Path(kept, "class_2"))
+        os.mkdir(Path(kept, "class_1"))
+        without = self.serve(val=less)
+        with self.assertRaisesRegex(tureen.ServeFailed, "does not number the classes of 'val' as those of"):
+            self.serve(val=less, classes_from={"val": "train"})
+        without.stop()
+        until("the server ends", lambda: not alive(self.pids[0]))
+        server = self.serve(val=less, kept=kept, classes_from={"val": "train"}, allow_empty=["kept"])
+        for name in ("train", "val", "kept"):
+            self.assertEqual(tureen.DataSet(name, endpoint=server.endpoint).class_to_idx, numbers)
+        self.assertIsNone(self.serve(val=less, kept=kept, classes_from={"val": "train"}).process)
+        with self.assertRaisesRegex(ValueError, "there is no data set 'test' here; there are: train, val"):
+            self.serve(val=less, classes_from={"val": "test"})
+        with self.assertRaisesRegex(TypeError, "a list of data sets' names"):
+            self.serve(val=less, allow_empty="val")
+
     def test_folders_that_changed_since(self) -> None:
         self.serve()
         with warnings.catch_warnings():

@@ -408,6 +408,13 @@ class Refused(ObjectsTest):
                 self.assertEqual(done.returncode, 1, done.stderr)
                 self.assertIn(words, done.stderr)
                 self.assertEqual(self.objects_asked_for(), [])
+        #  An empty part is a folder's name to serve, and to pack it is none.
+        self.store.listed_also = {PLACE + "/a//1.jpg": path}
+        done = run("pack", "--quiet", ADDRESS, os.path.join(self.root, "refused"),
+                   environment=self.store.environment(KEY))
+        self.assertIn("the object 'a//1.jpg' below '%s' has an empty part ('//') of its key" % ADDRESS,
+                      done.stderr)
+        self.assertEqual(self.objects_asked_for(), [])
 
     def test_what_is_no_data(self):
         self.assert_refused("s3://bucket/nothing", "there is nothing at 's3://bucket/nothing'")

@@ -276,7 +276,7 @@ class Refused(StoreTest):
 
     def test_a_proxy_that_is_not_there(self):
         """Its variable is named, and not where no_proxy keeps the store out of it."""
-        with socket.socket() as taken:          # nobody listens
+        with socket.socket() as taken:          # no one listens
             taken.bind(("127.0.0.1", 0))
             proxy = "http://127.0.0.1:%d" % taken.getsockname()[1]
             good = dict(self.store.environment(KEY), no_proxy="", NO_PROXY="")

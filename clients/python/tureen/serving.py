@@ -100,7 +100,9 @@ class Server:
 
 def serve(datasets: Optional[Mapping[str, Path]] = None, *, endpoint: Optional[str] = None,
           cache: Union[None, int, str] = None, workers: Optional[int] = None, idle: int = 60,
-          timeout: float = 60.0, arguments: Sequence[str] = (), **more: Path) -> Server:
+          timeout: float = 60.0, allow_empty: Sequence[str] = (),
+          classes_from: Optional[Mapping[str, str]] = None, arguments: Sequence[str] = (),
+          **more: Path) -> Server:
     """A server with these data sets: the one that is there, or one that is started.
 
     datasets, more  paths by name: serve(train="/data/train"), or serve({"train": "/data/train"}) for any
@@ -111,6 +113,9 @@ def serve(datasets: Optional[Mapping[str, Path]] = None, *, endpoint: Optional[s
     idle            it ends when it has had no job for so many seconds (from its start: a minute at least):
                     longer than a process takes from here to its first batch
     timeout         seconds to wait until it answers; listing millions of files takes a while
+    allow_empty     names of data sets in which a class folder without a sample is a class, as with
+                    ImageFolder (allow_empty=True): so that labels are those of other splits
+    classes_from    {"val": "train"}: labels of val are the numbers that train gives to classes of these names
     arguments       further ones of `tureen serve`, such as ["--policy", "dsa"]
 
     Any number of processes of one user may call this at once: one server is started, and all get it.  The
@@ -119,7 +124,8 @@ def serve(datasets: Optional[Mapping[str, Path]] = None, *, endpoint: Optional[s
     processes that are to find a server at another endpoint than the default must be told.
 
     Raises ServeFailed if no server can be started (with the last lines of its log) or if the server that is
-    there serves other data under one of the names, or other files for a `--field` of arguments; NoServer if
+    there serves other data under one of the names, other files for a `--field` of arguments, or classes with
+    other numbers than classes_from asks for; NoServer if
     it does not answer in time.  Warns if folders were changed since the server that is there listed them.
     """
     wanted = {name: _absolute(name, _path(name, path)) for name, path in {**(datasets or {}), **more}.items()}
@@ -127,12 +133,37 @@ def serve(datasets: Optional[Mapping[str, Path]] = None, *, endpoint: Optional[s
         raise ValueError("no data set: say which, as in serve(train=\"/data/train\")")
     if isinstance(idle, bool) or not isinstance(idle, int) or idle < 1:
         raise ValueError(f"idle must be a whole number of seconds from 1, not {idle!r}")
-    words = [str(word) for word in arguments]
+    words = [*_class_settings(wanted, allow_empty, classes_from or {}), *(str(word) for word in arguments)]
     starting = _Starting(resolve_endpoint(endpoint), wanted, _fields(words), seconds("timeout", timeout))
     settings = [f"--until-idle={idle}"]
     settings += [] if cache is None else ["--cache", str(cache)]
     settings += [] if workers is None else ["--workers", str(workers)]
-    return starting.run([*settings, *words])
+    server = starting.run([*settings, *words])
+    if server.process is None:
+        _check_classes(server, classes_from or {})
+    return server
+
+
+def _class_settings(wanted: Mapping[str, Any], allow_empty: Sequence[str],
+                    classes_from: Mapping[str, str]) -> List[str]:
+    if isinstance(allow_empty, (str, bool)):
+        raise TypeError(f"allow_empty is a list of data sets' names, such as [\"val\"], not {allow_empty!r}")
+    for name in (*allow_empty, *classes_from, *classes_from.values()):
+        if name not in wanted:
+            raise ValueError(f"there is no data set {name!r} here; there are: {', '.join(wanted)}")
+    return [*(f"--allow-empty={name}=yes" for name in allow_empty),
+            *(f"--classes-from={name}={other}" for name, other in classes_from.items())]
+
+
+def _check_classes(server: Server, classes_from: Mapping[str, str]) -> None:
+    """Of a server that was there."""
+    from .dataset import DataSet
+    for name, other in classes_from.items():
+        if DataSet(name, endpoint=server.endpoint).class_to_idx \
+                != DataSet(other, endpoint=server.endpoint).class_to_idx:
+            raise ServeFailed(f"the server at {server.endpoint} does not number the classes of {name!r} as "
+                              f"those of {other!r}: end it (`{_drain(server.endpoint)}`), or choose another "
+                              "endpoint")
 
 
 def _drain(endpoint: str) -> str:

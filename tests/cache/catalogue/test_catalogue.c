@@ -278,6 +278,66 @@ test_classes_without_images (void **state)
     assert_refused (in (*state, ""), -ENODATA, "'empty3' and 3 more", "remove the folders");
 }
 
+static int64_t
+label_of (const catalogue_t *catalogue, uint32_t id)
+{
+    int64_t label = -1;
+    catalogue_label_value (catalogue, 0, id, (uint8_t *) &label);
+    return label;
+}
+
+//  Guards: a class without a sample keeps its number on request, unless none has any; the fingerprint of the
+//  files does not know it, that of the data does.
+static void
+test_empty_classes_that_stay (void **state)
+{
+    make_file (*state, "a/x.jpg", 1);
+    make_file (*state, "c/x.jpg", 1);
+    catalogue_t *plain = open_good (*state);
+    make_file (*state, "b/x.txt", 1);
+    catalogue_options_t options = { .path = in (*state, ""), .allow_empty = true };
+    catalogue_t *kept = open_with (&options);
+    assert_int_equal (catalogue_classes (kept), 3);
+    assert_int_equal (label_of (kept, 1), 2);
+    assert_int_equal (label_of (plain, 1), 1);
+    assert_string_equal (catalogue_files_fingerprint (kept), catalogue_fingerprint (plain));
+    assert_string_not_equal (catalogue_fingerprint (kept), catalogue_fingerprint (plain));
+    assert_string_equal (catalogue_files_fingerprint (plain), catalogue_fingerprint (plain));
+    catalogue_destroy (&kept);
+    catalogue_destroy (&plain);
+    unlink (in (*state, "a/x.jpg"));
+    unlink (in (*state, "c/x.jpg"));
+    assert_refused_with (&options, -ENODATA, "3 of the 3 class folders", "or add images (");
+}
+
+//  Guards: labels by another catalogue's classes, whatever its order; unknown ones are refused.
+static void
+test_classes_of_another (void **state)
+{
+    static const char *const names [] = { "\xef\xbf\xbd", "\xf0\x90\x80\x80", "a", "c", "\xff" };
+    char path [40];
+    for (size_t index = 0; index < sizeof names / sizeof *names; index++)
+        for (int side = 0; side < 2; side++) {
+            snprintf (path, sizeof path, "%s/%s/x.jpg", side? "of": "by", names [index]);
+            if (!side || index != 2)
+                make_file (*state, path, 1);
+        }
+    catalogue_options_t options = { .path = in (*state, "by") };
+    catalogue_t *by = open_with (&options);
+    options = (catalogue_options_t) { .path = in (*state, "of"), .classes_of = by };
+    catalogue_t *of = open_with (&options);
+    assert_int_equal (catalogue_classes (of), 5);
+    for (uint32_t id = 0; id < 4; id++) {
+        catalogue_path (of, id, 0, path, sizeof path);
+        *strchr (path, '/') = 0;
+        assert_string_equal (catalogue_class_name (of, (uint32_t) label_of (of, id)), path);
+    }
+    catalogue_destroy (&of);
+    make_file (*state, "of/dog/x.jpg", 1);
+    assert_refused_with (&options, -EINVAL, "'dog' is no class of", "leave out classes-from");
+    catalogue_destroy (&by);
+}
+
 //  A small buffer gets what fits, ended.
 static void
 test_error_is_cut (void **state)
@@ -492,6 +552,8 @@ main (void)
         cmocka_unit_test_setup_teardown (test_a_file_is_no_folder, begin, end),
         cmocka_unit_test_setup_teardown (test_no_class_folders, begin, end),
         cmocka_unit_test_setup_teardown (test_classes_without_images, begin, end),
+        cmocka_unit_test_setup_teardown (test_empty_classes_that_stay, begin, end),
+        cmocka_unit_test_setup_teardown (test_classes_of_another, begin, end),
         cmocka_unit_test_setup_teardown (test_error_is_cut, begin, end),
         cmocka_unit_test_setup_teardown (test_cycle_of_links, begin, end),
         cmocka_unit_test_setup_teardown (test_diamond_of_links, begin, end),

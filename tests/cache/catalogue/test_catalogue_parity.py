@@ -9,6 +9,7 @@ import random
 import shutil
 import subprocess
 import tempfile
+import unicodedata
 import unittest
 
 try:
@@ -87,6 +88,47 @@ def fill(folder, rng, depth):
             fill(path, rng, depth + 1)
         else:
             touch(path, rng.randrange(5))
+
+
+class Forms(unittest.TestCase):
+    """Names in a labels file in another Unicode form than on the disk: said, whatever the letters are."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="tureen-test-")
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def said(self, named, there):
+        """What the catalogue says of a labels file that names one path, where the other one is."""
+        path = os.path.join(self.folder, there)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        touch(path)
+        with open(os.path.join(self.folder, "labels.tsv"), "w", encoding="utf-8") as file:
+            file.write("path\tx\n%s\t1\n" % named)
+        return dump(self.folder)
+
+    def test_every_letter(self):
+        composed = [chr(code) for code in range(0x80, 0x10000)
+                    if len(unicodedata.decomposition(chr(code)).split()) == 2
+                    and not unicodedata.decomposition(chr(code)).startswith("<")]
+        self.assertGreater(len(composed), 900)
+        letters = [*composed, *map(chr, range(0xac00, 0xd7a4, 17))]
+        for first in range(0, len(letters), 100):
+            part = letters[first:first + 100]
+            whole = "/".join("x".join(part[at:at + 20]) for at in range(0, len(part), 20)) + ".jpg"
+            split = unicodedata.normalize("NFD", whole)
+            with self.subTest(first="%04x" % ord(part[0])):
+                self.assertIn("there a letter and its accent are two characters (NFD), here one (NFC)",
+                              self.said(whole, split))
+                shutil.rmtree(os.path.join(self.folder, split.partition("/")[0]))
+                self.assertIn("there a letter and its accent are one character (NFC), here two (NFD)",
+                              self.said(split, whole))
+                shutil.rmtree(os.path.join(self.folder, whole.partition("/")[0]))
+
+    def test_other_names(self):
+        for named, there in (("a/caf\u00e9.jpg", "a/cafe\u0300.jpg"), ("a/caf\u00e9.jpg", "a/cafe.jpg"),
+                             ("e\u0301/1.jpg", "\u00e9/2.jpg")):
+            with self.subTest(named=named):
+                self.assertIn("correct the path or remove the line", self.said(named, there))
 
 
 class Parity(unittest.TestCase):

@@ -289,7 +289,8 @@ test_what_webdataset_passes_over (void **state)
     pack_source_t *source = s_read (in (*state, "a.tar"), NULL, NULL);
     assert_int_equal (catalogue_samples (pack_source_catalogue (source)), 1);
     pack_source_destroy (&source);
-    source = s_read (tar_of (*state, "c.tar", "___/1.jpg __a/2.jpg a__/3.jpg d/__a__/4.jpg __5__.jpg"), NULL, NULL);
+    source = s_read (tar_of (*state, "c.tar", "___/1.jpg __a/2.jpg a__/3.jpg d/__a__/4.jpg __5__.jpg"), NULL,
+        NULL);
     assert_int_equal (catalogue_samples (pack_source_catalogue (source)), 5);
     pack_source_destroy (&source);
     assert_refused (tar_of (*state, "b.tar", "README LICENSE"), "no sample (2 files without an extension)",

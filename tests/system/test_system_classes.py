@@ -1,0 +1,152 @@
+"""Splits of one data set on one server: a class has one label in all of them, or a warning says that it has
+not."""
+import os
+import shutil
+import tempfile
+import unittest
+import zlib
+
+import harness
+import plain_client
+from harness import Server, run
+from object_store import ObjectStore
+from test_system_packs import take
+
+LABEL_BYTES = 8
+
+
+def label(number):
+    return zlib.crc32(number.to_bytes(LABEL_BYTES, "little"))
+
+
+class ClassesTest(unittest.TestCase):
+    def setUp(self):
+        self.root = tempfile.mkdtemp(prefix="tu-classes-", dir="/tmp")
+        self.addCleanup(shutil.rmtree, self.root, ignore_errors=True)
+        made = os.path.join(self.root, "made")
+        harness.make_folder(made, 1, seed=harness.SEED)
+        self.image = next(os.path.join(folder, name) for folder, _, names in os.walk(made) for name in names)
+        self.make("train", ("0", "180", "270", "90"))
+        self.make("val", ("0", "270", "90"))
+        os.mkdir(self.path("val", "180"))
+
+    def path(self, *parts):
+        return os.path.join(self.root, *parts)
+
+    def make(self, name, classes):
+        for number, folder in enumerate(classes):
+            os.makedirs(self.path(name, folder))
+            shutil.copy(self.image, self.path(name, folder, "%d.jpg" % number))
+
+    def serve(self, *arguments, train="train", val="val", **options):
+        return Server({"train": self.path(train), "val": val if "://" in val else self.path(val)}, cache="8M",
+                      arguments=arguments, **options)
+
+    def labels(self, server, name):
+        """Of all samples, in the order of their ids."""
+        _, taken = take(server, name, epochs=1, batch_size=1)
+        return [fields["label"] for _, _, fields in sorted(taken, key=lambda batch: list(batch[1]))]
+
+    def fingerprint(self, server):
+        job = plain_client.Job(server.endpoint, harness.PATIENCE)
+        job.join(dataset="val", batch_size=1, epochs=1)
+        found = job.joined["fingerprint"]
+        job.leave()
+        job.close()
+        return found
+
+    def refused(self, *arguments):
+        done = run("serve", "--dataset", "train=" + self.path("train"),
+                   "--dataset", "val=" + self.path("val"), "--listen",
+                   "ipc://" + self.path("socket"), *arguments)
+        self.assertNotEqual(done.returncode, 0)
+        return done.stderr
+
+
+class Splits(ClassesTest):
+    def test_an_empty_class_stays(self):
+        words = self.refused()
+        self.assertIn("'180': remove the folder or add images", words)
+        self.assertIn("keep it as a class (--allow-empty)", words)
+        with self.serve("--allow-empty", "val=yes") as server:
+            self.assertEqual(self.labels(server, "val"), [label(number) for number in (0, 2, 3)])
+            self.assertNotIn("warning", server.log())
+            self.assertEqual([found["classes"] for found in server.status()["datasets"]], [4, 4])
+
+    def test_in_a_configuration(self):
+        settings = self.path("server.zpl")
+        with open(settings, "w") as file:
+            file.write("allow-empty\n    val = yes\n")
+        with self.serve("--config", settings) as server:
+            self.assertEqual(self.labels(server, "val"), [label(number) for number in (0, 2, 3)])
+
+    def test_labels_by_names(self):
+        os.rmdir(self.path("val", "180"))
+        #  val comes first: that of the names is opened before it.
+        with Server({"val": self.path("val"), "train": self.path("train")}, cache="8M",
+                    arguments=["--classes-from", "val=train"]) as server:
+            self.assertEqual(self.labels(server, "val"), [label(number) for number in (0, 2, 3)])
+            self.assertEqual(self.labels(server, "train"), [label(number) for number in range(4)])
+            self.assertNotIn("warning", server.log())
+            self.assertEqual([found["classes"] for found in server.status()["datasets"]], [4, 4])
+
+    def test_what_labels_by_names_refuse(self):
+        os.rename(self.path("val", "180"), self.path("val", "360"))
+        self.assertIn("data set 'val': '360' is no class of '%s'" % self.path("train"),
+                      self.refused("--classes-from", "val=train"))
+        self.assertIn("there is no data set 'test'; there is: train, val",
+                      self.refused("--classes-from", "val=test"))
+        self.assertIn("it names itself", self.refused("--classes-from", "val=val"))
+        self.assertIn("goes by the classes of", self.refused(
+            "--classes-from", "val=train", "--classes-from", "train=val"))
+        with open(self.path("train", "labels.tsv"), "w") as file:
+            file.write("path\tlabel\n0/0.jpg\t1\n")
+        self.assertIn("has no class folders, by whose names labels could be numbered",
+                      self.refused("--classes-from", "val=train"))
+
+    def test_a_warning_where_classes_differ(self):
+        os.rmdir(self.path("val", "180"))
+        with self.serve() as server:
+            words = [line for line in server.log().splitlines() if "warning" in line]
+            self.assertEqual(len(words), 1, words)
+            for word in ("data sets 'train' and 'val' do not have the same classes", "'val' has no '180'",
+                         "the label of '270' is 2 in 'train' and 1 in 'val'", "--allow-empty val=yes",
+                         "--classes-from val=train"):
+                self.assertIn(word, words[0])
+        self.make("other", ("cat", "dog", "fox"))
+        with self.serve(val="other") as server:
+            self.assertNotIn("warning", server.log())
+
+    def test_packs(self):
+        done = run("pack", "--quiet", self.path("val"), self.path("pack"))
+        self.assertIn("--allow-empty", done.stderr)
+        done = run("pack", "--quiet", "--allow-empty", self.path("val"), self.path("pack"))
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(run("verify", self.path("pack")).returncode, 0)
+        with self.serve("--allow-empty", "val=yes") as server:
+            folder = self.fingerprint(server)
+        with self.serve(val="pack") as server:
+            self.assertEqual(self.labels(server, "val"), [label(number) for number in (0, 2, 3)])
+            self.assertEqual(self.fingerprint(server), folder)
+        os.rmdir(self.path("val", "180"))
+        self.assertEqual(run("pack", "--quiet", self.path("val"), self.path("less")).returncode, 0)
+        with self.serve(val="less") as server:
+            #  Other labels, other data: a state of one does not go on with the other.
+            self.assertNotEqual(self.fingerprint(server), folder)
+        with self.serve("--classes-from", "val=train", val="less") as server:
+            self.assertEqual(self.labels(server, "val"), [label(number) for number in (0, 2, 3)])
+
+    def test_objects_of_a_store(self):
+        os.makedirs(self.path("bucket"))
+        shutil.copytree(self.path("val"), self.path("bucket", "val"))
+        with open(self.path("bucket", "val", "180", "README"), "w") as file:
+            file.write("none yet\n")
+        with ObjectStore(self.root) as store:
+            for setting in ("--allow-empty=val=yes", "--classes-from=val=train"):
+                with self.subTest(setting=setting), \
+                        self.serve(setting, val="s3://bucket/val", environment=store.environment()) as server:
+                    self.assertEqual(self.labels(server, "val"), [label(number) for number in (0, 2, 3)])
+
+
+if __name__ == "__main__":
+    unittest.main()
