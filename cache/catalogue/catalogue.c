@@ -449,6 +449,16 @@ catalogue_listed_s (const catalogue_t *self, size_t field)
     return s_field (self, field)->listed_s;
 }
 
+bool
+catalogue_class_is_folder (const catalogue_t *self)
+{
+    assert (self && self->magic == CATALOGUE_MAGIC);
+    for (size_t column = 0; column < self->column_count; column++)
+        if (self->columns [column].kind == COLUMN_CLASS)
+            return true;
+    return false;
+}
+
 const char *
 catalogue_class_name (const catalogue_t *self, uint32_t label)
 {

@@ -100,6 +100,9 @@ void catalogue_destroy (catalogue_t **self_p);
 uint32_t catalogue_samples (const catalogue_t *self);
 //  0 if the labels come from a labels file.  Those of classes_of, if there is one.
 uint32_t catalogue_classes (const catalogue_t *self);
+//  Each sample's class is its folder's; else the numbers stand in a label of their own, or there are no
+//  classes.
+bool catalogue_class_is_folder (const catalogue_t *self);
 //  Sum of the files' sizes when the folders were walked, all fields together.
 uint64_t catalogue_bytes (const catalogue_t *self);
 //  What a person may have meant otherwise in a labels file, a sentence with its place; NULL: nothing.

@@ -87,6 +87,7 @@ pack_source_open (pack_source_t **self_p, const pack_source_options_t *options, 
     }
     const char *misplaced = 
         has_files && options->masks? "masks among members are for tar files: give a folder's as fields":
+        has_files && options->classes? "names of classes are for tar files with .cls: a folder has its own":
         !has_files && options->field_count?
             "fields are for folders and lists: a tar file has its own as members": NULL;
     if (misplaced) {

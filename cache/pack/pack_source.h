@@ -41,6 +41,8 @@ typedef struct {
     bool allow_empty;                   //  a class folder without a sample stays a class
     const char *masks;                  //  tar: "seg.png,mask.png": extensions of members that are masks;
                                         //  NULL: none
+    const char *classes;                //  tar: the names behind the numbers of "cls", from 0 on, a line
+                                        //  each; NULL: none
 } pack_source_options_t;
 
 //  One sample: the bytes of its files, by field; lent until the next call.

@@ -1,13 +1,16 @@
 #include "tar_catalogue.h"
 
 #include <errno.h>
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <xxhash.h>
 
-enum { TAR_CATALOGUE_MAGIC = 0x7a2ca7a1, WHOLE_BYTES_MAX = 64 };
+#include "tar_number.h"
+
+enum { TAR_CATALOGUE_MAGIC = 0x7a2ca7a1 };
 
 //  The sources of labels; by number, those that samples have.
 enum { LABEL_CLS, LABEL_TXT, LABEL_JSON, LABELS };
@@ -19,6 +22,8 @@ struct tar_catalogue {
     catalogue_t *catalogue;
     const char *extensions;
     const char *masks;
+    const char *classes;                //  names, a line each
+    locale_t locale;                    //  in which a point is a point
     char keys [CATALOGUE_FIELDS_MAX] [CATALOGUE_NAME_BYTES_MAX];    //  of the further fields, from 1 on
     size_t file_limits [CATALOGUE_FIELDS_MAX];
     uint64_t last_extensions [CATALOGUE_FIELDS_MAX];                //  in the arena: most fields have but one
@@ -152,12 +157,15 @@ tar_catalogue_new (const pack_source_options_t *options, char *error)
     self->catalogue = catalogue;
     self->extensions = options->extensions? options->extensions: catalogue_image_extensions;
     self->masks = options->masks;
+    self->classes = options->classes;
+    self->columns [LABEL_CLS].kind = COLUMN_WHOLE;
+    self->locale = newlocale (LC_ALL_MASK, "C", (locale_t) 0);
     call_t call = s_call (self, options->paths [0], error);
     strcpy (catalogue->fields [0].name, "image");
     catalogue->fields [0].path = strdup (options->paths [0]);
     catalogue->field_count = 1;
     if (s_check_options (&call.draft, options)
-            || (!catalogue->fields [0].path && catalogue_fail_memory (&call.draft)))
+            || ((!catalogue->fields [0].path || !self->locale) && catalogue_fail_memory (&call.draft)))
         tar_catalogue_destroy (&self);
     return self;
 }
@@ -172,6 +180,8 @@ tar_catalogue_destroy (tar_catalogue_t **self_p)
     assert (self->magic == TAR_CATALOGUE_MAGIC);
     for (size_t label = 0; label < LABELS; label++)
         free (self->columns [label].values);
+    if (self->locale)
+        freelocale (self->locale);
     free (self->directories.slots);
     free (self->samples.slots);
     catalogue_destroy (&self->catalogue);
@@ -483,19 +493,21 @@ s_add_sample (tar_catalogue_t *self, const call_t *call, const size_t *order)
 
 //  -- labels
 
-static bool
-s_parse_whole (const catalogue_buffer_t *data, int64_t *whole_p)
+//  "cls", one more.
+static int
+s_read_number (tar_catalogue_t *self, const call_t *call, const tar_member_t *member, value_t *value)
 {
-    char text [WHOLE_BYTES_MAX + 1];
-    if (data->size == 0 || data->size > WHOLE_BYTES_MAX)
-        return false;
-    memcpy (text, data->bytes, data->size);
-    text [data->size] = 0;
-    char *end;
-    errno = 0;
-    long long whole = strtoll (text, &end, 10);
-    *whole_p = whole;
-    return end > text && errno == 0 && end + strspn (end, " \t\r\n") == text + data->size;
+    const catalogue_buffer_t *data = &member->data;
+    tar_number_t number = tar_number_parse (data, self->locale, value);
+    if (number == TAR_NUMBER_NONE)
+        return catalogue_fail (&call->draft, -EINVAL, "'%s': '%s' is no number ('%s'): write the class's "
+            "number into it, or rename these members; texts are .txt", call->archive, s_shown (member).text,
+            catalogue_shown ((const char *) data->bytes, data->size < 40? data->size: 40).text);
+    return tar_number_fit (&self->columns [LABEL_CLS], number, value)? 0:
+        catalogue_fail (&call->draft, -EINVAL, "'%s': the numbers of '.cls' are not all whole at '%s', and "
+            "some are beyond 2^53, where float64 has not all whole numbers: write smaller ones",
+            call->archive,
+            s_shown (member).text);
 }
 
 static bool
@@ -524,12 +536,9 @@ s_put_label (tar_catalogue_t *self, const call_t *call, int label, const tar_mem
     value_t value = { 0 };
     if (self->is_unfit [label])
         return 0;
-    if (label == LABEL_CLS && !s_parse_whole (data, &value.whole))
-        return catalogue_fail (&call->draft, -EINVAL,
-            "'%s': '%s' is no whole number ('%s'): write the class's "
-            "number into it, "
-            "or rename these members; texts are .txt", call->archive, s_shown (member).text,
-            catalogue_shown ((const char *) data->bytes, data->size < 40? data->size: 40).text);
+    int rc = label == LABEL_CLS? s_read_number (self, call, member, &value): 0;
+    if (rc)
+        return rc;
     if (label != LABEL_CLS && !s_is_text (data)) {
         self->is_unfit [label] = true;
         return 0;
@@ -607,7 +616,7 @@ s_common (const catalogue_t *catalogue)
     return common;
 }
 
-//  For a directory: the offset of the class's name in the arena, which moves while names are added.
+//  For a directory: the offset of the class's name in the arena.
 typedef struct {
     uint64_t at;
     size_t length;
@@ -639,17 +648,24 @@ s_name_classes (const catalogue_t *catalogue, class_name_t *names)
 }
 
 static int
-s_add_class (catalogue_t *catalogue, const class_name_t *found)
+s_add_class (catalogue_t *catalogue, const char *name, size_t length)
 {
     uint64_t *classes = catalogue_grown (catalogue->classes, &catalogue->class_limit,
         catalogue->class_count + 1, sizeof *classes);
     if (!classes)
         return -ENOMEM;
     catalogue->classes = classes;
+    return catalogue_add_text (catalogue, NULL, name, length, &classes [catalogue->class_count++]);
+}
+
+//  The name is in the arena, which moves while names are added.
+static int
+s_add_found (catalogue_t *catalogue, const class_name_t *found)
+{
     char name [PATH_MAX];
     assert (found->length < sizeof name);
     memcpy (name, catalogue->arena + found->at, found->length);
-    return catalogue_add_text (catalogue, NULL, name, found->length, &classes [catalogue->class_count++]);
+    return s_add_class (catalogue, name, found->length);
 }
 
 //  names are sorted.
@@ -659,7 +675,7 @@ s_number_classes (catalogue_t *catalogue, const class_name_t *names)
     int rc = 0;
     for (size_t index = 0; rc == 0 && index < catalogue->directory_count; index++) {
         if (index == 0 || s_compare_names (&names [index - 1], &names [index], catalogue->arena) != 0)
-            rc = s_add_class (catalogue, &names [index]);
+            rc = s_add_found (catalogue, &names [index]);
         catalogue->directories [names [index].directory].label = (uint32_t) (catalogue->class_count - 1);
     }
     return rc;
@@ -684,6 +700,33 @@ s_label_by_folder (catalogue_t *catalogue)
 }
 
 
+//  The names that were given for the numbers of "cls"; -1 is none of them: no class is known.
+static int
+s_take_classes (tar_catalogue_t *self, const call_t *call)
+{
+    catalogue_t *catalogue = self->catalogue;
+    for (const char *at = self->classes, *end; at && *at; at = end + (*end == '\n')) {
+        end = strchrnul (at, '\n');
+        size_t length = (size_t) (end - at) - (end > at && end [-1] == '\r');
+        if (length == 0 || length >= PATH_MAX)
+            return catalogue_fail (&call->draft, -EINVAL, "the name of class %zu is empty, or has more than "
+                "%d bytes: give --classes a name a line", catalogue->class_count, PATH_MAX - 1);
+        if (s_add_class (catalogue, at, length))
+            return catalogue_fail_memory (&call->draft);
+    }
+    const column_t *column = &self->columns [LABEL_CLS];
+    if (self->classes && (!self->has_label [LABEL_CLS] || column->kind != COLUMN_WHOLE))
+        return catalogue_fail (&call->draft, -EINVAL, "there are names of classes, and no whole numbers of "
+            "classes in members '.cls': leave --classes out");
+    for (size_t id = 0; self->classes && id < column->value_count; id++)
+        if (column->values [id].whole < -1 || column->values [id].whole >= (int64_t) catalogue->class_count)
+            return catalogue_fail (&call->draft, -EINVAL, "sample %zu is of class %lld, and --classes has "
+                "%zu names: add the others", id, (long long) column->values [id].whole,
+                catalogue->class_count);
+    return 0;
+}
+
+
 //  -- the end
 
 //  The column moves into the catalogue.
@@ -695,7 +738,8 @@ s_take_column (tar_catalogue_t *self, int label)
     *column = self->columns [label];
     self->columns [label] = (column_t) { 0 };
     strcpy (column->name, s_label_names [label]);
-    column->kind = label == LABEL_CLS? COLUMN_WHOLE: COLUMN_TEXT;
+    if (label != LABEL_CLS)
+        column->kind = COLUMN_TEXT;
     column->length = 1;
     catalogue_column_describe (column);
     assert (column->value_count == catalogue->sample_count);
@@ -709,11 +753,13 @@ tar_catalogue_finish (tar_catalogue_t *self, char *error)
     catalogue_t *catalogue = self->catalogue;
     assert (catalogue->sample_count > 0);
     call_t call = s_call (self, catalogue_root (catalogue), error);
+    int rc = s_take_classes (self, &call);
+    if (rc)
+        return rc;
     for (int label = 0; label < LABELS; label++)
         if (self->has_label [label] && !self->is_unfit [label]
             && (label == LABEL_CLS || self->columns [label].longest))
             s_take_column (self, label);
-    int rc = 0;
     if (!self->has_label [LABEL_CLS] && !self->has_label [LABEL_TXT] && !self->has_label [LABEL_JSON])
         rc = s_label_by_folder (catalogue);
     if (rc == 0)

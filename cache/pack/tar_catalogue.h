@@ -10,9 +10,10 @@
  *  2. Every other member is a further field, named by its key with '_' for dots; "_file" is appended if the
  *     name is taken: image, label, txt, json.  All samples have the same keys, except for the image's; fields
  *     are in the order of the keys.
- *  3. Labels, beside the fields: "cls" is a whole number and becomes `label`; "txt" and "json" become texts
- *     of that name, unless in some sample it is longer than CATALOGUE_LABEL_BYTES_MAX, no UTF-8, or has a
- *     zero byte in it, or is empty in all.
+ *  3. Labels, beside the fields: "cls" is a number and becomes `label`: int64, or float64 where one of
+ *     them is not whole.  options->classes has the names of the numbers.  "txt" and "json" become texts of
+ *     that name, unless in some sample it is longer than CATALOGUE_LABEL_BYTES_MAX, no UTF-8, or has a zero
+ *     byte in it, or is empty in all.
  *  4. Where none of these three is there, classes are what ImageFolder makes of the folders: `label` is the
  *     number of the first folder below those that all samples are in, by sorted name.  Without such folders,
  *     or with samples beside them, there are no labels.

@@ -263,7 +263,7 @@ tar_shards_sign (const tar_shards_t *self, const pack_source_options_t *options,
         return -ENOMEM;
     XXH3_128bits_reset (state);
     const char *lists [] = { "tar", options->extensions? options->extensions: "",
-        options->masks? options->masks: "" };
+        options->masks? options->masks: "", options->classes? options->classes: "" };
     for (size_t index = 0; index < sizeof lists / sizeof lists [0]; index++)
         XXH3_128bits_update (state, lists [index], strlen (lists [index]) + 1);
     for (size_t index = 0; index < self->count; index++) {

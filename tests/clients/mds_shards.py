@@ -12,7 +12,9 @@ from typing import Any, Dict, Mapping, Optional, Sequence
 
 def write_mds(folder: str, rows: Sequence[Mapping[str, Any]], compression: Optional[str] = None,
               shard_rows: int = 30) -> None:
-    names, encodings, sizes = ["caption", "image", "label"], ["str", "png", "int"], [None, None, 8]
+    """A label is a whole number, a float or a text, as the first row's."""
+    label, size = {int: ("int", 8), float: ("float64", 8), str: ("str", None)}[type(rows[0]["label"])]
+    names, encodings, sizes = ["caption", "image", "label"], ["str", "png", label], [None, None, size]
     os.makedirs(folder)
     shards = []
     for begin in range(0, len(rows), shard_rows):
@@ -21,9 +23,10 @@ def write_mds(folder: str, rows: Sequence[Mapping[str, Any]], compression: Optio
         first = 4 + 4 * (len(part) + 1) + len(about)
         for row in part:
             places.append(first + len(body))
-            caption = row["caption"].encode()
-            body += struct.pack("<II", len(caption), len(row["image"])) + caption + row["image"]
-            body += struct.pack("<q", row["label"])
+            own = row["label"].encode() if label == "str" else struct.pack(
+                "<q" if label == "int" else "<d", row["label"])
+            lengths = [len(row["caption"].encode()), len(row["image"]), *([len(own)] if size is None else [])]
+            body += struct.pack(f"<{len(lengths)}I", *lengths) + row["caption"].encode() + row["image"] + own
         places.append(first + len(body))
         content = struct.pack(f"<I{len(places)}I", len(part), *places) + about + body
         raw = f"shard.{begin // shard_rows:05d}.mds"

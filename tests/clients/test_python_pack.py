@@ -34,7 +34,7 @@ import tureen
 from mds_shards import write_mds
 from megatron_files import CODES, write_tokens
 from tureen import pack as packing
-from tureen import sources, token_files
+from tureen import sources, splits, token_files
 from tureen.pack import PackFailed, Sample, SourceError, pack
 from tureen.token_files import open_tokens
 
@@ -42,6 +42,8 @@ if not os.path.exists(TUREEN):
     print(f"SKIPPED: {TUREEN} is not built", flush=True)
     sys.exit(77)
 
+HAS_DATASETS = importlib.util.find_spec("datasets") is not None
+HAS_YAML = importlib.util.find_spec("yaml") is not None
 HAS_ARROW = importlib.util.find_spec("pyarrow") is not None
 HAS_LMDB = importlib.util.find_spec("lmdb") is not None
 HAS_ZSTD = importlib.util.find_spec("zstandard") is not None
@@ -89,6 +91,220 @@ class Packs(unittest.TestCase):
             expected[f"{number:09d}.json"] = json.dumps({"caption": row["caption"]},
                                                         ensure_ascii=False).encode()
         self.assertEqual(self.unpacked(target), expected)
+
+
+#   ---- splits
+
+class Splits(Packs):
+    """No two splits or configurations become one, unless that is asked for."""
+
+    #  Files, and the parts that they are, by folder.  As the library datasets 5.2 has them, or finer.
+    LAYOUTS = (
+        ("data/train-00000-of-00002 data/train-00001-of-00002 data/test-00000-of-00001", "train train test"),
+        ("train-00000-of-00002 train-00001-of-00002 test-00000-of-00001", "train train test"),
+        ("data/train_sft-00000-of-00001 data/test_sft-00000-of-00001 data/train_gen-00000-of-00001",
+         "train_sft test_sft train_gen"),
+        ("data/train-00000-of-00001-a09b74b3ef9c3b56 data/validation-00000-of-00001-a19b74b3ef9c3b56",
+         "train validation"),
+        ("train/0000 train/0001 validation/0000", "train train validation"),
+        ("train/a dev/a val/a", "train dev val"),
+        ("en/train/0000 de/train/0000 en/test/0000", "en/train de/train en/test"),
+        ("default/partial-train/0000 default/test/0000", "partial-train test"),
+        ("a b", "- -"),
+        ("train unsupervised", "train unsupervised"),
+        ("train part-0 part-1", "train part part"),
+        ("my-train-file my-eval-file", "train eval"),
+        ("train_1 train_2 test.v2", "train train test"),
+        ("part-00000-abc part-00001-abc", "- -"),
+        ("train0 valid0", "train valid"),
+        ("training/x evaluation/x testing/x", "training evaluation testing"),
+        ("constrain latest developer", "- - -"),
+        ("mnist-train mnist-test", "train test"),
+        ("imdb-train-00000-of-00001 imdb-unsupervised-00000-of-00001", "train unsupervised"),
+        ("imdb/plain_text/0.0.0/abc/imdb-train imdb/plain_text/0.0.0/abc/imdb-unsupervised",
+         "train imdb-unsupervised"),
+        ("datasets--o--n/snapshots/abc/data/train-00000-of-00001 "
+         "datasets--o--n/snapshots/abc/data/test-00000-of-00001",
+         "train test"),
+        ("train/data-00000-of-00001 test/data-00000-of-00001", "train test"),
+        ("a-train-00000-of-00001 b-train-00000-of-00001", "a b"),
+        ("2023/part-0 2024/part-0", "2023 2024"),
+        ("split=train/p split=test/p", "split=train split=test"),
+        ("Train Test", "train test"),
+        ("train_test_0 train_0", "train-test train"))
+
+    def lay(self, names: str) -> str:
+        folder = tempfile.mkdtemp(dir=self.root)
+        for name in names.split():
+            path = Path(folder, name + ".parquet")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(b"x")
+        return folder
+
+    def test_layouts(self) -> None:
+        for names, expected in self.LAYOUTS:
+            with self.subTest(names):
+                folder = self.lay(names)
+                parts = splits.parts_of_folder(folder)
+                found = {os.path.relpath(path, folder)[:-8]: part.name or "-" for part in parts
+                         for path in part.paths}
+                self.assertEqual([found[name] for name in names.split()], expected.split())
+                #  Given one by one: the folders that are no splits' are asked for, the splits are not.
+                parts = splits.parts_of_files([os.path.join(folder, name) for name in names.split()])
+                words = {name.rpartition("/")[2].replace("partial-", "") for name in expected.split()}
+                self.assertEqual(len(parts) > 1, len(words & {
+                    "train", "test", "val", "validation", "train_sft", "eval", "valid", "training",
+                    "split=train", "a"
+                }) > 0, parts)
+
+    @unittest.skipUnless(HAS_DATASETS, "no datasets here (pip install datasets)")
+    def test_no_coarser_than_the_library_datasets(self) -> None:
+        from datasets.data_files import DataFilesDict, get_data_patterns
+        for names, _ in self.LAYOUTS:
+            folder = self.lay(names)
+            ours = [set(part.paths) for part in splits.parts_of_folder(folder)]
+            for split, patterns in get_data_patterns(folder).items():
+                theirs = set(DataFilesDict.from_patterns({split: patterns}, base_path=folder)[split])
+                for part in ours:
+                    self.assertIn(part & theirs, (set(), part), (names, split))
+
+    def test_what_is_said_and_chosen(self) -> None:
+        parts = splits.parts_of_folder(self.lay("test-00000-of-00001 train-00000-of-00002 "
+                                                "train-00001-of-00002"))
+        with self.assertRaisesRegex(SourceError, r"^SET has several splits or configurations: train \(2 "
+                                    r"files\), test \(test-00000-of-00001.parquet\): say which with --split, "
+                                    r"as in --split train \(train\+test packs the two as one\)$"):
+            splits.chosen("SET", parts, None)
+        self.assertEqual(len(splits.chosen("SET", parts, "train").paths), 2)
+        both = splits.chosen("SET", parts, "test+train").paths
+        self.assertEqual([os.path.basename(path)[:5] for path in both], ["test-", "train", "train"])
+        with self.assertRaisesRegex(SourceError, "SET has no split 'val': there is train .*, test"):
+            splits.chosen("SET", parts, "val")
+        languages = splits.parts_of_folder(self.lay("en/train/0 de/train/0 de/dev/0"))
+        with self.assertRaisesRegex(SourceError, "several splits 'train': there is de/train .*, en/train"):
+            splits.chosen("SET", languages, "train")
+        self.assertEqual(splits.chosen("SET", languages, "validation").name, "validation")
+        self.assertIn("de/dev", splits.chosen("SET", languages, "validation").paths[0])
+        with self.assertRaisesRegex(SourceError, "tells of a split 'train': leave --split out"):
+            splits.chosen("SET", splits.parts_of_folder(self.lay("a b")), "train")
+        many = splits.parts_of_folder(self.lay(" ".join(f"c{number}/train" for number in range(20))))
+        with self.assertRaisesRegex(SourceError, "and 12 more"):
+            splits.chosen("SET", many, None)
+
+    def test_what_map_has_left(self) -> None:
+        folder = self.lay("a cache-12 cache-34_00000_of_00002 .cache/x b/cache-5")
+        with self.assertRaisesRegex(SourceError, "b has only cache-5.parquet .* which map .. has left"):
+            splits.parts_of_folder(folder)
+        shutil.rmtree(os.path.join(folder, "b"))
+        part, = splits.parts_of_folder(folder)
+        self.assertEqual([os.path.basename(path) for path in part.paths], ["a.parquet"])
+        self.assertRegex(part.note, "cache-12.parquet and the like, which map .. has left, is not packed")
+
+    @unittest.skipUnless(HAS_YAML, "no yaml here (apt install python3-yaml)")
+    def test_what_readme_says(self) -> None:
+        folder = self.lay("x/one x/two y/one z/a/train z/test w")
+        for head, expected in (
+                ("configs:\n- config_name: default\n  data_files:\n  - split: train\n    path: x/*\n"
+                 "  - split: test\n    path: ['y/*', w.parquet]\n", {"train": 2, "test": 2}),
+                ("configs:\n- config_name: b\n  data_files: x/one.parquet\n- config_name: c\n"
+                 "  data_files: {train: 'x/*', val: 'y/**'}\n", {"b/train": 1, "c/train": 2, "c/val": 1}),
+                ("configs:\n- config_name: all\n  data_dir: z\n", {"train": 1, "test": 1}),
+                ("configs:\n- data_files: '**'\n", {"train": 6}),
+                ("configs:\n- data_files: x/[ot]*.parquet\n", {"train": 2}),
+                ("tags: [configs]\n", {"x": 2, "y": 1, "z/a/train": 1, "z/test": 1, "w": 1})):
+            Path(folder, "README.md").write_text(f"---\nlicense: mit\n{head}---\n# Text\n---\n")
+            with self.subTest(head):
+                found = {part.name.rpartition("a/")[2] if "data_dir" in head else part.name: len(part.paths)
+                         for part in splits.parts_of_folder(folder)}
+                if "tags" in head:                              # w is beside the folders
+                    found["w"] = found.pop(".", 0)
+                self.assertEqual(found, expected)
+        for broken in ("configs: [\n", "configs: 3\n", "configs:\n- data_files: [{path: x}]\n"):
+            Path(folder, "README.md").write_text(f"---\n{broken}---\n")
+            with self.assertRaisesRegex(SourceError, "README.md cannot be read"):
+                splits.parts_of_folder(folder)
+        Path(folder, "README.md").write_text("---\nconfigs: []\n---\n")
+        with mock.patch.dict(sys.modules, yaml=None), self.assertRaisesRegex(SourceError, "pip install "
+                                                                                          "pyyaml"):
+            splits.parts_of_folder(folder)
+
+    def test_of_mds(self) -> None:
+        for name, rows in (("train", self.rows), ("val", self.rows[:5])):
+            write_mds(self.path("set", name), rows)
+        said = self.run_pack(self.path("set"), self.path("p"), status=1)
+        self.assertIn("several splits or configurations: train (train), val (val): say which with "
+                      "--split", said)
+        self.run_pack("--split", "validation", self.path("set"), self.path("p"))
+        self.assert_holds(self.path("p"), self.rows[:5])
+        self.assertIn("not of one format whose files can be joined",
+                      self.run_pack("--split", "train+val", self.path("set"), self.path("q"), status=1))
+        #  An index over both, as merge_index makes it
+        shards = []
+        for name in ("train", "val"):
+            for shard in json.loads(Path(self.path("set", name, "index.json")).read_text())["shards"]:
+                shard["raw_data"]["basename"] = f"{name}/{shard['raw_data']['basename']}"
+                shards.append(shard)
+        Path(self.path("set", "index.json")).write_text(json.dumps({"version": 2, "shards": shards}))
+        said = self.run_pack(self.path("set"), self.path("q"), status=1)
+        self.assertIn("its index.json lists the shards of several splits (train, val): give the folder of "
+                      "one", said)
+
+
+class Empty(Packs):
+    """Status 1 and a sentence."""
+
+    def assert_empty(self, *words: str) -> None:
+        said = self.run_pack(*words, self.path("p"), status=1)
+        self.assertRegex(said, "^tureen.pack: .*(it has no row|has no documents|fill no window)")
+        self.assertEqual(said.count("\n"), 1, said)
+
+    def test_a_saved_set(self) -> None:
+        os.mkdir(self.path("set"))
+        for state in ('{"_data_files": []}', '{"_data_files": null}', "{}"):
+            Path(self.path("set", "state.json")).write_text(state)
+            self.assert_empty(self.path("set"))
+        for state, why in (("", "cannot be read"), ("[]", "is no JSON object"),
+                           ('{"_indices_data_files": [1]}', "is a selection of rows")):
+            Path(self.path("set", "state.json")).write_text(state)
+            self.assertIn(why, self.run_pack(self.path("set"), self.path("p"), status=1))
+
+    def test_mds(self) -> None:
+        write_mds(self.path("set"), self.rows)
+        index = json.loads(Path(self.path("set", "index.json")).read_text())
+        Path(self.path("set", "index.json")).write_text(json.dumps({**index, "shards": []}))
+        self.assert_empty(self.path("set"))
+
+    @unittest.skipUnless(HAS_LMDB, "no lmdb here (apt install python3-lmdb)")
+    def test_lmdb(self) -> None:
+        import lmdb
+        for name, pairs in (("none", {}), ("numbered", {b"num-samples": b"0"})):
+            with lmdb.open(self.path(name), map_size=1 << 20) as base, base.begin(write=True) as change:
+                for key, value in pairs.items():
+                    change.put(key, value)
+            self.assert_empty(self.path(name))
+
+    @unittest.skipUnless(HAS_ARROW, "no pyarrow here")
+    def test_tables(self) -> None:
+        import pyarrow.parquet
+        table = pyarrow.table({"image": pyarrow.array([], pyarrow.binary())})
+        pyarrow.parquet.write_table(table, self.path("a.parquet"))
+        self.assert_empty(self.path("a.parquet"))
+        for name, make in (("s.arrow", pyarrow.ipc.new_stream), ("f.arrow", pyarrow.ipc.new_file)):
+            with pyarrow.OSFile(self.path(name), "wb") as file, make(file, table.schema) as writer:
+                writer.write_table(table)
+            self.assert_empty(self.path(name))
+        Path(self.path("z.arrow")).write_bytes(b"")
+        self.assertIn("is it whole?", self.run_pack(self.path("z.arrow"), self.path("p"), status=1))
+
+    def test_tokens(self) -> None:
+        write_tokens(self.path("text"), [], "int32")
+        self.assert_empty(self.path("text"))
+        self.assert_empty("--window", "4", self.path("text"))
+
+    def test_samples_of_python(self) -> None:
+        """What is said is said by `tureen pack`."""
+        with self.assertRaisesRegex(PackFailed, "status 1"):
+            pack([], self.path("p"), ["--quiet"])
 
 
 #   ---- MDS
@@ -148,9 +364,19 @@ def serving(path: str) -> Iterator[tureen.Server]:
 
 @unittest.skipUnless(HAS_ARROW, "no pyarrow here")
 class Tables(Packs):
+    NAMES = [f"kind {number}, of 10" for number in range(10)]
+
+    def test_names_of_classes(self) -> None:
+        import pyarrow.parquet
+        pyarrow.parquet.write_table(self.table(), self.path("a.parquet"))
+        self.run_pack(self.path("a.parquet"), self.path("pack"))
+        with serving(self.path("pack")) as server:
+            self.assertEqual(tureen.DataSet("train", endpoint=server.endpoint).classes, tuple(self.NAMES))
+
     def table(self) -> Any:
         import pyarrow
-        about = {"info": {"features": {"image": {"_type": "Image"}, "label": {"_type": "ClassLabel"},
+        about = {"info": {"features": {"image": {"_type": "Image"},
+                                       "label": {"_type": "ClassLabel", "names": self.NAMES},
                                        "caption": {"_type": "Value", "dtype": "string"}}}}
         return pyarrow.Table.from_pylist(
             [{**row, "image": {"bytes": row["image"], "path": None}} for row in self.rows]
@@ -397,8 +623,6 @@ class Made(Packs):
         for name in ("", "a.b"):
             with self.assertRaisesRegex(SourceError, "is empty or has a dot"):
                 pack([Sample(name, {"png": b"x"})], self.path("p" + name), ["--quiet"])
-        with self.assertRaises(PackFailed):
-            pack([], self.path("empty"), ["--quiet"])
 
 
 class Columns(Packs):
@@ -411,12 +635,77 @@ class Columns(Packs):
         return next(sources.samples(self.source([row]), sources.Columns(**columns)))
 
     def test_found_out(self) -> None:
-        row = {"a": png(self.dice), "y": 3, "z": 1.5, "when": None}
+        row = {"a": png(self.dice), "y": 3, "z": 1.5, "when": None}     # no names of labels but y
         self.assertEqual(self.sample(row).files, {
             "png": row["a"], "cls": b"3", "json": b'{"z": 1.5, "when": null}'})
         self.assertEqual(set(self.sample(row, without=["z", "when", "y"]).files), {"png"})
         self.assertEqual(self.sample({"a": b"\xff\xd8\xff.", "t": "x"}, text="t").files,
                          {"jpg": b"\xff\xd8\xff.", "txt": b"x"})
+
+    def test_labels_that_are_not_whole(self) -> None:
+        """Numbers and booleans are what a loss takes; what is neither is never found as JSON in silence."""
+        own = png(self.dice)
+        for value, cls in ((True, b"1"), (False, b"0"), (0.1, b"0.1"), (2.0, b"2.0"), (float("nan"), b"nan")):
+            self.assertEqual(self.sample({"a": own, "label": value}).files, {"png": own, "cls": cls})
+        whole = self.sample({"a": own, "label": "cat", "score": 1.5, "y": 3}).files
+        self.assertEqual((whole["cls"], json.loads(whole["json"])), (b"3", {"label": "cat", "score": 1.5}))
+        boxes = {"target": {"boxes": []}}
+        self.assertEqual(json.loads(self.sample({"a": own, **boxes}).files["json"]), boxes)
+        for value, why in (("cat", "str 'cat', and a label is a number: give the names of the classes, one a "
+                                   "line"),
+                           ([0, 1.5], r"list \[0, 1.5\], .* --array label:float32"),
+                           ([], "list .*--array label:float32"),
+                           (None, "NoneType None, .* leave it out with --without label")):
+            row = {"a": own, "label": value}
+            with self.subTest(value), self.assertRaisesRegex(SourceError, f"the column 'label' holds {why}"):
+                self.sample(row)
+            self.assertEqual(set(self.sample(row, without=["label"]).files), {"png"})
+        with self.assertRaisesRegex(SourceError, "the column 'z' holds dict .* name another column"):
+            self.sample({"a": own, "z": {}}, label="z")
+        self.assertEqual(self.sample({"a": own, "label": "cat"}, text="label").files["txt"], b"cat")
+        classes = ("dog", "cat")
+        rows = [{"a": own, "label": name} for name in ("cat", "dog", "cow")]
+        given = sources.samples(self.source(rows), sources.Columns(classes=classes))
+        self.assertEqual([next(given).files["cls"] for _ in classes], [b"1", b"0"])
+        with self.assertRaisesRegex(SourceError, "row 2: 'label' is 'cow', none of the 2 classes: add it"):
+            next(given)
+
+    def test_names_of_classes_are_served(self) -> None:
+        """By a file, also of texts; numbers that are not whole as float64."""
+        names = ["dog", "cat, tabby", "ape"]
+        Path(self.path("names")).write_text("\ufeff" + "\r\n".join(names) + "\n")
+        for number, row in enumerate(self.rows):
+            row["label"] = number % 3 - (number == 5)               # -1 is no class, 2 is there
+        self.rows[5]["label"] = -1
+        write_mds(self.path("numbers"), self.rows)
+        write_mds(self.path("texts"), [{**row, "label": names[row["label"] % 3]} for row in self.rows])
+        said = self.run_pack(self.path("texts"), self.path("p"), status=1)
+        self.assertRegex(said, "the column 'label' holds str '.*--classes FILE .* --text label, .* --without "
+                               "label")
+        for kind in ("numbers", "texts"):
+            self.run_pack("--classes", self.path("names"), self.path(kind), self.path("p-" + kind))
+            with serving(self.path("p-" + kind)) as server:
+                data = tureen.DataSet("train", endpoint=server.endpoint)
+                self.assertEqual(data.classes, tuple(names))
+                self.assertEqual(data.class_to_idx["cat, tabby"], 1)
+                labels = [row["label"] if kind == "numbers" else row["label"] % 3 for row in self.rows]
+                self.assertEqual(data.targets["label"].tolist(), labels)
+                self.assertEqual(data.ids_of_classes(["ape"]).tolist(),
+                                 [number for number, label in enumerate(labels) if label == 2])
+                loader = tureen.Loader(server.endpoint, dataset="train", batch_size=1)
+                self.assertEqual(loader.classes, tuple(names))
+                loader.close()
+        Path(self.path("names")).write_text("dog\ncat\n")
+        said = self.run_pack("--classes", self.path("names"), self.path("texts"), self.path("q"), status=1)
+        self.assertIn("none of the 2 classes", said)
+        said = self.run_pack("--classes", self.path("no"), self.path("texts"), self.path("q"), status=1)
+        self.assertIn("No such file", said)
+        write_mds(self.path("real"), [{**row, "label": row["label"] / 4} for row in self.rows])
+        self.run_pack(self.path("real"), self.path("p-real"))
+        with serving(self.path("p-real")) as server:
+            data = tureen.DataSet("train", endpoint=server.endpoint)
+            self.assertEqual(data.targets["label"].tolist(), [row["label"] / 4 for row in self.rows])
+            self.assertIsNone(data.classes)
 
     def test_several_files(self) -> None:
         row = {"a": png(self.dice), "Depth": png(self.dice)}
@@ -471,7 +760,11 @@ class Columns(Packs):
         first = {"a": png(self.dice), "label": 1}
         for second, why in (({"a": None, "label": 1}, "row 1: 'a' is NoneType None, no file"),
                             ({"a": first["a"], "label": "x"}, "row 1: 'label' is str 'x', no whole number"),
-                            ({"a": first["a"], "label": None}, "row 1: 'label' is NoneType None")):
+                            ({"a": first["a"], "label": None}, "row 1: 'label' is NoneType None"),
+                            ({"a": first["a"], "label": True}, "row 1: 'label' is bool True, no whole "
+                                                               "number"),
+                            ({"a": first["a"], "label": 1.5}, "row 1: 'label' is float 1.5, no whole "
+                                                              "number")):
             with self.assertRaisesRegex(SourceError, why):
                 list(sources.samples(self.source([first, second])))
         with self.assertRaisesRegex(SourceError, "there is no column 'b': it has a, label"):
@@ -489,8 +782,8 @@ class Columns(Packs):
         Path(self.path("splits", "dataset_dict.json")).write_text('{"splits": ["train", "test"]}')
         Path(self.path("x.bin")).write_bytes(b"x")
         for words, why in (([self.path("no")], "there is no .*no: check the path"),
-                           ([self.path("empty")], "is it one split of a data set"),
-                           ([self.path("splits")], "has the splits train, test: give one, as in .*s/train"),
+                           ([self.path("empty")], "in it or below: is it a data set"),
+                           ([self.path("splits")], "in it or below: is it a data set"),
                            ([self.path("x.bin")], "packed by `tureen pack` itself"),
                            ([self.path("x.bin"), self.path("empty")], "several paths are Parquet files")):
             with self.subTest(words):

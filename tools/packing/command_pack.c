@@ -194,5 +194,6 @@ command_pack (int argc, char **argv)
     int status = pack_options_parse (&options, argc, argv);
     if (status < 0)
         status = s_run (&options);
+    free (options.classes);
     return output_end ("pack", status);
 }

@@ -1,4 +1,6 @@
 #include "pack_options.h"
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "complain.h"
@@ -67,6 +69,28 @@ s_field (void *target, char *text, char error [OPTION_ERROR_BYTES])
     return true;
 }
 
+static bool
+s_classes (void *target, char *text, char error [OPTION_ERROR_BYTES])
+{
+    pack_options_t *self = target;
+    FILE *file = fopen (text, "r");
+    size_t size = 0;
+    free (self->classes);
+    self->classes = NULL;
+    errno = 0;
+    ssize_t length = file? getdelim (&self->classes, &size, 0, file): -1;
+    int reason = errno;
+    if (file)
+        fclose (file);
+    if (length <= 0)
+        return option_fail (error, "expected a file with a name of a class a line (%s)",
+            reason? strerror (reason): "it is empty");
+    if (strlen (self->classes) < (size_t) length)
+        return option_fail (error, "it has a zero byte, so it is no text");
+    self->packing.source.classes = self->classes;
+    return true;
+}
+
 #define AT(member) OPTION_AT (pack_options_t, member)
 static const option_row_t s_rows [] = {
     { "chunk", "N", OPTION_CALL (s_chunk), "samples of a chunk: a multiple of 64 (64)" },
@@ -90,6 +114,9 @@ static const option_row_t s_rows [] = {
         "path but for the extension; repeatable" },
     { "mask", "LIST", AT (packing.source.masks),
         "which members of tar files are masks, as seg.png,mask.png" },
+    { "classes", "FILE", OPTION_CALL (s_classes),
+        "the names of the classes that the numbers in the members .cls mean, one a line, from 0 on;\n"
+        "-1 is a sample without a class" },
     { "no-jpeg-rows", NULL, AT (no_rows),
         "do not write where the rows of each JPEG begin in its coded data (0.7 % of its bytes), by\n"
         "which a crop is decoded faster" },

@@ -56,7 +56,7 @@ s_number (const writer_t *self, size_t index)
 bool
 unpack_labels_needed (const catalogue_t *catalogue)
 {
-    return catalogue_classes (catalogue) == 0;
+    return !catalogue_class_is_folder (catalogue);
 }
 
 

@@ -86,6 +86,10 @@ class MapFailed(TureenError):
         return self.message
 
 
+class SourceError(TureenError):
+    """A source that cannot be packed (tureen.pack), or a row of it: says which, and what to do."""
+
+
 class ForkedProcess(TureenError):
     """A loader was used in a forked child of the process that had used it before."""
 

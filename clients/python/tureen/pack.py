@@ -14,13 +14,16 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import subprocess
 import sys
 import tarfile
-from typing import IO, Iterable, List, Optional, Sequence
+import tempfile
+from typing import IO, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from . import installed
-from .sources import (ArrayOf, Columns, Sample, Source, SourceError, open_source, own_extension, samples,
+from .errors import SourceError
+from .sources import (ArrayOf, Columns, Sample, Source, class_names, open_source, own_extension, samples,
                       signature)
 from .token_files import open_tokens
 
@@ -102,8 +105,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("source", nargs="+", help="a folder; or files, of Parquet or Arrow several; or "
                                                    "PREFIX of PREFIX.bin and PREFIX.idx")
     parser.add_argument("target", help="a folder, or s3://BUCKET/PREFIX with --work")
+    parser.add_argument("--split", metavar="NAME",
+                        help="which split, where the source has several; NAME+NAME packs two as one")
     parser.add_argument("--image", metavar="COLUMN", help="the column with the samples' own files")
-    parser.add_argument("--label", metavar="COLUMN", help="whole numbers, which become the label `label`")
+    parser.add_argument("--label", metavar="COLUMN", help="numbers, or texts with --classes, which become "
+                                                       "the label `label`")
+    parser.add_argument("--classes", metavar="FILE",
+                        help="the names of the classes, one a line in the order of their numbers, from 0")
     parser.add_argument("--text", metavar="COLUMN", help="texts, which become the label `txt`")
     parser.add_argument("--mask", metavar="COLUMN", action="append", default=[],
                         help="a column with masks, which become a field of its name; repeatable")
@@ -152,7 +160,35 @@ def _open(options: argparse.Namespace) -> Source:
     if options.window and tokens is None:
         raise SourceError(f"--window is of Megatron's tokens: there is no {options.source[0]}.idx with a "
                           f".bin beside it")
-    return tokens or open_source(options.source)
+    if tokens and options.split:
+        raise SourceError("--split is of data sets with several splits, and tokens have none: leave it out")
+    return tokens or open_source(options.source, options.split)
+
+
+@contextlib.contextmanager
+def _named_classes(names: Optional[Sequence[str]]) -> Iterator[List[str]]:
+    """The option of `tureen pack` that gives it the classes' names."""
+    if not names:
+        yield []
+        return
+    for name in names:
+        if not name or "\n" in name or "\0" in name:
+            raise SourceError(f"the class {name!r} has no name of one line: give the names with --classes")
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix="tureen-classes-", suffix=".txt") as file:
+        file.write("".join(f"{name}\n" for name in names))
+        file.flush()
+        yield ["--classes", file.name]
+
+
+def _read_classes(path: Optional[str]) -> Optional[Tuple[str, ...]]:
+    if path is None:
+        return None
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            return tuple(file.read().splitlines())
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceError(f"--classes {path} cannot be read ({error}): give a file with a name a "
+                          f"line") from None
 
 
 def _passed_on(options: argparse.Namespace) -> List[str]:
@@ -169,9 +205,9 @@ def _passed_on(options: argparse.Namespace) -> List[str]:
 
 def main(words: Optional[Sequence[str]] = None) -> int:
     options = _parser().parse_args(words)
-    columns = Columns(options.image, options.label, options.text, tuple(options.mask), tuple(options.without),
-                      tuple(options.array))
     try:
+        columns = Columns(options.image, options.label, options.text, tuple(options.mask),
+                          tuple(options.without), tuple(options.array), _read_classes(options.classes))
         source = _open(options)
         kind = own_extension(source, columns)
         if options.extensions is None and kind and kind not in _PACKED_ANYWAY:
@@ -181,8 +217,9 @@ def main(words: Optional[Sequence[str]] = None) -> int:
             print(f"{source.what}{count}", file=sys.stderr)
         if not options.quiet and source.note:
             print(source.note, file=sys.stderr)
-        pack(samples(source, columns), options.target,
-             [*_passed_on(options), "--signature", signature(source, columns)])
+        with _named_classes(class_names(source, columns)) as named:
+            pack(samples(source, columns), options.target,
+                 [*_passed_on(options), *named, "--signature", signature(source, columns)])
     except PackFailed as failed:
         return failed.status if failed.status > 0 else 128 - failed.status
     except SourceError as error:

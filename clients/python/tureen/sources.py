@@ -11,7 +11,7 @@ Each is read once from its begin to its end, with a few rows in memory.
 What becomes of a row's columns:
     the image   (or sound) is the sample's own file, its bytes as they are: a column of type Image or Audio,
                 or bytes that begin as a file of a known format does
-    label       a whole number: the label `label`
+    label       a number, or true or false: the label `label`; a text by the names of classes that are given
     text        on demand: the label `txt`
     masks and further images: fields by their columns' names
     arrays      on demand, lists of numbers: fields by their columns' names, as `.npy`; without a column of
@@ -31,13 +31,10 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Opt
 
 import numpy as np
 
-from .errors import TureenError
+from . import splits
+from .errors import SourceError
 
 Row = Dict[str, Any]
-
-
-class SourceError(TureenError):
-    """A source that cannot be packed, or a row of it: says which, and what to do."""
 
 
 class Sample(NamedTuple):
@@ -62,6 +59,7 @@ class Columns(NamedTuple):
     masks: Sequence[str] = ()
     without: Sequence[str] = ()
     arrays: Sequence[ArrayOf] = ()
+    classes: Optional[Sequence[str]] = None     # the names behind the label's numbers, from 0
 
 
 class Source(NamedTuple):
@@ -71,7 +69,8 @@ class Source(NamedTuple):
     rows: Callable[[], Iterator[Row]]
     files: Sequence[str]
     count: Optional[int] = None
-    label: Optional[str] = None             # the column, if the source says so
+    label: Optional[str] = None             # the column, if the source says so,
+    classes: Optional[Sequence[str]] = None     # and the names behind its numbers
     names: Optional[str] = None             # the column that has the samples' names
     note: str = ""                          # what people should know of it
 
@@ -115,14 +114,44 @@ class _Choice:
         self.image, self.text, self.names = own[0], columns.text, source.names
         self.media = [name for name in media if name != self.image]
         self.beside = [name for name in self.arrays if name != self.image]
-        self.label = columns.label or next(
-            (name for name in (source.label, *_LABELS) if name in kept and _is_whole(kept[name])), None)
+        taken = {self.image, self.text, *self.media, *self.beside}
+        given = [columns.label] if columns.label else [
+            name for name in (source.label, *_LABELS) if name in kept and name not in taken]
+        self.label, self.is_label, self.classes = self._labelled(kept, given, columns, source)
         used = {self.image, self.label, self.text, *self.media, *self.beside}
         self.rest = [name for name in kept if name not in used]
         for name in [*self.media, *self.beside]:
             if not name.replace("_", "").isalnum() or not name.isascii():
                 raise SourceError(f"the column {name!r} would be a field of that name, which may have "
                                   f"letters, digits and _: leave it out with --without")
+
+    @staticmethod
+    def _labelled(kept: Row, given: Sequence[Any], columns: Columns, source: Source
+                  ) -> Tuple[Optional[str], Callable[[Any], bool], Optional[Sequence[str]]]:
+        """The column of the label, what its values are, and the names of its numbers.  SourceError for one
+        that can be no label as it is, and would be found as a text of JSON."""
+        classes = columns.classes
+        for fits in (_is_whole, _is_bool, _is_real, *([_is_text] if classes else [])):
+            for name in given:
+                if fits(kept[name]):
+                    return name, fits, source.classes if classes is None and name == source.label else classes
+        for name in given:
+            if columns.label or not _stays_json(kept[name]):
+                raise SourceError(f"the column {name!r} holds {_shown(kept[name])}, and a label is a number: "
+                                  + _label_remedy(kept[name], name))
+        return None, _is_whole, None
+
+    def _number(self, row: Row, where: str) -> bytes:
+        value = row.get(self.label or "")
+        if not self.is_label(value):
+            raise SourceError(f"{where}: {self.label!r} is {_shown(value)}, no {_WORDS[self.is_label]}: name "
+                              f"another column with --label, or leave it out with --without")
+        if isinstance(value, str):
+            if value not in (self.classes or ()):
+                raise SourceError(f"{where}: {self.label!r} is {value!r}, none of the "
+                                  f"{len(self.classes or ())} classes: add it to the file of --classes")
+            value = (self.classes or ()).index(value)
+        return repr(float(value) if self.is_label is _is_real else int(value)).encode()
 
     def sample(self, number: int, row: Row) -> Sample:
         where = f"row {number}"
@@ -133,10 +162,7 @@ class _Choice:
                               f"format")
         files: Dict[str, bytes] = {kind: own}
         if self.label is not None:
-            if not _is_whole(row.get(self.label)):
-                raise SourceError(f"{where}: {self.label!r} is {_shown(row.get(self.label))}, no whole "
-                                  f"number: name another column with --label, or leave it out with --without")
-            files["cls"] = b"%d" % int(row[self.label])
+            files["cls"] = self._number(row, where)
         if self.text is not None:
             files["txt"] = str(row.get(self.text) if row.get(self.text) is not None else "").encode()
         for name in self.media:
@@ -175,9 +201,16 @@ def own_extension(source: Source, columns: Columns = Columns()) -> str:
     return ""
 
 
+def class_names(source: Source, columns: Columns = Columns()) -> Optional[Sequence[str]]:
+    """Of the label's numbers; None: there are none."""
+    for row in source.rows():
+        return _Choice(source, columns, row).classes
+    return None
+
+
 def signature(source: Source, columns: Columns = Columns()) -> str:
     """Another one when a file of the source or a choice of columns is another."""
-    digest = hashlib.sha256(repr((source.what, *columns)).encode())
+    digest = hashlib.sha256(repr((source.what, *columns, source.classes)).encode())
     for path in source.files:
         found = os.stat(path)
         digest.update(repr((os.path.abspath(path), found.st_size, found.st_mtime_ns)).encode())
@@ -231,6 +264,38 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def _is_bool(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+_WORDS: Dict[Callable[[Any], bool], str] = {_is_whole: "whole number", _is_bool: "true or false",
+                                            _is_real: "number", _is_text: "text"}
+
+
+def _stays_json(value: Any) -> bool:
+    """What is taken for no label that a loss can use."""
+    return isinstance(value, Mapping) or isinstance(value, list) and not all(
+        isinstance(one, (bool, int, float)) for one in value)
+
+
+def _label_remedy(value: Any, name: str) -> str:
+    without = f"leave it out with --without {name}"
+    if isinstance(value, str):
+        return (f"give the names of the classes, one a line in the order of their numbers, with --classes "
+                f"FILE (the same FILE for all splits), keep the texts with --text {name}, or {without}")
+    if isinstance(value, list):
+        return f"make it a field of numbers with --array {name}:float32 (or another type), or {without}"
+    return f"name another column with --label, or {without}"
+
+
 def _plain(value: Any, name: str) -> Any:
     try:
         json.dumps(value)
@@ -250,47 +315,70 @@ def _shown(value: Any) -> str:
 
 #   ---- finding out what a path is
 
-def open_source(paths: Sequence[str]) -> Source:
-    """SourceError if it is none of these, or the package that reads it is not installed."""
-    path = paths[0]
+def open_source(paths: Sequence[str], split: Optional[str] = None) -> Source:
+    """SourceError if it is none of these, if it has several splits and none was chosen, or if the package
+    that reads it is not installed.
+
+    split   of a folder or of files that have several: its name; several names with + between are one source
+    """
     for one in paths:
         if not os.path.exists(one):
             raise SourceError(f"there is no {one}: check the path")
-    endings = {os.path.splitext(one)[1] for one in paths}
-    if len(paths) > 1 or not os.path.isdir(path):
-        if endings <= {".parquet"} or endings <= {".arrow"}:
-            return _tables(paths)
-        if len(paths) > 1:
-            raise SourceError("several paths are Parquet files, or Arrow files: give a folder of anything "
-                              "else alone")
-        if endings == {".mdb"} or endings == {".lmdb"}:
-            return _lmdb(path)
-    if os.path.isdir(path):
-        return _folder(path)
-    raise SourceError(f"{path} is no Parquet, Arrow, LMDB or .idx file: class folders, lists and tar files "
-                      f"are packed by `tureen pack` itself")
+    path, endings = paths[0], {os.path.splitext(one)[1] for one in paths}
+    if len(paths) == 1 and os.path.isdir(path):
+        parts = splits.parts_of_folder(path)
+        if not parts:
+            raise SourceError(f"{path} has no state.json, index.json, data.mdb, *.parquet or *.arrow in it "
+                              f"or below: is it a data set?")
+    elif not endings <= {".parquet"} and not endings <= {".arrow"} and len(paths) > 1:
+        raise SourceError("several paths are Parquet files, or Arrow files: give a folder of anything else "
+                          "alone")
+    else:
+        parts = splits.parts_of_files(paths)
+    part = splits.chosen(path if len(paths) == 1 else f"what was given ({path}, ...)", parts, split)
+    source = _open_part(path, part.paths)
+    return source._replace(note="; ".join(filter(None, (source.note, part.note))))
 
 
-def _folder(path: str) -> Source:
-    names = set(os.listdir(path))
-    if "dataset_dict.json" in names:
-        with open(os.path.join(path, "dataset_dict.json"), encoding="utf-8") as file:
-            splits = json.load(file).get("splits", [])
-        raise SourceError(f"{path} has the splits {', '.join(splits)}: give one, as in "
-                          f"{os.path.join(path, (splits or ['train'])[0])}")
-    if "state.json" in names:
-        with open(os.path.join(path, "state.json"), encoding="utf-8") as file:
-            return _tables([os.path.join(path, one["filename"]) for one in json.load(file)["_data_files"]])
-    if "index.json" in names:
-        return _mds(path)
-    if "data.mdb" in names:
-        return _lmdb(path)
-    for ending in (".parquet", ".arrow"):
-        found = sorted(os.path.join(path, name) for name in names if name.endswith(ending))
-        if found:
-            return _tables(found)
-    raise SourceError(f"{path} has no state.json, index.json, data.mdb, *.parquet or *.arrow in it: is it "
-                      f"one split of a data set?")
+def _open_part(what: str, paths: Sequence[str]) -> Source:
+    """Tables of one format, or one of another kind."""
+    files = [file for path in paths for file in _files_of(path)]
+    endings = {os.path.splitext(file)[1] for file in files}
+    if not files:
+        raise SourceError(f"{what}: it has no row")
+    if endings == {".parquet"} or endings == {".arrow"}:
+        return _tables(files)
+    if len(files) > 1:
+        raise SourceError(f"{what} has {', '.join(sorted(map(os.path.basename, files))[:4])}, which are not "
+                          f"of one format whose files can be joined: give them one by one")
+    if os.path.isdir(files[0]) and os.path.exists(os.path.join(files[0], "index.json")):
+        return _mds(files[0])
+    if os.path.isdir(files[0]) or endings <= {".mdb", ".lmdb"}:
+        return _lmdb(files[0])
+    raise SourceError(f"{files[0]} is no Parquet, Arrow, LMDB or .idx file: class folders, lists and tar "
+                      f"files are packed by `tureen pack` itself")
+
+
+def _files_of(path: str) -> List[str]:
+    """The tables that a folder of save_to_disk lists; of others the path."""
+    if not os.path.exists(os.path.join(path, "state.json")):
+        return [path]
+    state = _json(os.path.join(path, "state.json"))
+    if state.get("_indices_data_files"):
+        raise SourceError(f"{path} is a selection of rows, as datasets before 1.6 saved it: save it again "
+                          f"with a newer one")
+    return [os.path.join(path, one["filename"]) for one in state.get("_data_files") or []]
+
+
+def _json(path: str) -> Dict[str, Any]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = json.load(file)
+    except (OSError, ValueError) as error:
+        raise SourceError(f"{path} cannot be read ({error}): is it whole?") from None
+    if not isinstance(found, dict):
+        raise SourceError(f"{path} is no JSON object: is it of a data set?")
+    return found
 
 
 def _module(name: str, what: str) -> Any:
@@ -338,7 +426,7 @@ def _tables(paths: Sequence[str]) -> Source:
                 schema = reader.schema
     except (arrow.ArrowInvalid, OSError) as error:
         raise SourceError(f"{paths[0]} cannot be read ({error}): is it whole?") from None
-    return Source("Parquet" if parquet else "Arrow", rows, paths, count, _class_label(schema))
+    return Source("Parquet" if parquet else "Arrow", rows, paths, count, *_class_label(schema))
 
 
 def _arrow_reader(arrow: Any, file: Any) -> Any:
@@ -352,16 +440,20 @@ def _arrow_reader(arrow: Any, file: Any) -> Any:
             whole.get_batch(index) for index in range(whole.num_record_batches)))
 
 
-def _class_label(schema: Any) -> Optional[str]:
-    """The column that Hugging Face's description of the columns calls a class, if it is one alone."""
+def _class_label(schema: Any) -> Tuple[Optional[str], Optional[Sequence[str]]]:
+    """The column that Hugging Face's description of the columns calls a class, if it is one alone, and the
+    names of its classes."""
     about = (schema.metadata or {}).get(b"huggingface")
     try:
         features = json.loads(about)["info"]["features"] if about else {}
-        found = [name for name, kind in features.items()
+        found = [(name, kind.get("names")) for name, kind in features.items()
                  if isinstance(kind, Mapping) and kind.get("_type") == "ClassLabel"]
     except (ValueError, KeyError, TypeError, AttributeError):
-        return None
-    return found[0] if len(found) == 1 else None
+        return None, None
+    if len(found) != 1:
+        return None, None
+    name, names = found[0]
+    return name, tuple(map(str, names)) if names else None
 
 
 #   ---- MosaicML Streaming: MDS
@@ -428,9 +520,18 @@ def _mds_rows(name: str, content: bytes, shard: Mapping[str, Any]) -> Iterator[R
         yield row
 
 
+def _one_split(path: str, shards: Sequence[Mapping[str, Any]]) -> None:
+    """The index of merge_index may list the shards of several folders."""
+    parts = splits.parts_of_files([shard["raw_data"]["basename"] for shard in shards]) if shards else []
+    if len(parts) > 1:
+        raise SourceError(f"{path}: its index.json lists the shards of several splits "
+                          f"({', '.join(part.name for part in parts)}): give the folder of one, with an "
+                          f"index.json of its own")
+
+
 def _mds(path: str) -> Source:
-    with open(os.path.join(path, "index.json"), encoding="utf-8") as file:
-        shards = json.load(file).get("shards", [])
+    shards = _json(os.path.join(path, "index.json")).get("shards", [])
+    _one_split(path, shards)
     for shard in shards:
         if shard.get("format") != "mds":
             raise SourceError(f"{path}: a shard has the format {shard.get('format')}: only MDS is read")

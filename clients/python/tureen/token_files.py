@@ -21,7 +21,8 @@ from typing import Any, Callable, Iterable, Iterator, NamedTuple, Optional, Tupl
 
 import numpy as np
 
-from .sources import Row, Source, SourceError
+from .errors import SourceError
+from .sources import Row, Source
 
 _MAGIC = b"MMIDIDX\0\0"
 _HEADER = struct.Struct("<9sQBQQ")

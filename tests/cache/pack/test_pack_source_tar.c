@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <limits.h>
+#include <math.h>
 
 #include "effort.h"
 #include "pack_source.h"
@@ -353,17 +354,88 @@ test_texts (void **state)
     pack_source_destroy (&source);
 }
 
+//  A tar of samples with these members "cls", one behind the other.
+static const char *
+s_numbers (void *state, const char *const *texts, size_t count)
+{
+    FILE *file = tar_begin (state, "a.tar");
+    for (size_t index = 0; index < count; index++) {
+        char name [16];
+        snprintf (name, sizeof name, "%zu.jpg", index);
+        tar_text (file, name, "x");
+        snprintf (name, sizeof name, "%zu.cls", index);
+        tar_text (file, name, texts [index]);
+    }
+    tar_end (file);
+    return in (state, "a.tar");
+}
+
 static void
 test_numbers_that_are_none (void **state)
 {
-    static const char *const texts [] = { "", "x", "1 2", "1.5", "99999999999999999999", "0x10", " " };
-    for (size_t index = 0; index < sizeof texts / sizeof texts [0]; index++) {
-        FILE *file = tar_begin (*state, "a.tar");
-        tar_text (file, "1.jpg", "x");
-        tar_text (file, "1.cls", texts [index]);
-        tar_end (file);
-        assert_refused (in (*state, "a.tar"), "'1.cls' is no whole number", "the class's number");
+    static const char *const texts [] = { "", "x", "1 2", "1,5", "99999999999999999999", "0x10", "0x1p3",
+        "nan(1)", "1.5x", " " };
+    for (size_t index = 0; index < sizeof texts / sizeof texts [0]; index++)
+        assert_refused (s_numbers (*state, &texts [index], 1), "'0.cls' is no number", "the class's number");
+}
+
+//  With the first number that is not whole all are float64; one that would change then is refused.
+static void
+test_numbers_that_are_not_whole (void **state)
+{
+    static const char *const texts [] = { "9007199254740992", "-2", "0.1\n", "3", "1e-3", "inf" };
+    static const double reals [] = { 9007199254740992., -2, 0.1, 3, 1e-3, (double) INFINITY };
+    pack_source_t *source = s_read (s_numbers (*state, texts, 6), NULL, NULL);
+    const catalogue_t *catalogue = pack_source_catalogue (source);
+    assert_string_equal (catalogue_label (catalogue, 0)->dtype, "float64");
+    for (uint32_t id = 0; id < 6; id++) {
+        double real;
+        catalogue_label_value (catalogue, 0, id, (uint8_t *) &real);
+        assert_true (real == reals [id]);
     }
+    pack_source_destroy (&source);
+    static const char *const before [] = { "9007199254740993", "0.5" }, *const behind [] = { "0.5",
+        "9007199254740993" };
+    assert_refused (s_numbers (*state, before, 2), "beyond 2^53", "write smaller ones");
+    assert_refused (s_numbers (*state, behind, 2), "beyond 2^53", "write smaller ones");
+}
+
+//  The names of the numbers, with those that no sample has; -1 is no class.
+static void
+test_names_of_classes (void **state)
+{
+    static const char *const texts [] = { "2", "-1", "0" }, *const broken [] = { "2", "0.5" };
+    const char *path = s_numbers (*state, texts, 3);
+    pack_source_options_t options = { .paths = &path, .path_count = 1, .classes = "dog\r\ncat, tabby\nape" };
+    char error [PACK_SOURCE_ERROR_BYTES];
+    uint64_t count;
+    pack_source_t *source = s_read_with (&options, 0, &count, error);
+    assert_non_null (source);
+    const catalogue_t *catalogue = pack_source_catalogue (source);
+    assert_int_equal (catalogue_classes (catalogue), 3);
+    assert_string_equal (catalogue_class_name (catalogue, 0), "dog");
+    assert_string_equal (catalogue_class_name (catalogue, 1), "cat, tabby");
+    assert_string_equal (catalogue_class_name (catalogue, 2), "ape");
+    assert_int_equal (s_label (catalogue, 0), 2);
+    assert_int_equal (s_label (catalogue, 1), -1);
+    assert_false (catalogue_class_is_folder (catalogue));
+    char signature [40];
+    strcpy (signature, pack_source_signature (source));
+    pack_source_destroy (&source);
+    options.classes = "dog\ncat\nape";
+    source = s_read_with (&options, 0, &count, error);
+    assert_non_null (source);
+    assert_string_not_equal (signature, pack_source_signature (source));
+    pack_source_destroy (&source);
+    options.classes = "dog\ncat\n";
+    assert_refused_with (&options, "sample 0 is of class 2", "2 names: add the others");
+    options.classes = "dog\n\nape\n";
+    assert_refused_with (&options, "the name of class 1 is empty", "a name a line");
+    options.classes = "dog\ncat\nape\n";
+    s_numbers (*state, broken, 2);
+    assert_refused_with (&options, "no whole numbers of classes", "leave --classes out");
+    tar_of (*state, "a.tar", "1.jpg 2.jpg");
+    assert_refused_with (&options, "no whole numbers of classes", "leave --classes out");
 }
 
 
@@ -651,6 +723,8 @@ main (void)
         cmocka_unit_test_setup_teardown (test_classes_are_the_first_folders, begin, end),
         cmocka_unit_test_setup_teardown (test_texts, begin, end),
         cmocka_unit_test_setup_teardown (test_numbers_that_are_none, begin, end),
+        cmocka_unit_test_setup_teardown (test_numbers_that_are_not_whole, begin, end),
+        cmocka_unit_test_setup_teardown (test_names_of_classes, begin, end),
         cmocka_unit_test_setup_teardown (test_hostile_members, begin, end),
         cmocka_unit_test_setup_teardown (test_cut_anywhere, begin, end),
         cmocka_unit_test_setup_teardown (test_cut_second_archive, begin, end),
