@@ -84,7 +84,7 @@ static const option_row_t s_rows [] = {
     { "rate", "R", AT (rate), "take R samples a second (as fast as they come)", ABOVE_ZERO },
     { "subset", "LO:HI", OPTION_CALL (s_subset),
         "only the samples LO to HI-1; ranges with commas between: 0:100,200:300" },
-    { "recipe", "NAME", AT (recipe), "the server's recipe: train or eval (train)" },
+    { "recipe", "NAME", AT (recipe), "the server's recipe: train or eval (train; with --order list: eval)" },
     { "pipeline", "JSON", AT (pipeline), "a list of operations instead" },
     { "order", "ORDER", AT (loader.order),
         "shared, private, list or seeded (shared; with --seed alone: seeded)", TUREEN_SHARED,
@@ -257,6 +257,9 @@ read_options_parse (read_options_t *self, int argc, char **argv)
     loader->pipeline = self->recipe? self->recipe: self->pipeline;
     loader->transport = self->is_inline? TUREEN_INLINE: TUREEN_AUTO;
     loader->order = loader->ids? TUREEN_LIST: loader->order;
+    if (loader->order == TUREEN_LIST && !loader->pipeline)
+        complain ("read", "--order list without --recipe gets the recipe eval, without augmentation; before "
+            "version 0.1 it was train");
     if (self->timeout_seconds > 0)
         loader->timeout_ms = s_milliseconds (self->timeout_seconds);
     //  To the library 0 is the default, and below 0 is not at all.

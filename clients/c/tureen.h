@@ -105,7 +105,8 @@ typedef struct {
     uint32_t batch_size;            //  1 to 65536; 0: 64
     uint64_t epochs;                //  0: until the loader is destroyed
     bool drop_last;                 //  leave out a last batch that is not full
-    const char *pipeline;           //  a recipe's name or a JSON list of operations; NULL: "train"
+    const char *pipeline;           //  a recipe's name or a JSON list of operations; NULL: "train"; with
+                                    //  order TUREEN_LIST "eval"
     tureen_order_t order;
     const uint64_t *ids;            //  for TUREEN_LIST, repeats allowed; NULL: all, ascending
     size_t id_count;

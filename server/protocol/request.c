@@ -361,7 +361,7 @@ request_join (const frame_t *frames, size_t count, request_join_t *join, refusal
     bool good = object && s_read_join (object, count, join, refusal);
     json_decref (object);
     if (good && !join->pipeline) {
-        join->pipeline = json_string ("train");
+        join->pipeline = json_string (join->order == REQUEST_LIST? "eval": "train");
         assert (join->pipeline);
     }
     if (!good)

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import warnings
 from pathlib import Path
 from typing import Any, Callable, Dict, List
 from unittest import mock
@@ -270,10 +271,32 @@ class Arguments(unittest.TestCase):
         deep: List[Any] = []
         for _ in range(100000):
             deep = [deep]
-        for pipeline in (3, None, ["a"], {"op": "resize"}, b"train", [{"op": float("nan")}], [{"op": {1, 2}}],
+        for pipeline in (3, ["a"], {"op": "resize"}, b"train", [{"op": float("nan")}], [{"op": {1, 2}}],
                          [{"op": "\ud800"}], "\ud800", [{"op": deep}]):
             with self.assertRaisesRegex((ValueError, TypeError), "^pipeline "):
                 request(pipeline=pipeline)
+
+    def test_a_loader_that_names_no_pipeline(self) -> None:
+        """Of order "list" it is "eval", also where the order is a state's; the first loader says so."""
+        def recipe(**options: Any) -> Any:
+            loader = tureen.Loader("ipc:///none", **options)
+            made = json.loads(loader._request.message(0)[1])["pipeline"]
+            self.assertEqual(loader.dataset._options["pipeline"], made)
+            return made
+        with mock.patch.object(tureen.loader, "_recipe_told", []), \
+                warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            for options in ({}, {"seed": 1}, {"order": "list", "pipeline": "train"}):
+                self.assertEqual(recipe(**options), "train")
+            self.assertEqual(recipe(pipeline=[], order="list"), [])
+            self.assertEqual(told, [])
+            self.assertEqual([recipe(order="list"), recipe(order="list", ids=[1])], ["eval"] * 2)
+        self.assertEqual([(warning.category, warning.filename) for warning in told],
+                         [(tureen.TureenWarning, __file__)])
+        self.assertIn("without pipeline= gets the recipe 'eval'", str(told[0].message))
+        plain = tureen.Loader("ipc:///none")._request
+        listed = tureen.state.State("d", "0", "0", 9, "list", 0, 0, "", 0, 0, 0, b"", None)
+        self.assertEqual(json.loads(plain.message(0, state=listed)[1])["pipeline"], "eval")
 
     def test_transforms_that_are_not_there(self) -> None:
         for name, reason in (("Lambda", ": Python code.* map="), ("ToPILImage", ": .* leave it out"),

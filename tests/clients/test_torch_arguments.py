@@ -26,7 +26,7 @@ from tureen import transforms
 from tureen.batch import Batch
 from tureen.torch import DataLoader, normalize
 from tureen.torch.arguments import order_of, pipeline_of
-from tureen.torch.epochs import pack_ids, unpack_ids
+from tureen.torch.epochs import OneJob, pack_ids, unpack_ids
 from tureen.torch.tensors import Layout
 from tureen.wire import Field
 
@@ -40,7 +40,7 @@ class Arguments(unittest.TestCase):
     def test_what_is_not_needed_is_said_once(self) -> None:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            DataLoader("train", num_workers=0, pin_memory=False, persistent_workers=False,
+            DataLoader("train", 64, True, num_workers=0, pin_memory=False, persistent_workers=False,
                        prefetch_factor=None, timeout=0)
         self.assertEqual(caught, [])
         with warnings.catch_warnings(record=True) as caught:
@@ -98,9 +98,33 @@ class Arguments(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "leave subset and pool out"):
             DataLoader("train", sampler=sampler, subset=(0, 2))
 
+    def test_a_loader_that_names_no_transform(self) -> None:
+        """What is not shuffled is not augmented, unless a sampler draws it; the first such loader says so."""
+        def recipe(**options: Any) -> Any:
+            loader = DataLoader("train", endpoint="ipc:///nowhere", **options)
+            assert isinstance(loader._source, OneJob)
+            return json.loads(loader._source.loader._request.message(0)[1])["pipeline"]
+        with mock.patch.object(tureen.loader, "_recipe_told", []), warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.assertEqual(recipe(shuffle=True), "train")
+            self.assertEqual(recipe(seed=3), "train")
+            self.assertEqual(recipe(order="private"), "train")
+            self.assertEqual(recipe(transform="train"), "train")
+            DataLoader("train", sampler=[1, 2], endpoint="ipc:///nowhere")
+            warnings.simplefilter("always")
+            with warnings.catch_warnings(record=True) as told:
+                for options in ({}, {"shuffle": False}, {"order": "list"}):
+                    self.assertEqual(recipe(**options), "eval")
+        self.assertEqual([(warning.category, warning.filename) for warning in told],
+                         [(tureen.TureenWarning, __file__)])
+        self.assertIn("without transform= gets the recipe 'eval'", str(told[0].message))
+        sampled = DataLoader("train", sampler=[1, 2], endpoint="ipc:///nowhere")
+        self.assertEqual(sampled.dataset._options["pipeline"], "train")
+        steps = recipe(dtype=torch.float16, shuffle=False)
+        self.assertEqual([step.get("op") for step in steps][-2:], ["center_crop", "cast"])
+
     def test_transforms(self) -> None:
         steps = [{"op": "center_crop", "size": 8}]
-        self.assertEqual(pipeline_of(None, None, None), "train")
         self.assertEqual(pipeline_of("eval", None, None), "eval")
         self.assertEqual(pipeline_of(steps, None, None), steps)
         ours = transforms.Compose([transforms.CenterCrop(8)])

@@ -5,7 +5,7 @@ import os
 import secrets
 import threading
 import weakref
-from typing import Any, Dict, Mapping, Optional, Tuple, Union
+from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
 from . import state as states
 from . import wire
@@ -20,7 +20,7 @@ from .mapping.run import Function
 from .mixing import refuse_functions, split
 from .owned import Owned
 from .questions import NOTHING_TO_ASK, Question
-from .request import Pipeline, Request, Subset, given_subset, resolve_endpoint, seconds, within
+from .request import Pipeline, Request, Subset, given_subset, recipe_of, resolve_endpoint, seconds, within
 from .slots import lent_max
 from .state import State
 from .tally import Tally
@@ -31,6 +31,18 @@ Path = Union[str, "os.PathLike[str]"]
 
 _KEPT = ("batches are being kept, and fill {kept} of the ring's {slots} slots: further batches are copied. "
          "Drop batches that are done with, or ask for more slots (at most 64)")
+
+
+_recipe_told: List[str] = []
+
+
+def tell_recipe(how: str, argument: str) -> None:
+    """Once a process: it was another recipe before version 0.1."""
+    if not _recipe_told:
+        _recipe_told.append(how)
+        Warned.warn_again(f"{how} without {argument}= gets the recipe 'eval', without augmentation; before "
+                          f"version 0.1 it was 'train'. Give {argument}='eval', or {argument}='train' to "
+                          f"augment", TureenWarning)
 
 
 class Loader(Owned):
@@ -44,7 +56,8 @@ class Loader(Owned):
     batch_size  samples in a batch
     epochs      one iteration goes through so many; None: without end
     pipeline    the name of a recipe of the server's ("train", "eval"), or a list of operations; MixUp and
-                CutMix at its end are done here, and labels are float32 [batch, num_classes] then
+                CutMix at its end are done here, and labels are float32 [batch, num_classes] then.  None: of
+                order "list" the recipe "eval", else "train"
     order       "shared" (with other jobs), "private" (draws alone), "list" (`ids` as given; without them,
                 ascending), "seeded" (the same seed gives the same batches again, bit for bit); None: "seeded"
                 with a seed, else "shared"
@@ -133,9 +146,9 @@ class Loader(Owned):
     """
 
     def __init__(self, endpoint: Optional[str] = None, dataset: str = "train", batch_size: int = 64,
-                 epochs: Optional[int] = None, *, pipeline: Pipeline = "train", order: Optional[str] = None,
-                 ids: Optional[Any] = None, subset: Optional[Subset] = None, drop_last: bool = False,
-                 slots: int = 4, transport: str = "auto", seed: Optional[int] = None,
+                 epochs: Optional[int] = None, *, pipeline: Optional[Pipeline] = None,
+                 order: Optional[str] = None, ids: Optional[Any] = None, subset: Optional[Subset] = None,
+                 drop_last: bool = False, slots: int = 4, transport: str = "auto", seed: Optional[int] = None,
                  pool: Optional[int] = None, name: str = "", timeout: float = 10.0, job: Optional[str] = None,
                  rejoin: float = 300.0, rank: Optional[int] = None, world_size: Optional[int] = None,
                  gather: float = 300.0, rank_wait: float = 10.0, key: Optional[Path] = None,
@@ -144,13 +157,16 @@ class Loader(Owned):
                  map: Union[None, Function, Mapper] = None, map_batch: Optional[Function] = None,
                  map_workers: int = 0, multiprocessing_context: Any = None) -> None:
         super().__init__()
+        if pipeline is None and order == "list":
+            tell_recipe("order=\"list\"", "pipeline")
         pipeline, self._mixing = split(pipeline)
         refuse_functions(self._mixing, map, map_batch)
         self._mapper, self._shares_mapper = mapper_of(map, map_batch, map_workers, multiprocessing_context,
                                                       slots)
         self.endpoint = resolve_endpoint(endpoint)
         self._keys = KeyPaths(key, server_key)
-        self._data = DataSet(dataset, self.endpoint, pipeline=pipeline, subset=given_subset(subset),
+        self._data = DataSet(dataset, self.endpoint, subset=given_subset(subset),
+                             pipeline=recipe_of(order) if pipeline is None else pipeline,
                              timeout=timeout, key=key, server_key=server_key)
         self._request = Request(dataset=dataset, batch_size=batch_size, epochs=epochs, drop_last=drop_last,
                                 pipeline=pipeline, order=order, slots=slots, transport=transport, seed=seed,

@@ -139,15 +139,22 @@ def ids_of(ranges: Ids) -> npt.NDArray[np.int64]:
     return np.repeat(lows - (ends - lengths), lengths) + np.arange(ends[-1], dtype=np.int64)
 
 
+def recipe_of(order: Optional[str]) -> str:
+    """The recipe of a job that names none: ascending order, or a list of ids, is for evaluation; all others
+    are for training."""
+    return "eval" if order == "list" else "train"
+
+
 class Request:
     """A JOIN in the making.  Raises ValueError or TypeError for what no server could accept."""
 
     def __init__(self, *, dataset: str, batch_size: int, epochs: Optional[int], drop_last: bool,
-                 pipeline: Pipeline, order: Optional[str], slots: int, transport: str, seed: Optional[int],
-                 name: str, ids: Optional[Any], subset: Optional[Any], pool: Optional[int] = None,
-                 job: Optional[str] = None, rank: Optional[int] = None, world_size: Optional[int] = None,
-                 gather: float = 300.0, rank_wait: float = 10.0, on_bad: Optional[str] = None,
-                 nodes: Optional[int] = None, node: Optional[int] = None, parts: str = "fresh") -> None:
+                 pipeline: Optional[Pipeline], order: Optional[str], slots: int, transport: str,
+                 seed: Optional[int], name: str, ids: Optional[Any], subset: Optional[Any],
+                 pool: Optional[int] = None, job: Optional[str] = None, rank: Optional[int] = None,
+                 world_size: Optional[int] = None, gather: float = 300.0, rank_wait: float = 10.0,
+                 on_bad: Optional[str] = None, nodes: Optional[int] = None, node: Optional[int] = None,
+                 parts: str = "fresh") -> None:
         self.epochs = None if epochs is None else within("epochs", epochs, 1, wire.EPOCHS_MAX)
         self.batch_size = within("batch_size", batch_size, 1, wire.BATCH_SIZE_MAX)
         self.drop_last = bool(drop_last)
@@ -158,7 +165,7 @@ class Request:
             raise ValueError("pool is of order \"seeded\" only: give order=\"seeded\" with it")
         self.pool = 0 if pool is None else within("pool", pool, wire.POOL_MIN, wire.POOL_MAX)
         self._on_bad = None if on_bad is None else _among("on_bad", on_bad, wire.ON_BAD)
-        self.pipeline = _pipeline(pipeline)
+        self.pipeline = None if pipeline is None else _pipeline(pipeline)       # None: by the order
         self._slots = within("slots", slots, wire.SLOTS_MIN, wire.SLOTS_MAX)
         self._transport = _among("transport", transport, _TRANSPORTS)
         self._name = _short("name", name)
@@ -286,7 +293,8 @@ class Request:
             order, seed, pool = state.order, state.seed, state.pool
         said: Dict[str, Any] = {
             "dataset": self.dataset, "batch_size": self.batch_size, "epochs": self.epochs,
-            "drop_last": self.drop_last, "pipeline": self.pipeline}
+            "drop_last": self.drop_last,
+            "pipeline": recipe_of(order) if self.pipeline is None else self.pipeline}
         if order is not None:               # else the server decides by whether there is a seed
             said["order"] = order
         said["slots"], said["transport"] = self._slots, self._transport

@@ -93,8 +93,10 @@ join_extremes (void **state)
     request_join_clear (&join);
     join = s_good_join (",\"seed\":\"000000000000000000000000000007\",\"order\":\"list\"", 2);
     assert_true (join.seed == 7 && join.order == REQUEST_LIST && join.list_frames == 0);
+    assert_string_equal (json_string_value (join.pipeline), "eval");
     request_join_clear (&join);
-    join = s_good_join (",\"frames\":[\"subset\"],\"order\":\"list\"", 3);
+    join = s_good_join (",\"frames\":[\"subset\"],\"order\":\"list\",\"pipeline\":\"train\"", 3);
+    assert_string_equal (json_string_value (join.pipeline), "train");
     assert_true (join.subset_given && join.order == REQUEST_LIST);
     request_join_clear (&join);
     request_join_t largest;

@@ -113,8 +113,6 @@ _RECIPES = {"train": recipes.imagenet_train, "eval": recipes.imagenet_eval}
 
 def listed(transform: Any) -> Pipeline:
     """As operations, or a recipe's name."""
-    if transform is None:
-        return "train"
     if isinstance(transform, str):
         return transform
     if callable(getattr(transform, "to_json", None)) and not isinstance(transform, type):

@@ -11,9 +11,9 @@ import torch
 from ..batch import Batch
 from ..dataset import DataSet as _DataSet
 from ..errors import LoaderClosed, StateError, TureenError
-from ..loader import BatchIterator, Loader, Path
+from ..loader import BatchIterator, Loader, Path, tell_recipe
 from ..owned import Owned
-from ..request import Subset, given_subset
+from ..request import Subset, given_subset, recipe_of
 from ..slots import lent_max
 from ..wire import Field, Joined
 from ..mapping.mapper import mapper_of
@@ -128,7 +128,8 @@ class DataLoader(Owned):
                 with a seed, "seeded"
     transform   what is done to the samples, at the server: the name of a recipe ("train", "eval"), a list of
                 operations, a value from tureen.transforms or tureen.recipes, or torchvision's transforms
-                (translated; UnsupportedTransform names what Tureen cannot do).  None: the recipe "train".
+                (translated; UnsupportedTransform names what Tureen cannot do).  None: the recipe "train";
+                without shuffling, seed and sampler "eval".
                 MixUp and CutMix at its end are done here, on the device; labels are float32 [batch,
                 num_classes] then
     sampler     gives the ids of the samples in the order wanted: any of torch.utils.data's samplers, or an
@@ -252,6 +253,10 @@ class DataLoader(Owned):
             context, num_workers, multiprocessing_context = multiprocessing_context, 0, None
         self._mapper, _ = mapper_of(map, map_batch, map_workers or 0, context, slots, functools.partial(
             mapping.TensorForm, by_name=self._by_name, ids=self._with_ids))
+        if transform is None:
+            transform = "train" if sampler is not None else recipe_of(order_asked)
+            if transform == "eval":
+                tell_recipe("shuffle=False (also if it is left out)", "transform")
         transform, self._mixing = split(arguments.listed(transform))
         refuse_functions(self._mixing, map, map_batch)
         server: Dict[str, Any] = dict(
