@@ -39,6 +39,7 @@ from tureen.mixing import Mixer, split
 from tureen.torch import DataLoader, normalize
 
 SAMPLES = 22
+ROUNDS = 15
 CROP = [{"op": "resize", "size": [16, 16]}]
 SAMPLER_IDS = [3, 21, 3, 0, 7, 8, 9, 12, 11, 20]
 
@@ -76,6 +77,34 @@ def ids_of(batches: Any) -> List[List[int]]:
 
 def flat(lists: List[List[int]]) -> List[int]:
     return list(itertools.chain.from_iterable(lists))
+
+
+def taken_by_threads(batches: Any) -> List[int]:
+    """The ids that eight of them get of one iterator, which change places as often as they can."""
+    taken: List[List[int]] = [[] for _ in range(8)]
+    failed: List[BaseException] = []
+    together = threading.Barrier(len(taken))
+
+    def take(own: List[int]) -> None:
+        together.wait()
+        try:
+            for batch in batches:
+                own += batch.ids.tolist() if isinstance(batch, tureen.Batch) else batch[-1].tolist()
+        except BaseException as error:
+            failed.append(error)
+    threads = [threading.Thread(target=take, args=(own,)) for own in taken]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    if failed:
+        raise failed[0]
+    return flat(taken)
 
 
 ORDERS: Dict[str, Dict[str, Any]] = {
@@ -279,6 +308,40 @@ class Loops(unittest.TestCase):
             self.assertEqual((train.epoch, len(ids_of(fourth))), (2, 5))
         with self.assertRaises(tureen.LoaderClosed):
             iter(train)
+
+    def test_threads_that_share_a_loop(self) -> None:
+        """Each of its samples once, to whichever of them; the next loop is whole."""
+        for options in ({}, {"shuffle": True}, {"sampler": list(range(SAMPLES))}, {"map": tuple},
+                        {"map_batch": tuple}):
+            with self.subTest(options), loader(batch_size=1, **options) as train:
+                for _ in range(ROUNDS // 5):
+                    self.assertEqual(sorted(taken_by_threads(iter(train))), list(range(SAMPLES)))
+                    self.assertEqual(sorted(flat(ids_of(train))), list(range(SAMPLES)))
+
+    def test_threads_that_share_an_iterator(self) -> None:
+        """Of tureen.Loader, whose iterator goes through all epochs."""
+        for _ in range(ROUNDS // 3):
+            with tureen.Loader(SERVER.endpoint, batch_size=1, epochs=2, pipeline=CROP) as train:
+                self.assertEqual(sorted(taken_by_threads(iter(train))), sorted(2 * list(range(SAMPLES))))
+                self.assertEqual(sorted(taken_by_threads(iter(train))), sorted(2 * list(range(SAMPLES))))
+
+    def test_a_thread_that_comes_late(self) -> None:
+        """It waits for the batch while another one gets the end, and the next loop has begun before it goes
+        on."""
+        with loader(batch_size=SAMPLES) as train:
+            batches = iter(train)
+            next(batches)
+            entered, late = threading.Event(), []
+            with train._turn:                       # the other thread is in `next`
+                thread = threading.Thread(target=lambda: (entered.set(), late.extend(batches)))
+                thread.start()
+                entered.wait()
+                with self.assertRaises(StopIteration):
+                    next(batches)
+                after = iter(train)
+            thread.join()
+            self.assertEqual(late, [])
+            self.assertEqual(len(ids_of(after)), 1)
 
     def test_infinite_and_epochs(self) -> None:
         with loader(shuffle=True) as train:

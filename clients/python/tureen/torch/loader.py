@@ -4,6 +4,7 @@ from __future__ import annotations
 import functools
 import operator
 import os
+import threading
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple, Union
 
 import torch
@@ -30,7 +31,8 @@ _TIMEOUT_S = 10.0
 
 class EpochIterator:
     """One loop: the batches of one epoch, or of what is left of it.  Dropped before its end it breaks the
-    loop off: the job is left, and the loader's next loop begins the next epoch."""
+    loop off: the job is left, and the loader's next loop begins the next epoch.  Threads may share it: each
+    batch is given to one of them, and the end to all."""
 
     def __init__(self, loader: DataLoader, number: int) -> None:
         self._loader: Optional[DataLoader] = loader
@@ -40,13 +42,18 @@ class EpochIterator:
         return self
 
     def __next__(self) -> Any:
-        if self._loader is None:
+        loader = self._loader
+        if loader is None:
             raise StopIteration
-        try:
-            return self._loader._next(self._number)
-        except StopIteration:
-            self._loader = None
-            raise
+        loader._check_process()                 # a fork has its threads' locks as they were
+        with loader._turn:
+            if self._loader is None:            # another thread has got the end meanwhile
+                raise StopIteration
+            try:
+                return loader._next(self._number)
+            except StopIteration:
+                self._loader = None
+                raise
 
     def __del__(self) -> None:
         if self._loader is not None:
@@ -282,6 +289,8 @@ class DataLoader(Owned):
             num_workers=num_workers, persistent_workers=persistent_workers, prefetch_factor=prefetch_factor,
             pin_memory=pin_memory, pin_memory_device=pin_memory_device,
             multiprocessing_context=multiprocessing_context), stacklevel=2)
+        #  One thread takes a batch, or the epoch's end; breaking off and closing do not wait for it.
+        self._turn = threading.RLock()
         #  The job, if there is one, and where the loops are.
         self._iterator: Optional[BatchIterator] = None
         #  Of the loop that was begun and has not ended, else of the next one
@@ -296,6 +305,15 @@ class DataLoader(Owned):
         self._padding = False                   # what was given last
         self._layout: Optional[Layout] = None
         self._copier: Optional[Copier] = None
+
+    def __getstate__(self) -> Dict[str, Any]:
+        state = super().__getstate__()
+        del state["_turn"]
+        return state
+
+    def __setstate__(self, state: Dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._turn = threading.RLock()
 
     #  The loop
 
