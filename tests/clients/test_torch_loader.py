@@ -80,7 +80,7 @@ def flat(lists: List[List[int]]) -> List[int]:
 
 
 def taken_by_threads(batches: Any) -> List[int]:
-    """The ids that eight of them get of one iterator, which change places as often as they can."""
+    """The ids that eight of them get of one iterator; they change places as often as they can."""
     taken: List[List[int]] = [[] for _ in range(8)]
     failed: List[BaseException] = []
     together = threading.Barrier(len(taken))
@@ -319,7 +319,7 @@ class Loops(unittest.TestCase):
                     self.assertEqual(sorted(flat(ids_of(train))), list(range(SAMPLES)))
 
     def test_threads_that_share_an_iterator(self) -> None:
-        """Of tureen.Loader, whose iterator goes through all epochs."""
+        """An iterator of tureen.Loader goes through all epochs."""
         for _ in range(ROUNDS // 3):
             with tureen.Loader(SERVER.endpoint, batch_size=1, epochs=2, pipeline=CROP) as train:
                 self.assertEqual(sorted(taken_by_threads(iter(train))), sorted(2 * list(range(SAMPLES))))

@@ -178,7 +178,7 @@ class BadSamples(SystemTest):
             self.assertEqual(self.read(server)[0], 1)
 
     def loader(self, server, **options):
-        return tureen.Loader(server.endpoint, "train", 32, **options)
+        return tureen.Loader(server.endpoint, "train", 32, pipeline="train", **options)
 
     def test_python_tells(self):
         self.spoil_some()
