@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import itertools
 import os
+import pickle
 import random
 import signal
 import subprocess
@@ -25,6 +26,7 @@ import numpy as np
 
 import tureen
 from fake_server import pattern
+from tureen.mapping.causes import Cause
 
 Sample = Dict[str, Any]
 
@@ -109,6 +111,49 @@ def refuses_batch_of_37(batch: Sample) -> Sample:
     if 37 in batch["label"]:
         raise KeyError("thirty-seven")
     return batch
+
+
+class OfTwo(ValueError):
+    """It is not made again of its .args; those are one text."""
+
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__(f"{first} {second}")
+        self.second = second
+
+
+class Locked(KeyError):
+    """With what no process can send."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.lock = threading.Lock()
+
+
+class Mute(OSError):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class Unmade(ArithmeticError):
+    def __new__(cls, *arguments: Any) -> Any:
+        if len(arguments) != 2:                 # as its .args are not
+            raise TypeError("not so")
+        return super().__new__(cls, *arguments)
+
+    def __init__(self, first: Any, second: Any) -> None:
+        super().__init__("made of two")
+
+
+def raises(sample: Sample) -> Sample:
+    """Another exception for each sample."""
+    class Local(UnicodeError):
+        pass
+    number = int(sample["label"]) % len(RAISED)
+    raise (OfTwo("a", "b"), Locked("kept"), Local("of a function"), Mute(3, "x"), Unmade(1, 2))[number]
+
+
+RAISED = (("OfTwo", ValueError), ("Locked", KeyError), ("Local", UnicodeError), ("Mute", OSError),
+          ("Unmade", ArithmeticError))
 
 
 def dies_at_37(sample: Sample) -> Sample:
@@ -279,6 +324,35 @@ class Maps(Either):
                     rest.load_state_dict(state)
                     self.assertEqual([number for batch in rest for number in batch.ids.tolist()],
                                      list(range(32, 100)))
+
+    def test_whatever_was_raised_is_the_cause(self: Any) -> None:
+        """Itself, or one of its class, or one of its name; and with a trace where it is not itself."""
+        found = {}
+        for workers in (0, 1):
+            server = self.fake()
+            loader = tureen.Loader(server.endpoint, batch_size=1, epochs=1, order="list", ids=list(range(9)),
+                                   pipeline="eval", map=raises, map_workers=workers)
+            iterator = iter(loader)
+            with self.assertRaises(tureen.MapFailed) as failed:
+                next(iterator)
+            loader.close()
+            found[workers] = failed.exception
+        for number, (name, base) in enumerate(RAISED):
+            with self.subTest(name):
+                try:
+                    raises({"label": number})           # type: ignore[dict-item]
+                except Exception as error:
+                    raised = error
+                made = pickle.loads(pickle.dumps(Cause(raised))).raised()
+                self.assertEqual(type(made).__name__, name)
+                self.assertIsInstance(made, base)
+                if name != "Mute":
+                    self.assertEqual(str(made), str(raised))
+                self.assertEqual(made.args, raised.args if name != "Local" else ("of a function",))
+                self.assertEqual(Cause(raised).is_whole, name not in ("Local", "Unmade"))
+        for failure in found.values():
+            self.assertIn(type(failure.__cause__).__name__, dict(RAISED))
+            self.assertEqual(found[0].message.partition("\n")[0], failure.message.partition("\n")[0])
 
     def test_processes_are_killed(self: Any) -> None:
         """Again and again, at random moments: each sample once, and never half of it done."""

@@ -75,7 +75,8 @@ class LoaderClosed(TureenError):
 class MapFailed(TureenError):
     """A function that was given as map or map_batch raised, or its process died again and again.  `id` is the
     sample's, of map_batch the first one's; None where it was no sample's fault.  The exception itself is
-    __cause__, where it could be had.  Asked for the next batch, the loader tries the same one again."""
+    __cause__, or, where it cannot leave its process, a stand-in of its name and text.  Asked
+    for the next batch, the loader tries the same one again."""
 
     def __init__(self, message: str, id: Optional[int] = None) -> None:
         super().__init__(message, id)

@@ -253,8 +253,8 @@ class BatchIterator:
             name = self._named(arrival, sample)
             what = (f"map failed with {name}" if why.row is not None else
                     f"map_batch failed with a batch of {len(work.ids)} samples, the first {name}")
-            raise MapFailed(f"{what}: {why.summary}" + (f"\n\n{why.trace}" if error is None and why.trace
-                                                       else ""), sample) from error
+            trace = f"\n\n{why.trace}" if why.trace else ""
+            raise MapFailed(f"{what}: {why.summary}{trace}", sample) from error
         finally:
             self._tally.waited_s += time.monotonic() - begin
         if scarce:

@@ -138,7 +138,10 @@ class Mapper:
         if work.failure is not None:
             work.pool = None                    # it is done again when it is asked for
             first, why = work.failure
-            raise Failed(first, why, None if why.error is None else pickle.loads(why.error))
+            cause = why.cause
+            if cause is None or cause.is_whole:
+                why = why._replace(trace="")
+            raise Failed(first, why, None if cause is None else cause.raised())
         return pool.results.finish(work, ring_scarce)
 
     def _ready_pool(self) -> Pool:
@@ -191,7 +194,7 @@ class Mapper:
                 self._run_part(work, source, first, len(work.ids), self._runner, results)
         except RowFailed as failed:
             row, error = failed.args
-            raise Failed(first + (row or 0), failure(failed), error) from None
+            raise Failed(first + (row or 0), failure(failed)._replace(trace=""), error) from None
         work.complete()
         return results.finish(work, ring_scarce)
 

@@ -25,6 +25,7 @@ import numpy as np
 
 from .. import batch as batches
 from ..waker import Bytes
+from .causes import Cause, text_of
 from .form import Form, Laid, Layout
 from .memory import Private, mapped, new_shared
 from .run import Apart, Functions, Ids, Key, RowFailed, Runner, Source
@@ -48,11 +49,11 @@ class Task(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """row: of the task's samples, None: of the batch.  error: pickled, where that is possible."""
+    """row: of the task's samples, None: of the batch.  cause: None where no function raised."""
     row: Optional[int]
     summary: str
     trace: str
-    error: Optional[bytes]
+    cause: Optional[Cause]
 
 
 def serve(pipe: Any, life: Any, functions: Any) -> None:
@@ -163,17 +164,11 @@ def failure(failed: RowFailed) -> Failure:
     """What can be sent of it."""
     row, error = failed.args
     trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    pickled = None
-    try:
-        pickled = pickle.dumps(error)
-        pickle.loads(pickled)                   # some can be pickled, and then not be made again
-    except Exception:
-        pickled = None
-    return Failure(row, _summary(error), trace[-_TEXT_MAX:], pickled)
+    return Failure(row, _summary(error), trace[-_TEXT_MAX:], Cause(error))
 
 
 def _summary(error: BaseException) -> str:
-    text = str(error)
+    text = text_of(error)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
