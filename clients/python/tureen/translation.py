@@ -13,6 +13,7 @@ from typing import Any, Callable, Dict, List, Tuple
 
 from . import transforms as ours
 from .compose import Compose, Transform, Unable, UnsupportedTransform, uncalled
+from .conversion import turns_to_rgb
 
 Entry = Tuple[Any, Any]         # what was given; and ours, or why there is none
 
@@ -20,7 +21,7 @@ Entry = Tuple[Any, Any]         # what was given; and ours, or why there is none
 def translate(given: Any, pillow13: bool) -> Compose:
     """See transforms.translate."""
     entries = [(theirs, _of_pillow13(our) if pillow13 else our)
-               for theirs, our in _draw_once(_normalize_tensors(_entries(given)))]
+               for theirs, our in _draw_once(_normalize_tensors(_without_conversions(_entries(given))))]
     problems = [(place, theirs, our) for place, (theirs, our) in enumerate(entries, 1)
                 if isinstance(our, str)]
     good = [(place, theirs, our) for place, (theirs, our) in enumerate(entries, 1)
@@ -60,6 +61,8 @@ def _entries(given: Any) -> List[Entry]:
     if name in ("Identity", "ToPureTensor"):
         return []
     make = _MADE.get(name)
+    if name == "RGB" or make is None and turns_to_rgb(given.lambd if name == "Lambda" else given):
+        return [(given, _TO_RGB)]
     if make is None:
         return [(given, REASONS.get(name, NO_OPERATION))]
     try:
@@ -72,6 +75,8 @@ def _entries(given: Any) -> List[Entry]:
 def _apply(given: Any) -> List[Entry]:
     """One of ours; all of its list, where that is always done; or why some of it cannot be done."""
     inner = _entries(list(given.transforms))
+    if given.p < 1 and any(our is _TO_RGB for _, our in inner):
+        return [(given, _NOTHING_TO_DRAW)]
     reasons = [our for _, our in inner if isinstance(our, str)]
     if given.p >= 1:
         return inner
@@ -85,6 +90,8 @@ def _group(name: str, given: Any) -> Any:
     parts: List[Transform] = []
     for theirs in given.transforms:
         inner = [our for _, our in _entries(theirs)]
+        if any(our is _TO_RGB for our in inner):
+            return _NOTHING_TO_DRAW
         reasons = [our for our in inner if isinstance(our, str)]
         if reasons:
             return reasons[0]
@@ -96,6 +103,20 @@ def _group(name: str, given: Any) -> Any:
         return ours.RandomChoice(parts, given.p) if name == "RandomChoice" else ours.RandomOrder(parts)
     except (TypeError, ValueError) as error:
         return str(error)
+
+
+def _without_conversions(entries: List[Entry]) -> List[Entry]:
+    """Images are RGB from the beginning; what makes three channels of one again is not nothing."""
+    checked: List[Entry] = []
+    for theirs, our in entries:
+        if our is not _TO_RGB:
+            checked.append((theirs, our))
+        elif any(isinstance(done, ours.Grayscale) and done.num_output_channels == 1 for _, done in checked):
+            checked.append((theirs, "it makes three channels of Grayscale's one: give Grayscale (3)"))
+        elif _name(theirs) != "RGB" and any(isinstance(done, (ours.ToTensor, ours.PILToTensor))
+                                            for _, done in checked):
+            checked.append((theirs, "it takes an image: put it before ToTensor"))
+    return checked
 
 
 def _normalize_tensors(entries: List[Entry]) -> List[Entry]:
@@ -131,6 +152,8 @@ def _name(given: Any) -> str:
     return "a class of another package" if hasattr(given, "__call__") else "nothing that is called"
 
 
+_TO_RGB = object()              # in an entry: what turns images to RGB
+_NOTHING_TO_DRAW = Unable("a part of it turns images to RGB, which they are already: leave that part out")
 NO_OPERATION = Unable("the server has no such operation")
 REASONS = {
     "a class of another package": "Python code, or a class that is not torchvision's own, and the server "
