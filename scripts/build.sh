@@ -13,6 +13,13 @@ shift
 PATH=/usr/sbin:/usr/bin:/sbin:/bin:$PATH
 export PATH
 
+for tool in cmake ninja cc pkg-config; do
+    command -v $tool >/dev/null || {
+        echo "build.sh: there is no $tool: sh scripts/install-packages.sh build" >&2
+        exit 1
+    }
+done
+
 #  A folder that was configured before keeps its generator; asking for another one is an error.
 generator="-G Ninja"
 [ ! -f "build/$preset/CMakeCache.txt" ] || generator=

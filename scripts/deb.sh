@@ -30,8 +30,9 @@ while [ $# -gt 0 ]; do
     esac
 done
 case $suffix in *[!0-9A-Za-z.]*) fail "--suffix '$suffix': expected letters, digits and dots" ;; esac
-command -v dpkg-buildpackage >/dev/null && command -v dh >/dev/null ||
-    fail "dpkg-buildpackage or dh is missing: sh scripts/install-packages.sh build packaging"
+command -v dpkg-buildpackage >/dev/null && command -v dh >/dev/null &&
+    dpkg-checkbuilddeps "$root/debian/control" ||
+    fail "packages to build with are missing: sh scripts/install-packages.sh build packaging"
 mkdir -p "$out"
 out=$(CDPATH= cd -- "$out" && pwd -P)
 
@@ -65,6 +66,7 @@ printf 'tureen (%s) bookworm; urgency=medium\n\n  * Commit %s.\n\n -- %s  %s\n' 
     "${commit:-unknown}" "$maintainer" "$(date -R -u -d "@$SOURCE_DATE_EPOCH")" >"$tree/debian/changelog"
 
 log=$scratch/log
+echo "deb.sh: building version $debian; this takes minutes" >&2
 if ! (cd "$tree" && dpkg-buildpackage --build=binary --no-sign --jobs="$(nproc)") >"$log" 2>&1; then
     tail -n 60 "$log" >&2
     fail "dpkg-buildpackage failed; its last lines stand above"

@@ -30,8 +30,9 @@ while [ $# -gt 0 ]; do
     *) fail "there is no '$1'; usage: sh scripts/image.sh [--out DIR] [--debs DIR]" ;;
     esac
 done
-command -v mmdebstrap >/dev/null ||
-    fail "mmdebstrap is missing: sh scripts/install-packages.sh build packaging"
+for tool in mmdebstrap dpkg-scanpackages python3; do
+    command -v $tool >/dev/null || fail "there is no $tool: sh scripts/install-packages.sh build packaging"
+done
 mkdir -p "$out"
 out=$(CDPATH= cd -- "$out" && pwd -P)
 
@@ -57,6 +58,7 @@ cp "$1" "$scratch/archive/"
 sh "$root/scripts/debian/sources.sh" >"$scratch/sources.list"
 suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
 
+echo "image.sh: a root file system for $1" >&2
 #  What the server needs, and no more: no apt, no manuals.  Nothing in it has more rights than its user, nor
 #  tells of the machine that has built it.
 rm -f "$out/rootfs.tar"

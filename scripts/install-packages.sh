@@ -8,7 +8,7 @@ set -eu
 package_group () {
     case $1 in
     build)
-        echo build-essential cmake ninja-build pkg-config
+        echo build-essential cmake ninja-build pkg-config python3
         echo libzmq3-dev libczmq-dev libroaring-dev libjpeg62-turbo-dev
         echo libjansson-dev libsodium-dev libxxhash-dev
         echo liburing-dev libarchive-dev zlib1g-dev
@@ -39,7 +39,7 @@ package_group () {
 }
 
 if [ $# -eq 0 ]; then
-    echo "usage: sh scripts/install-packages.sh GROUP...    groups: build, test, demo, bench, ci" >&2
+    echo "usage: sh scripts/install-packages.sh GROUP...    groups: build, test, packaging, demo, bench, peers, ci" >&2
     exit 2
 fi
 wanted=
