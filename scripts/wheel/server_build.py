@@ -33,6 +33,7 @@ def build(root: Path, folder: Path, version: str, bundle: bool) -> Path:
         sys.exit(f"tureen: the server is built with {' and '.join(TOOLS)}, and there is no "
                  f"{' and no '.join(missing)} (on Debian: sh scripts/install-packages.sh build).  Without a "
                  "server: pip install --config-settings server=no")
+    print("tureen: looking for the server's libraries", file=sys.stderr, flush=True)
     _run(["cmake", "-S", str(root), "-B", str(folder), "-G", "Ninja",
           *(f"-D{name}={value}" for name, value in settings.items())])
     _run(["cmake", "--build", str(folder), "--target", "tureen", "tureen_client"])
@@ -41,7 +42,6 @@ def build(root: Path, folder: Path, version: str, bundle: bool) -> Path:
 
 def _run(command: List[str]) -> None:
     """Tells how far it is on standard error; what it said else comes only if it fails."""
-    print(f"tureen: {' '.join(command[:2])} ...", file=sys.stderr, flush=True)
     said: Deque[str] = collections.deque(maxlen=LINES_KEPT)
     tenths = 0
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:

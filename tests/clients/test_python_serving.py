@@ -149,6 +149,155 @@ class Sweep(Case):
         self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("s.sock")], [])
 
 
+#  A process that goes on with a batch when it is told to: meanwhile its server is killed.
+KILLED = """
+import json, os, sys
+import tureen
+folder, data = sys.argv[1:]
+server = tureen.serve(train=data, endpoint=f"ipc://{folder}/s.sock", cache="16M", workers=1, idle=1)
+loader = tureen.Loader(server.endpoint, batch_size=2, epochs=2, slots=3)
+ids = []
+for batch in loader:
+    ids += batch.ids.tolist()
+    if len(ids) in (2, 12):                 # behind all that three slots hold
+        print("took", flush=True)
+        sys.stdin.readline()
+print(json.dumps({"process": server.process, "log": server.log, "ids": ids,
+                  "rejoined": loader.stats()["rejoined"]}), flush=True)
+"""
+
+
+class Death(Case):
+    """Servers that die under their jobs."""
+
+    def holder(self) -> Any:
+        return finding.lock_holder(f"{self.folder}/s.sock")
+
+    def start(self) -> "subprocess.Popen[str]":
+        job = subprocess.Popen([sys.executable, "-c", KILLED, self.folder, self.data], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               env=dict(os.environ, PYTHONPATH=PACKAGE, PYTHONDONTWRITEBYTECODE="1"))
+        self.addCleanup(self.end, job)
+        return job
+
+    def kill_server(self) -> int:
+        killed = until("there is a server", self.holder)
+        os.kill(killed, signal.SIGKILL)
+        until("it is gone", lambda: not alive(killed))
+        return int(killed)
+
+    @staticmethod
+    def step(jobs: "List[subprocess.Popen[str]]") -> None:
+        for job in jobs:
+            assert job.stdout is not None and job.stdout.readline() == "took\n", job.communicate()
+
+    @staticmethod
+    def go(jobs: "List[subprocess.Popen[str]]") -> None:
+        for job in jobs:
+            assert job.stdin is not None
+            job.stdin.write("\n")
+            job.stdin.flush()
+
+    def test_processes_start_it_again_once(self) -> None:
+        """Each sample comes once an epoch, in three processes, through two deaths of their server."""
+        jobs = [self.start() for _ in range(3)]
+        killed = set()
+        for _ in range(2):
+            self.step(jobs)
+            killed.add(self.kill_server())
+            self.go(jobs)
+        results = []
+        for job in jobs:
+            output, errors = job.communicate(timeout=4 * PATIENCE)
+            self.assertEqual(job.returncode, 0, errors)
+            results.append(json.loads(output))
+            self.assertIn("is started again, as tureen.serve knows it", errors)
+        self.assertEqual(len(killed), 2)
+        for result in results:
+            self.assertEqual(sorted(result["ids"][:SAMPLES]), list(range(SAMPLES)))
+            self.assertEqual(sorted(result["ids"][SAMPLES:]), list(range(SAMPLES)))
+            self.assertEqual(result["rejoined"], 2)
+        until("the last server ends when it is idle", lambda: self.holder() is None)
+
+    def test_its_parent_is_init(self) -> None:
+        """Programs that kill the children of a process that they end do not reach it."""
+        server = self.serve()
+        with open(f"/proc/{server.process}/stat", encoding="utf-8") as file:
+            self.assertNotEqual(int(file.read().rpartition(")")[2].split()[1]), os.getpid())
+        with open(f"/proc/self/task/{os.getpid()}/children", encoding="utf-8") as file:
+            self.assertEqual(file.read().split(), [])
+        server.stop()
+        until("it ends", lambda: not alive(self.pids[0]))
+
+    def test_what_orphans_come_to_leaves_no_zombie(self) -> None:
+        """As the first process of a container, or one that has asked for orphans."""
+        code = f"""
+import ctypes, os, tureen
+assert ctypes.CDLL(None).prctl(36, 1, 0, 0, 0) == 0      # PR_SET_CHILD_SUBREAPER
+server = tureen.serve(train={self.data!r}, endpoint={self.endpoint!r}, cache="16M", workers=1)
+process = server.process
+server.stop()
+while os.path.exists(f"/proc/{{process}}"):
+    pass
+"""
+        subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE,
+                       env=dict(os.environ, PYTHONPATH=PACKAGE, PYTHONDONTWRITEBYTECODE="1"))
+
+    def test_it_is_the_one_that_was_there(self) -> None:
+        """With a data set that this process has not asked for."""
+        self.serve(arguments=["--dataset", f"more={self.data}"])
+        loader = tureen.Loader(self.endpoint, batch_size=8, epochs=1)
+        self.serve()                            # found: the last that this process knows
+        self.kill_server()
+        self.assertEqual(sum(1 for _ in loader), SAMPLES // 8)
+        loader.close()
+        self.pids.append(self.holder())
+        served = tureen.status(self.endpoint)["datasets"]
+        self.assertEqual([entry["name"] for entry in served], ["train", "more"])
+
+    def test_the_server_object_is_the_new_servers(self) -> None:
+        started, found = self.serve(), self.serve()
+        killed = self.kill_server()
+        with tureen.Loader(self.endpoint, batch_size=8, epochs=1) as loader:
+            self.assertEqual(sum(1 for _ in loader), SAMPLES // 8)
+        self.assertNotIn(started.process, (killed, None))
+        self.assertEqual((found.process, found.log), (started.process, started.log))
+        self.pids.append(started.process or 0)
+        started.stop()
+        until("it ends", lambda: self.holder() is None)
+
+    def test_one_that_was_told_to_end_is_not_started(self) -> None:
+        self.serve().stop()
+        until("it ends", lambda: not alive(self.pids[0]))
+        with self.assertRaisesRegex(tureen.NoServer, "there is no such socket"):
+            tureen.Loader(self.endpoint, timeout=0.5).samples
+
+    def test_one_of_an_operator_is_not_started(self) -> None:
+        """It does not end when it is idle: what has started it starts it again."""
+        command = [TUREEN, "serve", "--dataset", f"train={self.data}", "--listen", self.endpoint]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        until("it listens", lambda: finding.listens(self.endpoint))
+        self.serve()
+        process.kill()
+        process.wait()
+        with self.assertRaisesRegex(tureen.NoServer, "its server has died"):
+            tureen.Loader(self.endpoint, timeout=0.5).samples
+
+    def test_why_it_cannot_be_started_again(self) -> None:
+        self.serve()
+        loader = tureen.Loader(self.endpoint, batch_size=2, slots=3, rejoin=2)
+        batches = iter(loader)
+        next(batches)
+        os.rename(self.data, self.data + "-gone")
+        self.kill_server()
+        with self.assertRaisesRegex(tureen.ServerGone, "(?s)nor could it be started again .*data set "
+                                    "'train': there is no folder"):
+            for _ in batches:
+                pass
+
+
 class Serve(Case):
     def test_it_is_found_again_and_by_default(self) -> None:
         first = self.serve(endpoint=None)

@@ -21,19 +21,21 @@ from __future__ import annotations
 
 import atexit
 import collections
+import contextlib
 import math
 import os
 import queue
 import signal
 import threading
 import time
-from typing import Callable, Deque, Dict, Iterator, List, Optional
+from typing import Callable, ContextManager, Deque, Dict, Iterator, List, Optional
 
-from . import wire
+from . import standby, wire
 from .course import Ledger
 from .courier import FAREWELL_S, LEAVE_PATIENCE_S, BrokenOff, Courier, Left
-from .errors import LoaderClosed, NoServer, NotLetIn, ProtocolError, RequestRefused, TureenError
-from .finding import listens, starting, what_is_there
+from .errors import (LoaderClosed, NoServer, NotLetIn, ProtocolError, RequestRefused, ServerStopped,
+                     TureenError)
+from .finding import is_vacant, listens, starting, what_is_there
 from .job import Arrival, Item, Job
 from .keys import Keys
 from .mapping.mapper import Mapper
@@ -103,6 +105,7 @@ class Connection:
         for where that takes long, perhaps several times: `waiting` for a server, or `gathering` other ranks,
         and a sentence."""
         _live[self] = None
+        standby.prepare(self.endpoint)
         try:
             self._thread.start()
             if not self._settled.wait(_QUIET_S) and not listens(self.endpoint):
@@ -259,13 +262,15 @@ class Connection:
         return self.recent is not None and self._outcome is None
 
     def _joined_first(self) -> Courier:
-        try:
-            return self._joined_in_time()
-        except (NoServer, RequestRefused) as error:
-            loss = self._lost_first(error)
-            if loss is None:
-                raise
-        return self._found_again(loss)
+        #  A server that tureen.serve knows may have ended since, idle.
+        with self._kept_up(self._rejoin > 0 and is_vacant(self.endpoint), lambda: self._rejoin):
+            try:
+                return self._joined_in_time()
+            except (NoServer, RequestRefused) as error:
+                loss = self._lost_first(error)
+                if loss is None:
+                    raise
+            return self._found_again(loss)
 
     def _lost_first(self, error: TureenError) -> Optional[TureenError]:
         """What is to be said of a server that is looked for although no job has been joined there: it went
@@ -341,19 +346,23 @@ class Connection:
         search = self._search = Search(self.endpoint, loss, self._rejoin, first=first,
                                        ranks=self.request.world_size > 1, quiet=self.concluded)
         self.questions.again()
-        while True:
-            try:
-                if self.job is None:
-                    courier = self._joined(self._begin, search.patience_s(self._timeout))
-                else:
-                    courier = self._joined(self.received.state_to_join(self.job.joined.run),
-                                           search.patience_s(self._timeout), search.left_s())
-                search.found()
-                self.rejoined += not first
-                return courier
-            except TureenError as error:
-                pause_s = search.failed(error)
-            self._pause(pause_s)
+        with self._kept_up(not first and not isinstance(loss, ServerStopped), search.left_s):
+            while True:
+                try:
+                    if self.job is None:
+                        courier = self._joined(self._begin, search.patience_s(self._timeout))
+                    else:
+                        courier = self._joined(self.received.state_to_join(self.job.joined.run),
+                                               search.patience_s(self._timeout), search.left_s())
+                    search.found()
+                    self.rejoined += not first
+                    return courier
+                except TureenError as error:
+                    pause_s = search.failed(error)
+                self._pause(pause_s)
+
+    def _kept_up(self, wanted: bool, left_s: Callable[[], float]) -> ContextManager[None]:
+        return standby.kept_up(self.endpoint, left_s) if wanted else contextlib.nullcontext()
 
     def _pause(self, seconds: float) -> None:
         until = time.monotonic() + seconds

@@ -7,6 +7,7 @@ import math
 import time
 from typing import Optional
 
+from . import standby
 from .errors import (JobEnded, KeyRefused, NoServer, NotLetIn, RequestRefused, ServerGone, ServerStopped,
                      TureenError)
 
@@ -93,6 +94,9 @@ class Search:
         why = "and it did not come back"
         if self._refusal is not None or self._ranks:
             why = f"and it takes no job: {self._refusal or self._ranks}"
+        trouble = standby.trouble(self._endpoint)
+        if trouble:
+            why += f", nor could it be started again ({trouble})"
         remedy = "" if self._first else ", and go on from the loader's state_dict()"
         text = (f"{_sentence(self._loss)}; it was looked for {_span(self._seconds)} (rejoin), {why}. Start "
                 f"it{remedy}, or give a larger rejoin (math.inf: until it is back)")

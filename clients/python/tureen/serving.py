@@ -10,24 +10,24 @@
     failure modes:  the started server ends: its log says why.  The server that won fails while other
                     processes wait for it: they start theirs after all.  The server that answers serves other
                     data: an error names them.
-    on close:       the server does not depend on this process: it has a session of its own, and ends by
-                    itself when it has had no job for a while.
+    on close:       the server does not depend on this process: its parent is init (detached.py), and it ends
+                    by itself when it has had no job for a while.  If it dies before, this process's loaders
+                    start it again (standby.py).
 """
 from __future__ import annotations
 
 import itertools
 import os
 import re
-import shutil
 import signal
-import subprocess
 import tempfile
-import threading
 import time
 import warnings
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+import weakref
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
-from . import finding, installed
+from . import finding, installed, standby
+from .detached import Detached
 from .errors import NoServer, NotLetIn, TureenError
 from .query import status
 from .request import resolve_endpoint, seconds
@@ -56,7 +56,9 @@ class Server:
     process     its process id, if this process has started it; None: it was there
     log         the file that it writes its log to, if this process has started it
 
-    It ends by itself when it has had no job for a while; after a `with` block at once, if no job uses it.
+    It ends by itself when it has had no job for a while; after a `with` block at once, if no job uses it.  If
+    it dies, the loaders of the processes that called `serve` start another one; where this process has done
+    that, `process` and `log` are that one's.
     """
 
     def __init__(self, endpoint: str, process: Optional[int], log: Optional[str]) -> None:
@@ -71,16 +73,18 @@ class Server:
     def stop(self) -> None:
         """Ends the server now, even if other jobs use it, if this process has started it; else it warns.
         Without `stop` the server ends by itself."""
+        process, self.process = self.process, None
+        if process is not None:
+            standby.forget(self.endpoint)
+            try:
+                os.kill(process, signal.SIGTERM)
+            except ProcessLookupError:
+                if finding.listens(self.endpoint):
+                    self.log = None         # it had died, and another process has started this one
         if self.log is None:
             warnings.warn(f"another process has started the server at {self.endpoint}, which goes on: it "
                           f"ends by itself when it is idle, or by `{_drain(self.endpoint)}`",
                           RuntimeWarning, 2)
-        elif self.process is not None:
-            try:
-                os.kill(self.process, signal.SIGTERM)
-            except ProcessLookupError:
-                pass
-            self.process = None
 
     def __enter__(self) -> Server:
         return self
@@ -134,13 +138,17 @@ def serve(datasets: Optional[Mapping[str, Path]] = None, *, endpoint: Optional[s
     if isinstance(idle, bool) or not isinstance(idle, int) or idle < 1:
         raise ValueError(f"idle must be a whole number of seconds from 1, not {idle!r}")
     words = [*_class_settings(wanted, allow_empty, classes_from or {}), *(str(word) for word in arguments)]
-    starting = _Starting(resolve_endpoint(endpoint), wanted, _fields(words), seconds("timeout", timeout))
     settings = [f"--until-idle={idle}"]
     settings += [] if cache is None else ["--cache", str(cache)]
     settings += [] if workers is None else ["--workers", str(workers)]
-    server = starting.run([*settings, *words])
+    listen = resolve_endpoint(endpoint)
+    datasets_given = [word for name, path in wanted.items() for word in ("--dataset", f"{name}={path}")]
+    command = _Command(["serve", *datasets_given, "--listen", listen, *settings, *words], os.getcwd())
+    starting = _Starting(listen, wanted, _fields(words), command, seconds("timeout", timeout))
+    server = starting.run()
     if server.process is None:
         _check_classes(server, classes_from or {})
+    _stand_by(starting, server)
     return server
 
 
@@ -164,6 +172,43 @@ def _check_classes(server: Server, classes_from: Mapping[str, str]) -> None:
             raise ServeFailed(f"the server at {server.endpoint} does not number the classes of {name!r} as "
                               f"those of {other!r}: end it (`{_drain(server.endpoint)}`), or choose another "
                               "endpoint")
+
+
+class _Command(NamedTuple):
+    """How a server is started."""
+    words: List[str]                    # behind the executable
+    folder: str
+
+
+def _stand_by(starting: _Starting, server: Server) -> None:
+    """Has the server started again if it dies: as it was started, by whichever process."""
+    #  A server that does not end when it is idle was started by other means, which start it again too.
+    if not starting.ends_idle:
+        return
+    endpoint = server.endpoint
+    command = starting.command if server.process else _running(endpoint) or starting.command
+    _returned.setdefault(endpoint, weakref.WeakSet()).add(server)
+
+    def start(timeout_s: float) -> None:
+        found = _Starting(endpoint, starting.wanted, starting.fields, command, timeout_s).run()
+        for known in _returned[endpoint]:
+            known.process, known.log = found.process, found.log
+    standby.remember(endpoint, start)
+
+
+#  What serve has returned, by endpoint.
+_returned: Dict[str, weakref.WeakSet[Server]] = {}
+
+
+def _running(endpoint: str) -> Optional[_Command]:
+    """How the server that holds the endpoint was started; None: that cannot be seen."""
+    process = finding.lock_holder(endpoint[len("ipc://"):]) if endpoint.startswith("ipc://") else None
+    try:
+        with open(f"/proc/{process}/cmdline", "rb") as file:
+            words = [os.fsdecode(word) for word in file.read().split(b"\0")[1:-1]]
+        return _Command(words, os.readlink(f"/proc/{process}/cwd"))
+    except OSError:
+        return None
 
 
 def _drain(endpoint: str) -> str:
@@ -221,68 +266,65 @@ class _Starting:
     """One call of serve."""
 
     def __init__(self, endpoint: str, wanted: Mapping[str, str], fields: Mapping[Tuple[str, str], str],
-                 timeout_s: float) -> None:
+                 command: _Command, timeout_s: float) -> None:
         self._endpoint = endpoint
-        self._wanted = wanted
-        self._fields = fields
+        self.wanted = wanted
+        self.fields = fields
+        self.command = command
+        self.ends_idle = False          # the server that answered
         self._timeout_s = timeout_s
         self._until = time.monotonic() + timeout_s
         self._log = ""
         self._listed = 0.0              # when the server that answered began, by time.time ()
-        self._process: Optional[subprocess.Popen[bytes]] = None
+        self._process: Optional[Detached] = None
 
-    def run(self, settings: List[str]) -> Server:
+    def run(self) -> Server:
         try:
             if finding.listens(self._endpoint) and self._answers():
                 self._warn_of_changes()
                 return Server(self._endpoint, None, None)
             while True:
-                self._start(settings)
+                self._start()
                 server = self._wait()
                 if server is not None:
                     return server
         except BaseException:           # Ctrl-C too: a caller that gives up leaves no process behind
-            if self._process is not None and self._process.poll() is None:
-                self._process.terminate()
-                self._process.wait()
+            if self._process is not None:
+                self._process.end()
             raise
 
-    def _start(self, settings: List[str]) -> None:
-        datasets = [word for name, path in self._wanted.items() for word in ("--dataset", f"{name}={path}")]
-        command = [_executable(), "serve", *datasets, "--listen", self._endpoint, *settings]
+    def _start(self) -> None:
+        executable = _executable()
         if not self._log:
             descriptor, self._log = tempfile.mkstemp(prefix="tureen-serve-", suffix=".log")
             os.close(descriptor)
-        with open(self._log, "wb") as log:
-            try:
-                #  A session of its own: the terminal's Ctrl-C is for the job.
-                self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                                 start_new_session=True)
-            except OSError as error:
-                raise ServeFailed(f"{command[0]} cannot be started ({error.strerror}): set TUREEN_SERVER to "
-                                  "the server's executable, or put it on PATH") from None
+        try:
+            self._process = Detached([executable, *self.command.words], self._log, self.command.folder)
+        except OSError as error:
+            raise ServeFailed(f"{error.filename or executable} cannot be started ({error.strerror}): set "
+                              "TUREEN_SERVER to the server's executable, or put it on PATH") from None
 
     def _wait(self) -> Optional[Server]:
-        """Until a server answers.  None: another one had the lock, but does not answer: it may be gone by
-        now."""
+        """Until a server answers.  None: another one had the lock, and is gone without having answered."""
         assert self._process is not None
         process = self._process
-        while process.poll() is None:
+        while (ended := process.poll()) is None:
             if self._listens() and self._answers():
-                #  So that no zombie is left
-                threading.Thread(target=process.wait, name="tureen-serve", daemon=True).start()
-                return Server(self._endpoint, process.pid, self._log)
+                process.let_go()
+                return Server(self._endpoint, process.process, self._log)
             if self._left_s() <= 0:
                 raise self._too_late()
             time.sleep(_LOOK_S)
-        if process.returncode != STATUS_LOCKED:
-            raise ServeFailed(f"the server ended with status {process.returncode}: {self._last_words()}")
-        if self._answers():
-            os.unlink(self._log)
-            return Server(self._endpoint, None, None)
-        if self._left_s() <= 0:
-            raise self._too_late()
-        return None
+        if ended != STATUS_LOCKED:
+            how = f"ended with status {ended}" if ended >= 0 else f"died of {signal.Signals(-ended).name}"
+            raise ServeFailed(f"the server {how}: {self._last_words()}")
+        while not self._answers():
+            if self._left_s() <= 0:
+                raise self._too_late()
+            if finding.is_vacant(self._endpoint):
+                return None
+        os.unlink(self._log)
+        return Server(self._endpoint, None, None)
 
     def _listens(self) -> bool:
         """Ours says so; another one may answer while ours is still finding out that it is not the first."""
@@ -293,7 +335,7 @@ class _Starting:
         return self._until - time.monotonic()
 
     def _too_late(self) -> NoServer:
-        error = finding.no_server(self._endpoint, self._timeout_s, next(iter(self._wanted)))
+        error = finding.no_server(self._endpoint, self._timeout_s, next(iter(self.wanted)))
         if self._process is None or self._process.poll() is not None:
             return error
         return NoServer(f"{error}\nThe server that was started for it has not got so far: "
@@ -308,11 +350,12 @@ class _Starting:
             return False
         self._check_data(found["datasets"])
         self._listed = time.time() - found["uptime_seconds"]
+        self.ends_idle = found["until_idle"] is not None
         return True
 
     def _warn_of_changes(self) -> None:
         """Of the server that was there before this call."""
-        for name, path in self._wanted.items():
+        for name, path in self.wanted.items():
             folder = None if _STORE.match(path) else _changed_since(path, self._listed + _CLOCK_S)
             if folder:
                 warnings.warn(f"files were added to {folder} or removed after the server at {self._endpoint} "
@@ -323,14 +366,14 @@ class _Starting:
     def _check_data(self, served: Sequence[Mapping[str, Any]]) -> None:
         paths = {entry["name"]: entry["path"] for entry in served}
         wrong = []
-        for name, path in self._wanted.items():
+        for name, path in self.wanted.items():
             if name not in paths:
                 wrong.append(f"it has no data set {name!r} ({path} was asked for)")
             elif not _is_same(paths[name], path):
                 wrong.append(f"its {name!r} is {paths[name]}, and {path} was asked for")
         folders = {(entry["name"], field): folder for entry in served
                    for field, folder in zip(entry["fields"], entry.get("folders", []))}
-        for (name, field), path in self._fields.items():
+        for (name, field), path in self.fields.items():
             folder = folders.get((name, field))
             if folder is None:
                 wrong.append(f"its {name!r} has no field {field!r} ({path} was asked for)")
@@ -355,4 +398,4 @@ def _executable() -> str:
         raise ServeFailed("there is no `tureen` to start a server with, neither in this installation of the "
                           "Python package nor on PATH: install a wheel that has it (docs/deployment.md), put "
                           "its folder on PATH, or set TUREEN_SERVER to the executable")
-    return found
+    return os.path.abspath(found) if os.path.dirname(found) else found
