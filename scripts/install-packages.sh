@@ -39,8 +39,8 @@ package_group () {
 }
 
 if [ $# -eq 0 ]; then
-    echo "usage: sh scripts/install-packages.sh GROUP...    groups: build, test, packaging, demo, bench, peers," \
-        "ci" >&2
+    echo "usage: sh scripts/install-packages.sh GROUP...    groups:" \
+        "build, test, packaging, demo, bench, peers, ci" >&2
     exit 2
 fi
 wanted=

@@ -14,6 +14,9 @@ import harness
 from harness import wait_until
 
 
+FRAMEWORKS = os.environ.get("TUREEN_FRAMEWORKS_PYTHON")      # a Python that has Ray
+
+
 class Scripts(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="tu-examples-", dir="/tmp")
@@ -37,12 +40,12 @@ class Scripts(unittest.TestCase):
         return dict(os.environ, TMPDIR=self.folder, TUREEN_SERVER=harness.TUREEN, PYTHONDONTWRITEBYTECODE="1",
                     PYTHONPATH=os.path.join(harness.SOURCE, "clients", "python"), **more)
 
-    def run_script(self, *command):
-        return self.run_scripts([self.environment()], *command)[0]
+    def run_script(self, *command, python=sys.executable):
+        return self.run_scripts([self.environment()], *command, python=python)[0]
 
-    def run_scripts(self, environments, *command):
+    def run_scripts(self, environments, *command, python=sys.executable):
         """The same once in each environment, at the same time; what each printed."""
-        processes = [subprocess.Popen([sys.executable, *map(str, command)], env=environment,
+        processes = [subprocess.Popen([python, *map(str, command)], env=environment,
                                       cwd=harness.SOURCE, text=True, stdout=subprocess.PIPE,
                                       stderr=subprocess.PIPE) for environment in environments]
         try:
@@ -115,9 +118,12 @@ class Examples(Scripts):
         self.assertGreaterEqual(prepared, 65 + 16)
 
 
-    @unittest.skipIf(importlib.util.find_spec("ray") is None, "no Ray here")
+    @unittest.skipUnless(FRAMEWORKS or importlib.util.find_spec("ray"), "NOT RUN: Ray is not installed; sh "
+                         "scripts/frameworks.sh FOLDER installs it, and "
+                         "TUREEN_FRAMEWORKS_PYTHON=FOLDER/bin/python names it")
     def test_ray_cluster(self):
-        output = self.run_script("examples/ray_cluster.py", "--samples", 301, "--epochs", 3)
+        output = self.run_script("examples/ray_cluster.py", "--samples", 301, "--epochs", 3,
+                                 python=FRAMEWORKS or sys.executable)
         self.assertIn("attempt 1: 3 nodes of 2 trainers", output)
         self.assertIn("trainers are lost: the round is thrown away", output)
         self.assertRegex(output, r"(?m)^attempt \d: 2 nodes of 2 trainers$")
