@@ -27,9 +27,11 @@ from fake_server import FakeServer, pattern
 from tureen.request import Request
 
 SEED = int(os.environ.get("TEST_SEED", "1"))
+#  With anything that must happen at all: a loaded machine may let a process wait for a minute.
+PATIENCE_S = float(os.environ.get("TUREEN_TEST_PATIENCE", "240"))
 
 
-def until(condition: Callable[[], Any], what: str = "it", seconds: float = 50.0) -> None:
+def until(condition: Callable[[], Any], what: str = "it", seconds: float = PATIENCE_S) -> None:
     """Waits for what another thread or process will bring about."""
     end = time.monotonic() + seconds
     while not condition():
@@ -94,7 +96,8 @@ class Tidy(unittest.TestCase):
     """A test that leaves no thread, no descriptor, no fault at the server."""
 
     def setUp(self) -> None:
-        faulthandler.dump_traceback_later(60, exit=True)        # a client that hangs is found where it hangs
+        #  A client that hangs is found where it hangs
+        faulthandler.dump_traceback_later(2 * PATIENCE_S, exit=True)
         self.addCleanup(faulthandler.cancel_dump_traceback_later)
         gc.collect()
         self.threads = threading.active_count()

@@ -23,7 +23,7 @@ from unittest import mock
 
 import zmq
 
-from client_checks import HERE, SEED, descriptors, until
+from client_checks import HERE, PATIENCE_S, SEED, descriptors, until
 from test_python_rejoin import Gone, nth
 
 import tureen
@@ -385,7 +385,7 @@ class Table(Case):
     def run_status(self, server: Any, *arguments: str) -> Tuple[int, str, str]:
         """Of anything that has an endpoint."""
         done = subprocess.run([TUREEN, "status", "--connect", server.endpoint, *arguments],
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S)
         return done.returncode, done.stdout, done.stderr
 
     def test_a_tenant(self) -> None:
@@ -445,13 +445,13 @@ class Table(Case):
         for command in (("read", "--dataset", "train", "--timeout", "50"),):
             done = subprocess.run([TUREEN, *command, "--connect", server.endpoint, "--key", "/nowhere",
                                    "--server-key", self.of_server.public], stderr=subprocess.PIPE, text=True,
-                                       timeout=60)
+                                       timeout=PATIENCE_S)
             self.assertEqual(done.returncode, 2)
             self.assertIn(f"tureen {command[0]}: --key: /nowhere_secret: No such file", done.stderr)
         done = subprocess.run([TUREEN, "read", "--dataset", "train", "--batch", "3", "--epochs", "2",
                                "--json", "--connect", server.endpoint, "--key", self.path, "--server-key",
                                self.of_server.public],
-                              stdout=subprocess.PIPE, text=True, timeout=60)
+                              stdout=subprocess.PIPE, text=True, timeout=PATIENCE_S)
         self.assertEqual(done.returncode, 0)
         self.assertEqual(json.loads(done.stdout)["samples"], 40)
 
@@ -462,7 +462,7 @@ class Real(Case):
 
     def tureen(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run([TUREEN, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                              timeout=60)
+                              timeout=PATIENCE_S)
 
     def serve(self, folder: str) -> Tuple[str, str]:
         """Where it listens, and its public key, as its log has them."""
@@ -497,7 +497,7 @@ class Real(Case):
         self.assertEqual(allowed.returncode, 0, allowed.stderr)
         endpoint, server_key = self.serve(folder)
         mine = {"key": f"{folder}/mine", "server_key": server_key}
-        batches = list(tureen.Loader(endpoint, batch_size=3, epochs=2, timeout=50.0, slots=20, **mine))
+        batches = list(tureen.Loader(endpoint, batch_size=3, epochs=2, timeout=PATIENCE_S, slots=20, **mine))
         self.assertEqual(sorted(id for batch in batches for id in batch.ids.tolist()),
                          sorted([*range(20)] * 2))
         del batches
@@ -512,7 +512,7 @@ class Real(Case):
         with self.assertRaises(tureen.KeyRefused):
             tureen.status(endpoint, 50.0, key=f"{folder}/stranger", server_key=server_key)
 
-        iterator = iter(tureen.Loader(endpoint, batch_size=3, timeout=50.0, **mine))
+        iterator = iter(tureen.Loader(endpoint, batch_size=3, timeout=PATIENCE_S, **mine))
         next(iterator)
         self.assertEqual(self.tureen("key", "revoke", f"{folder}/keys", "mine").returncode, 0)
         with self.assertRaises(tureen.JobEnded) as ended:
@@ -520,7 +520,7 @@ class Real(Case):
                 pass
         self.assertEqual(ended.exception.reason, "revoked")
         with self.assertRaises(tureen.KeyRefused):
-            iter(tureen.Loader(endpoint, batch_size=3, timeout=50.0, **mine))
+            iter(tureen.Loader(endpoint, batch_size=3, timeout=PATIENCE_S, **mine))
         log = Path(f"{folder}/log").read_text(encoding="utf-8")
         for name in ("mine_secret", "stranger_secret", "keys/server_secret"):
             secret = keys.parse(Path(folder, name).read_bytes())["secret-key"]

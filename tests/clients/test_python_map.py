@@ -6,21 +6,19 @@ Run by ctest (python_map), or by hand from anywhere: python3 tests/clients/test_
 from __future__ import annotations
 
 import gc
-import itertools
 import os
 import pickle
 import random
 import signal
 import subprocess
 import sys
-import threading
 import time
 import unittest
 import warnings
 from multiprocessing import resource_tracker
 from typing import Any, Callable, Dict, List, Optional
 
-from client_checks import PACKAGE, SEED, Either, Tidy, called, nothing_ignored, until
+from client_checks import PACKAGE, PATIENCE_S, SEED, Either, Tidy, called, nothing_ignored, until
 
 import numpy as np
 
@@ -355,42 +353,30 @@ class Maps(Either):
             self.assertEqual(found[0].message.partition("\n")[0], failure.message.partition("\n")[0])
 
     def test_processes_are_killed(self: Any) -> None:
-        """Again and again, at random moments: each sample once, and never half of it done."""
+        """Again and again, at random moments: each sample once, and never half of it done.  At every third
+        batch, so that no batch is met three times, which would be said to kill processes."""
         chance = random.Random(SEED)
         for how in ({"map": slow}, {"map_batch": slow}):
             with self.subTest(how):
                 server = self.fake(200)
                 loader = tureen.Loader(server.endpoint, batch_size=16, epochs=2, map_workers=2, **how)
-                over = threading.Event()
-                killed = []
-
-                def kill() -> None:
-                    while not over.wait(chance.uniform(0.2, 0.8)):
-                        #  Those that die again and again before they have begun end the job, by right.
-                        begun = [process.pid for process in list(loader._mapper._pool._processes)
-                                 if process.ready] if loader._mapper._pool else []
-                        if begun:
-                            killed.append(chance.choice(begun))
-                            try:
-                                os.kill(killed[-1], signal.SIGKILL)
-                            except ProcessLookupError:
-                                pass
-                killer = threading.Thread(target=kill)
-                iterator = iter(loader)
                 seen: List[int] = []
-                first = next(iterator)
-                killer.start()
-                try:
-                    for batch in itertools.chain([first], iterator):
-                        self.assert_negative(batch)
-                        seen += batch.ids.tolist()
-                        time.sleep(0.05)
-                finally:
-                    over.set()
-                    killer.join()
+                killed: List[int] = []
+
+                def begun(loader: Any = loader, killed: List[int] = killed) -> List[int]:
+                    """Those that die again and again before they have begun end the job, by right."""
+                    return [process.pid for process in list(loader._mapper._pool._processes)
+                            if process.ready and process.pid not in killed]
+                for number, batch in enumerate(loader):
+                    self.assert_negative(batch)
+                    seen += batch.ids.tolist()
+                    if number % 3 == 0:
+                        until(begun, "a process that has begun")
+                        time.sleep(chance.uniform(0, 0.05))
+                        killed.append(chance.choice(begun()))
+                        os.kill(killed[-1], signal.SIGKILL)
                 self.assertEqual(seen, 2 * list(range(200)))
-                self.assertGreater(len(killed), 0)
-                del first, batch
+                del batch
                 loader.close()
 
     def test_a_sample_that_kills_is_named(self: Any) -> None:
@@ -574,7 +560,7 @@ class Ends(Tidy):
             with self.subTest(function):
                 process = self.script(self.server(), function, take, then="pass")
                 _, *pids = self.pids(process)
-                out, errors = process.communicate(timeout=50)
+                out, errors = process.communicate(timeout=PATIENCE_S)
                 self.assertEqual((process.returncode, out, errors), (0, "", ""))
                 until(lambda pids=pids: not any(map(alive, pids)), "the processes' end")
 
@@ -584,14 +570,14 @@ class Ends(Tidy):
         _, *pids = self.pids(process)
         time.sleep(2)
         os.killpg(process.pid, signal.SIGINT)
-        _, errors = process.communicate(timeout=50)
+        _, errors = process.communicate(timeout=PATIENCE_S)
         self.assertEqual(process.returncode, -signal.SIGINT, errors)
         self.assertEqual(errors.count("Traceback"), 1, errors)
         until(lambda: not any(map(alive, pids)), "the processes' end")
 
     def test_a_script_without_a_guard(self) -> None:
         process = self.script(self.server(), guard="")
-        process.wait(50)
+        process.wait(PATIENCE_S)
         assert process.stderr is not None
         self.assertRegex(process.stderr.read(), r"MapFailed: map cannot go on: its processes end .*__main__")
 

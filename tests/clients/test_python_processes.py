@@ -17,7 +17,7 @@ import unittest
 from multiprocessing import resource_tracker
 from typing import Any
 
-from client_checks import PACKAGE, Either, Tidy, descriptors, until
+from client_checks import PACKAGE, PATIENCE_S, Either, Tidy, descriptors, until
 
 import tureen
 from fake_server import LEAVE
@@ -111,7 +111,7 @@ class Processes(Either):
         process = self.script(f"loader = tureen.Loader({server.endpoint!r}, batch_size=8)\n"
                               "iterator = iter(loader); kept = next(iterator); gone = next(iterator); del "
                               "gone\nprint(len(kept))")
-        out, err = process.communicate(timeout=50)
+        out, err = process.communicate(timeout=PATIENCE_S)
         self.assertEqual((process.returncode, out, err), (0, b"8\n", b""))
         until(lambda: server.job().ended, "the job's end")
         self.assertIn(LEAVE, [frames[0][5] for frames in server.messages])
@@ -124,7 +124,7 @@ class Processes(Either):
         until(lambda: server.jobs and server.job().begun, "the join")
         time.sleep(0.1)
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=50)
+        _, err = process.communicate(timeout=PATIENCE_S)
         self.assertEqual(process.returncode, -signal.SIGINT, err)
         self.assertTrue(err.rstrip().endswith(b"KeyboardInterrupt"), err)
         until(lambda: server.job().ended, "the job's end")

@@ -14,7 +14,7 @@ import unittest.mock
 import warnings
 from typing import Any, Dict, List
 
-from client_checks import Tidy, golden, until
+from client_checks import PATIENCE_S, Tidy, golden, until
 
 import tureen
 from fake_server import EXPLAIN, LEAVE, STATUS, FakeServer
@@ -140,7 +140,7 @@ class Questions(Tidy):
             wait(*how)
 
         def release() -> None:
-            blocked.wait(50)
+            blocked.wait(PATIENCE_S)
             time.sleep(0.2)
             server.paused = False
         released = threading.Thread(target=release)
@@ -153,7 +153,7 @@ class Questions(Tidy):
     def test_stats_of_a_server_that_is_gone(self) -> None:
         """What was told last, after the time that an answer may take."""
         server = self.fake()
-        loader = tureen.Loader(server.endpoint, batch_size=8, rejoin=1000, timeout=50)
+        loader = tureen.Loader(server.endpoint, batch_size=8, rejoin=1000, timeout=PATIENCE_S)
         iterator = iter(loader)
         next(iterator)
         until(lambda: loader.stats()["waits"]["read"] == 0.5, "an answer")
@@ -224,7 +224,7 @@ class Questions(Tidy):
                 server.crash()
             explain(*asked)
         explain, server._take_explain = server._take_explain, crash_once  # type: ignore[method-assign]
-        loader = tureen.Loader(server.endpoint, batch_size=8, timeout=50)
+        loader = tureen.Loader(server.endpoint, batch_size=8, timeout=PATIENCE_S)
         iterator = iter(loader)
         next(iterator)
         self.assertEqual(loader.explain(3)["id"], "3")

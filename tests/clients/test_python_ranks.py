@@ -23,7 +23,7 @@ import warnings
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
 from unittest import mock
 
-from client_checks import PACKAGE, SEED, golden, request, until
+from client_checks import PACKAGE, PATIENCE_S, SEED, golden, request, until
 from test_python_rejoin import Gone, Hook, nth
 from test_python_state import plain
 
@@ -601,11 +601,11 @@ class Gathering(Ranked):
 
         def come(loader: tureen.Loader) -> Any:
             for _ in range(5 * loader.rank):
-                self.assertTrue(told.acquire(timeout=50))
+                self.assertTrue(told.acquire(timeout=PATIENCE_S))
             return self.through(loader)
         with mock.patch("tureen.connection.Connection.wait_for_ranks",
                         pass_by), mock.patch("tureen.courier.time", clock):
-            self.assert_one_job(self.together(self.ranks(server, timeout=50), come))
+            self.assert_one_job(self.together(self.ranks(server, timeout=PATIENCE_S), come))
 
     def test_a_server_that_falls_silent(self) -> None:
         server = self.fake()
@@ -619,7 +619,7 @@ class Gathering(Ranked):
         with mock.patch("tureen.connection.Connection.wait_for_ranks",
                         fall), mock.patch("tureen.courier.time", clock), \
                 self.assertRaises(tureen.NoServer):
-            iter(self.ranks(server, timeout=50, rejoin=0)[0])
+            iter(self.ranks(server, timeout=PATIENCE_S, rejoin=0)[0])
         self.assertTrue(server.silent)
 
     def test_waiting_is_told(self) -> None:
@@ -689,7 +689,7 @@ class Gathering(Ranked):
                     server.crash()
             server.hook = hook
             with mock.patch("tureen.connection._REFUSED_AGAIN_S", 0.01):
-                self.assert_one_job(self.together(self.ranks(server, timeout=50), self.through))
+                self.assert_one_job(self.together(self.ranks(server, timeout=PATIENCE_S), self.through))
             self.assertEqual(server.lives, 2)
         server = self.fake()
         server.refusal = ("stopping", "the server is ending")
@@ -698,12 +698,12 @@ class Gathering(Ranked):
         with mock.patch("tureen.connection._REFUSED_AGAIN_S", 0.01), mock.patch("tureen.connection.time",
                 clock), \
                 self.assertRaisesRegex(tureen.RequestRefused, "is ending"):
-            iter(self.ranks(server, timeout=50, rejoin=0)[0])
+            iter(self.ranks(server, timeout=PATIENCE_S, rejoin=0)[0])
 
     def test_a_long_wait_for_the_name_is_no_silence(self) -> None:
         """A server that answers may be asked for longer than one that is silent."""
         server = self.fake()
-        loaders = self.ranks(server, timeout=50)
+        loaders = self.ranks(server, timeout=PATIENCE_S)
         self.together(loaders, self.through)
         refusals = [30, 30, 30]
         clock = Clock()
@@ -739,7 +739,7 @@ class Gathering(Ranked):
         process = subprocess.Popen([sys.executable, "-u", "-c", text], stderr=subprocess.PIPE)
         until(lambda: server.gatherings.get("run"), "the JOIN")
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=50)
+        _, err = process.communicate(timeout=PATIENCE_S)
         self.assertEqual(process.returncode, -signal.SIGINT, err)
         self.assertTrue(err.rstrip().endswith(b"KeyboardInterrupt"), err)
         until(lambda: not server.gatherings.get("run"), "its going")

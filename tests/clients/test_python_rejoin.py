@@ -24,7 +24,7 @@ import warnings
 from typing import Any, Callable, Dict, List, Optional, Tuple
 from unittest import mock
 
-from client_checks import PACKAGE, SEED, Tidy, until
+from client_checks import PACKAGE, PATIENCE_S, SEED, Tidy, until
 
 import tureen
 import tureen.connection
@@ -134,7 +134,7 @@ class Rejoining(Gone):
         """Without rejoin the next server is asked within the time that a join may take."""
         server = self.fake()
         server.hook = nth(server, "join", 1, server.crash)
-        self.assert_whole(self.run_through(self.loader(server, timeout=50, rejoin=0)))
+        self.assert_whole(self.run_through(self.loader(server, timeout=PATIENCE_S, rejoin=0)))
         server = self.fake()
         server.hook = nth(server, "join", 1, lambda: server.crash(stay=True))
         with self.assertRaises(tureen.NoServer):
@@ -364,7 +364,7 @@ class Rejoining(Gone):
                     server._stop = True
                     server.restart() if how == "restart" else server.crash()
             server.hook = hook
-            loader = self.loader(server, rejoin=0.3, timeout=50)
+            loader = self.loader(server, rejoin=0.3, timeout=PATIENCE_S)
             iterator = iter(loader)
             iterator._connection._timeout = 0.1         # it was joined, in its own time
             seen = []
@@ -405,7 +405,7 @@ class Rejoining(Gone):
                 with self.subTest(act.__name__, hold=hold):
                     server = self.fake()
                     server.hook = nth(server, "batch", 2, lambda: server.crash(stay=True))
-                    loader = self.loader(server, timeout=50)
+                    loader = self.loader(server, timeout=PATIENCE_S)
                     iterator = iter(loader)
                     loader._timeout = iterator._connection._timeout = 0.2
                     held = next(iterator) if hold else None
@@ -535,7 +535,7 @@ class Interrupted(Gone):
         said = process.stdout.readline()            # it is looking
         self.assertRegex(said.decode(), r"^tureen WARNING the server at .* is gone.*looked for during 1000 s")
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=50)
+        _, err = process.communicate(timeout=PATIENCE_S)
         self.assertEqual(process.returncode, -signal.SIGINT, err)
         self.assertTrue(err.rstrip().endswith(b"KeyboardInterrupt"), err)
 
@@ -552,7 +552,7 @@ class RejoiningInline(Rejoining):
             if at == "batch" and job is not None and job.sent == 2 and len(server.jobs) == 1:
                 server.silent = True
         server.hook = hook
-        loader = self.loader(server, timeout=50)
+        loader = self.loader(server, timeout=PATIENCE_S)
         iterator = iter(loader)
         iterator._connection._timeout = 0.2
         seen = [next(iterator), next(iterator)]

@@ -148,7 +148,7 @@ class Mapper:
         """Where none can run a function any more, others are tried."""
         pool = self._pool
         if pool is None or not pool.alive:
-            self._pool = None
+            self._pool, self._told_broken = None, False
             self.start()
             pool = self._pool
             assert pool is not None

@@ -8,7 +8,9 @@
                     batch can be done again.  A process that dies is replaced, and its tasks are done again.
                     The task that it was busy with is done again sample by sample: so a sample that kills
                     processes is found, and fails the batch.  Processes that die before they are ready break
-                    the pool, until the loop asks again.
+                    the pool, until the loop asks again.  No process is waited for in the midst of a message
+                    (Channel).  What the client itself lacks (memory, descriptors) ends the pool, so that no
+                    task is lost: the loop is told, and has another pool when it asks again.
     on close:       `life` is closed, at which the processes end, whatever they are doing.
 
 Threads: all is the pool's thread's, but for `start`, `submit`, `again`, `close` and the attributes that they
@@ -116,13 +118,14 @@ class Pool:
 
     @property
     def alive(self) -> bool:
-        return self._thread.is_alive()
+        """It takes batches."""
+        return not self._closing and self._thread.is_alive()
 
     def forked(self) -> None:
         """In a forked child: the processes must see their parent's end, although this child lives on."""
         self._life_writer.close()
         for process in self._processes:
-            process.pipe.close()
+            process.channel.close()
 
     def _wake(self) -> None:
         self._waker.wake()
@@ -138,10 +141,18 @@ class Pool:
                 self._hear(ready)
                 self._take_new()
                 self._hand_out()
+                self._flush()
+        except OSError as error:
+            self._fail(f"the client lacks what it hands batches to its processes with ({error}): it may need "
+                       "more memory, or a greater limit of open files (ulimit -n)")
         except Exception as error:
-            self.broken = f"the client's own thread failed: {error!r}"
+            self._fail(f"the client's own thread failed: {error!r}")
         finally:
             self._end()
+
+    def _fail(self, why: str) -> None:
+        self.broken = why
+        self._closing = True
 
     def _end(self) -> None:
         _live.discard(self)
@@ -160,7 +171,7 @@ class Pool:
         while len(self._processes) < self._count:
             process = Process(self._context, self._functions, self._life)
             self._processes.append(process)
-            self._poll.register(process.pipe.fileno(), select.POLLIN)
+            self._poll.register(process.channel.fileno(), select.POLLIN)
 
     def _take_new(self) -> None:
         """Batches that have come, behind those that are to be done again."""
@@ -180,6 +191,8 @@ class Pool:
     def _start_again(self) -> None:
         try:
             self._start_processes()
+        except (BrokenPipeError, ConnectionResetError, EOFError) as error:
+            self._died_early(1, f"died while it was started: {error!r}")
         except Exception as error:
             self._break(f"no process can be started: {error}")
 
@@ -190,7 +203,7 @@ class Pool:
         self.broken = why
 
     def _remove(self, process: Process, kill: bool = False) -> int:
-        self._poll.unregister(process.pipe.fileno())
+        self._poll.unregister(process.channel.fileno())
         self._processes.remove(process)
         status = process.end(kill)
         for todo in reversed(process.tasks):
@@ -202,16 +215,14 @@ class Pool:
 
     def _hear(self, ready: Set[int]) -> None:
         for process in list(self._processes):
-            try:
-                if process.pipe.fileno() in ready:
-                    self._take(process, process.pipe.recv())
-                elif not ready and not process.alive():
-                    raise EOFError
-            except (EOFError, OSError):
-                if process in self._processes:
+            if process in self._processes and (not ready or process.channel.fileno() in ready):
+                for message, descriptor in process.channel.receive():
+                    self._take(process, message, descriptor)
+                if process in self._processes and (process.channel.ended
+                                                   or not ready and not process.alive()):
                     self._lost(process)
 
-    def _take(self, process: Process, message: Any) -> None:
+    def _take(self, process: Process, message: Any, descriptor: int) -> None:
         word, *what = message
         if word == READY:
             process.ready, self._deaths = True, 0
@@ -220,7 +231,6 @@ class Pool:
             summary, _, trace = what[0].partition("\n")
             self._break(f"a process cannot load the function ({summary}): {REMEDIES}\n{trace}")
             return
-        apart = received_apart(process.pipe, what[0], what[2], what[3]) if word == APART else None
         todo = process.tasks.popleft()           # they are answered in order
         work = todo.work
         if word == DONE:
@@ -229,8 +239,9 @@ class Pool:
         elif word == FAILED:
             failure: Failure = what[0]
             work.fail(todo.first + (failure.row or 0), failure)
-        elif apart is not None:
-            self._take_apart(work, what, apart[0])
+        elif word == APART:
+            values, _ = received_apart(what[0], what[2], what[3], descriptor)
+            self._take_apart(work, what, values)
         self._settle(work)
 
     def _take_apart(self, work: Work, what: List[Any], values: List[Any]) -> None:
@@ -256,14 +267,18 @@ class Pool:
         how = ended(status)
         if not ready:
             #  One that was killed is not to blame as one that ends by itself.
-            self._deaths += 1 if status < 0 else _KILLS_MAX // _DEATHS_MAX
-            if self._deaths >= _KILLS_MAX:
-                self._break(f"its processes end before they are ready (the last one {how}); standard error "
-                            "may say why.  Each process imports the script that was started: what the script "
-                            "does must stand behind \"if __name__ == '__main__':\"")
+            self._died_early(1 if status < 0 else _KILLS_MAX // _DEATHS_MAX, how)
         elif busy is not None:
             self._todo.popleft()
             self._suspect(busy, how)
+
+    def _died_early(self, weight: int, how: str) -> None:
+        """Before it was ready."""
+        self._deaths += weight
+        if self._deaths >= _KILLS_MAX:
+            self._break(f"its processes end before they are ready (the last one {how}); standard error "
+                        "may say why.  Each process imports the script that was started: what the script "
+                        "does must stand behind \"if __name__ == '__main__':\"")
 
     def _suspect(self, todo: Todo, how: str) -> None:
         """A process died while it was busy with it: it is done again, in smaller parts."""
@@ -291,11 +306,14 @@ class Pool:
             if process is None or len(process.tasks) >= TASKS_MAX:
                 break
             self._hand(process, self._todo.popleft())
+
+    def _flush(self) -> None:
+        """What a full pipe did not take is sent when it takes more."""
         for process in self._processes:
-            try:
-                process.forget()
-            except OSError:
-                pass                            # it is found dead
+            process.forget()
+            process.channel.flush()
+            self._poll.register(process.channel.fileno(),
+                                select.POLLIN | (select.POLLOUT if process.channel.is_full else 0))
 
     def _cut_waiting(self, form: Form) -> None:
         """Tasks of all batches for which there is room, in their order.  Until the first sample has shown how
@@ -353,13 +371,11 @@ class Pool:
                 target = (work.memory.shared.number, work.offset, work.memory.slot_bytes)
             ids = work.ids[todo.first:todo.first + todo.count]
             key = (work.key.seed, work.key.epoch)
-            process.pipe.send((TASK, *Task(source, len(work.ids), todo.first, ids, key, target)))
+            process.channel.send((TASK, *Task(source, len(work.ids), todo.first, ids, key, target)))
         except ValueError:
             process.tasks.pop()
             work.fail(0, Failure(None, "its job was left", "", None))
             self._settle(work)
-        except OSError:
-            pass                                # it is dead, which its pipe will tell
 
     def _source(self, work: Work) -> Tuple[Optional[Shared], Tuple[int, int, int]]:
         size = work.job.joined.slot_bytes

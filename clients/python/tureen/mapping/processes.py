@@ -5,10 +5,10 @@ import collections
 import multiprocessing
 import signal
 import weakref
-from multiprocessing import reduction
 from typing import Any, Deque, Dict, Optional, Tuple
 
 from . import worker
+from .channel import channel_and_end
 from .form import Form, Laid
 from .memory import Shared
 from .results import Work
@@ -30,20 +30,28 @@ class Todo:
 
 
 class Process:
-    """Started at birth.  RuntimeError where no process can be."""
+    """Started at birth.  RuntimeError where no process can be.
+
+    functions: pickled, or of a process that is forked as they are.  The pickled ones go through the pipe:
+    multiprocessing waits until the new process has read what it is started with.  Where that is more than a
+    pipe takes, and the process is killed before it has read it, multiprocessing waits forever.
+    """
 
     def __init__(self, context: Any, functions: Any, life: Any) -> None:
         self.ready = False
         self.tasks: Deque[Todo] = collections.deque()       # the first is the one it works on
         self._known: Dict[int, Optional[weakref.ref[Shared]]] = {}
         self._told: Tuple[Optional[Form], Optional[Laid]] = (None, None)
-        self.pipe, theirs = context.Pipe()
+        self.channel, theirs = channel_and_end()
+        inherited = None if isinstance(functions, bytes) else functions
         try:
-            self._process = context.Process(target=worker.serve, args=(theirs, life, functions), daemon=True,
+            self._process = context.Process(target=worker.serve, args=(theirs, life, inherited), daemon=True,
                                             name="tureen-map")
             self._process.start()
+            if inherited is None:
+                self.channel.send((worker.FUNCTIONS, functions))
         except BaseException:
-            self.pipe.close()
+            self.channel.close()
             raise
         finally:
             theirs.close()
@@ -58,24 +66,24 @@ class Process:
     def tell(self, form: Form, laid: Optional[Laid]) -> None:
         """What it does not know yet of how the samples are made."""
         if self._told[0] is not form:
-            self.pipe.send((worker.FORM, form))
+            self.channel.send((worker.FORM, form))
             self._told = (form, None)
         if self._told[1] is not laid:
-            self.pipe.send((worker.LAYOUT, None) if laid is None else (worker.LAYOUT, laid.layout, laid.rows))
+            self.channel.send((worker.LAYOUT, None) if laid is None
+                              else (worker.LAYOUT, laid.layout, laid.rows))
             self._told = (form, laid)
 
     def share(self, memory: Shared, written: bool) -> None:
         """written: results go there; else samples are there, and nothing is written to it."""
         if memory.number not in self._known:
-            self.pipe.send((worker.MEMORY, memory.number, memory.size, written))
-            reduction.send_handle(self.pipe, memory.descriptor, self.pid)
+            self.channel.send((worker.MEMORY, memory.number, memory.size, written), memory)
             self._known[memory.number] = weakref.ref(memory)
 
     def forget(self) -> None:
         """Memory that is gone here is unmapped there."""
         for number, known in list(self._known.items()):
             if known is not None and known() is None:
-                self.pipe.send((worker.FORGET, number))
+                self.channel.send((worker.FORGET, number))
                 del self._known[number]
 
     def end(self, kill: bool = False) -> int:
@@ -86,7 +94,7 @@ class Process:
         if self._process.is_alive():
             self._process.kill()
         self._process.join()
-        self.pipe.close()
+        self.channel.close()
         return int(self._process.exitcode or 0)
 
 

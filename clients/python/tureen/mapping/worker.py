@@ -1,7 +1,8 @@
 """What a process of the client does that runs the user's functions.
 
-    happy path:     "ready", then tasks come through a pipe, a few bytes each, and each is answered.  Their
-                    arrays lie in memory that is mapped by its descriptor, once.
+    happy path:     the functions come through a pipe, unless the process was forked with them.  "ready" is
+                    the answer.  Then tasks come, a few bytes each, and each is answered.  Their arrays lie in
+                    memory that is mapped by its descriptor, once.
     failure modes:  a function that raises is an answer.  Functions that cannot be unpickled are the answer
                     "unusable", and the end.
     on close:       the client's end of `life` closes, by itself where the client was killed: a thread that
@@ -31,7 +32,7 @@ from .memory import Private, mapped, new_shared
 from .run import Apart, Functions, Ids, Key, RowFailed, Runner, Source
 
 #  Client to process: a word and what belongs to it.
-MEMORY, FORGET, FORM, LAYOUT, TASK = "memory", "forget", "form", "layout", "task"
+FUNCTIONS, MEMORY, FORGET, FORM, LAYOUT, TASK = "functions", "memory", "forget", "form", "layout", "task"
 #  Process to client.
 READY, UNUSABLE, DONE, APART, FAILED = "ready", "unusable", "done", "apart", "failed"
 _TEXT_MAX = 20000
@@ -57,22 +58,26 @@ class Failure(NamedTuple):
 
 
 def serve(pipe: Any, life: Any, functions: Any) -> None:
-    """The process's whole life.  `functions`: pickled, or of a process that was forked as they are."""
-    _detach(life)
+    """The process's whole life.  `functions`: of a process that was forked; None: they come first."""
+    _detach(pipe, life)
     try:
-        sample, batch = pickle.loads(functions) if isinstance(functions, bytes) else functions
-    except BaseException as error:
-        pipe.send((UNUSABLE, f"{_summary(error)}\n{traceback.format_exc()}"[:_TEXT_MAX]))
-        return
-    pipe.send((READY,))
-    try:
+        pickled = pipe.recv()[1] if functions is None else b""
+        try:
+            sample, batch = functions or pickle.loads(pickled)
+        except BaseException as error:
+            pipe.send((UNUSABLE, f"{_summary(error)}\n{traceback.format_exc()}"[:_TEXT_MAX]))
+            return
+        pipe.send((READY,))
         _Worker(pipe, Functions(sample, batch)).run()
     except (EOFError, BrokenPipeError, ConnectionResetError):
         pass                                    # the client has closed it, or is gone
 
 
-def _detach(life: Any) -> None:
-    """From the terminal's Ctrl-C, which is the client's, and from what a fork has left."""
+def _detach(pipe: Any, life: Any) -> None:
+    """From the terminal's Ctrl-C, which is the client's, and from what a fork has left.  Programs that the
+    functions start do not keep the pipe open when this process has died."""
+    for end in (pipe, life):
+        os.set_inheritable(end.fileno(), False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
@@ -172,10 +177,15 @@ def _summary(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def received_apart(pipe: Any, layout: Layout, texts: Dict[int, Any],
-                   size: int) -> Tuple[List[Any], Bytes]:
+def has_descriptor(answer: Any) -> bool:
+    """A descriptor follows it."""
+    return bool(answer[0] == APART)
+
+
+def received_apart(layout: Layout, texts: Dict[int, Any], size: int,
+                   descriptor: int) -> Tuple[List[Any], Bytes]:
     """The client's side: the values, over memory of their own."""
-    memory = mapped(reduction.recv_handle(pipe), size)
+    memory = mapped(descriptor, size)
     buffer: Bytes = np.frombuffer(memory, np.uint8)
     values: List[Any] = [texts[at] if place is None else place[0, ...]
                          for at, place in enumerate(Laid(layout, 1).views(buffer))]
