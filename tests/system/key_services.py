@@ -37,15 +37,16 @@ def moment(seconds):
 
 class KeyServices(LocalService):
     def __init__(self, store, life=6):
-        self.store, self.life = store, life
-        self.answer, self.delay, self.asked, self.given = None, 0, [], []
+        #  The store takes keys that long after the end that is told.
+        self.store, self.life, self.grace = store, life, 0
+        self.answer, self.held, self.asked, self.given = None, None, [], []
         self.instance_token = secrets.token_urlsafe(40) + "=="
         self.identity, self.authorization = IDENTITY, AUTHORIZATION
         super().__init__(_Handler)
 
     def give(self):
         """New keys, which the store takes until they end."""
-        key = self.store.issue(self.life)
+        key = self.store.issue(self.life, self.grace)
         self.given.append(key)
         return key
 
@@ -112,8 +113,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         """Whether the question is to be answered."""
         services = self.server.service
         services.asked.append(word)
-        if services.delay:
-            time.sleep(services.delay)
+        if services.held:
+            services.held.wait()
         if services.answer:
             self._send(*services.answer)
         return not services.answer

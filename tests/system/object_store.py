@@ -55,8 +55,8 @@ class Request:
 class Key:
     """Temporary keys."""
 
-    def __init__(self, name, secret, token, ends):
-        self.name, self.secret, self.token, self.ends = name, secret, token, ends
+    def __init__(self, name, secret, token, ends, grace):
+        self.name, self.secret, self.token, self.ends, self.grace = name, secret, token, ends, grace
 
 
 class Link:
@@ -141,12 +141,12 @@ class ObjectStore(LocalService):
             found["AWS_NO_SIGN_REQUEST"] = "YES"
         return found
 
-    def issue(self, seconds):
-        """Keys that end after so many whole seconds.  The names of those that signed good requests are in
-        `used`."""
+    def issue(self, seconds, grace=0):
+        """Keys that end after that many whole seconds, which the store takes for another `grace` seconds.
+        The names of those that signed good requests are in `used`."""
         ends = int(time.time()) + seconds
         key = Key("ASIA" + secrets.token_hex(8).upper(), secrets.token_urlsafe(30), "T" * 600
-                  + secrets.token_urlsafe(300) + "+/=", ends)
+                  + secrets.token_urlsafe(300) + "+/=", ends, grace)
         self.issued[key.name] = key
         return key
 
@@ -493,7 +493,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             raise _Refused(403, "InvalidAccessKeyId")
         if temporary and self.headers.get("x-amz-security-token") != temporary.token:
             raise _Refused(400, "InvalidToken")
-        if temporary and time.time() >= temporary.ends:
+        if temporary and time.time() >= temporary.ends + temporary.grace:
             raise _Refused(400, "ExpiredToken")
         if not temporary and store.token and self.headers.get("x-amz-security-token") != store.token:
             raise _Refused(403, "InvalidToken")

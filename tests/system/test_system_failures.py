@@ -12,13 +12,14 @@ from plain_client import Batch, Ended, EpochEnd, Job, Refused
 
 INSTANCE = "00112233445566778899aabbccddeeff"
 LINGERING_MAX = 64
+LEASE_S = 90
 
 
 class Crashes(SystemTest):
     def wait_gone(self, server, name):
         """Until status does not know the job: long before any lease ends.  How soon: bench/demo.sh says."""
         killed_at = time.monotonic()
-        wait_until("job '%s' is gone" % name, lambda: server.job_status(name) is None, 30)
+        wait_until("job '%s' is gone" % name, lambda: server.job_status(name) is None, LEASE_S - 10)
         print("gone after %.3f s" % (time.monotonic() - killed_at), flush=True)
 
     def test_killed_reader_is_gone_with_its_memory(self):

@@ -187,7 +187,7 @@ class Hostile(SystemTest):
                   % (count, self.thrown, time.monotonic() - answered), flush=True)
             self.assertEqual(server.status()["ring_bytes"], 0)
             wait_until("its descriptors are closed",
-                       lambda: len(os.listdir("/proc/%d/fd" % server.pid)) <= descriptors + 2, 20)
+                       lambda: len(os.listdir("/proc/%d/fd" % server.pid)) <= descriptors + 2)
             now = harness.process_number(server.pid, "VmRSS")
             print("resident: %d kB before, %d kB after" % (resident, now), flush=True)
             #  What the allocator keeps differs from run to run; a leak shows as more, or under
@@ -266,7 +266,7 @@ class Hostile(SystemTest):
         #  Jobs that want all there is, one after the other on many connections, most never attached.
         connections = []
         for _ in range(30):
-            job = Job(server.endpoint, timeout=10)
+            job = Job(server.endpoint, timeout=harness.PATIENCE)
             connections.append(job)
             try:
                 job.join(dataset="train", batch_size=inventor.random.choice([1000, 16384, 65536]),
@@ -391,7 +391,7 @@ class Hostile(SystemTest):
                                                      {"share": True}])
             job.start()
             time.sleep(0.5)
-            asking, worst = Connection(server.endpoint, timeout=60), 0.0
+            asking, worst = Connection(server.endpoint, timeout=harness.PATIENCE), 0.0
             for _ in range(20):
                 begin = time.monotonic()
                 asking.status()
@@ -408,7 +408,7 @@ class Hostile(SystemTest):
         with self.serve() as server:
             resident, jobs = harness.process_number(server.pid, "VmRSS"), []
             for _ in range(30):
-                job = Job(server.endpoint, timeout=60)
+                job = Job(server.endpoint, timeout=harness.PATIENCE)
                 jobs.append(job)
                 try:
                     job.join(dataset="train", batch_size=65536, slots=16,

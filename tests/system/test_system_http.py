@@ -205,7 +205,7 @@ class Shown(SystemTest):
                     return False
                 except OSError:
                     return True
-            wait_until("it is closed", is_closed, 90)
+            wait_until("it is closed", is_closed)
             self.assertGreater(time.monotonic() - began, 25)
             self.assertEqual(idle.recv(1), b"")             # long ago
             self.assertEqual(http.ask("/healthz")[2], b"ok\n")

@@ -82,11 +82,11 @@ class Ends(SystemTest):
             #  What was delivered stays readable, and the ring's socket says that the server is gone.
             self.assertEqual(bytes(batches[0].fields["image"]), pixels)
             self.assertTrue(any(pixels))
-            held.ring_socket.settimeout(5)
+            held.ring_socket.settimeout(harness.PATIENCE)
             self.assertEqual(held.ring_socket.recv(1), b"")
             del batches
             for reader in readers:
-                self.assertEqual(reader.wait(30), 1)
+                self.assertEqual(reader.wait(), 1)
                 self.assertRegex(reader.texts()[1], "end(ed|ing)|stopp")
             for reader in readers[:2]:
                 for ids in harness.parse_ids(reader.ids)[0].values():
@@ -105,10 +105,10 @@ class Ends(SystemTest):
             wait_until("they run", lambda: all(job.delivered() > 64 for job in jobs))
             for job in jobs:
                 job.signal(signal.SIGSTOP)
-            server.stop(seconds=20)
+            server.stop()
             for job in jobs:
                 job.signal(signal.SIGCONT)
-                self.assertEqual(job.wait(30), 1)
+                self.assertEqual(job.wait(), 1)
 
     def test_ends_in_the_middle_of_a_flood(self):
         with self.serve() as server:
@@ -116,7 +116,7 @@ class Ends(SystemTest):
             flood = subprocess.Popen(["/usr/bin/python3", "-B", "-c", FLOOD, harness.HERE, server.endpoint])
             try:
                 wait_until("they run", lambda: all(job.delivered() > 64 for job in jobs))
-                server.stop(seconds=20)
+                server.stop()
             finally:
                 flood.kill()
                 flood.wait()
@@ -133,7 +133,7 @@ class Ends(SystemTest):
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
-        job = Job(endpoint, timeout=20)
+        job = Job(endpoint, timeout=harness.PATIENCE)
         self.addCleanup(job.close)
         try:
             for _ in range(200):
@@ -142,7 +142,7 @@ class Ends(SystemTest):
         except plain_client.NoAnswer:
             self.fail("the server stands still while its log is not read")
         process.terminate()
-        self.assertEqual(process.wait(20), 0)
+        self.assertEqual(process.wait(harness.PATIENCE), 0)
 
     def test_clients_see_that_a_server_was_killed(self):
         with self.serve(expect_clean=False) as server:
@@ -153,7 +153,7 @@ class Ends(SystemTest):
                        and len(server.status()["jobs"]) == 3)
             server.kill()
             for job in jobs:
-                self.assertEqual(job.wait(60), 1)
+                self.assertEqual(job.wait(), 1)
                 self.assertTrue(job.texts()[1].strip())
 
 
@@ -352,7 +352,7 @@ class Starts(SystemTest):
         try:
             second.start()
             first.process.send_signal(signal.SIGTERM)
-            self.assertEqual(first.process.wait(20), 0)
+            self.assertEqual(first.process.wait(harness.PATIENCE), 0)
             second.stop()
         finally:
             for server in (first, second):

@@ -81,7 +81,7 @@ class InEtcd(OnMachines):
             etcd.start()
             self.addCleanup(etcd.kill)
         with self.network.inside("store"):
-            wait_until("etcd answers", lambda: all(etcd.is_well() for etcd in self.etcds), 60)
+            wait_until("etcd answers", lambda: all(etcd.is_well() for etcd in self.etcds))
         return "etcd://%s/tureen/test" % ",".join("%s:2379" % host for host in hosts)
 
     def wait_for(self, counts):

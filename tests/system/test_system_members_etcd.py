@@ -64,26 +64,26 @@ class InEtcd(Members):
         for etcd in self.etcds:
             etcd.start()
             self.addCleanup(etcd.kill)
-        wait_until("etcd answers", lambda: all(etcd.is_well() for etcd in self.etcds), 60)
+        wait_until("etcd answers", lambda: all(etcd.is_well() for etcd in self.etcds))
         return "etcd://%s/tureen/test" % ",".join("127.0.0.1:%d" % etcd.ports[0] for etcd in self.etcds)
 
     def known(self, server):
         return sorted(member["member"] for member in self.cluster(server)["members"])
 
-    def wait_for(self, servers, names, seconds=60):
+    def wait_for(self, servers, names):
         wait_until("all know %s" % names, lambda: all(self.known(server) == sorted(names)
-                                                     for server in servers), seconds)
+                                                     for server in servers))
 
     def test_members_come_and_go(self):
         """The store sends each block once, though the third server comes later and the second is killed."""
         address = self.begin_etcd(1)
         servers = self.serve(2, 1.2, members=address)
         right = self.right(2, 2)
-        self.wait_for(servers, self.names, 10)
+        self.wait_for(servers, self.names)
         self.assert_sent(servers, 1.05 * self.bytes)
         self.names.append("127.0.0.1:%d" % free_port())
         servers.append(self.server(2, 1.2, members=address))
-        self.wait_for(servers, self.names, 10)
+        self.wait_for(servers, self.names)
         self.assert_sent(servers, .05 * self.bytes, 2)
         jobs = self.begin([servers[0], servers[2]], 2)
         servers[1].kill()
@@ -92,7 +92,7 @@ class InEtcd(Members):
         self.wait_for(servers, self.names)
         self.assertEqual(self.finish(jobs, 2), right)
         servers[2].stop()
-        self.wait_for(servers[:2], self.names[:2], 5)
+        self.wait_for(servers[:2], self.names[:2])
         servers[2].start()
         for server in servers:
             self.assertEqual(self.cluster(server)["trouble"], "")
@@ -102,7 +102,7 @@ class InEtcd(Members):
         are back, with their data or with none, so are the members."""
         address = self.begin_etcd(3)
         servers = self.serve(2, 1.2, members=address)
-        self.wait_for(servers, self.names, 10)
+        self.wait_for(servers, self.names)
         self.etcds[0].kill()
         self.epochs(servers)
         self.wait_for(servers, self.names)
@@ -111,7 +111,8 @@ class InEtcd(Members):
         wait_until("the trouble is said", lambda: all(self.cluster(server)["trouble"] for server in servers))
         self.assert_settled(servers)
         self.wait_for(servers, self.names)
-        self.assertIn("the list of members may not be up to date", servers[0].log())
+        wait_until("the log says so",
+                   lambda: "the list of members may not be up to date" in servers[0].log())
         for loses in (False, True):
             for etcd in self.etcds:
                 etcd.kill()
@@ -119,9 +120,9 @@ class InEtcd(Members):
                     shutil.rmtree(etcd.folder)
                 etcd.start()
             wait_until("the trouble is over", lambda: not any(self.cluster(server)["trouble"]
-                                                              for server in servers), 60)
+                                                              for server in servers))
             self.wait_for(servers, self.names)
-        self.assertIn("up to date again", servers[0].log())
+        wait_until("the log says so", lambda: "up to date again" in servers[0].log())
 
     def test_entries_that_are_none(self):
         address = self.begin_etcd(1)
@@ -130,7 +131,7 @@ class InEtcd(Members):
             self.etcds[0].put("tureen/test/" + key, value)
         self.etcds[0].put("tureen/test2/f:1", '{"bytes":"5"}')
         servers = self.serve(2, 1.2, members=address)
-        self.wait_for(servers, self.names, 10)
+        self.wait_for(servers, self.names)
         self.assertIn("6 entries at etcd are no members", self.cluster(servers[0])["trouble"])
         self.epochs(servers)
 

@@ -34,7 +34,7 @@ class Rank:
             *job.network.on(machine), TUREEN, "read", "--connect", endpoint, "--dataset", "train", "--json",
             "--batch", str(BATCH), "--epochs", str(EPOCHS), "--seed", "5", "--nodes", str(NODES), "--node",
             str(node), "--world-size", str(RANKS), "--rank", str(rank), "--job", "one", "--ids", self.ids,
-            "--state", self._state, "--state-every", "1", "--rank-wait", "60", *job.pace]
+            "--state", self._state, "--state-every", "1", "--rank-wait", str(int(4 * PATIENCE)), *job.pace]
         self._environment = job.environment
         self.start()
 
@@ -179,10 +179,13 @@ class Nodes(KeyTest):
             self.network.limit(LENT, megabytes=0.5)
             self.servers[1].kill()
             self.servers[1].start()
+            #  The job waits until it has seen all faults, however long that takes.
+            self.network.cut(AWAY)
             self.wait_for_worker()
             worker.kill()
         with self.lend():
             self.wait_for_worker()
+            self.network.mend(AWAY)
             self.assertTrue(any(rank.process.poll() is None for rank in job.ranks),
                             "the job ended before its faults")
             job.finish()

@@ -421,7 +421,8 @@ class Starting(OperationTest):
     def test_a_signal_while_one_does_not_greet(self):
         with self.starting("/usr/bin/python3 -B '%s' silent" % PLAY) as server:
             server.send_signal(signal.SIGTERM)
-            self.assertEqual(server.communicate(timeout=45)[1], "")       # it may take a minute to greet
+            #  It may take a minute to greet
+            self.assertEqual(server.communicate(timeout=harness.PATIENCE)[1], "")
             self.assertEqual(server.returncode, 0)
 
     def test_a_limit_of_file_sizes(self):

@@ -22,7 +22,7 @@ class Passing(StorageTest):
         for kind, number, seconds in faults:
             with self.subTest(kind=kind, error=errno.errorcode[number], seconds=seconds):
                 reader = self.read(server, epochs=2, rate=800)
-                wait_until("batches", lambda: reader.delivered() > 0, 20)
+                wait_until("batches", lambda: reader.delivered() > 0)
                 self.rule("%s %d %s" % (kind, number, text))
                 time.sleep(seconds)
                 self.rule()
@@ -48,7 +48,7 @@ class Passing(StorageTest):
             with self.subTest(folder=folder), self.serve_faulty(folder=folder,
                                                                 arguments=["--raw", "256K"]) as server:
                 reader = self.read(server, epochs=2, rate=800)
-                wait_until("batches", lambda: reader.delivered() > 0, 20)
+                wait_until("batches", lambda: reader.delivered() > 0)
                 self.rule("stale 1 " + (folder or self.copy))
                 self.assert_epochs(reader.finish(), 2)
                 self.assertEqual(server.status()["bad_samples"], 0)

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+import time
 import unittest
 
 import harness
@@ -12,6 +13,7 @@ from test_system_store_objects import ADDRESS as OBJECTS, ObjectsTest
 from test_system_stores import ADDRESS as PACK, KEY, StoreTest
 from test_system_top import Terminal
 
+PAUSE_S = 10                            # before the first line, and before each further one, at least
 FIGURES = r" \[[#.]{20}\] +[0-9]+ % ([0-9:]+ left, )?[0-9.]+ [kM]?B/s, [0-9.]+ [kM]?B"
 
 
@@ -45,6 +47,7 @@ class Packs(ProgressTest):
 
     def test_lines_without_a_terminal(self):
         self.store.latency = 5.5
+        began = time.monotonic()
         begun = [subprocess.Popen([TUREEN, "verify", *quiet, PACK], stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE, env=self.environment(), universal_newlines=True)
                  for quiet in ((), ("--quiet",))]
@@ -52,13 +55,16 @@ class Packs(ProgressTest):
                                                       for process in begun)
         self.assertEqual([process.returncode for process in begun], [0, 0])
         self.assertRegex(told, "^(tureen verify: (reading the index|verifying)" + FIGURES + r".*\n)+$")
-        self.assertLess(told.count("\n"), 3)
+        self.assertLessEqual(told.count("\n"), 1 + (time.monotonic() - began) / PAUSE_S)
         self.assertEqual(told_quietly, "")
         self.assertEqual(re.sub("[0-9.]+ s.*", "", said), re.sub("[0-9.]+ s.*", "", said_quietly))
 
     def test_what_is_short_says_nothing(self):
+        began = time.monotonic()
         done = harness.run("verify", self.pack)
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        #  On a loaded machine it may not be short.
+        self.assertTrue(done.stderr == "" or time.monotonic() - began > PAUSE_S, done.stderr)
 
 
 class Opening(ObjectsTest, ProgressTest):

@@ -19,7 +19,6 @@ from object_store import ObjectStore
 from test_system_stores import ADDRESS, StoreTest
 
 LIFE = 4                                # seconds that keys last
-AT_MOST = 60
 
 
 def dumped(pid):
@@ -62,7 +61,10 @@ class RolesTest(StoreTest):
                 self.assertNotIn(secret, text)
 
     def assert_renewed(self, environment, source):
-        """Epochs over three renewals at least, each with every sample once."""
+        """Epochs over three renewals at least, each with every sample once.  The store takes keys for longer
+        than the server is told, so that it refuses none on a loaded machine: what is renewed is renewed
+        because its end is near."""
+        self.services.grace = 3600
         with self.serve(environment=environment) as server:
             reader = self.read(server, epochs=8, rate=150)
             self.assert_epochs(reader.finish(), 8)
@@ -73,7 +75,6 @@ class RolesTest(StoreTest):
             self.assertEqual((keys["from"], keys["trouble"]), (source, None))
             self.assertGreaterEqual(keys["renewals"], 3)
             self.assertLessEqual(keys["seconds_left"], LIFE)
-            #  None was refused: they were renewed before they ended.
             self.assertEqual({request.status for request in self.store.requests}, {206})
             self.assertNotIn("has reads that fail", server.log())
             self.assert_no_secrets(server)
@@ -113,11 +114,11 @@ class Renewed(RolesTest):
         environment = self.services.web_identity(self.folder)
         with self.serve(environment=environment) as server:
             reader = self.read(server, epochs=6, rate=150)
-            wait_until("a renewal", lambda: len(self.services.given) > 1, AT_MOST)
+            wait_until("a renewal", lambda: len(self.services.given) > 1)
             self.services.identity = "another.identity"
             self.services.web_identity(self.folder)
             given = len(self.services.given)
-            wait_until("another", lambda: len(self.services.given) > given, AT_MOST)
+            wait_until("another", lambda: len(self.services.given) > given)
             self.assert_epochs(reader.finish(), 6)
 
 
@@ -151,10 +152,10 @@ class Profiles(RolesTest):
         first = self.store.issue(600)
         environment = self.write(first)
         first.secret = "another"
-        began = time.monotonic()
+        asked = len(self.store.requests)
         done = run("verify", ADDRESS, environment=environment)
-        self.assertLess(time.monotonic() - began, 3)
         self.assertIn("SignatureDoesNotMatch", done.stdout + done.stderr)
+        self.assertEqual(len(self.store.requests) - asked, 1)
 
     def test_verify_goes_on(self):
         """A command without a server waits for the file's new keys as well."""
@@ -179,17 +180,16 @@ class Failing(RolesTest):
             reader = self.read(server, epochs=6, rate=300)
             wait_until("batches", lambda: reader.delivered() > 0)
             self.services.answer = (503, b"busy")
-            trouble = wait_until("trouble", lambda: self.keys(server)["trouble"], AT_MOST)
+            trouble = wait_until("trouble", lambda: self.keys(server)["trouble"])
             self.assertIn("AWS_CONTAINER_CREDENTIALS_FULL_URI", trouble)
             self.assertIn("503", trouble)
-            trouble = wait_until("the store refuses", lambda: server.status()["datasets"][0]["trouble"],
-                                 AT_MOST)
+            trouble = wait_until("the store refuses", lambda: server.status()["datasets"][0]["trouble"])
             self.assertIn("keys have expired", trouble["reason"])
             self.services.answer = None
             self.assert_epochs(reader.finish(), 6)
-            wait_until("it is over", lambda: self.keys(server)["trouble"] is None, AT_MOST)
+            wait_until("it is over", lambda: self.keys(server)["trouble"] is None)
             self.assertEqual(server.status()["bad_samples"], 0)
-            wait_until("the log says so", lambda: "are renewed again" in server.log(), AT_MOST)
+            wait_until("the log says so", lambda: "are renewed again" in server.log())
             self.assertIn("the keys of 's3://bucket' are not renewed: the container's role has no keys",
                           server.log())
             self.assert_no_secrets(server)
@@ -210,17 +210,16 @@ class Failing(RolesTest):
         environment = self.services.web_identity(folder)
         with self.serve(environment=environment) as server:
             os.unlink(environment["AWS_WEB_IDENTITY_TOKEN_FILE"])
-            trouble = wait_until("trouble", lambda: self.keys(server)["trouble"], AT_MOST)
+            trouble = wait_until("trouble", lambda: self.keys(server)["trouble"])
             self.assertIn("caf\ufffd/identity': No such file or directory: check the path", trouble)
 
     def test_stopped_while_it_asks(self):
         with self.serve(environment=self.services.container()) as server:
-            self.services.delay = 4
+            self.services.held = threading.Event()
+            self.addCleanup(self.services.held.set)
             asked = len(self.services.asked)
-            wait_until("a question", lambda: len(self.services.asked) > asked, AT_MOST)
-            began = time.monotonic()
-            server.stop()
-            self.assertLess(time.monotonic() - began, 3)
+            wait_until("a question", lambda: len(self.services.asked) > asked)
+            server.stop()               # though no answer comes
 
 
 class Refused(RolesTest):
@@ -309,6 +308,10 @@ class Refused(RolesTest):
 
 
 class DumpTest(RolesTest):
+    def wait_for_lasting(self, server):
+        """Until it has keys that are not renewed meanwhile."""
+        wait_until("it has the last ones", lambda: (self.keys(server)["seconds_left"] or 0) > LIFE)
+
     def assert_not_dumped(self, server, services):
         try:
             memory = dumped(server.pid)
@@ -326,11 +329,11 @@ class Secret(DumpTest):
     def assert_kept(self, environment):
         with self.serve(environment=environment) as server:
             self.assert_epochs(self.read(server, epochs=2).finish(), 2)
-            wait_until("renewals", lambda: len(self.services.given) > 2, AT_MOST)
+            wait_until("renewals", lambda: len(self.services.given) > 2)
             self.services.life = 3600
             given = len(self.services.given)
-            wait_until("the last one", lambda: len(self.services.given) > given, AT_MOST)
-            time.sleep(.2)
+            wait_until("the last one", lambda: len(self.services.given) > given)
+            self.wait_for_lasting(server)
             self.assert_not_dumped(server, self.services)
 
     def test_not_in_a_core_dump(self):
@@ -363,7 +366,9 @@ class Encrypted(DumpTest):
             self.assertIn("certificate", done.stdout + done.stderr)
             self.assertEqual(services.asked, [])
             with self.serve(environment=dict(environment, AWS_CA_BUNDLE=certificate)) as server:
-                wait_until("a renewal", lambda: len(services.given) > 1, AT_MOST)
+                wait_until("a renewal", lambda: len(services.given) > 1)
+                services.life = 3600
+                self.wait_for_lasting(server)
                 self.assert_epochs(self.read(server, epochs=2).finish(), 2)
                 self.assertEqual(set(services.asked), {"sts"})
                 self.assert_not_dumped(server, services)

@@ -244,9 +244,7 @@ class Lasting(StoreTest):
             wait_until("batches", lambda: reader.delivered() > 0)
             self.store.faults.append(Fault("hang", name="volume"))
             time.sleep(.5)
-            began = time.monotonic()
             server.stop()
-            self.assertLess(time.monotonic() - began, 15)
             reader.end()
 
 

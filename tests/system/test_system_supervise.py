@@ -61,11 +61,11 @@ class Supervised(SystemTest):
             kills = ways + [chance.choice(ways) for _ in range(KILLS - len(ways))]
             chance.shuffle(kills)
             reads = [server.read(*arguments, batch=8, epochs=EPOCHS, pipeline=PIPELINE, rate=150, rejoin=240,
-                                 timeout=60)
+                                 timeout=240)
                      for arguments in ([], ["--inline"], ["--order", "private"], ["--seed", "3"])]
             ranks = [server.read("--world-size", "2", "--rank", str(rank), "--job", "pair", "--rank-wait",
                                  "60", batch=8, epochs=EPOCHS, pipeline=PIPELINE, rate=75, rejoin=240,
-                                 timeout=60) for rank in range(2)]
+                                 timeout=240) for rank in range(2)]
             plain = self.python(server, 0.05)
             pair = [self.python(server, 0.1, job="python pair", world_size=2, rank=rank, rank_wait=60)
                     for rank in range(2)]

@@ -55,7 +55,7 @@ class Worker:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGCONT)
             self.process.terminate()
-        status = self.process.wait(20)
+        status = self.process.wait(harness.PATIENCE)
         said = self.said()
         self.output.close()
         if kind:
