@@ -188,6 +188,8 @@ class Fields(PipelineTest):
                              for one, other in zip(got["image_%d" % epoch], got["image_2_%d" % epoch]))
         print("compared %.0f %% of the pixels; %d of 48 pairs of views differ"
               % (100 * np.mean(compared), differing), flush=True)
+        #  By chance never: 0.43 of the pixels with a standard deviation of 0.02, and two crops are alike once
+        #  in thousands.
         self.assertGreater(np.mean(compared), 0.2)
         self.assertGreater(differing, 40)
 
