@@ -234,7 +234,7 @@ class Faults(Members):
         self.assertEqual(self.finish(jobs, 2)[0], right[0])
         wait_until("all see each other", lambda: all(
             self.member(server, name)["state"] != "away" or self.epochs([server]) is None
-            for server in servers for name in self.names), 60)
+            for server in servers for name in self.names))
         self.epochs(servers)
         self.assert_settled(servers)
 
@@ -288,7 +288,11 @@ class Faults(Members):
     def test_the_store_is_away(self):
         """What members hold goes on."""
         servers = self.serve()
-        self.assert_settled(servers)
+        #  On a loaded machine the store is often quicker than a member, and then no home keeps what it sent.
+        #  It is slow at first, so that they come to hold all.
+        self.store.latency = .2
+        wait_until("the members hold all", lambda: self.epochs(servers) == 0)
+        self.store.latency = 0
         self.store.faults.append(Fault("status", name="volume"))
         self.assertEqual(self.epochs(servers, 2), 0)
 
