@@ -145,12 +145,12 @@ class Deaths(Tidy):
             return [label for batch in loader for label in batch["label"].tolist()]
 
     def test_killed_at_every_call(self) -> None:
-        """Of two processes one lives.  The other is replaced again and again: each dies one call later, until
-        one has answered several tasks.  The loop is told of several that die in a row, by right, and asks
-        again."""
-        for how in ({"map": written}, {"map_batch": written}):
+        """Of two processes one lives.  The other is replaced again and again: each dies a call later (seven
+        calls for map_batch, which does mostly the same), until one has answered several tasks.  The loop is
+        told of several that die in a row, by right, and asks again."""
+        for step, how in (1, {"map": written}), (7, {"map_batch": written}):
             with self.subTest(how), mmap.mmap(-1, mmap.PAGESIZE) as answers:
-                context = Deadly(at_call, ((number, answers) for number in itertools.count(1)))
+                context = Deadly(at_call, ((number, answers) for number in itertools.count(1, step)))
                 wanted, most = itertools.cycle(range(40)), 0
                 server = self.server(40)
                 with tureen.Loader(server.endpoint, batch_size=8, map_workers=2,
@@ -165,11 +165,11 @@ class Deaths(Tidy):
                         self.assertEqual(batch["label"].tolist(), list(itertools.islice(wanted, 8)))
                         most = max(most, answers[0])
                     del batch
-                self.assertGreater(len(context.died), 50)
+                self.assertGreater(len(context.died), 50 / step)
 
     def test_killed_after_a_part_of_an_answer(self) -> None:
         """The pipe stays open, and what is missing of the answer never comes."""
-        for count in (1, 4, 5, 1000, 300000):
+        for count in (1, 4, 300000):
             with self.subTest(count=count), tempfile.NamedTemporaryFile("r", encoding="ascii") as file:
                 context = Deadly(after_a_part, [(count, file.name)])
                 try:

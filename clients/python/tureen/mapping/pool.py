@@ -143,8 +143,8 @@ class Pool:
                 self._hand_out()
                 self._flush()
         except OSError as error:
-            self._fail(f"the client lacks what it hands batches to its processes with ({error}): it may need "
-                       "more memory, or a greater limit of open files (ulimit -n)")
+            self._fail(f"the client cannot hand batches to its processes ({error}): it may need more "
+                       "memory, or a greater limit of open files (ulimit -n)")
         except Exception as error:
             self._fail(f"the client's own thread failed: {error!r}")
         finally:
