@@ -1,7 +1,7 @@
 """`tureen audit`: on what real jobs recorded, on the same with a fault planted, and on files that are none.
 
-The jobs' orders are drawn by the server, afresh each time: of 10,000 runs of this program three or four may
-fail by chance, which is what the audit promises.
+The server draws the jobs' orders, new ones each time: of 100,000 runs of this program at most one fails by
+chance (harness.sure_faults).
 """
 import json
 import os
@@ -10,7 +10,7 @@ import tempfile
 import unittest
 
 import harness
-from harness import SystemTest
+from harness import SystemTest, sure_faults
 from rank_courses import SMALL
 
 
@@ -42,8 +42,8 @@ class Jobs(SystemTest):
     def test_real_jobs_are_clean_and_a_planted_fault_is_named(self):
         files = self.record()
         status, result, errors = audit("--samples", self.SAMPLES, *files[:2])
-        self.assertEqual((status, result["faults"], errors), (0, [], ""))
-        self.assertTrue(result["clean"])
+        self.assertEqual((sure_faults(result), errors), ([], ""))
+        self.assertEqual((status, result["clean"]), (1, False) if result["faults"] else (0, True))
         self.assertGreater(result["tests"], 80)
         self.assertEqual([file["exactly_once"] for file in result["files"]], ["yes"] * 2)
         self.assertEqual([file["epochs"] for file in result["files"]], [6] * 2)
@@ -54,7 +54,7 @@ class Jobs(SystemTest):
             pairs = file["pair_repeat"]
             self.assertLess(abs(pairs["value"] - pairs["expected"]), 6 * pairs["spread"])
         status, result, errors = audit(files[2])
-        self.assertEqual((status, result["faults"]), (0, []))
+        self.assertEqual(sure_faults(result), [])
         self.assertEqual(result["files"][0]["exactly_once"], "at_most")
         self.assertEqual([note["kind"] for note in result["notes"]], ["drop_last"])
         self.plant(files[0])
@@ -120,7 +120,7 @@ class Ranks(unittest.TestCase):
         for ranks in (1, 2):
             files = self.record(ranks, self.EPOCHS)
             status, result, errors = audit("--ranks", "--samples", self.SAMPLES, *files)
-            self.assertEqual((status, result["faults"], errors), (0, [], ""))
+            self.assertEqual((sure_faults(result), errors), ([], ""))
             job = result["files"][0]
             self.assertEqual((job["file"], job["exactly_once"], job["epochs"]),
                              ("%s and %d more" % (files[0], 3 * ranks - 1), "yes", self.EPOCHS))
