@@ -133,10 +133,12 @@ class Profiles(RolesTest):
 
     def test_a_file_that_is_written_again(self):
         """Its keys end, the jobs wait, and go on with the file's new keys: no restart."""
-        first = self.store.issue(3)
+        first = self.store.issue(3600)
         with self.serve(environment=self.write(first)) as server:
             reader = self.read(server, epochs=6, rate=200)
-            time.sleep(5)
+            wait_until("batches", lambda: reader.delivered() > 0)
+            first.ends = 0
+            wait_until("the store refuses", lambda: server.status()["datasets"][0]["trouble"])
             second = self.store.issue(3600)
             self.write(second)
             self.assert_epochs(reader.finish(), 6)
