@@ -199,6 +199,21 @@ class Deaths(Tidy):
                            map_workers=1) as loader:
             self.assertEqual([len(batch) for batch in loader], [samples // 3] * 3)
 
+    def test_forked_while_a_thread_draws(self) -> None:
+        """A process is replaced by a fork while another thread holds the lock of NumPy's random numbers."""
+        server = self.server(40)
+        lock = np.random.mtrand._rand._bit_generator.lock       # type: ignore[attr-defined]
+        with tureen.Loader(server.endpoint, batch_size=8, epochs=1, map=written, map_workers=1,
+                           multiprocessing_context="fork") as loader:
+            iterator = iter(loader)
+            until(loader._mapper.ready, "the process")
+            killed = loader._mapper.pids()
+            with lock:
+                os.kill(killed[0], signal.SIGKILL)
+                labels = [label for batch in iterator for label in batch["label"].tolist()]
+            self.assertEqual(labels, list(range(40)))
+            self.assertNotEqual(loader._mapper.pids(), killed)
+
     def test_no_descriptors_are_left(self) -> None:
         """The loop is told, and goes on when there are some again."""
         server = self.server(40)

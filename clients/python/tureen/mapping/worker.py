@@ -82,8 +82,20 @@ def _detach(pipe: Any, life: Any) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     random.seed()
+    _free_random_numbers()
     np.random.seed()
     threading.Thread(target=_end_with, args=(life,), name="tureen-life", daemon=True).start()
+
+
+def _free_random_numbers() -> None:
+    """A thread of the client that draws random numbers of NumPy when this process is forked holds their lock,
+    and is not there to release it."""
+    try:
+        lock = np.random.mtrand._rand._bit_generator.lock       # type: ignore[attr-defined]
+        lock.acquire(blocking=False)
+        lock.release()
+    except (AttributeError, RuntimeError):
+        pass                                    # another NumPy has no such lock
 
 
 def _end_with(life: Any) -> None:
