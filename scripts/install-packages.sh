@@ -2,7 +2,9 @@
 #  Installs the Debian packages that Tureen needs, and only those that are missing: a second run asks dpkg
 #  alone and needs neither root nor a network.
 #
-#      sh scripts/install-packages.sh GROUP...        groups: build, test, packaging, demo, bench, peers, ci
+#      sh scripts/install-packages.sh GROUP...
+#
+#      GROUP     build, test, root, packaging, demo, bench, peers, ci
 set -eu
 
 package_group () {
@@ -16,7 +18,10 @@ package_group () {
         echo libexpat1-dev libmicrohttpd-dev libjs-dygraphs libncurses-dev ;;
     test)
         echo libcmocka-dev python3 python3-numpy python3-zmq python3-xxhash python3-pil python3-torch \
-            python3-pip python3-yaml iproute2 curl openssl ;;
+            python3-torchvision python3-lmdb python3-zstandard python3-pip python3-yaml
+        echo iproute2 curl openssl ;;
+    root)
+        echo mmdebstrap ;;
     packaging)
         echo debhelper dh-python dpkg-dev lintian debootstrap mmdebstrap bubblewrap podman crun runc \
             bash-completion zsh ;;
@@ -30,17 +35,17 @@ package_group () {
         echo clang libclang-rt-14-dev llvm util-linux procps
         echo swift-proxy swift-account swift-container swift-object python3-lxml memcached
         echo prometheus chromium chromium-driver python3-selenium etcd-server
-        echo python3-lmdb python3-zstandard python3-torchvision ;;
+        package_group root ;;
     *)
         echo "install-packages.sh: no group '$1'; there are" \
-            "build, test, packaging, demo, bench, peers and ci" >&2
+            "build, test, root, packaging, demo, bench, peers and ci" >&2
         return 1 ;;
     esac
 }
 
 if [ $# -eq 0 ]; then
-    echo "usage: sh scripts/install-packages.sh GROUP...    groups:" \
-        "build, test, packaging, demo, bench, peers, ci" >&2
+    echo "usage: sh scripts/install-packages.sh GROUP..." \
+        "(build, test, root, packaging, demo, bench, peers, ci)" >&2
     exit 2
 fi
 wanted=

@@ -5,7 +5,7 @@ Run by ctest (pages), or by hand: TUREEN_BIN=build/release/bin python3 tests/cli
 [NAME].  A block behind a comment "not run: ..." is only parsed; NOT_RUN says why.  One behind "run by 2
 ranks" is run by processes of its own, with the environment that torchrun would give them; one behind "run as
 a script" by an interpreter of its own.  Where PyTorch is missing, the pages of which the code needs it are
-skipped.  Where torchvision is missing, the blocks that import it are only compiled, and others that call a
+skipped.  Where torchvision is missing, the blocks that use it are only compiled, and others that call a
 transform on tensors get a stand-in, which sees to it that it is called with single images.
 """
 from __future__ import annotations
@@ -14,6 +14,7 @@ import gc
 import gzip
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -76,7 +77,7 @@ except ImportError as missing:
 try:
     import torchvision
 except ImportError as missing:
-    print(f"NOT RUN, blocks that import torchvision: {missing} (apt install python3-torchvision)", flush=True)
+    print(f"NOT RUN, blocks that use torchvision: {missing} (apt install python3-torchvision)", flush=True)
     torchvision = None
 import tureen
 
@@ -173,7 +174,7 @@ class Pages(unittest.TestCase):
             self.run_by_ranks(int(block.what.split()[0]), path, block.line)
         elif block.how == "run as ":
             self.world.script(block.code, where)
-        elif torchvision or "import torchvision" not in block.code:
+        elif torchvision or not re.search(r"\btorchvision\b", block.code):
             exec(compile("\n" * (block.line - 1) + self.world.place(block.code), str(path), "exec"), known)
 
     def run_page(self, name: str) -> None:

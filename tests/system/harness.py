@@ -452,6 +452,20 @@ class SystemTest(unittest.TestCase):
         cls.data = os.path.join(cls.root, "train")
         cls.labels = make_folder(cls.data, cls.SAMPLES, seed=SEED)
 
+    @classmethod
+    def copy_for_other_users(cls):
+        """A folder with the server and the modules beside this one, where every user may read and run them: a
+        tree in a home folder is closed to others."""
+        os.chmod(cls.root, 0o755)
+        folder = os.path.join(cls.root, "programs")
+        os.mkdir(folder)
+        os.chmod(folder, 0o755)
+        os.chmod(shutil.copy(TUREEN, folder), 0o755)
+        for name in os.listdir(HERE):
+            if name.endswith(".py"):
+                os.chmod(shutil.copy(os.path.join(HERE, name), folder), 0o644)
+        return folder
+
     def serve(self, **options):
         return Server({"train": self.data}, **options)
 

@@ -33,13 +33,13 @@ JOIN_KEYS = dict(dataset="train", batch_size=16, epochs=2, pipeline="eval")
 class Puppet:
     """A client in a process of its own: calls go as lines of JSON."""
 
-    def __init__(self, endpoint, user=None, curve=None):
+    def __init__(self, endpoint, programs, user=None, curve=None):
         def become():
             os.setgroups([GROUP])
             os.setgid(GROUP)
             os.setuid(user)
         self.process = subprocess.Popen(
-            [sys.executable, "-B", os.path.abspath(__file__), "--puppet",
+            [sys.executable, "-B", os.path.join(programs, os.path.basename(__file__)), "--puppet",
              json.dumps({"endpoint": endpoint, "curve": curve})],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, universal_newlines=True,
             preexec_fn=become if user else None, cwd="/")
@@ -171,6 +171,7 @@ class Crossing(SystemTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
+        cls.programs = cls.copy_for_other_users()
         cls.secret = os.path.join(cls.root, "secret")
         harness.make_folder(cls.secret, 120, seed=harness.SEED + 1)
     def setUp(self):
@@ -184,7 +185,7 @@ class Crossing(SystemTest):
                 "mine=train", "--tenant-datasets", "theirs=train,secret"]
 
     def puppet(self, server, user):
-        puppet = Puppet(server.endpoint, **self.identity(user))
+        puppet = Puppet(server.endpoint, self.programs, **self.identity(user))
         self.puppets.append(puppet)
         self.addCleanup(puppet.end)
         return puppet

@@ -422,6 +422,7 @@ class UsersToo(KeyTest):
     @unittest.skipUnless(os.geteuid() == 0, "takes root, to be another user")
     def test_a_user_with_no_tenant_is_none_with_a_key(self):
         """Of a tenant's users one on ipc is served, and another not, which has no key there to show."""
+        programs = self.copy_for_other_users()
         ipc, tcp = self.endpoints()
         os.chown(self.folder, 0, OTHERS)
         os.chmod(self.folder, 0o750)
@@ -431,9 +432,8 @@ class UsersToo(KeyTest):
             script = ("import sys; sys.path.insert(0, sys.argv[2]); from plain_client import Connection; "
                       "print(len(Connection(sys.argv[1], timeout=5).status()['datasets']))")
             for user, status in ((OTHERS, 0), (OTHERS + 1, 1)):
-                ran = subprocess.run([sys.executable, "-B", "-c", script, ipc,
-                                      os.path.dirname(os.path.abspath(__file__))], user=user, group=OTHERS,
-                                     extra_groups=[], capture_output=True, text=True)
+                ran = subprocess.run([sys.executable, "-B", "-c", script, ipc, programs], user=user,
+                                     group=OTHERS, extra_groups=[], capture_output=True, text=True, cwd="/")
                 self.assertEqual(ran.returncode, status, ran.stderr)
 
     def test_what_is_refused(self):

@@ -96,14 +96,10 @@ class Tenants(SystemTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        os.chmod(cls.root, 0o755)
         cls.secret = os.path.join(cls.root, "secret")
         harness.make_folder(cls.secret, 40, seed=3)
-        #  Where every user may read and run: the tree may be closed to others.
-        cls.programs = os.path.join(cls.root, "programs")
-        os.mkdir(cls.programs)
-        cls.tureen = shutil.copy(harness.TUREEN, cls.programs)
-        shutil.copy(plain_client.__file__, cls.programs)
+        cls.programs = cls.copy_for_other_users()
+        cls.tureen = os.path.join(cls.programs, "tureen")
         cls.out = os.path.join(cls.root, "out")
         os.mkdir(cls.out)
         os.chmod(cls.out, 0o1777)
