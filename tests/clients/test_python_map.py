@@ -565,15 +565,17 @@ class Ends(Tidy):
                 until(lambda pids=pids: not any(map(alive, pids)), "the processes' end")
 
     def test_interrupt(self) -> None:
-        """Ctrl-C goes to all processes of the terminal."""
-        process = self.script(self.server(), "hangs", False, then="next(iterator)")
-        _, *pids = self.pids(process)
-        time.sleep(2)
-        os.killpg(process.pid, signal.SIGINT)
-        _, errors = process.communicate(timeout=PATIENCE_S)
-        self.assertEqual(process.returncode, -signal.SIGINT, errors)
-        self.assertEqual(errors.count("Traceback"), 1, errors)
-        until(lambda: not any(map(alive, pids)), "the processes' end")
+        """Ctrl-C goes to all processes of the terminal: to those that have just been started, and later."""
+        for seconds in (0, 2):
+            with self.subTest(seconds=seconds):
+                process = self.script(self.server(), "hangs", False, then="next(iterator)")
+                _, *pids = self.pids(process)
+                time.sleep(seconds)
+                os.killpg(process.pid, signal.SIGINT)
+                _, errors = process.communicate(timeout=PATIENCE_S)
+                self.assertEqual(process.returncode, -signal.SIGINT, errors)
+                self.assertEqual(errors.count("\nKeyboardInterrupt"), 1, errors)
+                until(lambda pids=pids: not any(map(alive, pids)), "the processes' end")
 
     def test_a_script_without_a_guard(self) -> None:
         process = self.script(self.server(), guard="")

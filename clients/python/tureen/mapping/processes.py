@@ -5,6 +5,7 @@ import collections
 import multiprocessing
 import signal
 import weakref
+from multiprocessing import resource_tracker
 from typing import Any, Deque, Dict, Optional, Tuple
 
 from . import worker
@@ -44,6 +45,10 @@ class Process:
         self._told: Tuple[Optional[Form], Optional[Laid]] = (None, None)
         self.channel, theirs = channel_and_end()
         inherited = None if isinstance(functions, bytes) else functions
+        #  The process has it blocked too, until it ignores it: a Ctrl-C is the client's from the start.
+        if inherited is None:
+            resource_tracker.ensure_running()       # its start would unblock the signal
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:
             self._process = context.Process(target=worker.serve, args=(theirs, life, inherited), daemon=True,
                                             name="tureen-map")
@@ -55,6 +60,7 @@ class Process:
             raise
         finally:
             theirs.close()
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
     @property
     def pid(self) -> int:
