@@ -41,7 +41,7 @@ WORDS = (("256, shuffle", "8, shuffle"), ("% 100", "% 2"), ("range(10)", f"range
          ("range(loader.epoch, 10)", f"range(loader.epoch, {EPOCHS})"), ('{"gpu": 1}', '{"cpu": 1}'),
          ("num_samples=64", "num_samples=1"),
          ("max_t=1000, grace_period=10", "max_t=1000, grace_period=1, reduction_factor=2"),
-         ("perturbation_interval=5", 'time_attr="training_iteration", perturbation_interval=4'),
+         ("perturbation_interval=5", 'time_attr="training_iteration", perturbation_interval=3'),
          ("n_trials=64", "n_trials=8"))
 LOSSES = {"asha": [0.8, 0.4, 0.2, 0.1], "pbt": [0.8, 0.4, 0.2]}     # by trial
 FIRST = "00000"                         # the worst
