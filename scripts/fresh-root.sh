@@ -48,6 +48,9 @@ mmdebstrap --quiet --mode=root --variant=minbase --include=git,ca-certificates \
     fail "mmdebstrap failed; its last lines stand above"
 }
 cp /etc/resolv.conf /etc/hosts "$root/etc/"
+#  What this machine's operator trusts, such as a proxy's certificate, the root trusts too.
+find /usr/local/share/ca-certificates -name '*.crt' -exec cp {} "$root/usr/local/share/ca-certificates/" \;
+chroot "$root" update-ca-certificates >"$scratch/log" 2>&1 || fail "$(cat "$scratch/log")"
 chmod 700 "$root/root"
 git clone --quiet --no-hardlinks "$tree" "$root/root/tureen"
 

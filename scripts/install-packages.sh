@@ -32,7 +32,7 @@ package_group () {
     peers)
         echo python3-venv python3-dev libturbojpeg0-dev libopencv-dev s3fs rclone ;;
     ci)
-        echo clang libclang-rt-14-dev llvm util-linux procps
+        echo clang libclang-rt-14-dev llvm util-linux procps python3-venv
         echo swift-proxy swift-account swift-container swift-object python3-lxml memcached
         echo prometheus chromium chromium-driver python3-selenium etcd-server
         package_group root ;;
