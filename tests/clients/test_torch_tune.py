@@ -27,7 +27,7 @@ HERE = Path(__file__).resolve().parent
 PACKAGE = HERE.parent.parent / "clients" / "python"
 sys.path[:0] = [str(HERE), str(HERE.parent / "system"), str(PACKAGE)]
 PYTHON = os.environ.get("TUREEN_FRAMEWORKS_PYTHON") or sys.executable
-PATIENCE = float(os.environ.get("TUREEN_TEST_PATIENCE", "60"))
+PATIENCE = float(os.environ.get("TUREEN_TEST_PATIENCE", "240"))
 
 import torch_or_skip                    # noqa: F401  # ends this program where there is no PyTorch
 
