@@ -104,7 +104,12 @@ for command in "$@"; do
 done
 INSIDE
 #  /proc of the script's own processes, so that it sees those of the root and no others.
-status=0
+#  In the background, since a shell that waits for a command in the foreground does not see signals.
 unshare --mount --pid --ipc --uts --fork --kill-child --mount-proc \
-    sh "$scratch/inside" "$root" "$@" || status=$?
+    sh "$scratch/inside" "$root" "$@" &
+inside=$!
+trap 'kill "$inside"; wait "$inside"; exit 130' INT
+trap 'kill "$inside"; wait "$inside"; exit 143' TERM
+status=0
+wait "$inside" || status=$?
 exit $status
