@@ -276,7 +276,8 @@ class Fields(unittest.TestCase):
     def test_several_inputs_and_labels_are_dicts(self) -> None:
         arrays = {"image": np.zeros((2, 4, 4, 3), np.uint8), "mask": np.zeros((2, 4, 4), np.uint8),
                   "image_2": np.zeros((2, 4, 4, 3), np.uint8), "mask_2": np.zeros((2, 4, 4), np.uint8),
-                  "label": np.zeros(2, np.int64), "box": np.zeros((2, 4)), "text": np.zeros((2, 9), np.uint8)}
+                  "number": np.zeros(2, np.int64), "box": np.zeros((2, 4)),
+                  "text": np.zeros((2, 9), np.uint8)}
         for row, text in enumerate(("häß", "")):
             encoded = text.encode()
             arrays["text"][row, :len(encoded)] = list(encoded)
@@ -285,13 +286,23 @@ class Fields(unittest.TestCase):
         self.assertEqual({name: tuple(value.shape) for name, value in inputs.items()},
                          {"image": (2, 3, 4, 4), "mask": (2, 4, 4), "image_2": (2, 3, 4, 4),
                           "mask_2": (2, 4, 4)})
-        self.assertEqual(list(labels), ["label", "box", "text"])
+        self.assertEqual(list(labels), ["number", "box", "text"])
         self.assertEqual((labels["text"], labels["box"].dtype), (["häß", ""], torch.float64))
         self.assertEqual(ids.tolist(), [0, 1])
         everything = self.layout(arrays, pipeline, fields=True, ids=True)
         self.assertEqual(list(everything), [*arrays, "ids"])
         with self.assertRaisesRegex(ValueError, "a label named \"ids\" already"):
-            self.layout({"image": arrays["image"], "ids": arrays["label"]}, pipeline, ids=True)
+            self.layout({"image": arrays["image"], "ids": arrays["number"]}, pipeline, ids=True)
+
+    def test_a_pair_stays_a_pair(self) -> None:
+        """Labels beside `label` come by name only."""
+        arrays = {"image": np.zeros((2, 4, 4, 3), np.uint8), "json": np.zeros((2, 9), np.uint8),
+                  "label": np.array([3, 4]), "score": np.zeros(2)}
+        pipeline = [{"op": "decode", "as": "image", "fields": ["image"]}]
+        images, labels = self.layout(arrays, pipeline)
+        self.assertEqual((tuple(images.shape), labels.tolist()), ((2, 3, 4, 4), [3, 4]))
+        named = self.layout(arrays, pipeline, fields=True)
+        self.assertEqual(set(named), set(arrays))
 
     def test_dtypes(self) -> None:
         """bfloat16 comes as uint16, bit for bit; unsigned ones get the next signed type, and uint64 is

@@ -122,7 +122,8 @@ class DataLoader(Owned):
     **What comes.**  (images, labels).  Images are a uint8 tensor [batch, channels, height, width] in
     channels_last memory format, over the memory that the server wrote, without a copy; `normalize` makes
     floats of them, on the device.  Labels are an int64 tensor, or what the data set's labels file has: with
-    several columns a dict of tensors, texts as lists of strings.  A pipeline with several outputs (masks,
+    several columns the one that is called `label`, and else a dict of tensors, texts as lists of strings;
+    `fields=True` gives all of them.  A pipeline with several outputs (masks,
     views) gives a dict in place of images.  A ragged field (tokens, boxes) is a `Ragged`, in memory of its
     own.  Data without labels give the images alone.  Tensors may be
     written to and kept: a batch's slot is used again when its last view is gone; when all but two are kept
@@ -148,7 +149,7 @@ class DataLoader(Owned):
     drop_last   leave out what does not fill a batch
     epochs      so many loops, and no more: then the server prepares nothing behind the last.  None: without
                 end
-    fields      True: each batch is a dict of all fields by name
+    fields      True: each batch is a dict of all fields by name, with the labels beside `label`
     ids         True: the samples' ids come along, as an int64 tensor: the tuple's last, or "ids" in the dict
     dtype       of the images: torch.float16, bfloat16 or float32, cast by the server in the private stage.
                 None: as `transform` says, in general uint8

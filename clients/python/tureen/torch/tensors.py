@@ -44,7 +44,7 @@ class Layout:
     type for.
 
     fields      each batch is a dict by name; else (inputs, labels), each of them a dict only where it has
-                several fields
+                several fields; of the labels only the one that is called `label`, where there is one
     ids         the samples' ids come along: as the tuple's last, or by the name "ids"
     mixer       mixes the samples of each batch: labels before they are copied to a device, images there
     """
@@ -153,6 +153,9 @@ def _mixed(images: Tensor, mixer: Mixer, drawn: Drawn) -> Tensor:
 
 
 def _part(values: Mapping[str, Any], all_columns: Sequence[Column], label: bool) -> Optional[Any]:
+    """The inputs, or the labels.  Beside a label `label`, which a loss takes, others come by name only."""
+    if label and any(column.label and column.field.name == "label" for column in all_columns):
+        return values.get("label")
     part = {column.field.name: values[column.field.name] for column in all_columns
             if column.label == label and column.field.name in values}
     if len(part) > 1:
