@@ -6,6 +6,12 @@
 #include <stdint.h>
 #include "image.h"
 
+//  A block of what a file says about its image: EXIF, XMP.  bytes NULL: there is none.
+typedef struct {
+    const uint8_t *bytes;
+    size_t size;
+} image_block_t;
+
 //  How to read.
 typedef struct {
     bool is_mask;               //  one channel

@@ -42,6 +42,7 @@ struct jpeg_reader {
     char warning [JMSG_LENGTH_MAX];     //  the first of this image
     const uint8_t *exif;        //  lent with the bytes
     size_t exif_bytes;
+    image_block_t xmp;
     char *error;                //  lent for one call
     size_t error_bytes;
     scratch_t pixels;
@@ -134,24 +135,31 @@ s_skip_input_data (j_decompress_ptr info, long bytes)
     info->src->bytes_in_buffer -= (size_t) bytes;
 }
 
-//  An APP1 marker, behind its code: remembers where the first EXIF block is.  (jpeg_save_markers would copy
-//  all of them, and in time that grows with the square of their number.)
+//  An APP1 marker, behind its code: remembers where the first EXIF block is, and the last XMP packet, as
+//  Pillow.  (jpeg_save_markers would copy all of them, and in time that grows with the square of their
+//  number.)
 static boolean
 s_read_app1 (j_decompress_ptr info)
 {
     enum { LENGTH_BYTES = 2 };
+    static const char xmp_name [] = "http://ns.adobe.com/xap/1.0/";     //  and its 0
     jpeg_reader_t *self = s_reader ((j_common_ptr) info);
     if (info->src->bytes_in_buffer < LENGTH_BYTES)
         s_truncated (info);
     const uint8_t *at = info->src->next_input_byte;
     long length = (at [0] << 8 | at [1]) - LENGTH_BYTES;
     s_skip_input_data (info, LENGTH_BYTES);
-    bool is_exif = length >= 5 && info->src->bytes_in_buffer >= (size_t) length
-        && memcmp (at + LENGTH_BYTES, "Exif", 5) == 0;
+    bool is_there = length >= 5 && info->src->bytes_in_buffer >= (size_t) length;
+    bool is_exif = is_there && memcmp (at + LENGTH_BYTES, "Exif", 5) == 0;
+    bool is_xmp = is_there && length >= (long) sizeof xmp_name
+        && memcmp (at + LENGTH_BYTES, xmp_name, sizeof xmp_name) == 0;
     if (is_exif && self->options.orientation && !self->exif) {
         self->exif = at + LENGTH_BYTES;
         self->exif_bytes = (size_t) length;
     }
+    if (is_xmp && self->options.orientation)
+        self->xmp = (image_block_t) { at + LENGTH_BYTES + sizeof xmp_name,
+            (size_t) length - sizeof xmp_name };
     s_skip_input_data (info, length);
     return TRUE;
 }
@@ -195,6 +203,7 @@ s_open (jpeg_reader_t *self)
     self->source.next_input_byte = self->bytes;
     self->source.bytes_in_buffer = self->size;
     self->exif = NULL;
+    self->xmp = (image_block_t) { NULL, 0 };
     self->all_rows_read = false;
     jpeg_create_decompress (info);
     info->mem->max_memory_to_use = 0;       //  a JPEGMEM in the environment would make files bad
@@ -272,6 +281,13 @@ jpeg_reader_exif (const jpeg_reader_t *self, size_t *size_p)
     assert (self->magic == JPEG_READER_MAGIC);
     *size_p = self->exif? self->exif_bytes: 0;
     return self->exif;
+}
+
+image_block_t
+jpeg_reader_xmp (const jpeg_reader_t *self)
+{
+    assert (self->magic == JPEG_READER_MAGIC);
+    return self->xmp;
 }
 
 //  ---------------------------------------------------------------------------------------------------------

@@ -59,5 +59,7 @@ size_t jpeg_reader_learned (jpeg_reader_t *self, const uint8_t **rows_p);
 //  After open with the option orientation: the first EXIF block, inside the bytes that open got; NULL: there
 //  is none.
 const uint8_t *jpeg_reader_exif (const jpeg_reader_t *self, size_t *size_p);
+//  Likewise the last XMP packet.
+image_block_t jpeg_reader_xmp (const jpeg_reader_t *self);
 
 #endif

@@ -4,10 +4,11 @@
 #include "instrument.h"
 
 //  ---------------------------------------------------------------------------------------------------------
-//  The number: TIFF's header -> its first directory -> the entry.  In all as Pillow 9.4 walks it, also where
-//  it stops.
+//  The number: TIFF's header -> its first directory -> the entry.  In all as Pillow walks it, also where it
+//  stops.
 
-enum { HEADER_BYTES = 8, ENTRY_BYTES = 12, INLINE_BYTES = 4, TAG_ORIENTATION = 0x0112, PREFIX_BYTES = 6 };
+enum { HEADER_BYTES = 8, ENTRY_BYTES = 12, INLINE_BYTES = 4, TAG_ORIENTATION = 0x0112, TAG_XMP = 700,
+    PREFIX_BYTES = 6 };
 
 typedef struct {
     const uint8_t *bytes;
@@ -42,9 +43,8 @@ s_open (tiff_t *self, const uint8_t *exif, size_t size)
 
 //  Bytes of a value of each TIFF type; 0: unknown, the entry is stepped over.
 static const uint8_t s_type_bytes [] = { 0, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4, 0, 0, 8 };
-enum { TYPES = sizeof s_type_bytes, TYPE_SHORT = 3, TYPE_LONG = 4, TYPE_SIGNED_BYTE = 6,
-    TYPE_SIGNED_SHORT = 8,
-       TYPE_SIGNED_LONG = 9, TYPE_IFD = 13 };
+enum { TYPES = sizeof s_type_bytes, TYPE_BYTE = 1, TYPE_SHORT = 3, TYPE_LONG = 4,
+    TYPE_SIGNED_BYTE = 6, TYPE_UNDEFINED = 7, TYPE_SIGNED_SHORT = 8, TYPE_SIGNED_LONG = 9, TYPE_IFD = 13 };
 
 static bool
 s_is_whole (uint32_t type)
@@ -53,9 +53,17 @@ s_is_whole (uint32_t type)
         || type == TYPE_SIGNED_LONG || type == TYPE_IFD;
 }
 
+//  What an entry of a directory says: where its value lies, which is not empty.
+typedef struct {
+    uint32_t type;
+    size_t unit_bytes;
+    size_t value;
+    size_t bytes;
+} entry_t;
+
 //  Looks at the entry at at; false: its value is not in the block, and no further entry counts.
 static bool
-s_read_entry (const tiff_t *self, size_t at, uint32_t *number_p)
+s_read_entry (const tiff_t *self, size_t at, uint32_t tag, entry_t *found)
 {
     uint32_t type = s_number (self, at + 2, 2);
     size_t unit_bytes = type < TYPES? s_type_bytes [type]: 0;
@@ -68,26 +76,66 @@ s_read_entry (const tiff_t *self, size_t at, uint32_t *number_p)
         if (value > self->size || bytes > self->size - value)
             return false;
     }
-    if (s_number (self, at, 2) == TAG_ORIENTATION)
-        *number_p = s_is_whole (type)? s_number (self, value, unit_bytes): 1;
+    if (s_number (self, at, 2) == tag)
+        *found = (entry_t) { type, unit_bytes, value, (size_t) bytes };
     return true;
 }
 
+//  The last entry of that tag in the first directory; false: there is none.
+static bool
+s_find (const tiff_t *self, uint32_t tag, entry_t *found)
+{
+    size_t at = s_number (self, 4, 4);
+    *found = (entry_t) { 0, 0, 0, 0 };
+    if (at + 2 > self->size)
+        return false;
+    uint32_t entries = s_number (self, at, 2);
+    for (at += 2; entries > 0 && at + ENTRY_BYTES <= self->size; entries--, at += ENTRY_BYTES)
+        if (!s_read_entry (self, at, tag, found))
+            break;
+    return found->bytes > 0;
+}
+
+//  -- XMP: a text in which Pillow looks for one pattern: tiff:Orientation(="|>)([0-9])
+
+static uint32_t
+s_xmp_number (image_block_t xmp)
+{
+    static const char name [] = "tiff:Orientation";
+    enum { NAME_BYTES = sizeof name - 1 };
+    const uint8_t *at = xmp.bytes, *end = at + xmp.size;
+    while (at && (at = memmem (at, (size_t) (end - at), name, NAME_BYTES))) {
+        at += NAME_BYTES;
+        size_t left = (size_t) (end - at);
+        size_t mark = left >= 2 && memcmp (at, "=\"", 2) == 0? 2: left >= 1 && *at == '>'? 1: 0;
+        if (mark > 0 && left > mark && at [mark] >= '0' && at [mark] <= '9')
+            return (uint32_t) (at [mark] - '0');
+    }
+    return 1;
+}
+
 uint32_t
-orientation_number (const uint8_t *exif, size_t size)
+orientation_number (image_block_t exif, image_block_t xmp)
 {
     tiff_t tiff;
-    if (!s_open (&tiff, exif, size))
-        return 1;
-    size_t at = s_number (&tiff, 4, 4);
-    if (at + 2 > tiff.size)
-        return 1;
+    entry_t entry;
     uint32_t number = 1;
-    uint32_t entries = s_number (&tiff, at, 2);
-    for (at += 2; entries > 0 && at + ENTRY_BYTES <= tiff.size; entries--, at += ENTRY_BYTES)
-        if (!s_read_entry (&tiff, at, &number))
-            break;
+    if (!s_open (&tiff, exif.bytes, exif.size) || !s_find (&tiff, TAG_ORIENTATION, &entry))
+        number = s_xmp_number (xmp);
+    else
+    if (s_is_whole (entry.type))
+        number = s_number (&tiff, entry.value, entry.unit_bytes);
     return number >= 2 && number <= 8? number: 1;
+}
+
+image_block_t
+orientation_tiff_xmp (image_block_t file)
+{
+    tiff_t tiff;
+    entry_t entry;
+    bool has = s_open (&tiff, file.bytes, file.size) && s_find (&tiff, TAG_XMP, &entry)
+        && (entry.type == TYPE_BYTE || entry.type == TYPE_UNDEFINED);
+    return has? (image_block_t) { tiff.bytes + entry.value, entry.bytes }: (image_block_t) { NULL, 0 };
 }
 
 //  ---------------------------------------------------------------------------------------------------------

@@ -131,6 +131,40 @@ s_exif (const image_reader_t *self, size_t *size_p)
     return jpeg_reader_exif (self->jpeg, size_p);
 }
 
+//  Its XMP packet.
+static image_block_t
+s_xmp (const image_reader_t *self)
+{
+#ifdef TUREEN_PNG
+    if (self->kind == FILE_KIND_PNG)
+        return png_reader_xmp (self->png);
+#endif
+#ifdef TUREEN_WEBP
+    if (self->kind == FILE_KIND_WEBP)
+        return webp_reader_xmp (self->webp);
+#endif
+#ifdef TUREEN_TIFF
+    if (self->kind == FILE_KIND_TIFF) {
+        image_block_t file;
+        file.bytes = tiff_reader_exif (self->tiff, &file.size);
+        return orientation_tiff_xmp (file);
+    }
+#endif
+    return jpeg_reader_xmp (self->jpeg);
+}
+
+//  Pillow turns a TIFF in any case, by its own tag.
+static orientation_t
+s_orientation (const image_reader_t *self, const image_reader_options_t *options)
+{
+    image_block_t exif = { NULL, 0 }, xmp = { NULL, 0 };
+    if (options->orientation || self->kind == FILE_KIND_TIFF)
+        exif.bytes = s_exif (self, &exif.size);
+    if (options->orientation)
+        xmp = s_xmp (self);
+    return orientation_of_number (orientation_number (exif, xmp));
+}
+
 int
 image_reader_open (image_reader_t *self, const image_reader_options_t *options, const uint8_t *bytes,
     size_t size, uint32_t *height_p, uint32_t *width_p, char *error, size_t error_bytes)
@@ -169,10 +203,7 @@ image_reader_open (image_reader_t *self, const image_reader_options_t *options, 
     if (rc)
         return rc;
     self->kind = kind;
-    size_t exif_bytes = 0;
-    bool turns = options->orientation || kind == FILE_KIND_TIFF;    //  Pillow turns a TIFF in any case
-    const uint8_t *exif = turns? s_exif (self, &exif_bytes): NULL;
-    self->orientation = orientation_of_number (orientation_number (exif, exif_bytes));
+    self->orientation = s_orientation (self, options);
     *height_p = self->orientation.swaps? self->width: self->height;
     *width_p = self->orientation.swaps? self->height: self->width;
     return 0;

@@ -17,7 +17,7 @@ s_number (const void *bytes, size_t size)
 {
     uint8_t *copy = malloc (size? size: 1);
     memcpy (copy, bytes, size);
-    uint32_t number = orientation_number (copy, size);
+    uint32_t number = orientation_number ((image_block_t) { copy, size }, (image_block_t) { NULL, 0 });
     assert_true (number >= 1 && number <= 8);
     free (copy);
     return number;
@@ -38,7 +38,7 @@ test_blocks_as_pillow (void **state)
         if (number != s_blocks [index].number)
             fail_msg ("block %zu: %u for %u", index, number, s_blocks [index].number);
     }
-    assert_int_equal (orientation_number (NULL, 0), 1);
+    assert_int_equal (orientation_number ((image_block_t) { NULL, 0 }, (image_block_t) { NULL, 0 }), 1);
 }
 
 //  Any damage to any block gives a number and is over at once: a block is walked once, whatever it points at.
@@ -70,6 +70,58 @@ test_hostile_blocks (void **state)
         assert_true (clock () - begin < CLOCKS_PER_SEC / 10);
     }
     free (large);
+}
+
+static uint32_t
+s_xmp_number (const char *text, size_t size)
+{
+    uint8_t *copy = malloc (size? size: 1);
+    memcpy (copy, text, size);
+    uint32_t number = orientation_number ((image_block_t) { NULL, 0 }, (image_block_t) { copy, size });
+    free (copy);
+    return number;
+}
+
+//  Where Pillow 13's pattern matches, cut at every byte; an EXIF entry of the tag, of whatever type, hides
+//  it.
+static void
+test_xmp (void **state)
+{
+    (void) state;
+    static const struct { const char *text; uint32_t number; } cases [] = {
+        { "<a tiff:Orientation=\"6\"/>", 6 }, { "<tiff:Orientation>8</tiff:Orientation>", 8 },
+        { "tiff:Orientation='6'", 1 }, { "tiff:Orientation = \"6\"", 1 }, { "tiff:Orientation=\"9\"", 1 },
+        { "tiff:Orientation> 3 tiff:Orientation>4", 4 }, { "tiff:Orientation>1 tiff:Orientation>4", 1 },
+        { "tiff:Orientationtiff:Orientation=\"2", 2 }, { "", 1 },
+    };
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
+        size_t size = strlen (cases [index].text);
+        assert_int_equal (s_xmp_number (cases [index].text, size), cases [index].number);
+        for (size_t cut = 0; cut < size; cut++) {
+            uint32_t number = s_xmp_number (cases [index].text, cut);
+            assert_true (number == 1 || number == cases [index].number);
+        }
+    }
+    image_block_t xmp = { (const uint8_t *) "tiff:Orientation>6", 18 };
+    uint8_t exif [] = "II*\0\x8\0\0\0\1\0\x12\1\2\0\1\0\0\0A\0\0\0\0\0\0\0";
+    assert_int_equal (orientation_number ((image_block_t) { exif, sizeof exif }, xmp), 1);
+    exif [11] = 2;                      //  another tag
+    assert_int_equal (orientation_number ((image_block_t) { exif, sizeof exif }, xmp), 6);
+}
+
+//  A TIFF's packet lies in its file, or there is none.
+static void
+test_tiff_xmp (void **state)
+{
+    (void) state;
+    uint8_t file [] = "II*\0\x8\0\0\0\1\0\xbc\2\1\0\6\0\0\0\x1a\0\0\0\0\0\0\0packet";
+    image_block_t xmp = orientation_tiff_xmp ((image_block_t) { file, sizeof file });
+    assert_ptr_equal (xmp.bytes, file + 26);
+    assert_int_equal (xmp.size, 6);
+    file [12] = 2;                      //  a text: Pillow raises
+    assert_null (orientation_tiff_xmp ((image_block_t) { file, sizeof file }).bytes);
+    file [12] = 1;
+    assert_null (orientation_tiff_xmp ((image_block_t) { file, 31 }).bytes);
 }
 
 static const struct { uint32_t number; uint32_t height, width; uint8_t pixels [6]; } s_turned [] = {
@@ -192,7 +244,8 @@ main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_blocks_as_pillow),
-        cmocka_unit_test (test_hostile_blocks),
+        cmocka_unit_test (test_hostile_blocks), cmocka_unit_test (test_xmp),
+        cmocka_unit_test (test_tiff_xmp),
         cmocka_unit_test (test_turned_as_pillow),
         cmocka_unit_test (test_turned_as_the_model),
         cmocka_unit_test (test_boxes),

@@ -9,6 +9,7 @@
 #include <zlib.h>
 #include "decode_limits.h"
 #include "instrument.h"
+#include "png_texts.h"
 
 enum {
     PNG_READER_MAGIC = 0x706e6772, SIGNATURE_BYTES = 8, VALUES = 256,
@@ -32,8 +33,8 @@ struct png_reader {
     //  The file
     bool is_whole;                      //  there is an IEND chunk, and nothing before it that may have been
                                         //  image data
-    const uint8_t *exif;
-    size_t exif_bytes;
+    image_block_t exif;
+    png_texts_t texts;
     //  The image
     bool is_mask;
     bool is_wide;                       //  a mask of 16 bits
@@ -139,6 +140,7 @@ png_reader_destroy (png_reader_t **self_p)
     assert (self->magic == PNG_READER_MAGIC);
     s_close (self);
     scratch_free (&self->pixels);
+    png_texts_free (&self->texts);
     self->magic = 0;
     free (self);
 }
@@ -182,8 +184,8 @@ static bool
 s_survey (png_reader_t *self)
 {
     self->is_whole = false;
-    self->exif = NULL;
-    self->exif_bytes = 0;
+    self->exif = (image_block_t) { NULL, 0 };
+    png_texts_forget (&self->texts);
     size_t place = SIGNATURE_BYTES;
     bool has_data = false, is_sound = true, has_end = false;
     while (!has_end && self->size - place >= CHUNK_HEAD_BYTES) {
@@ -191,10 +193,9 @@ s_survey (png_reader_t *self)
         size_t length = png_get_uint_32 (head), left = self->size - place - CHUNK_HEAD_BYTES;
         if (left < CHUNK_SUM_BYTES || left - CHUNK_SUM_BYTES < length)
             return !s_is_chunk (head, "IDAT") || s_truncated (self);
-        if (s_is_chunk (head, "eXIf")) {
-            self->exif = head + CHUNK_HEAD_BYTES;
-            self->exif_bytes = length;
-        }
+        if (s_is_chunk (head, "eXIf"))
+            self->exif = (image_block_t) { head + CHUNK_HEAD_BYTES, length };
+        png_texts_note (&self->texts, head + sizeof (uint32_t), length);
         bool is_data = s_is_chunk (head, "IDAT");
         has_data |= is_data;
         has_end = s_is_chunk (head, "IEND");
@@ -436,6 +437,10 @@ png_reader_open (png_reader_t *self, const image_reader_options_t *options, cons
     self->error_bytes = error_bytes;
     if (!s_is_png (self) || !s_check_size (self) || !s_survey (self))
         return -EBADMSG;
+    if (options->orientation && png_texts_unpack (&self->texts))
+        return s_no_memory (self);
+    if (!self->exif.bytes)
+        self->exif = self->texts.exif;
     self->png = png_create_read_struct_2 (PNG_LIBPNG_VER_STRING, self, s_complain, s_warn, self, s_allocate,
         s_release);
     if (!self->png)
@@ -487,6 +492,14 @@ png_reader_exif (const png_reader_t *self, size_t *size_p)
     assert (self);
     assert (self->magic == PNG_READER_MAGIC);
     assert (size_p);
-    *size_p = self->exif_bytes;
-    return self->exif;
+    *size_p = self->exif.size;
+    return self->exif.bytes;
+}
+
+image_block_t
+png_reader_xmp (const png_reader_t *self)
+{
+    assert (self);
+    assert (self->magic == PNG_READER_MAGIC);
+    return self->texts.xmp;
 }

@@ -28,6 +28,8 @@ int webp_reader_read (webp_reader_t *self, const image_request_t *request, image
 
 //  After open: the content of the EXIF chunk; NULL if there is none.  Lent like bytes.
 const uint8_t *webp_reader_exif (const webp_reader_t *self, size_t *size_p);
+//  Likewise of the XMP chunk.
+image_block_t webp_reader_xmp (const webp_reader_t *self);
 
 //  Of the library, "1.2.4".
 void webp_reader_version (char text [WEBP_READER_VERSION_BYTES]);

@@ -15,8 +15,7 @@ struct webp_reader {
     WebPDemuxer *chunks;                //  of one image, from open to the end of read; else NULL
     WebPIterator frame;                 //  its first image, while there are chunks
     uint32_t height, width;             //  of the canvas
-    const uint8_t *exif;                //  lent from the file
-    size_t exif_bytes;
+    image_block_t exif, xmp;            //  lent from the file
     scratch_t pixels;
 };
 
@@ -57,17 +56,16 @@ webp_reader_destroy (webp_reader_t **self_p)
 //  ---------------------------------------------------------------------------------------------------------
 //  Opening
 
-static void
-s_find_exif (webp_reader_t *self)
+static image_block_t
+s_find (const webp_reader_t *self, const char name [5])
 {
     WebPChunkIterator chunk;
-    self->exif = NULL;
-    self->exif_bytes = 0;
-    if (!WebPDemuxGetChunk (self->chunks, "EXIF", 1, &chunk))
-        return;
-    self->exif = chunk.chunk.bytes;
-    self->exif_bytes = chunk.chunk.size;
+    image_block_t block = { NULL, 0 };
+    if (!WebPDemuxGetChunk (self->chunks, name, 1, &chunk))
+        return block;
+    block = (image_block_t) { chunk.chunk.bytes, chunk.chunk.size };
     WebPDemuxReleaseChunkIterator (&chunk);
+    return block;
 }
 
 static int
@@ -115,7 +113,8 @@ webp_reader_open (webp_reader_t *self, const image_reader_options_t *options, co
     }
     *height_p = self->height = WebPDemuxGetI (self->chunks, WEBP_FF_CANVAS_HEIGHT);
     *width_p = self->width = WebPDemuxGetI (self->chunks, WEBP_FF_CANVAS_WIDTH);
-    s_find_exif (self);
+    self->exif = s_find (self, "EXIF");
+    self->xmp = s_find (self, "XMP ");
     int rc = s_check (self, options, error, error_bytes);
     if (rc)
         s_close (self);
@@ -205,8 +204,16 @@ webp_reader_exif (const webp_reader_t *self, size_t *size_p)
     assert (self);
     assert (self->magic == WEBP_READER_MAGIC);
     assert (size_p);
-    *size_p = self->exif_bytes;
-    return self->exif;
+    *size_p = self->exif.size;
+    return self->exif.bytes;
+}
+
+image_block_t
+webp_reader_xmp (const webp_reader_t *self)
+{
+    assert (self);
+    assert (self->magic == WEBP_READER_MAGIC);
+    return self->xmp;
 }
 
 void
