@@ -14,6 +14,7 @@ typedef struct {
     size_t second_length;
 } signature_t;
 
+//  The first that fits counts.
 static const signature_t s_signatures [] = {
     { "a JPEG image", FILE_KIND_JPEG, "\xff\xd8\xff", 3, "", 0, 0 },
     { "a PNG image", FILE_KIND_PNG, "\x89PNG", 4, "", 0, 0 },
@@ -37,21 +38,106 @@ static const signature_t s_signatures [] = {
     { "MP3 audio", FILE_KIND_AUDIO, "\xff\xf2", 2, "", 0, 0 },
     { "MP3 audio", FILE_KIND_AUDIO, "\xff\xe3", 2, "", 0, 0 },
     { "MP3 audio", FILE_KIND_AUDIO, "\xff\xe2", 2, "", 0, 0 },
-    { "a GIF image", FILE_KIND_OTHER, "GIF8", 4, "", 0, 0 },
+    { "a GIF image", FILE_KIND_GIF, "GIF87a", 6, "", 0, 0 },
+    { "a GIF image", FILE_KIND_GIF, "GIF89a", 6, "", 0, 0 },
     { "a WebP image", FILE_KIND_WEBP, "RIFF", 4, "WEBP", 8, 4 },
-    { "a BMP image", FILE_KIND_OTHER, "BM", 2, "", 0, 0 },
     { "a TIFF image", FILE_KIND_TIFF, "II*\0", 4, "", 0, 0 },
     { "a TIFF image", FILE_KIND_TIFF, "MM\0*", 4, "", 0, 0 },
+    //  Of a BMP's header the length, of which three bytes are 0: a text may well begin with "BM".
+    { "a BMP image", FILE_KIND_BMP, "BM", 2, "\0\0\0", 15, 3 },
     { "a BigTIFF image", FILE_KIND_OTHER, "II+\0", 4, "", 0, 0 },
     { "a BigTIFF image", FILE_KIND_OTHER, "MM\0+", 4, "", 0, 0 },
+    { "a JPEG 2000 image", FILE_KIND_OTHER, "\0\0\0\x0cjP  \r\n\x87\n", 12, "", 0, 0 },
+    { "a JPEG 2000 image", FILE_KIND_OTHER, "\xff\x4f\xff\x51", 4, "", 0, 0 },
+    { "a JPEG XL image", FILE_KIND_OTHER, "\0\0\0\x0cJXL \r\n\x87\n", 12, "", 0, 0 },
+    { "a JPEG XL image", FILE_KIND_OTHER, "\xff\x0a", 2, "", 0, 0 },
+    { "a JPEG XR image", FILE_KIND_OTHER, "II\xbc\x01", 4, "", 0, 0 },
+    { "an AVIF image", FILE_KIND_OTHER, "", 0, "ftypavif", 4, 8 },
+    { "an AVIF image", FILE_KIND_OTHER, "", 0, "ftypavis", 4, 8 },
+    { "a HEIC image", FILE_KIND_OTHER, "", 0, "ftyphei", 4, 7 },
+    { "a HEIC image", FILE_KIND_OTHER, "", 0, "ftyphev", 4, 7 },
+    { "a HEIF image", FILE_KIND_OTHER, "", 0, "ftypmif1", 4, 8 },
+    { "a HEIF image", FILE_KIND_OTHER, "", 0, "ftypmsf1", 4, 8 },
+    { "a Canon raw image", FILE_KIND_OTHER, "", 0, "ftypcrx ", 4, 8 },
+    { "a QuickTime video", FILE_KIND_OTHER, "", 0, "ftypqt  ", 4, 8 },
+    { "MPEG-4 audio", FILE_KIND_OTHER, "", 0, "ftypM4A", 4, 7 },
+    { "an MPEG-4 video", FILE_KIND_OTHER, "", 0, "ftyp", 4, 4 },
+    { "a Matroska or WebM video", FILE_KIND_OTHER, "\x1a\x45\xdf\xa3", 4, "", 0, 0 },
+    { "an AVI video", FILE_KIND_OTHER, "RIFF", 4, "AVI ", 8, 4 },
+    { "an animated cursor", FILE_KIND_OTHER, "RIFF", 4, "ACON", 8, 4 },
+    { "an icon (ICO)", FILE_KIND_OTHER, "\0\0\1\0", 4, "\0", 9, 1 },
+    { "a cursor (CUR)", FILE_KIND_OTHER, "\0\0\2\0", 4, "\0", 9, 1 },
+    { "an icon (ICNS)", FILE_KIND_OTHER, "icns", 4, "", 0, 0 },
+    { "a Photoshop image (PSD)", FILE_KIND_OTHER, "8BPS", 4, "", 0, 0 },
+    { "a GIMP image (XCF)", FILE_KIND_OTHER, "gimp xcf", 8, "", 0, 0 },
+    { "a DirectDraw surface (DDS)", FILE_KIND_OTHER, "DDS ", 4, "", 0, 0 },
+    { "an OpenEXR image", FILE_KIND_OTHER, "v/1\1", 4, "", 0, 0 },
+    { "a Radiance image (HDR)", FILE_KIND_OTHER, "#?RADIANCE", 10, "", 0, 0 },
+    { "a Radiance image (HDR)", FILE_KIND_OTHER, "#?RGBE", 6, "", 0, 0 },
+    { "a QOI image", FILE_KIND_OTHER, "qoif", 4, "", 0, 0 },
+    { "a FITS image", FILE_KIND_OTHER, "SIMPLE  =", 9, "", 0, 0 },
+    { "a DICOM image", FILE_KIND_OTHER, "", 0, "DICM", 128, 4 },
+    { "a DjVu document", FILE_KIND_OTHER, "AT&TFORM", 8, "", 0, 0 },
+    { "a PDF document", FILE_KIND_OTHER, "%PDF-", 5, "", 0, 0 },
+    { "a PostScript document", FILE_KIND_OTHER, "%!PS", 4, "", 0, 0 },
+    { "a PAM image", FILE_KIND_OTHER, "P7\n", 3, "", 0, 0 },
+    { "a Flash file", FILE_KIND_OTHER, "FWS", 3, "", 0, 0 },
+    { "an HDF5 file", FILE_KIND_OTHER, "\x89HDF\r\n\x1a\n", 8, "", 0, 0 },
+    { "a Parquet file", FILE_KIND_OTHER, "PAR1", 4, "", 0, 0 },
+    { "an Apple double file, which holds no image", FILE_KIND_OTHER, "\0\5\x16\7", 4, "", 0, 0 },
     { "a gzip file", FILE_KIND_OTHER, "\x1f\x8b", 2, "", 0, 0 },
     { "a zip file", FILE_KIND_OTHER, "PK\3\4", 4, "", 0, 0 },
+    { "a RAR file", FILE_KIND_OTHER, "Rar!\x1a\7", 6, "", 0, 0 },
+    { "a 7-Zip file", FILE_KIND_OTHER, "7z\xbc\xaf\x27\x1c", 6, "", 0, 0 },
+    { "an xz file", FILE_KIND_OTHER, "\xfd""7zXZ\0", 6, "", 0, 0 },
+    { "a zstd file", FILE_KIND_OTHER, "\x28\xb5\x2f\xfd", 4, "", 0, 0 },
+    { "a bzip2 file", FILE_KIND_OTHER, "BZh", 3, "1AY&SY", 4, 6 },
+    { "a tar file", FILE_KIND_OTHER, "", 0, "ustar", 257, 5 },
+    { "an MPEG video", FILE_KIND_OTHER, "\0\0\1\xba", 4, "", 0, 0 },
+    { "an MPEG video", FILE_KIND_OTHER, "\0\0\1\xb3", 4, "", 0, 0 },
 };
-
 static bool
 s_has (const uint8_t *bytes, size_t size, size_t offset, const char *wanted, size_t length)
 {
     return size >= offset + length && (length == 0 || memcmp (bytes + offset, wanted, length) == 0);
+}
+
+//  A digit of six, and a white space.
+static bool
+s_is_pnm (const uint8_t *bytes, size_t size)
+{
+    return size >= 3 && bytes [0] == 'P' && bytes [1] >= '1' && bytes [1] <= '6'
+        && (bytes [2] == ' ' || (bytes [2] >= '\t' && bytes [2] <= '\r'));
+}
+
+//  By what newer ones end with: a TGA begins with nothing that other files may not begin with too.
+static bool
+s_is_targa (const uint8_t *bytes, size_t size)
+{
+    static const char end [] = "TRUEVISION-XFILE.";     //  and its 0
+    return size >= sizeof end && memcmp (bytes + size - sizeof end, end, sizeof end) == 0;
+}
+
+//  A page of markup: what a server sends in place of a file is mostly one.
+static const char *
+s_markup (const uint8_t *bytes, size_t size)
+{
+    enum { LOOKED_AT_MAX = 1024 };
+    static const struct { const char *text; const char *name; } marks [] = {
+        { "<svg", "an SVG image" }, { "<html", "an HTML page" }, { "<!doctype html", "an HTML page" },
+    };
+    char text [LOOKED_AT_MAX + 1];
+    size_t count = size < LOOKED_AT_MAX? size: LOOKED_AT_MAX, at = 0;
+    memcpy (text, bytes, count);
+    text [count] = 0;
+    at += s_has (bytes, size, 0, "\xef\xbb\xbf", 3)? 3: 0;
+    at += strspn (text + at, " \t\r\n");
+    if (text [at] != '<')
+        return NULL;
+    for (size_t mark = 0; mark < sizeof marks / sizeof *marks; mark++)
+        if (strcasestr (text + at, marks [mark].text))
+            return marks [mark].name;
+    return "an XML or HTML file";
 }
 
 file_kind_t
@@ -67,6 +153,11 @@ file_kind (const uint8_t *bytes, size_t size, const char **name_p)
             return signature->kind;
         }
     }
-    *name_p = size? "of an unknown kind": "empty";
+    const char *markup = size? s_markup (bytes, size): NULL;
+    if (s_is_pnm (bytes, size)) {
+        *name_p = "a PBM, PGM or PPM image";
+        return FILE_KIND_PNM;
+    }
+    *name_p = s_is_targa (bytes, size)? "a TGA image": markup? markup: size? "of an unknown kind": "empty";
     return FILE_KIND_OTHER;
 }

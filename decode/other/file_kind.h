@@ -14,6 +14,9 @@ typedef enum {
     FILE_KIND_PNG,
     FILE_KIND_WEBP,
     FILE_KIND_TIFF,
+    FILE_KIND_GIF,
+    FILE_KIND_BMP,
+    FILE_KIND_PNM,              //  PBM, PGM, PPM
     FILE_KIND_ARRAY,            //  NumPy .npy
     FILE_KIND_AUDIO             //  what audio_layout.h knows
 } file_kind_t;

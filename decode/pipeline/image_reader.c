@@ -6,6 +6,7 @@
 #include "file_kind.h"
 #include "jpeg_reader.h"
 #include "orientation.h"
+#include "plain_reader.h"
 #ifdef TUREEN_PNG
 #include "png_reader.h"
 #endif
@@ -21,6 +22,7 @@ enum { IMAGE_READER_MAGIC = 0x696d6167 };
 struct image_reader {
     uint32_t magic;
     jpeg_reader_t *jpeg;
+    plain_reader_t *plain;
 #ifdef TUREEN_PNG
     png_reader_t *png;
 #endif
@@ -47,7 +49,8 @@ image_reader_new (void)
         return NULL;
     self->magic = IMAGE_READER_MAGIC;
     self->jpeg = jpeg_reader_new ();
-    bool is_whole = self->jpeg;
+    self->plain = self->jpeg? plain_reader_new (): NULL;
+    bool is_whole = self->plain;
 #ifdef TUREEN_PNG
     self->png = is_whole? png_reader_new (): NULL;
     is_whole = self->png;
@@ -76,6 +79,7 @@ image_reader_destroy (image_reader_t **self_p)
     assert (self->magic == IMAGE_READER_MAGIC);
     int error = errno;          //  image_reader_new's
     jpeg_reader_destroy (&self->jpeg);
+    plain_reader_destroy (&self->plain);
 #ifdef TUREEN_PNG
     png_reader_destroy (&self->png);
 #endif
@@ -111,6 +115,13 @@ s_refuse (file_kind_t kind, const char *name, size_t size, char *error, size_t e
 
 //  ---------------------------------------------------------------------------------------------------------
 //  Opening
+
+//  Of no metadata that Pillow looks at.
+static bool
+s_is_plain (file_kind_t kind)
+{
+    return kind == FILE_KIND_GIF || kind == FILE_KIND_BMP || kind == FILE_KIND_PNM;
+}
 
 //  The EXIF block of the open image, NULL if there is none.
 static const uint8_t *
@@ -158,6 +169,8 @@ static orientation_t
 s_orientation (const image_reader_t *self, const image_reader_options_t *options)
 {
     image_block_t exif = { NULL, 0 }, xmp = { NULL, 0 };
+    if (s_is_plain (self->kind))
+        return orientation_of_number (1);
     if (options->orientation || self->kind == FILE_KIND_TIFF)
         exif.bytes = s_exif (self, &exif.size);
     if (options->orientation)
@@ -182,6 +195,9 @@ image_reader_open (image_reader_t *self, const image_reader_options_t *options, 
     }
     if (kind == FILE_KIND_JPEG)
         rc = jpeg_reader_open (self->jpeg, options, bytes, size, &self->height, &self->width, error,
+            error_bytes);
+    else if (s_is_plain (kind))
+        rc = plain_reader_open (self->plain, kind, options, bytes, size, &self->height, &self->width, error,
             error_bytes);
 #ifdef TUREEN_PNG
     else if (kind == FILE_KIND_PNG)
@@ -216,6 +232,8 @@ static int
 s_read (image_reader_t *self, const image_request_t *request, image_pixels_t *pixels, char *error,
     size_t error_bytes)
 {
+    if (s_is_plain (self->kind))
+        return plain_reader_read (self->plain, request, pixels, error, error_bytes);
 #ifdef TUREEN_PNG
     if (self->kind == FILE_KIND_PNG)
         return png_reader_read (self->png, request, pixels, error, error_bytes);

@@ -3,8 +3,8 @@
  *
  *  In two steps, because the size decides which pixels are wanted: open reads the header, read decodes a box
  *  of it.
- *  JPEG (jpeg_reader.h) and PNG (png_reader.h, if the build has libpng) behind one interface; the bytes say
- *  what they are, not the file's name.
+ *  All readers of images, some of which a build may lack, behind one interface; the bytes say what they are,
+ *  not the file's name.
  *
  *  A mask is read as it is stored: values of a grey image or indices of a palette, a byte each, as
  *  numpy.array (Image.open (...)) gives them; other images are no masks.  A wide one has two bytes a
@@ -64,9 +64,9 @@ size_t image_reader_learned (image_reader_t *self, const uint8_t **rows_p);
 #else
 #define IMAGE_READER_TIFF ""
 #endif
-#define IMAGE_READER_FORMATS "JPEG" IMAGE_READER_PNG IMAGE_READER_WEBP IMAGE_READER_TIFF
+#define IMAGE_READER_FORMATS "JPEG" IMAGE_READER_PNG IMAGE_READER_WEBP IMAGE_READER_TIFF ", GIF, BMP, PNM"
 
-//  "JPEG, PNG, WebP, TIFF": what this build reads; static.
+//  "JPEG, PNG, WebP, TIFF, GIF, BMP, PNM": what this build reads; static.
 const char *image_reader_formats (void);
 
 #endif

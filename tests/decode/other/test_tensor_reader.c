@@ -349,7 +349,8 @@ test_other_kinds (void **state)
         { "fLaC....", 8, -EDOM, "FLAC audio" }, { "OggS....", 8, -EDOM, "Ogg audio" },
         { "", 0, -EBADMSG, "not a .npy file: the file is empty" },
         { "hello, world", 12, -EBADMSG, "of an unknown kind" },
-        { "GIF89a....", 10, -EBADMSG, "a GIF image" }, { "PK\3\4, a .npz", 12, -EBADMSG, "a zip file" },
+        { "8BPS......", 10, -EBADMSG, "a Photoshop image" },
+        { "GIF89a....", 10, -EDOM, "a GIF image" }, { "PK\3\4, a .npz", 12, -EBADMSG, "a zip file" },
         { "\x93NUMPY\1", 7, -EBADMSG, "not a .npy file: the file is cut short" },
         { "\x93NUM", 4, -EBADMSG, "unknown kind" },
     };

@@ -508,7 +508,7 @@ static void
 test_bad_file_or_unsuitable_pipeline (void **state)
 {
     (void) state;
-    enum { JPEG, PNG, NPY, WAV, GIF, TEXT, EMPTY, FILES };
+    enum { JPEG, PNG, NPY, WAV, PSD, TEXT, EMPTY, FILES };
     static file_t files [FILES];
     static const struct { const char *text; const char *unsuitable [FILES]; bool reads [FILES]; } cases [] = {
         { GOLDEN_PIPELINE, { [NPY] = "a NumPy array", [WAV] = "WAV audio" },
@@ -537,18 +537,18 @@ test_bad_file_or_unsuitable_pipeline (void **state)
         { AUDIO (",'channels':2"), { [JPEG] = "a JPEG image", [PNG] = "a PNG image", [NPY] = "a NumPy array",
             [WAV] = "channels: 1 instead of 2" }, { false } },
         { "[{'op':'decode','as':'bytes','length':92}]", { [JPEG] = "instead of 92", [PNG] = "instead of 92",
-            [WAV] = "56 bytes instead of 92", [GIF] = "6 bytes instead of 92", [TEXT] = "instead of 92" },
+            [WAV] = "56 bytes instead of 92", [PSD] = "6 bytes instead of 92", [TEXT] = "instead of 92" },
             { [NPY] = true } },
     };
     s_load (&files [JPEG], "colour_444", "jpg");
     s_load (&files [PNG], "orientation", "png");
     s_make_array (files [NPY].bytes);
     memcpy (files [WAV].bytes, s_wav, sizeof s_wav);
-    memcpy (files [GIF].bytes, "GIF89a", 6);
+    memcpy (files [PSD].bytes, "8BPS\0\1", 6);
     memcpy (files [TEXT].bytes, "hello, world", 12);
     files [NPY].size = ARRAY_BYTES;
     files [WAV].size = sizeof s_wav;
-    files [GIF].size = 6;
+    files [PSD].size = 6;
     files [TEXT].size = 12;
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++)
         for (size_t file = 0; file < FILES; file++) {

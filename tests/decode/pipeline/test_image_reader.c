@@ -52,8 +52,23 @@ test_other_formats (void **state)
     (void) state;
     static const struct { const char *bytes; size_t size; int rc; const char *fragment; } cases [] = {
         { "", 0, -EBADMSG, "the file is empty (0 bytes)" },
-        { "GIF89a", 6, -EBADMSG, "the file is a GIF image (6 bytes)" },
-        { "BM\1\2", 4, -EBADMSG, "a BMP image" },
+        { "GIF88a", 6, -EBADMSG, "of an unknown kind (6 bytes)" },
+        { "BM\1\2", 4, -EBADMSG, "of an unknown kind" },
+        { "\0\0\0\x1c""ftypavif", 12, -EBADMSG, "the file is an AVIF image (12 bytes)" },
+        { "\0\0\0\x1c""ftypheic", 12, -EBADMSG, "a HEIC image" },
+        { "\0\0\0\x1c""ftypmif1", 12, -EBADMSG, "a HEIF image" },
+        { "\0\0\0\x1c""ftypisom", 12, -EBADMSG, "an MPEG-4 video" },
+        { "\0\0\0\x0cjP  \r\n\x87\n", 12, -EBADMSG, "a JPEG 2000 image" },
+        { "\xff\x4f\xff\x51", 4, -EBADMSG, "a JPEG 2000 image" },
+        { "\xff\x0a", 2, -EBADMSG, "a JPEG XL image" }, { "8BPS", 4, -EBADMSG, "a Photoshop image" },
+        { "\0\0\1\0\1\0\x10\x10\0\0", 10, -EBADMSG, "an icon (ICO)" },
+        { "\0\0\2\0TRUEVISION-XFILE.", 22, -EBADMSG, "a TGA image" },
+        { "%PDF-1.7", 8, -EBADMSG, "a PDF document" }, { " <SVG width='1'>", 16, -EBADMSG, "an SVG image" },
+        { "<?xml?><svg>", 12, -EBADMSG, "an SVG image" }, { "<?xml?>", 7, -EBADMSG, "an XML or HTML file" },
+        { "\xef\xbb\xbf\n<!DOCTYPE html>", 19, -EBADMSG, "an HTML page" },
+        { "\x1a\x45\xdf\xa3", 4, -EBADMSG, "a Matroska or WebM video" },
+        { "RIFF\1\2\3\4AVI LIST", 16, -EBADMSG, "an AVI video" },
+        { "P7\n", 3, -EBADMSG, "a PAM image" }, { "P5", 2, -EBADMSG, "of an unknown kind" },
         { "II+\0", 4, -EBADMSG, "a BigTIFF image" }, { "MM\0+", 4, -EBADMSG, "a BigTIFF image" },
         { "hello, world", 12, -EBADMSG, "of an unknown kind (12 bytes)" },
         { "\xff", 1, -EBADMSG, "unknown kind" },
@@ -61,7 +76,7 @@ test_other_formats (void **state)
         { "PK\3\4", 4, -EBADMSG, "a zip file" },
         { "RIFF\1\2\3\4WAVEfmt ", 16, -EDOM, "the file is WAV audio (16 bytes)" },
         { "RIFF\1\2\3\4WAVE", 12, -EDOM, "WAV audio" }, { "RIFF\1\2\3\4WAV", 11, -EBADMSG, "unknown kind" },
-        { "RIFF\1\2\3\4AVI LIST", 16, -EBADMSG, "unknown kind" }, { "fLaC\0", 5, -EDOM, "FLAC audio" },
+        { "fLaC\0", 5, -EDOM, "FLAC audio" },
         { "fLa", 3, -EBADMSG, "unknown kind" }, { "OggS", 4, -EDOM, "Ogg audio" },
         { "\x93NUMPY\1\0v\0{", 11, -EDOM, "the file is a NumPy array (11 bytes)" },
         { "\x93NUMP", 5, -EBADMSG, "unknown kind" },
@@ -73,7 +88,7 @@ test_other_formats (void **state)
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
         int rc = s_open (reader, &options, cases [index].bytes, cases [index].size, &height, &width, error);
         assert_int_equal (rc, cases [index].rc);
-        char formats [80];
+        char formats [100];
         snprintf (formats, sizeof formats, "; it reads %s", image_reader_formats ());
         if (strncmp (error, "not an image that this build reads: ", 36)
             || !strstr (error, cases [index].fragment)
@@ -89,6 +104,13 @@ test_other_formats (void **state)
     assert_non_null (strstr (error, s_has ("WebP")? "damaged or truncated WebP": "the file is a WebP image"));
     assert_int_equal (s_open (reader, &options, "MM\0*", 4, &height, &width, error), -EBADMSG);
     assert_non_null (strstr (error, s_has ("TIFF")? "damaged or truncated TIFF": "the file is a TIFF image"));
+    static const char *const plain [] = { "GIF89a", "BM\1\2\3\4\5\6\7\1\2\3\4\5\x28\0\0\0", "P6\n" };
+    static const size_t plain_bytes [] = { 6, 18, 3 };
+    for (int index = 0; index < 3; index++) {
+        assert_int_equal (s_open (reader, &options, plain [index], plain_bytes [index], &height, &width,
+            error), -EBADMSG);
+        assert_non_null (strstr (error, "the file ends before"));
+    }
     assert_int_equal (strncmp (image_reader_formats (), "JPEG", 4), 0);
     image_reader_destroy (&reader);
     image_reader_destroy (&reader);
