@@ -2,8 +2,8 @@
  *  of a GIF: the same two steps, the same results as Pillow.
  *
  *  Pixels are what Image.open (...).convert ("RGB") gives: palettes are looked up (an index beyond the end
- *  of a palette is black), transparency and alpha are dropped, 16 bits of grey are cut to 255.  A mask is grey
- *  or has a palette, as for PNG.
+ *  of a palette is black), transparency and alpha are dropped, 16 bits of grey are cut to 255.  A mask is
+ *  grey or has a palette, as for PNG.
  *  All of the image is decoded, whatever the box: so a file is good or bad for every job alike.
  *  Owner: one thread.
  */

@@ -33,6 +33,7 @@ struct png_reader {
     //  The file
     bool is_whole;                      //  there is an IEND chunk, and nothing before it that may have been
                                         //  image data
+    bool has_unknown;                   //  a critical chunk that PNG's specification does not have
     image_block_t exif;
     png_texts_t texts;
     //  The image
@@ -98,6 +99,16 @@ s_read_bytes (png_structp png, png_bytep target, size_t count)
         longjmp (self->escape, ESCAPE_TRUNCATED);
     memcpy (target, self->bytes + self->place, count);
     self->place += count;
+}
+
+//  A critical chunk that libpng does not know is stepped over, as by Pillow.
+static int
+s_skip_chunk (png_structp png, png_unknown_chunkp chunk)
+{
+    enum { IS_DONE = 1 };
+    (void) png;
+    (void) chunk;
+    return IS_DONE;
 }
 
 //  16-bit grey, in place, to 8 bits.
@@ -168,6 +179,15 @@ s_is_chunk (const uint8_t *head, const char *name)
     return memcmp (head + sizeof (uint32_t), name, sizeof (uint32_t)) == 0;
 }
 
+//  Critical by its name, and none of the four.
+static bool
+s_is_unknown (const uint8_t *head)
+{
+    uint8_t letter = head [sizeof (uint32_t)];
+    return letter >= 'A' && letter <= 'Z' && !s_is_chunk (head, "IHDR") && !s_is_chunk (head, "PLTE")
+        && !s_is_chunk (head, "IDAT") && !s_is_chunk (head, "IEND");
+}
+
 //  Whether the content is what was written; head: of a chunk that is there in full.
 static bool
 s_is_sound (const uint8_t *head, size_t length)
@@ -184,6 +204,7 @@ static bool
 s_survey (png_reader_t *self)
 {
     self->is_whole = false;
+    self->has_unknown = false;
     self->exif = (image_block_t) { NULL, 0 };
     png_texts_forget (&self->texts);
     size_t place = SIGNATURE_BYTES;
@@ -199,6 +220,7 @@ s_survey (png_reader_t *self)
         bool is_data = s_is_chunk (head, "IDAT");
         has_data |= is_data;
         has_end = s_is_chunk (head, "IEND");
+        self->has_unknown |= s_is_unknown (head);
         if (has_data && !s_is_sound (head, length)) {
             if (is_data)
                 return s_damaged (self);
@@ -320,6 +342,9 @@ s_start (png_reader_t *self)
     png_set_chunk_cache_max (self->png, 1);
     png_set_chunk_malloc_max (self->png, PNG_UINT_31_MAX);
     png_set_user_limits (self->png, PNG_READER_SIDE_MAX, PNG_READER_SIDE_MAX);
+    //  Not for every file: libpng copies chunks for it.
+    if (self->has_unknown)
+        png_set_read_user_chunk_fn (self->png, self, s_skip_chunk);
     png_set_crc_action (self->png, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
     png_read_info (self->png, self->info);
     int colour_type = png_get_color_type (self->png, self->info);

@@ -7,8 +7,9 @@
  *  Damage: a wrong checksum in the chunks before the image data or in these is bad, and so is a file that
  *  ends before its image data do, whatever the box; one that merely lacks what stands behind them is not.
  *  Data with right checksums that cannot be inflated, which no accident makes, are seen as far as the box
- *  needs them.  Pillow agrees, but that it does not look at checksums of the image data, does without their
- *  last few bytes, and fills up with black where data end with a row too early.  No side may be above
+ *  needs them.  Critical chunks that PNG does not have are stepped over.  Pillow agrees, but that it does not
+ *  look at checksums of the image data, does without their last few bytes, and fills up with black where data
+ *  end with a row too early: such a file was damaged after it was written.  No side may be above
  *  PNG_READER_SIDE_MAX: rows cost time, too.
  *  Owner: one thread.
  */

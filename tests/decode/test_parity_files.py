@@ -199,6 +199,35 @@ def test_orientation(program, folder, told):
                f"{name} is turned where nobody asked for it")
 
 
+# -- damage in PNG
+
+def test_damaged_png(program, folder):
+    """What Pillow reads past, and the server where the pixels are whole."""
+    header = struct.pack(">IIBBBBB", SIDE, SIDE, 8, 2, 0, 0, 0)
+    rows = b"".join(b"\0" + bytes((row * 5 + place) % 256 for place in range(3 * SIDE)) for row in range(SIDE))
+
+    def png(data, damage=0, extra=b"", behind=b""):
+        return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + extra
+                + chunk(b"IDAT", zlib.compress(data), damage) + behind + chunk(b"IEND", b""))
+    unknown = chunk(b"QuUX", b"x" * 5000)
+    files = {"good.png": (png(rows), None), "critical.png": (png(rows, 0, unknown * 3), None),
+             "critical_text.png": (png(rows, 0, unknown + chunk(b"tEXt", b"a\0b") + unknown), None),
+             "critical_behind.png": (png(rows, 0, b"", unknown), None),
+             "sum.png": (png(rows, 1), "a checksum of the image data is wrong"),
+             "rows.png": (png(rows[:-2 * (1 + 3 * SIDE)]), "Not enough image data")}
+    for name, (data, _) in files.items():
+        write(folder, name, data)
+    ours, said = read_all(program, folder, False)
+    for name, (_, reason) in files.items():
+        with Image.open(os.path.join(folder, name)) as image:
+            theirs = numpy.array(image.convert("RGB"))
+        if reason:
+            expect(ours[name] is None and any(name in line and reason in line for line in said.splitlines()),
+                   f"{name}: not refused because of '{reason}': {said}")
+        else:
+            expect(ours[name] is not None and (ours[name] == theirs).all(), f"{name}: other pixels, or {said}")
+
+
 # -- kinds that are read without a library
 
 def bmp(bits, pixels, width, height, header=40, compression=0, palette=(), masks=b"", colours=None, gap=0,
@@ -397,7 +426,7 @@ def test_gif(program, folder):
 def main():
     program = sys.argv[1]
     told = subprocess.run([program, "serve", "--help"], capture_output=True, text=True, check=True).stdout
-    tests = [(test_orientation, (told,)), (test_bmp, ()), (test_pnm, ()), (test_gif, ())]
+    tests = [(test_orientation, (told,)), (test_damaged_png, ()), (test_bmp, ()), (test_pnm, ()), (test_gif, ())]
     for test, arguments in tests:
         with tempfile.TemporaryDirectory() as folder:
             test(program, folder, *arguments)
