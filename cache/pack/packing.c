@@ -706,6 +706,17 @@ s_is_finished (const packing_t *self)
     return self->target_fd >= 0 && s_is_there (self->target_fd, PACK_INDEX_NAME);
 }
 
+//  Tells the names of samples, if that was not done and they are known.
+static void
+s_tell_names (packing_t *self)
+{
+    const catalogue_t *catalogue = pack_source_catalogue (self->source);
+    if (!catalogue || self->names_are_told || !self->options->found)
+        return;
+    self->names_are_told = true;
+    self->options->found (self->options->context, catalogue);
+}
+
 static int
 s_run (packing_t *self)
 {
@@ -726,7 +737,11 @@ s_run (packing_t *self)
     if (rc == 0)
         rc = s_enter (self);
     if (rc == 0)
+        s_tell_names (self);
+    if (rc == 0)
         rc = self->journal.pass == 1? s_pass_1 (self): s_finish_source (self);
+    if (rc == 0)
+        s_tell_names (self);
     return rc? rc: s_pass_2 (self);
 }
 

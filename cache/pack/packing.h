@@ -77,6 +77,8 @@ typedef struct {
                                         //  a finished one
     const packing_rows_t *rows;         //  NULL: they are not packed
     void (*progress) (void *context, const packing_progress_t *progress);   //  after every sample; NULL: none
+    //  Once, as soon as the names of all samples are known: of tar files, when they were read.  NULL: none.
+    void (*found) (void *context, const catalogue_t *catalogue);
     bool (*stopped) (void *context);    //  true: give up now, resumable; NULL: never
     void *context;
 } packing_options_t;

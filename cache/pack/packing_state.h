@@ -60,6 +60,7 @@ typedef struct {
     char *error;
     pack_source_t *source;
     packing_upload_t *upload;           //  NULL: the pack stays in the target
+    bool names_are_told;                //  by options->found
     int target_fd;                      //  locked; -1: not there yet
     int folder_fd;                      //  PACKING_FOLDER; -1: not there yet
     int table_fd;

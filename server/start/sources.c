@@ -14,6 +14,7 @@
 #include "machine.h"
 #include "plural.h"
 #include "reader.h"
+#include "unreadable.h"
 
 enum {
     READ_BYTES_MAX = 4 * 1024 * 1024,   //  of one range of several samples
@@ -81,6 +82,9 @@ s_describe (const options_dataset_t *wanted, const catalogue_t *catalogue)
     printf (", %s, in %s\n", sources_size (catalogue_bytes (catalogue), size, sizeof size), wanted->path);
     if (catalogue_doubt (catalogue))
         printf ("warning: data set '%s': %s\n", wanted->name, catalogue_doubt (catalogue));
+    char unreadable [ERROR_BYTES];
+    if (unreadable_describe (catalogue, unreadable, sizeof unreadable))
+        printf ("warning: data set '%s': %s\n", wanted->name, unreadable);
 }
 
 //  ---- the cache on the local disk

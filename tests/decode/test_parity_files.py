@@ -204,7 +204,8 @@ def test_orientation(program, folder, told):
 def test_damaged_png(program, folder):
     """What Pillow reads past, and the server where the pixels are whole."""
     header = struct.pack(">IIBBBBB", SIDE, SIDE, 8, 2, 0, 0, 0)
-    rows = b"".join(b"\0" + bytes((row * 5 + place) % 256 for place in range(3 * SIDE)) for row in range(SIDE))
+    rows = b"".join(b"\0" + bytes((row * 5 + place) % 256 for place in range(3 * SIDE))
+                    for row in range(SIDE))
 
     def png(data, damage=0, extra=b"", behind=b""):
         return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + extra
@@ -225,7 +226,8 @@ def test_damaged_png(program, folder):
             expect(ours[name] is None and any(name in line and reason in line for line in said.splitlines()),
                    f"{name}: not refused because of '{reason}': {said}")
         else:
-            expect(ours[name] is not None and (ours[name] == theirs).all(), f"{name}: other pixels, or {said}")
+            expect(ours[name] is not None and (ours[name] == theirs).all(),
+                   f"{name}: other pixels, or {said}")
 
 
 # -- kinds that are read without a library
@@ -426,7 +428,8 @@ def test_gif(program, folder):
 def main():
     program = sys.argv[1]
     told = subprocess.run([program, "serve", "--help"], capture_output=True, text=True, check=True).stdout
-    tests = [(test_orientation, (told,)), (test_damaged_png, ()), (test_bmp, ()), (test_pnm, ()), (test_gif, ())]
+    tests = [(test_orientation, (told,)), (test_damaged_png, ()), (test_bmp, ()), (test_pnm, ()),
+             (test_gif, ())]
     for test, arguments in tests:
         with tempfile.TemporaryDirectory() as folder:
             test(program, folder, *arguments)

@@ -2,6 +2,7 @@
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -43,11 +44,11 @@ class BadSamples(SystemTest):
     def spoil_some(self):
         """Ids spread over the classes, the first and the last among them."""
         data = self.read_file(10)
-        bitmap = os.path.join(self.copy, "x.bmp")
-        Image.open(self.path(11)).save(bitmap)
-        with open(bitmap, "rb") as file:
-            bitmap_bytes = file.read()
-        for number, content in ((0, b""), (11, data[:len(data) // 2]), (12, data[:20]), (97, bitmap_bytes),
+        icon = os.path.join(self.copy, "x.ico")
+        Image.open(self.path(11)).save(icon)
+        with open(icon, "rb") as file:
+            icon_bytes = file.read()
+        for number, content in ((0, b""), (11, data[:len(data) // 2]), (12, data[:20]), (97, icon_bytes),
                                 (98, b"This is text, not a picture.\n" * 20), (160, b"\xff\xd8\xff"),
                                 (161, bytes(3000)), (250, data[:2]), (399, b"\xff")):
             write(self.path(number), content)
@@ -293,6 +294,59 @@ class BadSamples(SystemTest):
             self.assertEqual(dataset["bad_samples"], 300)
             self.assertGreater(len(dataset["bad"]), 10)
             self.assertIn("300 unreadable", server.status_text())
+
+
+class Names(SystemTest):
+    """Kinds that this build does not read are told at the start, before any job asks for one."""
+    MAY_LACK = {"PNG": (".png",), "WebP": (".webp",), "TIFF": (".tif", ".tiff")}
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="tu-names-", dir="/tmp")
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        told = subprocess.run([harness.TUREEN, "serve", "--help"], capture_output=True, text=True,
+                              check=True).stdout
+        self.lacking = [name for kind, names in self.MAY_LACK.items() if kind not in told for name in names]
+
+    def fill(self, names):
+        root = os.path.join(self.folder, "data")
+        os.makedirs(os.path.join(root, "a"))
+        for name in names:
+            write(os.path.join(root, "a", name), b"not looked at")
+        return root
+
+    def told(self, root):
+        """What `tureen pack` and the server say"""
+        done = subprocess.run([harness.TUREEN, "pack", "--quiet", root, root + "_pack"], capture_output=True,
+                              text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        said = [done.stderr]
+        for path in (root, root + "_pack"):
+            with harness.Server({"named": path}) as server:
+                said.append("".join(line for line in server.log().splitlines(True) if "as images" in line))
+        return said
+
+    def test_of_a_list(self):
+        names = ["0.jpg", "1.bmp", "2.ppm", "3.gif", "4.avif", "5.HEIC", "6.avif", "7.webp", "8.tiff",
+                 "9.png"]
+        root = self.fill(names)
+        write(os.path.join(root, "labels.tsv"), "".join(
+            line + "\n" for line in ["path\tlabel"] + ["a/%s\t1" % name for name in names]).encode())
+        lacking = sum(os.path.splitext(name)[1] in self.lacking for name in names)
+        for said in self.told(root):
+            self.assertEqual(said.count("\n"), 1, said)
+            self.assertIn("warning: ", said)
+            self.assertIn("this build cannot read %d files as images: " % (3 + lacking), said)
+            self.assertIn("2 '.avif', 1 '.heic'", said)
+            self.assertIn("convert them, for example to PNG, or leave them out", said)
+
+    def test_of_the_default_list(self):
+        """Whatever of it is not told is read."""
+        root = self.fill(["%d%s" % entry for entry in enumerate((
+            ".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"))])
+        for said in self.told(root):
+            for name in self.lacking:
+                self.assertIn("1 '%s' (that needs lib" % name, said)
+            self.assertEqual("as images" in said, bool(self.lacking), said)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@
 #include "pack_report.h"
 #include "plural.h"
 #include "progress.h"
+#include "unreadable.h"
 #include "utf8.h"
 
 enum { EXIT_FAILED = 1, EXIT_UNUSABLE = 2, EXIT_SIGNAL = 128, MAPPED_BYTES = 4 << 20 };
@@ -92,6 +93,17 @@ s_tell (void *context, const packing_progress_t *progress)
     progress_tell (&self->progress, progress->bytes, progress->samples);
 }
 
+static void
+s_warn_of_names (void *context, const catalogue_t *catalogue)
+{
+    run_t *self = context;
+    char text [PACK_SOURCE_ERROR_BYTES];
+    if (!unreadable_describe (catalogue, text, sizeof text))
+        return;
+    progress_clear (&self->progress);
+    fprintf (stderr, "tureen pack: warning: %s\n", text);
+}
+
 //  Buckets are open all at once.
 static void
 s_raise_descriptors (void)
@@ -158,6 +170,7 @@ s_run (pack_options_t *options)
     packing_options_t *packing = &options->packing;
     packing->progress = options->quiet? NULL: s_tell;
     packing->source.progress = &run.progress;
+    packing->found = s_warn_of_names;
     packing->stopped = s_is_stopped;
     packing->context = &run;
     packing->source.store = (store_persistence_t) { .patience_ms = packing->patience_ms,
