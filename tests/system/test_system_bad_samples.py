@@ -262,9 +262,9 @@ class BadSamples(SystemTest):
             self.assertIn("No such file", reasons[33])
 
     def test_other_extensions(self):
-        #  torchvision takes these files, so they have ids; this server cannot read a bitmap.
+        #  torchvision takes these files, so they have ids; no server reads an icon.
         first = os.path.join(self.spoilt, "class_0")
-        Image.new("RGB", (80, 80)).save(os.path.join(first, "zz.bmp"))
+        Image.new("RGB", (80, 80)).save(os.path.join(first, "zz.bmp"), "ICO")
         shutil.copy(self.path(1), os.path.join(first, "zzz.JPEG"))      # JPEG whatever the case
         write(os.path.join(first, "notes.txt"), b"not a sample")
         number = self.labels.count(0)
