@@ -35,19 +35,36 @@ s_kind (const char *path)
     return is_read? KINDS: kind;
 }
 
+//  Counts the field's files by kind.  Neighbours mostly have one extension, for which the table is searched
+//  once.
+static uint64_t
+s_count (const catalogue_t *catalogue, size_t field, uint64_t counts [KINDS])
+{
+    char path [PATH_MAX], before [16] = "";
+    size_t kind = KINDS;
+    uint64_t sum = 0;
+    for (uint32_t id = 0; id < catalogue_samples (catalogue); id++) {
+        catalogue_path (catalogue, id, field, path, sizeof path);
+        const char *extension = strrchr (path, '.');
+        if (!extension || strcmp (extension, before)) {
+            kind = s_kind (path);
+            snprintf (before, sizeof before, "%s", extension? extension: "");
+        }
+        if (kind < KINDS) {
+            counts [kind]++;
+            sum++;
+        }
+    }
+    return sum;
+}
+
 bool
 unreadable_describe (const catalogue_t *catalogue, char *text, size_t size)
 {
     assert (text && size > 0);
     uint64_t counts [KINDS] = { 0 }, sum = 0;
     for (size_t field = 0; field < catalogue_fields (catalogue); field++)
-        for (uint32_t id = 0; id < catalogue_samples (catalogue); id++) {
-            char path [PATH_MAX];
-            catalogue_path (catalogue, id, field, path, sizeof path);
-            size_t kind = s_kind (path);
-            if (kind < KINDS)
-                counts [kind]++, sum++;
-        }
+        sum += s_count (catalogue, field, counts);
     *text = 0;
     if (sum == 0)
         return false;
