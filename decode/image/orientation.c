@@ -103,8 +103,10 @@ s_xmp_number (image_block_t xmp)
 {
     static const char name [] = "tiff:Orientation";
     enum { NAME_BYTES = sizeof name - 1 };
+    if (!xmp.bytes)
+        return 1;
     const uint8_t *at = xmp.bytes, *end = at + xmp.size;
-    while (at && (at = memmem (at, (size_t) (end - at), name, NAME_BYTES))) {
+    while ((at = memmem (at, (size_t) (end - at), name, NAME_BYTES))) {
         at += NAME_BYTES;
         size_t left = (size_t) (end - at);
         size_t mark = left >= 2 && memcmp (at, "=\"", 2) == 0? 2: left >= 1 && *at == '>'? 1: 0;
