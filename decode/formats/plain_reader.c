@@ -19,6 +19,7 @@ struct plain_reader {
     const format_t *format;             //  of the image that is open; else NULL
     plain_image_t image;
     bool is_mask;
+    bool is_field;
     scratch_t decoded;                  //  all of the image: values or colours
     scratch_t pixels;                   //  of the box, where decoded has values
 };
@@ -76,6 +77,12 @@ s_check (const plain_reader_t *self, char *error, size_t error_bytes)
             "%s", name, image->is_deep? "has more": "is in colour");
         return -EDOM;
     }
+    if (self->is_field && image->is_deep) {
+        snprintf (error, error_bytes, "an image has 8 bits, and values above 255 would become 255: this %s "
+            "has 16 bits of grey; \"as\": \"mask\", \"dtype\": \"uint16\" reads them of a PNG or a TIFF",
+            name);
+        return -EDOM;
+    }
     return 0;
 }
 
@@ -90,6 +97,7 @@ plain_reader_open (plain_reader_t *self, file_kind_t kind, const image_reader_op
     self->format = &s_formats [kind];
     self->image = (plain_image_t) { .bytes = bytes, .size = size };
     self->is_mask = options->is_mask;
+    self->is_field = options->is_field;
     const char *wrong = self->format->open (&self->image);
     if (wrong)
         snprintf (error, error_bytes, "damaged or unsupported %s: %s", self->format->name, wrong);

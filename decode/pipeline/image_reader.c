@@ -189,7 +189,7 @@ image_reader_open (image_reader_t *self, const image_reader_options_t *options, 
     file_kind_t kind = file_kind (bytes, size, &name);
     self->kind = FILE_KIND_OTHER;
     int rc;
-    if (options->is_wide && (kind == FILE_KIND_JPEG || kind == FILE_KIND_WEBP)) {
+    if (options->is_wide && (kind == FILE_KIND_JPEG || kind == FILE_KIND_WEBP || s_is_plain (kind))) {
         snprintf (error, error_bytes, "a mask of \"uint16\" must be a PNG or a TIFF: the file is %s", name);
         return -EDOM;
     }

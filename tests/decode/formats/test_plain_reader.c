@@ -44,18 +44,25 @@ static const file_t s_others [] = {
 enum { VALUES = sizeof s_values / sizeof *s_values, OTHERS = sizeof s_others / sizeof *s_others };
 
 static int
-s_open (plain_reader_t *reader, bool is_mask, const void *bytes, size_t size, uint32_t *height_p,
-    uint32_t *width_p, char error [ERROR_BYTES])
+s_open_as (plain_reader_t *reader, const image_reader_options_t *options, const void *bytes, size_t size,
+    uint32_t *height_p, uint32_t *width_p, char error [ERROR_BYTES])
 {
     const char *name;
     file_kind_t kind = file_kind (bytes, size, &name);
-    image_reader_options_t options = { .is_mask = is_mask };
     if (kind != FILE_KIND_GIF && kind != FILE_KIND_BMP && kind != FILE_KIND_PNM)
         return -EBADMSG;
     *error = 0;
-    int rc = plain_reader_open (reader, kind, &options, bytes, size, height_p, width_p, error, ERROR_BYTES);
+    int rc = plain_reader_open (reader, kind, options, bytes, size, height_p, width_p, error, ERROR_BYTES);
     assert_int_equal (!rc, !*error);
     return rc;
+}
+
+static int
+s_open (plain_reader_t *reader, bool is_mask, const void *bytes, size_t size, uint32_t *height_p,
+    uint32_t *width_p, char error [ERROR_BYTES])
+{
+    image_reader_options_t options = { .is_mask = is_mask };
+    return s_open_as (reader, &options, bytes, size, height_p, width_p, error);
 }
 
 static void
@@ -89,6 +96,24 @@ test_masks (void **state)
             &width, error), 0);
     }
     plain_reader_destroy (&reader);
+    plain_reader_destroy (&reader);
+}
+
+//  Grey of 16 bits in a field of images is refused, not cut to 255; in colour, where Pillow takes the upper
+//  byte, and as the sample's own file it is read.
+static void
+test_depths_of_a_field (void **state)
+{
+    (void) state;
+    static const file_t colour = FILE_OF ("P6 1 1 999 \1\2\1\2\1\2"), grey = FILE_OF ("P5 1 1 999 \1\2");
+    char error [ERROR_BYTES];
+    uint32_t height, width;
+    plain_reader_t *reader = plain_reader_new ();
+    image_reader_options_t field = { .is_field = true };
+    assert_int_equal (s_open_as (reader, &field, grey.bytes, grey.size, &height, &width, error), -EDOM);
+    assert_non_null (strstr (error, "values above 255 would become 255"));
+    assert_int_equal (s_open (reader, false, grey.bytes, grey.size, &height, &width, error), 0);
+    assert_int_equal (s_open_as (reader, &field, colour.bytes, colour.size, &height, &width, error), 0);
     plain_reader_destroy (&reader);
 }
 
@@ -185,8 +210,9 @@ int
 main (void)
 {
     const struct CMUnitTest tests [] = {
-        cmocka_unit_test (test_masks), cmocka_unit_test (test_boxes), cmocka_unit_test (test_limits),
-        cmocka_unit_test (test_hostile_bytes),
+        cmocka_unit_test (test_masks),
+        cmocka_unit_test (test_depths_of_a_field), cmocka_unit_test (test_boxes),
+        cmocka_unit_test (test_limits), cmocka_unit_test (test_hostile_bytes),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
