@@ -39,6 +39,7 @@ stage_free (stage_t *self)
 const finish_format_t *
 stage_plain (const stage_t *self, uint32_t channels)
 {
+    assert (channels > 0 && channels <= IMAGE_COLOURS);
     return &self->plain [channels - 1];
 }
 

@@ -15,7 +15,7 @@
 enum {
     FILE_BYTES_MAX = 64 * 1024,
     LINE_BYTES_MAX = 1000,          //  every zconfig takes 1024
-    NAMES_BYTES = 400               //  of all settings
+    NAMES_BYTES = 32 * OPTION_ROWS_MAX      //  of all settings
 };
 
 //  The whole file, zero-terminated; the caller's.  NULL and the reason.

@@ -458,7 +458,8 @@ s_try_crops (const char *text, stage_status_t expected)
         picture_of (&passage.picture, &image);
         assert_int_equal (stage_run (&passage), expected);
         if (expected == STAGE_DONE)
-            assert_int_equal (stage_draw (&passage, stage_plain (&stage, false), made), STAGE_DONE);
+            assert_int_equal (stage_draw (&passage, stage_plain (&stage, IMAGE_COLOURS), made),
+                STAGE_DONE);
         stage_free (&stage);
     }
     pipeline_destroy (&pipeline);
@@ -543,7 +544,8 @@ test_resize_in_pieces (void **state)
         image_t image = { pixels, WIDTH * 3, HEIGHT, WIDTH, 3 };
         picture_of (&passage.picture, &image);
         assert_int_equal (stage_run (&passage), STAGE_DONE);
-        assert_int_equal (stage_draw (&passage, stage_plain (&stage, false), index? made: whole), STAGE_DONE);
+        assert_int_equal (stage_draw (&passage, stage_plain (&stage, IMAGE_COLOURS), index? made: whole),
+            STAGE_DONE);
         if (index)
             assert_memory_equal (made, whole, BYTES);
         stage_free (&stage);
