@@ -9,9 +9,9 @@
 #             any: 'sh bench/demo.sh' 'sh tests/run.sh'.
 #
 #  Changes that are not committed are not in the clone.  The root takes packages from where this machine's apt
-#  takes them.  It is removed at the end, with all that runs in it.  A command that leaves processes, or files
-#  in /tmp or /dev/shm, has failed.  Exit status: that of the command that failed, 1 for what is left behind.
-#  Needs root, mmdebstrap (`sh scripts/install-packages.sh root`) and some 8 GB in TMPDIR.
+#  takes them.  It is removed at the end, with all that runs in it.  A command that leaves processes of the
+#  clone, or its files in /tmp or /dev/shm, has failed.  Exit status: that of the command that failed, 1 for
+#  what is left behind.  Needs root, mmdebstrap (`sh scripts/install-packages.sh root`), 8 GB in TMPDIR.
 set -eu
 
 tree=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd -P)
@@ -52,6 +52,9 @@ cp /etc/resolv.conf /etc/hosts "$root/etc/"
 find /usr/local/share/ca-certificates -name '*.crt' -exec cp {} "$root/usr/local/share/ca-certificates/" \;
 chroot "$root" update-ca-certificates >"$scratch/log" 2>&1 || fail "$(cat "$scratch/log")"
 chmod 700 "$root/root"
+#  Packages start no services there.
+printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"
+chmod 755 "$root/usr/sbin/policy-rc.d"
 git clone --quiet --no-hardlinks "$tree" "$root/root/tureen"
 
 #  In the root: what the commands need of a running system, and the commands.
@@ -73,15 +76,14 @@ in_clone () {
         chroot "$root" sh -c 'cd /root/tureen && eval "$1"' sh "$1" </dev/null
 }
 
-#  Processes but this shell and its own, and files.  What has been told to end may take a moment.
+#  The clone's processes and files.  What has been told to end may take a moment.
 left () {
     for process in /proc/[0-9]*; do
-        [ "${process#/proc/}" -ne 1 ] && [ "$(readlink "$process/root")" = "$root" ] || continue
-        tr '\0' ' ' <"$process/cmdline"
-        echo
-    done 2>/dev/null | sed '/^$/d; s/^/process: /'
-    find "$root/tmp" "$root/dev/shm" -mindepth 1 -maxdepth 1 ! -name 'tureen-0' 2>/dev/null |
-        sed "s,^$root,file: ,"
+        [ "$(readlink "$process/root")" = "$root" ] || continue
+        echo "process: $(readlink "$process/exe") $(tr '\0' ' ' <"$process/cmdline")"
+    done 2>/dev/null | grep -F /root/tureen/ | sed "s,$root,,"
+    find "$root/tmp" "$root/dev/shm" -mindepth 1 -maxdepth 1 \( -name '*tureen*' -o -name 'tu-*' \) \
+        ! -name 'tureen-0' 2>/dev/null | sed "s,^$root,file: ,"
     find "$root/tmp/tureen-0" ! -type d 2>/dev/null | sed "s,^$root,file: ,"
 }
 
