@@ -615,7 +615,7 @@ class Gathering(Ranked):
         def fall(connection: Any, text: str) -> None:
             original(connection, text)
             server.silent = True
-            clock.step_s = 60
+            clock.step_s = 2 * PATIENCE_S
         with mock.patch("tureen.connection.Connection.wait_for_ranks",
                         fall), mock.patch("tureen.courier.time", clock), \
                 self.assertRaises(tureen.NoServer):
