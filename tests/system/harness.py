@@ -4,6 +4,8 @@ A Server runs the executable in a private folder with a private endpoint.  Leavi
 ended with status 0, that no sanitizer complained, and that nothing is left: socket, lock,
 folder, shared memory, process.  When a test fails, the server's log is printed.
 """
+import atexit
+import functools
 import hashlib
 import json
 import os
@@ -50,8 +52,13 @@ def make_image(generator, width, height):
     return Image.fromarray(np.clip(np.stack(planes, 2), 0, 255).astype(np.uint8), "RGB")
 
 
-def make_folder(root, samples, classes=5, seed=7, sizes=((64, 120), (64, 90))):
-    """An ImageFolder of small JPEGs; the same for the same arguments.  Returns the label of each id."""
+@functools.lru_cache(None)
+def _folder_made(samples, classes, seed, sizes):
+    """The folder that make_folder copies, and the label of each id."""
+    parent = tempfile.mkdtemp(prefix="tu-made-", dir="/tmp")
+    atexit.register(shutil.rmtree, parent, ignore_errors=True)
+    root = os.path.join(parent, "made")
+    os.mkdir(root)
     generator = np.random.default_rng(seed)
     labels = sorted(index % classes for index in range(samples))
     #  Every picture is one of a few dozen with another size: drawing them is what takes time.
@@ -63,7 +70,15 @@ def make_folder(root, samples, classes=5, seed=7, sizes=((64, 120), (64, 90))):
         base[index % len(base)].crop((0, 0, width, height)).save(
             os.path.join(folder, "%05d.jpg" % index), quality=int(generator.integers(70, 95)),
             subsampling=int(generator.integers(0, 3)))
-    return labels
+    return root, labels
+
+
+def make_folder(root, samples, classes=5, seed=7, sizes=((64, 120), (64, 90))):
+    """An ImageFolder of small JPEGs; the same for the same arguments.  Returns the label of each id."""
+    made, labels = _folder_made(samples, classes, seed, sizes)
+    #  Compressing them takes most of a short test's time, copying them little.
+    shutil.copytree(made, root, dirs_exist_ok=True, copy_function=shutil.copyfile)
+    return list(labels)
 
 
 #   ---- small things

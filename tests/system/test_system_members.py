@@ -22,7 +22,7 @@ MIB = 1 << 20
 
 
 class Members(unittest.TestCase):
-    SAMPLES, LENGTH = 400, 200000
+    SAMPLES, LENGTH = 200, 200000
     #  The bytes as they are: what decoding makes of them is not these tests' matter, and takes far longer.
     PIPELINE = json.dumps([{"op": "decode", "as": "bytes", "length": LENGTH}])
     assert_epochs = harness.SystemTest.assert_epochs
@@ -153,7 +153,7 @@ class Epochs(Members):
 
     def test_small_caches(self):
         """.2 S each: .4 S an epoch for each of three jobs, less for those that want a block together.  Alone
-        each would read .8 S.  A block is a twentieth of these data, so the parts are not exact."""
+        each would read .8 S.  A block is a tenth of these data, so the parts are not exact."""
         servers = self.serve(part=.2)
         self.epochs(servers)
         for _ in range(2):
