@@ -50,7 +50,7 @@ class Given(OnMachines):
     def test_a_link_is_cut(self):
         """The machine behind it waits for the store, the others go on without it; then all is as before."""
         right = self.right(3)
-        jobs = self.begin(self.servers, 3, rate=60)
+        jobs = self.begin(self.servers, 3, rate=30)
         time.sleep(2)
         self.network.cut("three")
         time.sleep(self.CUT_S)
@@ -94,7 +94,7 @@ class InEtcd(OnMachines):
         and says that this may be old."""
         right = self.right(3)
         self.wait_for([3, 3, 3])
-        jobs = self.begin(self.servers, 3, rate=60)
+        jobs = self.begin(self.servers, 3, rate=30)
         self.network.cut("three")
         self.wait_for([2, 2, 3])
         wait_until("the trouble is said", lambda: self.cluster(self.servers[2])["trouble"])
@@ -107,7 +107,7 @@ class InEtcd(OnMachines):
         """Jobs go on with the last list while there is none, and when a server dies meanwhile."""
         right = self.right(3)
         self.wait_for([3, 3, 3])
-        jobs = self.begin(self.servers, 3, rate=60)
+        jobs = self.begin(self.servers, 3, rate=30)
         for etcd in self.etcds:
             etcd.kill()
         time.sleep(3)
