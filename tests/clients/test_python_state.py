@@ -6,14 +6,18 @@ Run by ctest (python_state), or by hand from anywhere: python3 tests/clients/tes
 from __future__ import annotations
 
 import base64
+import collections
 import copy
+import itertools
 import json
+import math
 import os
 import pickle
 import random
 import threading
 import unittest
-from typing import Any, Callable, Dict, List, Optional, Tuple
+import warnings
+from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Tuple
 from unittest import mock
 
 from client_checks import GOLDEN, SEED, Tidy, request, until
@@ -572,6 +576,162 @@ class Going(Tidy):
         for job in ("", "x" * 65, 5):
             with self.assertRaises((ValueError, TypeError)):
                 tureen.Loader(server.endpoint, job=job)  # type: ignore[arg-type]
+
+
+def ahead(batches: Any, count: int) -> Iterator[Any]:
+    """A loop's prefetcher: when it gives a batch it has taken so many further ones."""
+    taken: Deque[Any] = collections.deque()
+    for batch in batches:
+        taken.append(batch)
+        if len(taken) > count:
+            yield taken.popleft()
+    yield from taken
+
+
+class Trained(Tidy):
+    """Loops that take batches ahead of their step, and report what they have trained."""
+
+    def loader(self, server: FakeServer, **how: Any) -> tureen.Loader:
+        return tureen.Loader(server.endpoint, **{"batch_size": 3, "epochs": 2, "slots": 8,
+                                                 "state_of": "trained", **how})
+
+    def test_every_step(self) -> None:
+        """Behind each step the state of a loop that takes three batches ahead, also over an epoch's end, is
+        that of a loop that takes none; and what comes behind it is what was not trained."""
+        for name, how in Going.ORDERS.items():
+            server = self.server(20)
+            server.unreadable = {9} if name == "list" else set()
+            plain_states: List[Dict[str, Any]] = [{}]
+            with self.loader(server, state_of="given", **how) as loader:
+                whole = []
+                for batch in loader:
+                    whole.append(batch.ids.tolist())
+                    plain_states.append(loader.state_dict())
+            with self.loader(server, **how) as loader:
+                for step, batch in enumerate(ahead(loader, 3)):
+                    if step:                            # the batch at hand is not trained yet
+                        self.assertEqual(place(loader.state_dict()), place(plain_states[step]), (name, step))
+                    loader.trained(*((batch,), (), (batch["image"],), (dict(batch),))[step % 4])
+                self.assertEqual(place(loader.state_dict()), place(plain_states[-1]))
+                self.assertEqual(loader.state_dict()["epoch"], "2")
+            with self.subTest(name), self.loader(server, **how) as loader:
+                server.shuffled = name in ("shared", "private", "drop_last")
+                trained = []
+                for step, batch in enumerate(ahead(loader, 2)):
+                    trained.append(batch.ids.tolist())
+                    loader.trained(batch)
+                    if step == 2:
+                        break
+                rest = self.loader(server, state_of="given", **how)
+                rest.load_state_dict(json.loads(json.dumps(loader.state_dict())))
+                ids = sum(trained, []) + [id for batch in rest if batch.epoch == 0
+                                          for id in batch.ids.tolist()]
+                wanted = sum(whole[:len(whole) // 2], [])
+                if server.shuffled:
+                    self.assertEqual(len(set(ids)), len(ids))
+                    self.assertEqual(len(ids), len(wanted))
+                else:
+                    self.assertEqual(ids, wanted)
+
+    def test_without_reports_the_state_has_what_was_taken(self) -> None:
+        server = self.server(20)
+        loader = self.loader(server, state_of="given")
+        for _ in ahead(loader, 2):
+            break
+        self.assertEqual(loader.state_dict()["batches"], "3")
+        with self.assertRaisesRegex(RuntimeError, "state_of=\"trained\""):
+            loader.trained()
+        with self.assertRaisesRegex(ValueError, "state_of is 'taken': give \"given\""):
+            self.loader(server, state_of="taken")
+
+    def test_what_is_no_report(self) -> None:
+        """Each error leaves the state as it was."""
+        server = self.server(20)
+        loader = self.loader(server)
+        with self.assertRaisesRegex(RuntimeError, "reported already"):
+            loader.trained()
+        first, second, third = itertools.islice(loader, 3)
+        before = loader.state_dict()
+        self.assertEqual(before["batches"], "0")
+        for batch, why in ((second, "batch 1 of its epoch is reported as trained before batch 0"),
+                           (third["label"], "batch 2 of its epoch is reported"),
+                           (copy.deepcopy(first), "no batch that waits.*the oldest of these is batch 0"),
+                           (first["image"].copy(), "another object"), (0, "another object"),
+                           ((), "another object"), ((None, "text"), "another object")):
+            with self.assertRaisesRegex(ValueError, why):
+                loader.trained(batch)
+        self.assertEqual(loader.state_dict(), before)
+        loader.trained(first)
+        with self.assertRaisesRegex(ValueError, "reported before.*"):
+            loader.trained(first)
+        loader.trained((second["image"].copy(), second["label"]))       # one part is known
+        loader.close()
+        loader.trained()                                # a loop's last steps, behind the loader's end
+        self.assertEqual(loader.state_dict()["batches"], "3")
+        with self.assertRaisesRegex(RuntimeError, "once for each batch"):
+            loader.trained()
+
+    def test_what_is_not_reported_holds_no_slot(self) -> None:
+        server = self.server(20)
+        loader = self.loader(server, slots=3, epochs=1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RuntimeWarning)              # that batches are kept
+            batches = [batch.ids.tolist() for batch in ahead(loader, 0)]
+        for _ in batches:
+            self.assertEqual(loader.state_dict()["epoch"], "0")
+            loader.trained()
+        self.assertEqual(loader.state_dict()["epoch"], "1")
+
+    def test_a_loop_that_reports_nothing_is_told(self) -> None:
+        server = self.server(20)
+        loader = self.loader(server, epochs=3)
+        with self.assertWarnsRegex(tureen.TureenWarning, "reported none of them as trained") as caught:
+            next_batches = [batch.index for batch in loader]
+        self.assertEqual(len(caught.warnings), 1)
+        self.assertEqual((len(next_batches), loader.state_dict()["epoch"]), (21, "0"))
+
+    def test_another_iteration_gives_up_what_was_not_reported(self) -> None:
+        server = self.server(20)
+        loader = self.loader(server)
+        for batch in ahead(loader, 2):
+            loader.trained()
+            break
+        self.assertEqual(loader.state_dict()["batches"], "1")
+        old = batch
+        loader.set_epoch(1)
+        again = next(iter(loader))
+        self.assertEqual((loader.state_dict()["epoch"], loader.state_dict()["batches"]), ("1", "0"))
+        with self.assertRaisesRegex(ValueError, "no batch that waits"):
+            loader.trained(old)
+        loader.trained(again)
+        self.assertEqual((loader.state_dict()["epoch"], loader.state_dict()["batches"]), ("1", "1"))
+        del batch, old, again
+
+    def test_over_a_server_that_is_lost(self) -> None:
+        """The batches that wait are of the job before; the state's run is that of the present one."""
+        server = self.server(20)
+        sent: List[int] = []
+
+        def crash_once(step: str, job: Any) -> None:
+            sent.extend([1] if step == "batch" else [])
+            if len(sent) == 6:
+                sent.append(0)
+                server.crash()
+        server.hook = crash_once
+        loader = self.loader(server, rejoin=math.inf)
+        trained: List[int] = []
+        for batch in ahead(loader, 3):
+            trained += batch.ids.tolist()
+            loader.trained(batch)
+            self.assertEqual(loader.state_dict()["run"], loader.joined.run)
+            self.assertEqual(int(loader.state_dict()["taken"]["count"]), len(trained) % 20)
+        self.assertEqual(sorted(trained), sorted([*range(20)] * 2))
+        self.assertEqual(loader.stats()["rejoined"], 1)
+
+
+def place(state: Dict[str, Any]) -> Dict[str, Any]:
+    """Without what differs from job to job."""
+    return {key: value for key, value in state.items() if key not in ("run", "checksum", "seed")}
 
 
 if __name__ == "__main__":

@@ -28,9 +28,13 @@ from .mixing import Mixer, Recipe
 from .owned import forked
 from .questions import Question
 from .tally import Tally
+from .trained import TrainedLedger
 from .waker import Bytes
 
 _NAME_S = 2.0               # to hear a sample's file from the server, for an error's text
+_NONE_REPORTED = ("the loop was given all batches of an epoch and reported none of them as trained: a loader "
+                  "with state_of=\"trained\" needs trained() behind each step, and its state is still where "
+                  "the job began")
 _LEFT = "this iterator's job was left: its loader was closed or is being iterated again"
 
 
@@ -161,6 +165,8 @@ class BatchIterator:
         if isinstance(arrival, EpochOver):
             self._tell()                    # what was missing in it
             self._given.end(arrival.epoch)
+            if isinstance(self._given, TrainedLedger) and self._given.none_reported:
+                self._warned.warn("trained", _NONE_REPORTED, TureenWarning)
             self._tally.epoch_samples = arrival.samples
             self._pending.clear()
             return None
@@ -175,6 +181,8 @@ class BatchIterator:
             return self._next()
         self._settle(arrival, made.slot)
         self._given.note(arrival.job.joined, arrival.head, np.frombuffer(arrival.step, "<u8"))
+        if isinstance(self._given, TrainedLedger):
+            self._given.show(batch)
         self._tally.batches += 1
         self._tally.samples += 0 if batch.padding else len(batch)
         self._made = None

@@ -24,6 +24,7 @@ from .request import Pipeline, Request, Subset, given_subset, recipe_of, resolve
 from .slots import lent_max
 from .state import State
 from .tally import Tally
+from .trained import NOTHING_WAITS, TrainedLedger, ledger_kind, refuse_report
 from .wire import Field, Joined
 
 
@@ -109,6 +110,8 @@ class Loader(Owned):
     map_workers so many processes of this client call them, ahead of the loop; 0: the loop calls them
     multiprocessing_context     how these processes are started: "spawn", "forkserver", "fork" or a context of
                 multiprocessing.  None: "spawn"
+    state_of    which batches a state has: "given", all that `next` has returned, or "trained", those that the
+                loop has reported by `trained`: for a loop that takes batches ahead of its step
 
     The functions may write to the arrays that they get: until they return, these are theirs alone.  What a
     function keeps longer it must copy.  Functions are pickled for the processes (not with "fork"); the
@@ -122,8 +125,9 @@ class Loader(Owned):
     by `epochs` and `batch.epoch`. Breaking off, an exception in the loop, dropping the iterator, `close` and
     the interpreter's exit leave the job.
 
-    `state_dict` says what `next` has given; the first `iter` after `load_state_dict` begins with what it has
-    not, whichever process made the state, and whichever server has the data.
+    `state_dict` says what `next` has given, or what was reported (`state_of`); the first `iter` after
+    `load_state_dict` begins with what it has not, whichever process made the state, and whichever server has
+    the data.
 
     With ranks each gets `batch_size` samples of a step, and all get equally many batches: what is left at an
     epoch's end is spread evenly, and where nothing is left for one it gets `batch.padding`.  What joins
@@ -155,7 +159,8 @@ class Loader(Owned):
                  server_key: Optional[Path] = None, on_bad: Optional[str] = None,
                  nodes: Optional[int] = None, node: Optional[int] = None, parts: str = "fresh",
                  map: Union[None, Function, Mapper] = None, map_batch: Optional[Function] = None,
-                 map_workers: int = 0, multiprocessing_context: Any = None) -> None:
+                 map_workers: int = 0, multiprocessing_context: Any = None,
+                 state_of: str = "given") -> None:
         super().__init__()
         if pipeline is None and order == "list":
             tell_recipe("order=\"list\"", "pipeline")
@@ -173,6 +178,7 @@ class Loader(Owned):
                                 name=name, ids=ids, subset=self._data.chosen, pool=pool, job=job, rank=rank,
                                 world_size=world_size, gather=gather, rank_wait=rank_wait, on_bad=on_bad,
                                 nodes=nodes, node=node, parts=parts)
+        self._ledger_kind = ledger_kind(state_of)
         self._timeout = seconds("timeout", timeout)
         self._rejoin = seconds("rejoin", rejoin)
         self._instance = ("", 0)                            # with the process that drew it
@@ -206,8 +212,8 @@ class Loader(Owned):
             return iterator
 
     def state_dict(self) -> Dict[str, Any]:
-        """What is behind: all that `next` has returned.  Text and whole numbers, so that JSON can hold it
-        (docs/state.md).
+        """What is behind: all that `next` has returned, or all that was reported (`state_of`).  Text and
+        whole numbers, so that JSON can hold it (docs/state.md).
 
         Local, and quick; it joins only where nothing was ever joined or loaded.  Any thread may ask, at any
         time, and of a closed loader too.
@@ -222,6 +228,24 @@ class Loader(Owned):
             return states.pack(loaded)
         assert self._given is not None
         return states.pack(self._given.state())
+
+    def trained(self, batch: Any = None) -> None:
+        """With state_of="trained": the oldest batch that `next` has returned and that was not reported is
+        trained, and in the state from here on.  Once for each batch, behind its step, in the order in which
+        they came; any thread may.
+
+        `batch`: this batch, or an array of it: ValueError where it is not the oldest.  None: the oldest.
+        What is not reported stays out of the state, over an epoch's end too; `iter` gives it up.
+        RuntimeError where all are reported.
+        """
+        self._check_process()
+        if self._ledger_kind is not TrainedLedger:
+            refuse_report()
+        given = self._given
+        if given is None:
+            raise RuntimeError(NOTHING_WAITS)
+        assert isinstance(given, TrainedLedger)
+        given.report(batch)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The next `iter` begins where the state was taken; `state_dict` gives it back until then.
@@ -421,10 +445,10 @@ class Loader(Owned):
                                 mapper=self._mapper)
         if begin is not None and self._at_end(begin):
             connection.close_unused()
-            given = Ledger.at_end(self._request, begin)
+            given = self._ledger_kind.at_end(self._request, begin)
         else:
             joined = connection.start(lambda kind, text: self._warned.warn(kind, text, TureenWarning))
-            given = Ledger.of_job(self._request, joined, begin)
+            given = self._ledger_kind.of_job(self._request, joined, begin)
             self._tally = Tally(connection)
             if self._mapper is not None:
                 self._mapper.begin(joined)

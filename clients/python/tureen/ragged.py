@@ -34,7 +34,7 @@ class Ragged:
     room        [samples, most, ...]: what the server wrote, zeros behind each sample's rows
     lengths     int64 [samples]: how many rows each has
     """
-    __slots__ = ("room", "lengths", "_values", "_offsets")
+    __slots__ = ("room", "lengths", "_values", "_offsets", "__weakref__")
 
     def __init__(self, room: Array, lengths: npt.NDArray[np.int64]) -> None:
         self.room = room

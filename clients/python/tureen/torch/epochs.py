@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import state as states
+from ..course import Ledger
 from ..errors import RequestRefused, StateError
 from ..merging import merge_states
 from ..loader import BatchIterator, Loader
@@ -81,14 +82,18 @@ class OneJob:
         """All of that epoch's batches were given."""
         return iterator.epoch > epoch
 
-    def state(self, iterator: Optional[BatchIterator], epoch: int) -> State:
-        if iterator is None:
+    def state(self, ledger: Optional[Ledger], epoch: int) -> State:
+        """Of the job of that ledger; None: there is none, and it is where the next one begins."""
+        if ledger is None:
             return self._joining(self.loader.state_dict)
-        #  Not the iterator's own: that calls an epoch of which all was given behind.  Here it is the loop's
+        #  Not the ledger's own: that calls an epoch of which all was given behind.  Here it is the loop's
         #  until the loop ends, or a script that counts its loops would run one too many when it goes on from
         #  its last batch.
-        given = iterator._given
-        return states.pack(given.state_to_join(given.state().run))
+        return states.pack(ledger.state_to_join(ledger.state().run))
+
+    def later_state(self, ledger: Ledger, epoch: int) -> Callable[[], State]:
+        """The state of the job that was begun last, also when another one is there."""
+        return lambda: self.state(ledger, epoch)
 
     def load(self, state: Mapping[str, Any]) -> int:
         """Gives the epoch in which the state stands."""
@@ -200,10 +205,18 @@ class JobPerEpoch:
     def whole(self, iterator: BatchIterator, epoch: int) -> bool:
         return iterator.epoch > 0                   # of its job
 
-    def state(self, iterator: Optional[BatchIterator], epoch: int) -> State:
+    def state(self, ledger: Optional[Ledger], epoch: int) -> State:
         """Between loops there is no list: the sampler says what it is when the loop begins."""
-        inner = self._loaded if iterator is None else iterator.state_dict()
-        ids = self._drawn if iterator is None else self._begun
+        if ledger is None:
+            return self._state(self._loaded, self._drawn, epoch)
+        return self._state(states.pack(ledger.state()), self._begun, epoch)
+
+    def later_state(self, ledger: Ledger, epoch: int) -> Callable[[], State]:
+        """The state of the job that was begun last, also when another one is there."""
+        ids = self._begun
+        return lambda: self._state(states.pack(ledger.state()), ids, epoch)
+
+    def _state(self, inner: Optional[State], ids: Optional[Ids], epoch: int) -> State:
         if inner is None or ids is None:
             return {"tureen_torch_state": STATE_VERSION, "epoch": str(epoch), "list": None, "loader": None}
         if self._packed is None or self._packed[0] is not ids:

@@ -16,6 +16,7 @@ from ..loader import BatchIterator, Loader, Path, tell_recipe
 from ..owned import Owned
 from ..request import Subset, given_subset, recipe_of
 from ..slots import lent_max
+from ..trained import TrainedLedger, given, ledger_kind, refuse_report
 from ..wire import Field, Joined
 from ..mapping.mapper import mapper_of
 from ..mapping.run import Function
@@ -25,6 +26,7 @@ from .device import Copier, CudaDevice, Device, check_device
 from .epochs import JobPerEpoch, OneJob, State
 from .ranks import Membership, _process_group
 from .tensors import Layout
+from .trained import Reports
 
 _TIMEOUT_S = 10.0
 
@@ -191,6 +193,8 @@ class DataLoader(Owned):
     map_workers so many processes of this client call them, ahead of the loop; 0: the loop calls them.  None:
                 as num_workers says.  multiprocessing_context is how they are started: see tureen.Loader
     key, server_key     for a server that admits only clients with a key that it knows: see tureen.Loader
+    state_of    which batches a state has: "given", all that the loop was given, or "trained", those that it
+                has reported by `trained`: for a loop that takes batches ahead of its step
 
     num_workers, persistent_workers, prefetch_factor, pin_memory, pin_memory_device and
     multiprocessing_context are accepted and not needed, which one warning says; batch_sampler, collate_fn,
@@ -216,7 +220,8 @@ class DataLoader(Owned):
     loop it counts what the loop has been given; behind the loop it is the beginning of the next epoch; behind
     a loop that was broken off it is the place where that one stopped, until the next loop begins.  A loader
     that is given it (`load_state_dict`) goes on there: its first loop is the rest of that epoch, and the next
-    one the next epoch.  Behind an epoch's last batch the rest is empty, and that loop ends at once.
+    one the next epoch.  Behind an epoch's last batch the rest is empty, and that loop ends at once.  With
+    state_of="trained" it counts what was reported by `trained` instead.
 
     Nothing is sent before the first loop, or the first question that only the server can answer (`len`,
     `fields`, `dataset`, a state where there is none yet).  Until then a loader may be pickled; from then on
@@ -239,7 +244,7 @@ class DataLoader(Owned):
                  server_key: Optional[Path] = None, on_bad: Optional[str] = None,
                  nodes: Optional[int] = None, node: Optional[int] = None, parts: str = "fresh",
                  map: Optional[Function] = None, map_batch: Optional[Function] = None,
-                 map_workers: Optional[int] = None, num_workers: Any = 0,
+                 map_workers: Optional[int] = None, state_of: str = "given", num_workers: Any = 0,
                  persistent_workers: Any = False, prefetch_factor: Any = None, pin_memory: Any = False,
                  pin_memory_device: Any = "", multiprocessing_context: Any = None, batch_sampler: Any = None,
                  collate_fn: Any = None, worker_init_fn: Any = None, generator: Any = None) -> None:
@@ -272,7 +277,7 @@ class DataLoader(Owned):
             timeout=timeout if timeout != 0 else _TIMEOUT_S, key=key, server_key=server_key)
         common: Dict[str, Any] = dict(
             dataset=dataset, batch_size=batch_size, order=order_asked, drop_last=drop_last, slots=slots,
-            transport=transport, name=name, on_bad=on_bad, map=self._mapper, **server)
+            transport=transport, name=name, on_bad=on_bad, map=self._mapper, state_of=state_of, **server)
         self._data = DataSet(dataset, self._by_name, self._with_ids, subset=given_subset(subset), **server)
         waits = (("rejoin", rejoin), ("gather", gather), ("rank_wait", rank_wait))
         common.update({key: value for key, value in waits if value is not None})
@@ -306,6 +311,7 @@ class DataLoader(Owned):
         self._padding = False                   # what was given last
         self._layout: Optional[Layout] = None
         self._copier: Optional[Copier] = None
+        self._ledger_kind, self._reports = ledger_kind(state_of), Reports()
 
     def __getstate__(self) -> Dict[str, Any]:
         state = super().__getstate__()
@@ -348,6 +354,9 @@ class DataLoader(Owned):
         self._membership.check()
         self._iterator = self._source.begin(self._epoch)
         self._own()
+        ledger = self._iterator._given
+        if isinstance(ledger, TrainedLedger):
+            self._reports.begin(ledger, self._source.later_state(ledger, self._epoch))
         self._failed, self._layout = False, None
         if self._copier is None and self._device is not None:
             device = self._device if isinstance(self._device, Device) else CudaDevice(self._device)
@@ -374,6 +383,13 @@ class DataLoader(Owned):
             raise StopIteration
         self._given += 1
         self._padding = batch.padding
+        presented = self._present(batch)
+        if self._ledger_kind is TrainedLedger:
+            self._reports.show(presented)
+        return presented
+
+    def _present(self, batch: Batch) -> Any:
+        """The batch as the loop gets it."""
         if batch.mapped is not None:
             mapped = mapping.Mapped(batch.mapped)
             return mapped.present(mapped.values if self._copier is None
@@ -412,9 +428,13 @@ class DataLoader(Owned):
         self._running = 0
         if self._target is not None and (self._begun or self._target != self._epoch):
             self._go_to(self._target)
+            self._reports.report_all()
         elif self._begun and self._given:
-            if self._failed or not (self._whole() or self._held()) or not self._takes_rest():
+            whole = self._whole()
+            if self._failed or not (whole or self._held()) or not self._takes_rest():
                 self._go_to(self._epoch + 1)
+            if not whole:
+                self._reports.report_all()
         elif self._begun and self._failed:
             self._reload()
         self._target = None
@@ -454,7 +474,8 @@ class DataLoader(Owned):
 
     def _reload(self) -> None:
         """The job ended before anything was given: the next one begins in the same place."""
-        state = self._state()
+        assert self._iterator is not None
+        state = self._source.state(given(self._iterator._given), self._epoch)
         self._drop_job()
         self._source.load(state)
 
@@ -531,7 +552,24 @@ class DataLoader(Owned):
         return self._source.merged([state for state, _ in found])
 
     def _state(self) -> State:
-        return self._source.state(self._iterator, self._epoch)
+        unreported = self._reports.state()
+        if unreported is not None:
+            return unreported
+        return self._source.state(None if self._iterator is None else self._iterator._given, self._epoch)
+
+    def trained(self, batch: Any = None) -> None:
+        """With state_of="trained": the oldest batch that the loop was given and that was not reported is
+        trained, and in the state from here on.  Once for each batch, behind its step, in the order in which
+        they came; any thread may.
+
+        `batch`: what the loop was given, or a tensor of it: ValueError where it is not of the oldest batch,
+        or was copied (`.to(device)`).  None: the oldest.  What is not reported stays out of the state, in the
+        loops to come too; a loop that is broken off gives it up when the next one begins, and so does
+        `load_state_dict`.  RuntimeError where all are reported."""
+        self._check_process()
+        if self._ledger_kind is not TrainedLedger:
+            refuse_report()
+        self._reports.report(batch)
 
     def load_state_dict(self, state: State) -> None:
         """The next loop goes on there; a loop that runs is over.  StateError for what is damaged or no state;
@@ -539,6 +577,7 @@ class DataLoader(Owned):
         again."""
         self._check()
         epoch = self._source.load(state)
+        self._reports.report_all()
         self._drop_job()
         self._epoch, self._target = epoch, None
 

@@ -22,7 +22,7 @@ class Ragged:
     values      [rows of all samples, ...]
     offsets     int64 [samples + 1]: sample i has `values[offsets[i]:offsets[i + 1]]`
     """
-    __slots__ = ("values", "offsets")
+    __slots__ = ("values", "offsets", "__weakref__")
 
     def __init__(self, values: Tensor, offsets: Tensor) -> None:
         self.values = values

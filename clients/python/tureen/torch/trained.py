@@ -1,0 +1,61 @@
+"""What the loops have reported as trained, over the jobs that gave it: with a sampler each epoch is a job."""
+from __future__ import annotations
+
+import collections
+import threading
+from typing import Any, Callable, Deque, NamedTuple, Optional
+
+from ..trained import NOTHING_WAITS, TrainedLedger
+from .epochs import State
+
+
+class _Begun(NamedTuple):
+    """A job, and the loader's state in it."""
+    ledger: TrainedLedger
+    state: Callable[[], State]
+
+
+class Reports:
+    """Any thread."""
+
+    def __init__(self) -> None:
+        #  The oldest first; all but the last have batches that wait to be reported.
+        self._jobs: Deque[_Begun] = collections.deque()
+        self._lock = threading.RLock()          # see Ledger
+
+    def __reduce__(self) -> Any:
+        return Reports, ()                      # a loader is copied before its first job
+
+    def begin(self, ledger: TrainedLedger, state: Callable[[], State]) -> None:
+        """A job was begun."""
+        with self._lock:
+            self._jobs.append(_Begun(ledger, state))
+            self._drop_done()
+
+    def show(self, batch: Any) -> None:
+        """What the loop gets of the batch that the last job gave last."""
+        with self._lock:
+            self._jobs[-1].ledger.show(batch)
+
+    def report(self, batch: Any) -> None:
+        with self._lock:
+            if not self._jobs:
+                raise RuntimeError(NOTHING_WAITS)
+            self._jobs[0].ledger.report(batch)
+            self._drop_done()
+
+    def state(self) -> Optional[State]:
+        """In the oldest job of which a batch waits; None: none waits."""
+        with self._lock:
+            return self._jobs[0].state() if self._jobs and self._jobs[0].ledger.waits else None
+
+    def report_all(self) -> None:
+        """The loops have given up what waits."""
+        with self._lock:
+            for begun in self._jobs:
+                begun.ledger.report_all()
+            self._drop_done()
+
+    def _drop_done(self) -> None:
+        while len(self._jobs) > 1 and not self._jobs[0].ledger.waits:
+            self._jobs.popleft()
