@@ -7,7 +7,7 @@ import sys
 import unittest
 
 import harness
-from harness import Server, SystemTest, TUREEN, parse_ids, wait_until
+from harness import ScriptJob, Server, SystemTest, TUREEN, parse_ids, wait_until
 
 sys.path.insert(0, os.path.join(harness.SOURCE, "clients", "python"))
 import tureen  # noqa: E402
@@ -117,6 +117,34 @@ class States(SystemTest):
                     job.communicate()
             self.finish(job)
             self.assert_whole(server, "trial")
+
+    def trained_over_two_deaths(self, state_of):
+        """What a job trains that takes batches ahead, and is killed behind checkpoints in both epochs."""
+        steps, ahead = self.SAMPLES // BATCH, 2
+        with Server({"train": self.data}) as server:
+            path = os.path.join(server.folder, "checkpoint")
+            for halt in (steps // 3, steps, 0):
+                before = os.stat(path).st_ino if os.path.exists(path) else None
+                job = server._add(ScriptJob(server, "prefetching_job.py", dict(
+                    dataset="train", batch_size=BATCH, epochs=EPOCHS, pipeline=json.loads(PIPELINE), slots=6,
+                    job="trial", state_of=state_of, file=path, ahead=ahead, halt=halt,
+                    timeout=harness.PATIENCE)))
+                if halt:
+                    wait_until("the checkpoint is written", lambda: job.process.poll() is not None
+                               or os.path.exists(path) and os.stat(path).st_ino != before)
+                    job.signal(signal.SIGKILL)
+                    self.assertEqual(job.wait(), -signal.SIGKILL, job.texts())
+            return job.finish()
+
+    def test_a_job_that_takes_batches_ahead_is_killed(self):
+        """It reports what it has trained: every sample comes once an epoch."""
+        self.assert_epochs(self.trained_over_two_deaths("trained"), EPOCHS)
+
+    def test_a_job_that_takes_batches_ahead_and_reports_nothing(self):
+        """What it had taken at each checkpoint and not trained is lost."""
+        epochs = self.trained_over_two_deaths("given")["epochs"]
+        self.assertEqual({epoch: (len(ids), len(set(ids))) for epoch, ids in epochs.items()},
+                         {epoch: (self.SAMPLES - 2 * BATCH,) * 2 for epoch in range(EPOCHS)})
 
     def test_one_name_is_one_run(self):
         """Another run under the name of one that is there is refused; the same state twice is a fork."""

@@ -20,6 +20,7 @@ from ..course import Ledger
 from ..errors import RequestRefused, StateError
 from ..merging import merge_states
 from ..loader import BatchIterator, Loader
+from ..trained import TrainedLedger
 from ..wire import SLOTS_MIN, Joined
 from .agreement import check_agreement
 from .ranks import Membership
@@ -86,9 +87,12 @@ class OneJob:
         """Of the job of that ledger; None: there is none, and it is where the next one begins."""
         if ledger is None:
             return self._joining(self.loader.state_dict)
+        if isinstance(ledger, TrainedLedger):
+            return states.pack(ledger.state())
         #  Not the ledger's own: that calls an epoch of which all was given behind.  Here it is the loop's
         #  until the loop ends, or a script that counts its loops would run one too many when it goes on from
-        #  its last batch.
+        #  its last batch.  (Reports say nothing of loops: a prefetcher comes to their ends sooner or later,
+        #  and on each rank at another moment.)
         return states.pack(ledger.state_to_join(ledger.state().run))
 
     def later_state(self, ledger: Ledger, epoch: int) -> Callable[[], State]:
@@ -209,12 +213,18 @@ class JobPerEpoch:
         """Between loops there is no list: the sampler says what it is when the loop begins."""
         if ledger is None:
             return self._state(self._loaded, self._drawn, epoch)
-        return self._state(states.pack(ledger.state()), self._begun, epoch)
+        return self._state_in_job(ledger, self._begun, epoch)
 
     def later_state(self, ledger: Ledger, epoch: int) -> Callable[[], State]:
         """The state of the job that was begun last, also when another one is there."""
         ids = self._begun
-        return lambda: self._state(states.pack(ledger.state()), ids, epoch)
+        return lambda: self._state_in_job(ledger, ids, epoch)
+
+    def _state_in_job(self, ledger: Ledger, ids: Optional[Ids], epoch: int) -> State:
+        inner = ledger.state()
+        if isinstance(ledger, TrainedLedger) and inner.epoch > 0:      # as in OneJob
+            return self._state(None, None, epoch + 1)
+        return self._state(states.pack(inner), ids, epoch)
 
     def _state(self, inner: Optional[State], ids: Optional[Ids], epoch: int) -> State:
         if inner is None or ids is None:
