@@ -198,9 +198,14 @@ class Trained(unittest.TestCase):
                 del batches, old, batch
 
     def test_taken_to_the_last_batch_and_not_to_the_end(self) -> None:
-        """A loop that counts its batches breaks nothing off: what waits stays, and is reported in the next
-        epoch's loop."""
+        """The report of the last batch is the epoch's end.  A loop that counts its batches breaks nothing
+        off: what waits stays, and is reported in the next epoch's loop."""
         for name in ("shared", "sampler"):
+            with self.subTest(name), loader(**ORDERS[name]) as train:
+                for batch in train:
+                    train.trained(batch)
+                    state = train.state_dict()
+                self.assertEqual((place(state), train.state_dict()), ((1, 0), state))
             with self.subTest(name), loader(**ORDERS[name]) as train:
                 first = [batch for _, batch in zip(range(len(train)), train)]
                 for batch in first[:-1]:
