@@ -1,5 +1,5 @@
-"""A training job that takes batches ahead of its step: arguments as JSON.  Its checkpoint file has the ids that
-it has trained, which stand for a model, and the loader's state; it goes on from there.
+"""A training job that takes batches ahead of its step: arguments as JSON.  Its checkpoint file has the ids
+that it has trained, which stand for a model, and the loader's state; it goes on from there.
 
 "file": the checkpoint's; "ahead": so many batches; "halt": behind so many steps it writes the checkpoint, and
 waits to be killed; the rest are the Loader's own, of which "state_of" decides whether it reports."""
