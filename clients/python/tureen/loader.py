@@ -235,7 +235,7 @@ class Loader(Owned):
         they came; any thread may.
 
         `batch`: this batch, or an array of it: ValueError where it is not the oldest.  None: the oldest.
-        What is not reported stays out of the state, over an epoch's end too; `iter` gives it up.
+        What is not reported stays out of the state, over an epoch's end too; another `iter` abandons it.
         RuntimeError where all are reported.
         """
         self._check_process()

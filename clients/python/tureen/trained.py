@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import weakref
-from typing import Any, Deque, Iterator, List, Mapping, NamedTuple, Union
+from typing import Any, Deque, Iterator, List, Mapping, NamedTuple, NoReturn, Union
 
 from .batch import Batch
 from .course import Ledger
@@ -98,7 +98,8 @@ class TrainedLedger(Ledger):
             self._any_reported = True
 
     def report_all(self) -> None:
-        """The loop that was given them has given them up."""
+        """The loop has abandoned all batches that wait: they count as the rest of an epoch that is abandoned
+        does."""
         with self._lock:
             while self._waiting:
                 oldest = self._waiting[0]
@@ -137,7 +138,7 @@ def ledger_kind(state_of: str) -> type[Ledger]:
     return TrainedLedger if state_of == "trained" else Ledger
 
 
-def refuse_report() -> None:
+def refuse_report() -> NoReturn:
     raise RuntimeError("trained() is for a loader that was made with state_of=\"trained\": the state of this "
                        "one has all batches that the loop was given")
 

@@ -564,8 +564,8 @@ class DataLoader(Owned):
 
         `batch`: what the loop was given, or a tensor of it: ValueError where it is not of the oldest batch,
         or was copied (`.to(device)`).  None: the oldest.  What is not reported stays out of the state, in the
-        loops to come too; a loop that is broken off gives it up when the next one begins, and so does
-        `load_state_dict`.  RuntimeError where all are reported."""
+        loops to come too.  What a broken-off loop has not reported is abandoned with the rest of its epoch
+        when the next loop begins, and all by `load_state_dict`.  RuntimeError where all are reported."""
         self._check_process()
         if self._ledger_kind is not TrainedLedger:
             refuse_report()

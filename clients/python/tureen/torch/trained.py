@@ -16,7 +16,7 @@ class _Begun(NamedTuple):
 
 
 class Reports:
-    """Any thread."""
+    """The jobs of one loader.  Any thread."""
 
     def __init__(self) -> None:
         #  The oldest first; all but the last have batches that wait to be reported.
@@ -50,7 +50,7 @@ class Reports:
             return self._jobs[0].state() if self._jobs and self._jobs[0].ledger.waits else None
 
     def report_all(self) -> None:
-        """The loops have given up what waits."""
+        """The loops have abandoned what waits."""
         with self._lock:
             for begun in self._jobs:
                 begun.ledger.report_all()
