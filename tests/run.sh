@@ -62,10 +62,10 @@ tsan)
     left_out= ;;
 esac
 [ $# -gt 0 ] || [ -z "$left_out" ] || set -- --exclude-regex "^($left_out)\$"
-#  Many tests wait for processes and timers more than they compute, so twice as many run at once as there are
-#  processors; under a sanitizer, where they compute more, half as many again.
-parallel=$((2 * $(nproc)))
-case $preset in asan-ubsan | tsan | fuzz) parallel=$((3 * parallel / 4)) ;; esac
+#  Many tests wait for processes and timers more than they compute, so three times as many run at once as there
+#  are processors; under a sanitizer, where they compute more, twice as many.
+parallel=$((3 * $(nproc)))
+case $preset in asan-ubsan | tsan | fuzz) parallel=$((2 * parallel / 3)) ;; esac
 #  A test that hangs fails by itself: after so many seconds where it does not say so itself.
 exec $ctest_under ctest --test-dir "build/$preset" --output-on-failure --no-tests=error --timeout 600 \
     --parallel "$parallel" "$@"

@@ -98,8 +98,9 @@ def free_port():
 
 
 def wait_until(what, question, seconds=PATIENCE, step=0.02):
-    """Asks until the answer is true, and returns it; what: for the failure."""
-    deadline = time.monotonic() + seconds
+    """Asks until the answer is true, and returns it; what: for the failure.  step: seconds until it asks again
+    at first, a tenth more each time and up to five times as much: a question is often a process of its own."""
+    deadline, longest = time.monotonic() + seconds, 5 * step
     while True:
         answer = question()
         if answer:
@@ -107,6 +108,7 @@ def wait_until(what, question, seconds=PATIENCE, step=0.02):
         if time.monotonic() > deadline:
             raise AssertionError("not within %.1f seconds: %s" % (seconds, what))
         time.sleep(step)
+        step = min(1.1 * step, longest)
 
 
 def parse_ids(path):
