@@ -62,8 +62,8 @@ tsan)
     left_out= ;;
 esac
 [ $# -gt 0 ] || [ -z "$left_out" ] || set -- --exclude-regex "^($left_out)\$"
-#  Many tests wait for processes and timers more than they compute, so three times as many run at once as there
-#  are processors; under a sanitizer, where they compute more, twice as many.
+#  Many tests wait for processes and timers more than they compute, so three times as many run at once as
+#  there are processors; under a sanitizer, where they compute more, twice as many.
 parallel=$((3 * $(nproc)))
 case $preset in asan-ubsan | tsan | fuzz) parallel=$((2 * parallel / 3)) ;; esac
 #  A test that hangs fails by itself: after so many seconds where it does not say so itself.

@@ -98,8 +98,8 @@ def free_port():
 
 
 def wait_until(what, question, seconds=PATIENCE, step=0.02):
-    """Asks until the answer is true, and returns it; what: for the failure.  step: seconds until it asks again
-    at first, a tenth more each time and up to five times as much: a question is often a process of its own."""
+    """Asks until the answer is true, and returns it; what: for the failure.  step: seconds until it asks
+    again, a tenth more each time, and five times as much at most: a question is often a process of its own."""
     deadline, longest = time.monotonic() + seconds, 5 * step
     while True:
         answer = question()
