@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import unittest
@@ -24,6 +23,7 @@ import harness
 import torch
 
 import tureen
+from forked_processes import Forked, forked_here
 from tureen.torch import DataLoader
 from tureen.torch import ranks as torch_ranks
 
@@ -159,19 +159,18 @@ def worker() -> None:
 
 class OverGloo(unittest.TestCase):
     def start(self, endpoints: List[str], each: int, states: Any = None, stop: int = 0, **options: Any) -> \
-            "List[subprocess.Popen[str]]":
+            List[Forked]:
         """`each` processes on each node; endpoints: of the nodes' servers; states: one for all, or a list of
         each node's."""
         port, nodes = str(harness.free_port()), len(endpoints)
         each_state = states if isinstance(states, list) else [states] * nodes
         given = [json.dumps({"state": state, "stop": stop, "options": options}) for state in each_state]
-        processes = [subprocess.Popen([sys.executable, "-B", __file__, "worker"], text=True,
-                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={
+        processes = [Forked(forked_here(), {
             **os.environ, "GIVEN": given[node], "TUREEN_ENDPOINT": endpoints[node],
             "RANK": str(node * each + rank), "WORLD_SIZE": str(nodes * each), "GROUP_RANK": str(node),
             "GROUP_WORLD_SIZE": str(nodes), "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(each),
             "TORCHELASTIC_RUN_ID": "run-" + port,
-            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port})
+            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}, worker)
             for node in range(nodes) for rank in range(each)]
         for process in processes:
             self.addCleanup(process.kill)
@@ -180,8 +179,9 @@ class OverGloo(unittest.TestCase):
     def run_all(self, *arguments: Any, **options: Any) -> List[Dict[str, Any]]:
         found = []
         for process in self.start(*arguments, **options):
-            text, errors = process.communicate(timeout=2 * harness.PATIENCE)
-            self.assertEqual(process.returncode, 0, errors)
+            status = process.wait(2 * harness.PATIENCE)
+            text, errors = process.output()
+            self.assertEqual(status, 0, errors)
             found.append(json.loads(text.splitlines()[-1]))
         return found
 
@@ -191,7 +191,7 @@ class OverGloo(unittest.TestCase):
         each = len(processes) // 2
         failed, said = [process for process in processes if process.wait(2 * harness.PATIENCE)], ""
         for process in processes:
-            said += process.communicate()[1]
+            said += process.output()[1]
         self.assertGreaterEqual(len(failed), each, said)
         self.assertRegex(said, why + r".* \(nodes_differ\)")
 
@@ -251,7 +251,4 @@ class OverGloo(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["worker"]:
-        worker()
-    else:
-        unittest.main()
+    unittest.main()
