@@ -107,7 +107,10 @@ FUNCTIONS: Dict[str, Dict[str, Any]] = {
 
 
 def loader(**options: Any) -> DataLoader:
+    """Its processes are forked: new ones import PyTorch, for two seconds each."""
     options.setdefault("transform", CROP)
+    if options.get("map_workers"):
+        options.setdefault("multiprocessing_context", "fork")
     return DataLoader(options.pop("dataset", "train"), **{"batch_size": 5, "endpoint": SERVER.endpoint,
                                                           "timeout": harness.PATIENCE, **options})
 
@@ -157,12 +160,12 @@ class Maps(unittest.TestCase):
     def test_as_the_model(self) -> None:
         with loader(seed=3, transform=FLIPPED) as plain:
             before = [[(images.clone(), labels) for images, labels in plain] for _ in range(2)]
-        for number, (name, options) in enumerate(FUNCTIONS.items()):
-            for workers in (0, 2):
-                #  Forked ones begin at once; new ones import PyTorch, for seconds.
-                begun = {"multiprocessing_context": "fork"} if workers and number else {}
-                with self.subTest(name, workers=workers), \
-                        loader(seed=3, transform=FLIPPED, map_workers=workers, **options, **begun) as mapped:
+        for name, options in FUNCTIONS.items():
+            #  One set is of new processes, which get their functions and PyTorch by import.
+            for workers, begun in ((0, None), (2, "fork"), *([(1, "spawn")] if name == "both" else [])):
+                with self.subTest(name, workers=workers, begun=begun), \
+                        loader(seed=3, transform=FLIPPED, map_workers=workers, **options,
+                               multiprocessing_context=begun) as mapped:
                     for epoch in range(2):
                         count = 0
                         for got, batch in zip(mapped, before[epoch]):
@@ -211,8 +214,6 @@ class Maps(unittest.TestCase):
             with self.subTest(name):
                 whole = 12 if name == "sampler" else SAMPLES
                 options: Dict[str, Any] = dict(map=with_ids, map_workers=2, ids=True, **order)
-                if name != "shared":
-                    options["multiprocessing_context"] = "fork"
                 first, ids = loader(**options), []
                 for number, (_, tens) in enumerate(first):
                     ids += tens.tolist()
@@ -244,8 +245,7 @@ class Maps(unittest.TestCase):
     def test_random_numbers_of_each_process(self) -> None:
         """What is forked would begin with its parent's."""
         drawn, pids = [], set()
-        with loader(map=random_number, map_workers=2, multiprocessing_context="fork",
-                    batch_size=11) as mapped:
+        with loader(map=random_number, map_workers=2, batch_size=11) as mapped:
             for _ in range(2):
                 for numbers, of in mapped:
                     drawn += numbers.tolist()
