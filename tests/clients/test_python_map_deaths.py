@@ -65,8 +65,9 @@ def die() -> None:
 
 
 def at_call(course: Tuple[int, mmap.mmap]) -> None:
-    """At the call or return of that number, of Python's or of C's, in the process's own code.  The answers
-    that it sends are counted in memory that the test sees."""
+    """Before the call of that number, of Python's or of C's, in the process's own code.  What it has done by
+    the end of a call it has done before the next one.  The answers that it sends are counted in memory that
+    the test sees."""
     number, answers = course
     whole, left = connection.Connection.send, [number]
 
@@ -74,8 +75,8 @@ def at_call(course: Tuple[int, mmap.mmap]) -> None:
         whole(self, message)
         answers[0] += message[0] == worker.DONE
 
-    def note(frame: Any, _event: str, _what: Any) -> None:
-        if frame.f_code.co_filename in _WATCHED:
+    def note(frame: Any, event: str, _what: Any) -> None:
+        if event in ("call", "c_call") and frame.f_code.co_filename in _WATCHED:
             left[0] -= 1
             if not left[0]:
                 die()
@@ -146,7 +147,7 @@ class Deaths(Tidy):
 
     def test_killed_at_every_call(self) -> None:
         """Of two processes one lives.  The other is replaced again and again: each dies a call later (seven
-        calls for map_batch, which does mostly the same), until one has answered several tasks.  The loop is
+        calls for map_batch, which does mostly the same), until one has answered two tasks.  The loop is
         told of several that die in a row, by right, and asks again."""
         for step, how in (1, {"map": written}), (7, {"map_batch": written}):
             with self.subTest(how), mmap.mmap(-1, mmap.PAGESIZE) as answers:
@@ -156,7 +157,7 @@ class Deaths(Tidy):
                 with tureen.Loader(server.endpoint, batch_size=8, map_workers=2,
                                    multiprocessing_context=context, **how) as loader:
                     iterator = iter(loader)
-                    while most < 3:
+                    while most < 2:
                         try:
                             batch = next(iterator)
                         except tureen.MapFailed as failed:
@@ -196,7 +197,7 @@ class Deaths(Tidy):
         samples = 90000
         server = self.server(samples)
         with tureen.Loader(server.endpoint, batch_size=samples // 3, epochs=1, map_batch=worded_batch,
-                           map_workers=1) as loader:
+                           map_workers=1, multiprocessing_context="fork") as loader:
             self.assertEqual([len(batch) for batch in loader], [samples // 3] * 3)
 
     def test_forked_while_a_thread_draws(self) -> None:
@@ -219,7 +220,8 @@ class Deaths(Tidy):
         server = self.server(40)
         server.paused = True
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)
-        with tureen.Loader(server.endpoint, batch_size=8, epochs=1, map=written, map_workers=2) as loader:
+        with tureen.Loader(server.endpoint, batch_size=8, epochs=1, map=written, map_workers=2,
+                           multiprocessing_context="fork") as loader:
             iterator = iter(loader)
             until(lambda: server.jobs and server.job().begun and loader._mapper.ready(), "the processes")
             used = max(int(name) for name in os.listdir("/proc/self/fd"))
@@ -242,7 +244,8 @@ class Deaths(Tidy):
         """Of a result that has come."""
         server = self.server(40)
         short = mock.Mock(side_effect=OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)))
-        with tureen.Loader(server.endpoint, batch_size=8, epochs=1, map=written, map_workers=2) as loader:
+        with tureen.Loader(server.endpoint, batch_size=8, epochs=1, map=written, map_workers=2,
+                           multiprocessing_context="fork") as loader:
             iterator = iter(loader)
             with mock.patch.object(results, "Memory", short):
                 for _ in range(2):
