@@ -1,8 +1,8 @@
 """Processes that begin with their imports done.
 
-A process that is spawned imports all that it needs: two seconds of PyTorch, half a second of the client.  These
-are forked from a process that has imported it: from the test itself, where it has no threads and no job, or
-from multiprocessing's fork server, which finds what they run by its name, as a spawned process does.
+A process that is spawned imports all that it needs: two seconds of PyTorch, half a second of the client.
+These are forked from a process that has imported it: from the test itself, where it has no threads and no
+job, or from multiprocessing's fork server, where they find what they run by its name, as spawned ones do.
 """
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 from multiprocessing import forkserver
+from pathlib import Path
 from typing import Any, Callable, Dict, Tuple
 from unittest import mock
 
@@ -43,7 +44,7 @@ def _be(environment: Dict[str, str], output: str, errors: str, function: Callabl
 
 
 class Forked:
-    """A function in such a process, with an environment and output of its own; used as subprocess.Popen is."""
+    """A function in such a process, with an environment and output of its own."""
 
     def __init__(self, context: Any, environment: Dict[str, str], function: Callable[..., None],
                  *arguments: Any) -> None:
@@ -63,8 +64,8 @@ class Forked:
         """What it has written: its output, and its errors."""
         texts = []
         for path in self._paths:
-            with contextlib.suppress(FileNotFoundError), open(path, encoding="utf-8", errors="replace") as file:
-                texts.append(file.read())
+            with contextlib.suppress(FileNotFoundError):
+                texts.append(Path(path).read_text(encoding="utf-8", errors="replace"))
         return (texts[0], texts[1]) if len(texts) == 2 else ("", "")
 
     def kill(self) -> None:

@@ -10,8 +10,10 @@ import os
 import pickle
 import random
 import signal
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -25,9 +27,25 @@ import numpy as np
 
 import tureen
 from fake_server import pattern
+from forked_processes import forked_after
 from tureen.mapping.causes import Cause
 
 Sample = Dict[str, Any]
+
+
+def setUpModule() -> None:
+    global FORKED
+    os.environ["BEGUN"] = tempfile.mkdtemp(prefix="tu-begun-")      # known to all that begin from now on
+    unittest.addModuleCleanup(shutil.rmtree, os.environ["BEGUN"], ignore_errors=True)
+    FORKED = forked_after("client_checks")
+
+
+def loading(server: Any, **options: Any) -> tureen.Loader:
+    """Its processes are forked.  New ones import the client, for half a second each; those of FORKED get
+    their functions as new ones do, by name."""
+    if options.get("map_workers"):
+        options.setdefault("multiprocessing_context", "fork")
+    return tureen.Loader(server.endpoint, **options)
 
 
 #   ---- functions, at the top level so that a process can import them
@@ -169,8 +187,17 @@ def slow(sample: Sample) -> Sample:
 
 
 def hangs(sample: Sample) -> Sample:
-    time.sleep(1000)
+    with open(os.path.join(os.environ["BEGUN"], str(os.getpid())), "w", encoding="ascii"):
+        time.sleep(1000)
     return sample
+
+
+def until_one_hangs(pids: List[int]) -> None:
+    """It is in the midst of the function."""
+    paths = [os.path.join(os.environ["BEGUN"], str(pid)) for pid in pids]
+    until(lambda: any(map(os.path.exists, paths)), "the function")
+    for path in filter(os.path.exists, paths):
+        os.unlink(path)
 
 
 def seeded(sample: Sample) -> Sample:
@@ -247,14 +274,15 @@ class Maps(Either):
                 whole = None                    # it would not find its fields
             if sample is whole is None:
                 sample = written
-            workers = chance.choice([0, 1, 3])
+            workers = chance.choice([0, 1, 3]) if turn else 1
+            begun = {"multiprocessing_context": FORKED if turn else "spawn"}
             size, samples = chance.randrange(1, 12), chance.randrange(1, 60)
             with self.subTest(f"TEST_SEED={SEED}", turn=turn, map=sample, map_batch=whole, workers=workers,
                               size=size):
                 server = self.fake(samples)
                 plain = tureen.Loader(server.endpoint, batch_size=size, epochs=2)
-                with tureen.Loader(server.endpoint, batch_size=size, epochs=2, map=sample, map_batch=whole,
-                                   map_workers=workers) as loader:
+                with loading(server, batch_size=size, epochs=2, map=sample, map_batch=whole,
+                             map_workers=workers, **begun) as loader:
                     pairs = 0
                     for before, got in zip(plain, loader):
                         self.assertEqual((got.ids.tolist(), got.epoch, got.index),
@@ -271,8 +299,8 @@ class Maps(Either):
                 server = self.fake()
                 plain = [modelled(batch, function, None) for batch in tureen.Loader(
                     server.endpoint, batch_size=8, epochs=2, transport="inline")]
-                with tureen.Loader(server.endpoint, batch_size=8, epochs=2, map=function,
-                                   map_workers=2) as loader, warnings.catch_warnings(record=True) as caught:
+                with loading(server, batch_size=8, epochs=2, map=function,
+                             map_workers=2) as loader, warnings.catch_warnings(record=True) as caught:
                     warnings.simplefilter("always")
                     kept = list(loader)
                     self.assertEqual([warning for warning in caught if "are being kept" not in str(
@@ -288,7 +316,7 @@ class Maps(Either):
             for workers in (0, 2):
                 with self.subTest(function, workers=workers), nothing_ignored():
                     server = self.fake()
-                    loader = tureen.Loader(server.endpoint, batch_size=8, map=function, map_workers=workers)
+                    loader = loading(server, batch_size=8, map=function, map_workers=workers)
                     iterator = iter(loader)
                     for _ in range(12):                 # more than there are slots
                         held = [next(iterator)["image"][1:]]
@@ -305,8 +333,7 @@ class Maps(Either):
                     ({"map_batch": refuses_batch_of_37}, "batch of 8 samples, the first sample 32")):
                 with self.subTest(message, workers=workers):
                     server = self.fake()
-                    loader = tureen.Loader(server.endpoint, batch_size=8, epochs=1, map_workers=workers,
-                                           **how)
+                    loader = loading(server, batch_size=8, epochs=1, map_workers=workers, **how)
                     given = []
                     iterator = iter(loader)
                     for _ in range(2):
@@ -329,8 +356,9 @@ class Maps(Either):
         found = {}
         for workers in (0, 1):
             server = self.fake()
-            loader = tureen.Loader(server.endpoint, batch_size=1, epochs=1, order="list", ids=list(range(9)),
-                                   pipeline="eval", map=raises, map_workers=workers)
+            loader = loading(server, batch_size=1, epochs=1, order="list", ids=list(range(9)),
+                             pipeline="eval", map=raises, map_workers=workers,
+                             multiprocessing_context=FORKED)
             iterator = iter(loader)
             with self.assertRaises(tureen.MapFailed) as failed:
                 next(iterator)
@@ -360,7 +388,7 @@ class Maps(Either):
         for how in ({"map": slow}, {"map_batch": slow}):
             with self.subTest(how):
                 server = self.fake(200)
-                loader = tureen.Loader(server.endpoint, batch_size=16, epochs=2, map_workers=2, **how)
+                loader = loading(server, batch_size=16, epochs=2, map_workers=2, **how)
                 seen: List[int] = []
                 killed: List[int] = []
 
@@ -382,7 +410,7 @@ class Maps(Either):
 
     def test_a_sample_that_kills_is_named(self: Any) -> None:
         server = self.fake()
-        loader = tureen.Loader(server.endpoint, batch_size=8, epochs=1, map=dies_at_37, map_workers=2)
+        loader = loading(server, batch_size=8, epochs=1, map=dies_at_37, map_workers=2)
         given: List[int] = []
         with self.assertRaisesRegex(tureen.MapFailed, "sample 37.*3 processes died.*SIGKILL") as failed:
             for batch in loader:
@@ -393,7 +421,7 @@ class Maps(Either):
 
     def test_a_server_that_crashes(self: Any) -> None:
         server = self.fake(200)
-        with tureen.Loader(server.endpoint, batch_size=8, epochs=2, map=slow, map_workers=2) as loader:
+        with loading(server, batch_size=8, epochs=2, map=slow, map_workers=2) as loader:
             seen: List[int] = []
             for number, batch in enumerate(loader):
                 self.assert_negative(batch)
@@ -413,8 +441,8 @@ class OfProcesses(Maps):
         found = []
         for workers in (0, 1, 3):
             server = self.fake(50)
-            with tureen.Loader(server.endpoint, batch_size=7, epochs=2, map=seeded,
-                               map_workers=workers) as loader:
+            with loading(server, batch_size=7, epochs=2, map=seeded, map_workers=workers,
+                         multiprocessing_context=FORKED) as loader:
                 found.append([seed for batch in loader for seed in batch["seed"].tolist()])
         self.assertEqual(found[0], found[1])
         self.assertEqual(found[0], found[2])
@@ -430,7 +458,8 @@ class OfProcesses(Maps):
                            multiprocessing_context="fork",
                            map=lambda sample: {"label": sample["label"] + 1}) as loader:
             self.assertEqual(sum((batch["label"].tolist() for batch in loader), []), list(range(1, 101)))
-        with tureen.Loader(server.endpoint, batch_size=8, map=Unloadable(), map_workers=1) as loader:
+        with loading(server, batch_size=8, map=Unloadable(), map_workers=1,
+                     multiprocessing_context=FORKED) as loader:
             iterator = iter(loader)
             for _ in range(2):
                 with self.assertRaisesRegex(tureen.MapFailed, "no such codec there.*: define the function "
@@ -444,12 +473,12 @@ class OfProcesses(Maps):
         server = self.fake()
         for how in ("closed", "dropped", "broken off", "hung"):
             with self.subTest(how):
-                loader = tureen.Loader(server.endpoint, batch_size=8, map_workers=2,
-                                       map=hangs if how == "hung" else written)
+                loader = loading(server, batch_size=8, map_workers=2, map=hangs if how == "hung" else written,
+                                 multiprocessing_context=FORKED)
                 iterator = iter(loader)
                 pids = loader._mapper.pids()
                 if how == "hung":
-                    time.sleep(0.5)
+                    until_one_hangs(pids)
                 else:
                     next(iterator)
                 self.assertEqual([alive(pid) for pid in pids], [True, True])
@@ -461,7 +490,7 @@ class OfProcesses(Maps):
 
     def test_one_set_of_processes_for_all_iterations(self: Any) -> None:
         server = self.fake(30)
-        with tureen.Loader(server.endpoint, batch_size=8, epochs=1, map=written, map_workers=2) as loader:
+        with loading(server, batch_size=8, epochs=1, map=written, map_workers=2) as loader:
             self.assertEqual(len(loader), 4)                # joins, before anything is iterated
             pids = []
             for _ in range(3):
@@ -487,7 +516,7 @@ sys.path[:0] = [{package!r}, {here!r}]
 import test_python_map as functions, tureen
 
 def main():
-    loader = tureen.Loader({endpoint!r}, batch_size=8, map=functions.{function}, map_workers=2,
+    loader = tureen.Loader({endpoint!r}, batch_size=8, map=functions.{function}, map_workers={workers},
                            multiprocessing_context={context!r})
     iterator = iter(loader)
     if {take}: kept = next(iterator)
@@ -519,12 +548,12 @@ class Ends(Tidy):
 
     def script(self, server: Any, function: str = "written", take: bool = True, fork: bool = False,
                then: str = "time.sleep(1000)", guard: str = "if __name__ == '__main__': ",
-               context: str = "spawn") -> subprocess.Popen[str]:
+               context: str = "spawn", workers: int = 2) -> subprocess.Popen[str]:
         path = os.path.join(server.directory, "script.py")
         with open(path, "w", encoding="utf-8") as file:
             file.write(SCRIPT.format(package=str(PACKAGE), here=os.path.dirname(os.path.abspath(__file__)),
                                      endpoint=server.endpoint, function=function, take=take, fork=fork,
-                                     then=then, guard=guard, context=context))
+                                     then=then, guard=guard, context=context, workers=workers))
         process = subprocess.Popen([sys.executable, "-B", path], stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True, start_new_session=True)
         self.processes.append(process)
@@ -535,16 +564,14 @@ class Ends(Tidy):
         return [int(word) for word in process.stdout.readline().split()]
 
     def test_the_client_is_killed(self) -> None:
-        for context in ("spawn", "fork", "forkserver"):
-            for function, take in (("written", True), ("hangs", False)):
-                with self.subTest(function, context=context):
-                    server = self.server()
-                    process = self.script(server, function, take, context=context)
-                    _, *pids = self.pids(process)
-                    if not take:
-                        time.sleep(1)               # in the midst of a function
-                    process.kill()
-                    until(lambda pids=pids: not any(map(alive, pids)), "the processes' end")
+        for function, context in (("written", "spawn"), ("hangs", "fork"), ("hangs", "forkserver")):
+            with self.subTest(function, context=context):
+                process = self.script(self.server(), function, function == "written", context=context)
+                _, *pids = self.pids(process)
+                if function == "hangs":
+                    until_one_hangs(pids)
+                process.kill()
+                until(lambda pids=pids: not any(map(alive, pids)), "the processes' end")
 
     def test_the_client_is_killed_and_a_forked_child_lives(self) -> None:
         process = self.script(self.server(), fork=True)
@@ -557,9 +584,10 @@ class Ends(Tidy):
             os.kill(child, signal.SIGKILL)
 
     def test_the_interpreter_ends(self) -> None:
-        for function, take in (("written", True), ("hangs", False)):
+        for function, context in (("written", "spawn"), ("hangs", "fork")):
             with self.subTest(function):
-                process = self.script(self.server(), function, take, then="pass")
+                process = self.script(self.server(), function, function == "written", then="pass",
+                                      context=context)
                 _, *pids = self.pids(process)
                 out, errors = process.communicate(timeout=PATIENCE_S)
                 self.assertEqual((process.returncode, out, errors), (0, "", ""))
@@ -567,11 +595,12 @@ class Ends(Tidy):
 
     def test_interrupt(self) -> None:
         """Ctrl-C goes to all processes of the terminal: to those that have just been started, and later."""
-        for seconds in (0, 2):
-            with self.subTest(seconds=seconds):
-                process = self.script(self.server(), "hangs", False, then="next(iterator)")
+        for later, context in ((False, "spawn"), (True, "fork")):
+            with self.subTest(later=later):
+                process = self.script(self.server(), "hangs", False, then="next(iterator)", context=context)
                 _, *pids = self.pids(process)
-                time.sleep(seconds)
+                if later:
+                    until_one_hangs(pids)
                 os.killpg(process.pid, signal.SIGINT)
                 _, errors = process.communicate(timeout=PATIENCE_S)
                 self.assertEqual(process.returncode, -signal.SIGINT, errors)
@@ -579,7 +608,7 @@ class Ends(Tidy):
                 until(lambda pids=pids: not any(map(alive, pids)), "the processes' end")
 
     def test_a_script_without_a_guard(self) -> None:
-        process = self.script(self.server(), guard="")
+        process = self.script(self.server(), guard="", workers=1)
         process.wait(PATIENCE_S)
         assert process.stderr is not None
         self.assertRegex(process.stderr.read(), r"MapFailed: map cannot go on: its processes end .*__main__")
