@@ -1,13 +1,15 @@
 """Augmentations against torchvision itself: test_augment.py PATH-OF-tureen [all|short]
 
-40 photographs, and images of one pixel and of one row, 16 draws of each operation (fewer of those that take
+4 photographs, and images of one pixel and of one row, 32 draws of each operation (fewer of those that take
 long): what the server drew, by reference.py, is given to torchvision's functions, and every pixel must be the
-same.  Of gaussian_blur a few may differ by 1: torch adds up in 32-bit floats and promises no order, and the
-server in another one, so a sum that lies in the middle between two values is rounded to either.  Then the
-magnitudes, beside torchvision's tables.  `all`: 56 draws.  `short`: fewer photographs and draws, for builds
-with sanitizers.  Ends with 77 (a skip) where torchvision or Pillow is missing.
+same.  Each kind of a policy must have been drawn, with either sign.  Of gaussian_blur a few values may differ
+by 1: torch adds up in 32-bit floats and promises no order, and the server in another one, so a sum that lies
+in the middle between two values is rounded to either.  Then the magnitudes, beside torchvision's tables.
+`all`: 40 photographs, all of the size of the first, and 56 draws.  `short`: half the draws, for builds with
+sanitizers.  Ends with 77 (a skip) where torchvision or Pillow is missing.
 With another Python's torchvision: tests/parity.sh.
 """
+import functools
 import glob
 import json
 import os
@@ -37,9 +39,9 @@ except ImportError as missing:
     print(f"SKIP: augmentations not compared with torchvision: {missing}")
     sys.exit(77)
 
-SHORT = sys.argv[2:] == ["short"]
-PHOTOS_MAX, ROUNDS, VIEWS = (6, 1, 8) if SHORT else (40, 7 if sys.argv[2:] == ["all"] else 2, 8)
-SIZE = 240
+ALL, SHORT = sys.argv[2:] == ["all"], sys.argv[2:] == ["short"]
+PHOTOS_MAX, ROUNDS, VIEWS = (40, 7, 8) if ALL else (4, 2 if SHORT else 4, 8)
+SIZE = 240 if ALL else 120              # what is compared of each
 FILTERS = {"nearest": InterpolationMode.NEAREST, "bilinear": InterpolationMode.BILINEAR}
 FILTERS_OF_PILLOW = {InterpolationMode.NEAREST: Image.NEAREST, InterpolationMode.BILINEAR: Image.BILINEAR}
 CASES = [
@@ -77,6 +79,7 @@ CASES = [
 BLUR_DIFFER_MAX = 1e-4
 SLOW = ("gaussian_blur", "pillow_gaussian_blur", "random_perspective", "elastic_transform", "aug_mix")
 failures, blurred = [], {"values": 0, "differ": 0}
+drawn = set()                           # of a case: kinds of a policy, with the sign of their magnitude
 
 
 def fill_of(operation, image):
@@ -130,6 +133,7 @@ def by_mixing(image, operation, fill, random):
     for weight, steps in chains:
         changed = image
         for kind, magnitude in steps:
+            drawn.add((kind, numpy.sign(magnitude)))
             changed = mixed_step(changed, kind, magnitude, interpolation, fill)
         mix.add_(torch.tensor([weight]).view(1, 1, 1) * functional.pil_to_tensor(changed))
     return functional.to_pil_image(mix.to(dtype=batch.dtype))
@@ -196,6 +200,7 @@ def by_torchvision(image, operation, random):
     interpolation = FILTERS[operation.get("interpolation", "nearest")]
     if name in reference_augment.DRAW:
         for kind, magnitude in reference_augment.DRAW[name](operation, image.size, random):
+            drawn.add((kind, numpy.sign(magnitude)))
             image = autoaugment._apply_op(image, kind, magnitude, interpolation, fill)
         return image
     if name == "random_rotation":
@@ -222,9 +227,14 @@ def by_torchvision(image, operation, random):
     return POINTS[name](image, operation) if random.happens(operation.get("p", 0.5)) else image
 
 
-def expected(path, operations, key, view):
+@functools.lru_cache(None)
+def photograph(path):
     with Image.open(path) as file:
-        image = file.convert("RGB")
+        return file.convert("RGB")
+
+
+def expected(path, operations, key, view):
+    image = photograph(path)
     for place, operation in enumerate(operations, 2):   # behind decode and views
         image = by_torchvision(image, operation, reference.Keyed(key, view, place))
     pixels = numpy.asarray(functional.center_crop(image, [SIZE, SIZE]))
@@ -240,7 +250,27 @@ def same(ours, theirs, operations):
     return difference.max() <= 1
 
 
+def check_drawn(operations):
+    """All kinds of the policy have been compared; those that have one, with either sign of the magnitude."""
+    policy = next((operation for operation in operations if operation["op"] in (*reference_augment.DRAW,
+                                                                                "aug_mix")), None)
+    if policy is None:
+        return
+    if policy["op"] == "auto_augment":
+        text = reference_augment.POLICIES[policy.get("policy", "imagenet")]
+        steps = [step.split() for sub in text.split("; ") for step in sub.split(" + ")]
+        kinds = {kind for kind, p, _ in steps if float(p) > 0}
+    else:
+        kinds = set(reference_augment.MIXED if policy["op"] == "aug_mix" else reference_augment.KINDS)
+    missing = kinds - {kind for kind, _ in drawn}
+    missing |= {(kind, sign) for kind in kinds.intersection(reference_augment.SIGNED) for sign in (-1, 1)
+                if (kind, sign) not in drawn}
+    if missing:
+        failures.append(f"not drawn: {missing}: {operations}")
+
+
 def check_case(program, operations, files, root):
+    drawn.clear()
     #  Sizes behind one that expands are bounded in the shared stage alone.
     mark = [] if any("expand" in operation for operation in operations) else [parity_cases.SHARE]
     pipeline = [{"op": "decode", "max_pixels": 300000}, *mark, {"op": "views", "count": VIEWS},
@@ -251,7 +281,8 @@ def check_case(program, operations, files, root):
     if operations[-1]["op"] in SLOW:
         #  torch takes its time for a blur, fractions for a perspective, noise by the number.  With all files
         #  and draws it was the same.
-        files, rounds = files[::6 if operations[-1]["op"] == "elastic_transform" else 2], 1
+        step = 3 if operations[-1]["op"] == "elastic_transform" else 1
+        files, rounds = files[::2 * step if ALL else step], 1
     compared = 0
     for epoch in range(rounds):
         with tempfile.TemporaryDirectory() as out:
@@ -266,11 +297,13 @@ def check_case(program, operations, files, root):
                     compared += 1
                     if not same(numpy.load(path), theirs, operations):
                         failures.append(f"{os.path.basename(file)} epoch {epoch} view {view}: {operations}")
+    check_drawn(operations)
     print(f"{compared} images compared: {json.dumps(operations)}")
 
 
 def make_files(folder):
-    """Photographs, made smaller, of odd sizes; and images that have nearly nothing inside."""
+    """Photographs, made smaller, of odd sizes; and images that have nearly nothing inside.  The first one is
+    as large as all are by hand, for what grows with the distance from a corner."""
     root = os.environ.get("TUREEN_SOURCE", ".") + "/../shared/data/photos"
     photos = sorted(glob.glob(root + "/*/*"))
     if not photos:
@@ -279,7 +312,8 @@ def make_files(folder):
     for number, path in enumerate(photos[::max(1, len(photos) // PHOTOS_MAX)][:PHOTOS_MAX]):
         with Image.open(path) as file:
             image = file.convert("RGB")
-        image.thumbnail((150 + number, 180 - number))
+        side = 150 if ALL or not number else 60
+        image.thumbnail((side + number, side + 30 - number))
         files.append(f"{folder}/{number:02}.png")
         image.save(files[-1])
     generator = numpy.random.default_rng(3)
