@@ -11,16 +11,13 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
+#include "effort.h"
 #include "playground.h"
 #include "seed.h"
 #include "statistics.h"
 
-//  Uniformity is judged over so many seeds; a sanitizer looks for other things.
-#if defined (__SANITIZE_ADDRESS__) || defined (__SANITIZE_THREAD__)
-enum { SEEDS = 30, SCHEDULES = 20 };
-#else
-enum { SEEDS = 1000, SCHEDULES = 150 };
-#endif
+//  Uniformity is judged over so many seeds.
+enum { SEEDS = EFFORT (1000), SCHEDULES = EFFORT (150) };
 
 enum { BINS = STATISTICS_BINS, SAMPLES = 240, EPOCHS_MAX = 16, JOBS_MAX = 8, ONCE_SAMPLES = 100,
     ONCE_JOBS = 40 };

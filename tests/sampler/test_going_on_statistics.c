@@ -15,17 +15,14 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
+#include "effort.h"
 #include "history.h"
 #include "playground.h"
 #include "seed.h"
 #include "statistics.h"
 
-//  Uniformity is judged over so many seeds; a sanitizer looks for other things.
-#if defined (__SANITIZE_ADDRESS__) || defined (__SANITIZE_THREAD__)
-enum { SEEDS = 20, FRESH_RUNS = 1 };
-#else
-enum { SEEDS = 1000, FRESH_RUNS = 4 };
-#endif
+//  Uniformity is judged over so many seeds.
+enum { SEEDS = EFFORT (1000), FRESH_RUNS = 4 };
 
 enum { SAMPLES = 120, BINS = STATISTICS_BINS, JOBS_MAX = 5, EPOCHS = 3 };
 

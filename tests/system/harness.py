@@ -99,7 +99,7 @@ def free_port():
 
 def wait_until(what, question, seconds=PATIENCE, step=0.02):
     """Asks until the answer is true, and returns it; what: for the failure.  step: seconds until it asks
-    again, a tenth more each time, and five times as much at most: a question is often a process of its own."""
+    again, a tenth more each time, up to five times as much: a question is often a process of its own."""
     deadline, longest = time.monotonic() + seconds, 5 * step
     while True:
         answer = question()

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "data_folder.h"
+#include "effort.h"
 
 #include <malloc.h>
 #include <signal.h>
@@ -211,12 +212,8 @@ test_deep_tree (void **state)
 static void
 test_memory_per_sample (void **state)
 {
-#if defined (__SANITIZE_ADDRESS__) || defined (__SANITIZE_THREAD__)
+#if defined (EFFORT_SANITIZED)
     skip ();
-#elif defined (__has_feature)
-#if __has_feature (address_sanitizer) || __has_feature (thread_sanitizer)
-    skip ();
-#endif
 #endif
     enum { CLASSES = 10, FILES = 400 };
     char name [80];

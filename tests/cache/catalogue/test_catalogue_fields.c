@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "data_folder.h"
+#include "effort.h"
 #include "seed.h"
 
 #include <malloc.h>
@@ -180,12 +181,8 @@ test_fingerprint_has_the_fields (void **state)
 static void
 test_memory_per_sample (void **state)
 {
-#if defined (__SANITIZE_ADDRESS__) || defined (__SANITIZE_THREAD__)
+#if defined (EFFORT_SANITIZED)
     skip ();
-#elif defined (__has_feature)
-#if __has_feature (address_sanitizer) || __has_feature (thread_sanitizer)
-    skip ();
-#endif
 #endif
     enum { FILES = 1000 };
     make_file (*state, "data/cat/x.jpg", 0);
