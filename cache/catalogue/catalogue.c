@@ -112,6 +112,13 @@ catalogue_new (void)
     return self;
 }
 
+char *
+catalogue_doubt_new (catalogue_t *self)
+{
+    assert (self->doubt_count < CATALOGUE_DOUBTS_MAX);
+    return self->doubts [self->doubt_count++];
+}
+
 //  ".wav,.flac"
 bool
 catalogue_extensions_are_valid (const char *extensions)
@@ -245,7 +252,7 @@ s_fill (draft_t *draft, const catalogue_options_t *options, bool list_anew)
     if (rc == 0)
         rc = draft->labels? 0: catalogue_pack_read (draft);
     if (rc)
-        return rc > 0? 0: rc;
+        return rc > 0? catalogue_judge_splits (draft, CATALOGUE_SPLITS_OF_LIST): rc;
     for (size_t field = 1; rc == 0 && field < self->field_count; field++)
         rc = s_open_root (draft, &self->fields [field]);
     for (size_t field = 0; rc == 0 && field < self->field_count; field++)
@@ -254,9 +261,9 @@ s_fill (draft_t *draft, const catalogue_options_t *options, bool list_anew)
     if (rc)
         return rc;
     rc = catalogue_labels_read (draft);
+    rc = rc > 0? catalogue_judge_splits (draft, CATALOGUE_SPLITS_OF_LIST):
+        rc == 0? s_label_by_class (draft): rc;
     if (rc == 0)
-        rc = s_label_by_class (draft);
-    if (rc >= 0)
         rc = catalogue_fields_find (draft);
     if (rc == 0)
         rc = catalogue_listing_finish (draft);
@@ -385,9 +392,9 @@ catalogue_bytes (const catalogue_t *self)
 }
 
 const char *
-catalogue_doubt (const catalogue_t *self)
+catalogue_doubt (const catalogue_t *self, size_t index)
 {
-    return *self->doubt? self->doubt: NULL;
+    return index < self->doubt_count? self->doubts [index]: NULL;
 }
 
 const char *

@@ -120,10 +120,11 @@ s_fail_empty (const draft_t *draft, const empty_classes_t *empty)
 }
 
 int
-catalogue_judge_empty (const draft_t *draft, const empty_classes_t *empty)
+catalogue_judge_classes (const draft_t *draft, const empty_classes_t *empty)
 {
     bool may_be = draft->allow_empty && draft->self->sample_count > 0;
-    return empty->count && !may_be? s_fail_empty (draft, empty): 0;
+    int rc = catalogue_judge_splits (draft, CATALOGUE_SPLITS_OF_FOLDER);
+    return rc? rc: empty->count && !may_be? s_fail_empty (draft, empty): 0;
 }
 
 

@@ -56,6 +56,20 @@ catalogue_shown (const char *text, size_t length)
     return shown;
 }
 
+size_t
+catalogue_common (const char *path, size_t common, const char *other)
+{
+    size_t same = 0;
+    while (same < common && other [same] == path [same])
+        same++;
+    bool is_whole = (other [same] == 0 || other [same] == '/') && (path [same] == 0 || path [same] == '/');
+    //  "cat/x" and "catfish" differ at the slash of the first: all of "cat" is taken back.
+    if (!is_whole)
+        while (same > 0 && path [--same] != '/')
+            continue;
+    return same;
+}
+
 
 //  -- memory
 

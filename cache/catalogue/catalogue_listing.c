@@ -170,7 +170,7 @@ s_pass (listing_walk_t *walk)
     }
     if (self->sample_count == first)
         catalogue_note_empty (&walk->empty, self->class_count - 1);
-    return catalogue_judge_empty (walk->draft, &walk->empty);
+    return catalogue_judge_classes (walk->draft, &walk->empty);
 }
 
 

@@ -5,6 +5,7 @@
  *      catalogue_walk.c        an ImageFolder becomes samples
  *      catalogue_listing.c     a list of a store's objects becomes samples
  *      catalogue_classes.c     what these two share
+ *      catalogue_splits.c      folders that are splits and would become classes
  *      catalogue_fields.c      further fields: a file of each for every sample
  *      catalogue_labels.c      a labels file becomes samples and columns, by catalogue_tsv.c or
  *                              catalogue_jsonl.c
@@ -118,7 +119,8 @@ typedef struct {
 
 struct catalogue {
     uint32_t magic;
-    char doubt [CATALOGUE_DOUBT_BYTES];
+    char doubts [CATALOGUE_DOUBTS_MAX] [CATALOGUE_DOUBT_BYTES];
+    size_t doubt_count;
     field_t fields [CATALOGUE_FIELDS_MAX];
     size_t field_count;
     char *arena;
@@ -146,6 +148,8 @@ struct catalogue {
 
 //  Empty, for catalogue_destroy.  NULL: no memory.
 catalogue_t *catalogue_new (void);
+//  Room of CATALOGUE_DOUBT_BYTES for one more, which is empty.
+char *catalogue_doubt_new (catalogue_t *self);
 
 //  A catalogue while it is made, and the place of the sentence if that fails.
 typedef struct {
@@ -219,8 +223,18 @@ typedef struct {
 int catalogue_add_class (const draft_t *draft, const char *name, size_t length);
 int catalogue_fail_no_classes (const draft_t *draft);
 void catalogue_note_empty (empty_classes_t *empty, size_t label);
-//  What is wrong with them, if anything: 0, or -errno.
-int catalogue_judge_empty (const draft_t *draft, const empty_classes_t *empty);
+//  What is wrong with class folders, if anything: 0, or -errno.
+int catalogue_judge_classes (const draft_t *draft, const empty_classes_t *empty);
+//  Where the files lie that are judged here.
+typedef enum {
+    CATALOGUE_SPLITS_OF_FOLDER,     //  class folders
+    CATALOGUE_SPLITS_OF_TAR,        //  folders within tar files, which are classes
+    CATALOGUE_SPLITS_OF_LIST        //  folders that are no classes, or of a pack: it is a doubt, no error
+} catalogue_splits_source_t;
+//  Whether the folders are several splits: 0, or -errno with the sentence.
+int catalogue_judge_splits (const draft_t *draft, catalogue_splits_source_t source);
+//  How much of the first `common` bytes of a path another one has too, up to the end of a folder's name.
+size_t catalogue_common (const char *path, size_t common, const char *other);
 //  When all is there: the numbers by the classes of another catalogue (NULL: none), and the fingerprint.
 int catalogue_number_classes (const draft_t *draft, const catalogue_t *of);
 

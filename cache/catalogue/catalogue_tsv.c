@@ -246,11 +246,12 @@ s_see (scan_t *scan, slice_t cell, uint64_t line)
 static void
 s_doubt (const tsv_t *tsv, const column_t *column, const scan_t *scan)
 {
-    if (scan->count != 2 || scan->has_real || scan->has_space || *tsv->self->doubt)
+    if (scan->count != 2 || scan->has_real || scan->has_space || tsv->self->doubt_count > 0)
         return;
     shown_t cell = catalogue_shown (scan->first.at, scan->first.length);
-    snprintf (tsv->self->doubt, sizeof tsv->self->doubt, "%.200s:%llu: '%.40s' of '%s' is read as a vector "
-        "of 2 numbers, as in every line; for a decimal number write a point in place of the comma",
+    snprintf (catalogue_doubt_new (tsv->self), CATALOGUE_DOUBT_BYTES, "%.200s:%llu: '%.40s' of '%s' is read "
+        "as a vector of 2 numbers, as in every line; for a decimal number write a point in place of the "
+        "comma",
         tsv->labels->shown, (unsigned long long) scan->first_line, cell.text, column->name);
 }
 

@@ -289,7 +289,7 @@ s_walk_classes (walk_t *walk)
         if (rc)
             return rc;
     }
-    return catalogue_judge_empty (walk->draft, &walk->empty);
+    return catalogue_judge_classes (walk->draft, &walk->empty);
 }
 
 

@@ -602,17 +602,8 @@ s_common (const catalogue_t *catalogue)
 {
     const char *first = catalogue->arena + catalogue->directories [0].path;
     size_t common = strlen (first);
-    for (size_t index = 1; index < catalogue->directory_count; index++) {
-        const char *path = catalogue->arena + catalogue->directories [index].path;
-        size_t same = 0;
-        while (same < common && path [same] == first [same])
-            same++;
-        bool is_whole = (path [same] == 0 || path [same] == '/')
-            && (first [same] == 0 || first [same] == '/');
-        while (!is_whole && same > 0 && first [same] != '/')
-            same--;
-        common = same;
-    }
+    for (size_t index = 1; index < catalogue->directory_count; index++)
+        common = catalogue_common (first, common, catalogue->arena + catalogue->directories [index].path);
     return common;
 }
 
@@ -762,9 +753,13 @@ tar_catalogue_finish (tar_catalogue_t *self, char *error)
             s_take_column (self, label);
     if (!self->has_label [LABEL_CLS] && !self->has_label [LABEL_TXT] && !self->has_label [LABEL_JSON])
         rc = s_label_by_folder (catalogue);
-    if (rc == 0)
-        rc = catalogue_hash (catalogue);
     if (rc)
+        return catalogue_fail_memory (&call.draft);
+    rc = catalogue_judge_splits (&call.draft, catalogue_class_is_folder (catalogue)? CATALOGUE_SPLITS_OF_TAR:
+        CATALOGUE_SPLITS_OF_LIST);
+    if (rc)
+        return rc;
+    if (catalogue_hash (catalogue))
         return catalogue_fail_memory (&call.draft);
     catalogue_trim (catalogue);
     self->finished = true;

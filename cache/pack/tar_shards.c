@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <xxhash.h>
+#include "splits.h"
 
 enum { DIGITS_MAX = 18 };
 
@@ -214,6 +215,23 @@ s_look_at_objects (tar_shards_t *self, store_t *store, const store_persistence_t
 
 //  -- all of it
 
+//  Names that tell more than one split, as those of *.tar may: "train-000.tar" and "val-000.tar".
+static int
+s_check_splits (const tar_shards_t *self, char *error)
+{
+    split_name_t before = { .kind = SPLIT_NONE };       //  lists are mostly sorted
+    for (size_t index = 0; index < self->count; index++) {
+        const char *path = self->list [index].path;
+        split_name_t name = splits_read (path, strlen (path));
+        if (name.kind && before.kind && name.kind != before.kind && splits_are_of_one (&before, &name))
+            return pack_source_fail (error, -EINVAL, "'%.300s' and '%.300s' are of two splits by their "
+                "names: pack those of each split alone; if all are meant, send them as one: cat FILE... | "
+                "tureen pack - FOLDER", before.text, path);
+        before = name.kind? name: before;
+    }
+    return 0;
+}
+
 int
 tar_shards_find (tar_shards_t *self, const pack_source_options_t *options, char *error)
 {
@@ -225,6 +243,8 @@ tar_shards_find (tar_shards_t *self, const pack_source_options_t *options, char 
         const char *path = options->paths [index];
         rc = store_is_meant (path)? s_expand (self, path, error): s_add (self, path, error);
     }
+    if (rc == 0)
+        rc = s_check_splits (self, error);
     for (size_t index = 0; rc == 0 && index < self->count; index++) {
         tar_shard_t *shard = &self->list [index];
         rc = store_is_meant (shard->path)? s_find_store (self, shard, error):

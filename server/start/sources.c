@@ -80,8 +80,8 @@ s_describe (const options_dataset_t *wanted, const catalogue_t *catalogue)
         printf (", %s %s", catalogue_field_is_mask (catalogue, field)? "mask": "field",
             catalogue_field_name (catalogue, field));
     printf (", %s, in %s\n", sources_size (catalogue_bytes (catalogue), size, sizeof size), wanted->path);
-    if (catalogue_doubt (catalogue))
-        printf ("warning: data set '%s': %s\n", wanted->name, catalogue_doubt (catalogue));
+    for (size_t index = 0; catalogue_doubt (catalogue, index); index++)
+        printf ("warning: data set '%s': %s\n", wanted->name, catalogue_doubt (catalogue, index));
     char unreadable [ERROR_BYTES];
     if (unreadable_describe (catalogue, unreadable, sizeof unreadable))
         printf ("warning: data set '%s': %s\n", wanted->name, unreadable);

@@ -2,6 +2,7 @@
 not."""
 import os
 import shutil
+import sys
 import tempfile
 import unittest
 import zlib
@@ -11,6 +12,9 @@ import plain_client
 from harness import Server, run
 from object_store import ObjectStore
 from test_system_packs import take
+
+sys.path.insert(0, os.path.join(harness.SOURCE, "clients", "python"))
+from tureen import splits  # noqa: E402
 
 LABEL_BYTES = 8
 
@@ -136,6 +140,39 @@ class Splits(ClassesTest):
         with self.serve("--classes-from", "val=train", val="less") as server:
             self.assertEqual(self.labels(server, "val"), [label(number) for number in (0, 2, 3)])
 
+    def test_a_folder_of_splits(self):
+        """ROOT in place of ROOT/train: `train` and `val` are no classes."""
+        words = ("'train' and 'val' in '%s' are splits" % self.root, "give '%s'" % self.path("train"),
+                 "'%s' as another data set" % self.path("val"))
+        shutil.rmtree(self.path("made"))
+        for refused in (run("serve", "--dataset", "all=" + self.root, "--listen",
+                            "ipc://" + self.path("socket")),
+                        run("pack", "--quiet", self.root, self.path("pack"))):
+            self.assertEqual(refused.returncode, 1)
+            for word in words:
+                self.assertIn(word, refused.stderr)
+        #  A list is obeyed, with a warning.
+        with open(self.path("all.txt"), "w") as file:
+            file.write("train/0/0.jpg\nval/0/0.jpg\n")
+        done = run("pack", "--quiet", self.path("all.txt"), self.path("pack"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("tureen pack: warning: 'train' and 'val' are splits by their names", done.stderr)
+        with self.serve(val="pack") as server:
+            self.assertIn("warning: data set 'val': 'train' and 'val' are splits by", server.log())
+
+    def test_the_words_of_splits(self):
+        """Those of python3 -m tureen.pack: two kinds are refused, two words of one kind are classes."""
+        kinds = splits._CANONICAL
+        for word, kind in kinds.items():
+            for other in ("val" if kind == "train" else "train",
+                          next(one for one in kinds if kinds[one] == kind and one != word)):
+                with self.subTest(word=word, other=other), tempfile.TemporaryDirectory(dir=self.root) as root:
+                    for name in (word, other):
+                        self.make(os.path.join(root, "data", name), ["a"])
+                    done = run("pack", "--quiet", os.path.join(root, "data"), os.path.join(root, "pack"))
+                    self.assertEqual(done.returncode, int(kinds[other] != kind), done.stderr)
+                    self.assertEqual("are splits by their names" in done.stderr, kinds[other] != kind)
+
     def test_objects_of_a_store(self):
         os.makedirs(self.path("bucket"))
         shutil.copytree(self.path("val"), self.path("bucket", "val"))
@@ -146,6 +183,9 @@ class Splits(ClassesTest):
                 with self.subTest(setting=setting), \
                         self.serve(setting, val="s3://bucket/val", environment=store.environment()) as server:
                     self.assertEqual(self.labels(server, "val"), [label(number) for number in (0, 2, 3)])
+            shutil.copytree(self.path("train"), self.path("bucket", "train"))
+            done = run("pack", "--quiet", "s3://bucket", self.path("pack"), environment=store.environment())
+            self.assertIn("'train' and 'val' in 's3://bucket' are splits", done.stderr)
 
 
 if __name__ == "__main__":

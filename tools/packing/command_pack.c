@@ -94,14 +94,15 @@ s_tell (void *context, const packing_progress_t *progress)
 }
 
 static void
-s_warn_of_names (void *context, const catalogue_t *catalogue)
+s_warn (void *context, const catalogue_t *catalogue)
 {
     run_t *self = context;
     char text [PACK_SOURCE_ERROR_BYTES];
-    if (!unreadable_describe (catalogue, text, sizeof text))
-        return;
     progress_clear (&self->progress);
-    fprintf (stderr, "tureen pack: warning: %s\n", text);
+    for (size_t index = 0; catalogue_doubt (catalogue, index); index++)
+        fprintf (stderr, "tureen pack: warning: %s\n", catalogue_doubt (catalogue, index));
+    if (unreadable_describe (catalogue, text, sizeof text))
+        fprintf (stderr, "tureen pack: warning: %s\n", text);
 }
 
 //  Buckets are open all at once.
@@ -170,7 +171,7 @@ s_run (pack_options_t *options)
     packing_options_t *packing = &options->packing;
     packing->progress = options->quiet? NULL: s_tell;
     packing->source.progress = &run.progress;
-    packing->found = s_warn_of_names;
+    packing->found = s_warn;
     packing->stopped = s_is_stopped;
     packing->context = &run;
     packing->source.store = (store_persistence_t) { .patience_ms = packing->patience_ms,

@@ -329,7 +329,8 @@ def open_source(paths: Sequence[str], split: Optional[str] = None) -> Source:
         parts = splits.parts_of_folder(path)
         if not parts:
             raise SourceError(f"{path} has no state.json, index.json, data.mdb, *.parquet or *.arrow in it "
-                              f"or below: is it a data set?")
+                              f"or below: is it a data set?  Class folders are packed by `tureen pack` "
+                              f"itself")
     elif not endings <= {".parquet"} and not endings <= {".arrow"} and len(paths) > 1:
         raise SourceError("several paths are Parquet files, or Arrow files: give a folder of anything else "
                           "alone")

@@ -344,10 +344,10 @@ test_decimal_commas_are_doubted (void **state)
         strcat (text, cases [index].rows);
         catalogue_t *self;
         assert_int_equal (play_parse (&self, LABELS_TSV, text, error, sizeof error), 0);
-        assert_int_equal (catalogue_doubt (self) != NULL, cases [index].is_doubted);
+        assert_int_equal (catalogue_doubt (self, 0) != NULL, cases [index].is_doubted);
         if (cases [index].is_doubted)
-            assert_string_equal (catalogue_doubt (self), "labels:2: '0,5' of 'score' is read as a vector of "
-                "2 numbers, as in every line; for a decimal number write a point in place of the comma");
+            assert_string_equal (catalogue_doubt (self, 0), "labels:2: '0,5' of 'score' is read as a vector "
+                "of 2 numbers, as in every line; for a decimal number write a point in place of the comma");
         catalogue_destroy (&self);
     }
 }

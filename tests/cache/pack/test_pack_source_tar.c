@@ -315,6 +315,11 @@ test_classes_are_the_first_folders (void **state)
     for (uint32_t id = 0; id < 4; id++)
         assert_int_equal (s_label (catalogue, id), labels [id]);
     pack_source_destroy (&source);
+    //  "catfish" begins as the first folder does.
+    source = s_read (tar_of (*state, "a.tar", "cat/x/1.jpg catfish/1.jpg"), NULL, NULL);
+    assert_string_equal (catalogue_class_name (pack_source_catalogue (source), 0), "cat");
+    assert_string_equal (catalogue_class_name (pack_source_catalogue (source), 1), "catfish");
+    pack_source_destroy (&source);
     static const char *const plain [] = { "1.jpg 2.jpg", "t/1.jpg t/2.jpg", "t/1.jpg t/a/2.jpg",
         "1.jpg a/2.jpg" };
     for (size_t index = 0; index < 4; index++) {
@@ -322,6 +327,31 @@ test_classes_are_the_first_folders (void **state)
         assert_int_equal (catalogue_labels (pack_source_catalogue (source)), 0);
         pack_source_destroy (&source);
     }
+}
+
+//  Guards: two splits in one pack, by the names of folders in tar files, and of tar files.
+static void
+test_splits_are_refused (void **state)
+{
+    assert_refused (tar_of (*state, "a.tar", "x/train/cat/1.jpg x/val/cat/2.jpg"),
+        "'x/train' and 'x/val' in the tar files", "pack each one's folder");
+    pack_source_t *source = s_read (tar_of (*state, "b.tar", "train/cat/1.jpg train/dog/2.jpg"), NULL, NULL);
+    assert_int_equal (catalogue_classes (pack_source_catalogue (source)), 2);
+    pack_source_destroy (&source);
+    source = s_read (tar_of (*state, "c.tar", "train/1.jpg train/1.txt val/2.jpg val/2.txt"), NULL, NULL);
+    assert_non_null (strstr (catalogue_doubt (pack_source_catalogue (source), 0),
+        "'train' and 'val' are splits"));
+    pack_source_destroy (&source);
+    const char *paths [] = { tar_of (*state, "d-train-000.tar", "a/1.jpg"),
+        tar_of (*state, "d-train-001.tar", "a/2.jpg"), tar_of (*state, "d-val-000.tar", "a/3.jpg") };
+    pack_source_options_t options = { .paths = paths, .path_count = 3 };
+    assert_refused_with (&options, "d-val-000.tar' are of two splits", "cat FILE...");
+    options.path_count = 2;
+    uint64_t count;
+    char error [PACK_SOURCE_ERROR_BYTES];
+    source = s_read_with (&options, 0, &count, error);
+    assert_non_null (source);
+    pack_source_destroy (&source);
 }
 
 static void
@@ -721,6 +751,7 @@ main (void)
         cmocka_unit_test_setup_teardown (test_samples_must_have_the_same_members, begin, end),
         cmocka_unit_test_setup_teardown (test_what_webdataset_passes_over, begin, end),
         cmocka_unit_test_setup_teardown (test_classes_are_the_first_folders, begin, end),
+        cmocka_unit_test_setup_teardown (test_splits_are_refused, begin, end),
         cmocka_unit_test_setup_teardown (test_texts, begin, end),
         cmocka_unit_test_setup_teardown (test_numbers_that_are_none, begin, end),
         cmocka_unit_test_setup_teardown (test_numbers_that_are_not_whole, begin, end),

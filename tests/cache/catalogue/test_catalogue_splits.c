@@ -1,0 +1,136 @@
+/*  Folders that are splits of a data set do not become its classes; classes that are called like splits stay.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "data_folder.h"
+#include "splits.h"
+
+//  Makes the files "a/1.jpg b/2.jpg" in a folder of that name.
+static const char *
+folder_of (void *state, const char *name, const char *files)
+{
+    char list [1000], path [300];
+    assert_true (strlen (files) < sizeof list);
+    strcpy (list, files);
+    for (char *rest = list, *file; (file = strtok_r (rest, " ", &rest)); ) {
+        snprintf (path, sizeof path, "%s/%s", name, file);
+        make_file (state, path, 1);
+    }
+    return in (state, name);
+}
+
+//  Guards: ROOT in place of ROOT/train, as torchvision's reference data lie, is refused with both folders.
+static void
+test_splits_are_refused (void **state)
+{
+    static const struct { const char *files, *what, *remedy; } cases [] = {
+        { "train/cat/1.jpg train/dog/2.jpg val/cat/3.jpg val/dog/4.jpg", "'train' and 'val'", "/val' as an" },
+        { "train/1.jpg val/2.jpg", "'train' and 'val' in", "/train', and '" },
+        { "dev/a/1.jpg test/a/1.jpg Train/a/1.jpg", "'Train' and 'dev' in", "labels.tsv" },
+        { "training_set/a/1.jpg test_set/a/2.jpg", "'training_set' and 'test_set' in", "/test_set' as an" },
+        { "train2017/1.jpg val2014/2.jpg", "'train2017' and 'val2014' in", "labels.tsv" },
+        { "seg_train/a/1.jpg seg_test/a/1.jpg seg_pred/1.jpg", "'seg_train' and 'seg_test' in", "" },
+        { "test_tube/a/1.jpg train/a/1.jpg val/a/1.jpg", "'train' and 'val' in", "labels.tsv" },
+        { "data/train/a/1.jpg data/valid/a/1.jpg", "'data/train' and 'data/valid' in", "labels.tsv" },
+        { "images/train/1.jpg images/val/1.jpg labels/train/1.txt", "'images/train' and 'images/val'", "" },
+        { "train/cat/1.jpg train/dog/2.jpg", "'train' in", "it would become the only class: give '" },
+        { "data/train/cat/1.jpg data/train/dog/2.jpg", "'data/train' in", "/data/train'" },
+        { "bottle/train/good/1.jpg bottle/test/bad/2.jpg bottle/test/good/2.jpg nut/train/good/1.jpg "
+            "nut/test/bad/2.jpg", "'bottle/train' and 'bottle/test' in", "the files of one split" },
+        { "cat/train/1.jpg cat/val/2.jpg dog/train/3.jpg dog/val/4.jpg", "'cat/train' and 'cat/val'", "" }
+    };
+    char name [20];
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
+        snprintf (name, sizeof name, "refused%zu", index);
+        catalogue_options_t options = { .path = folder_of (*state, name, cases [index].files) };
+        assert_refused_with (&options, -EINVAL, cases [index].what, cases [index].remedy);
+        options.allow_empty = true;
+        assert_refused_with (&options, -EINVAL, cases [index].what, cases [index].remedy);
+    }
+}
+
+//  Guards: one class among others, folders below classes, and unlabelled images in one folder are served.
+static void
+test_classes_with_such_names_stay (void **state)
+{
+    static const char *const good [] = {
+        "test/1.jpg train/2.jpg car/3.jpg", "test/a/1.jpg car/3.jpg", "train/a/1.jpg bus/a/1.jpg car/a/1.jpg",
+        "train/a/1.jpg test/a/1.jpg b/1.jpg c/1.jpg d/1.jpg", "train/1.jpg", "train/1.jpg train/a/1.jpg",
+        "valid/1.jpg invalid/2.jpg", "train_station/1.jpg test_tube/1.jpg", "train/1.jpg training/2.jpg",
+        "latest/a/1.jpg contest/a/1.jpg", "cat/train/1.jpg dog/2.jpg", "cat/train/1.jpg dog/train/1.jpg",
+        "trainer/a/1.jpg tests/a/1.jpg"
+    };
+    char name [20];
+    for (size_t index = 0; index < sizeof good / sizeof *good; index++) {
+        snprintf (name, sizeof name, "good%zu", index);
+        catalogue_options_t options = { .path = folder_of (*state, name, good [index]) };
+        catalogue_t *self = open_with (&options);
+        assert_null (catalogue_doubt (self, 0));
+        catalogue_destroy (&self);
+    }
+    for (int number = 0; number < 99; number++) {
+        snprintf (name, sizeof name, "many/%d/a/1.jpg", number);
+        make_file (*state, name, 1);
+    }
+    catalogue_t *self = open_with (&(catalogue_options_t) {
+        .path = folder_of (*state, "many", "test/a/1.jpg train/a/1.jpg") });
+    assert_int_equal (catalogue_classes (self), 101);
+    catalogue_destroy (&self);
+}
+
+//  Guards: a labels file is obeyed, and says what it mixes.
+static void
+test_labels_files_are_doubted (void **state)
+{
+    const char *root = folder_of (*state, "list", "train/cat/1.jpg val/cat/2.jpg");
+    make_text (*state, "list/labels.tsv", "path\tat\ntrain/cat/1.jpg\t0,5\nval/cat/2.jpg\t1,5\n");
+    catalogue_t *self = open_with (&(catalogue_options_t) { .path = root });
+    assert_non_null (strstr (catalogue_doubt (self, 0), "'0,5'"));
+    assert_string_equal (catalogue_doubt (self, 1), "'train' and 'val' are splits by their names, and their "
+        "files are one data set: if that is not meant, make one of each");
+    assert_null (catalogue_doubt (self, 2));
+    catalogue_destroy (&self);
+    make_text (*state, "list/labels.tsv", "path\tat\ntrain/cat/1.jpg\t0.5\n");
+    self = open_with (&(catalogue_options_t) { .path = root });
+    assert_null (catalogue_doubt (self, 0));
+    catalogue_destroy (&self);
+}
+
+static void
+test_words (void **state)
+{
+    (void) state;
+    static const struct { const char *name; split_kind_t kind; bool is_plain; } cases [] = {
+        { "train", SPLIT_TRAIN, true }, { "VAL", SPLIT_VALIDATION, true }, { "test2017", SPLIT_TEST, true },
+        { "a-train-000.tar", SPLIT_TRAIN, false }, { "/test/x/dev.tar", SPLIT_VALIDATION, false },
+        { "split=eval", SPLIT_TEST, false }, { "", SPLIT_NONE, false }, { "retrain", SPLIT_NONE, false },
+        { "trains", SPLIT_NONE, false }, { "---", SPLIT_NONE, false }, { "2017", SPLIT_NONE, false }
+    };
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
+        split_name_t name = splits_read (cases [index].name, strlen (cases [index].name));
+        assert_int_equal (name.kind, cases [index].kind);
+        assert_int_equal (splits_is_plain (&name), cases [index].is_plain);
+    }
+    split_name_t left = splits_read ("a/train-01", 10), right = splits_read ("a/val-2", 7);
+    assert_true (splits_are_of_one (&left, &right));
+    right = splits_read ("b/val-2", 7);
+    assert_false (splits_are_of_one (&left, &right));
+    right = splits_read ("a/val-2.", 8);
+    assert_false (splits_are_of_one (&left, &right));
+}
+
+int
+main (void)
+{
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test_setup_teardown (test_splits_are_refused, begin, end),
+        cmocka_unit_test_setup_teardown (test_classes_with_such_names_stay, begin, end),
+        cmocka_unit_test_setup_teardown (test_labels_files_are_doubted, begin, end),
+        cmocka_unit_test (test_words),
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}
