@@ -166,11 +166,14 @@ typedef enum {
     WIRE_WORK_OUTCOMES
 } wire_work_outcome_t;
 
+enum { WIRE_WORK_CLIPPED = 1 };     //  wire_work_result_t.flags: READY, and values above 255 became 255
+
 //  Frame 1 of WORK_RESULT; the head's tag is the task's number.
 typedef struct {
     uint64_t worker_ns;             //  processor time
     uint64_t held_ns;               //  from the task's arrival to this answer
-    uint32_t outcome;               //  wire_work_outcome_t
+    uint16_t outcome;               //  wire_work_outcome_t
+    uint16_t flags;
     uint32_t file;                  //  at fault
     uint64_t rows_bytes;            //  learned of the first file's rows: the last frame; 0: there is none
 } wire_work_result_t;

@@ -43,6 +43,13 @@ s_show_bad (const json_t *bad)
         utf8_visible (reason, strlen (reason), shown, sizeof shown));
 }
 
+static void
+s_show_warning (const char *warning)
+{
+    char shown [REASON_SHOWN_BYTES];
+    printf ("  warning: %s\n", utf8_visible (warning, strlen (warning), shown, sizeof shown));
+}
+
 //  Why nothing comes of it, or not all.
 static void
 s_show_trouble (const json_t *trouble)
@@ -169,7 +176,7 @@ static void
 s_show_datasets (const json_t *status)
 {
     size_t index, place;
-    const json_t *dataset, *bad;
+    const json_t *dataset, *bad, *warning;
     json_array_foreach (json_object_get (status, "datasets"), index, dataset) {
         bool is_fatal = strcmp (answer_text (dataset, "on_bad"), "fail") == 0;
         printf ("data set %-12s %.0f sample%s", answer_text (dataset, "name"), answer_real (dataset,
@@ -183,6 +190,8 @@ s_show_datasets (const json_t *status)
         printf (", %.1f MB, %.0f unreadable%s", answer_real (dataset, "bytes") / 1e6,
             answer_real (dataset, "bad_samples"), is_fatal? " (which end jobs)": "");
         printf ("%s%s\n", *answer_text (dataset, "path")? ", ": "", answer_text (dataset, "path"));
+        json_array_foreach (json_object_get (dataset, "warnings"), place, warning)
+            s_show_warning (json_string_value (warning));
         s_show_trouble (json_object_get (dataset, "trouble"));
         s_show_pack (json_object_get (dataset, "pack"));
         s_show_levels (json_object_get (dataset, "objects"));

@@ -77,8 +77,11 @@ typedef struct {
                                         //  a finished one
     const packing_rows_t *rows;         //  NULL: they are not packed
     void (*progress) (void *context, const packing_progress_t *progress);   //  after every sample; NULL: none
-    //  Once, as soon as the names of all samples are known: of tar files, when they were read.  NULL: none.
+    //  Once, as soon as the names of all samples are known: of tar files, when they were read.  The catalogue
+    //  is lent until packing_run returns.  NULL: none.
     void (*found) (void *context, const catalogue_t *catalogue);
+    //  Each sample that is read from the source, in the order of the ids; lent for the call.  NULL: none.
+    void (*read) (void *context, uint64_t id, const pack_item_t *item);
     bool (*stopped) (void *context);    //  true: give up now, resumable; NULL: never
     void *context;
 } packing_options_t;

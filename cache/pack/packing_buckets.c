@@ -294,6 +294,8 @@ s_step (filling_t *self)
         return s_give_up (self, rc);
     if (rc == 0)
         return s_sync (self);
+    if (packing->options->read)
+        packing->options->read (packing->options->context, packing->samples, &item);
     rc = s_take (self, &item);
     if (rc == 0 && self->since_sync >= SYNC_MEMORIES * packing->options->memory_bytes)
         rc = s_sync (self);

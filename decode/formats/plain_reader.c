@@ -109,6 +109,13 @@ plain_reader_open (plain_reader_t *self, file_kind_t kind, const image_reader_op
     return rc;
 }
 
+bool
+plain_reader_clips (file_kind_t kind, const uint8_t *bytes, size_t size)
+{
+    plain_image_t image = { .bytes = bytes, .size = size };
+    return kind == FILE_KIND_PNM && !plain_pnm_open (&image) && image.is_deep;
+}
+
 //  ---------------------------------------------------------------------------------------------------------
 //  Reading: all pixels -> the colours of those in the box
 

@@ -27,4 +27,7 @@ int plain_reader_open (plain_reader_t *self, file_kind_t kind, const image_reade
 int plain_reader_read (plain_reader_t *self, const image_request_t *request, image_pixels_t *pixels,
     char *error, size_t error_bytes) __attribute__ ((warn_unused_result));
 
+//  As image_reader_clips, of a file of that kind.
+bool plain_reader_clips (file_kind_t kind, const uint8_t *bytes, size_t size);
+
 #endif

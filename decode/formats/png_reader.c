@@ -121,6 +121,14 @@ s_clip_values (png_structp png, png_row_infop row, png_bytep bytes)
     instrument_written (bytes, row->width);
 }
 
+//  The image's header is the first chunk: after the signature, its length, its name and two sides.
+bool
+png_reader_clips (const uint8_t *bytes, size_t size)
+{
+    enum { DEPTH_AT = 24, COLOUR_AT = 25 };
+    return size > COLOUR_AT && bytes [DEPTH_AT] == 16 && bytes [COLOUR_AT] == PNG_COLOR_TYPE_GRAY;
+}
+
 //  ---------------------------------------------------------------------------------------------------------
 //  Life
 

@@ -34,6 +34,9 @@ int png_reader_open (png_reader_t *self, const image_reader_options_t *options, 
 int png_reader_read (png_reader_t *self, const image_request_t *request, image_pixels_t *pixels,
     char *error, size_t error_bytes) __attribute__ ((warn_unused_result));
 
+//  As image_reader_clips, of a PNG.
+bool png_reader_clips (const uint8_t *bytes, size_t size);
+
 //  After open: the content of the eXIf chunk, of several the last, before the image data or behind, as Pillow
 //  has it; else, with the option orientation, the EXIF block of a text (png_texts.h); NULL if there is none.
 //  Lent until the next open.

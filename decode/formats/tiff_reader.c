@@ -247,6 +247,15 @@ tiff_reader_open (tiff_reader_t *self, const image_reader_options_t *options, co
     return rc;
 }
 
+bool
+tiff_reader_clips (const uint8_t *bytes, size_t size)
+{
+    tiff_layout_t layout;
+    char reason [COMPLAINT_BYTES];
+    return tiff_layout_read (&layout, bytes, size, reason, sizeof reason) == 0 && layout.samples == 1
+        && layout.bits > 8;
+}
+
 //  ---------------------------------------------------------------------------------------------------------
 //  Reading: strip by strip, or tile by tile -> rows of RGB, or of a mask's values
 

@@ -29,6 +29,9 @@ int tiff_reader_open (tiff_reader_t *self, const image_reader_options_t *options
 int tiff_reader_read (tiff_reader_t *self, const image_request_t *request, image_pixels_t *pixels,
     char *error, size_t error_bytes) __attribute__ ((warn_unused_result));
 
+//  As image_reader_clips, of a TIFF.
+bool tiff_reader_clips (const uint8_t *bytes, size_t size);
+
 //  After open: the file itself, which is laid out as an EXIF block is.  Lent like bytes.
 const uint8_t *tiff_reader_exif (const tiff_reader_t *self, size_t *size_p);
 

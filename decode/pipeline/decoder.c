@@ -18,6 +18,7 @@ struct decoder {
     uint32_t magic;
     //  One for each file of a sample: all headers are looked at before anything is decoded.
     image_reader_t *readers [PIPELINE_FIELDS_MAX];
+    bool has_clipped;           //  of the sample that was prepared last
     bool has_read;              //  the readers have read the sample that was prepared last
     stage_t stage;
 };
@@ -255,6 +256,8 @@ s_open (shared_t *self)
     uint32_t height, width;
     decoder_status_t status = s_status (image_reader_open (*reader, &options, file->bytes, file->size,
         &height, &width, self->error, self->error_bytes));
+    if (!status && !options.is_mask && !options.is_field && image_reader_clips (file->bytes, file->size))
+        self->decoder->has_clipped = true;
     return status? status: s_check_size (self, height, width);
 }
 
@@ -401,6 +404,7 @@ decoder_shared (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_
         .version = version, .error = error, .error_bytes = error_bytes
     };
     self->stage.abandoned = sample->abandoned;
+    self->has_clipped = false;
     decoder_status_t status = s_shared_images (&shared);
     if (!status)
         status = s_shared_tensors (&shared);
@@ -408,6 +412,13 @@ decoder_shared (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_
     if (status && file_p)
         *file_p = shared.file;
     return status;
+}
+
+bool
+decoder_clipped (const decoder_t *self)
+{
+    assert (self->magic == DECODER_MAGIC);
+    return self->has_clipped;
 }
 
 size_t

@@ -53,6 +53,10 @@ decoder_status_t decoder_shared (decoder_t *self, const pipeline_t *pipeline, co
 //  makes no images.
 size_t decoder_learned (decoder_t *self, const uint8_t **rows_p);
 
+//  After decoder_shared that went well: whether the sample's own image has 16 bits of grey, of which values
+//  above 255 became 255 (image_reader_clips).
+bool decoder_clipped (const decoder_t *self);
+
 //  Processor time that processes of the operator's took for this decoder since it was asked last.
 uint64_t decoder_custom_ns (decoder_t *self);
 

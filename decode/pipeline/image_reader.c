@@ -304,6 +304,22 @@ image_reader_read (image_reader_t *self, const image_request_t *request, image_p
     return rc;
 }
 
+bool
+image_reader_clips (const uint8_t *bytes, size_t size)
+{
+    const char *name;
+    file_kind_t kind = file_kind (bytes, size, &name);
+#ifdef TUREEN_PNG
+    if (kind == FILE_KIND_PNG)
+        return png_reader_clips (bytes, size);
+#endif
+#ifdef TUREEN_TIFF
+    if (kind == FILE_KIND_TIFF)
+        return tiff_reader_clips (bytes, size);
+#endif
+    return plain_reader_clips (kind, bytes, size);
+}
+
 int
 image_reader_rows (image_reader_t *self, const uint8_t *bytes, size_t size, const uint8_t **rows_p,
     size_t *rows_bytes_p)

@@ -42,6 +42,10 @@ int image_reader_open (image_reader_t *self, const image_reader_options_t *optio
 int image_reader_read (image_reader_t *self, const image_request_t *request, image_pixels_t *pixels,
     char *error, size_t error_bytes) __attribute__ ((warn_unused_result));
 
+//  Whether these are grey of 16 bits: read as an image, values above 255 become 255, as by Pillow's convert
+//  ("RGB").  By the header alone.
+bool image_reader_clips (const uint8_t *bytes, size_t size);
+
 //  Where the rows of a JPEG begin: jpeg_reader_rows.  Of other bytes: 0, and nothing.
 int image_reader_rows (image_reader_t *self, const uint8_t *bytes, size_t size, const uint8_t **rows_p,
     size_t *rows_bytes_p) __attribute__ ((warn_unused_result));

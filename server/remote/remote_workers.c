@@ -485,7 +485,7 @@ s_result (const remote_message_t *message, const wire_work_result_t *wire)
         [WIRE_WORK_NO_MEMORY] = OUTCOME_READY, [WIRE_WORK_UNREAD] = OUTCOME_READY };
     remote_result_t result = { .outcome = outcomes [wire->outcome], .worker_ns = wire->worker_ns,
         .is_starved = wire->outcome == WIRE_WORK_NO_MEMORY || wire->outcome == WIRE_WORK_UNREAD,
-        .file = wire->file,
+        .file = wire->file, .is_clipped = wire->flags & WIRE_WORK_CLIPPED,
         .frames = message->frames + 2, .count = message->count - 2 - (wire->rows_bytes > 0) };
     if (wire->rows_bytes > 0)
         result.rows = message->frames [message->count - 1];

@@ -50,6 +50,7 @@ typedef struct {
     const frame_t *frames;              //  ready: of the version
     size_t count;
     frame_t rows;                       //  ready: what was learned of the first file's rows; size 0: nothing
+    bool is_clipped;                    //  decoder_clipped
 } remote_result_t;
 
 typedef struct {

@@ -395,12 +395,26 @@ s_log_keys (service_t *self)
                 "the keys of '%s' are renewed again", name);
 }
 
+//  Logs once a data set that its values are clipped; status has their number.
+static void
+s_log_clipped (service_t *self)
+{
+    const data_warnings_t *warnings;
+    char text [DATA_WARNINGS_TEXT_BYTES];
+    while ((warnings = tasks_next_news (self->options.tasks)))
+        if (data_warnings_clipped_text (warnings, text))
+            log_event (self->options.log, LOG_LEVEL_WARNING, "clipped",
+                LOG_FIELDS (LOG_TEXT ("dataset", data_warnings_name (warnings))), "data set '%s': %s",
+                data_warnings_name (warnings), text);
+}
+
 void
 service_act (service_t *self, int64_t now_ms)
 {
     self->now_ms = now_ms;
     tasks_collect (self->options.tasks, now_ms);
     s_log_bad_samples (self);
+    s_log_clipped (self);
     side_jobs_collect (self->side_jobs, false);
     broker_advance (self->options.broker, now_ms);
     s_log_trouble (self);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "source.h"
+#include "utf8.h"
 
 static bool
 s_is_memory (int rc)
@@ -218,14 +219,52 @@ s_describe (const source_t *source, json_t *object, bool sees_all)
         : json_integer (source->jpeg_warnings_max));
 }
 
+//  Whether the caller may know of the data set.
+static bool
+s_is_listed (const json_t *datasets, const char *name)
+{
+    size_t index;
+    const json_t *object;
+    json_array_foreach (datasets, index, object)
+        if (strcmp (json_string_value (json_object_get (object, "name")), name) == 0)
+            return true;
+    return false;
+}
+
+//  Texts hold names of files, which may be no UTF-8.
+static void
+s_add_text (json_t *list, const char *text)
+{
+    char *repaired = utf8_repaired (text);
+    json_array_append_new (list, json_string (repaired));
+    free (repaired);
+}
+
+static void
+s_describe_warnings (const data_warnings_t *warnings, const json_t *datasets, json_t *object)
+{
+    json_t *list = json_array ();
+    char clipped [DATA_WARNINGS_TEXT_BYTES];
+    const char *text, *other;
+    for (size_t index = 0; warnings && (text = data_warnings_text (warnings, index, &other)); index++)
+        if (!other || s_is_listed (datasets, other))
+            s_add_text (list, text);
+    if (warnings && data_warnings_clipped_text (warnings, clipped))
+        s_add_text (list, clipped);
+    json_object_set_new (object, "warnings", list);
+    json_object_set_new (object, "clipped_samples",
+        json_integer (warnings? data_warnings_clipped (warnings): 0));
+}
+
 void
 connection_describe_datasets (broker_t *broker, json_t *status, bool sees_all)
 {
     size_t index;
-    json_t *object;
-    json_array_foreach (json_object_get (status, "datasets"), index, object) {
+    json_t *object, *datasets = json_object_get (status, "datasets");
+    json_array_foreach (datasets, index, object) {
         dataset_t *dataset = broker_dataset (broker, NULL,
             json_string_value (json_object_get (object, "name")));
         s_describe (source_of (dataset), object, sees_all);
+        s_describe_warnings (source_of (dataset)->warnings, datasets, object);
     }
 }

@@ -83,31 +83,31 @@ s_compare_sets (difference_t *self, const classes_t *left, const classes_t *righ
 }
 
 static void
-s_print_lacked (const difference_t *self, size_t side, const char *name)
+s_print_lacked (FILE *text, const difference_t *self, size_t side, const char *name)
 {
     if (self->lacked [side] > NAMES_SHOWN)
-        printf ("; '%s' has no %s and %u more", name, self->names [side], self->lacked [side] - NAMES_SHOWN);
+        fprintf (text, "; '%s' has no %s and %u more", name, self->names [side],
+            self->lacked [side] - NAMES_SHOWN);
     else
     if (self->lacked [side])
-        printf ("; '%s' has no %s", name, self->names [side]);
+        fprintf (text, "; '%s' has no %s", name, self->names [side]);
 }
 
 static void
-s_print (const difference_t *self, const char *left, const char *right)
+s_print (FILE *text, const difference_t *self, const char *left, const char *right)
 {
     char shown [NAME_BYTES];
-    printf ("warning: data sets '%s' and '%s' do not have the same classes", left, right);
-    s_print_lacked (self, 0, left);
-    s_print_lacked (self, 1, right);
+    fprintf (text, "data sets '%s' and '%s' do not have the same classes", left, right);
+    s_print_lacked (text, self, 0, left);
+    s_print_lacked (text, self, 1, right);
     if (self->moved)
-        printf ("; the label of '%s' is %u in '%s' and %u in '%s'",
+        fprintf (text, "; the label of '%s' is %u in '%s' and %u in '%s'",
             utf8_visible (self->moved, strlen (self->moved), shown, sizeof shown), self->numbers [0], left,
             self->numbers [1], right);
     const char *less = self->lacked [0]? left: right, *more = self->lacked [0]? right: left;
-    printf (": make an empty folder of each class that is missing (--allow-empty %s=yes)", less);
+    fprintf (text, ": make an empty folder of each class that is missing (--allow-empty %s=yes)", less);
     if (self->lacked [0] == 0 || self->lacked [1] == 0)
-        printf (", or number by names (--classes-from %s=%s)", less, more);
-    printf ("\n");
+        fprintf (text, ", or number by names (--classes-from %s=%s)", less, more);
 }
 
 //  Of two that are no splits of one set, few names are the same.
@@ -118,8 +118,24 @@ s_look_alike (const difference_t *self, const classes_t *left, const classes_t *
     return least > 0 && 2 * (uint64_t) self->common >= least;
 }
 
+//  Without memory for the text there is none.
+static void
+s_tell (const class_warning_listener_t *listener, const difference_t *difference,
+    const class_warning_set_t *sets, size_t left, size_t right)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *stream = open_memstream (&text, &size);
+    if (!stream)
+        return;
+    s_print (stream, difference, sets [left].name, sets [right].name);
+    if (fclose (stream) == 0)
+        listener->tell (listener->context, left, right, text);
+    free (text);
+}
+
 void
-class_warning_print (const class_warning_set_t *sets, size_t count)
+class_warning_find (const class_warning_set_t *sets, size_t count, const class_warning_listener_t *listener)
 {
     classes_t *all = calloc (count + 1, sizeof *all);
     for (size_t index = 0; all && index < count; index++) {
@@ -130,7 +146,7 @@ class_warning_print (const class_warning_set_t *sets, size_t count)
             s_compare_sets (&difference, &all [before], &all [index]);
             is_alike = s_look_alike (&difference, &all [before], &all [index]);
             if (is_alike && (difference.lacked [0] || difference.lacked [1] || difference.moved))
-                s_print (&difference, sets [before].name, sets [index].name);
+                s_tell (listener, &difference, sets, before, index);
         }
     }
     for (size_t index = 0; all && index < count; index++)

@@ -80,11 +80,21 @@ s_describe (const options_dataset_t *wanted, const catalogue_t *catalogue)
         printf (", %s %s", catalogue_field_is_mask (catalogue, field)? "mask": "field",
             catalogue_field_name (catalogue, field));
     printf (", %s, in %s\n", sources_size (catalogue_bytes (catalogue), size, sizeof size), wanted->path);
-    for (size_t index = 0; catalogue_doubt (catalogue, index); index++)
-        printf ("warning: data set '%s': %s\n", wanted->name, catalogue_doubt (catalogue, index));
+}
+
+//  What a person should know of the data set: a line of the log each, and in status.
+static void
+s_warn (const source_t *source)
+{
+    const catalogue_t *catalogue = source->catalogue;
     char unreadable [ERROR_BYTES];
+    for (size_t index = 0; catalogue_doubt (catalogue, index); index++)
+        data_warnings_add (source->warnings, NULL, catalogue_doubt (catalogue, index));
     if (unreadable_describe (catalogue, unreadable, sizeof unreadable))
-        printf ("warning: data set '%s': %s\n", wanted->name, unreadable);
+        data_warnings_add (source->warnings, NULL, unreadable);
+    const char *text, *other;
+    for (size_t index = 0; (text = data_warnings_text (source->warnings, index, &other)); index++)
+        printf ("warning: data set '%s': %s\n", data_warnings_name (source->warnings), text);
 }
 
 //  ---- the cache on the local disk
@@ -452,7 +462,11 @@ s_open_dataset (sources_t *self, size_t index)
     source->jpeg_warnings_max = wanted->jpeg_warnings_max;
     source->customs = self->customs;
     source->pack = catalogue_pack (source->catalogue);
+    source->warnings = data_warnings_new (wanted->name, source->catalogue);
+    if (!source->warnings)
+        return complain ("serve", "no memory for the data sets");
     s_describe (wanted, source->catalogue);
+    s_warn (source);
     dataset_t *dataset = broker_add_dataset (self->broker, wanted->name,
         catalogue_samples (source->catalogue),
         wanted->bad_is_fatal? BROKER_BAD_FAIL: BROKER_BAD_DROP, source);
@@ -502,6 +516,17 @@ s_warn_of_memory (const options_t *options, bool has_packs)
             has_packs? " or --raw": "");
 }
 
+//  The list that was looked at is that of the settings.
+static void
+s_tell_classes (void *context, size_t left, size_t right, const char *text)
+{
+    const sources_t *self = context;
+    const options_dataset_t *datasets = self->options->datasets;
+    printf ("warning: %s\n", text);
+    data_warnings_add (self->all [left].warnings, datasets [right].name, text);
+    data_warnings_add (self->all [right].warnings, datasets [left].name, text);
+}
+
 static void
 s_warn_of_classes (const sources_t *self)
 {
@@ -510,7 +535,7 @@ s_warn_of_classes (const sources_t *self)
     for (size_t index = 0; index < count; index++)
         sets [index] = (class_warning_set_t) { self->options->datasets [index].name,
             self->all [index].catalogue };
-    class_warning_print (sets, count);
+    class_warning_find (sets, count, &(class_warning_listener_t) { s_tell_classes, (void *) self });
 }
 
 void
@@ -542,6 +567,7 @@ sources_close (sources_t *self)
         if (self->all [index].rows && self->options->rows_folder)
             s_save_rows (self->options, &self->all [index]);
         learned_rows_destroy (&self->all [index].rows);
+        data_warnings_destroy (&self->all [index].warnings);
         catalogue_destroy (&self->all [index].catalogue);
         free (self->all [index].breaks);
         free (self->all [index].volumes);

@@ -32,7 +32,8 @@ typedef struct {
 bool sources_open (sources_t *self, broker_t *broker, const options_t *options);
 void sources_close (sources_t *self);
 //  Prints a warning for each setting that does nothing with these data, for splits that differ in classes,
-//  and if prepared and compressed samples may need more memory than there is.
+//  and if prepared and compressed samples may need more memory than there is.  Status has those about
+//  classes.
 void sources_warn (const sources_t *self);
 
 //  At most so much of the memory for compressed samples is for ranges on their way from the disk.

@@ -71,6 +71,7 @@ s_done (void *context, void *argument, const remote_result_t *result)
     task->worker_ns = result->worker_ns;
     if (result->outcome == OUTCOME_READY) {
         s_learn (task, result);
+        task->is_clipped = result->is_clipped;
     }
     else
         task_blame (task, result->outcome, result->file, result->what);

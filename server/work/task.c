@@ -94,6 +94,7 @@ s_prepare (decoder_t *decoder, task_t *task)
     decoder_status_t status = decoder_shared (decoder, task->pipeline, &task->key, &sample, task->memory,
         &at_fault, what, sizeof what);
     task->is_starved = status == DECODER_NO_MEMORY;
+    task->is_clipped = status == DECODER_OK && decoder_clipped (decoder);
     if (learns && status == DECODER_OK)
         task->learned = learned_rows_found (decoder, &files [0], is_told? task->told: NULL);
     if (status != DECODER_OK && !task->is_starved)

@@ -42,6 +42,7 @@ typedef struct task {
     size_t unread;                  //  of them
     bool is_unread;                 //  reading met a shortage: the files are read again
     bool is_starved;                //  the worker met a shortage: the task is handed out again
+    bool is_clipped;                //  it is ready, and decoder_clipped
     bool is_custom;                 //  it is with an operation's threads, or rests between; the broker's
     atomic_bool is_abandoned;       //  set by the broker's thread meanwhile: no job wants the version
     //  copy

@@ -45,6 +45,7 @@ struct tasks {
     ready_tasks_t ready;
     task_t side_tasks [TASKS_SIDE_TASKS_MAX];       //  free ones have no side task
     side_task_t *done;                              //  in no order
+    data_warnings_t *news;          //  of data sets
 };
 
 static void s_finish_ready (void *context, task_t *task);
@@ -212,7 +213,7 @@ s_take (tasks_t *self, task_kind_t kind, const pipeline_t *pipeline, pipeline_ke
     task->source = source_of (dataset);
     task->outcome = OUTCOME_READY;
     task->told = task->learned = NULL;
-    task->has_room = task->is_unread = task->is_starved = false;
+    task->has_room = task->is_unread = task->is_starved = task->is_clipped = false;
     task->worker_ns = 0;
     atomic_store (&task->is_abandoned, false);
     return task;
@@ -439,6 +440,8 @@ s_finish (tasks_t *self, task_t *task)
     }
     else {
         broker_prepare_took (self->broker, task->version, task->worker_ns);
+        if (task->is_clipped && task->source->warnings)
+            data_warnings_note_clipped (task->source->warnings, task_id (task), &self->news);
         broker_prepared (self->broker, task->version,
             atomic_load (&task->is_abandoned)? OUTCOME_ABANDONED: task->outcome, task->reason);
     }
@@ -739,6 +742,12 @@ tasks_next_key_trouble (tasks_t *self, int64_t now_ms, char name [DEVICE_NAME_BY
     self->keys_looked = 0;
     self->keys_looked_ms = now_ms;
     return false;
+}
+
+const data_warnings_t *
+tasks_next_news (tasks_t *self)
+{
+    return data_warnings_take_news (&self->news);
 }
 
 json_t *

@@ -23,6 +23,7 @@
 #include <stdint.h>
 #include "broker.h"
 #include "customs.h"
+#include "data_warnings.h"
 #include "decoder.h"
 #include "device.h"
 #include "layout.h"
@@ -94,6 +95,8 @@ uint32_t tasks_depth (const tasks_t *self);
 //  "" when they are again.  False: no more.  name: of the device.
 bool tasks_next_key_trouble (tasks_t *self, int64_t now_ms, char name [DEVICE_NAME_BYTES],
     const char **trouble_p);
+//  The next data set of which a sample was clipped for the first time; NULL: no more.
+const data_warnings_t *tasks_next_news (tasks_t *self);
 //  device_status of each device.
 json_t *tasks_devices_status (const tasks_t *self);
 //  How often a task was retried because memory or descriptors were short.

@@ -117,6 +117,9 @@ class Splits(ClassesTest):
                          "the label of '270' is 2 in 'train' and 1 in 'val'", "--allow-empty val=yes",
                          "--classes-from val=train"):
                 self.assertIn(word, words[0])
+            warning = words[0].partition("warning: ")[2]
+            self.assertEqual([found["warnings"] for found in server.status()["datasets"]], [[warning]] * 2)
+            self.assertEqual(server.status_text().count("\n  warning: " + warning + "\n"), 2)
         self.make("other", ("cat", "dog", "fox"))
         with self.serve(val="other") as server:
             self.assertNotIn("warning", server.log())

@@ -1,7 +1,9 @@
 """Masks of 16 bits, in the real server: in every pipeline they are what two masks of 8 bits are, of the
 lower and of the upper bytes.  What would be narrowed is refused."""
+import json
 import os
 import sys
+import tarfile
 import tempfile
 import unittest
 
@@ -10,6 +12,7 @@ from PIL import Image
 
 import harness
 from harness import SystemTest
+from test_system_workers import Worker, wait_for, workers
 
 sys.path.insert(0, os.path.join(harness.SOURCE, "clients", "python"))
 import tureen  # noqa: E402
@@ -104,6 +107,87 @@ class Depth(SystemTest):
                     transforms.CenterCrop(50)])
                 batches = tureen.Loader(server.endpoint, batch_size=SAMPLES, epochs=1, pipeline=pipeline)
                 self.assertEqual([batch["depth"].shape for batch in batches], [(SAMPLES, 50, 50)])
+
+
+class Clipped(SystemTest):
+    """Grey of 16 bits as the sample's own image: read as by Pillow's convert ("RGB"), and told."""
+    DEEP = 3
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.folder.cleanup)
+        os.makedirs(cls.path("data", "a"))
+        values = np.arange(100, 400).reshape(15, 20).astype(np.uint16)
+        for name, array in (("0.png", np.stack([values >> 1] * 3, 2).astype(np.uint8)), ("1.png", values),
+                            ("2.tif", values), ("4.png", (values >> 1).astype(np.uint8))):
+            Image.fromarray(array).save(cls.path("data", "a", name))
+        with open(cls.path("data", "a", "3.pgm"), "wb") as file:
+            file.write(b"P5 20 15 65535\n" + values.astype(">u2").tobytes())
+        cls.clipped = np.minimum(values, 255)
+
+    @classmethod
+    def path(cls, *names):
+        return os.path.join(cls.folder.name, *names)
+
+    def take(self, server):
+        """All samples, for two epochs: each is counted once."""
+        pixels = {}
+        for batch in tureen.Loader(server.endpoint, batch_size=1, epochs=2, timeout=harness.PATIENCE,
+                                   pipeline=[{"op": "decode"}, {"op": "center_crop", "size": [15, 20]}]):
+            pixels[int(batch.ids[0])] = batch["image"][0, :, :, 0]
+        for number in (1, 2, 3):
+            np.testing.assert_array_equal(pixels[number], self.clipped)
+
+    def assert_told(self, server):
+        told = [line for line in server.log().splitlines() if " clipped " in line]
+        self.assertEqual(len(told), 1, told)
+        self.assertRegex(told[0], r"warning clipped dataset=train: data set 'train': 'a/[123]\.(png|tif|"
+                                  r"pgm)' .*16 bits of grey, and values above 255 became 255, .*: scale them")
+        found = server.status()["datasets"][0]
+        self.assertEqual(found["clipped_samples"], self.DEEP)
+        self.assertRegex(found["warnings"][-1], "' and 2 more so far have 16 bits of grey, and values above")
+        self.assertRegex(server.status_text(), "\n  warning: 'a/.*' and 2 more so far have 16 bits of grey")
+
+    def test_told_by_server_pack_and_verify(self):
+        with harness.Server({"train": self.path("data")}, cache="16M") as server:
+            self.assertEqual(server.status()["datasets"][0]["clipped_samples"], 0)
+            self.assertEqual(server.status()["datasets"][0]["warnings"], [])
+            self.take(server)
+            self.assert_told(server)
+        words = "warning: 3 samples have 16 bits of grey, of which values above 255 become 255 "
+        packed = harness.run("pack", "--quiet", "--json", self.path("data"), self.path("pack"))
+        self.assertIn("tureen pack: " + words, packed.stderr)
+        self.assertIn("the first is 'a/1.png'", packed.stderr)
+        self.assertEqual(json.loads(packed.stdout)["clipped_samples"], self.DEEP)
+        verified = harness.run("verify", "--quiet", self.path("pack"))
+        self.assertEqual(verified.returncode, 0)
+        self.assertIn("\n" + words, verified.stdout)
+        verified = harness.run("verify", "--quiet", "--json", self.path("pack"))
+        self.assertEqual(json.loads(verified.stdout)["clipped_samples"], self.DEEP)
+        with harness.Server({"train": self.path("pack")}, cache="16M") as server:
+            self.take(server)
+            self.assert_told(server)
+
+    def test_names_of_tar_files_come_last(self):
+        with tarfile.open(self.path("data.tar"), "w") as tar:
+            tar.add(self.path("data", "a"), "a")
+        packed = harness.run("pack", "--quiet", self.path("data.tar"), self.path("of_tar"))
+        self.assertRegex(packed.stderr, "warning: 3 samples have 16 bits .*; the first is 'a/[123]")
+
+    def test_told_by_a_worker_elsewhere(self):
+        count = 100
+        os.makedirs(self.path("many", "a"))
+        for number in range(count):
+            os.symlink(self.path("data", "a", "1.png"), self.path("many", "a", "%d.png" % number))
+        with harness.Server({"train": self.path("many")}, cache="16M", workers=1) as server:
+            with Worker("--connect", server.endpoint, threads=2):
+                wait_for(server)
+                list(tureen.Loader(server.endpoint, batch_size=50, epochs=1, timeout=harness.PATIENCE,
+                                   pipeline=[{"op": "decode"}, {"op": "center_crop", "size": 10}]))
+                self.assertGreater(workers(server)[0]["done"], 0)
+                self.assertEqual(server.status()["datasets"][0]["clipped_samples"], count)
 
 
 if __name__ == "__main__":

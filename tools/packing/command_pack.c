@@ -55,6 +55,8 @@ s_is_stopped (void *context)
 typedef struct {
     progress_t progress;
     int pass;                           //  the one that is shown; 0: none yet
+    const catalogue_t *catalogue;       //  lent; NULL: names are not known yet
+    pack_report_clipped_t clipped;
 } run_t;
 
 //  Rows are found by image readers.
@@ -94,10 +96,20 @@ s_tell (void *context, const packing_progress_t *progress)
 }
 
 static void
+s_note (void *context, uint64_t id, const pack_item_t *item)
+{
+    run_t *self = context;
+    pack_report_note_clipped (&self->clipped, self->catalogue, (uint32_t) id, item->files [0],
+        item->bytes [0]);
+}
+
+static void
 s_warn (void *context, const catalogue_t *catalogue)
 {
     run_t *self = context;
     char text [PACK_SOURCE_ERROR_BYTES];
+    self->catalogue = catalogue;
+    pack_report_name_clipped (&self->clipped, catalogue);
     progress_clear (&self->progress);
     for (size_t index = 0; catalogue_doubt (catalogue, index); index++)
         fprintf (stderr, "tureen pack: warning: %s\n", catalogue_doubt (catalogue, index));
@@ -120,18 +132,20 @@ s_raise_descriptors (void)
 //  ---- the result
 
 static bool
-s_print_json (const char *target, const packing_result_t *result, double seconds)
+s_print_json (const char *target, const packing_result_t *result, uint64_t clipped, double seconds)
 {
     char seed [24], *folder = utf8_repaired (target);           //  any bytes may be its name
     snprintf (seed, sizeof seed, "%" PRIu64, result->seed);
-    json_t *object = json_pack ("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:f, s:b, s:b}", "folder", folder,
-        "samples", (json_int_t) result->samples, "bytes", (json_int_t) result->bytes,
+    json_t *object = json_pack ("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:f, s:b, s:b}", "folder",
+        folder, "samples", (json_int_t) result->samples, "bytes", (json_int_t) result->bytes,
         "with_rows", (json_int_t) result->with_rows, "rows_bytes", (json_int_t) result->rows_bytes,
-        "volumes", (json_int_t) result->volumes, "chunks", (json_int_t) result->chunks, "seed", seed,
+        "clipped_samples", (json_int_t) clipped, "volumes", (json_int_t) result->volumes, "chunks",
+        (json_int_t) result->chunks, "seed", seed,
         "seconds", seconds, "resumed", result->resumed, "was_finished", result->was_finished);
     if (object && result->was_finished) {       //  not known
         json_object_del (object, "with_rows");
         json_object_del (object, "rows_bytes");
+        json_object_del (object, "clipped_samples");
     }
     bool good = object && json_dumpf (object, stdout, JSON_INDENT (2)) == 0 && putchar ('\n') != EOF;
     json_decref (object);
@@ -142,11 +156,15 @@ s_print_json (const char *target, const packing_result_t *result, double seconds
 }
 
 static bool
-s_print (const pack_options_t *options, const packing_result_t *result, double seconds)
+s_print (const pack_options_t *options, const packing_result_t *result,
+    const pack_report_clipped_t *clipped, double seconds)
 {
+    char text [PACK_REPORT_CLIPPED_BYTES];
+    if (pack_report_clipped_text (clipped, text))
+        fprintf (stderr, "tureen pack: warning: %s\n", text);
     const char *target = options->packing.address? options->packing.address: options->packing.target;
     if (options->json)
-        return s_print_json (target, result, seconds);
+        return s_print_json (target, result, clipped->count, seconds);
     if (result->was_finished)
         printf ("'%s' was finished already: ", target);
     printf ("%" PRIu64 " sample%s, %.1f MB, in %" PRIu64 " chunk%s and %" PRIu64 " volume%s, seed %" PRIu64,
@@ -172,6 +190,7 @@ s_run (pack_options_t *options)
     packing->progress = options->quiet? NULL: s_tell;
     packing->source.progress = &run.progress;
     packing->found = s_warn;
+    packing->read = s_note;
     packing->stopped = s_is_stopped;
     packing->context = &run;
     packing->source.store = (store_persistence_t) { .patience_ms = packing->patience_ms,
@@ -197,7 +216,8 @@ s_run (pack_options_t *options)
             "on with --resume");
     if (rc == -ECANCELED)
         return EXIT_SIGNAL + s_signal;
-    return rc == 0 && s_print (options, &result, clock_seconds (CLOCK_MONOTONIC) - began)? 0: EXIT_FAILED;
+    bool good = rc == 0 && s_print (options, &result, &run.clipped, clock_seconds (CLOCK_MONOTONIC) - began);
+    return good? 0: EXIT_FAILED;
 }
 
 int

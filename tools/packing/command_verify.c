@@ -29,6 +29,7 @@ typedef struct {
     uint64_t damaged;                   //  samples; those of lost volumes too
     uint64_t volume_faults;
     uint64_t paddings;
+    pack_report_clipped_t clipped;
     verify_order_t order;
     pack_meter_t meter;
     json_t *samples, *volumes, *padding;        //  --json only
@@ -108,6 +109,9 @@ s_on_sample (void *context, const pack_scan_sample_t *sample)
     uint64_t bytes = pack_sample_bytes (catalogue_pack (self->catalogue), sample->id);
     self->bytes += sample->bytes? bytes: 0;
     pack_meter_add (&self->meter, bytes);
+    if (sample->bytes)
+        pack_report_note_clipped (&self->clipped, self->catalogue, sample->id, sample->bytes,
+            catalogue_file_bytes (self->catalogue, sample->id, 0));
     if (!sample->damage)
         return true;
     self->damaged++;
@@ -220,8 +224,11 @@ static void
 s_print (const verify_t *self, double seconds)
 {
     const pack_t *pack = catalogue_pack (self->catalogue);
+    char clipped [PACK_REPORT_CLIPPED_BYTES];
     s_print_order (&self->order);
     pack_report_tiled (stdout, self->catalogue);
+    if (pack_report_clipped_text (&self->clipped, clipped))
+        printf ("warning: %s\n", clipped);
     printf ("%s: %" PRIu32 " sample%s, %.1f MB in %" PRIu32 " volume%s read in %.2f s (%.0f MB/s): ",
         s_is_good (self)? "good": "BAD",
         pack_samples (pack), plural (pack_samples (pack)), (double) self->bytes / 1e6, pack_volumes (pack),
@@ -255,8 +262,8 @@ static void
 s_print_json (verify_t *self, double seconds)
 {
     const pack_t *pack = catalogue_pack (self->catalogue);
-    json_t *root = json_pack ("{s:b, s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:O, s:O, s:O, s:o}", "good",
-        s_is_good (self),
+    json_t *root = json_pack ("{s:b, s:I, s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:O, s:O, s:O, s:o}",
+        "good", s_is_good (self), "clipped_samples", (json_int_t) self->clipped.count,
         "pack", s_json_text (self->path), "fingerprint", catalogue_fingerprint (self->catalogue),
         "samples", (json_int_t) pack_samples (pack), "chunk_samples", (json_int_t) pack_chunk_samples (pack),
         "volume_count", (json_int_t) pack_volumes (pack), "damaged", (json_int_t) self->damaged,

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "image_reader.h"
 #include "location.h"
 #include "pack.h"
 #include "packing.h"
@@ -137,4 +138,38 @@ void
 pack_meter_clear (pack_meter_t *self)
 {
     progress_clear (&self->progress);
+}
+
+//  ---- values that images lose
+
+void
+pack_report_name_clipped (pack_report_clipped_t *self, const catalogue_t *catalogue)
+{
+    char name [PACK_REPORT_NAME_BYTES];
+    if (self->count && !*self->name)
+        strcpy (self->name, pack_report_name (catalogue, self->first, 0, name));
+}
+
+void
+pack_report_note_clipped (pack_report_clipped_t *self, const catalogue_t *catalogue, uint32_t id,
+    const uint8_t *bytes, size_t size)
+{
+    if (!image_reader_clips (bytes, size))
+        return;
+    if (self->count++ == 0)
+        self->first = id;
+    if (catalogue)
+        pack_report_name_clipped (self, catalogue);
+}
+
+bool
+pack_report_clipped_text (const pack_report_clipped_t *self, char text [PACK_REPORT_CLIPPED_BYTES])
+{
+    if (self->count == 0)
+        return false;
+    snprintf (text, PACK_REPORT_CLIPPED_BYTES, "%" PRIu64 " sample%s 16 bits of grey, of which values above "
+        "255 become 255 when they are read as images, as by Pillow's convert (\"RGB\"); the first is '%s': "
+        "scale them to 8 bits, or give depths as a field of masks, which are read as \"uint16\"", self->count,
+        self->count == 1? " has": "s have", self->name);
+    return true;
 }

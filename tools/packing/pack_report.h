@@ -42,4 +42,22 @@ void pack_meter_add (pack_meter_t *self, uint64_t bytes);
 void pack_meter_clear (pack_meter_t *self);
 double pack_meter_seconds (const pack_meter_t *self);
 
+//  ---- values that images lose
+
+//  Samples of which the own file is grey of 16 bits (image_reader_clips).  Begins as all zero.
+typedef struct {
+    uint64_t count;
+    uint32_t first;                     //  its id
+    char name [PACK_REPORT_NAME_BYTES];     //  of the first one; "": not known yet
+} pack_report_clipped_t;
+enum { PACK_REPORT_CLIPPED_BYTES = PACK_REPORT_NAME_BYTES + 400 };
+
+//  catalogue NULL: names are not known yet.
+void pack_report_note_clipped (pack_report_clipped_t *self, const catalogue_t *catalogue, uint32_t id,
+    const uint8_t *bytes, size_t size);
+//  Once names are known.
+void pack_report_name_clipped (pack_report_clipped_t *self, const catalogue_t *catalogue);
+//  A warning of them.  False: there are none.
+bool pack_report_clipped_text (const pack_report_clipped_t *self, char text [PACK_REPORT_CLIPPED_BYTES]);
+
 #endif

@@ -148,7 +148,8 @@ s_prepare (decoder_t *decoder, work_task_t *task)
     s_find_files (task, files);
     decoder_status_t status = decoder_shared (decoder, task->pipeline, &key, &sample, task->version, &file,
         task->what, sizeof task->what);
-    task->result.outcome = outcomes [status];
+    task->result.outcome = (uint16_t) outcomes [status];
+    task->result.flags = status == DECODER_OK && decoder_clipped (decoder)? WIRE_WORK_CLIPPED: 0;
     task->result.file = status == DECODER_OK? 0: (uint32_t) file;
     if (status == DECODER_OK && (wire->flags & WIRE_WORK_LEARN))
         s_learn (decoder, task);

@@ -99,6 +99,12 @@ test_masks (void **state)
     plain_reader_destroy (&reader);
 }
 
+static bool
+s_clips (file_kind_t kind, const file_t *file)
+{
+    return plain_reader_clips (kind, (const uint8_t *) file->bytes, file->size);
+}
+
 //  Grey of 16 bits in a field of images is refused, not cut to 255; in colour, where Pillow takes the upper
 //  byte, and as the sample's own file it is read.
 static void
@@ -114,6 +120,12 @@ test_depths_of_a_field (void **state)
     assert_non_null (strstr (error, "values above 255 would become 255"));
     assert_int_equal (s_open (reader, false, grey.bytes, grey.size, &height, &width, error), 0);
     assert_int_equal (s_open_as (reader, &field, colour.bytes, colour.size, &height, &width, error), 0);
+    static const file_t bytes = FILE_OF ("P5 1 1 255 \1"), short_header = FILE_OF ("P5 1 1 9");
+    assert_true (s_clips (FILE_KIND_PNM, &grey));
+    assert_false (s_clips (FILE_KIND_PNM, &colour));
+    assert_false (s_clips (FILE_KIND_PNM, &bytes));
+    assert_false (s_clips (FILE_KIND_PNM, &short_header));
+    assert_false (s_clips (FILE_KIND_OTHER, &grey));
     plain_reader_destroy (&reader);
 }
 

@@ -19,7 +19,7 @@ enum { TASKS_MAX = 4096, GONE_MAX = 256, UNREAD_MAX = 4096, LOG_BYTES = 1 << 18,
 //  Stand for what the service is given: there is one play at a time.
 struct tasks { version_t *prepare [TASKS_MAX]; size_t prepares; batch_row_t *copy [TASKS_MAX]; size_t copies;
     side_task_t *side_tasks [TASKS_SIDE_TASKS_MAX]; size_t side_task_count; bool at_rest, stopped;
-        decoder_t *decoder; broker_t *broker; };
+        decoder_t *decoder; broker_t *broker; data_warnings_t *news; };
 struct ring_server { play_ring_t rings [RINGS_MAX]; size_t count, refused, allowed;
     ring_server_event_t events [RING_EVENTS_MAX]; size_t event_count; };
 struct tenants { tenant_t *of [4]; bool has_key; };
@@ -333,6 +333,12 @@ tasks_next_key_trouble (tasks_t *self, int64_t now_ms, char name [DEVICE_NAME_BY
 {
     (void) self, (void) now_ms, (void) name, (void) trouble_p;
     return false;
+}
+
+const data_warnings_t *
+tasks_next_news (tasks_t *self)
+{
+    return data_warnings_take_news (&self->news);
 }
 
 json_t *

@@ -328,7 +328,7 @@ broker_dataset (broker_t *self, const tenant_t *tenant, const char *name)
 {
     (void) self;
     assert_null (tenant);
-    assert_string_equal (name, "train");
+    assert_true (strcmp (name, "train") == 0 || strcmp (name, "val") == 0);
     return (dataset_t *) (void *) &s_source;
 }
 
@@ -337,6 +337,51 @@ dataset_user (const dataset_t *self)
 {
     (void) self;
     return &s_source;
+}
+
+//  Two warnings, the second one of `val` too.
+const char *
+data_warnings_text (const data_warnings_t *self, size_t index, const char **other_p)
+{
+    (void) self;
+    *other_p = index == 1? "val": NULL;
+    return index == 0? "caf\xe9": index == 1? "classes differ": NULL;
+}
+
+uint32_t
+data_warnings_clipped (const data_warnings_t *self)
+{
+    (void) self;
+    return 7;
+}
+
+bool
+data_warnings_clipped_text (const data_warnings_t *self, char text [DATA_WARNINGS_TEXT_BYTES])
+{
+    (void) self;
+    strcpy (text, "clipped");
+    return true;
+}
+
+//  Must hold: a data set's name is in no warning for a caller that may not know of it.
+static void
+warnings_name_what_the_caller_may_know (void **state)
+{
+    (void) state;
+    s_source = (source_t) { .warnings = (data_warnings_t *) &s_source };
+    for (int knows = 0; knows < 2; knows++) {
+        json_t *status = json_pack ("{s:[{s:s}]}", "datasets", "name", "train");
+        if (knows)
+            json_array_append_new (json_object_get (status, "datasets"), json_pack ("{s:s}", "name", "val"));
+        connection_describe_datasets (NULL, status, false);
+        json_t *object = json_array_get (json_object_get (status, "datasets"), 0), *wanted = knows?
+            json_pack ("[s, s, s]", "caf\xef\xbf\xbd", "classes differ", "clipped"):
+            json_pack ("[s, s]", "caf\xef\xbf\xbd", "clipped");
+        assert_true (json_equal (json_object_get (object, "warnings"), wanted));
+        assert_int_equal (json_integer_value (json_object_get (object, "clipped_samples")), 7);
+        json_decref (wanted);
+        json_decref (status);
+    }
 }
 
 //  Must hold: each device is named once, and to operators only.
@@ -350,10 +395,10 @@ devices_are_named_once (void **state)
         json_t *status = json_pack ("{s:[{s:s}]}", "datasets", "name", "train"), *wanted;
         connection_describe_datasets (NULL, status, sees_all);
         json_t *object = json_array_get (json_object_get (status, "datasets"), 0);
-        wanted = json_pack ("{s:s, s:s, s:i, s:I, s:[s, s, s, s], s:[s, s, s, s], s:[], s:i}", "name",
-            "train", "path", "(not UTF-8)", "classes", 3, "bytes", (json_int_t) 1 << 40, "fields", "image",
-            "mask", "depth", "sound", "folders", "(not UTF-8)", "/masks", "/masks", "/masks", "labels",
-            "jpeg_warnings", 5);
+        wanted = json_pack ("{s:s, s:s, s:i, s:I, s:[s, s, s, s], s:[s, s, s, s], s:[], s:i, s:[], s:i}",
+            "name", "train", "path", "(not UTF-8)", "classes", 3, "bytes", (json_int_t) 1 << 40, "fields",
+            "image", "mask", "depth", "sound", "folders", "(not UTF-8)", "/masks", "/masks", "/masks",
+            "labels", "jpeg_warnings", 5, "warnings", "clipped_samples", 0);
         if (sees_all)
             json_object_set_new (wanted, "objects", json_null ());
         if (sees_all)
@@ -374,6 +419,7 @@ main (void)
         cmocka_unit_test (inline_after_all),
         cmocka_unit_test (it_is_one_peers_and_one_callers),
         cmocka_unit_test (devices_are_named_once),
+        cmocka_unit_test (warnings_name_what_the_caller_may_know),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

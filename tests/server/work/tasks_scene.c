@@ -120,6 +120,14 @@ catalogue_fields (const catalogue_t *self)
     return 2;
 }
 
+//  Of the warnings, which these data have not.
+uint32_t
+catalogue_samples (const catalogue_t *self)
+{
+    (void) self;
+    return 0;
+}
+
 //  ---- a pack of one volume, in which samples lie as their ids, of each image, mask and the rows
 
 enum { HEADER_BYTES = 11, ROWS_BYTES = 9 };
@@ -403,6 +411,13 @@ decoder_shared (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_
         return DECODER_NO_MEMORY;
     version [0] = (uint8_t) key->id;
     return DECODER_OK;
+}
+
+bool
+decoder_clipped (const decoder_t *self)
+{
+    (void) self;
+    return false;
 }
 
 size_t

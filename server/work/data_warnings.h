@@ -1,0 +1,39 @@
+/*  data_warnings -- what a person should know of a data set, for the log and for status: found when the
+ *  server starts, or while samples are prepared.
+ *
+ *  Owner: the broker's thread.
+ */
+#ifndef DATA_WARNINGS_H
+#define DATA_WARNINGS_H
+#include <stdbool.h>
+#include <stddef.h>
+#include "catalogue.h"
+
+typedef struct data_warnings data_warnings_t;
+
+enum { DATA_WARNINGS_TEXT_BYTES = 768 };
+
+//  name and catalogue are lent.  NULL: no memory.
+data_warnings_t *data_warnings_new (const char *name, const catalogue_t *catalogue);
+void data_warnings_destroy (data_warnings_t **self_p);
+//  The data set's name.
+const char *data_warnings_name (const data_warnings_t *self);
+
+//  One more, which is copied.  other: another data set's name, lent, that it speaks of; NULL: none.  Without
+//  memory it is left out.
+void data_warnings_add (data_warnings_t *self, const char *other, const char *text);
+//  From index 0 on; NULL: no more.  Lent.  *other_p: as it was added.
+const char *data_warnings_text (const data_warnings_t *self, size_t index, const char **other_p);
+
+//  Values of a sample that was prepared, above 255, became 255; samples are counted once.  With the first one
+//  self is put into the list *news_p.
+void data_warnings_note_clipped (data_warnings_t *self, uint32_t id, data_warnings_t **news_p);
+//  Takes one out of the list; NULL: it is empty.
+data_warnings_t *data_warnings_take_news (data_warnings_t **news_p);
+//  How many.
+uint32_t data_warnings_clipped (const data_warnings_t *self);
+//  The sentence about them, with the first one's name and the number of the others so far.  False: there are
+//  none.
+bool data_warnings_clipped_text (const data_warnings_t *self, char text [DATA_WARNINGS_TEXT_BYTES]);
+
+#endif
