@@ -537,6 +537,13 @@ catalogue_label (const catalogue_t *self, size_t label)
     return &s_column (self, label)->label;
 }
 
+//  Where classes are no folders, they are those of the column `label` (tar_catalogue.h).
+static bool
+s_is_of_classes (const catalogue_t *self, const column_t *column)
+{
+    return !catalogue_class_is_folder (self) && column->length == 1 && strcmp (column->name, "label") == 0;
+}
+
 void
 catalogue_label_value (const catalogue_t *self, size_t label, uint32_t id, uint8_t *target)
 {
@@ -558,6 +565,12 @@ catalogue_label_value (const catalogue_t *self, size_t label, uint32_t id, uint8
     }
     else
         memcpy (target, &column->values [id * column->length], bytes);
+    //  Numbers of classes, of a pack that was made with their names.
+    if (self->numbers && column->kind == COLUMN_WHOLE && s_is_of_classes (self, column)) {
+        int64_t class = column->values [id].whole;
+        if (class >= 0 && class < (int64_t) self->class_count)
+            memcpy (target, &(int64_t) { self->numbers [class] }, bytes);
+    }
 }
 
 const char *

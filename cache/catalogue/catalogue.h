@@ -106,7 +106,7 @@ bool catalogue_class_is_folder (const catalogue_t *self);
 //  Sum of the files' sizes when the folders were walked, all fields together.
 uint64_t catalogue_bytes (const catalogue_t *self);
 //  What a person may have meant otherwise, a sentence with its place, from index 0 on; NULL: no more.
-enum { CATALOGUE_DOUBT_BYTES = 512, CATALOGUE_DOUBTS_MAX = 2 };
+enum { CATALOGUE_DOUBT_BYTES = 512, CATALOGUE_DOUBTS_MAX = 3 };
 const char *catalogue_doubt (const catalogue_t *self, size_t index);
 //  The folder, as given.
 const char *catalogue_root (const catalogue_t *self);
@@ -151,7 +151,8 @@ void catalogue_label_value (const catalogue_t *self, size_t label, uint32_t id, 
 //  32 hexadecimal digits: XXH3-128 over, for every sample in order, its relative path, a zero and its size as
 //  8 little-endian bytes; where there are further fields or a labels file, over these too.  Equal data, equal
 //  text.
-//  Where classes' numbers do not follow from the paths (allow_empty, classes_of): over their names, too.
+//  Where classes' numbers do not follow from the paths (allow_empty, classes_of, names of numbers): over
+//  their names, too.
 const char *catalogue_fingerprint (const catalogue_t *self);
 //  The same, whatever the classes' numbers are.
 const char *catalogue_files_fingerprint (const catalogue_t *self);

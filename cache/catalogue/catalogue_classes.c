@@ -177,17 +177,19 @@ s_take_numbers (const draft_t *draft, const catalogue_t *of)
 {
     catalogue_t *self = draft->self;
     if (self->class_count == 0 || of->class_count == 0)
-        return catalogue_fail (draft, -EINVAL, "'%s' has no class folders, by whose names labels could be "
-            "numbered: leave out classes-from", catalogue_root (self->class_count == 0? self: of));
+        return catalogue_fail (draft, -EINVAL, "'%s' has no class folders and no names of classes, by which "
+            "labels could be numbered: leave out classes-from",
+            catalogue_root (self->class_count == 0? self: of));
     uint32_t *sorted = s_sorted (of);
     self->numbers = malloc (self->class_count * sizeof *self->numbers);
     int rc = sorted && self->numbers? 0: catalogue_fail_memory (draft);
     for (size_t class = 0; rc == 0 && class < self->class_count; class++)
         if (!s_find_number (of, sorted, s_class (self, class), &self->numbers [class]))
             rc = catalogue_fail (draft, -EINVAL, "'%s' is no class of '%s', by whose classes labels are "
-                "numbered: rename or remove its folder, or leave out classes-from",
+                "numbered: %s, or leave out classes-from",
                 catalogue_shown (s_class (self, class), strlen (s_class (self, class))).text,
-                catalogue_root (of));
+                catalogue_root (of), catalogue_class_is_folder (self)? "rename or remove its folder":
+                "pack again with that name");
     self->classes_of = of;
     free (sorted);
     return rc;
@@ -238,6 +240,7 @@ catalogue_number_classes (const draft_t *draft, const catalogue_t *of)
         int rc = s_take_numbers (draft, of);
         return rc? rc: s_hash_names (draft);
     }
-    int has_empty = draft->self->class_count? s_has_empty (draft->self): 0;
-    return has_empty < 0? catalogue_fail_memory (draft): has_empty? s_hash_names (draft): 0;
+    const catalogue_t *self = draft->self;
+    int is_apart = self->class_count == 0? 0: catalogue_class_is_folder (self)? s_has_empty (self): 1;
+    return is_apart < 0? catalogue_fail_memory (draft): is_apart? s_hash_names (draft): 0;
 }

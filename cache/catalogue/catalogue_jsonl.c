@@ -4,6 +4,7 @@
 #include "catalogue_labels.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <jansson.h>
@@ -52,24 +53,36 @@ s_fail_value (const labels_t *labels, const column_t *column, const json_t *valu
     return catalogue_labels_fail (labels, -EINVAL, labels->line, "'%s' %s", column->name, fault);
 }
 
-//  A column read as whole numbers turns out to be real.
-static void
-s_make_real (column_t *column)
+static int
+s_take_real (const labels_t *labels, const column_t *column, int64_t whole, value_t *value)
 {
-    for (size_t index = 0; index < column->value_count; index++)
-        column->values [index].real = (double) column->values [index].whole;
+    char text [24];
+    size_t length = (size_t) snprintf (text, sizeof text, "%lld", (long long) whole);
+    return catalogue_labels_real (labels, column, whole, false, (slice_t) { text, length }, &value->real);
+}
+
+//  A column read as whole numbers turns out to be real.
+static int
+s_make_real (const labels_t *labels, column_t *column)
+{
+    int rc = 0;
+    for (size_t index = 0; rc == 0 && index < column->value_count; index++)
+        rc = s_take_real (labels, column, column->values [index].whole, &column->values [index]);
     column->kind = COLUMN_REAL;
+    return rc;
 }
 
 static int
 s_put_number (labels_t *labels, column_t *column, const json_t *number)
 {
-    value_t value;
-    if (column->kind == COLUMN_REAL)
-        value.real = json_number_value (number);
+    value_t value = { .whole = json_integer_value (number) };
+    int rc = 0;
+    if (column->kind == COLUMN_REAL && json_is_integer (number))
+        rc = s_take_real (labels, column, value.whole, &value);
     else
-        value.whole = json_integer_value (number);
-    return catalogue_labels_put (labels, column, value);
+    if (column->kind == COLUMN_REAL)
+        value.real = json_real_value (number);
+    return rc? rc: catalogue_labels_put (labels, column, value);
 }
 
 static int
@@ -96,7 +109,7 @@ s_put (labels_t *labels, column_t *column, const json_t *value)
         return catalogue_labels_put_text (labels, column,
             (slice_t) { json_string_value (value), json_string_length (value) });
     if (kind == COLUMN_REAL && column->kind == COLUMN_WHOLE)
-        s_make_real (column);
+        rc = s_make_real (labels, column);
     for (size_t index = 0; rc == 0 && index < length; index++)
         rc = s_put_number (labels, column, is_list? json_array_get (value, index): value);
     return rc;

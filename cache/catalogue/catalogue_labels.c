@@ -241,6 +241,19 @@ catalogue_labels_shape (labels_t *labels, column_t *column, column_kind_t kind, 
 }
 
 int
+catalogue_labels_real (const labels_t *labels, const column_t *column, int64_t whole, bool is_wide,
+    slice_t text, double *real_p)
+{
+    *real_p = (double) whole;
+    if (!is_wide && whole >= -CATALOGUE_EXACT_MAX && whole <= CATALOGUE_EXACT_MAX)
+        return 0;
+    return catalogue_labels_fail (labels, -EINVAL, labels->line, "'%s' has numbers that are not whole, and "
+        "%s, which is beyond 2^53, where float64 has not all whole numbers: write all as whole numbers, or "
+        "this one with a point, if it may be rounded", column->name,
+        catalogue_shown (text.at, text.length).text);
+}
+
+int
 catalogue_labels_put (labels_t *labels, column_t *column, value_t value)
 {
     value_t *values = catalogue_grown (column->values, &column->value_limit, column->value_count + 1,

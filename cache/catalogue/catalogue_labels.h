@@ -56,6 +56,10 @@ int catalogue_labels_add_column (labels_t *labels, slice_t name);
 //  Sets what the column holds: its kind, and the length of its vectors.
 int catalogue_labels_shape (labels_t *labels, column_t *column, column_kind_t kind, bool is_vector,
     size_t length);
+//  A whole number as a column's float64: 0; or -EINVAL, for one beyond 2^53 is rounded.  is_wide: it is
+//  beyond int64.  text: as it is written.
+int catalogue_labels_real (const labels_t *labels, const column_t *column, int64_t whole, bool is_wide,
+    slice_t text, double *real_p);
 //  Appends one value of the column's kind; text by its own function.
 int catalogue_labels_put (labels_t *labels, column_t *column, value_t value);
 int catalogue_labels_put_text (labels_t *labels, column_t *column, slice_t text);

@@ -101,6 +101,9 @@ typedef union {
     uint64_t text;                  //  in the arena
 } value_t;
 
+//  float64 has all whole numbers up to it.
+#define CATALOGUE_EXACT_MAX (INT64_C (1) << 53)
+
 _Static_assert (COLUMN_CLASS == 0 && COLUMN_WHOLE == 2 && COLUMN_REAL == 3 && COLUMN_TEXT == 4
     && sizeof (value_t) == 8, "written in docs/format.md");
 _Static_assert ((int) CATALOGUE_NAME_BYTES_MAX == (int) PACK_NAME_BYTES, "copied as they are");

@@ -315,6 +315,18 @@ s_put_text (tsv_t *tsv, column_t *column, slice_t cell)
     return catalogue_labels_put_text (tsv->labels, column, cell);
 }
 
+//  strtod stops where the number ends: the text behind it is no part of it.
+static int
+s_make_real (const tsv_t *tsv, const column_t *column, slice_t text, const number_t *number, value_t *value)
+{
+    if (!number->is_real)
+        return catalogue_labels_real (tsv->labels, column, number->whole, number->is_wide, text,
+            &value->real);
+    value->real = strtod_l (text.at, NULL, tsv->locale);
+    return !isinf (value->real) || number->is_named? 0: catalogue_labels_fail (tsv->labels, -EINVAL,
+        tsv->labels->line, "'%s' does not fit a float64: write inf, or a smaller number", column->name);
+}
+
 static int
 s_put_numbers (tsv_t *tsv, column_t *column, slice_t cell)
 {
@@ -324,16 +336,12 @@ s_put_numbers (tsv_t *tsv, column_t *column, slice_t cell)
         number_t number;
         const char *next = s_scan_number (at, end, &number);
         assert (next);                  //  the first reading has seen it
-        //  strtod stops where we do: the text behind a number is no part of it.
         value_t value = { .whole = number.whole };
-        if (column->kind == COLUMN_REAL) {
-            value.real = strtod_l (at, NULL, tsv->locale);
-            if (isinf (value.real) && !number.is_named)
-                return catalogue_labels_fail (tsv->labels, -EINVAL, tsv->labels->line,
-                    "'%s' does not fit a float64: "
-                    "write inf, or a smaller number", column->name);
-        }
-        int rc = catalogue_labels_put (tsv->labels, column, value);
+        slice_t text = { at, (size_t) (next - at) };
+        int rc = column->kind == COLUMN_REAL? s_make_real (tsv, column, text, &number, &value): 0;
+        if (rc)
+            return rc;
+        rc = catalogue_labels_put (tsv->labels, column, value);
         if (rc)
             return rc;
         at = s_skip_spaces (next, end) + 1;

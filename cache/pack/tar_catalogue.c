@@ -8,6 +8,7 @@
 
 #include <xxhash.h>
 
+#include "class_names.h"
 #include "tar_number.h"
 
 enum { TAR_CATALOGUE_MAGIC = 0x7a2ca7a1 };
@@ -164,7 +165,8 @@ tar_catalogue_new (const pack_source_options_t *options, char *error)
     strcpy (catalogue->fields [0].name, "image");
     catalogue->fields [0].path = strdup (options->paths [0]);
     catalogue->field_count = 1;
-    if (s_check_options (&call.draft, options)
+    if ((options->classes && class_names_check (options->classes, error))
+            || s_check_options (&call.draft, options)
             || ((!catalogue->fields [0].path || !self->locale) && catalogue_fail_memory (&call.draft)))
         tar_catalogue_destroy (&self);
     return self;
@@ -541,6 +543,9 @@ s_put_label (tar_catalogue_t *self, const call_t *call, int label, const tar_mem
         return rc;
     if (label != LABEL_CLS && !s_is_text (data)) {
         self->is_unfit [label] = true;
+        snprintf (catalogue_doubt_new (self->catalogue), CATALOGUE_DOUBT_BYTES, "there is no label '%s', as "
+            "'%s' is no text of UTF-8 with at most %d bytes and no zero byte: the field has all of them",
+            s_label_names [label], s_shown (member).text, CATALOGUE_LABEL_BYTES_MAX);
         return 0;
     }
     if (label != LABEL_CLS && data->size > column->longest)
@@ -696,15 +701,10 @@ static int
 s_take_classes (tar_catalogue_t *self, const call_t *call)
 {
     catalogue_t *catalogue = self->catalogue;
-    for (const char *at = self->classes, *end; at && *at; at = end + (*end == '\n')) {
-        end = strchrnul (at, '\n');
-        size_t length = (size_t) (end - at) - (end > at && end [-1] == '\r');
-        if (length == 0 || length >= PATH_MAX)
-            return catalogue_fail (&call->draft, -EINVAL, "the name of class %zu is empty, or has more than "
-                "%d bytes: give --classes a name a line", catalogue->class_count, PATH_MAX - 1);
-        if (s_add_class (catalogue, at, length))
+    const char *name, *at = self->classes? self->classes: "";
+    for (size_t length; class_names_next (&at, &name, &length); )
+        if (s_add_class (catalogue, name, length))
             return catalogue_fail_memory (&call->draft);
-    }
     const column_t *column = &self->columns [LABEL_CLS];
     if (self->classes && (!self->has_label [LABEL_CLS] || column->kind != COLUMN_WHOLE))
         return catalogue_fail (&call->draft, -EINVAL, "there are names of classes, and no whole numbers of "

@@ -6,7 +6,6 @@
 #include <string.h>
 
 enum { NUMBER_BYTES_MAX = 64 };
-#define EXACT_MAX (INT64_C (1) << 53)           //  float64 has all whole numbers up to it
 
 tar_number_t
 tar_number_parse (const catalogue_buffer_t *data, locale_t locale, value_t *value_p)
@@ -31,7 +30,7 @@ tar_number_parse (const catalogue_buffer_t *data, locale_t locale, value_t *valu
 static bool
 s_is_exact (int64_t whole)
 {
-    return whole >= -EXACT_MAX && whole <= EXACT_MAX;
+    return whole >= -CATALOGUE_EXACT_MAX && whole <= CATALOGUE_EXACT_MAX;
 }
 
 bool

@@ -1,8 +1,11 @@
 """Splits of one data set on one server: a class has one label in all of them, or a warning says that it has
 not."""
+import io
+import json
 import os
 import shutil
 import sys
+import tarfile
 import tempfile
 import unittest
 import zlib
@@ -105,7 +108,7 @@ class Splits(ClassesTest):
             "--classes-from", "val=train", "--classes-from", "train=val"))
         with open(self.path("train", "labels.tsv"), "w") as file:
             file.write("path\tlabel\n0/0.jpg\t1\n")
-        self.assertIn("has no class folders, by whose names labels could be numbered",
+        self.assertIn("has no class folders and no names of classes, by which labels could be numbered",
                       self.refused("--classes-from", "val=train"))
 
     def test_a_warning_where_classes_differ(self):
@@ -142,6 +145,62 @@ class Splits(ClassesTest):
             self.assertNotEqual(self.fingerprint(server), folder)
         with self.serve("--classes-from", "val=train", val="less") as server:
             self.assertEqual(self.labels(server, "val"), [label(number) for number in (0, 2, 3)])
+
+    def pack_numbers(self, name, numbers, classes):
+        """A pack of samples of these classes, by a tar file of theirs and their names."""
+        with open(self.path(name + ".names"), "w") as file:
+            file.write("".join(one + "\n" for one in classes))
+        with tarfile.open(self.path(name + ".tar"), "w") as tar:
+            for index, number in enumerate(numbers):
+                tar.add(self.image, "%d.jpg" % index)
+                about = tarfile.TarInfo("%d.cls" % index)
+                about.size = len(str(number))
+                tar.addfile(about, io.BytesIO(str(number).encode()))
+        return run("pack", "--quiet", "--classes", self.path(name + ".names"), self.path(name + ".tar"),
+                   self.path(name))
+
+    def test_names_of_numbers(self):
+        for name in ("train", "val"):
+            shutil.rmtree(self.path(name))
+        self.assertEqual(self.pack_numbers("train", (0, 1, 2), ("ape", "cat", "dog")).returncode, 0)
+        self.assertEqual(self.pack_numbers("val", (0, 1, -1), ("dog", "cat")).returncode, 0)
+        self.assertEqual(self.pack_numbers("other", (0, 1, -1), ("cat", "dog")).returncode, 0)
+        twice = self.pack_numbers("twice", (0, 1), ("dog", "cat", "dog"))
+        self.assertEqual(twice.returncode, 1)
+        self.assertIn("the classes 0 and 2 are both called 'dog'", twice.stderr)
+        self.assertFalse(os.path.exists(self.path("twice")))
+        minus = zlib.crc32(b"\xff" * LABEL_BYTES)
+        with self.serve() as server:
+            self.assertIn("'val' has no 'ape'; the label of 'dog' is 2 in 'train' and 0 in 'val'",
+                          server.log())
+            self.assertEqual(self.labels(server, "val"), [label(0), label(1), minus])
+            own = self.fingerprint(server)
+        with self.serve("--classes-from", "val=train") as server:
+            self.assertEqual(self.labels(server, "val"), [label(2), label(1), minus])
+            self.assertEqual(self.labels(server, "train"), [label(0), label(1), label(2)])
+        #  Other names of the same numbers are other data.
+        with self.serve(val="other") as server:
+            self.assertNotEqual(self.fingerprint(server), own)
+        self.assert_comes_back("val", own)
+
+    def assert_comes_back(self, name, fingerprint):
+        done = run("unpack", "--quiet", self.path(name), self.path("again"))
+        self.assertIn("the pack has names of 2 classes, which no file tells: --classes FILE", done.stdout)
+        names, back = self.path("again.names"), self.path("back")
+        done = run("unpack", "--quiet", "--classes", names, self.path(name), back)
+        self.assertEqual((done.returncode, done.stdout.count("--classes")), (0, 0), done.stderr)
+        with open(names) as file:
+            self.assertEqual(file.read(), "dog\ncat\n")
+        self.assertIn("a new file", run("unpack", "--quiet", "--classes", names, self.path(name),
+                                        self.path("no")).stderr)
+        with tarfile.open(self.path("again.tar"), "w") as tar:
+            for member in sorted(os.listdir(back)):
+                tar.add(os.path.join(back, member), member)
+        self.assertEqual(run("pack", "--quiet", "--classes", names, self.path("again.tar"),
+                             self.path("twin")).returncode, 0)
+        for pack in (name, "twin"):
+            verified = run("verify", "--quiet", "--json", self.path(pack))
+            self.assertEqual(json.loads(verified.stdout)["fingerprint"], fingerprint)
 
     def test_a_folder_of_splits(self):
         """ROOT in place of ROOT/train: `train` and `val` are no classes."""

@@ -28,6 +28,7 @@ enum { EXIT_SOME_LOST = 1, EXIT_UNUSABLE = 2, REASON_BYTES = 256 };
 
 typedef struct {
     const char *path, *target;
+    const char *classes;                //  a file for their names; NULL: none
     bool quiet;
     catalogue_t *catalogue;
     int folder;                         //  target; -1: not open
@@ -41,12 +42,14 @@ typedef struct {
 //  ---- arguments
 
 static const option_row_t s_rows [] = {
+    { "classes", "FILE", OPTION_AT (unpack_t, classes),
+        "writes the names of the classes, that `tureen pack --classes` gave the pack, to a new file" },
     { "quiet", NULL, OPTION_AT (unpack_t, quiet), "no progress on standard error" }
 };
 
 static const option_table_t s_table = { "tureen unpack", s_rows, OPTION_ROWS (s_rows), 2,
     .word_hint = "give a pack and a folder to unpack it to", .before =
-    "Usage: tureen unpack [--quiet] PACK FOLDER\n"
+    "Usage: tureen unpack [--classes FILE] [--quiet] PACK FOLDER\n"
     "Gives the files of a pack back, byte for byte, in their folders.  FOLDER is made, or empty.\n"
     "\n"
     "  tureen unpack /packs/train /data/train-again\n"
@@ -55,8 +58,8 @@ static const option_table_t s_table = { "tureen unpack", s_rows, OPTION_ROWS (s_
     "Files get the paths that they had below the data set's folder or in the tar.  Where a folder was\n"
     "packed with further fields, which lay in folders of their own, each field gets one here:\n"
     "FOLDER/image, FOLDER/mask.  Labels that came from a labels file, and lists, come back as labels.tsv\n"
-    "or labels.jsonl, so that packing FOLDER again gives a pack of the same fingerprint.\n"
-    "\n"
+    "or labels.jsonl, so that packing FOLDER again gives a pack of the same fingerprint.  Of a pack that\n"
+    "was made with names of classes (--classes) these are written where --classes tells.\n"
     "\n"
     "Every file is held against its checksum before it is written.  A damaged sample is named and left out,\n"
     "all its files; if only where the rows of its JPEG begin is damaged, it is named and comes back.\n"
@@ -320,6 +323,18 @@ s_write_labels (unpack_t *self, const char **name_p)
         "labels.jsonl": strerror (-rc), rlimits_remedy (-rc));
 }
 
+//  Names of classes are in no file of a sample.
+static bool
+s_write_names (unpack_t *self)
+{
+    if (!unpack_labels_have_names (self->catalogue))
+        return !self->classes || complain ("unpack", "'%s' has no names of classes but those of folders: "
+            "leave --classes out", self->path);
+    int rc = self->classes? unpack_labels_write_names (self->catalogue, self->classes): 0;
+    return rc == 0 || complain ("unpack", "cannot write '%s' (%s): give --classes the path of a new file",
+        self->classes, rc == -EINVAL? "a name has a line's end in it": strerror (-rc));
+}
+
 static int
 s_finish (unpack_t *self)
 {
@@ -333,6 +348,9 @@ s_finish (unpack_t *self)
         plural (samples), (double) self->bytes / 1e6,
         labels? ", and ": "", labels? labels: "", pack_meter_seconds (&self->meter));
     pack_report_tiled (stdout, self->catalogue);
+    if (!self->classes && unpack_labels_have_names (self->catalogue))
+        printf ("the pack has names of %" PRIu32 " class%s, which no file tells: --classes FILE writes "
+            "them\n", catalogue_classes (self->catalogue), plural_es (catalogue_classes (self->catalogue)));
     return fine && self->samples == samples? EXIT_SUCCESS: EXIT_SOME_LOST;
 }
 
@@ -344,7 +362,7 @@ s_unpack (unpack_t *self)
     self->is_back = calloc (catalogue_samples (self->catalogue), sizeof *self->is_back);
     if (!self->is_back)
         complain ("unpack", "not enough memory");
-    if (!self->is_back || !s_open_target (self))
+    if (!self->is_back || !s_open_target (self) || !s_write_names (self))
         return EXIT_UNUSABLE;
     pack_meter_begin (&self->meter, "unpacking", catalogue_pack (self->catalogue));
     int rc = pack_scan (self->catalogue, &events, self);

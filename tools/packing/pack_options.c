@@ -87,7 +87,8 @@ s_classes (void *target, char *text, char error [OPTION_ERROR_BYTES])
             reason? strerror (reason): "it is empty");
     if (strlen (self->classes) < (size_t) length)
         return option_fail (error, "it has a zero byte, so it is no text");
-    self->packing.source.classes = self->classes;
+    bool has_mark = strncmp (self->classes, "\xef\xbb\xbf", 3) == 0;        //  of UTF-8
+    self->packing.source.classes = self->classes + (has_mark? 3: 0);
     return true;
 }
 

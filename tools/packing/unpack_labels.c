@@ -292,3 +292,27 @@ unpack_labels_write (const catalogue_t *catalogue, const bool *wanted, int folde
     free (self.value);
     return rc;
 }
+
+
+//  ---- names of classes
+
+bool
+unpack_labels_have_names (const catalogue_t *catalogue)
+{
+    return catalogue_classes (catalogue) > 0 && !catalogue_class_is_folder (catalogue);
+}
+
+int
+unpack_labels_write_names (const catalogue_t *catalogue, const char *path)
+{
+    for (uint32_t class = 0; class < catalogue_classes (catalogue); class++)
+        if (strpbrk (catalogue_class_name (catalogue, class), "\r\n"))
+            return -EINVAL;
+    FILE *file = fopen (path, "wxe");
+    if (!file)
+        return -errno;
+    for (uint32_t class = 0; class < catalogue_classes (catalogue); class++)
+        fprintf (file, "%s\n", catalogue_class_name (catalogue, class));
+    bool good = !ferror (file);
+    return fclose (file) == 0 && good? 0: -EIO;
+}

@@ -21,4 +21,10 @@ bool unpack_labels_needed (const catalogue_t *catalogue);
 int unpack_labels_write (const catalogue_t *catalogue, const bool *wanted, int folder_fd,
     const char **name_p);
 
+//  Whether numbers of classes have names that the files do not tell: those of `tureen pack --classes`.
+bool unpack_labels_have_names (const catalogue_t *catalogue);
+//  Writes these names to a new file, for `tureen pack --classes`.  0; -EINVAL if one has a line's end in it;
+//  or -errno.
+int unpack_labels_write_names (const catalogue_t *catalogue, const char *path);
+
 #endif

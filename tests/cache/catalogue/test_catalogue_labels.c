@@ -252,7 +252,10 @@ test_kinds_of_tsv_columns (void **state)
     assert_kind ("-9223372036854775808", "0", "int64", 0);
     assert_kind ("1", "9223372036854775808", NULL, 0);
     assert_kind ("-9223372036854775809", "0", NULL, 0);
-    assert_kind ("1.5", "9223372036854775808", "float64", 0);
+    assert_kind ("1.5", "9223372036854775808", NULL, 0);
+    assert_kind ("1.5", "9223372036854775808.", "float64", 0);
+    assert_kind ("1.5", "-9007199254740993", NULL, 0);
+    assert_kind ("1.5", "-9007199254740992", "float64", 0);
     assert_kind ("1", "1e400", NULL, 0);
     assert_kind ("1", "1e-400", "float64", 0);
     assert_kind ("nan", "-Inf", "float64", 0);

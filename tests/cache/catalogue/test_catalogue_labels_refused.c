@@ -66,6 +66,9 @@ test_refused_tsv (void **state)
             "labels.tsv:3: 'x' has 3 numbers, and 2 in line 2", "give all lines as many" },
         { -EINVAL, "path\tx\na.jpg\t1\nb/c.jpg\t99999999999999999999\n",
             "labels.tsv:3: 'x' does not fit an int64", "write it with a point" },
+        { -EINVAL, "path\tx\na.jpg\t1.5\nb/c.jpg\t9007199254740993\n",
+            "labels.tsv:3: 'x' has numbers that are not whole, and 9007199254740993, which is beyond 2^53",
+            "write all as whole numbers, or this one with a point" },
         { -EINVAL, "path\tx\na.jpg\t1.5\nb/c.jpg\t1e999\n", "labels.tsv:3: 'x' does not fit a float64",
             "write inf" },
         { -EINVAL, "path\tx\na.jpg\tok\nb/c.jpg\t\xff\n", "labels.tsv:3: 'x' is not UTF-8",
@@ -169,6 +172,19 @@ test_refused_jsonl (void **state)
     assert_all_refused (*state, "labels.jsonl", refusals, sizeof refusals / sizeof refusals [0]);
 }
 
+//  Guards: a whole number that float64 would round, before and behind the number that makes the column real.
+static void
+test_refused_rounding (void **state)
+{
+    static const refusal_t refusals [] = {
+        { -EINVAL, GOOD "{\"path\":\"b/c.jpg\",\"x\":0.5,\"v\":[1.5,9007199254740993],\"t\":\"u\"}\n",
+            "labels.jsonl:2: 'v' has numbers that are not whole, and 9007199254740993,", "with a point" },
+        { -EINVAL, "{\"path\":\"a.jpg\",\"x\":-9007199254740993}\n{\"path\":\"b/c.jpg\",\"x\":0.5}\n",
+            "labels.jsonl:2: 'x' has numbers that are not whole, and -9007199254740993,", "with a point" },
+    };
+    assert_all_refused (*state, "labels.jsonl", refusals, sizeof refusals / sizeof refusals [0]);
+}
+
 //  What is refused before it is read, and a file that changes meanwhile.
 static void
 test_refused_files (void **state)
@@ -245,6 +261,7 @@ main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test_setup_teardown (test_refused_tsv, begin, end),
+        cmocka_unit_test_setup_teardown (test_refused_rounding, begin, end),
         cmocka_unit_test_setup_teardown (test_refused_jsonl, begin, end),
         cmocka_unit_test_setup_teardown (test_refused_files, begin, end),
         cmocka_unit_test (test_bounds)

@@ -369,8 +369,9 @@ test_texts (void **state)
     tar_end (file);
     pack_source_t *source = s_read (in (*state, "a.tar"), NULL, NULL);
     const catalogue_t *catalogue = pack_source_catalogue (source);
-    //  The json is no UTF-8 in one sample: a field only.
+    //  The json is no UTF-8 in one sample: a field only, which is told.
     assert_int_equal (catalogue_labels (catalogue), 1);
+    assert_non_null (strstr (catalogue_doubt (catalogue, 0), "no label 'json', as 'b/1.json' is no text"));
     const catalogue_label_t *label = catalogue_label (catalogue, 0);
     uint8_t text [6];
     assert_string_equal (label->name, "txt");
@@ -452,6 +453,8 @@ test_names_of_classes (void **state)
     char signature [40];
     strcpy (signature, pack_source_signature (source));
     pack_source_destroy (&source);
+    options.classes = "dog\ncat\r\nape\ncat\n";
+    assert_refused_with (&options, "the classes 1 and 3 are both called 'cat'", "a name of its own for each");
     options.classes = "dog\ncat\nape";
     source = s_read_with (&options, 0, &count, error);
     assert_non_null (source);
