@@ -36,8 +36,8 @@ ctest_under=
 left_out='python_.*|torch_.*|packaging_.*|pages|troubleshooting'
 #  And what draws many times to judge chances, and simulators: other tests run the code that they share with
 #  the server.
-left_out="$left_out|test_.*_statistics|test_dsa_law|test_permutation|test_audit_chance|test_sampler_sim.*|test_tier_sim|test_store_sim"
-left_out="$left_out|test_cluster_redox"
+left_out="$left_out|test_.*_statistics|test_dsa_law|test_permutation|test_audit_chance"
+left_out="$left_out|test_sampler_sim.*|test_tier_sim|test_store_sim|test_cluster_redox"
 case $preset in
 asan-ubsan | fuzz)
     ASAN_OPTIONS=detect_leaks=1:${ASAN_OPTIONS:-}

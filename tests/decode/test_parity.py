@@ -308,7 +308,8 @@ def taking_turns(made, number):
         for file in files:
             kinds.setdefault(os.path.basename(file).rpartition("_")[0] + file[-4:], []).append(file)
     return [files[(number // (1 if kind.endswith(".jpg") else 3) + at) % len(files)]
-            for at, (kind, files) in enumerate(kinds.items()) if kind.endswith(".jpg") or (number + at) % 3 == 0]
+            for at, (kind, files) in enumerate(kinds.items())
+            if kind.endswith(".jpg") or (number + at) % 3 == 0]
 
 
 def test_kinds(program, made):
