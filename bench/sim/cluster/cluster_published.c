@@ -71,11 +71,15 @@ static const double s_table_6 [VARIANTS] [2] = {
     { 1.26, .41 }, { 1.33, .46 }, { 1.78, 8.54 }, { 1.91, 8.54 }
 };
 
+//  The first one, the plan itself, is run unless its epoch is known.
 static void
-s_run_variants (cluster_redox_plan_t plan, uint64_t seed, cluster_redox_epoch_t epochs [VARIANTS])
+s_run_variants (cluster_redox_plan_t plan, uint64_t seed, const cluster_redox_epoch_t *first,
+    cluster_redox_epoch_t epochs [VARIANTS])
 {
     uint32_t ahead = plan.ahead;
-    for (int at = 0; at < VARIANTS; at++) {
+    if (first)
+        epochs [0] = *first;
+    for (int at = first? 1: 0; at < VARIANTS; at++) {
         plan.random_selection = at == 1 || at == 3;
         plan.ahead = at < 2? ahead: 0;
         epochs [at] = s_first_epoch (&plan, seed);
@@ -92,7 +96,7 @@ s_print_middle (figure_table_t *self, uint64_t seed)
         .files = 128000, .chunk = 64, .virtual_chunks = 201, .nodes = 3, .ahead = 640, .held_max = NO_LIMIT
     };
     cluster_redox_epoch_t epochs [VARIANTS];
-    s_run_variants (plan, seed, epochs);
+    s_run_variants (plan, seed, NULL, epochs);
     figure_table_head (self, "Redox, F = 128,000, M = 201, P = 640, no limit");
     for (int at = 0; at < VARIANTS; at++) {
         s_own_row (self, s_variants [at], "loads/C", 2, figures [at] [0],
@@ -106,12 +110,15 @@ s_print_middle (figure_table_t *self, uint64_t seed)
 static const cluster_redox_plan_t s_full = {
     .files = 1281167, .chunk = 64, .virtual_chunks = 2001, .nodes = 3, .ahead = 8192, .held_max = 9500
 };
-enum { QUARTER = 5004, BEST_LIMIT = 14250 };            //  the text's: M, at 25 % memory; L, at 1.5 GB
+enum { QUARTER = 5004 };                                //  the text's M, at 25 % memory
+//  Limits of section 5.4, in files: L as fitted, and the text's best, 1.5 GB, are among them.
+enum { LIMITS = 4, FITTED_LIMIT = 2, BEST_LIMIT = 3 };
+static const uint32_t s_limits [LIMITS] = { 475, 4750, 9500, 14250 };
 
 //  The first `variants` of Table 6 as the paper has them.
 static void
-s_print_table_6 (figure_table_t *self, const char *title, int variants,
-    const cluster_redox_epoch_t epochs [VARIANTS], double tolerance)
+s_print_table_6 (figure_table_t *self, const char *title, int variants, const cluster_redox_epoch_t *epochs,
+    double tolerance)
 {
     figure_table_head (self, title);
     for (int at = 0; at < variants; at++)
@@ -153,7 +160,7 @@ s_print_table_6_shares (figure_table_t *self, const cluster_redox_epoch_t epochs
 
 //  Table 6 with the parameters that give its figures, and with those of the text.
 static void
-s_print_full_size (figure_table_t *self, uint64_t seed)
+s_print_full_size (figure_table_t *self, uint64_t seed, const cluster_redox_epoch_t limits [LIMITS])
 {
     cluster_redox_epoch_t epochs [VARIANTS];
     printf (
@@ -162,42 +169,45 @@ s_print_full_size (figure_table_t *self, uint64_t seed)
         "With the text's parameters the model's figures are not those of Table 6, as the tables without\n"
         "tolerances show.\n",
         QUARTER);
-    s_run_variants (s_full, seed, epochs);
+    s_run_variants (s_full, seed, &limits [FITTED_LIMIT], epochs);
     s_print_table_6 (self, "Redox, Table 6: F = 1,281,167, N = 3; fitted: M = 2001 (10 % memory), P = 8192, "
         "L = 9,500 files (1 GB)", VARIANTS, epochs, .025);
     s_print_table_6_shares (self, epochs);
     cluster_redox_plan_t plan = s_full;
     plan.virtual_chunks = QUARTER;
-    s_run_variants (plan, seed, epochs);
+    s_run_variants (plan, seed, NULL, epochs);
     s_print_table_6 (self, "Redox, Table 6 with the text's memory, 25 %: M = 5004; P and L as fitted",
         VARIANTS, epochs, FIGURE_DIFFERS);
-    plan = s_full;
-    plan.held_max = BEST_LIMIT;
-    epochs [0] = s_first_epoch (&plan, seed);
     s_print_table_6 (self, "Redox, Table 6 with the text's best limit, 1.5 GB: L = 14,250 files; M and P as "
-        "fitted", 1, epochs, FIGURE_DIFFERS);
+        "fitted", 1, &limits [BEST_LIMIT], FIGURE_DIFFERS);
 }
 
 static void
-s_print_limits (figure_table_t *self, uint64_t seed)
+s_run_limits (uint64_t seed, cluster_redox_epoch_t epochs [LIMITS])
 {
-    static const double figures [] [2] = {
+    for (int at = 0; at < LIMITS; at++) {
+        cluster_redox_plan_t plan = s_full;
+        plan.held_max = s_limits [at];
+        epochs [at] = s_first_epoch (&plan, seed);
+    }
+}
+
+static void
+s_print_limits (figure_table_t *self, const cluster_redox_epoch_t epochs [LIMITS])
+{
+    static const double figures [LIMITS] [2] = {
         { 1.720e5, 1.117e5 }, { 1.409e5, .653e5 }, { 1.269e5, .415e5 }, { 1.208e5, .306e5 }
     };
-    static const uint32_t limits [] = { 475, 4750, 9500, BEST_LIMIT };
-    static const char *const bytes [] = { "50 MB", ".5 GB", "1 GB", "1.5 GB" };
+    static const char *const bytes [LIMITS] = { "50 MB", ".5 GB", "1 GB", "1.5 GB" };
     printf (
         "\nSection 5.4 of the paper has hours: .77, .71, .65, .63, .66 and .68 with limits of 50 MB, .5,\n"
         "1, 1.5, 2 and 3 GB.  The model gives counts, and their references are our own.\n");
     figure_table_head (self, "Redox, the limits of section 5.4; M and P as fitted");
-    for (int at = 0; at < 4; at++) {
+    for (int at = 0; at < LIMITS; at++) {
         char text [100];
-        cluster_redox_plan_t plan = s_full;
-        plan.held_max = limits [at];
-        cluster_redox_epoch_t epoch = s_first_epoch (&plan, seed);
-        snprintf (text, sizeof text, "%s, %u files", bytes [at], limits [at]);
-        s_own_row (self, text, "loads", 0, figures [at] [0], (double) epoch.loads, .02);
-        s_own_row (self, text, "remote requests", 0, figures [at] [1], (double) epoch.remote, .025);
+        snprintf (text, sizeof text, "%s, %u files", bytes [at], s_limits [at]);
+        s_own_row (self, text, "loads", 0, figures [at] [0], (double) epochs [at].loads, .02);
+        s_own_row (self, text, "remote requests", 0, figures [at] [1], (double) epochs [at].remote, .025);
     }
 }
 
@@ -300,18 +310,16 @@ s_print_frequency (figure_table_t *self, uint64_t seed)
 //  ---- the rules beside each other
 
 static void
-s_print_same_memory (uint64_t seed)
+s_print_same_memory (uint64_t seed, const cluster_redox_epoch_t *redox)
 {
     enum { NODES = 3, EPOCHS = 90, SAMPLES = 100000, BLOCK_FILES = 38 };
     double share = .1 / NODES;
-    cluster_redox_epoch_t redox;
-    cluster_redox_run (&s_full, seed, 1, &redox);
     shares_t placed = s_place (NODES, EPOCHS, SAMPLES, share, seed);
     shares_t homes = s_homes (NODES, s_full.files / BLOCK_FILES, share, seed);
     printf ("\n**The same memory: N = 3, a tenth of the data in all; an epoch**\n\n"
         "| | read from the store, of the data | requests between nodes, of F |\n| --- | --- | --- |\n");
     printf ("| Redox (M, P and L fitted to Table 6) | %.2f | %.3f |\n",
-        (double) redox.loads * s_full.chunk / s_full.files, (double) redox.remote / s_full.files);
+        (double) redox->loads * s_full.chunk / s_full.files, (double) redox->remote / s_full.files);
     printf ("| NoPFS, by frequency (E = 90), single files | %.2f | %.3f |\n", placed.loads, placed.remote);
     printf ("| homes, blocks of %d files | %.2f | %.3f |\n", BLOCK_FILES, homes.loads,
         homes.remote / BLOCK_FILES);
@@ -329,11 +337,13 @@ cluster_published_print (uint64_t seed)
         "virtual chunks, N: nodes, P: files ahead.\n", seed);
     s_print_small (&table);
     s_print_middle (&table, seed);
-    s_print_full_size (&table, seed);
-    s_print_limits (&table, seed);
+    cluster_redox_epoch_t limits [LIMITS];
+    s_run_limits (seed, limits);
+    s_print_full_size (&table, seed, limits);
+    s_print_limits (&table, limits);
     s_print_chunks (&table, seed);
     s_print_frequency (&table, seed);
-    s_print_same_memory (seed);
+    s_print_same_memory (seed, &limits [FITTED_LIMIT]);
     printf ("\nNot derivable: hours, because the paper's times of a load and of a request are not given.\n");
     if (!table.is_within)
         printf ("\nA figure is OUT of its tolerance.\n");

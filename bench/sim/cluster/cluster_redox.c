@@ -1,5 +1,6 @@
 #include "cluster_redox.h"
 #include <assert.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include "published_random.h"
@@ -9,7 +10,7 @@ enum { NONE = UINT32_MAX, WORD_BITS = 64 };
 
 //  Q (r, h), and what the home knows of the requester.
 typedef struct {
-    uint32_t *files;
+    uint32_t *slots;                //  by place: that of the file
     uint32_t count;
     uint32_t at;                    //  the place of the next request
     uint32_t last;                  //  the place of the last one that was sent to the home; NONE: none yet
@@ -18,7 +19,7 @@ typedef struct {
 
 typedef struct {
     uint32_t *held;                 //  by slot: the file that came for it; NONE
-    uint8_t *is_sent;               //  by slot: as the slot's home remembers
+    uint64_t *sent;                 //  slots, as their home remembers
     uint32_t held_count;
     uint32_t first, end;            //  its slice
     queue_t *queues;                //  by home
@@ -29,9 +30,10 @@ typedef struct {
     random_t random;
     uint32_t chunks;                //  C
     uint32_t words;                 //  of a set of offsets
+    uint32_t slot_count;            //  words * WORD_BITS a virtual chunk, so that a slot is a bit of filled
     uint64_t *wanted;               //  [chunk] [word]: offsets that are not consumed
     uint64_t *filled;               //  [virtual chunk] [word]: offsets that are in slots
-    uint32_t *slots;                //  [virtual chunk * K + offset]: the file
+    uint32_t *slots;                //  [slot]: the file
     uint8_t *given;                 //  by file
     uint32_t *order;
     node_t *nodes;
@@ -68,19 +70,25 @@ s_home (const redox_t *self, uint32_t file)
 static uint32_t
 s_slot (const redox_t *self, uint32_t file)
 {
-    return s_virtual_chunk (self, file) * self->plan->chunk + file % self->plan->chunk;
+    return s_virtual_chunk (self, file) * self->words * WORD_BITS + file % self->plan->chunk;
 }
 
 static bool
-s_has (const uint64_t *sets, size_t set, uint32_t words, uint32_t offset)
+s_has (const uint64_t *set, uint32_t place)
 {
-    return sets [set * words + offset / WORD_BITS] >> offset % WORD_BITS & 1;
+    return set [place / WORD_BITS] >> place % WORD_BITS & 1;
 }
 
-static bool
-s_is_filled (const redox_t *self, uint32_t slot)
+static void
+s_add (uint64_t *set, uint32_t place)
 {
-    return s_has (self->filled, slot / self->plan->chunk, self->words, slot % self->plan->chunk);
+    set [place / WORD_BITS] |= UINT64_C (1) << place % WORD_BITS;
+}
+
+static void
+s_remove (uint64_t *set, uint32_t place)
+{
+    set [place / WORD_BITS] &= ~(UINT64_C (1) << place % WORD_BITS);
 }
 
 //  ---- a home: loading
@@ -103,7 +111,7 @@ s_choose (redox_t *self, uint32_t virtual_chunk, uint32_t offset)
     uint32_t end = s_first_chunk (self, virtual_chunk + 1), best = NONE, best_score = 0, equals = 0;
     for (uint32_t chunk = s_first_chunk (self, virtual_chunk); chunk < end; chunk++) {
         bool is_whole = (uint64_t) chunk * self->plan->chunk + offset < self->plan->files;
-        if (!is_whole || !s_has (self->wanted, chunk, self->words, offset))
+        if (!is_whole || !s_has (self->wanted + (size_t) chunk * self->words, offset))
             continue;
         uint32_t score = self->plan->random_selection? 0: s_score (self, virtual_chunk, chunk);
         if (best != NONE && score < best_score)
@@ -132,7 +140,7 @@ s_load (redox_t *self, uint32_t virtual_chunk, uint32_t offset)
         uint64_t bit = UINT64_C (1) << at % WORD_BITS;
         if (!(wanted [at / WORD_BITS] & ~filled [at / WORD_BITS] & bit))
             continue;
-        self->slots [virtual_chunk * self->plan->chunk + at] = first + at;
+        self->slots [virtual_chunk * self->words * WORD_BITS + at] = first + at;
         filled [at / WORD_BITS] |= bit;
         wanted [at / WORD_BITS] &= ~bit;
     }
@@ -142,18 +150,17 @@ s_load (redox_t *self, uint32_t virtual_chunk, uint32_t offset)
 static uint32_t
 s_take (redox_t *self, uint32_t slot)
 {
-    uint32_t virtual_chunk = slot / self->plan->chunk, offset = slot % self->plan->chunk;
-    assert (s_is_filled (self, slot));
-    self->filled [(size_t) virtual_chunk * self->words + offset / WORD_BITS]
-        &= ~(UINT64_C (1) << offset % WORD_BITS);
+    assert (s_has (self->filled, slot));
+    s_remove (self->filled, slot);
     return self->slots [slot];
 }
 
 static uint32_t
 s_read_local (redox_t *self, uint32_t slot)
 {
-    if (!s_is_filled (self, slot))
-        s_load (self, slot / self->plan->chunk, slot % self->plan->chunk);
+    uint32_t stride = self->words * WORD_BITS;
+    if (!s_has (self->filled, slot))
+        s_load (self, slot / stride, slot % stride);
     return s_take (self, slot);
 }
 
@@ -167,7 +174,7 @@ s_shift (const redox_t *self, node_t *node, queue_t *queue)
     for (uint32_t at = 0; at < ahead && at < passed; at++) {
         uint32_t *sent = &queue->sent [(queue->last + at) % ahead];
         if (*sent != NONE)
-            node->is_sent [*sent] = 0;
+            s_remove (node->sent, *sent);
         *sent = NONE;
     }
 }
@@ -177,12 +184,14 @@ s_send_ahead (redox_t *self, node_t *node, queue_t *queue)
 {
     uint32_t room = self->plan->held_max - node->held_count;
     for (uint32_t at = 1; at < self->plan->ahead && queue->at + at < queue->count && room > 0; at++) {
-        uint32_t place = queue->at + at, slot = s_slot (self, queue->files [place]);
-        if (node->is_sent [slot] || !s_is_filled (self, slot))
+        uint32_t place = queue->at + at, slot = queue->slots [place];
+        //  One branch: nothing here can be foretold, and this is where a run's time goes.
+        uint32_t word = slot / WORD_BITS;
+        if (!(self->filled [word] & ~node->sent [word] & UINT64_C (1) << slot % WORD_BITS))
             continue;
         assert (node->held [slot] == NONE);
         node->held [slot] = s_take (self, slot);
-        node->is_sent [slot] = 1;
+        s_add (node->sent, slot);
         queue->sent [place % self->plan->ahead] = slot;
         node->held_count++;
         self->result->prefetched++;
@@ -202,7 +211,7 @@ s_request (redox_t *self, node_t *node, queue_t *queue, uint32_t slot)
     s_shift (self, node, queue);
     queue->last = queue->at;
     queue->sent [queue->at % self->plan->ahead] = slot;
-    node->is_sent [slot] = 1;
+    s_add (node->sent, slot);
     s_send_ahead (self, node, queue);
     return file;
 }
@@ -217,7 +226,7 @@ s_next (redox_t *self, uint32_t number)
     if (home == number)
         return s_read_local (self, slot);
     queue_t *queue = &node->queues [home];
-    assert (queue->files [queue->at] == wanted);
+    assert (queue->slots [queue->at] == slot);
     uint32_t file = node->held [slot];
     if (file == NONE)
         file = s_request (self, node, queue, slot);
@@ -247,10 +256,10 @@ s_deal (redox_t *self)
             for (uint32_t at = 0; at < plan->ahead; at++)
                 queue->sent [at] = NONE;
         }
-        memset (node->is_sent, 0, (size_t) plan->virtual_chunks * plan->chunk);
+        memset (node->sent, 0, self->slot_count / CHAR_BIT);
         for (uint32_t place = node->first; place < node->end; place++) {
             queue_t *queue = &node->queues [s_home (self, self->order [place])];
-            queue->files [queue->count++] = self->order [place];
+            queue->slots [queue->count++] = s_slot (self, self->order [place]);
         }
     }
 }
@@ -280,13 +289,12 @@ static void
 s_set_up_node (redox_t *self, node_t *node)
 {
     const cluster_redox_plan_t *plan = self->plan;
-    size_t slots = (size_t) plan->virtual_chunks * plan->chunk;
-    node->held = simulated_alloc (slots, sizeof *node->held);
-    memset (node->held, 0xff, slots * sizeof *node->held);
-    node->is_sent = simulated_alloc (slots, 1);
+    node->held = simulated_alloc (self->slot_count, sizeof *node->held);
+    memset (node->held, 0xff, self->slot_count * sizeof *node->held);
+    node->sent = simulated_alloc (self->slot_count / WORD_BITS, sizeof *node->sent);
     node->queues = simulated_alloc (plan->nodes, sizeof *node->queues);
     for (uint32_t home = 0; home < plan->nodes; home++) {
-        node->queues [home].files = simulated_alloc (plan->files / plan->nodes + 1, sizeof (uint32_t));
+        node->queues [home].slots = simulated_alloc (plan->files / plan->nodes + 1, sizeof (uint32_t));
         node->queues [home].sent = simulated_alloc (plan->ahead, sizeof (uint32_t));
     }
 }
@@ -300,9 +308,10 @@ s_set_up (redox_t *self, uint64_t seed)
     self->chunks = cluster_redox_chunks (plan);
     assert (plan->virtual_chunks <= self->chunks && plan->virtual_chunks % plan->nodes == 0);
     self->words = (plan->chunk - 1) / WORD_BITS + 1;
+    self->slot_count = plan->virtual_chunks * self->words * WORD_BITS;
     self->wanted = simulated_alloc ((size_t) self->chunks * self->words, sizeof *self->wanted);
     self->filled = simulated_alloc ((size_t) plan->virtual_chunks * self->words, sizeof *self->filled);
-    self->slots = simulated_alloc ((size_t) plan->virtual_chunks * plan->chunk, sizeof *self->slots);
+    self->slots = simulated_alloc (self->slot_count, sizeof *self->slots);
     self->given = simulated_alloc (plan->files, 1);
     self->order = simulated_alloc (plan->files, sizeof *self->order);
     self->nodes = simulated_alloc (plan->nodes, sizeof *self->nodes);
@@ -316,12 +325,12 @@ s_tear_down (redox_t *self)
     for (uint32_t number = 0; number < self->plan->nodes; number++) {
         node_t *node = &self->nodes [number];
         for (uint32_t home = 0; home < self->plan->nodes; home++) {
-            free (node->queues [home].files);
+            free (node->queues [home].slots);
             free (node->queues [home].sent);
         }
         free (node->queues);
         free (node->held);
-        free (node->is_sent);
+        free (node->sent);
     }
     free (self->nodes);
     free (self->order);
