@@ -163,9 +163,11 @@ s_sort_ids (audit_t *self, const epoch_t *epoch)
 {
     for (size_t place = 0; place < epoch->count; place++)
         self->keys [place] = (uint64_t) epoch->ids [place] << 32 | place;
-    //  By the ids' bytes, from the last to the first: stable, and an even number of passes ends where it
-    //  began.
-    for (unsigned shift = 32; shift < 64; shift += 8) {
+    //  By the ids' bytes, from the last to the first that any of them has: stable.
+    uint32_t any = 0;
+    for (size_t place = 0; place < epoch->count; place++)
+        any |= epoch->ids [place];
+    for (unsigned shift = 32; shift < 64 && any >> (shift - 32); shift += 8) {
         size_t begins [257] = { 0 };
         for (size_t index = 0; index < epoch->count; index++)
             begins [(self->keys [index] >> shift & 255) + 1]++;
