@@ -12,6 +12,7 @@
 #include <string.h>
 #include <cmocka.h>
 #include "audit.h"
+#include "effort.h"
 #include "orders.h"
 #include "relation.h"
 #include "tail_probability.h"
@@ -383,7 +384,9 @@ s_tally (const audit_t *audit, tally_t tallies [GROUPS] [2])
 }
 
 //  No more than the level says, by more than a fifth and five standard errors (tests of one run are not
-//  independent: hence six); and not so few that the test would be blind.
+//  independent: hence six), and two (of few, the standard error tells too little); and not so few that the
+//  test would be blind.  Of 6,000 tests, nine runs in ten notice p-values that come 1.5, 2.3 and 5.2 times
+//  too often at the three levels; of 18,000, as with all rounds (effort.h), 1.4, 1.8 and 3.3 times.
 static void
 s_assert_rates (const tally_t *tally, const char *what, double least)
 {
@@ -391,7 +394,7 @@ s_assert_rates (const tally_t *tally, const char *what, double least)
         double due = (double) tally->tests * s_levels [level], found = (double) tally->below [level];
         printf ("%-28s level %.0e: %5.0f of %6" PRIu64 " tests, %.3f of what is due\n", what,
             s_levels [level], found, tally->tests, found / due);
-        if (found > 1.2 * due + 6 * sqrt (due))
+        if (found > 1.2 * due + 6 * sqrt (due) + 2)
             fail_msg ("%s: %.0f tests below %.0e, where %.1f are due", what, found, s_levels [level], due);
         if (found < least * due - 6 * sqrt (due))
             fail_msg ("%s: only %.0f tests below %.0e, where %.1f are due", what, found, s_levels [level],
@@ -422,7 +425,7 @@ s_assert_law (size_t samples, unsigned runs)
 {
     tally_t tallies [GROUPS] [2] = { { { 0 } } };
     uint64_t random = test_seed () + samples;
-    for (unsigned run = 0; run < runs; run++) {
+    for (unsigned run = 0; run < EFFORT (runs); run++) {
         audit_t *audit = audit_new (0);
         assert_non_null (audit);
         s_add_shuffles (audit, &random, samples, 10, run % 2? 0: 3);
@@ -465,13 +468,13 @@ test_p_values_of_ranks_are_what_they_say (void **state)
     (void) state;
     static const deal_t deals [] = { { 2000, 2, 1, 6, 64, 1000 }, { 2000, 1, 3, 12, 1, 200 },
         { 2000, 16, 1, 6, 1, 300 }, { 4000, 4, 1, 6, 1, 150 }, { 6464, 3, 1, 12, 64, 150 },
-        { 6464, 10, 1, 30, 64, 40 }, { 12800, 3, 2, 10, 64, 100 }, { 2000, 5, 1, 10, 9, 200 } };
+        { 6464, 10, 1, 30, 64, 64 }, { 12800, 3, 2, 10, 64, 100 }, { 2000, 5, 1, 10, 9, 200 } };
     uint64_t random = test_seed ();
     for (size_t deal = 0; deal < sizeof deals / sizeof *deals; deal++) {
         tally_t tallies [GROUPS] [2] = { { { 0 } } };
         spread_t stay = { .runs = 0 }, uneven = { .runs = 0 };
         printf ("%u nodes, units of %zu\n", deals [deal].nodes, deals [deal].unit);
-        for (unsigned run = 0; run < deals [deal].runs; run++) {
+        for (unsigned run = 0; run < EFFORT (deals [deal].runs); run++) {
             audit_t *audit = s_audit_dealt (&random, &deals [deal], 0);
             s_tally (audit, tallies);
             s_add_figure (&stay, &audit_job (audit, 0)->parts->stay [0]);
