@@ -4,7 +4,9 @@
 //  Over SEEDS runs of one mix, for each job and each epoch by itself: the chi-square of sample x position in
 //  20 bins, 19 (N-1) degrees of freedom, scaled by (N-1)/N (design: sampling), and the mean position of the
 //  slow samples.  False alarms: with k tests in all, |z| must stay under the two-sided normal quantile of
-//  1e-4 / k; k is 72, the bound 4.83.
+//  1e-4 / k; k is 36, the bound 4.69.  Nine runs in ten notice in an epoch of a job that slow samples come
+//  2.8 of 100 places too early or too late, or chances that are off by 10 % (root mean square over samples
+//  and bins); with all rounds (effort.h) 1.6 places, or 6 %.
 
 #include <math.h>
 #include <setjmp.h>
@@ -13,12 +15,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <cmocka.h>
+#include "effort.h"
 #include "seed.h"
 #include "simulation.h"
 
-enum { SEEDS = 1000, SAMPLES = 100, BINS = 20, JOBS = 3, EPOCHS = 3, SLOW_EVERY = 10, SECOND_US = 1000000 };
+enum { SEEDS = EFFORT (1000), SAMPLES = 100, BINS = 20, JOBS = 3, EPOCHS = 3, SLOW_EVERY = 10,
+    SECOND_US = 1000000 };
 
-#define Z_BOUND 4.83
+#define Z_BOUND 4.69
 
 //  cells [job][epoch][sample][bin] over all seeds, and the sum of the slow samples' positions.
 typedef struct {
@@ -31,14 +35,6 @@ s_slow_sometimes (void *context, uint32_t id)
 {
     (void) context;
     return id % SLOW_EVERY == 0? 20000: 100;
-}
-
-static int64_t
-s_never_slow (void *context, uint32_t id)
-{
-    (void) context;
-    (void) id;
-    return 100;
 }
 
 static void
@@ -77,13 +73,12 @@ s_slow_mean_z (double slow_sum)
 }
 
 static void
-s_run_mix (tally_t *tally, sampler_policy_t policy, uint64_t seed,
-    int64_t (*cost_us) (void *context, uint32_t id))
+s_run_mix (tally_t *tally, sampler_policy_t policy, uint64_t seed)
 {
     static const int64_t paces_us [JOBS] = { 150, 150, 400 };
     static const int64_t starts_us [JOBS] = { 0, 4000, 9000 };
     simulation_options_t options = { .policy = policy, .seed = seed, .samples = SAMPLES, .cache_versions = 7,
-        .workers = 2, .cost_us = cost_us };
+        .workers = 2, .cost_us = s_slow_sometimes };
     simulation_t *simulation = simulation_new (&options);
     for (int job = 0; job < JOBS; job++) {
         simulation_run (simulation, starts_us [job]);
@@ -96,12 +91,13 @@ s_run_mix (tally_t *tally, sampler_policy_t policy, uint64_t seed,
 }
 
 static void
-s_assert_uniform (sampler_policy_t policy, int64_t (*cost_us) (void *context, uint32_t id))
+test_slow_samples_come_like_all_others (void **state)
 {
+    sampler_policy_t policy = *(const sampler_policy_t *) *state;
     static tally_t tally;
     tally = (tally_t) { 0 };
     for (uint64_t seed = test_seed (), last = seed + SEEDS; seed < last; seed++)
-        s_run_mix (&tally, policy, seed * 7919, cost_us);
+        s_run_mix (&tally, policy, seed * 7919);
     for (int job = 0; job < JOBS; job++)
         for (int epoch = 0; epoch < EPOCHS; epoch++) {
             double position_z = s_chi_square_z (tally.cells [job] [epoch]);
@@ -114,18 +110,6 @@ s_assert_uniform (sampler_policy_t policy, int64_t (*cost_us) (void *context, ui
         }
 }
 
-static void
-test_slow_samples_come_like_all_others (void **state)
-{
-    s_assert_uniform (*(const sampler_policy_t *) *state, s_slow_sometimes);
-}
-
-static void
-test_positions_are_uniform (void **state)
-{
-    s_assert_uniform (*(const sampler_policy_t *) *state, s_never_slow);
-}
-
 static sampler_policy_t s_dsa = SAMPLER_POLICY_DSA, s_follow = SAMPLER_POLICY_FOLLOW;
 
 int
@@ -134,9 +118,7 @@ main (void)
     printf ("TEST_SEED=%llu\n", (unsigned long long) test_seed ());
     const struct CMUnitTest tests [] = {
         { "dsa_slow_samples", test_slow_samples_come_like_all_others, NULL, NULL, &s_dsa },
-        { "dsa_positions", test_positions_are_uniform, NULL, NULL, &s_dsa },
-        { "follow_slow_samples", test_slow_samples_come_like_all_others, NULL, NULL, &s_follow },
-        { "follow_positions", test_positions_are_uniform, NULL, NULL, &s_follow }
+        { "follow_slow_samples", test_slow_samples_come_like_all_others, NULL, NULL, &s_follow }
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
