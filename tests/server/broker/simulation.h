@@ -3,7 +3,7 @@
  *  Workers take the versions in the order in which they are handed out, and take as long as cost_us says for
  *  each id; clients take a batch, hold it for as long as its samples last at their speed, and release it.
  *  Every batch is checked as it arrives: sequence, epoch, index, slot not in use, ids of the job's data, none
- *  twice. broker_check () runs after every event while the simulation is small.
+ *  twice. broker_check () runs after many events (check).
  *  A client may go on where an earlier one, here or in another simulation, has stopped: then "twice" and the
  *  ends of epochs are judged over both.
  *
@@ -30,7 +30,8 @@ typedef struct {
     broker_bad_t on_bad;
     size_t jobs_bytes;          //  budget of jobs; 0: no end of it
     size_t descriptors;         //  for ranks' connections; 0: no end of them
-    bool check;                 //  broker_check () after every event
+    bool check;                 //  broker_check () after four events in ten, at random; with all rounds
+                                //  (effort.h) after every event
     int64_t (*cost_us) (void *context, uint32_t id);    //  of preparing; NULL: 100
     int64_t (*prepare_us) (void *context, broker_t *broker, const version_t *version);  //  instead of cost_us
     //  Copies take workers, too, in the order in which tasks are handed out, so long; and what tasks took is

@@ -94,7 +94,7 @@ struct simulation {
     int group_count;
     refusal_t refusal;
     size_t memory_peak;
-    uint64_t settles;
+    uint64_t settles, checks;   //  checks: which turns are checked, at random
     random_t runs;
     //  a pack
     uint32_t *pack_order, breaks [BREAKS];
