@@ -120,6 +120,14 @@ s_consumed (world_t *world, int client, double seconds)
     return 16.0 * (double) (simulation_consumed (world->simulation, client) - before);
 }
 
+//  Whether a case, whose bits and the rest are choices, is left out: half of the cases are.  Any two choices,
+//  where there are four any three, still come together.
+static bool
+s_is_left_out (int number)
+{
+    return EFFORT (10) < 10 && __builtin_parity ((unsigned) number) != 0;
+}
+
 //  ---- one tenant's window is larger than all the memory
 
 //  Must hold: a modest tenant beside a greedy one on the same pack gets nine in ten of the samples that half
@@ -133,6 +141,8 @@ test_modest_has_its_half_of_a_pack (void **state)
     static const uint32_t weights [] = { 1, 1 };
     static const size_t raw_bytes [] = { 100000, 400000 };
     for (int number = 0; number < 16; number++) {
+        if (s_is_left_out (number))
+            continue;
         world_t world;
         s_make (&world, weights, 2, raw_bytes [number & 1],
             number & 2? SAMPLER_POLICY_DSA: SAMPLER_POLICY_FOLLOW);
@@ -143,8 +153,8 @@ test_modest_has_its_half_of_a_pack (void **state)
         for (int jobs = number & 4? 4: 1; jobs > 0; jobs--)
             simulation_must_join (world.simulation, &greedy);
         s_run (&world, 1);
-        double due = 2.0 * SECOND_US * WORKERS / 2 / (double) (world.costs.crop_us + world.costs.copy_us);
-        double got = s_consumed (&world, simulation_must_join (world.simulation, &modest), 2);
+        double due = (double) SECOND_US * WORKERS / 2 / (double) (world.costs.crop_us + world.costs.copy_us);
+        double got = s_consumed (&world, simulation_must_join (world.simulation, &modest), 1);
         if (got < 0.9 * due)
             fail_msg ("case %d: of %.0f samples the modest one has %.0f", number, due, got);
         simulation_destroy (&world.simulation);
@@ -163,6 +173,8 @@ test_what_another_needs_later_is_not_at_ones_expense (void **state)
     static const sampler_order_t orders [] = { SAMPLER_ORDER_SHARED, SAMPLER_ORDER_PRIVATE,
         SAMPLER_ORDER_SEEDED };
     for (int number = 0; number < 12; number++) {
+        if (s_is_left_out (number))
+            continue;
         double got [2], deep [2], workers [2];
         for (int much = 0; much < 2; much++) {
             world_t world;
@@ -178,7 +190,7 @@ test_what_another_needs_later_is_not_at_ones_expense (void **state)
             greedy.to = modest.to = 4000;
             int first = simulation_must_join (world.simulation, &greedy);
             s_run (&world, 0.1);
-            got [much] = s_consumed (&world, simulation_must_join (world.simulation, &modest), 4);
+            got [much] = s_consumed (&world, simulation_must_join (world.simulation, &modest), 2);
             deep [much] = (double) simulation_consumed (world.simulation, first);
             workers [much] = s_charged (&world, 0);
             simulation_destroy (&world.simulation);
