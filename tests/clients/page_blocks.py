@@ -155,12 +155,6 @@ class World:
                   "-ltureen"], where)
         return self.run([program], where)
 
-    def script(self, code: str, where: str) -> str:
-        """Python that starts processes, which import the script."""
-        path = self.path("work", "script.py")
-        Path(path).write_text(code, encoding="utf-8")
-        return self.run([sys.executable, "-B", path], where)
-
     def parse(self, block: Block, where: str) -> None:
         """Of a block that cannot run here, that it is code."""
         if block.language == "sh":

@@ -4,9 +4,10 @@ top to bottom in one session.
 Run by ctest (pages), or by hand: TUREEN_BIN=build/release/bin python3 tests/clients/test_pages.py [-v]
 [NAME].  A block behind a comment "not run: ..." is only parsed; NOT_RUN says why.  One behind "run by 2
 ranks" is run by processes of its own, with the environment that torchrun would give them; one behind "run as
-a script" by an interpreter of its own.  Where PyTorch is missing, the pages of which the code needs it are
-skipped.  Where torchvision is missing, the blocks that use it are only compiled, and others that call a
-transform on tensors get a stand-in, which sees to it that it is called with single images.
+a script" by one, as its main module.  These are forked from one that has imported PyTorch, and torchrun is a
+stand-in that does so too (forking_torchrun.py).  Where PyTorch is missing, the pages of which the code needs
+it are skipped.  Where torchvision is missing, the blocks that use it are only compiled, and others that call
+a transform on tensors get a stand-in, which sees to it that it is called with single images.
 """
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ import gzip
 import os
 import random
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -23,7 +25,7 @@ import tempfile
 import types
 import unittest
 from pathlib import Path
-from typing import Any, Dict
+from typing import Any, Callable, Dict, List
 from unittest import mock
 
 HERE = Path(__file__).resolve().parent
@@ -33,7 +35,8 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "system"), str(SOURCE / "clients" /
 import numpy
 from PIL import Image
 
-from harness import free_port
+from forked_processes import Forked, forked_after
+from harness import PATIENCE, free_port
 from mds_shards import write_mds
 from megatron_files import write_tokens
 from object_store import ObjectStore
@@ -45,6 +48,7 @@ SAMPLES = 24                        # as clients.md has it
 WORDS = {
     "monitoring": {"curl ": "curl --fail --no-progress-meter --retry 99 --retry-delay 1 --retry-all-errors ",
                    "$TOKEN": "$(cut -d ' ' -f 2 /etc/tureen/http-tokens)"},
+    "cluster": {"--until-idle": "--until-idle 1"},
     "operations": {"50000": str(SAMPLES)},
     "randomness": {"50000": str(SAMPLES)},
     "security": {"keys key --tenant": "keys ~/.config/tureen/key --tenant",
@@ -82,6 +86,11 @@ except ImportError as missing:
 import tureen
 
 
+def setUpModule() -> None:
+    global FORKED
+    FORKED = forked_after("torchvision", "tureen.torch", "page_blocks")
+
+
 class StandIn:
     """A transform of torchvision's that draws once a call, so that it is to be called with an image."""
     calls = 0
@@ -115,6 +124,11 @@ def be_a_rank(path: str, line: str, folder: str) -> None:
     exec(compile("\n" * (int(line) - 1) + code, path, "exec"), names(folder))
 
 
+def be_a_script(path: str) -> None:
+    os.chdir(os.path.dirname(path))
+    runpy.run_path(path, run_name="__main__")
+
+
 def folder_of_images(root: str, golden: str = "colour_420.jpg") -> None:
     for index in range(SAMPLES):
         folder = Path(root, f"class_{index % 2}")
@@ -142,22 +156,30 @@ class Pages(unittest.TestCase):
         for name in ("data", "scratch"):
             shutil.copytree(f"{self.folder}/packs/train", f"{self.folder}/{name}/imagenet.pack")
 
-    def run_by_ranks(self, ranks: int, path: Path, line: int) -> None:
-        port = free_port()
-        processes = [subprocess.Popen(
-            [sys.executable, "-B", __file__, "rank", str(path), str(line), self.folder],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={
-                **os.environ, "RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1",
-                "MASTER_PORT": str(port)})
-            for rank in range(ranks)]
+    def run_forked(self, where: str, environments: List[Dict[str, str]], function: Callable[..., None],
+                   *arguments: str) -> None:
+        """By a process for each environment."""
+        processes = [Forked(FORKED, {**os.environ, **environment}, function, *arguments)
+                     for environment in environments]
         try:
             for process in processes:
-                output, _ = process.communicate(timeout=120)
-                self.assertEqual(process.returncode, 0, f"{path}, line {line}: {output}")
+                status = process.wait(PATIENCE)
+                self.assertEqual(status, 0, f"{where}: {process.output()}")
         finally:
             for process in processes:
                 process.kill()
-                process.wait()
+
+    def run_by_ranks(self, ranks: int, path: Path, line: int) -> None:
+        port = str(free_port())
+        self.run_forked(f"{path}, line {line}", [
+            {"RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+            for rank in range(ranks)], be_a_rank, str(path), str(line), self.folder)
+
+    def run_as_a_script(self, code: str, where: str) -> None:
+        """Python that starts processes, which import the script."""
+        script = self.world.work / "script.py"
+        script.write_text(code, encoding="utf-8")
+        self.run_forked(where, [self.world.environment], be_a_script, str(script))
 
     def run_block(self, path: Path, block: Block, known: Dict[str, Any]) -> None:
         where = f"{path}, line {block.line}"
@@ -173,7 +195,7 @@ class Pages(unittest.TestCase):
         elif block.how == "run by ":
             self.run_by_ranks(int(block.what.split()[0]), path, block.line)
         elif block.how == "run as ":
-            self.world.script(block.code, where)
+            self.run_as_a_script(block.code, where)
         elif torchvision or not re.search(r"\btorchvision\b", block.code):
             exec(compile("\n" * (block.line - 1) + self.world.place(block.code), str(path), "exec"), known)
 
@@ -224,13 +246,13 @@ class Pages(unittest.TestCase):
         self.assertTrue(torch is None or torchvision or StandIn.calls == SAMPLES)
 
     def test_cluster(self) -> None:
-        """Debian's PyTorch starts processes with two more options, and has underscores in their names."""
         torchrun = Path(self.world.path("bin", "torchrun"))
-        torchrun.write_text('#!/bin/sh\nfor word; do shift\ncase $word in --n*|--m*|--r*)\n'
-                            'word=--$(echo "${word#--}" | tr - _) ;; esac\nset -- "$@" "$word"; done\n'
-                            f'exec {sys.executable} -m torch.distributed.run --redirects 1 --tee 1 "$@"\n')
+        torchrun.write_text(f'#!/bin/sh\nexec {sys.executable} -B {HERE}/forking_torchrun.py "$@"\n')
         torchrun.chmod(0o700)
         self.run_page("docs/cluster.md")
+        #  The page does not ask how what it starts in the background has ended.
+        checkpoint = torch and torch.load(self.world.path("tmp", "checkpoint"))
+        self.assertTrue(torch is None or bool((checkpoint["learned"] == 1).all()))
 
     def test_data(self) -> None:
         folder_of_images(f"{self.folder}/data/masks", "palette.png")
@@ -349,7 +371,4 @@ def add_the_others() -> None:
 add_the_others()
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["rank"]:
-        be_a_rank(*sys.argv[2:])
-    else:
-        unittest.main()
+    unittest.main()
