@@ -8,14 +8,14 @@ from __future__ import annotations
 import os
 import runpy
 import sys
-from typing import Any, Dict, List
+from typing import Any, Dict
 
 import torch.distributed.run
 
 from forked_processes import forked_here
 
 
-def be(environment: Dict[str, str], script: str, arguments: List[str]) -> None:
+def be(environment: Dict[str, str], script: str, *arguments: str) -> None:
     os.environ.update(environment)
     sys.argv = [script, *arguments]
     sys.path.insert(0, os.path.dirname(script))
@@ -37,8 +37,8 @@ def main() -> int:
     words = ["--" + word[2:].replace("-", "_") if word.startswith("--") else word
              for word in sys.argv[1:script]]
     options = torch.distributed.run.parse_args([*words, *sys.argv[script:]])
-    script_and_arguments = options.training_script, options.training_script_args
-    processes = [forked_here().Process(target=be, args=(environment_of(options, rank), *script_and_arguments))
+    command = options.training_script, *options.training_script_args
+    processes = [forked_here().Process(target=be, args=(environment_of(options, rank), *command))
                  for rank in range(int(options.nproc_per_node))]
     for process in processes:
         process.start()
