@@ -459,11 +459,11 @@ class Lmdb(Packs):
 #   ---- tokens, as Megatron writes them
 
 class Tokens(Packs):
-    def write(self, dtype: str = "int32") -> List[List[List[int]]]:
+    def write(self, dtype: str = "int32", count: int = ROWS) -> List[List[List[int]]]:
         """Documents of some sequences, some of them empty."""
         top = min(int(np.iinfo(dtype).max), 50000)
         documents = [[[self.dice.randrange(top) for _ in range(self.dice.randrange(40))]
-                      for _ in range(self.dice.randrange(1, 4))] for _ in range(ROWS)]
+                      for _ in range(self.dice.randrange(1, 4))] for _ in range(count)]
         documents[5], documents[9] = [], [[]]
         write_tokens(self.path("text"), documents, dtype)
         return documents
@@ -511,7 +511,7 @@ class Tokens(Packs):
 
     def test_every_type_and_cut(self) -> None:
         for dtype in CODES:
-            documents = [sum(document, []) for document in self.write(dtype)]
+            documents = [sum(document, []) for document in self.write(dtype, 12)]
             text = sum(documents, [])
             with mock.patch.object(token_files, "_BLOCK", self.dice.choice([1, 7, 1 << 20])):
                 self.assertEqual(self.cut(), documents, dtype)

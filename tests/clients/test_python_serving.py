@@ -29,6 +29,7 @@ PATIENCE = float(os.environ.get("TUREEN_TEST_PATIENCE", "60"))
 PROCESSES, SAMPLES = 8, 24
 
 import tureen
+from forked_processes import Forked, forked_after
 from tureen import finding
 
 if not os.path.exists(TUREEN):
@@ -55,26 +56,24 @@ def alive(process: int) -> bool:
         return False
 
 
-#  One process of a sweep.  All of them ask for a server in the same moment, and keep their jobs until all
-#  have one.
-JOB = """
-import json, os, sys, time
-import tureen
-folder, data, number, count = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-def all_are(what):
-    open(f"{folder}/{what}-{number}", "w").close()
-    end = time.monotonic() + 120
-    while len([name for name in os.listdir(folder) if name.startswith(what + "-")]) < count:
-        assert time.monotonic() < end, f"not all are {what}"
-        time.sleep(0.001)
-all_are("ready")
-server = tureen.serve(train=data, endpoint=f"ipc://{folder}/s.sock", cache="16M", workers=1, idle=1)
-ids = []
-for batch in tureen.Loader(server.endpoint, batch_size=8, epochs=1, name=f"job-{number}", timeout=60):
-    ids += batch.ids.tolist()
-    all_are("joined")
-print(json.dumps({"process": server.process, "log": server.log, "ids": sorted(ids)}))
-"""
+def one_of_a_sweep(folder: str, data: str, number: int) -> None:
+    """A process.  All of them ask for a server in the same moment, and keep their jobs until all have one."""
+    def all_are(what: str) -> None:
+        Path(folder, f"{what}-{number}").touch()
+        until(f"all are {what}", lambda: sum(name.startswith(what + "-") for name in os.listdir(folder))
+              == PROCESSES)
+    all_are("ready")
+    server = tureen.serve(train=data, endpoint=f"ipc://{folder}/s.sock", cache="16M", workers=1, idle=1)
+    ids: List[int] = []
+    for batch in tureen.Loader(server.endpoint, batch_size=8, epochs=1, name=f"job-{number}", timeout=60):
+        ids += batch.ids.tolist()
+        all_are("joined")
+    print(json.dumps({"process": server.process, "log": server.log, "ids": sorted(ids)}))
+
+
+def setUpModule() -> None:
+    global FORKED
+    FORKED = forked_after("tureen")
 
 
 class Case(unittest.TestCase):
@@ -123,17 +122,15 @@ class Case(unittest.TestCase):
 
 class Sweep(Case):
     def test_processes_that_race_get_one_server_and_leave_none(self) -> None:
-        environment = dict(os.environ, PYTHONPATH=PACKAGE, PYTHONDONTWRITEBYTECODE="1")
-        jobs = [subprocess.Popen([sys.executable, "-c", JOB, self.folder, self.data, str(number),
-                                  str(PROCESSES)],
-                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+        jobs = [Forked(FORKED, dict(os.environ), one_of_a_sweep, self.folder, self.data, number)
                 for number in range(PROCESSES)]
         for job in jobs:
-            self.addCleanup(self.end, job)
+            self.addCleanup(job.kill)
         results = []
         for job in jobs:
-            output, errors = job.communicate(timeout=4 * PATIENCE)
-            self.assertEqual(job.returncode, 0, errors)
+            status = job.wait(4 * PATIENCE)
+            output, errors = job.output()
+            self.assertEqual(status, 0, errors)
             results.append(json.loads(output))
         starters = [result for result in results if result["process"]]
         self.pids += [result["process"] for result in starters]
@@ -221,11 +218,12 @@ class Death(Case):
 
     def test_its_parent_is_init(self) -> None:
         """Programs that kill the children of a process that they end do not reach it."""
+        children = Path(f"/proc/self/task/{os.getpid()}/children")
+        before = children.read_text(encoding="utf-8")
         server = self.serve()
         with open(f"/proc/{server.process}/stat", encoding="utf-8") as file:
             self.assertNotEqual(int(file.read().rpartition(")")[2].split()[1]), os.getpid())
-        with open(f"/proc/self/task/{os.getpid()}/children", encoding="utf-8") as file:
-            self.assertEqual(file.read().split(), [])
+        self.assertEqual(children.read_text(encoding="utf-8"), before)
         server.stop()
         until("it ends", lambda: not alive(self.pids[0]))
 

@@ -23,6 +23,11 @@ HERE = Path(__file__).resolve().parent
 PACKAGE = HERE.parent.parent / "clients" / "python"
 sys.path[:0] = [str(HERE), str(HERE.parent / "system"), str(PACKAGE)]
 
+SKIP = 77
+if not any(importlib.util.find_spec(name) for name in ("lightning", "accelerate", "ray")):
+    print("SKIPPED, nothing was tested: none of lightning, accelerate, ray is installed", flush=True)
+    sys.exit(SKIP)                      # PyTorch's import takes two seconds
+
 import torch_or_skip                    # noqa: F401  # ends this program where there is no PyTorch
 import torch
 
@@ -200,8 +205,5 @@ WORKERS = {"lightning": with_lightning, "accelerate": with_accelerate, "ray": wi
 if __name__ == "__main__":
     if len(sys.argv) > 1 and sys.argv[1] in WORKERS:
         WORKERS[sys.argv[1]](*sys.argv[2:])
-    elif any(importlib.util.find_spec(name) for name in WORKERS):
-        unittest.main()
     else:
-        print("SKIPPED, nothing was tested: none of lightning, accelerate, ray is installed", flush=True)
-        sys.exit(torch_or_skip.SKIP)
+        unittest.main()

@@ -29,6 +29,27 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "system"), str(PACKAGE)]
 PYTHON = os.environ.get("TUREEN_FRAMEWORKS_PYTHON") or sys.executable
 PATIENCE = float(os.environ.get("TUREEN_TEST_PATIENCE", "240"))
 
+def find(*frameworks: str) -> List[bool]:
+    """Which of them PYTHON has."""
+    code = ("import importlib.util, sys; "
+            "print(*[int(importlib.util.find_spec(name) is not None) for name in sys.argv[1:]])")
+    found = subprocess.run([PYTHON, "-c", code, *frameworks], stdout=subprocess.PIPE, text=True, check=True)
+    return [word == "1" for word in found.stdout.split()]
+
+
+HAS_RAY, HAS_OPTUNA = find("ray", "optuna")
+
+
+def missing(framework: str) -> str:
+    return (f"NOT RUN: {framework} is not installed for {PYTHON}; sh scripts/frameworks.sh FOLDER installs "
+            "it, and TUREEN_FRAMEWORKS_PYTHON=FOLDER/bin/python names it")
+
+
+SKIP = 77
+if not HAS_RAY and not HAS_OPTUNA:
+    print(f"SKIPPED, nothing was tested. {missing('Ray Tune')}\n{missing('Optuna')}", flush=True)
+    sys.exit(SKIP)                      # PyTorch's import takes two seconds
+
 import torch_or_skip                    # noqa: F401  # ends this program where there is no PyTorch
 
 import tureen
@@ -287,22 +308,6 @@ class Tuning(unittest.TestCase):
         return sorted({note["trial"] for note in noted if note.get("epoch") == EPOCHS - 1})
 
 
-def find(*frameworks: str) -> List[bool]:
-    """Which of them PYTHON has."""
-    code = ("import importlib.util, sys; "
-            "print(*[int(importlib.util.find_spec(name) is not None) for name in sys.argv[1:]])")
-    found = subprocess.run([PYTHON, "-c", code, *frameworks], stdout=subprocess.PIPE, text=True, check=True)
-    return [word == "1" for word in found.stdout.split()]
-
-
-HAS_RAY, HAS_OPTUNA = find("ray", "optuna")
-
-
-def missing(framework: str) -> str:
-    return (f"NOT RUN: {framework} is not installed for {PYTHON}; sh scripts/frameworks.sh FOLDER installs "
-            "it, and TUREEN_FRAMEWORKS_PYTHON=FOLDER/bin/python names it")
-
-
 @unittest.skipUnless(HAS_RAY, missing("Ray Tune"))
 class RayTune(Tuning):
     def test_asha(self) -> None:
@@ -333,8 +338,5 @@ class Optuna(Tuning):
 if __name__ == "__main__":
     if sys.argv[1:2] == ["run"]:
         {"ray": with_ray, "optuna": with_optuna}[sys.argv[3]](sys.argv[2], *sys.argv[4:])
-    elif not HAS_RAY and not HAS_OPTUNA:
-        print(f"SKIPPED, nothing was tested. {missing('Ray Tune')}\n{missing('Optuna')}", flush=True)
-        sys.exit(torch_or_skip.SKIP)
     else:
         unittest.main()
