@@ -5,8 +5,8 @@ long): what the server drew, by reference.py, is given to torchvision's function
 same.  Each kind of a policy must have been drawn, with either sign.  Of gaussian_blur a few values may differ
 by 1: torch adds up in 32-bit floats and promises no order, and the server in another one, so a sum that lies
 in the middle between two values is rounded to either.  Then the magnitudes, beside torchvision's tables.
-`all`: 40 photographs, all of the size of the first, and 56 draws.  `short`, for builds with sanitizers: half the
-draws, and no kind must have been drawn.  Ends with 77 (a skip) where torchvision or Pillow is missing.
+`all`: 40 photographs, all of the size of the first, and 56 draws.  `short`, for builds with sanitizers:
+half the draws, which may miss a kind.  Ends with 77 (a skip) where torchvision or Pillow is missing.
 With another Python's torchvision: tests/parity.sh.
 """
 import functools
