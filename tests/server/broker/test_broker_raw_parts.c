@@ -120,7 +120,7 @@ s_consumed (world_t *world, int client, double seconds)
     return 16.0 * (double) (simulation_consumed (world->simulation, client) - before);
 }
 
-//  Whether a case is left out: its bits and the rest are choices, and half of the cases are.  Any two choices,
+//  Whether a case is left out, as half of them are; its bits and the rest are choices.  Any two choices,
 //  where there are four any three, still come together.
 static bool
 s_is_left_out (int number)
