@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { JOBS = SAMPLER_JOBS_MAX };
+enum { JOBS = SAMPLER_JOBS_MAX, WORD_BITS = 64 };
 
 typedef struct {
     uint32_t id;
     uint64_t ticket;
-    bool seen [JOBS];           //  by sampler's job number
+    uint64_t seen [JOBS / WORD_BITS];           //  by sampler's job number
 } item_t;
 
 typedef struct {
@@ -117,9 +117,22 @@ playground_delivered (const playground_t *self)
 //  ---- the store
 
 static bool
+s_has_seen (const item_t *item, uint32_t number)
+{
+    return item->seen [number / WORD_BITS] >> number % WORD_BITS & 1;
+}
+
+static void
+s_note_seen (item_t *item, uint32_t number, bool is_seen)
+{
+    uint64_t bit = UINT64_C (1) << number % WORD_BITS, *word = &item->seen [number / WORD_BITS];
+    *word = is_seen? *word | bit: *word & ~bit;
+}
+
+static bool
 s_may_use (const playground_t *self, const item_t *item, uint32_t number)
 {
-    return !item->seen [number] && sampler_needs (self->sampler, number, item->id);
+    return !s_has_seen (item, number) && sampler_needs (self->sampler, number, item->id);
 }
 
 static void
@@ -144,21 +157,22 @@ static void
 s_tell_all (playground_t *self, const player_t *only, uint32_t id, bool all)
 {
     for (size_t index = 0; index < self->item_count; index++)
-        for (int player = 0; player < self->player_count; player++)
-            if ((all || self->items [index].id == id) && s_plays (&self->players [player])
-                    && (!only || only == &self->players [player]))
+        for (int player = 0; (all || self->items [index].id == id) && player < self->player_count; player++)
+            if (s_plays (&self->players [player]) && (!only || only == &self->players [player]))
                 s_tell (self, &self->items [index], &self->players [player]);
 }
 
-//  How many may use it: of those that follow, if it is on the reusable set; of the others, if it is not.
+//  How many may use it, or more than most: of those that follow, if it is on the reusable set; of the others,
+//  if it is not.
 static size_t
-s_count (const playground_t *self, const item_t *item)
+s_count (const playground_t *self, const item_t *item, size_t most)
 {
     size_t count = 0;
-    for (int index = 0; index < self->player_count; index++) {
+    for (int index = 0; index < self->player_count && count <= most; index++) {
         const player_t *player = &self->players [index];
-        count += s_plays (player) && s_may_use (self, item, player->number)
-            && (item->ticket != 0) == sampler_follows (self->sampler, player->number);
+        count += s_plays (player) && !s_has_seen (item, player->number)
+            && (item->ticket != 0) == sampler_follows (self->sampler, player->number)
+            && sampler_needs (self->sampler, player->number, item->id);
     }
     return count;
 }
@@ -177,7 +191,7 @@ s_evict (playground_t *self)
         size_t least = SIZE_MAX, worst = 0;
         uint64_t ties = 0;
         for (size_t index = 0; index < self->item_count; index++) {
-            size_t count = s_count (self, &self->items [index]);
+            size_t count = s_count (self, &self->items [index], least);
             if (count < least)
                 ties = 0;
             if (count <= least && random_below (&self->random, ++ties) == 0)
@@ -199,7 +213,7 @@ s_serve (playground_t *self, player_t *player, uint32_t id)
     bool follows = sampler_follows (self->sampler, player->number);
     item_t *item = NULL;
     for (size_t index = 0; index < self->item_count; index++)
-        if (self->items [index].id == id && !self->items [index].seen [player->number]
+        if (self->items [index].id == id && !s_has_seen (&self->items [index], player->number)
                 && !(item && (item->ticket != 0) == follows))
             item = &self->items [index];
     if (item && (item->ticket != 0) != follows && self->item_count == self->room)
@@ -209,7 +223,7 @@ s_serve (playground_t *self, player_t *player, uint32_t id)
         *item = (item_t) { .id = id };
         self->prepared++;
     }
-    item->seen [player->number] = true;
+    s_note_seen (item, player->number, true);
     if (!item->ticket && follows)
         item->ticket = sampler_reusable_add (self->sampler, id);
     s_tell_all (self, NULL, id, false);
@@ -277,7 +291,7 @@ s_go (playground_t *self, player_t *player)
     for (size_t index = 0; index < self->item_count; index++) {
         if (sampler_follows (self->sampler, player->number))
             sampler_forbid (self->sampler, self->items [index].ticket, player->number);
-        self->items [index].seen [player->number] = false;
+        s_note_seen (&self->items [index], player->number, false);
     }
     sampler_leave (self->sampler, player->number);
     player->gone = true;

@@ -77,6 +77,42 @@ statistics_z_of_positions (const uint32_t (*counts) [STATISTICS_BINS], uint32_t 
         (STATISTICS_BINS - 1.0) * (size - 1));
 }
 
+//  The same of groups of samples: those in the same quarter of the ids that leave the same remainder by six,
+//  as jobs' data begin, end and skip in these tests.  What goes wrong where jobs overlap goes wrong for whole
+//  groups, and here it is spread over a tenth of the degrees of freedom.
+static inline double
+statistics_z_of_groups (const uint32_t (*counts) [STATISTICS_BINS], uint32_t ids, uint32_t size)
+{
+    enum { QUARTERS = 4, REMAINDERS = 6, GROUPS = QUARTERS * REMAINDERS };
+    double found [GROUPS] [STATISTICS_BINS] = { { 0 } }, widths [STATISTICS_BINS] = { 0 }, chi_square = 0;
+    int groups = 0;
+    for (uint32_t position = 0; position < size; position++)
+        widths [position * STATISTICS_BINS / size]++;
+    for (uint32_t id = 0; id < ids; id++)
+        for (int bin = 0; bin < STATISTICS_BINS; bin++)
+            found [id * QUARTERS / ids * REMAINDERS + id % REMAINDERS] [bin] += counts [id] [bin];
+    for (int group = 0; group < GROUPS; group++) {
+        double all = 0;
+        for (int bin = 0; bin < STATISTICS_BINS; bin++)
+            all += found [group] [bin];
+        for (int bin = 0; all > 0 && bin < STATISTICS_BINS; bin++) {
+            double expected = all * widths [bin] / size;
+            chi_square += (found [group] [bin] - expected) * (found [group] [bin] - expected) / expected;
+        }
+        groups += all > 0;
+    }
+    return statistics_z_of_chi_square (chi_square * (size - 1.0) / size,
+        (STATISTICS_BINS - 1.0) * (groups - 1));
+}
+
+//  The larger one of both.
+static inline double
+statistics_worst_z (const uint32_t (*counts) [STATISTICS_BINS], uint32_t ids, uint32_t size, uint32_t seeds)
+{
+    return fmax (fabs (statistics_z_of_positions (counts, ids, size, seeds)),
+        fabs (statistics_z_of_groups (counts, ids, size)));
+}
+
 //  Events of known and perhaps differing probability: how many happened, beside how many should have.
 typedef struct { double happened, expected, variance; } statistics_events_t;
 

@@ -21,7 +21,9 @@
 #include "seed.h"
 #include "statistics.h"
 
-//  Uniformity is judged over so many seeds.
+//  Uniformity is judged over so many seeds.  Nine runs in ten notice chances that are off by 11 % in an epoch
+//  of a job (root mean square over samples and bins), or by 7 % if groups of samples (statistics.h) have them
+//  in common; with all rounds (effort.h) by 6 %, or 4 %.
 enum { SEEDS = EFFORT (1000), FRESH_RUNS = 4 };
 
 enum { SAMPLES = 120, BINS = STATISTICS_BINS, JOBS_MAX = 5, EPOCHS = 3 };
@@ -156,9 +158,9 @@ s_play_second (const scene_t *scene, uint64_t seed, const playground_t *first, t
     playground_destroy (&ground);
 }
 
-//  Of one epoch of one job, which every seed has finished.
+//  The largest |z| of one epoch of one job, which every seed has finished; of two figures.
 static double
-s_z_of_epoch (const tally_t *tally, uint32_t job, uint32_t epoch)
+s_worst_of_epoch (const tally_t *tally, uint32_t job, uint32_t epoch)
 {
     for (uint32_t id = 0; id < SAMPLES; id++) {
         uint32_t all = 0;
@@ -166,7 +168,7 @@ s_z_of_epoch (const tally_t *tally, uint32_t job, uint32_t epoch)
             all += tally->counts [job] [epoch] [id] [bin];
         assert_true (all == 0 || all == SEEDS);
     }
-    return statistics_z_of_positions (tally->counts [job] [epoch], SAMPLES, tally->sizes [job], SEEDS);
+    return statistics_worst_z (tally->counts [job] [epoch], SAMPLES, tally->sizes [job], SEEDS);
 }
 
 //  The largest |z| of a scene's epochs; *tests_p counts them.
@@ -183,9 +185,8 @@ s_worst_z (const scene_t *scene, uint64_t seed, size_t *tests_p)
     double worst = 0;
     for (uint32_t job = 0; job < JOBS_MAX && scene->jobs [job].speed > 0; job++)
         for (uint32_t epoch = 0; epoch < EPOCHS && scene->jobs [job].fate != STAYS_AWAY; epoch++) {
-            double z = fabs (s_z_of_epoch (tally, job, epoch));
-            worst = z > worst? z: worst;
-            ++*tests_p;
+            worst = fmax (worst, s_worst_of_epoch (tally, job, epoch));
+            *tests_p += 2;
         }
     free (tally);
     return worst;
@@ -262,7 +263,7 @@ test_uniform_across_samplers (void **state)
     for (size_t scene = 0; scene < SCENES; scene++) {
         size_t before = tests;
         double z = s_worst_z (&s_scenes [scene], seed, &tests);
-        print_message ("%s: largest |z| %.2f of %zu epochs\n", s_scenes [scene].name, z, tests - before);
+        print_message ("%s: largest |z| %.2f of %zu figures\n", s_scenes [scene].name, z, tests - before);
         assert_true (tests > before);
         worst = z > worst? z: worst;
     }

@@ -120,7 +120,7 @@ s_consumed (world_t *world, int client, double seconds)
     return 16.0 * (double) (simulation_consumed (world->simulation, client) - before);
 }
 
-//  Whether a case is left out, as half of them are; its bits and the rest are choices.  Any two choices,
+//  Whether a case is left out: half of them are.  A case's number is made of choices; any two of them,
 //  where there are four any three, still come together.
 static bool
 s_is_left_out (int number)
