@@ -134,15 +134,22 @@ class CacheTest(unittest.TestCase):
 
 class Epochs(CacheTest):
     def test_a_second_epoch_reads_what_is_not_there(self):
-        """S (1 - c) within 1 % of S: no cache can do better with fresh shuffles."""
+        """S (1 - c) within 1 % of S: no cache can do better with fresh shuffles.  What a loaded machine has
+        no time to keep is kept in one of the next epochs."""
         for part in (.25, .5, .75):
             with self.subTest(part=part):
                 shutil.rmtree(self.folder, ignore_errors=True)
                 size = self.bytes["train"]
                 with self.serve(part) as server, Watch(self.folder) as watch:
                     self.assertLess(abs(self.asked(server) - size), .01 * size)
-                    for _ in range(2):
-                        self.assertLess(abs(self.asked(server) - (1 - part) * size), .01 * size)
+                    for _ in range(8):
+                        rest = self.asked(server) - (1 - part) * size
+                        self.assertGreater(rest, -.01 * size)
+                        if rest < .01 * size:
+                            break
+                    else:
+                        self.fail("8 epochs do not fill the cache: %d bytes are missing" % rest)
+                    self.assertLess(abs(self.asked(server) - (1 - part) * size), .01 * size)
                 self.assertLessEqual(watch.most, part * size)
                 self.assertGreater(watch.looks, 20)
 
