@@ -416,8 +416,9 @@ history_check (const history_t *self)
 {
     assert (self->magic == HISTORY_MAGIC);
     uint64_t remaining = 0, drawn = 0, left [HISTORY_LAGS] [VALUES_MAX] = { 0 };
-    for (uint32_t index = 0; index < self->span; index++) {
-        uint32_t state = self->states [index];
+    size_t count = self->sparse? self->sparse_count: self->span;
+    for (size_t index = 0; index < count; index++) {
+        uint32_t state = self->states [self->sparse? self->sparse [index] - self->low: index];
         if (!s_remains (state)) {
             drawn += state != ABSENT;
             continue;

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "sampler.h"
+#include "effort.h"
 #include "seed.h"
 #include "statistics.h"
 
@@ -170,7 +171,7 @@ s_one_group (const sampler_t *sampler)
 //  ------------------------------------------------------------------------------------------------
 //  One state, one round, many times
 
-enum { STATES = 60, ROUNDS = 30000 };
+enum { STATES = EFFORT (60), ROUNDS = 30000 };
 
 //  Chi-square of all outcomes, those expected less than ten times taken together.  What cannot happen must
 //  not.
@@ -239,7 +240,7 @@ test_joint_law_of_a_round (void **state)
 //  ------------------------------------------------------------------------------------------------
 //  Schedules: the law of each round given all that was before
 
-enum { SCHEDULES = 80, SCHEDULE_ROUNDS = 2000 };
+enum { SCHEDULES = EFFORT (80), SCHEDULE_ROUNDS = 2000 };
 
 typedef struct {
     statistics_events_t pair;           //  two certain jobs of the round got the same id

@@ -282,7 +282,7 @@ static void
 test_killed_at_every_call (void **state)
 {
     uint64_t random = test_seed ();
-    play_source_t source = { 80, 60000, false };
+    play_source_t source = { 24, 60000, false };
     play_make_source (*state, &source, random);
     play_job_t job;
     play_prepare (*state, &job, &source, play_in (*state, "one"));
@@ -313,7 +313,7 @@ static void
 test_every_call_fails (void **state)
 {
     static const int errors [] = { ENOSPC, EIO, EMFILE };
-    play_source_t source = { 80, 60000, false };
+    play_source_t source = { 24, 60000, false };
     play_make_source (*state, &source, test_seed ());
     play_job_t job;
     play_prepare (*state, &job, &source, play_in (*state, "one"));

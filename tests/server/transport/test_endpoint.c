@@ -7,11 +7,12 @@
 #include <cmocka.h>
 
 #include "claims.h"
+#include "effort.h"
 
 #include <signal.h>
 #include <sys/mman.h>
 
-enum { RACERS = 4, WINS = 200 };
+enum { RACERS = 4, WINS = EFFORT (200) };
 
 //  The lock file is removed and another put in its place just before it is locked: a server that ends does
 //  the first, one that starts the second.

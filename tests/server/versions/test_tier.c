@@ -355,7 +355,7 @@ test_jobs_come_and_go (void **state)
 
 //  ---- a sample that is taken, and stays, and is let go at once
 
-enum { RANKINGS = 1500 };
+enum { RANKINGS = EFFORT (3000) };
 
 static void
 s_join_on (world_t *self, guest_t *guest, uint32_t from, uint32_t to)
@@ -667,7 +667,7 @@ test_redox_is_fresh_with_many_chunks (void **state)
 static void
 s_read_once (const tier_plan_job_t *jobs, size_t count, tier_sampler_t sampler, double most)
 {
-    enum { SEEDS = 6 };
+    enum { SEEDS = EFFORT (6) };
     tier_plan_t plan = {
         .policy = RAW_STREAM, .sampler = sampler, .samples = 20000, .chunk = 64, .piece = 8,
         .memory = 0.05, .cache = 0.02, .batch = 256, .sample_bytes = 1, .align = 1, .jobs = jobs,
