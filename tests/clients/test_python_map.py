@@ -554,8 +554,10 @@ class Ends(Tidy):
             file.write(SCRIPT.format(package=str(PACKAGE), here=os.path.dirname(os.path.abspath(__file__)),
                                      endpoint=server.endpoint, function=function, take=take, fork=fork,
                                      then=then, guard=guard, context=context, workers=workers))
+        #  A client that is killed leaves what multiprocessing has made there.
         process = subprocess.Popen([sys.executable, "-B", path], stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, text=True, start_new_session=True)
+                                   stderr=subprocess.PIPE, text=True, start_new_session=True,
+                                   env={**os.environ, "TMPDIR": server.directory})
         self.processes.append(process)
         return process
 
