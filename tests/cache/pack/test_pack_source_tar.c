@@ -391,7 +391,7 @@ s_numbers (void *state, const char *const *texts, size_t count)
 {
     FILE *file = tar_begin (state, "a.tar");
     for (size_t index = 0; index < count; index++) {
-        char name [16];
+        char name [32];
         snprintf (name, sizeof name, "%zu.jpg", index);
         tar_text (file, name, "x");
         snprintf (name, sizeof name, "%zu.cls", index);
