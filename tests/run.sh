@@ -66,6 +66,5 @@ esac
 #  there are processors; under a sanitizer, where they compute more, twice as many.
 parallel=$((3 * $(nproc)))
 case $preset in asan-ubsan | tsan | fuzz) parallel=$((2 * parallel / 3)) ;; esac
-#  A test that hangs fails by itself: after so many seconds where it does not say so itself.
-exec $ctest_under ctest --test-dir "build/$preset" --output-on-failure --no-tests=error --timeout 600 \
+exec $ctest_under ctest --test-dir "build/$preset" --output-on-failure --no-tests=error \
     --parallel "$parallel" "$@"

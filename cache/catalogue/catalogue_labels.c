@@ -245,7 +245,7 @@ catalogue_labels_real (const labels_t *labels, const column_t *column, int64_t w
     slice_t text, double *real_p)
 {
     *real_p = (double) whole;
-    if (!is_wide && whole >= -CATALOGUE_EXACT_MAX && whole <= CATALOGUE_EXACT_MAX)
+    if (!is_wide && catalogue_is_exact (whole))
         return 0;
     return catalogue_labels_fail (labels, -EINVAL, labels->line, "'%s' has numbers that are not whole, and "
         "%s, which is beyond 2^53, where float64 has not all whole numbers: write all as whole numbers, or "

@@ -101,8 +101,13 @@ typedef union {
     uint64_t text;                  //  in the arena
 } value_t;
 
-//  float64 has all whole numbers up to it.
-#define CATALOGUE_EXACT_MAX (INT64_C (1) << 53)
+//  Whether float64 has this whole number and all smaller ones.
+static inline bool
+catalogue_is_exact (int64_t whole)
+{
+    const int64_t most = INT64_C (1) << 53;
+    return whole >= -most && whole <= most;
+}
 
 _Static_assert (COLUMN_CLASS == 0 && COLUMN_WHOLE == 2 && COLUMN_REAL == 3 && COLUMN_TEXT == 4
     && sizeof (value_t) == 8, "written in docs/format.md");

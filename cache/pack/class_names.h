@@ -6,7 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-//  Takes the next name off the text, whatever ends its line.  False: there is none.  at_p: the text's rest.
+//  Finds the name in the line that begins at *at_p, without the line's end ("\n" or "\r\n"), and moves *at_p
+//  to the next line.  False: the text ends at *at_p.  The name is lent from the text.
 bool class_names_next (const char **at_p, const char **name_p, size_t *length_p);
 //  0; or -EINVAL (a name is empty, too long, or there twice) or -ENOMEM, and error (PACK_SOURCE_ERROR_BYTES)
 //  says so.

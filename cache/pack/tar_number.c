@@ -27,12 +27,6 @@ tar_number_parse (const catalogue_buffer_t *data, locale_t locale, value_t *valu
     return end > text && end + strspn (end, " \t\r\n") == text + data->size? TAR_NUMBER_REAL: TAR_NUMBER_NONE;
 }
 
-static bool
-s_is_exact (int64_t whole)
-{
-    return whole >= -CATALOGUE_EXACT_MAX && whole <= CATALOGUE_EXACT_MAX;
-}
-
 bool
 tar_number_fit (column_t *column, tar_number_t number, value_t *value)
 {
@@ -41,7 +35,7 @@ tar_number_fit (column_t *column, tar_number_t number, value_t *value)
         return true;
     for (size_t index = 0; column->kind == COLUMN_WHOLE && index < column->value_count; index++) {
         int64_t whole = column->values [index].whole;
-        if (!s_is_exact (whole))
+        if (!catalogue_is_exact (whole))
             return false;
         column->values [index].real = (double) whole;
     }
@@ -50,5 +44,5 @@ tar_number_fit (column_t *column, tar_number_t number, value_t *value)
         return true;
     int64_t whole = value->whole;
     value->real = (double) whole;
-    return s_is_exact (whole);
+    return catalogue_is_exact (whole);
 }

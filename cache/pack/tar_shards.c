@@ -215,7 +215,7 @@ s_look_at_objects (tar_shards_t *self, store_t *store, const store_persistence_t
 
 //  -- all of it
 
-//  Names that tell more than one split, as those of *.tar may: "train-000.tar" and "val-000.tar".
+//  Fails if two tar files are of two splits by their names, as "train-000.tar" and "val-000.tar" of *.tar.
 static int
 s_check_splits (const tar_shards_t *self, char *error)
 {

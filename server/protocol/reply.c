@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <jansson.h>
-#include "utf8.h"
+#include "json_text.h"
 #include "needed.h"
 
 enum { CLASSES_BYTES_MAX = 256 * 1024 };
@@ -23,15 +23,6 @@ static void
 s_put (json_t *object, const char *key, json_t *value)
 {
     s_need (json_object_set_new (object, key, value) == 0);
-}
-
-static json_t *
-s_text (const char *text)
-{
-    char *repaired = utf8_repaired (text);
-    json_t *value = json_string (repaired);
-    free (repaired);
-    return value;
 }
 
 //  Readers that keep numbers in doubles lose digits above 2^53, so 64-bit numbers go as text.
@@ -60,7 +51,7 @@ s_classes (const reply_joined_t *joined)
     json_t *classes = json_array ();
     size_t bytes = 2;
     for (size_t index = 0; index < joined->class_count && bytes <= CLASSES_BYTES_MAX; index++) {
-        json_t *name = s_text (joined->classes [index]);
+        json_t *name = json_text (joined->classes [index]);
         bytes += json_dumpb (name, NULL, 0, JSON_ENCODE_ANY) + (index > 0);
         s_need (json_array_append_new (classes, name) == 0);
     }
@@ -79,13 +70,13 @@ s_field (const reply_field_t *field)
     for (uint32_t index = 0; index < field->dimensions; index++) {
         s_need (json_array_append_new (shape, json_integer (field->shape [index])) == 0);
     }
-    s_put (object, "name", s_text (field->name));
-    s_put (object, "dtype", s_text (field->dtype));
+    s_put (object, "name", json_text (field->name));
+    s_put (object, "dtype", json_text (field->dtype));
     s_put (object, "shape", shape);
     s_put (object, "offset", s_number (field->offset));
     s_put (object, "sample_bytes", s_number (field->sample_bytes));
     if (field->lengths)
-        s_put (object, "lengths", s_text (field->lengths));
+        s_put (object, "lengths", json_text (field->lengths));
     return object;
 }
 
@@ -107,8 +98,8 @@ s_ring (const reply_joined_t *joined)
     if (!joined->ring_path)
         return json_null ();
     json_t *ring = json_object ();
-    s_put (ring, "path", s_text (joined->ring_path));
-    s_put (ring, "token", s_text (joined->ring_token));
+    s_put (ring, "path", json_text (joined->ring_path));
+    s_put (ring, "token", json_text (joined->ring_token));
     s_put (ring, "bytes", s_number ((uint64_t) joined->slots * joined->slot_bytes));
     return ring;
 }
@@ -129,9 +120,9 @@ reply_joined (const reply_joined_t *joined)
     s_put (object, "fields", s_fields (joined));
     s_put (object, "ring", s_ring (joined));
     s_put (object, "seed", s_number (joined->seed));
-    s_put (object, "fingerprint", s_text (joined->fingerprint));
-    s_put (object, "data", s_text (joined->data));
-    s_put (object, "run", s_text (joined->run));
+    s_put (object, "fingerprint", json_text (joined->fingerprint));
+    s_put (object, "data", json_text (joined->data));
+    s_put (object, "run", json_text (joined->run));
     s_put (object, "forked", json_boolean (joined->forked));
     s_put (object, "rank", json_integer (joined->rank));
     s_put (object, "world_size", json_integer (joined->world_size));
@@ -140,7 +131,7 @@ reply_joined (const reply_joined_t *joined)
         s_put (object, "node", json_integer (joined->node));
         s_put (object, "part_samples", s_number (joined->part_samples));
         s_put (object, "steps", s_number (joined->epoch_batches));
-        s_put (object, "partition", s_text (joined->partition));
+        s_put (object, "partition", json_text (joined->partition));
     }
     json_t *pipeline = json_loads (joined->pipeline_text, 0, NULL);
     assert (json_is_array (pipeline));          //  the server's own text
@@ -154,8 +145,8 @@ static char *
 s_two_texts (const char *key, const char *text, const char *message)
 {
     json_t *object = json_object ();
-    s_put (object, key, s_text (text));
-    s_put (object, "message", s_text (message));
+    s_put (object, key, json_text (text));
+    s_put (object, "message", json_text (message));
     return s_finish (object);
 }
 
@@ -166,8 +157,8 @@ reply_error (const char *code, const char *message)
     if (strcmp (code, "version") != 0)
         return s_two_texts ("error", code, message);
     json_t *object = json_object (), *versions = json_array ();
-    s_put (object, "error", s_text (code));
-    s_put (object, "message", s_text (message));
+    s_put (object, "error", json_text (code));
+    s_put (object, "message", json_text (message));
     json_array_append_new (versions, json_integer (WIRE_VERSION));
     s_put (object, "versions", versions);
     return s_finish (object);
@@ -189,8 +180,8 @@ char *
 reply_notice_unreadable (const char *message, uint64_t epoch_samples, json_t *unreadable)
 {
     json_t *object = json_object ();
-    s_put (object, "notice", s_text ("unreadable"));
-    s_put (object, "message", s_text (message));
+    s_put (object, "notice", json_text ("unreadable"));
+    s_put (object, "message", json_text (message));
     s_put (object, "samples", s_number (epoch_samples));
     s_put (object, "unreadable", unreadable);
     return s_finish (object);

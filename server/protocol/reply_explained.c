@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include "utf8.h"
+#include "json_text.h"
 #include "needed.h"
 
 //  Readers that keep numbers in doubles lose digits above 2^53, so 64-bit numbers go as text.
@@ -15,14 +15,13 @@ s_number (bool is_known, uint64_t number)
 char *
 reply_explained (const reply_explained_t *explained, const char *name, json_t *operations)
 {
-    char *shown = utf8_repaired (name);
     bool is_placed = explained->is_placed;
     json_t *object = json_object ();
     json_object_set_new (object, "id", s_number (true, explained->id));
     json_object_set_new (object, "epoch", s_number (true, explained->epoch));
     json_object_set_new (object, "index", s_number (is_placed, explained->index));
     json_object_set_new (object, "row", s_number (is_placed, explained->row));
-    json_object_set_new (object, "name", json_string (shown));
+    json_object_set_new (object, "name", json_text (name));
     json_object_set_new (object, "version", s_number (!explained->has_no_version, explained->version));
     json_object_set_new (object, "prepared_for",
         is_placed? json_integer (explained->prepared_for): json_null ());
@@ -30,6 +29,5 @@ reply_explained (const reply_explained_t *explained, const char *name, json_t *o
     json_object_set_new (object, "operations", operations);
     char *text = needed_memory (json_dumps (object, JSON_COMPACT));
     json_decref (object);
-    free (shown);
     return text;
 }

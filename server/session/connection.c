@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include "json_text.h"
 #include "source.h"
-#include "utf8.h"
 
 static bool
 s_is_memory (int rc)
@@ -231,15 +231,6 @@ s_is_listed (const json_t *datasets, const char *name)
     return false;
 }
 
-//  Texts hold names of files, which may be no UTF-8.
-static void
-s_add_text (json_t *list, const char *text)
-{
-    char *repaired = utf8_repaired (text);
-    json_array_append_new (list, json_string (repaired));
-    free (repaired);
-}
-
 static void
 s_describe_warnings (const data_warnings_t *warnings, const json_t *datasets, json_t *object)
 {
@@ -248,9 +239,9 @@ s_describe_warnings (const data_warnings_t *warnings, const json_t *datasets, js
     const char *text, *other;
     for (size_t index = 0; warnings && (text = data_warnings_text (warnings, index, &other)); index++)
         if (!other || s_is_listed (datasets, other))
-            s_add_text (list, text);
+            json_array_append_new (list, json_text (text));
     if (warnings && data_warnings_clipped_text (warnings, clipped))
-        s_add_text (list, clipped);
+        json_array_append_new (list, json_text (clipped));
     json_object_set_new (object, "warnings", list);
     json_object_set_new (object, "clipped_samples",
         json_integer (warnings? data_warnings_clipped (warnings): 0));

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "plural.h"
 #include "utf8.h"
 
 enum { DATA_WARNINGS_MAGIC = 0xda7a3a41, SHOWN_BYTES = 300, COUNT_BYTES = 40 };

@@ -18,7 +18,7 @@ from typing import Any, Callable, Dict, Iterator, List
 HERE = Path(__file__).resolve().parent
 GOLDEN = HERE.parent / "golden"
 PACKAGE = HERE.parent.parent / "clients" / "python"
-sys.path[:0] = [str(HERE), str(PACKAGE)]
+sys.path[:0] = [str(HERE), str(HERE.parent / "system"), str(PACKAGE)]
 
 import numpy as np
 

@@ -6,7 +6,6 @@ Run by ctest (python_state), or by hand from anywhere: python3 tests/clients/tes
 from __future__ import annotations
 
 import base64
-import collections
 import copy
 import itertools
 import json
@@ -17,7 +16,7 @@ import random
 import threading
 import unittest
 import warnings
-from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 from unittest import mock
 
 from client_checks import GOLDEN, SEED, Tidy, request, until
@@ -26,6 +25,7 @@ import numpy as np
 
 import tureen
 from fake_server import JOIN, FakeServer
+from prefetching_job import ahead
 from tureen import state as states
 from tureen import wire
 from tureen.course import Course
@@ -576,16 +576,6 @@ class Going(Tidy):
         for job in ("", "x" * 65, 5):
             with self.assertRaises((ValueError, TypeError)):
                 tureen.Loader(server.endpoint, job=job)  # type: ignore[arg-type]
-
-
-def ahead(batches: Any, count: int) -> Iterator[Any]:
-    """A loop's prefetcher: when it gives a batch it has taken so many further ones."""
-    taken: Deque[Any] = collections.deque()
-    for batch in batches:
-        taken.append(batch)
-        if len(taken) > count:
-            yield taken.popleft()
-    yield from taken
 
 
 class Trained(Tidy):

@@ -6,7 +6,6 @@ tests/clients/test_torch_trained.py [-v] [NAME]
 """
 from __future__ import annotations
 
-import collections
 import gc
 import json
 import os
@@ -19,7 +18,7 @@ import threading
 import unittest
 import warnings
 from pathlib import Path
-from typing import Any, Deque, Dict, Iterator, List, Tuple
+from typing import Any, Dict, Iterator, List, Tuple
 from unittest import mock
 
 HERE = Path(__file__).resolve().parent
@@ -30,6 +29,7 @@ import harness
 
 import tureen
 from late_device import LateDevice
+from prefetching_job import ahead
 from tureen.torch import DataLoader
 
 SAMPLES = 22
@@ -59,15 +59,6 @@ def loader(**options: Any) -> DataLoader:
 def loops(train: DataLoader, count: int) -> Iterator[Any]:
     for _ in range(count):
         yield from train
-
-
-def ahead(batches: Iterator[Any], count: int) -> Iterator[Any]:
-    taken: Deque[Any] = collections.deque()
-    for batch in batches:
-        taken.append(batch)
-        if len(taken) > count:
-            yield taken.popleft()
-    yield from taken
 
 
 def place(state: Any) -> Tuple[int, int]:

@@ -658,9 +658,6 @@ static void
 test_a_stale_offer_makes_no_stale_order (void **state)
 {
     (void) state;
-#if defined (EFFORT_SANITIZED)
-    skip ();                            //  it calls what the others call, and takes minutes
-#endif
     for (int offer = OFFER_FIXED; offer < OFFERS; offer++) {
         tables_t tables = s_run ((offer_t) offer, STALE_TABLES, test_seed ());
         for (size_t lag = 0; lag < HISTORY_LAGS; lag++) {

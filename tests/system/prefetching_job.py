@@ -13,6 +13,7 @@ import tureen
 
 
 def ahead(batches, count):
+    """A loop's prefetcher: when it gives a batch it has taken so many further ones."""
     taken = collections.deque()
     for batch in batches:
         taken.append(batch)

@@ -215,7 +215,7 @@ class Watched(Members):
         self.assertEqual(sum(line.startswith("  member 127.0.0.1:") for line in lines), 2, lines)
         found = next(line for line in lines if "STATE here" in line)
         self.assertRegex(found, r"  member %s: STATE here, HOMES %% [0-9]+, CACHE [0-9.]+ MiB, GIVES/S -, "
-                         r"GAVE [0-9.]+ [KM]?i?B, REFUSED [0-9]+\n" % re.escape(self.names[1]))
+                         r"GAVE [0-9.]+ (?:[KM]iB|B), REFUSED [0-9]+\n" % re.escape(self.names[1]))
         page, console = page_in_browser(self.servers[0].folder, "http://localhost:%d/" % port)
         self.assertEqual(console, [])
         for cells in ("<td>%s</td><td>this</td>" % self.names[0], "<td>%s</td><td>here</td>" % self.names[1]):

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <jansson.h>
 #include "complain.h"
+#include "json_text.h"
 #include "option.h"
 #include "output.h"
 #include "pack.h"
@@ -80,15 +81,6 @@ s_parse (verify_t *self, int argc, char **argv)
 
 
 //  ---- events
-
-static json_t *
-s_json_text (const char *text)
-{
-    char *fine = utf8_repaired (text);
-    json_t *object = json_string (fine);
-    free (fine);
-    return object;
-}
 
 static void
 s_keep_sample (verify_t *self, const pack_scan_sample_t *sample)
@@ -264,7 +256,7 @@ s_print_json (verify_t *self, double seconds)
     const pack_t *pack = catalogue_pack (self->catalogue);
     json_t *root = json_pack ("{s:b, s:I, s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:O, s:O, s:O, s:o}",
         "good", s_is_good (self), "clipped_samples", (json_int_t) self->clipped.count,
-        "pack", s_json_text (self->path), "fingerprint", catalogue_fingerprint (self->catalogue),
+        "pack", json_text (self->path), "fingerprint", catalogue_fingerprint (self->catalogue),
         "samples", (json_int_t) pack_samples (pack), "chunk_samples", (json_int_t) pack_chunk_samples (pack),
         "volume_count", (json_int_t) pack_volumes (pack), "damaged", (json_int_t) self->damaged,
         "bytes", (json_int_t) self->bytes, "seconds", seconds, "damage", self->samples, "volumes",
@@ -284,8 +276,8 @@ s_print_broken (const verify_t *self, const char *error)
         printf ("%s\n", utf8_visible (error, strlen (error), shown, sizeof shown));
         return;
     }
-    json_t *root = json_pack ("{s:b, s:o, s:o}", "good", false, "pack", s_json_text (self->path), "error",
-        s_json_text (error));
+    json_t *root = json_pack ("{s:b, s:o, s:o}", "good", false, "pack", json_text (self->path), "error",
+        json_text (error));
     json_dumpf (root, stdout, 0);
     putchar ('\n');
     json_decref (root);

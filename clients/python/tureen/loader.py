@@ -230,13 +230,13 @@ class Loader(Owned):
         return states.pack(self._given.state())
 
     def trained(self, batch: Any = None) -> None:
-        """With state_of="trained": the oldest batch that `next` has returned and that was not reported is
-        trained, and in the state from here on.  Once for each batch, behind its step, in the order in which
-        they came; any thread may.
+        """Reports a batch as trained: the state has it from here on.  For a loader with state_of="trained".
+        The loop calls it once for each batch, behind the batch's step, in the order in which `next` returned
+        the batches.  Any thread may call it.
 
-        `batch`: this batch, or an array of it: ValueError where it is not the oldest.  None: the oldest.
-        What is not reported stays out of the state, over an epoch's end too; another `iter` abandons it.
-        RuntimeError where all are reported.
+        `batch`: the oldest unreported batch, or an array of it; ValueError for any other.  None: the loop
+        means the oldest one.  The state lacks unreported batches, over an epoch's end too; another `iter`
+        abandons them.  RuntimeError if every batch is reported.
         """
         self._check_process()
         if self._ledger_kind is not TrainedLedger:

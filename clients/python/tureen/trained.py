@@ -51,7 +51,7 @@ class TrainedLedger(Ledger):
 
     @property
     def waits(self) -> bool:
-        """A batch is not reported."""
+        """Whether the loop has an unreported batch."""
         return bool(self._waiting)
 
     @property
@@ -86,7 +86,8 @@ class TrainedLedger(Ledger):
             self._pass_ends()
 
     def report(self, batch: Any) -> None:
-        """The oldest batch that waits is trained.  `batch`: that one, which is checked; None: it is not."""
+        """The loop has trained its oldest unreported batch.  `batch`: an object of that batch, ValueError if
+        it is of another; None: the loop does not say."""
         with self._lock:
             oldest = self._waiting[0] if self._waiting else None
             if oldest is None:
@@ -98,8 +99,8 @@ class TrainedLedger(Ledger):
             self._any_reported = True
 
     def report_all(self) -> None:
-        """The loop has abandoned all batches that wait: they count as the rest of an epoch that is abandoned
-        does."""
+        """The loop has abandoned its unreported batches: the state counts them as trained, as it counts the
+        rest of an epoch that a loop abandons."""
         with self._lock:
             while self._waiting:
                 oldest = self._waiting[0]
@@ -131,7 +132,7 @@ class TrainedLedger(Ledger):
 
 
 def ledger_kind(state_of: str) -> type[Ledger]:
-    """By a loader's argument.  ValueError."""
+    """The class for the argument state_of of a loader.  ValueError for a value that it does not have."""
     if state_of not in STATES_OF:
         raise ValueError(f"state_of is {state_of!r}: give \"given\" (a state has the batches that the loop "
                          "was given) or \"trained\" (those that it has reported by trained())")
@@ -144,7 +145,7 @@ def refuse_report() -> NoReturn:
 
 
 def given(ledger: Ledger) -> Ledger:
-    """Of what the loop was given."""
+    """The ledger of what the loop was given."""
     return ledger.given if isinstance(ledger, TrainedLedger) else ledger
 
 

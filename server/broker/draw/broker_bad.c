@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "utf8.h"
+#include "json_text.h"
 #include "draw.h"
 #include "job.h"
 #include "raw_prefetch.h"
@@ -157,10 +157,7 @@ bad_tell_due (broker_t *self, int64_t now_ms)
 json_t *
 bad_describe (const bad_sample_t *bad)
 {
-    char *reason = utf8_repaired (bad->reason);         //  a path is bytes; JSON is not
-    json_t *sample = json_pack ("{s:I,s:s}", "id", (json_int_t) bad->id, "reason", reason);
-    free (reason);
-    return sample;
+    return json_pack ("{s:I,s:o}", "id", (json_int_t) bad->id, "reason", json_text (bad->reason));
 }
 
 json_t *

@@ -84,7 +84,8 @@ class OneJob:
         return iterator.epoch > epoch
 
     def state(self, ledger: Optional[Ledger], epoch: int) -> State:
-        """Of the job of that ledger; None: there is none, and it is where the next one begins."""
+        """The loader's state in the job that the ledger is of.  None: no job has begun, and the state is the
+        place where the next job begins."""
         if ledger is None:
             return self._joining(self.loader.state_dict)
         if isinstance(ledger, TrainedLedger):
@@ -96,7 +97,7 @@ class OneJob:
         return states.pack(ledger.state_to_join(ledger.state().run))
 
     def later_state(self, ledger: Ledger, epoch: int) -> Callable[[], State]:
-        """The state of the job that was begun last, also when another one is there."""
+        """Gives the state in the job that began last, also when it is called in a later job."""
         return lambda: self.state(ledger, epoch)
 
     def load(self, state: Mapping[str, Any]) -> int:
@@ -216,7 +217,7 @@ class JobPerEpoch:
         return self._state_in_job(ledger, self._begun, epoch)
 
     def later_state(self, ledger: Ledger, epoch: int) -> Callable[[], State]:
-        """The state of the job that was begun last, also when another one is there."""
+        """Gives the state in the job that began last, also when it is called in a later job."""
         ids = self._begun
         return lambda: self._state_in_job(ledger, ids, epoch)
 

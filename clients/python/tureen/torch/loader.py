@@ -558,14 +558,15 @@ class DataLoader(Owned):
         return self._source.state(None if self._iterator is None else self._iterator._given, self._epoch)
 
     def trained(self, batch: Any = None) -> None:
-        """With state_of="trained": the oldest batch that the loop was given and that was not reported is
-        trained, and in the state from here on.  Once for each batch, behind its step, in the order in which
-        they came; any thread may.
+        """Reports a batch as trained: the state has it from here on.  For a loader with state_of="trained".
+        The loop calls it once for each batch, behind the batch's step, in the order in which the loader gave
+        the batches.  Any thread may call it.
 
-        `batch`: what the loop was given, or a tensor of it: ValueError where it is not of the oldest batch,
-        or was copied (`.to(device)`).  None: the oldest.  What is not reported stays out of the state, in the
-        loops to come too.  What a broken-off loop has not reported is abandoned with the rest of its epoch
-        when the next loop begins, and all by `load_state_dict`.  RuntimeError where all are reported."""
+        `batch`: the oldest unreported batch as the loader gave it, or a tensor of it; ValueError for a later
+        batch and for a copy (`.to(device)` makes one).  None: the loop means the oldest one.  The state lacks
+        unreported batches, in later loops too.  The next loop abandons the unreported batches of a loop that
+        was broken off, with the rest of that epoch; `load_state_dict` abandons all.  RuntimeError if every
+        batch is reported."""
         self._check_process()
         if self._ledger_kind is not TrainedLedger:
             refuse_report()

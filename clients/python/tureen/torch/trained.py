@@ -19,7 +19,7 @@ class Reports:
     """The jobs of one loader.  Any thread."""
 
     def __init__(self) -> None:
-        #  The oldest first; all but the last have batches that wait to be reported.
+        #  The oldest first.  All but the newest have unreported batches.
         self._jobs: Deque[_Begun] = collections.deque()
         self._lock = threading.RLock()          # see Ledger
 
@@ -27,13 +27,13 @@ class Reports:
         return Reports, ()                      # a loader is copied before its first job
 
     def begin(self, ledger: TrainedLedger, state: Callable[[], State]) -> None:
-        """A job was begun."""
+        """The loader has begun a job."""
         with self._lock:
             self._jobs.append(_Begun(ledger, state))
             self._drop_done()
 
     def show(self, batch: Any) -> None:
-        """What the loop gets of the batch that the last job gave last."""
+        """The loop gets this object for the batch that the newest job gave last."""
         with self._lock:
             self._jobs[-1].ledger.show(batch)
 
@@ -45,12 +45,12 @@ class Reports:
             self._drop_done()
 
     def state(self) -> Optional[State]:
-        """In the oldest job of which a batch waits; None: none waits."""
+        """The state in the oldest job that has unreported batches.  None: every batch is reported."""
         with self._lock:
             return self._jobs[0].state() if self._jobs and self._jobs[0].ledger.waits else None
 
     def report_all(self) -> None:
-        """The loops have abandoned what waits."""
+        """The loops have abandoned all unreported batches."""
         with self._lock:
             for begun in self._jobs:
                 begun.ledger.report_all()
