@@ -54,8 +54,9 @@ class Torchrun(unittest.TestCase):
                            PYTHONDONTWRITEBYTECODE="1", TMPDIR=str(self.folder),
                            PYTHONPATH=str(ROOT / "clients" / "python"))
         with open(self.logs[-1], "wb") as log:
-            process = subprocess.Popen([sys.executable, "-m", "torch.distributed.run", *STREAMS, *arguments,
-                                        *self.script(0.1)], stdout=log, stderr=subprocess.STDOUT,
+            #  -u: it passes on what the ranks print, and would keep it until it ends.
+            process = subprocess.Popen([sys.executable, "-u", "-m", "torch.distributed.run", *STREAMS,
+                                        *arguments, *self.script(0.1)], stdout=log, stderr=subprocess.STDOUT,
                                        env=environment, start_new_session=True)
         self.addCleanup(self.kill, process)
         return process
@@ -104,7 +105,9 @@ class Torchrun(unittest.TestCase):
         self.servers[1].kill()
         self.servers[1].start()
         self.wait_for_step(STEPS + 3, nodes)
-        self.assertIn(f"epoch 0 is over behind step {STEPS}: 2 nodes of {RANKS} ranks", self.texts())
+        #  torchrun passes it on a while after it was printed.
+        line = f"epoch 0 is over behind step {STEPS}: 2 nodes of {RANKS} ranks"
+        harness.wait_until(line, lambda: line in self.texts())
         self.assertNotIn("goes on behind step", self.texts())
 
     def stop_behind_the_loss_of_a_node(self, node: "subprocess.Popen[bytes]") -> None:
