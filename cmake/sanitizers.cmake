@@ -2,6 +2,13 @@
 set (TUREEN_SANITIZE "" CACHE STRING "sanitizers for every target, as for -fsanitize")
 #  Fuzz targets link libFuzzer, which only clang brings; elsewhere they replay their corpus.
 option (TUREEN_FUZZ "build the fuzz targets with libFuzzer (clang only)" OFF)
+#  `sh tests/run.sh --all` sets it.
+option (TUREEN_ALL_TESTS "all rounds of long tests, and under a sanitizer all tests" OFF)
+#  Whether what a sanitizer has nothing to find in is neither built nor run (tests/CMakeLists.txt says what).
+set (TUREEN_LEAVES_OUT FALSE)
+if (TUREEN_SANITIZE AND NOT TUREEN_ALL_TESTS)
+    set (TUREEN_LEAVES_OUT TRUE)
+endif ()
 
 if (TUREEN_SANITIZE)
     add_compile_options (-fsanitize=${TUREEN_SANITIZE} -fno-omit-frame-pointer -g

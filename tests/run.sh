@@ -3,7 +3,8 @@
 #
 #      sh tests/run.sh [--all] [PRESET [CTEST ARGUMENTS]]
 #
-#      --all     all rounds of long tests, as .ci/run does; without it a third of them
+#      --all     all rounds of long tests, and under a sanitizer all tests; without it a third of the rounds,
+#                and the tests in which that sanitizer can find something
 #      PRESET    release (default), debug, asan-ubsan, tsan, clang, fuzz
 set -eu
 
@@ -31,13 +32,6 @@ sh tests/tidy
 sh scripts/build.sh "$preset"
 
 ctest_under=
-#  What a sanitizer has nothing to find in, left out of a run of all tests; by name it runs.  The Python
-#  package: what its tests want of the server, the system tests do too.
-left_out='python_.*|torch_.*|packaging_.*|pages|troubleshooting'
-#  And what draws many times to judge chances, and simulators: other tests run the code that they share with
-#  the server.
-left_out="$left_out|test_.*_statistics|test_dsa_law|test_permutation|test_audit_chance"
-left_out="$left_out|test_sampler_sim.*|test_tier_sim|test_store_sim|test_cluster_redox"
 case $preset in
 asan-ubsan | fuzz)
     ASAN_OPTIONS=detect_leaks=1:${ASAN_OPTIONS:-}
@@ -51,17 +45,8 @@ tsan)
     #  gcc 12's thread sanitizer finds no place for its shadow memory where the kernel randomises 32 bits of
     #  addresses.
     ctest_under="setarch $(uname -m) -R"
-    $ctest_under true 2>/dev/null || ctest_under=
-    #  Programs that start no thread, and tests of commands that start none.
-    left_out="$left_out|test_parity|test_augment_torchvision|test_golden|test_pack_format"
-    left_out="$left_out|test_catalogue_parity"
-    for program in build/tsan/bin/test_* build/tsan/bin/fuzz_*; do
-        nm -u "$program" | grep -q ' pthread_create' || left_out="$left_out|$(basename "$program")"
-    done ;;
-*)
-    left_out= ;;
+    $ctest_under true 2>/dev/null || ctest_under= ;;
 esac
-[ $# -gt 0 ] || [ -z "$left_out" ] || set -- --exclude-regex "^($left_out)\$"
 #  Many tests wait for processes and timers more than they compute, so three times as many run at once as
 #  there are processors; under a sanitizer, where they compute more, twice as many.
 parallel=$((3 * $(nproc)))
