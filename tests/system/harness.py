@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -18,6 +19,7 @@ import sys
 import tempfile
 import time
 import unittest
+from unittest import mock
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.environ.get("TUREEN_SOURCE") or os.path.dirname(os.path.dirname(HERE))
@@ -481,6 +483,13 @@ class SystemTest(unittest.TestCase):
         for name in os.listdir(HERE):
             if name.endswith(".py"):
                 os.chmod(shutil.copy(os.path.join(HERE, name), folder), 0o644)
+        #  The thread sanitizer's, which a program reads as the user that it runs as.
+        options = os.environ.get("TSAN_OPTIONS", "")
+        found = re.search(r"suppressions=(\S+)", options)
+        if found:
+            copy = shutil.copy(found[1], folder)
+            os.chmod(copy, 0o644)
+            cls.enterClassContext(mock.patch.dict(os.environ, TSAN_OPTIONS=options.replace(found[1], copy)))
         return folder
 
     def serve(self, **options):

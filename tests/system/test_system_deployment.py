@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import unittest
 
-from harness import PATIENCE, SOURCE, TUREEN, SystemTest, wait_until
+from harness import PATIENCE, SOURCE, SystemTest, wait_until
 
 NOBODY = 60000 + os.getpid() % 5000  # a user that no other process runs as, not even a test beside this one
 PYTHON = "/usr/bin/python3"
@@ -78,12 +78,10 @@ class Deployment(SystemTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        #  Where every user may read: the tree may be closed to others.
-        os.chmod(cls.root, 0o755)
         cls.package = os.path.join(cls.root, "package")
         shutil.copytree(os.path.join(SOURCE, "clients", "python", "tureen"),
                         os.path.join(cls.package, "tureen"), ignore=shutil.ignore_patterns("__pycache__"))
-        cls.program = shutil.copy(TUREEN, os.path.join(cls.root, "tureen"))
+        cls.program = os.path.join(cls.copy_for_other_users(), "tureen")
         subprocess.run(["chmod", "-R", "a+rX", cls.root], check=True)
 
     def client(self, endpoint, before=(), timeout=PATIENCE, environment=None):
