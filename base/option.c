@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "nearest.h"
+#include "needed.h"
 #include "utf8.h"
 
 enum { HELP_COLUMN = 23, HEAD_BYTES = 256, LIST_BYTES = 256, SHOWN_BYTES = 400,
@@ -107,17 +108,6 @@ s_fail_value (const option_row_t *row, char error [OPTION_ERROR_BYTES])
     return option_fail (error, "expected %s", list);
 }
 
-static bool
-s_copy (char **copy_p, const char *text)
-{
-    char *copy = strdup (text);
-    if (!copy)
-        return false;
-    free (*copy_p);
-    *copy_p = copy;
-    return true;
-}
-
 bool
 option_value (const option_row_t *row, void *target, char *text, char error [OPTION_ERROR_BYTES])
 {
@@ -147,8 +137,10 @@ option_value (const option_row_t *row, void *target, char *text, char error [OPT
         good = s_number (row, text, &number);
     if (!good)
         return s_fail_value (row, error);
-    if (row->kind == OPTION_COPY)
-        return s_copy (place, kept) || option_fail (error, "out of memory");
+    if (row->kind == OPTION_COPY) {
+        free (*(char **) place);
+        *(char **) place = needed_memory (strdup (kept));
+    }
     if (row->kind == OPTION_FLAG)
         *(bool *) place = number;
     if (row->kind == OPTION_TEXT)

@@ -13,7 +13,7 @@ import xxhash
 import zmq
 
 import harness
-from harness import free_port
+from harness import free_port, wait_until
 from test_system_members import MIB, Members
 
 
@@ -138,7 +138,7 @@ class Peers(Members):
                 socket.connect("tcp://127.0.0.1:%d" % port)
                 socket.send(FakePeer.QUESTION.pack(FakePeer.MAGIC, 1, 2, 1, 0, 0, 0, 0, 0))
                 self.assertEqual(socket.poll(700), 0, "it was answered")
-        self.assertGreater(self.cluster(self.servers[0])["given"]["rejected"], 0)
+        wait_until("it is told", lambda: self.cluster(self.servers[0])["given"]["rejected"] > 0)
 
     def test_questions_that_make_no_sense(self):
         """A member that has the key, and asks for what cannot be."""
