@@ -204,7 +204,8 @@ s_status (int rc)
 static decoder_status_t
 s_stage_status (stage_status_t status)
 {
-    return status == STAGE_DONE? DECODER_OK: status == STAGE_NO_MEMORY? DECODER_NO_MEMORY: DECODER_UNSUITABLE;
+    return status == STAGE_DONE? DECODER_OK: status == STAGE_NO_MEMORY? DECODER_NO_MEMORY:
+        status == STAGE_ABANDONED? DECODER_ABANDONED: DECODER_UNSUITABLE;
 }
 
 //  What people call the file: its field's name.
@@ -391,6 +392,13 @@ s_shared_tensors (shared_t *self)
     return status;
 }
 
+void
+decoder_watch (decoder_t *self, const atomic_bool *abandoned)
+{
+    assert (self->magic == DECODER_MAGIC);
+    self->stage.abandoned = abandoned;
+}
+
 decoder_status_t
 decoder_shared (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_t *key,
     const decoder_sample_t *sample, uint8_t *version, size_t *file_p, char *error, size_t error_bytes)
@@ -403,7 +411,6 @@ decoder_shared (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_
         .decoder = self, .pipeline = pipeline, .plan = pipeline_plan (pipeline), .key = key, .sample = sample,
         .version = version, .error = error, .error_bytes = error_bytes
     };
-    self->stage.abandoned = sample->abandoned;
     self->has_clipped = false;
     decoder_status_t status = s_shared_images (&shared);
     if (!status)

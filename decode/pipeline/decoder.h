@@ -20,7 +20,8 @@ typedef enum {
     DECODER_BAD,                //  the sample is at fault: unreadable, whatever the pipeline
     DECODER_UNSUITABLE,         //  the pipeline is: the sample is whole, as far as it was looked at, but not
                                 //  what this one declares or can do; another may well read it
-    DECODER_NO_MEMORY           //  the server's trouble: the same call may go well later
+    DECODER_NO_MEMORY,          //  the server's trouble: the same call may go well later
+    DECODER_ABANDONED           //  decoder_watch's flag was set meanwhile
 } decoder_status_t;
 
 //  One file of a sample, lent for the call.
@@ -35,12 +36,16 @@ typedef struct {
 typedef struct {
     const decoder_file_t *files;
     uint32_t warnings_max;      //  libjpeg warnings beyond which it is bad; UINT32_MAX: none are too many
-    const atomic_bool *abandoned;       //  true: an operation of the operator's own need not end; NULL: never
 } decoder_sample_t;
 
 //  NULL with errno ENOMEM.
 decoder_t *decoder_new (void);
 void decoder_destroy (decoder_t **self_p);
+
+//  From now on a stage is left, between two operations or views, when another thread has set *abandoned: no
+//  job wants its result any more.  An operation of the operator's own is ended.  Lent until the next call;
+//  NULL: stages are run to their end.
+void decoder_watch (decoder_t *self, const atomic_bool *abandoned);
 
 //  The shared stage: writes a version of pipeline_version_bytes, aligned to 64, to version.  Else version's
 //  content is undefined, *file_p (unless file_p is NULL) is the index of the file at fault, and error
@@ -67,7 +72,8 @@ decoder_status_t decoder_size (decoder_t *self, const pipeline_t *pipeline, cons
 
 //  The private stage: reads a version and writes each output to its target (pipeline_outputs of them).
 //  Nothing overlaps.
-//  False: no memory, the targets' content is undefined; the same call may go well later.
+//  False: no memory, and the same call may go well later; or it was abandoned.  The targets' content is
+//  undefined then.
 bool decoder_private (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_t *key,
     const uint8_t *version, uint8_t *const *targets) __attribute__ ((warn_unused_result));
 

@@ -59,6 +59,8 @@ stage_draw (passage_t *self, const finish_format_t *format, uint8_t *target)
 {
     picture_t *picture = &self->picture;
     assert (picture_has_pixels (picture));
+    if (stage_pixels_is_abandoned (self))
+        return STAGE_ABANDONED;
     bool is_last = !picture->flips.across && !picture->flips.down && picture->colours.count == 0
         && s_format_is_plain (format, picture->channels);
     if (picture->resizes && is_last)

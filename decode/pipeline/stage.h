@@ -26,7 +26,7 @@ typedef struct {
     scratch_t sums;                 //  floats: the sums of a mixture, a field of displacements
     scratch_t row;                  //  one row's pixels, or which column each of its pixels is from
     finish_format_t plain [IMAGE_COLOURS];      //  pixels as they are, of so many channels, less one
-    const atomic_bool *abandoned;   //  of the present sample: custom_call_t's
+    const atomic_bool *abandoned;   //  decoder_watch's
     uint64_t custom_ns;             //  processor time of the operator's processes, since it was asked for
     uint64_t between_max;           //  pixels between the passes of a resize: DECODER_PIXELS_MAX, less in
                                     //  tests
@@ -36,7 +36,8 @@ typedef enum {
     STAGE_DONE,
     STAGE_WAITS,                    //  for pixels
     STAGE_UNSUITABLE,               //  no such operation on an image of this size; error says why
-    STAGE_NO_MEMORY                 //  error says so
+    STAGE_NO_MEMORY,                //  error says so
+    STAGE_ABANDONED                 //  no job wants the result any more
 } stage_status_t;
 
 typedef struct {

@@ -35,6 +35,14 @@ stage_pixels_check (const passage_t *self, uint64_t height, uint64_t width)
     return STAGE_UNSUITABLE;
 }
 
+//  Asked before all that costs much: before a room is opened, and before a view is drawn.
+bool
+stage_pixels_is_abandoned (const passage_t *self)
+{
+    const atomic_bool *abandoned = self->stage->abandoned;
+    return abandoned && atomic_load_explicit (abandoned, memory_order_relaxed);
+}
+
 //  ---------------------------------------------------------------------------------------------------------
 //  From a picture to pixels
 
@@ -43,6 +51,8 @@ stage_status_t
 stage_pixels_open_room (const passage_t *self, uint32_t height, uint32_t width, int *room_p)
 {
     stage_status_t status = stage_pixels_check (self, height, width);
+    if (!status && stage_pixels_is_abandoned (self))
+        status = STAGE_ABANDONED;
     if (status)
         return status;
     int room = 0;

@@ -14,6 +14,9 @@ stage_status_t stage_pixels_no_memory (const passage_t *self);
 //  Whether an image may be that large.
 stage_status_t stage_pixels_check (const passage_t *self, uint64_t height, uint64_t width);
 
+//  Whether no job wants the result any more: STAGE_ABANDONED.
+bool stage_pixels_is_abandoned (const passage_t *self);
+
 //  Opens a room for an image of the picture's channels: one that holds nothing which is needed still.
 stage_status_t stage_pixels_open_room (const passage_t *self, uint32_t height, uint32_t width, int *room_p);
 //  From now on the picture is the image in room, with rows without gaps.

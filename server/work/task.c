@@ -83,8 +83,7 @@ s_prepare (decoder_t *decoder, task_t *task)
 {
     decoder_file_t files [PIPELINE_FIELDS_MAX];
     task_files (task, files);
-    decoder_sample_t sample = { .files = files, .warnings_max = task->source->jpeg_warnings_max,
-        .abandoned = &task->is_abandoned };
+    decoder_sample_t sample = { .files = files, .warnings_max = task->source->jpeg_warnings_max };
     //  Only of the first file: the rows of others are not learned.
     bool is_first = pipeline_file (task->pipeline, 0) == 0;
     bool is_told = is_first && learned_rows_tell (task->told, &files [0]);
@@ -97,14 +96,17 @@ s_prepare (decoder_t *decoder, task_t *task)
     task->is_clipped = status == DECODER_OK && decoder_clipped (decoder);
     if (learns && status == DECODER_OK)
         task->learned = learned_rows_found (decoder, &files [0], is_told? task->told: NULL);
-    if (status != DECODER_OK && !task->is_starved)
+    if (status != DECODER_OK && !task->is_starved && status != DECODER_ABANDONED)
         task_blame (task, status == DECODER_UNSUITABLE? OUTCOME_UNSUITABLE: OUTCOME_BAD, at_fault, what);
 }
 
 static void
 s_copy (decoder_t *decoder, task_t *task)
 {
-    task->is_starved = !decoder_private (decoder, task->pipeline, &task->key, task->prepared, task->targets);
+    bool is_done = decoder_private (decoder, task->pipeline, &task->key, task->prepared, task->targets);
+    task->is_starved = !is_done && !atomic_load (&task->is_abandoned);
+    if (!is_done)
+        return;
     for (size_t label = 0; label < catalogue_labels (task->source->catalogue); label++)
         catalogue_label_value (task->source->catalogue, label, task_id (task),
             task->targets [task->outputs + label]);
@@ -113,10 +115,14 @@ s_copy (decoder_t *decoder, task_t *task)
 static void
 s_carry_out (decoder_t *decoder, task_t *task)
 {
+    decoder_watch (decoder, task->kind == TASK_SIDE_TASK? NULL: &task->is_abandoned);
     if (task->kind == TASK_SIDE_TASK) {
         task->side_task->work (task->side_task, decoder);
         task->side_task->was_done = true;
     }
+    else
+    if (atomic_load (&task->is_abandoned))
+        task->is_starved = false;
     else
     if (task->kind == TASK_COPY)
         s_copy (decoder, task);
@@ -130,6 +136,7 @@ task_work (void *context, void *argument)
 {
     worker_t *worker = context;
     task_t *task = argument;
+    atomic_store (&task->began_ms, clock_now_ms ());
     s_carry_out (worker->decoder, task);
     uint64_t now_ns = clock_thread_ns ();
     task->worker_ns += now_ns - worker->charged_ns + decoder_custom_ns (worker->decoder);

@@ -18,6 +18,7 @@
 enum {
     RETRY_MS = 20,
     KEYS_LOOK_MS = 1000, ABANDONED_LOOK_MS = 200,
+    LONG_MS = 1000,                 //  of one task: others would be served before it ends
     BUFFER_KEPT_BYTES = 4 * 1024 * 1024     //  of a file's buffer between two samples
 };
 
@@ -37,6 +38,7 @@ struct tasks {
     int64_t now_ms;
     uint64_t shortages;
     int64_t abandoned_looked_ms;
+    size_t out;                     //  tasks that are taken, and not given back yet
     int64_t keys_looked_ms;         //  the devices' keys, last
     size_t keys_looked;             //  devices that this look has seen
     task_t *all;
@@ -215,7 +217,9 @@ s_take (tasks_t *self, task_kind_t kind, const pipeline_t *pipeline, pipeline_ke
     task->told = task->learned = NULL;
     task->has_room = task->is_unread = task->is_starved = task->is_clipped = false;
     task->worker_ns = 0;
+    atomic_store (&task->began_ms, 0);
     atomic_store (&task->is_abandoned, false);
+    self->out++;
     return task;
 }
 
@@ -226,6 +230,7 @@ s_give_back (tasks_t *self, task_t *task)
     if (task->learned)
         learned_rows_keep (task->source->rows, task_id (task), task->learned);
     task->is_custom = false;
+    self->out--;
     pipeline_destroy (&task->pipeline);
     for (size_t file = 0; file < PIPELINE_FIELDS_MAX; file++)
         if (task->buffers [file].limit > BUFFER_KEPT_BYTES) {
@@ -584,18 +589,36 @@ s_try_again (tasks_t *self)
     }
 }
 
-//  Operations of the operator's own may take long: what no job wants any more is ended.
+//  Whether no job wants the task's result any more.  A version that is nearly made still serves the set's
+//  next job; one that takes long, for example in an operation of the operator's own, is not waited for.
+static bool
+s_is_unwanted (const tasks_t *self, task_t *task, bool at_once)
+{
+    if (task->kind == TASK_COPY)
+        return job_is_over (row_job (task->row));
+    int64_t began_ms = atomic_load (&task->began_ms);
+    bool is_long = task->is_custom || (began_ms > 0 && self->now_ms >= began_ms + LONG_MS);
+    return (at_once || is_long) && broker_abandon (self->broker, task->version);
+}
+
+//  at_once: what was begun just now, or was not yet, too.
+static void
+s_abandon (tasks_t *self, bool at_once)
+{
+    for (size_t index = 0; index < self->used; index++) {
+        task_t *task = &self->all [index];
+        if (task->pipeline && !atomic_load (&task->is_abandoned))
+            atomic_store (&task->is_abandoned, s_is_unwanted (self, task, at_once));
+    }
+}
+
 static void
 s_look_for_abandoned (tasks_t *self)
 {
-    if (self->custom_count == 0 || self->now_ms < self->abandoned_looked_ms + ABANDONED_LOOK_MS)
+    if (self->out == 0 || self->now_ms < self->abandoned_looked_ms + ABANDONED_LOOK_MS)
         return;
     self->abandoned_looked_ms = self->now_ms;
-    for (size_t index = 0; index < self->used; index++) {
-        task_t *task = &self->all [index];
-        if (task->is_custom && !atomic_load (&task->is_abandoned))
-            atomic_store (&task->is_abandoned, broker_abandon (self->broker, task->version));
-    }
+    s_abandon (self, false);
 }
 
 void
@@ -635,7 +658,9 @@ tasks_wakeup (const tasks_t *self)
     int64_t done_ms = s_is_quiet (self)? self->now_ms + POOL_QUIET_MS: INT64_MAX;
     int64_t rest_ms = task_ms < range_ms? task_ms: range_ms;
     int64_t ready_ms = ready_tasks_wakeup (&self->ready);
+    int64_t look_ms = self->out > 0? self->abandoned_looked_ms + ABANDONED_LOOK_MS: INT64_MAX;
     rest_ms = rest_ms < ready_ms? rest_ms: ready_ms;
+    rest_ms = rest_ms < look_ms? rest_ms: look_ms;
     return rest_ms < done_ms? rest_ms: done_ms;
 }
 
@@ -662,6 +687,7 @@ s_give_up (tasks_t *self, reader_request_t *request)
 void
 tasks_stop (tasks_t *self)
 {
+    s_abandon (self, true);
     customs_stop (self->customs);
     s_stop_devices (self);
     pool_stop (self->workers);

@@ -11,8 +11,9 @@
  *                  meanwhile.
  *                  An operation of the operator's own (customs.h) may take long or hang: versions with it are
  *                  prepared by threads of its own, and never by workers.
- *  on close:       tasks_stop; begun tasks are finished (a copy that still waits is given up: its job is
- *                  over), the rest is given back undone.
+ *                  A job may end while a worker prepares or copies for it, which may take minutes: the worker
+ *                  leaves a copy, and a version that no other job wants if that has taken a second already.
+ *  on close:       tasks_stop; workers leave what they have begun, and the rest is given back undone.
  *
  *  Each task reports its worker's processor time to the broker (broker_prepare_took ..); reading takes none.
  *
@@ -82,7 +83,7 @@ int64_t tasks_wakeup (const tasks_t *self);
 enum { TASKS_DESCRIPTORS = 2 };
 void tasks_descriptors (const tasks_t *self, int descriptors [TASKS_DESCRIPTORS]);
 //  Ends the threads and gives every task back to the broker, so that jobs that are over can be reclaimed.  No
-//  job may be running.
+//  job may be running.  Waits for the operation that each thread is in.
 void tasks_stop (tasks_t *self);
 
 //  How files are read, "io_uring" or "preadv (io_uring: ..)", or how stores are, "libcurl/7.88.1"; NULL:

@@ -446,5 +446,39 @@ class Hostile(SystemTest):
             connection.close()
 
 
+def processor_seconds(pid):
+    with open("/proc/%d/stat" % pid) as file:
+        fields = file.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class Costly(SystemTest):
+    """A pipeline of which one sample takes a worker more than ten minutes."""
+    SAMPLES = 40
+    MIX = {"op": "aug_mix", "mixture_width": 8, "chain_depth": 8}
+    PIPELINE = json.dumps([{"op": "decode"}, {"op": "resize", "size": [64, 64]}, {"share": True},
+                           {"op": "views", "count": 10}, {"op": "resize", "size": [2048, 2048]}]
+                          + 24 * [MIX] + [{"op": "resize", "size": [8, 8]}])
+
+    def begin(self, server):
+        """All workers are at it."""
+        job = server.read(batch=1, rejoin=0, pipeline=self.PIPELINE)
+        before = processor_seconds(server.pid)
+        wait_until("workers prepare for it", lambda: processor_seconds(server.pid) > before + 2)
+        return job
+
+    def test_workers_are_free_when_its_client_is_gone(self):
+        with self.serve() as server:
+            job = self.begin(server)
+            job.process.kill()
+            self.assert_epochs(server.read(batch=8).finish(), 1)
+
+    def test_the_server_ends_beside_it(self):
+        with self.serve() as server:
+            job = self.begin(server)
+            server.stop()
+            self.assertEqual(job.wait(), 1)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -631,6 +631,49 @@ test_views_differ (void **state)
     decoder_destroy (&decoder);
 }
 
+//  What no job wants any more is left, in either stage; the next sample is as ever.
+static void
+test_abandoned (void **state)
+{
+    (void) state;
+    static const char *const texts [] = {
+        "[{'op':'random_resized_crop','size':20},{'op':'gaussian_blur','kernel_size':3,'share':true},"
+        "{'share':true},{'op':'views','count':2},{'op':'gaussian_blur','kernel_size':3}]",
+        "[{'op':'center_crop','size':[20,30]},{'share':true},{'op':'views','count':2},"
+        "{'op':'resize','size':20}]"
+    };
+    static file_t file;
+    uint8_t version [20 * 30 * 3 + 64], before [20 * 30 * 3], target [20 * 30 * 3], other [20 * 30 * 3];
+    uint8_t *targets [] = { before, other };
+    char error [ERROR_BYTES];
+    pipeline_key_t key = { .seed = 5 };
+    s_load (&file, "colour_444", "jpg");
+    decoder_t *decoder = decoder_new ();
+    for (size_t index = 0; index < sizeof texts / sizeof *texts; index++) {
+        const pipeline_t *pipeline = pipeline_of (texts [index]);
+        atomic_bool abandoned = false;
+        decoder_watch (decoder, &abandoned);
+        targets [0] = before;
+        assert_int_equal (s_run_keyed (decoder, pipeline, &key, file.bytes, file.size, version, error),
+            DECODER_OK);
+        assert_true (decoder_private (decoder, pipeline, &key, version, targets));
+        atomic_store (&abandoned, true);
+        targets [0] = target;
+        decoder_file_t whole = { .bytes = file.bytes, .size = file.size };
+        decoder_sample_t sample = { .files = &whole, .warnings_max = UINT32_MAX };
+        assert_int_equal (decoder_shared (decoder, pipeline, &key, &sample, version, NULL, error,
+            sizeof error), DECODER_ABANDONED);
+        assert_false (decoder_private (decoder, pipeline, &key, version, targets));
+        decoder_watch (decoder, NULL);
+        assert_int_equal (s_run_keyed (decoder, pipeline, &key, file.bytes, file.size, version, error),
+            DECODER_OK);
+        assert_true (decoder_private (decoder, pipeline, &key, version, targets));
+        assert_memory_equal (before, target, pipeline_output (pipeline, 0)->bytes);
+        pipeline_destroy (&pipeline);
+    }
+    decoder_destroy (&decoder);
+}
+
 //  Sample after sample takes no memory that is not given back.
 static void
 test_steady_memory (void **state)
@@ -671,6 +714,7 @@ main (void)
         cmocka_unit_test (test_formats),
         cmocka_unit_test (test_key_decides),
         cmocka_unit_test (test_views_differ),
+        cmocka_unit_test (test_abandoned),
         cmocka_unit_test (test_steady_memory),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);

@@ -389,6 +389,24 @@ s_look_at_rows (decoder_t *self, const pipeline_key_t *key, const decoder_sample
     self->rows [1] = ROWS_MARK;
 }
 
+static _Thread_local const atomic_bool *s_abandoned;
+
+void
+decoder_watch (decoder_t *self, const atomic_bool *abandoned)
+{
+    (void) self;
+    s_abandoned = abandoned;
+}
+
+static void
+s_hang (void)
+{
+    atomic_fetch_add (&tasks_scene_plan.hanging, 1);
+    while (!atomic_load (s_abandoned))
+        nanosleep (&(struct timespec) { .tv_nsec = 1000000 }, NULL);
+    atomic_fetch_sub (&tasks_scene_plan.hanging, 1);
+}
+
 decoder_status_t
 decoder_shared (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_t *key,
     const decoder_sample_t *sample, uint8_t *version, size_t *file_p, char *error, size_t error_bytes)
@@ -400,6 +418,10 @@ decoder_shared (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_
         assert (sample->files [file].bytes [0] == (uint8_t) key->id
             && sample->files [file].bytes [1] == file);
         assert (sample->files [file].size == catalogue_file_bytes (NULL, (uint32_t) key->id, file));
+    }
+    if (atomic_load (&tasks_scene_plan.shared_hang)) {
+        s_hang ();
+        return DECODER_ABANDONED;
     }
     snprintf (error, error_bytes, "is spoilt");
     *file_p = 1;
@@ -454,6 +476,10 @@ decoder_private (decoder_t *self, const pipeline_t *pipeline, const pipeline_key
 {
     (void) self;
     assert (version [0] == (uint8_t) key->id);
+    if (atomic_load (&tasks_scene_plan.private_hang)) {
+        s_hang ();
+        return false;
+    }
     bool stalls = atomic_load (&tasks_scene_plan.stalls) < 0;
     atomic_fetch_add (&tasks_scene_plan.stalled, stalls);
     if (stalls || s_take (&tasks_scene_plan.poor_copies))
@@ -506,6 +532,9 @@ tasks_scene_begin_over (tasks_scene_t *self, bool packed)
     atomic_store (&plan->large_buffers, 0);
     atomic_store (&plan->told_rows, 0);
     atomic_store (&plan->joined_ranges, 0);
+    atomic_store (&plan->shared_hang, false);
+    atomic_store (&plan->private_hang, false);
+    atomic_store (&plan->hanging, 0);
     atomic_store (&plan->stalls, 0);
     atomic_store (&plan->stalled, 0);
     *self = (tasks_scene_t) { .source = { .jpeg_warnings_max = 17, .rows = plan->rows },

@@ -21,6 +21,8 @@ typedef struct {
     atomic_int long_shortage;       //  reads of sample 5 that find no descriptor
     atomic_int poor_preparing;      //  shared stages that find no memory
     atomic_int poor_copies;         //  private stages
+    atomic_bool shared_hang, private_hang;      //  stages, until they are abandoned
+    atomic_int hanging;             //  that do now
     atomic_int stalls;              //  private stages that fail; below 0: for ever
     atomic_int stalled;             //  that have failed so
     atomic_int large_buffers;       //  reads into a buffer that should have been given back

@@ -400,6 +400,59 @@ test_done_does_not_wait_for_others (void **state)
     tasks_scene_end (&scene);
 }
 
+//  Turns until so many stages hang.
+static void
+s_wait_for_hanging (tasks_scene_t *scene, int count)
+{
+    while (atomic_load (&tasks_scene_plan.hanging) != count)
+        tasks_scene_turn_for (scene, 10);
+}
+
+//  A private stage may take for ever: it ends with its job, which is freed then.
+static void
+test_copies_of_a_job_that_is_over_are_left (void **state)
+{
+    (void) state;
+    tasks_scene_t scene;
+    tasks_scene_begin (&scene);
+    atomic_store (&tasks_scene_plan.private_hang, true);
+    s_wait_for_hanging (&scene, 3);                 //  each worker has one
+    broker_gone (scene.broker, scene.job);
+    while (scene.job)
+        tasks_scene_turn_for (&scene, 10);
+    assert_int_equal (atomic_load (&tasks_scene_plan.hanging), 0);
+    tasks_scene_end (&scene);
+}
+
+//  So does a shared stage, where no other job wants the version.
+static void
+test_versions_that_nobody_wants_are_left (void **state)
+{
+    (void) state;
+    tasks_scene_t scene;
+    tasks_scene_begin (&scene);
+    atomic_store (&tasks_scene_plan.shared_hang, true);
+    s_wait_for_hanging (&scene, 3);
+    broker_gone (scene.broker, scene.job);
+    atomic_store (&tasks_scene_plan.shared_hang, false);
+    s_wait_for_hanging (&scene, 0);
+    tasks_scene_end (&scene);
+}
+
+//  A server that ends waits for neither.
+static void
+test_the_end_waits_for_no_stage (void **state)
+{
+    (void) state;
+    tasks_scene_t scene;
+    for (int round = 0; round < 2; round++) {
+        tasks_scene_begin (&scene);
+        atomic_store (round? &tasks_scene_plan.shared_hang: &tasks_scene_plan.private_hang, true);
+        s_wait_for_hanging (&scene, 3);
+        tasks_scene_end (&scene);
+    }
+}
+
 int
 main (void)
 {
@@ -415,7 +468,10 @@ main (void)
         cmocka_unit_test (test_what_is_learned_of_rows),
         cmocka_unit_test (test_files_of_a_sample_share_a_queue),
         cmocka_unit_test (test_side_tasks_come_back),
-        cmocka_unit_test (test_done_does_not_wait_for_others)
+        cmocka_unit_test (test_done_does_not_wait_for_others),
+        cmocka_unit_test (test_copies_of_a_job_that_is_over_are_left),
+        cmocka_unit_test (test_versions_that_nobody_wants_are_left),
+        cmocka_unit_test (test_the_end_waits_for_no_stage)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
