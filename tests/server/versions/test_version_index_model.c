@@ -7,11 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+#include "effort.h"
 #include "index_model.h"
 #include "reusable_versions_log.h"
 #include "seed.h"
 
-enum { VERSION_BYTES = 10, LIST_MAX = 30, FIRST_NUMBER = 1000, STEPS = 1000, SEEDS = 60 };
+enum { VERSION_BYTES = 10, LIST_MAX = 30, FIRST_NUMBER = 1000, STEPS = 1000, SEEDS = EFFORT (180) };
 
 static uint32_t
 s_below (model_t *model, uint64_t bound)
