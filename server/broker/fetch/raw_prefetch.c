@@ -744,6 +744,7 @@ raw_prefetch_check (broker_t *self)
     if (!self->raw)
         return;
     raw_store_check (self->raw);
+    raw_refcount_check (self);
     s_each_tier (self, s_check_tier);
     size_t reserved = 0, limits = 0;
     for (size_t index = 0; index < self->dataset_count; index++)

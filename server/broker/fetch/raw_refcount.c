@@ -168,6 +168,28 @@ raw_prefetch_release (broker_t *self, version_t *version)
     raw_refcount_let_go (self, version_dataset (self, version), sample);
 }
 
+//  ---- checks
+
+//  A row that waits for queued bytes has a place in its tenant's lane, where it may be served first.
+static void
+s_check_row (const broker_t *self, const batch_row_t *row)
+{
+    const raw_sample_t *sample = row->state == ROW_WAITING? row->version->raw: NULL;
+    if (!sample || !sample->request || sample->request->handed_out)
+        return;
+    uint32_t lane = raw_prefetch_lane (self, row->job->tenant);
+    assert (sample->request->lane == lane || sample->stands >> (lane - 1) & 1);
+}
+
+void
+raw_refcount_check (const broker_t *self)
+{
+    for (const job_t *job = self->jobs; limits_apply (self) && job; job = job->next)
+        for (uint32_t slot = 0; slot < job->slots; slot++)
+            for (uint32_t index = 0; index < job->batches [slot].drawn; index++)
+                s_check_row (self, &job->batches [slot].rows [index]);
+}
+
 const raw_sample_t *
 version_raw (const version_t *version)
 {

@@ -16,5 +16,7 @@ void raw_refcount_let_go (broker_t *self, const dataset_t *dataset, raw_sample_t
 void raw_refcount_read_alone (broker_t *self, uint32_t lane, const dataset_t *dataset, raw_sample_t *sample);
 //  The version, which holds no bytes, takes hold of these.
 void raw_refcount_attach (broker_t *self, version_t *version, raw_sample_t *sample);
+//  Each row that waits for bytes has a place in its tenant's lane.
+void raw_refcount_check (const broker_t *self);
 
 #endif

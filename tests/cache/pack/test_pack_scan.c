@@ -249,6 +249,40 @@ test_flipped_bits (void **state)
     }
 }
 
+//  Changes the byte of the volume, scans, and changes it back.
+static void
+s_scan_flipped (fixture_t *self, uint32_t volume, uint64_t at)
+{
+    uint8_t byte, changed;
+    int fd = s_open_volume (self, volume);
+    assert_int_equal (__real_pread (fd, &byte, 1, (off_t) at), 1);
+    changed = byte ^ 1;
+    assert_int_equal (pwrite (fd, &changed, 1, (off_t) at), 1);
+    assert_int_equal (s_scan (self), 0);
+    assert_int_equal (pwrite (fd, &byte, 1, (off_t) at), 1);
+    close (fd);
+}
+
+//  The first and the last byte behind a chunk in the middle, and behind the last one.
+static void
+test_padding_is_looked_at_from_end_to_end (void **state)
+{
+    fixture_t *self = *state;
+    const pack_t *pack = catalogue_pack (self->catalogue);
+    static const uint32_t last [] = { PACK_CHUNK_SAMPLES - 1, SAMPLES - 1 };
+    for (size_t index = 0; index < sizeof last / sizeof *last; index++) {
+        pack_range_t range = pack_sample (pack, pack_order (pack) [last [index]]);
+        uint64_t end = range.offset + range.bytes;
+        uint64_t next = (end + PACK_BLOCK_BYTES - 1) / PACK_BLOCK_BYTES * PACK_BLOCK_BYTES;
+        assert_true (next - end > 1);
+        s_scan_flipped (self, range.volume, end);
+        assert_int_equal (self->paddings, 1);
+        s_scan_flipped (self, range.volume, next - 1);
+        assert_int_equal (self->paddings, 1);
+        assert_int_equal (self->damaged + self->volume_faults, 0);
+    }
+}
+
 //  A bad place on the disk costs the samples that touch it, in every volume here.
 static void
 test_blocks_that_cannot_be_read (void **state)
@@ -308,6 +342,7 @@ main (void)
         cmocka_unit_test_setup_teardown (test_a_whole_pack, begin, end),
         cmocka_unit_test_setup_teardown (test_missing_volumes, begin, end),
         cmocka_unit_test_setup_teardown (test_flipped_bits, begin, end),
+        cmocka_unit_test_setup_teardown (test_padding_is_looked_at_from_end_to_end, begin, end),
         cmocka_unit_test_setup_teardown (test_blocks_that_cannot_be_read, begin, end),
         cmocka_unit_test_setup_teardown (test_cut_volumes, begin, end)
     };

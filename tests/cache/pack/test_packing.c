@@ -308,6 +308,47 @@ test_killed_at_every_call (void **state)
     print_message ("%u calls\n", all);
 }
 
+static bool
+die_at_ninth (void *context)
+{
+    unsigned int *calls = context;
+    if (++*calls == 9)
+        _exit (PLAY_KILLED);
+    return false;
+}
+
+//  A kill costs no more than what was read since twice the memory was: eight samples are four times as much.
+static void
+test_a_kill_costs_little_of_the_first_pass (void **state)
+{
+    play_source_t source = { 10, 1000, false };
+    play_make_source (*state, &source, test_seed ());
+    for (uint32_t id = 0; id < source.samples; id++) {
+        char name [40];
+        snprintf (name, sizeof name, "data/c000/%05u.jpg", id);
+        play_make_file (play_in (*state, name), PACKING_MEMORY_BYTES_MIN / 2 - 100, id);
+    }
+    play_job_t job;
+    unsigned int calls = 0;
+    missing_t first = { .first = 0 };
+    play_prepare (*state, &job, &source, play_in (*state, "one"));
+    job.options.stopped = die_at_ninth;
+    job.options.context = &calls;
+    pid_t child = fork ();
+    if (child == 0)
+        _exit (play_run (&job) == 0? 0: 1);
+    int status = -1;
+    waitpid (child, &status, 0);
+    assert_int_equal (WEXITSTATUS (status), PLAY_KILLED);
+    job.options.resume = true;
+    job.options.stopped = NULL;
+    job.options.progress = keep_first;
+    job.options.context = &first;
+    play_run_well (&job);
+    assert_in_range (first.first, 5, 9);                //  of the first sample that is read after it
+    play_assert_holds (&job);
+}
+
 //  Every call fails once, and for ever: refused in words, nothing leaks, and going on makes the same pack.
 static void
 test_every_call_fails (void **state)
@@ -355,6 +396,7 @@ main (void)
         cmocka_unit_test_setup_teardown (test_stopped_and_resumed, play_begin, play_end),
         cmocka_unit_test_setup_teardown (test_a_file_that_is_missing, play_begin, play_end),
         cmocka_unit_test_setup_teardown (test_killed_at_every_call, play_begin, play_end),
+        cmocka_unit_test_setup_teardown (test_a_kill_costs_little_of_the_first_pass, play_begin, play_end),
         cmocka_unit_test_setup_teardown (test_every_call_fails, play_begin, play_end)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
