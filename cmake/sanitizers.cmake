@@ -4,7 +4,8 @@ set (TUREEN_SANITIZE "" CACHE STRING "sanitizers for every target, as for -fsani
 option (TUREEN_FUZZ "build the fuzz targets with libFuzzer (clang only)" OFF)
 #  `sh tests/run.sh --all` sets it.
 option (TUREEN_ALL_TESTS "all rounds of long tests, and under a sanitizer all tests" OFF)
-#  Whether what a sanitizer has nothing to find in is neither built nor run (tests/CMakeLists.txt says what).
+#  Whether this build leaves out the programs in which its sanitizer finds nothing (tests/CMakeLists.txt names
+#  them).
 set (TUREEN_LEAVES_OUT FALSE)
 if (TUREEN_SANITIZE AND NOT TUREEN_ALL_TESTS)
     set (TUREEN_LEAVES_OUT TRUE)

@@ -12,6 +12,7 @@
 #include <jansson.h>
 #include "certificate.h"
 #include "complain.h"
+#include "json_text.h"
 #include "keys.h"
 #include "keys_folder.h"
 #include "nearest.h"
@@ -393,13 +394,12 @@ s_print_json (const entries_t *entries, const char *server)
     json_t *keys = json_array (), *bad = json_array ();
     for (size_t index = 0; index < entries->count; index++) {
         const entry_t *entry = &entries->entries [index];
-        char *name = utf8_repaired (entry->name);
-        json_t *object = entry->reason? json_pack ("{s:s, s:s}", "file", name, "reason", entry->reason):
-            json_pack ("{s:s, s:s, s:b, s:b, s:s, s:s}", "label", name, "tenant", entry->certificate.tenant,
+        json_t *name = json_text (entry->name);
+        json_t *object = entry->reason? json_pack ("{s:o, s:s}", "file", name, "reason", entry->reason):
+            json_pack ("{s:o, s:s, s:b, s:b, s:s, s:s}", "label", name, "tenant", entry->certificate.tenant,
                 "operator", entry->certificate.is_operator, "worker", entry->certificate.is_worker,
                 "key", entry->certificate.public_text, "since", entry->certificate.since);
         json_array_append_new (entry->reason? bad: keys, object);
-        free (name);
     }
     json_t *list = json_pack ("{s:s?, s:o, s:o}", "server", *server? server: NULL, "keys", keys, "bad", bad);
     char *text = json_dumps (list, JSON_INDENT (1));

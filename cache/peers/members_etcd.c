@@ -8,6 +8,7 @@
 #include "members_state.h"
 #include "members_answer.h"
 #include "clock.h"
+#include "condition.h"
 #include "http.h"
 
 #include <assert.h>
@@ -547,9 +548,7 @@ s_start (members_etcd_t *self)
 static void
 s_wait_for_first (members_etcd_t *self)
 {
-    struct timespec until;
-    clock_gettime (CLOCK_MONOTONIC, &until);
-    until.tv_sec += FIRST_MS / 1000;
+    struct timespec until = condition_until (FIRST_MS);
     pthread_mutex_lock (&self->lock);
     while (!self->has_first && pthread_cond_timedwait (&self->first, &self->lock, &until) == 0)
         ;
@@ -568,11 +567,7 @@ members_etcd_open (members_etcd_t **self_p, members_t *members, const char *text
         self->stop = -1;
         atomic_init (&self->is_stopping, false);
         pthread_mutex_init (&self->lock, NULL);
-        pthread_condattr_t attributes;
-        pthread_condattr_init (&attributes);
-        pthread_condattr_setclock (&attributes, CLOCK_MONOTONIC);
-        pthread_cond_init (&self->first, &attributes);
-        pthread_condattr_destroy (&attributes);
+        condition_init (&self->first);
         rc = s_parse (self, text, is_secure, error, error_bytes);
     }
     if (rc == 0) {

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <sodium.h>
 #include "clock.h"
+#include "condition.h"
 
 enum {
     MAGIC = 0x6e7a11c9,
@@ -160,14 +161,7 @@ s_renew (keyring_t *self)
 static void
 s_wait (keyring_t *self, int64_t limit_ms)
 {
-    struct timespec until;
-    clock_gettime (CLOCK_MONOTONIC, &until);
-    until.tv_sec += limit_ms / 1000;
-    until.tv_nsec += limit_ms % 1000 * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_nsec -= 1000000000;
-        until.tv_sec++;
-    }
+    struct timespec until = condition_until (limit_ms);
     pthread_cond_timedwait (&self->changed, &self->lock, &until);
 }
 
@@ -218,11 +212,7 @@ keyring_new (keyring_t **self_p, access_key_t **first_p, const keyring_source_t 
     *self = (keyring_t) { .magic = MAGIC, .key = *first_p, .number = 1, .refused_pause_ms = REFUSED_MS,
         .asked_ms = clock_now_ms (), .look.ends_s = (*first_p)->ends_s };
     *first_p = NULL;
-    pthread_condattr_t attributes;
-    pthread_condattr_init (&attributes);
-    pthread_condattr_setclock (&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init (&self->changed, &attributes);
-    pthread_condattr_destroy (&attributes);
+    condition_init (&self->changed);
     pthread_mutex_init (&self->lock, NULL);
     int rc = 0;
     if (source) {

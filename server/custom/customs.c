@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <sodium.h>
 #include "clock.h"
+#include "condition.h"
 #include "custom_command.h"
 #include "custom_process.h"
 #include "needed.h"
@@ -60,11 +61,7 @@ s_is_wanted (const entry_t *self, const custom_call_t *call)
 static void
 s_wait (entry_t *self)
 {
-    struct timespec until;
-    clock_gettime (CLOCK_MONOTONIC, &until);
-    until.tv_nsec += LOOK_MS * 1000000;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
+    struct timespec until = condition_until (LOOK_MS);
     pthread_cond_timedwait (&self->moved, &self->lock, &until);
 }
 
@@ -305,17 +302,6 @@ s_run (const custom_t *is, custom_call_t *call)
 
 //  ---- opening and closing
 
-static void
-s_init_lock (entry_t *self)
-{
-    pthread_condattr_t attributes;
-    pthread_condattr_init (&attributes);
-    pthread_condattr_setclock (&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init (&self->moved, &attributes);
-    pthread_condattr_destroy (&attributes);
-    pthread_mutex_init (&self->lock, NULL);
-}
-
 static int
 s_open_one (customs_t *self, const customs_options_t *options, size_t number, char *error, size_t error_bytes)
 {
@@ -329,7 +315,8 @@ s_open_one (customs_t *self, const customs_options_t *options, size_t number, ch
         .call_ms = (int64_t) options->seconds * 1000, .stop = options->end } };
     *is = (custom_t) { .number = (uint32_t) number, .run = s_run, .context = entry };
     snprintf (is->name, sizeof is->name, "%s", given->name);
-    s_init_lock (entry);
+    condition_init (&entry->moved);
+    pthread_mutex_init (&entry->lock, NULL);
     self->count++;
     int rc = custom_command_parse (&entry->command, given->command, why, sizeof why);
     if (rc == 0 && s_start (entry, &process, why, sizeof why))

@@ -17,6 +17,7 @@
 #include "complain.h"
 #include "connection_limit.h"
 #include "decoder.h"
+#include "ending.h"
 #include "gate.h"
 #include "http_access.h"
 #include "http_server.h"
@@ -26,7 +27,6 @@
 #include "options.h"
 #include "plural.h"
 #include "rlimits.h"
-#include "ending.h"
 #include "serve_cluster.h"
 #include "serve_customs.h"
 #include "serve_endpoints.h"
@@ -80,7 +80,6 @@ typedef struct {
     idle_t idle;
     log_t log;
     ending_t ending;
-    bool has_begun;                     //  to serve, so that it ends in time
     int failure;                        //  exit status if it cannot start
     bool is_supervised;
     uint64_t restarts;                  //  how often its supervisor has restarted this server
@@ -662,8 +661,7 @@ s_stop (server_t *self)
     sources_close (&self->sources);
     customs_close (&self->customs);
     serve_cluster_close (&self->cluster);
-    if (self->has_begun)
-        ending_end (&self->ending);
+    ending_end (&self->ending);
     serve_endpoints_release (&self->endpoints);
     if (self->signals >= 0)
         close (self->signals);
@@ -743,7 +741,6 @@ command_serve (int argc, char **argv)
             log_event (&self.log, LOG_LEVEL_NOTICE, "ending", NULL, "ending");
         status = out_of_time? STATUS_FAILED: 0;
         ending_begin (&self.ending, &self.log, &self.endpoints, status);
-        self.has_begun = true;
     }
     else
         status = self.failure;

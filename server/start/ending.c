@@ -1,18 +1,13 @@
 #include "ending.h"
 #include <errno.h>
-#include <time.h>
 #include <unistd.h>
-
-enum { MS_A_S = 1000, NS_A_MS = 1000000 };
+#include "condition.h"
 
 static void *
 s_watch (void *argument)
 {
     ending_t *self = argument;
-    struct timespec due;
-    clock_gettime (CLOCK_MONOTONIC, &due);
-    due.tv_sec += ENDING_MS / MS_A_S;
-    due.tv_nsec += ENDING_MS % MS_A_S * NS_A_MS;
+    struct timespec due = condition_until (ENDING_MS);
     pthread_mutex_lock (&self->mutex);
     while (!self->is_done && pthread_cond_timedwait (&self->changed, &self->mutex, &due) != ETIMEDOUT)
         ;
@@ -30,18 +25,16 @@ void
 ending_begin (ending_t *self, log_t *log, serve_endpoints_t *endpoints, int status)
 {
     *self = (ending_t) { .log = log, .endpoints = endpoints, .status = status };
-    pthread_condattr_t monotonic;
-    pthread_condattr_init (&monotonic);
-    pthread_condattr_setclock (&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init (&self->mutex, NULL);
-    pthread_cond_init (&self->changed, &monotonic);
-    pthread_condattr_destroy (&monotonic);
+    condition_init (&self->changed);
     self->is_watched = pthread_create (&self->thread, NULL, s_watch, self) == 0;
 }
 
 void
 ending_end (ending_t *self)
 {
+    if (!self->log)
+        return;
     pthread_mutex_lock (&self->mutex);
     self->is_done = !self->is_late;
     pthread_cond_signal (&self->changed);

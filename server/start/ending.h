@@ -1,10 +1,9 @@
-/*  ending -- a server that is to end is gone after ENDING_MS, whatever a thread of it still does.
+/*  ending -- ends the server's process in ENDING_MS from when it began to end, even if a thread still works.
  *
  *  happy path:     ending_begin; the server stops its threads and closes its parts; ending_end.
- *  failure modes:  a thread that does not end, in an operation on a huge image or in a read of a disk that
- *                  hangs, keeps the server's own thread waiting for it.  Then a thread of this file gives the
- *                  endpoints back and calls _exit: what must last has been written by then, or is as a crash
- *                  leaves it, which costs no job a sample.
+ *  failure modes:  a worker may be in an operation on a huge image, and a reading thread in a read of a disk
+ *                  that hangs; the server's own thread waits for it.  Then a thread of this file gives the
+ *                  endpoints back and calls _exit.  Files are as a crash leaves them; no job loses a sample.
  *
  *  Owner: the thread that ends the server.
  */
@@ -28,9 +27,10 @@ typedef struct {
     bool is_done, is_late;              //  one of them at most, under the mutex
 } ending_t;
 
-//  From now on the process has ENDING_MS.  Without memory for a thread nothing is watched.
+//  From now on the process has ENDING_MS.  If no thread can be had, it has as long as it takes.
 void ending_begin (ending_t *self, log_t *log, serve_endpoints_t *endpoints, int status);
-//  All is closed but the endpoints.  Does not return if the time is over.
+//  The server has closed all but the endpoints.  Does not return if the time is over.  Does nothing for one
+//  that never began, all zeros.
 void ending_end (ending_t *self);
 
 #endif

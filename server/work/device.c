@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 #include <time.h>
-#include "utf8.h"
+#include "json_text.h"
 
 enum {
     //  reads between two looks at the model
@@ -257,9 +257,7 @@ s_keys_status (const device_t *self)
     if (!self->store || !store_look_at_keys (self->store, &from, &keys))
         return json_null ();
     json_t *left = keys.ends_s? json_integer (keys.ends_s - (json_int_t) time (NULL)): json_null ();
-    char *shown = utf8_repaired (keys.trouble);         //  it names files, and may be cut
-    json_t *trouble = *shown? json_string (shown): json_null ();
-    free (shown);
+    json_t *trouble = *keys.trouble? json_text (keys.trouble): json_null ();    //  it may be cut
     return json_pack ("{s:s, s:o, s:I, s:o}", "from", from, "seconds_left", left, "renewals",
         (json_int_t) keys.renewals, "trouble", trouble);
 }

@@ -103,10 +103,10 @@ s_prepare (decoder_t *decoder, task_t *task)
 static void
 s_copy (decoder_t *decoder, task_t *task)
 {
-    bool is_done = decoder_private (decoder, task->pipeline, &task->key, task->prepared, task->targets);
-    task->is_starved = !is_done && !atomic_load (&task->is_abandoned);
-    if (!is_done)
+    if (!decoder_private (decoder, task->pipeline, &task->key, task->prepared, task->targets)) {
+        task->is_starved = !atomic_load (&task->is_abandoned);
         return;
+    }
     for (size_t label = 0; label < catalogue_labels (task->source->catalogue); label++)
         catalogue_label_value (task->source->catalogue, label, task_id (task),
             task->targets [task->outputs + label]);
@@ -115,15 +115,15 @@ s_copy (decoder_t *decoder, task_t *task)
 static void
 s_carry_out (decoder_t *decoder, task_t *task)
 {
-    decoder_watch (decoder, task->kind == TASK_SIDE_TASK? NULL: &task->is_abandoned);
     if (task->kind == TASK_SIDE_TASK) {
+        decoder_watch (decoder, NULL);
         task->side_task->work (task->side_task, decoder);
         task->side_task->was_done = true;
+        return;
     }
-    else
+    decoder_watch (decoder, &task->is_abandoned);
     if (atomic_load (&task->is_abandoned))
-        task->is_starved = false;
-    else
+        return;
     if (task->kind == TASK_COPY)
         s_copy (decoder, task);
     else
@@ -137,6 +137,7 @@ task_work (void *context, void *argument)
     worker_t *worker = context;
     task_t *task = argument;
     atomic_store (&task->began_ms, clock_now_ms ());
+    task->is_starved = false;
     s_carry_out (worker->decoder, task);
     uint64_t now_ns = clock_thread_ns ();
     task->worker_ns += now_ns - worker->charged_ns + decoder_custom_ns (worker->decoder);

@@ -18,7 +18,7 @@
 enum {
     RETRY_MS = 20,
     KEYS_LOOK_MS = 1000, ABANDONED_LOOK_MS = 200,
-    LONG_MS = 1000,                 //  of one task: others would be served before it ends
+    LONG_MS = 1000,                 //  a worker that has prepared for so long stops, if no job wants it
     BUFFER_KEPT_BYTES = 4 * 1024 * 1024     //  of a file's buffer between two samples
 };
 
@@ -38,7 +38,7 @@ struct tasks {
     int64_t now_ms;
     uint64_t shortages;
     int64_t abandoned_looked_ms;
-    size_t out;                     //  tasks that are taken, and not given back yet
+    size_t out;                     //  tasks that were taken and are not given back
     int64_t keys_looked_ms;         //  the devices' keys, last
     size_t keys_looked;             //  devices that this look has seen
     task_t *all;
@@ -601,7 +601,7 @@ s_is_unwanted (const tasks_t *self, task_t *task, bool at_once)
     return (at_once || is_long) && broker_abandon (self->broker, task->version);
 }
 
-//  at_once: what was begun just now, or was not yet, too.
+//  Tells the workers which results no job wants any more.  at_once: versions that are no long work, too.
 static void
 s_abandon (tasks_t *self, bool at_once)
 {

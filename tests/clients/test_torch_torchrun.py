@@ -54,7 +54,7 @@ class Torchrun(unittest.TestCase):
                            PYTHONDONTWRITEBYTECODE="1", TMPDIR=str(self.folder),
                            PYTHONPATH=str(ROOT / "clients" / "python"))
         with open(self.logs[-1], "wb") as log:
-            #  -u: it passes on what the ranks print, and would keep it until it ends.
+            #  torchrun passes on what the ranks print.  Without -u it buffers that until it ends.
             process = subprocess.Popen([sys.executable, "-u", "-m", "torch.distributed.run", *STREAMS,
                                         *arguments, *self.script(0.1)], stdout=log, stderr=subprocess.STDOUT,
                                        env=environment, start_new_session=True)
@@ -105,7 +105,7 @@ class Torchrun(unittest.TestCase):
         self.servers[1].kill()
         self.servers[1].start()
         self.wait_for_step(STEPS + 3, nodes)
-        #  torchrun passes it on a while after it was printed.
+        #  torchrun passes the line on a while after the rank has printed it.
         line = f"epoch 0 is over behind step {STEPS}: 2 nodes of {RANKS} ranks"
         harness.wait_until(line, lambda: line in self.texts())
         self.assertNotIn("goes on behind step", self.texts())

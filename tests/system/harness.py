@@ -200,6 +200,13 @@ def is_alive(pid):
         return False
 
 
+def processor_seconds(pid):
+    """Processor time of the process so far."""
+    with open("/proc/%d/stat" % pid) as file:
+        words = file.read().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def run(*arguments, timeout=PATIENCE, environment=None, wrapper=()):
     """Runs `tureen ...` to its end.  An environment is all that it has, beside the sanitizers' options.
     wrapper: a command that executes the one that it is given."""
@@ -483,7 +490,7 @@ class SystemTest(unittest.TestCase):
         for name in os.listdir(HERE):
             if name.endswith(".py"):
                 os.chmod(shutil.copy(os.path.join(HERE, name), folder), 0o644)
-        #  The thread sanitizer's, which a program reads as the user that it runs as.
+        #  A program reads the thread sanitizer's suppressions with the rights of the user that runs it.
         options = os.environ.get("TSAN_OPTIONS", "")
         found = re.search(r"suppressions=(\S+)", options)
         if found:

@@ -13,7 +13,7 @@ import tureen
 
 
 def ahead(batches, count):
-    """A loop's prefetcher: when it gives a batch it has taken so many further ones."""
+    """Yields the batches as a prefetcher does: it has taken `count` further batches before it yields one."""
     taken = collections.deque()
     for batch in batches:
         taken.append(batch)

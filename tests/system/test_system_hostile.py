@@ -446,12 +446,6 @@ class Hostile(SystemTest):
             connection.close()
 
 
-def processor_seconds(pid):
-    with open("/proc/%d/stat" % pid) as file:
-        fields = file.read().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 class Costly(SystemTest):
     """A pipeline of which one sample takes a worker more than ten minutes."""
     SAMPLES = 40
@@ -461,10 +455,10 @@ class Costly(SystemTest):
                           + 24 * [MIX] + [{"op": "resize", "size": [8, 8]}])
 
     def begin(self, server):
-        """All workers are at it."""
+        """A job of that pipeline, for which workers prepare."""
         job = server.read(batch=1, rejoin=0, pipeline=self.PIPELINE)
-        before = processor_seconds(server.pid)
-        wait_until("workers prepare for it", lambda: processor_seconds(server.pid) > before + 2)
+        before = harness.processor_seconds(server.pid)
+        wait_until("workers prepare for it", lambda: harness.processor_seconds(server.pid) > before + 2)
         return job
 
     def test_workers_are_free_when_its_client_is_gone(self):

@@ -138,7 +138,8 @@ class Peers(Members):
                 socket.connect("tcp://127.0.0.1:%d" % port)
                 socket.send(FakePeer.QUESTION.pack(FakePeer.MAGIC, 1, 2, 1, 0, 0, 0, 0, 0))
                 self.assertEqual(socket.poll(700), 0, "it was answered")
-        wait_until("it is told", lambda: self.cluster(self.servers[0])["given"]["rejected"] > 0)
+        wait_until("the server has counted them",
+                   lambda: self.cluster(self.servers[0])["given"]["rejected"] > 0)
 
     def test_questions_that_make_no_sense(self):
         """A member that has the key, and asks for what cannot be."""

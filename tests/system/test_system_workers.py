@@ -12,7 +12,7 @@ import unittest
 
 import harness
 import plain_client
-from harness import SystemTest, TUREEN, wait_until
+from harness import SystemTest, TUREEN, processor_seconds, wait_until
 from test_system_keys import KeyTest
 
 BATCH = 32
@@ -32,11 +32,6 @@ class Worker:
     def said(self):
         self.output.seek(0)
         return self.output.read()
-
-    def processor_seconds(self):
-        with open("/proc/%d/stat" % self.process.pid) as file:
-            words = file.read().rsplit(")", 1)[1].split()
-        return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
     def kill(self):
         self.expected = -signal.SIGKILL
@@ -73,13 +68,18 @@ def wait_for(server, count=1, state="working"):
     return wait_until("%d workers are %s" % (count, state), lambda: len(workers(server, state)) == count)
 
 
-def work_until(run, *enough):
-    """A worker gets what the server's own thread leaves, which depends on the machine: runs jobs until each
-    (server, count) has that many samples from workers."""
+def done(server):
+    """Samples that workers have prepared."""
+    return sum(worker["done"] for worker in workers(server))
+
+
+def repeat(run, until):
+    """Runs jobs until workers have prepared enough.  A worker gets what the server's own thread leaves, and
+    how much that is depends on the machine."""
     def is_enough():
         run()
-        return all(sum(one["done"] for one in workers(server)) >= count for server, count in enough)
-    wait_until("workers have prepared %s" % [count for _, count in enough], is_enough)
+        return until()
+    wait_until("workers have prepared enough", is_enough)
 
 
 class Lent(SystemTest):
@@ -104,9 +104,7 @@ class Lent(SystemTest):
                     self.assert_epochs(result, 3)
                     self.assertEqual(result["checksum"], alone["checksum"])
                     self.assertEqual(result["epochs"], alone["epochs"])
-                work_until(run, (server, 200))
-                while not all(worker["done"] for worker in workers(server)):
-                    run()
+                repeat(run, lambda: done(server) > 200 and all(each["done"] for each in workers(server)))
                 self.assertIn("lends 1 processor\n", one.said())
                 self.assertRegex(server.status_text(), r"worker \S+ +working, 2 processors, .* done, .* sent")
             wait_until("both have said goodbye", lambda: server.status()["remote_workers"] == [])
@@ -121,7 +119,7 @@ class Lent(SystemTest):
                 self.assertEqual(self.seeded(server).finish()["checksum"], alone["checksum"])
             with Worker("--connect", server.endpoint, "--dataset", "train=" + copy):
                 wait_for(server)
-                work_until(run, (server, 100))
+                repeat(run, lambda: workers(server)[0]["read"] > 100)
                 status = workers(server)[0]
                 self.assertEqual(status["read"], status["done"])
                 self.assertLess(status["bytes_sent"], 1000 * status["done"])
@@ -132,7 +130,7 @@ class Lent(SystemTest):
                     file.write(bytes(255 - byte for byte in content[len(content) // 2:-2]))
             with Worker("--connect", server.endpoint, "--dataset", "train=" + copy):
                 wait_for(server)
-                work_until(run, (server, 100))
+                repeat(run, lambda: done(server) > 100)
                 self.assertEqual(workers(server)[0]["read"], 0)
                 self.assertIn("has other files there", server.log())
 
@@ -148,7 +146,7 @@ class Lent(SystemTest):
             alone = checksums()
             with Worker("--connect", server.endpoint, threads=2):
                 wait_for(server)
-                work_until(lambda: self.assertEqual(checksums(), alone), (server, 200))
+                repeat(lambda: self.assertEqual(checksums(), alone), lambda: done(server) > 200)
 
     def test_killed_in_the_middle(self):
         with self.serve(workers=1) as server:
@@ -179,9 +177,10 @@ class Lent(SystemTest):
                     worker.process.send_signal(signal.SIGCONT)
                     wait_for(server)
                 self.assert_epochs(first.finish(), 4)
-                before = workers(server)[0]["done"]
-                work_until(lambda: self.assert_epochs(
-                    server.read(batch=BATCH, epochs=2, order="private").finish(), 2), (server, before + 1))
+                before = done(server)
+                repeat(lambda: self.assert_epochs(
+                    server.read(batch=BATCH, epochs=2, order="private").finish(), 2),
+                    lambda: done(server) > before)
                 self.assertIn("silent", server.log())       # 5 s: it had to say hello again
 
     def test_bad_samples_are_told_as_by_the_servers_own_threads(self):
@@ -218,7 +217,7 @@ class Lent(SystemTest):
                 def run():
                     for job in [server.read(batch=BATCH, epochs=3) for server in (one, two)]:
                         self.assert_epochs(job.finish(), 3)
-                work_until(run, (one, 1), (two, 1))
+                repeat(run, lambda: done(one) > 0 and done(two) > 0)
 
     def test_the_server_goes_and_comes(self):
         server = self.serve(workers=1)
@@ -229,9 +228,10 @@ class Lent(SystemTest):
                 wait_until("the worker says so", lambda: "is gone" in worker.said())
                 #  Longer than its heartbeats are apart.
                 time.sleep(1)
-                before = worker.processor_seconds()
+                before = processor_seconds(worker.process.pid)
                 time.sleep(2)
-                self.assertLess(worker.processor_seconds() - before, .2, "it waits, and does not look")
+                self.assertLess(processor_seconds(worker.process.pid) - before, .2,
+                                "it waits, and does not look")
                 server.start()
                 wait_for(server)
                 self.assert_epochs(server.read(batch=BATCH, epochs=1).finish(), 1)
@@ -267,9 +267,9 @@ class Roles(KeyTest):
             with self.worker(server, "box") as worker:
                 wait_until("it says so", lambda: "unknown or revoked" in worker.said())
                 time.sleep(1)
-                before = worker.processor_seconds()
+                before = processor_seconds(worker.process.pid)
                 time.sleep(1)
-                self.assertLess(worker.processor_seconds() - before, .2)
+                self.assertLess(processor_seconds(worker.process.pid) - before, .2)
                 self.key("allow", self.keys, self.path("box"), "--worker")
                 wait_until("it is taken", lambda: "lends 1 processor" in worker.said())
                 self.assertEqual(worker.said().count("unknown or revoked"), 1)

@@ -11,6 +11,7 @@
 #include "clock.h"
 #include "complain.h"
 #include "image_reader.h"
+#include "json_text.h"
 #include "machine.h"
 #include "output.h"
 #include "pack.h"
@@ -19,7 +20,6 @@
 #include "plural.h"
 #include "progress.h"
 #include "unreadable.h"
-#include "utf8.h"
 
 enum { EXIT_FAILED = 1, EXIT_UNUSABLE = 2, EXIT_SIGNAL = 128, MAPPED_BYTES = 4 << 20 };
 
@@ -134,10 +134,10 @@ s_raise_descriptors (void)
 static bool
 s_print_json (const char *target, const packing_result_t *result, uint64_t clipped, double seconds)
 {
-    char seed [24], *folder = utf8_repaired (target);           //  any bytes may be its name
+    char seed [24];
     snprintf (seed, sizeof seed, "%" PRIu64, result->seed);
-    json_t *object = json_pack ("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:f, s:b, s:b}", "folder",
-        folder, "samples", (json_int_t) result->samples, "bytes", (json_int_t) result->bytes,
+    json_t *object = json_pack ("{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:f, s:b, s:b}", "folder",
+        json_text (target), "samples", (json_int_t) result->samples, "bytes", (json_int_t) result->bytes,
         "with_rows", (json_int_t) result->with_rows, "rows_bytes", (json_int_t) result->rows_bytes,
         "clipped_samples", (json_int_t) clipped, "volumes", (json_int_t) result->volumes, "chunks",
         (json_int_t) result->chunks, "seed", seed,
@@ -149,7 +149,6 @@ s_print_json (const char *target, const packing_result_t *result, uint64_t clipp
     }
     bool good = object && json_dumpf (object, stdout, JSON_INDENT (2)) == 0 && putchar ('\n') != EOF;
     json_decref (object);
-    free (folder);
     return good || complain ("pack",
         "the result cannot be printed as JSON: standard output fails, or there is no "
         "memory");

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "catalogue.h"
-#include "utf8.h"
+#include "json_text.h"
 #include "job.h"
 #include "raw_reads.h"
 #include "row_queue.h"
@@ -558,13 +558,11 @@ patience_status (const broker_t *self, const dataset_t *dataset, int64_t now_ms)
     if (s_level (patience) == TOLD_NOTHING && patience->told == TOLD_NOTHING)
         return json_null ();
     int64_t until_ms = s_level (patience) == TOLD_NOTHING? patience->failed_ms: now_ms;
-    char *reason = utf8_repaired (patience->reason);
-    json_t *object = json_pack ("{s:b,s:I,s:f,s:f,s:s}", "still", patience->is_still,
+    return json_pack ("{s:b,s:I,s:f,s:f,s:o}", "still", patience->is_still,
         "failing", (json_int_t) patience->failing.count,
         "seconds", (double) (until_ms - patience->since_ms) / MS_A_SECOND,
-        "patience", (double) s_patience_ms (self) / MS_A_SECOND, "reason", reason);
-    free (reason);
-    return object;
+        "patience", (double) s_patience_ms (self) / MS_A_SECOND, "reason",
+        json_text (patience->reason));
 }
 
 void

@@ -317,7 +317,8 @@ die_at_ninth (void *context)
     return false;
 }
 
-//  A kill costs no more than what was read since twice the memory was: eight samples are four times as much.
+//  The packing saves its journal whenever it has read twice its memory, here four samples.  One that is
+//  killed at the ninth sample need not read the first four again.
 static void
 test_a_kill_costs_little_of_the_first_pass (void **state)
 {
@@ -345,7 +346,7 @@ test_a_kill_costs_little_of_the_first_pass (void **state)
     job.options.progress = keep_first;
     job.options.context = &first;
     play_run_well (&job);
-    assert_in_range (first.first, 5, 9);                //  of the first sample that is read after it
+    assert_in_range (first.first, 5, 9);                //  the number of the first sample that it reads
     play_assert_holds (&job);
 }
 

@@ -1,4 +1,4 @@
-//  A process that is to end, and that a thread keeps; and one that ends by itself.
+//  ending.h in a process that one of its threads keeps from ending, and in one that ends in time.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +13,8 @@
 
 enum { STATUS = 7, LINES_BYTES = 1000 };
 
-//  The exit status of a process that has begun to end; lines: its log.
+//  The exit status of a process that has begun to end.  is_kept: its own thread never comes to ending_end.
+//  lines: its log.
 static int
 s_end (bool is_kept, char lines [LINES_BYTES])
 {

@@ -400,7 +400,7 @@ test_done_does_not_wait_for_others (void **state)
     tasks_scene_end (&scene);
 }
 
-//  Turns until so many stages hang.
+//  Lets the server work until so many workers hang in a stage.
 static void
 s_wait_for_hanging (tasks_scene_t *scene, int count)
 {
@@ -424,7 +424,7 @@ test_copies_of_a_job_that_is_over_are_left (void **state)
     tasks_scene_end (&scene);
 }
 
-//  So does a shared stage, where no other job wants the version.
+//  A shared stage ends with its job, too, where no other job wants the version.
 static void
 test_versions_that_nobody_wants_are_left (void **state)
 {
@@ -439,7 +439,7 @@ test_versions_that_nobody_wants_are_left (void **state)
     tasks_scene_end (&scene);
 }
 
-//  A server that ends waits for neither.
+//  A server that ends waits for no stage of either kind.
 static void
 test_the_end_waits_for_no_stage (void **state)
 {
