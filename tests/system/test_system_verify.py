@@ -327,6 +327,10 @@ class Damage(PackTest):
                       "lost, chunks 0 to 4\n", done.stdout)
         os.mkdir(self.volume)
         self.assertIn("is not a file", self.verify(self.good)[1]["volumes"][0]["reason"])
+        self.folder("even", 128)
+        even = self.pack("whole-chunks", self.path("even"))
+        os.remove(os.path.join(even, "volume-00000.tureen"))
+        self.assertIn("all its 128 samples are lost, chunks 0 to 1\n", harness.run("verify", even).stdout)
 
     def test_the_index(self):
         size = os.path.getsize(os.path.join(self.good, "index.tureen"))

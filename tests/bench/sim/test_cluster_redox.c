@@ -39,6 +39,20 @@ test_small_case_is_exact (void **state)
         (const uint64_t [] [2]) { { 626, 317 } });
 }
 
+//  A node with room for one file more gets it.
+static void
+test_the_room_is_used_up (void **state)
+{
+    (void) state;
+    for (uint32_t room = 1; room <= 3; room++) {
+        cluster_redox_plan_t plan = { SMALL, .ahead = 64 };
+        plan.held_max = room;
+        cluster_redox_epoch_t epoch;
+        cluster_redox_run (&plan, test_seed (), 1, &epoch);
+        assert_int_equal (epoch.held_most, room);
+    }
+}
+
 //  On one node without prefetching the protocol is the rule that tier_sim plays by the raw pool's own code.
 static void
 test_one_node_is_the_plain_rule (void **state)
@@ -132,6 +146,7 @@ main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_small_case_is_exact),
+        cmocka_unit_test (test_the_room_is_used_up),
         cmocka_unit_test (test_one_node_is_the_plain_rule),
         cmocka_unit_test (test_any_plan_holds_its_bounds),
         cmocka_unit_test (test_figures_are_within_tolerance_and_name_their_origin)

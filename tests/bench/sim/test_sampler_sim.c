@@ -362,9 +362,9 @@ s_check_positions (const simulated_trial_t *trial)
 }
 
 //  Staggered jobs on different data, with a window, jitter, and samples that take 20 times as long as others.
-//  That orders are uniform is test_follow's, test_dsa_law's and test_broker_statistics' to tell; here it is
-//  the simulator that is tested, and its z.  Nine runs in ten notice chances that are off by 19 % in an epoch
-//  of a job (root mean square over samples and bins); with all rounds by 11 %.
+//  That orders are uniform is for test_follow_statistics, test_dsa_law and test_broker_statistics to tell;
+//  here it is the simulator that is tested, and its z.  Nine runs in ten notice chances that are off by 19 %
+//  in an epoch of a job (root mean square over samples and bins); with all rounds by 11 %.
 static void
 test_positions_are_uniform (void **state)
 {

@@ -385,6 +385,54 @@ test_every_call_fails (void **state)
         }
 }
 
+//  How many calls there were before the first sample of the second pass was told, and before the last one.
+typedef struct { unsigned int first, last; } second_pass_t;
+
+static void
+note_second_pass (void *context, const packing_progress_t *progress)
+{
+    second_pass_t *self = context;
+    if (progress->pass == 2)
+        self->last = play_calls;
+    if (progress->pass == 2 && self->first == 0)
+        self->first = play_calls;
+}
+
+//  The other sweeps have one volume.  While volumes end and others begin, no call that fails goes unnoticed.
+static void
+test_no_fault_between_volumes_is_overlooked (void **state)
+{
+    play_source_t source = { 140, 1000, false };
+    play_make_source (*state, &source, test_seed ());
+    play_job_t job;
+    second_pass_t calls = { 0, 0 };
+    play_prepare (*state, &job, &source, play_in (*state, "one"));
+    job.options.volume_bytes = PACK_BLOCK_BYTES;        //  a volume for each chunk of 64
+    job.options.buckets = 1;
+    job.options.progress = note_second_pass;
+    job.options.context = &calls;
+    play_calls = 0;
+    play_run_well (&job);
+    assert_int_equal (job.result.volumes, 3);
+    assert_true (calls.first > 0 && calls.last > calls.first);
+    for (unsigned int nth = calls.first + 1; nth <= calls.last; nth++) {
+        play_job_t again;
+        play_prepare (*state, &again, &source, play_in (*state, "two"));
+        again.options.volume_bytes = PACK_BLOCK_BYTES;
+        again.options.buckets = 1;
+        fault_arm (nth, EIO, false);
+        int rc = play_run (&again);
+        assert_true (fault_disarm ());
+        if (rc != -EIO)
+            fail_msg ("call %u: %d '%s'", nth, rc, again.error);
+        again.options.resume = true;
+        play_run_well (&again);
+        play_assert_same (play_in (*state, "one"), play_in (*state, "two"));
+        play_remove_all (play_in (*state, "two"));
+    }
+    print_message ("%u calls\n", calls.last - calls.first);
+}
+
 int
 main (void)
 {
@@ -398,7 +446,8 @@ main (void)
         cmocka_unit_test_setup_teardown (test_a_file_that_is_missing, play_begin, play_end),
         cmocka_unit_test_setup_teardown (test_killed_at_every_call, play_begin, play_end),
         cmocka_unit_test_setup_teardown (test_a_kill_costs_little_of_the_first_pass, play_begin, play_end),
-        cmocka_unit_test_setup_teardown (test_every_call_fails, play_begin, play_end)
+        cmocka_unit_test_setup_teardown (test_every_call_fails, play_begin, play_end),
+        cmocka_unit_test_setup_teardown (test_no_fault_between_volumes_is_overlooked, play_begin, play_end)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -10,7 +10,10 @@
 #include "effort.h"
 
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 enum { RACERS = 4, WINS = EFFORT (200) };
 
@@ -18,12 +21,21 @@ enum { RACERS = 4, WINS = EFFORT (200) };
 //  the first, one that starts the second.
 static unsigned int replacements;
 
+//  Another server locks the file that was just made, before its maker does.
+static bool rival_is_due;
+static int rival_fd = -1;
+
 int __real_open (const char *path, int flags, mode_t mode);
 int __wrap_open (const char *path, int flags, mode_t mode);
 int
 __wrap_open (const char *path, int flags, mode_t mode)
 {
     int fd = __real_open (path, flags, mode);
+    if (fd >= 0 && rival_is_due) {
+        rival_is_due = false;
+        rival_fd = __real_open (path, O_RDWR | O_CLOEXEC, 0);
+        assert_int_equal (flock (rival_fd, LOCK_EX | LOCK_NB), 0);
+    }
     if (fd >= 0 && replacements) {
         replacements--;
         unlink (path);
@@ -31,6 +43,22 @@ __wrap_open (const char *path, int flags, mode_t mode)
             close (__real_open (path, flags, mode));
     }
     return fd;
+}
+
+//  Whether a file that was removed while this is watched could be locked by another then.
+static bool is_watched, was_free;
+
+int __real_unlink (const char *path);
+int __wrap_unlink (const char *path);
+int
+__wrap_unlink (const char *path)
+{
+    int fd = is_watched? __real_open (path, O_RDWR | O_CLOEXEC, 0): -1;
+    if (fd >= 0) {
+        was_free |= flock (fd, LOCK_EX | LOCK_NB) == 0;
+        close (fd);
+    }
+    return __real_unlink (path);
 }
 
 static int
@@ -253,6 +281,35 @@ test_lock_file_replaced_meanwhile (void **state)
     unlink (claims_in (self, "s.sock.lock"));
 }
 
+//  A lock file that another server has locked first is that server's, also where we made it.
+static void
+test_lock_file_locked_by_another_first (void **state)
+{
+    claims_t *self = *state;
+    rival_is_due = true;
+    claims_assert_refused (self->text, -EADDRINUSE, "live server", "stop it");
+    assert_false (rival_is_due);
+    assert_int_equal (access (claims_in (self, "s.sock.lock"), F_OK), 0);
+    close (rival_fd);
+    endpoint_t *endpoint = claims_claim (self->text);
+    endpoint_destroy (&endpoint);
+    assert_int_equal (scratch_entries (self->scratch.path), 0);
+}
+
+//  No other server can lock the lock file while its owner removes it.
+static void
+test_lock_is_held_until_its_file_is_gone (void **state)
+{
+    claims_t *self = *state;
+    endpoint_t *endpoint = claims_claim (self->text);
+    was_free = false;
+    is_watched = true;
+    endpoint_destroy (&endpoint);
+    is_watched = false;
+    assert_false (was_free);
+    assert_int_equal (scratch_entries (self->scratch.path), 0);
+}
+
 //  One of several processes that claim and release without rest, until each has won often enough.  In the
 //  shared number is the process that holds.
 static bool
@@ -345,6 +402,27 @@ test_live_socket_of_another_program (void **state)
     int fd = claims_make_socket (claims_in (self, "s.sock.ring"), true);
     claims_assert_refused (self->text, -EADDRINUSE, "live server", "listen elsewhere");
     assert_int_equal (scratch_entries (self->scratch.path), 1);
+    close (fd);
+}
+
+//  One that is so busy that its queue of connections is full lives.
+static void
+test_live_socket_with_a_full_queue (void **state)
+{
+    enum { MOST = 16 };
+    claims_t *self = *state;
+    int fd = claims_make_socket (self->socket, true), waiting [MOST], count = 0, rc = 0;
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    strcpy (address.sun_path, self->socket);
+    while (rc == 0 && count < MOST) {
+        waiting [count] = socket (AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        rc = connect (waiting [count++], (struct sockaddr *) &address, sizeof address);
+    }
+    assert_true (rc != 0 && errno == EAGAIN);
+    claims_assert_refused (self->text, -EADDRINUSE, "live server", "listen elsewhere");
+    assert_int_equal (access (self->socket, F_OK), 0);
+    while (count > 0)
+        close (waiting [--count]);
     close (fd);
 }
 
@@ -548,9 +626,12 @@ main (void)
         cmocka_unit_test_setup_teardown (test_killed_server_is_taken_over, begin, claims_end),
         cmocka_unit_test_setup_teardown (test_lock_file_removed_under_a_live_server, begin, claims_end),
         cmocka_unit_test_setup_teardown (test_lock_file_replaced_meanwhile, begin, claims_end),
+        cmocka_unit_test_setup_teardown (test_lock_file_locked_by_another_first, begin, claims_end),
+        cmocka_unit_test_setup_teardown (test_lock_is_held_until_its_file_is_gone, begin, claims_end),
         cmocka_unit_test_setup_teardown (test_race_has_one_holder, begin, claims_end),
         cmocka_unit_test_setup_teardown (test_files_in_the_way_stay, begin, claims_end),
         cmocka_unit_test_setup_teardown (test_live_socket_of_another_program, begin, claims_end),
+        cmocka_unit_test_setup_teardown (test_live_socket_with_a_full_queue, begin, claims_end),
         cmocka_unit_test_setup_teardown (test_directories_that_others_may_write, begin, claims_end),
         cmocka_unit_test_setup_teardown (test_directory_and_files_of_another_user, begin, claims_end),
         cmocka_unit_test_setup_teardown (test_directory_is_missing_or_none, begin, claims_end),

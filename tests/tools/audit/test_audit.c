@@ -1,6 +1,7 @@
 //  What the audit must find: every planted fault by its name, at an ordinary size and at the least that is
 //  claimed; and what it must leave alone.
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -663,6 +664,37 @@ test_a_group_that_comes_late (void **state)
     audit_destroy (&audit);
 }
 
+//  Of two epochs p is known: Student's law with one degree.  The group of one sample is at places 19 and 15
+//  of 20, and t is their sum's distance from the middle by their own: (9.5 + 5.5) / (19 - 15).
+static void
+test_the_p_of_a_group_in_two_epochs (void **state)
+{
+    (void) state;
+    static const size_t places [] = { 19, 15 };
+    planted_t job = s_plant (AUDIT_GROUPS_LEAST, 2);
+    for (unsigned epoch = 0; epoch < 2; epoch++) {
+        size_t at = 0;
+        while (job.ids [epoch] [at] != 0)
+            at++;
+        orders_swap (job.ids [epoch], at, places [epoch]);
+    }
+    audit_t *audit = audit_new (0);
+    audit_member_t *members = calloc (1, sizeof *members);
+    assert_non_null (audit);
+    assert_non_null (members);
+    audit_set_groups (audit, &members, 1, s_group_names, 1);
+    s_add (audit, &job, "planted");
+    assert_int_equal (audit_run (audit), 0);
+    size_t found = 0;
+    for (size_t index = 0; index < audit_test_count (audit); index++)
+        if (audit_test (audit, index)->kind == AUDIT_GROUP) {
+            assert_true (fabs (audit_test (audit, index)->p - (1 - 2 * atan (15.0 / 4) / M_PI)) < 1e-9);
+            found++;
+        }
+    assert_int_equal (found, 1);
+    audit_destroy (&audit);
+}
+
 //  Groups that are read together come together, now early and now late: that favours none.
 static void
 test_groups_that_keep_together_are_no_fault (void **state)
@@ -732,6 +764,7 @@ main (void)
         cmocka_unit_test (test_jobs_with_related_orders), cmocka_unit_test (test_what_is_not_tested_is_said),
         cmocka_unit_test (test_epochs_that_were_not_recorded),
         cmocka_unit_test (test_a_group_that_comes_late),
+        cmocka_unit_test (test_the_p_of_a_group_in_two_epochs),
         cmocka_unit_test (test_groups_that_keep_together_are_no_fault),
         cmocka_unit_test (test_groups_that_cannot_be_tested)
     };

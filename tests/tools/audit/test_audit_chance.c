@@ -73,6 +73,22 @@ test_tails_are_the_tables (void **state)
     s_assert_near (tail_probability_places (0.4, 1, 1), 1);
 }
 
+//  Of 100 the last five places and the first five: place 5 is not of the head, 94 not of the tail.
+static void
+test_tail_and_head_are_a_twentieth (void **state)
+{
+    (void) state;
+    uint32_t *ids = orders_ascending (100);
+    assert_int_equal (relation_tail_to_head (ids, 100), 0);
+    orders_swap (ids, 95, 5);
+    orders_swap (ids, 94, 3);
+    assert_int_equal (relation_tail_to_head (ids, 100), 0);
+    orders_swap (ids, 96, 4);
+    orders_swap (ids, 99, 0);
+    assert_int_equal (relation_tail_to_head (ids, 100), 2);
+    free (ids);
+}
+
 //  --------------------------------------------------------------------------
 //  Sums of places
 
@@ -508,6 +524,7 @@ main (void)
     printf ("TEST_SEED=%llu\n", (unsigned long long) test_seed ());
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_tails_are_the_tables),
+        cmocka_unit_test (test_tail_and_head_are_a_twentieth),
         cmocka_unit_test (test_sums_of_places_have_no_heavier_tails),
         cmocka_unit_test (test_moments_are_exact),
         cmocka_unit_test (test_table_moments_are_those_of_shuffles),
