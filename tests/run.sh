@@ -51,5 +51,7 @@ esac
 #  there are processors; under a sanitizer, where they compute more, twice as many.
 parallel=$((3 * $(nproc)))
 case $preset in asan-ubsan | tsan | fuzz) parallel=$((2 * parallel / 3)) ;; esac
-exec $ctest_under ctest --test-dir "build/$preset" --output-on-failure --no-tests=error \
-    --parallel "$parallel" "$@"
+#  A shell without job control ignores SIGINT for what it starts with &, and nohup SIGHUP.  Tests that send
+#  these are to find them as a terminal leaves them.
+exec env --default-signal=HUP,INT,QUIT $ctest_under ctest --test-dir "build/$preset" \
+    --output-on-failure --no-tests=error --parallel "$parallel" "$@"
