@@ -26,6 +26,7 @@ struct pipeline {
     pipeline_output_t outputs [PIPELINE_OUTPUTS_MAX];
     size_t output_count;
     size_t sample_bytes;
+    plan_cost_t cost;
     bool shared_is_random;
     char shared_text [TEXT_BYTES_MAX];
     char text [TEXT_BYTES_MAX];
@@ -318,6 +319,7 @@ s_parse_list (draft_t *draft, const json_t *list)
     if (rc)
         return rc;
     s_write_texts (draft);
+    self->cost = plan_foresee (&self->plan, draft->images);
     if (self->operations [0].decode.image_count)
         finish_format (&self->plan.format);
     return 0;
@@ -480,6 +482,35 @@ pipeline_output (const pipeline_t *self, size_t index)
 {
     assert (index < pipeline_outputs (self));
     return &self->outputs [index];
+}
+
+double
+pipeline_shared_ms (const pipeline_t *self)
+{
+    s_check (self);
+    return self->cost.shared_ms;
+}
+
+double
+pipeline_private_ms (const pipeline_t *self)
+{
+    s_check (self);
+    return self->cost.private_ms;
+}
+
+int
+pipeline_check_cost (const pipeline_t *self, double most_ms, char *error, size_t error_bytes)
+{
+    s_check (self);
+    double ms = self->cost.shared_ms + self->cost.private_ms;
+    *error = '\0';
+    if (ms <= most_ms)
+        return 0;
+    complaint_t complaint = { .text = error, .text_bytes = error_bytes, .place = OPERATION_NOT_SENT };
+    operation_refuse (&self->operations [self->cost.costliest], &complaint, "takes about %.0f of the %.0f ms "
+        "of processor time that the pipeline takes for a sample; expected %.0f ms at most for the whole "
+        "pipeline", self->cost.costliest_ms, ms, most_ms);
+    return -E2BIG;
 }
 
 size_t

@@ -99,6 +99,14 @@ const custom_t *pipeline_custom (const pipeline_t *self);
 //  Of all outputs together.
 size_t pipeline_sample_bytes (const pipeline_t *self);
 
+//  The processor time, in milliseconds, that a stage takes for a sample, as foreseen (plan_foresee).
+//  Operations and sizes are known, pictures are not.
+double pipeline_shared_ms (const pipeline_t *self);
+double pipeline_private_ms (const pipeline_t *self);
+//  0; or -E2BIG if both stages together take longer than most_ms, and in error (of error_bytes > 0, always
+//  ended) a sentence that names the operation that takes most of it.
+int pipeline_check_cost (const pipeline_t *self, double most_ms, char *error, size_t error_bytes);
+
 //  Where an operation's random numbers come from: never from timing.  Shared stage: seed is the server's,
 //  round the version's draw number.  Private stage: seed is the job's, round the epoch, occurrence the
 //  how-manyeth time that the id comes in this epoch's list (0 but for repeats).  The operation's place in the

@@ -483,3 +483,144 @@ plan_outputs (const plan_t *self, const pipeline_source_t *source,
     }
     return count;
 }
+
+//  ---------------------------------------------------------------------------------------------------------
+//  Cost
+
+//  Nanoseconds for a pixel of three channels that an operation reads, and for one that it makes.
+typedef struct { double read, made; } rate_t;
+
+static const rate_t s_rates [OPERATION_KINDS] = {
+    [OPERATION_VIEWS] = { 0, 3 },
+    [OPERATION_RESIZE] = { 6, 8 },
+    [OPERATION_CENTER_CROP] = { 0, 4 },
+    [OPERATION_CORNER_CROP] = { 0, 2 },
+    [OPERATION_RANDOM_RESIZED_CROP] = { 6, 8 },
+    [OPERATION_RANDOM_CROP] = { 0, 6 },
+    [OPERATION_PAD] = { 0, 6 },
+    [OPERATION_FLIP] = { 0, 2 },
+    [OPERATION_VERTICAL_FLIP] = { 0, 2 },
+    [OPERATION_COLOR_JITTER] = { 0, 40 },
+    [OPERATION_GRAYSCALE] = { 0, 4 },
+    [OPERATION_INVERT] = { 0, 4 },
+    [OPERATION_POSTERIZE] = { 0, 4 },
+    [OPERATION_SOLARIZE] = { 0, 4 },
+    [OPERATION_AUTOCONTRAST] = { 0, 16 },
+    [OPERATION_EQUALIZE] = { 0, 16 },
+    [OPERATION_ADJUST_SHARPNESS] = { 0, 10 },
+    [OPERATION_GAUSSIAN_BLUR] = { 0, 8 },
+    [OPERATION_PILLOW_GAUSSIAN_BLUR] = { 0, 40 },
+    [OPERATION_RANDOM_ROTATION] = { 0, 45 },
+    [OPERATION_RANDOM_AFFINE] = { 0, 45 },
+    [OPERATION_RANDOM_PERSPECTIVE] = { 0, 40 },
+    [OPERATION_ELASTIC_TRANSFORM] = { 0, 80 },
+    [OPERATION_NORMALIZE] = { 0, 5 },
+    [OPERATION_CAST] = { 0, 5 },
+    [OPERATION_LAYOUT] = { 0, 5 },
+    [OPERATION_RANDOM_ERASING] = { 0, 5 }
+};
+//  For each tap of a kernel: of gaussian_blur; of the two fields of an elastic_transform.
+static const double BLUR_TAP_NS = 1, FIELD_TAP_NS = 0.5;
+//  A step of a policy, and what each chain of aug_mix takes beside its steps.
+static const double STEP_NS = 25, CHAIN_NS = 6;
+
+static double
+s_made_ns (const operation_t *operation)
+{
+    double made = s_rates [operation->kind].made;
+    switch (operation->kind) {
+        case OPERATION_GAUSSIAN_BLUR:
+            return made + BLUR_TAP_NS * (operation->blur.kernel [0] + operation->blur.kernel [1]);
+        case OPERATION_ELASTIC_TRANSFORM:
+            return made + FIELD_TAP_NS * 8 * (operation->elastic.sigma [0] + operation->elastic.sigma [1]);
+        case OPERATION_RAND_AUGMENT:
+            return STEP_NS * operation->augment.steps;
+        case OPERATION_TRIVIAL_AUGMENT_WIDE:
+            return STEP_NS;
+        case OPERATION_AUTO_AUGMENT:
+            return 2 * STEP_NS;
+        case OPERATION_AUG_MIX: {
+            //  A depth that is left to chance is 3 at most.
+            double depth = operation->augment.depth? operation->augment.depth: 3;
+            return CHAIN_NS + operation->augment.chains * (CHAIN_NS + depth * STEP_NS);
+        }
+        default:
+            return made;
+    }
+}
+
+//  Pixels behind an operation.
+static double
+s_pixels (const operation_t *operation, const plan_images_t *images, double before)
+{
+    if (images->size.height)
+        return (double) images->size.height * images->size.width;
+    double pixels = before;
+    //  A picture that is half as wide again as it is high.
+    if (operation->kind == OPERATION_RESIZE)
+        pixels = 1.5 * operation->height * operation->height;
+    else
+    if (operation->kind == OPERATION_PAD) {
+        const uint32_t *border = operation->pad.border;
+        pixels = (sqrt (before) + border [0] + border [2]) * (sqrt (before) + border [1] + border [3]);
+    }
+    else
+    if (operation->kind == OPERATION_RANDOM_ROTATION && operation->rotation.expand)
+        pixels = 2 * before;
+    return images->pixels_max? fmin (pixels, (double) images->pixels_max): pixels;
+}
+
+//  A random_choice does one of its parts: the others' operations, behind it, count nothing.
+static void
+s_choose (const operation_t *operations, size_t at, double ms [PIPELINE_OPERATIONS_MAX])
+{
+    const operation_t *choice = &operations [at];
+    double most = 0;
+    size_t first = at + 1, best = first, best_count = 0;
+    for (uint32_t part = 0; part < choice->group.parts; part++) {
+        double sum = 0;
+        for (size_t index = 0; index < choice->group.counts [part]; index++)
+            sum += ms [first + index];
+        if (sum > most) {
+            most = sum;
+            best = first;
+            best_count = choice->group.counts [part];
+        }
+        first += choice->group.counts [part];
+    }
+    for (size_t index = at + 1; index < first; index++)
+        if (index < best || index >= best + best_count)
+            ms [index] = 0;
+}
+
+plan_cost_t
+plan_foresee (const plan_t *plan, const plan_images_t *images)
+{
+    assert (plan->count > 0 && plan->count <= PIPELINE_OPERATIONS_MAX);
+    double ms [PIPELINE_OPERATIONS_MAX] = { 0 }, before = PLAN_USUAL_PIXELS;
+    uint32_t fields = plan->operations [0].decode.image_count, views = 1;
+    if (images [0].pixels_max)
+        before = fmin (before, (double) images [0].pixels_max);
+    for (size_t index = 1; fields > 0 && index < plan->count; index++) {
+        const operation_t *operation = &plan->operations [index];
+        double made = s_pixels (operation, &images [index], before);
+        if (index == plan->views_at)
+            views = plan->views;
+        ms [index] = 1e-6 * fields * views
+            * (before * s_rates [operation->kind].read + made * s_made_ns (operation));
+        before = made;
+    }
+    //  The inner ones first.
+    for (size_t index = plan->count; index-- > 1;)
+        if (plan->operations [index].kind == OPERATION_RANDOM_CHOICE)
+            s_choose (plan->operations, index, ms);
+    plan_cost_t cost = { 0 };
+    for (size_t index = 1; index < plan->count; index++) {
+        *(index < plan->shared_count? &cost.shared_ms: &cost.private_ms) += ms [index];
+        if (ms [index] > cost.costliest_ms) {
+            cost.costliest = index;
+            cost.costliest_ms = ms [index];
+        }
+    }
+    return cost;
+}

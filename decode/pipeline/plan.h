@@ -83,4 +83,21 @@ size_t plan_count_outputs (const decode_request_t *decode, uint32_t views);
 size_t plan_outputs (const plan_t *self, const pipeline_source_t *source,
     pipeline_output_t outputs [PIPELINE_OUTPUTS_MAX], size_t *bytes_p);
 
+//  How much processor time the operations take for a sample, of each field and view, foreseen before any is
+//  seen.  An operation costs a number of nanoseconds for each pixel that it reads, and for each that it
+//  makes: no less than bench/speed/operation_costs measures on a processor of 2022.  What chance leaves out
+//  counts as if it were done; of a random_choice its costliest part counts.  A picture of which only the data
+//  know the size counts as one of PLAN_USUAL_PIXELS: a larger one costs in proportion, which is the data's
+//  doing.  So is decoding, and operations of the operator's own are the operator's: they count nothing.
+enum { PLAN_USUAL_PIXELS = 1 << 20 };
+typedef struct {
+    double shared_ms;
+    double private_ms;
+    size_t costliest;               //  in the list; of equal ones the first
+    double costliest_ms;
+} plan_cost_t;
+
+//  images: plan_follow's.
+plan_cost_t plan_foresee (const plan_t *self, const plan_images_t *images);
+
 #endif

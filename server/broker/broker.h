@@ -82,6 +82,8 @@ typedef struct {
     uint64_t seed;                  //  fresh at each start; a simulation's is fixed
     uint32_t gather_ms;             //  BROKER_GATHER_MS
     uint32_t patience_ms;           //  0: BROKER_PATIENCE_MS
+    uint32_t job_cost_ms;           //  of processor time that a job's pipeline may take a sample, as foreseen
+                                    //  (pipeline_check_cost); 0: without a bound
 } broker_options_t;
 
 //  Tasks (PREPARE and COPY) that are handed out at once, at most; and reads.
@@ -93,6 +95,8 @@ size_t broker_tasks_most (const broker_t *self);
 enum { BROKER_LENT_MAX = 128 };
 void broker_lend (broker_t *self, uint32_t processors);
 size_t broker_reads_max (const broker_t *self);
+//  As the options say.
+uint32_t broker_job_cost_ms (const broker_t *self);
 //  What a version of this size costs of the cache's budget: its size, but not less than its bookkeeping.
 size_t broker_version_cost (size_t version_bytes);
 //  One part in so many of the memory for compressed samples (--raw) is for ranges on their way from the disk;
@@ -104,6 +108,12 @@ size_t broker_cache_least (uint32_t hands, size_t version_bytes);
 //  Versions with one operation of the operator's own that are handed out at once, at most.  They take no
 //  worker and count apart, so that an operation that hangs holds up its own jobs alone.
 uint32_t broker_custom_max (uint32_t workers);
+//  A task is slow if its stage of the pipeline takes longer than this for a sample, as foreseen (pipeline.h).
+//  Slow tasks have threads of their own, as many as there are workers, so that the operating system divides
+//  the processors between them and the workers.  As many are handed out as this says of workers and lent
+//  processors together; while other tenants wait, a tenant has at most its share of one for each.
+enum { BROKER_SLOW_MS = 100 };
+uint32_t broker_slow_max (uint32_t processors);
 //  What may have a version outside the cache's index at once: the workers, and the tasks of so many
 //  operations.
 uint32_t broker_hands (uint32_t workers, uint32_t customs);

@@ -167,7 +167,8 @@ s_make_broker (server_t *self, size_t descriptors)
         .workers = self->options.workers, .customs = customs,
         .descriptors_max = descriptors - descriptors / DESCRIPTORS_KEPT,
         .jobs_bytes_max = machine_memory_bytes ("") / 4, .policy = s_policy (self->options.policy),
-            .gather_ms = BROKER_GATHER_MS, .patience_ms = self->options.patience * 1000
+            .gather_ms = BROKER_GATHER_MS, .patience_ms = self->options.patience * 1000,
+            .job_cost_ms = self->options.job_cost_ms
     };
     if (getrandom (&options.seed, sizeof options.seed, 0) != sizeof options.seed)
         return s_complain_errno ("no random seed to be had");

@@ -79,6 +79,10 @@ static const option_row_t s_rows [] = {
     { "workers", "N", OF_SERVER (workers),
         "threads that prepare samples, 1 to 1024\n"
         "(default: the processors that this process may use)", 1, OPTIONS_WORKERS_MAX },
+    { "job-cost", "MS", OF_SERVER (job_cost_ms),
+        "milliseconds of one processor that a job's pipeline may take for a sample, as foreseen\n"
+        "from its operations and sizes; a job beyond that is refused (default: 1000)",
+        1, OPTIONS_JOB_COST_MAX },
     { "policy", "NAME", OF_SERVER (policy),
         "how jobs of order \"shared\" come to common samples: follow or dsa (default: follow)",
         .choices = OPTION_CHOICES ("follow", "dsa") },
@@ -288,6 +292,8 @@ s_fill_defaults (options_t *self)
     }
     if (!self->patience)
         self->patience = OPTIONS_PATIENCE_SECONDS;
+    if (!self->job_cost_ms)
+        self->job_cost_ms = OPTIONS_JOB_COST_MS;
     if (!self->policy)
         self->policy = options_copy ("follow", strlen ("follow"));
 }

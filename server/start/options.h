@@ -1,8 +1,8 @@
 /*  options -- the settings of `tureen serve`: from the command line and from a ZPL file, the same names.
  *
  *      dataset NAME=PATH (repeatable)   listen ENDPOINT   cache BYTES   raw BYTES   reads N   patience
- *      SECONDS workers N   policy NAME   until-idle SECONDS (on the command line they may be left out)
- *      block-cache DIR=BYTES   http [ADDRESS:]PORT or unix:PATH   http-tokens FILE
+ *      SECONDS   workers N   job-cost MS   policy NAME   until-idle SECONDS (on the command line they may be
+ *      left out)   block-cache DIR=BYTES   http [ADDRESS:]PORT or unix:PATH   http-tokens FILE
  *      log-format text or json   members LIST   member HOST:PORT   member-keys DIR
  *  and of data sets, each repeatable:
  *      field NAME.FIELD=image:DIR, mask:DIR or file:DIR   extensions NAME=.wav,.flac
@@ -44,6 +44,7 @@ enum {
     OPTIONS_IDLE_MAX = 7 * 24 * 3600, OPTIONS_IDLE_SECONDS = 10,    //  until-idle: its maximum, and its value
                                                                     //  without a number
     OPTIONS_PATIENCE_MAX = 7 * 24 * 3600, OPTIONS_PATIENCE_SECONDS = 300,
+    OPTIONS_JOB_COST_MAX = 24 * 3600 * 1000, OPTIONS_JOB_COST_MS = 1000,
     OPTIONS_OPERATION_SECONDS = 30, OPTIONS_OPERATION_SECONDS_MAX = 3600,
     OPTIONS_FIELDS_MAX = 7,                 //  of a data set, beside "image"
     OPTIONS_TENANTS_MAX = 63,               //  beside the operator
@@ -116,6 +117,7 @@ typedef struct {
     char *member_keys;          //  folder; NULL: that of keys
     uint32_t reads;             //  0: as the cost model says
     uint32_t patience;          //  seconds; default: OPTIONS_PATIENCE_SECONDS
+    uint32_t job_cost_ms;       //  default: OPTIONS_JOB_COST_MS
     uint32_t workers;           //  default: the processors that this process may run on
     char *policy;               //  "follow" or "dsa"
     uint32_t until_idle;        //  seconds; 0: not set

@@ -116,8 +116,8 @@ ready_tasks_lend (ready_tasks_t *self, void *router, log_t *log)
 static void
 s_submit (ready_tasks_t *self, task_t *task)
 {
-    self->local++;
-    pool_submit (self->pool, task);
+    self->local += !task->is_slow;
+    pool_submit (task->is_slow? self->slow_pool: self->pool, task);
 }
 
 static bool
@@ -149,7 +149,7 @@ static void
 s_hand_out (ready_tasks_t *self)
 {
     for (task_t *task; (task = s_take (self)); ) {
-        if (s_has_room (self))
+        if (task->is_slow || s_has_room (self))
             s_submit (self, task);
         else
         if (!s_give (self, task)) {
@@ -182,7 +182,10 @@ ready_tasks_add (ready_tasks_t *self, task_t *task)
     //  A sample that is known to be bad goes through the pool, where it costs nothing.
     bool stays = task->outcome != OUTCOME_READY
         || pipeline_version_bytes (task->pipeline) > WIRE_WORK_VERSION_MAX;
-    if (stays || (!self->first && s_has_room (self)))
+    bool is_given = task->is_slow && !stays && self->remote && s_give (self, task);
+    if (is_given)
+        return;
+    if (stays || task->is_slow || (!self->first && s_has_room (self)))
         s_submit (self, task);
     else {
         s_put (self, task, false);

@@ -27,7 +27,7 @@ typedef struct {
 } ready_tasks_golden_t;
 
 typedef struct {
-    pool_t *pool;                       //  lent
+    pool_t *pool, *slow_pool;           //  lent; slow tasks are given to workers at once, or to the second
     size_t threads;
     broker_t *broker;                   //  lent
     void (*finish) (void *context, task_t *task);       //  a worker has prepared it, or knows why not

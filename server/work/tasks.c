@@ -26,11 +26,12 @@ struct tasks {
     broker_t *broker;
     device_t *const *devices;
     size_t device_count;
-    int any_done;                   //  an epoll of the devices' descriptors and the operations'; -1: none
+    int any_done;                   //  an epoll of the devices' descriptors and the pools' apart; -1: none
     pool_t *workers;
+    //  Threads for slow tasks, then those of each operation of the operator's own.
+    pool_t *apart [1 + CUSTOM_MAX];
+    size_t apart_count;
     customs_t *customs;
-    pool_t *custom_workers [CUSTOM_MAX];    //  of each operation of the operator's own
-    size_t custom_count;
     range_t *ranges, *free_range;
     //  Tasks that met a shortage, in the order of their retries; they still count as handed out.
     range_t *first_range, *last_range;
@@ -50,7 +51,7 @@ struct tasks {
     data_warnings_t *news;          //  of data sets
 };
 
-static void s_finish_ready (void *context, task_t *task);
+static void s_finish (void *context, task_t *task);
 
 static int
 s_watch (tasks_t *self, int descriptor)
@@ -95,19 +96,28 @@ s_start_workers (tasks_t *self, uint32_t workers)
     return self->workers? 0: -errno;
 }
 
+static int
+s_start_apart (tasks_t *self, const char *name, uint32_t threads, size_t tasks_max)
+{
+    pool_options_t decoders = { .name = name, .threads = threads, .tasks_max = tasks_max,
+        .work = task_work, .context_new = task_worker_new, .context_destroy = task_worker_destroy };
+    pool_t *pool = pool_new (&decoders);
+    if (!pool)
+        return -errno;
+    self->apart [self->apart_count++] = pool;
+    return s_watch (self, pool_descriptor (pool));
+}
+
 //  Each operation of the operator's own has threads of its own: one that hangs leaves all others alone.
 static int
-s_start_customs (tasks_t *self, uint32_t workers)
+s_start_threads_apart (tasks_t *self, uint32_t workers)
 {
-    pool_options_t decoders = { .name = "tureen-custom", .threads = workers,
-        .tasks_max = broker_custom_max (workers),
-        .work = task_work, .context_new = task_worker_new, .context_destroy = task_worker_destroy };
-    int rc = 0;
-    customs_list (self->customs, &self->custom_count);
-    for (size_t number = 0; rc == 0 && number < self->custom_count; number++) {
-        pool_t *pool = self->custom_workers [number] = pool_new (&decoders);
-        rc = pool? s_watch (self, pool_descriptor (pool)): -errno;
-    }
+    size_t customs;
+    customs_list (self->customs, &customs);
+    //  A worker of another machine that is lost gives its tasks back.
+    int rc = s_start_apart (self, "tureen-slow", workers, broker_slow_max (workers + BROKER_LENT_MAX));
+    for (size_t number = 0; rc == 0 && number < customs; number++)
+        rc = s_start_apart (self, "tureen-custom", workers, broker_custom_max (workers));
     return rc;
 }
 
@@ -148,11 +158,12 @@ tasks_new (tasks_t **self_p, const tasks_options_t *options, const char **path_p
     if (rc == 0)
         rc = s_start_workers (self, options->workers);
     if (rc == 0)
-        rc = s_start_customs (self, options->workers);
+        rc = s_start_threads_apart (self, options->workers);
     if (rc == 0) {
         s_list_free (self, range_count);
-        self->ready = (ready_tasks_t) { .pool = self->workers, .threads = options->workers,
-            .broker = options->broker, .finish = s_finish_ready, .context = self };
+        self->ready = (ready_tasks_t) { .pool = self->workers, .slow_pool = self->apart [0],
+            .threads = options->workers, .broker = options->broker, .finish = s_finish,
+            .context = self };
         *self_p = self;
         self = NULL;
     }
@@ -183,8 +194,8 @@ tasks_destroy (tasks_t **self_p)
     if (self->any_done >= 0)
         close (self->any_done);
     pool_destroy (&self->workers);
-    for (size_t number = 0; number < self->custom_count; number++)
-        pool_destroy (&self->custom_workers [number]);
+    for (size_t index = 0; index < self->apart_count; index++)
+        pool_destroy (&self->apart [index]);
     ready_tasks_destroy (&self->ready);
     for (size_t index = 0; self->all && index < self->used; index++)
         for (size_t file = 0; file < PIPELINE_FIELDS_MAX; file++)
@@ -266,8 +277,9 @@ s_hand_out (tasks_t *self, task_t *task)
 {
     const custom_t *custom = pipeline_custom (task->pipeline);
     task->is_custom = custom != NULL;
+    task->is_slow = !custom && pipeline_shared_ms (task->pipeline) > BROKER_SLOW_MS;
     if (custom)
-        pool_submit (self->custom_workers [custom->number], task);
+        pool_submit (self->apart [1 + custom->number], task);
     else
         ready_tasks_add (&self->ready, task);
 }
@@ -330,6 +342,13 @@ tasks_read (tasks_t *self, raw_request_t *raw)
     device_submit (range->device, &range->request);
 }
 
+static void
+s_hand_out_copy (tasks_t *self, task_t *task)
+{
+    task->is_slow = pipeline_private_ms (task->pipeline) > BROKER_SLOW_MS;
+    pool_submit (task->is_slow? self->apart [0]: self->workers, task);
+}
+
 void
 tasks_copy (tasks_t *self, batch_row_t *row, const layout_t *layout, uint8_t *slot)
 {
@@ -340,7 +359,7 @@ tasks_copy (tasks_t *self, batch_row_t *row, const layout_t *layout, uint8_t *sl
     task->outputs = layout->outputs;
     for (size_t field = 0; field < layout->count; field++)
         task->targets [field] = layout_row (layout, field, slot, row_index (row));
-    pool_submit (self->workers, task);
+    s_hand_out_copy (self, task);
 }
 
 void
@@ -433,8 +452,9 @@ s_rest_range (tasks_t *self, range_t *range)
 }
 
 static void
-s_finish (tasks_t *self, task_t *task)
+s_finish (void *context, task_t *task)
 {
+    tasks_t *self = context;
     if (task->kind == TASK_SIDE_TASK) {
         s_finish_side_task (self, task);
         return;
@@ -553,12 +573,6 @@ s_collect_read (tasks_t *self, reader_request_t *request)
 }
 
 static void
-s_finish_ready (void *context, task_t *task)
-{
-    s_finish (context, task);
-}
-
-static void
 s_collect_work (tasks_t *self, task_t *task)
 {
     if (task->kind != TASK_SIDE_TASK && task->is_starved)
@@ -581,7 +595,7 @@ s_try_again (tasks_t *self)
         if (task->kind == TASK_PREPARE)
             s_hand_out (self, task);
         else
-            pool_submit (self->workers, task);
+            s_hand_out_copy (self, task);
     }
     while ((range = self->first_range) && range->due_ms <= self->now_ms) {
         self->first_range = range->next;
@@ -635,8 +649,8 @@ tasks_collect (tasks_t *self, int64_t now_ms)
     while ((task = pool_done (self->workers)))
         if (!ready_tasks_done (&self->ready, task))
             s_collect_work (self, task);
-    for (size_t number = 0; number < self->custom_count; number++)
-        while ((task = pool_done (self->custom_workers [number])))
+    for (size_t index = 0; index < self->apart_count; index++)
+        while ((task = pool_done (self->apart [index])))
             s_collect_work (self, task);
     ready_tasks_hand_out (&self->ready, now_ms);
 }
@@ -645,8 +659,8 @@ static bool
 s_is_quiet (const tasks_t *self)
 {
     bool is_quiet = pool_is_quiet (self->workers);
-    for (size_t number = 0; number < self->custom_count; number++)
-        is_quiet = pool_is_quiet (self->custom_workers [number]) || is_quiet;
+    for (size_t index = 0; index < self->apart_count; index++)
+        is_quiet = pool_is_quiet (self->apart [index]) || is_quiet;
     return is_quiet;
 }
 
@@ -691,8 +705,8 @@ tasks_stop (tasks_t *self)
     customs_stop (self->customs);
     s_stop_devices (self);
     pool_stop (self->workers);
-    for (size_t number = 0; number < self->custom_count; number++)
-        pool_stop (self->custom_workers [number]);
+    for (size_t index = 0; index < self->apart_count; index++)
+        pool_stop (self->apart [index]);
     reader_request_t *request;
     for (size_t index = 0; index < self->device_count; index++)
         while ((request = device_done (self->devices [index])))
@@ -701,9 +715,8 @@ tasks_stop (tasks_t *self)
     while ((task = pool_done (self->workers)) || (task = pool_drain (self->workers)))
         if (!ready_tasks_done (&self->ready, task))
             s_finish (self, task);
-    for (size_t number = 0; number < self->custom_count; number++)
-        while ((task = pool_done (self->custom_workers [number]))
-        ||  (task = pool_drain (self->custom_workers [number])))
+    for (size_t index = 0; index < self->apart_count; index++)
+        while ((task = pool_done (self->apart [index])) || (task = pool_drain (self->apart [index])))
             s_finish (self, task);
     while ((task = ready_tasks_drain (&self->ready)))
         s_finish (self, task);

@@ -453,6 +453,7 @@ class Costly(SystemTest):
     PIPELINE = json.dumps([{"op": "decode"}, {"op": "resize", "size": [64, 64]}, {"share": True},
                            {"op": "views", "count": 10}, {"op": "resize", "size": [2048, 2048]}]
                           + 24 * [MIX] + [{"op": "resize", "size": [8, 8]}])
+    ALLOWED = ("--job-cost", "86400000")
 
     def begin(self, server):
         """A job of that pipeline, for which workers prepare."""
@@ -461,14 +462,31 @@ class Costly(SystemTest):
         wait_until("workers prepare for it", lambda: harness.processor_seconds(server.pid) > before + 2)
         return job
 
-    def test_workers_are_free_when_its_client_is_gone(self):
+    def test_it_is_refused(self):
         with self.serve() as server:
+            refused = server.read(batch=1, rejoin=0, pipeline=self.PIPELINE)
+            self.assertEqual(refused.wait(), 1)
+            self.assertRegex(refused.texts()[1], r"operation 6 \(aug_mix\): takes about \d+ of the \d+ ms .* "
+                                               r"expected 1000 ms at most .*--job-cost")
+
+    def test_others_have_the_workers(self):
+        with self.serve(arguments=self.ALLOWED) as server:
+            job = self.begin(server)
+            self.assert_epochs(server.read(batch=8).finish(), 1)
+            self.assertIsNone(job.process.poll())
+            job.process.kill()
+
+    def test_threads_are_free_when_its_client_is_gone(self):
+        with self.serve(arguments=self.ALLOWED) as server:
             job = self.begin(server)
             job.process.kill()
-            self.assert_epochs(server.read(batch=8).finish(), 1)
+            other = server.read(batch=1, pipeline=json.dumps([
+                {"op": "resize", "size": [64, 64]}, {"share": True}, {"op": "resize", "size": [3600, 3600]},
+                {"op": "flip"}, {"op": "resize", "size": [8, 8]}])).finish()
+            self.assert_epochs(other, 1)
 
     def test_the_server_ends_beside_it(self):
-        with self.serve() as server:
+        with self.serve(arguments=self.ALLOWED) as server:
             job = self.begin(server)
             server.stop()
             self.assertEqual(job.wait(), 1)

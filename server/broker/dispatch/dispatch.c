@@ -296,6 +296,32 @@ s_may_fetch (const broker_t *self, const tenant_t *tenant, const dataset_t *data
     return dataset->fetching + kept < most;
 }
 
+//  ---- slow tasks
+
+static bool
+s_is_slow_copy (const job_t *job)
+{
+    return pipeline_private_ms (job->pipeline) > BROKER_SLOW_MS;
+}
+
+static void
+s_count_slow (broker_t *self, tenant_t *tenant, bool begins)
+{
+    assert (begins || (self->slow_out > 0 && tenant->wants.slow_out > 0));
+    self->slow_out += begins? 1: (size_t) -1;
+    tenant->wants.slow_out += begins? 1: (size_t) -1;
+}
+
+//  Whether one more slow task of the tenant may be handed out now.
+static bool
+s_has_slow_turn (const broker_t *self, const tenant_t *tenant)
+{
+    bool is_alone = (fairness_waiting (self->fairness) & ~s_bit (tenant)) == 0;
+    uint32_t processors = self->options.workers + self->lent;
+    return self->slow_out < broker_slow_max (processors)
+        && (is_alone || tenant->wants.slow_out < broker_share (self, tenant, processors));
+}
+
 //  ---- operations of the operator's own
 
 //  The version is with the operation's threads from now on, or no longer.
@@ -324,12 +350,14 @@ s_count_custom_out (broker_t *self, const version_t *version, bool begins)
         s_measure (self, tenant);
 }
 
-//  A worker, or a thread of the operation, is done with the version, or it was not made.
+//  A thread is done with the version, or it was not made.
 static void
-s_end_custom (broker_t *self, const version_t *version)
+s_end_version (broker_t *self, const version_t *version)
 {
     s_count_custom (self, version, false);
     s_count_custom_out (self, version, false);
+    if (version_class (self, version)->is_slow)
+        s_count_slow (self, self->tenants [version->holder - 1], false);
 }
 
 //  Whether the job's next version may be handed out now.
@@ -340,6 +368,8 @@ s_may_prepare (const broker_t *self, const job_t *job)
     const dataset_t *dataset = job->dataset;
     const custom_t *custom = version_class (self, version)->custom;
     size_t beside = custom? 0: broker_with_workers (self), most = self->prepare_max;
+    if (version_class (self, version)->is_slow && !s_has_slow_turn (self, job->tenant))
+        return false;
     if (!version->raw) {
         beside += dataset->fetching;
         most = s_fetch_max (self, dataset);
@@ -411,7 +441,7 @@ dispatch_prepared (broker_t *self, version_t *version)
     if (version->payers)
         s_settle (self, version->payers, version->charged_us, (uint64_t) version->charged_us * NS_A_US);
     version->payers = 0;
-    s_end_custom (self, version);
+    s_end_version (self, version);
 }
 
 void
@@ -419,7 +449,7 @@ dispatch_unread (broker_t *self, version_t *version)
 {
     assert (!version->is_fetched && self->preparing > 0);
     dispatch_fetched (self, version);
-    s_end_custom (self, version);
+    s_end_version (self, version);
     self->preparing--;
     broker_prepare_took (self, version, 0);
     wants_t *wants = &self->tenants [version->holder - 1]->wants;
@@ -445,6 +475,8 @@ dispatch_copied (broker_t *self, batch_row_t *row)
         s_settle (self, s_bit (row->job->tenant), row->charged_us,
             (uint64_t) row->charged_us * NS_A_US);
     row->charged_us = 0;
+    if (s_is_slow_copy (row->job))
+        s_count_slow (self, row->job->tenant, false);
 }
 
 void
@@ -464,13 +496,19 @@ typedef enum {
     TURN_NO_MEMORY
 } turn_t;
 
-//  The next job from *turn_p on that has something to copy, or to prepare now; NULL: none.
+static bool
+s_may_copy (const broker_t *self, const job_t *job)
+{
+    return job->ready.first && (!s_is_slow_copy (job) || s_has_slow_turn (self, job->tenant));
+}
+
+//  The next job from *turn_p on of which something may be copied, or prepared, now; NULL: none.
 static job_t *
 s_next_turn (const broker_t *self, const tenant_t *tenant, job_t **turn_p, bool copies)
 {
     job_t *start = *turn_p? *turn_p: tenant->wants.jobs, *job = start;
     while (job) {
-        if (copies? job->ready.first != NULL: job->wanted.first && s_may_prepare (self, job)) {
+        if (copies? s_may_copy (self, job): job->wanted.first && s_may_prepare (self, job)) {
             *turn_p = job->next_of_tenant;
             return job;
         }
@@ -494,6 +532,8 @@ s_hand_out_copy (broker_t *self, batch_row_t *row, uint64_t passed_over)
     job->copying++;
     rank->copying++;
     self->copying++;
+    if (s_is_slow_copy (job))
+        s_count_slow (self, job->tenant, true);
     broker_act_rank (self, ACTION_COPY, rank)->row = row;
 }
 
@@ -520,6 +560,8 @@ s_hand_out_version (broker_t *self, version_t *version, tenant_t *tenant, uint64
     s_count_custom_out (self, version, true);
     if (version->raw)
         s_count_custom (self, version, true);
+    if (version_class (self, version)->is_slow)
+        s_count_slow (self, tenant, true);
     if (!version->raw) {
         patience_made (version_dataset (self, version));
         s_count_fetching (self, tenant, version_dataset (self, version), true);
@@ -583,7 +625,7 @@ static bool
 s_are_busy (const broker_t *self)
 {
     return broker_with_workers (self) + self->copying + self->side_tasks
-        >= BUSY_TASKS * ((size_t) self->options.workers + self->lent);
+        >= BUSY_TASKS * ((size_t) self->options.workers + self->lent) + self->slow_out;
 }
 
 bool
@@ -667,5 +709,9 @@ dispatch_check (const broker_t *self)
         custom_out += self->custom_out [number];
     }
     assert (self->custom_made <= custom_out && custom_out <= self->preparing);
+    size_t slow_out = 0;
+    for (size_t number = 0; number < self->tenant_count; number++)
+        slow_out += self->tenants [number]->wants.slow_out;
+    assert (slow_out == self->slow_out && slow_out <= self->preparing + self->copying);
     fairness_check (self->fairness);
 }

@@ -45,6 +45,12 @@ broker_tasks_most (const broker_t *self)
     return s_tasks_max (self, broker_prepare_max (self, BROKER_LENT_MAX));
 }
 
+uint32_t
+broker_job_cost_ms (const broker_t *self)
+{
+    return self->options.job_cost_ms;
+}
+
 void
 broker_lend (broker_t *self, uint32_t processors)
 {
@@ -67,6 +73,13 @@ uint32_t
 broker_custom_max (uint32_t workers)
 {
     return 2 * workers;
+}
+
+//  One that is being made and one that waits, for each.
+uint32_t
+broker_slow_max (uint32_t processors)
+{
+    return 2 * processors;
 }
 
 uint32_t

@@ -291,6 +291,7 @@ typedef struct class {
     size_t version_bytes;       //  broker_version_cost
     double prepare_ns;          //  of a worker, running mean
     const custom_t *custom;     //  the operation of the operator's own in it; NULL: none
+    bool is_slow;               //  it has none, and takes longer than BROKER_SLOW_MS
 } class_t;
 
 typedef struct {
@@ -330,6 +331,7 @@ typedef struct {
     job_t *prepare_turn, *copy_turn;        //  the job that is next; NULL: the first one
     size_t side_tasks;                      //  that wait
     size_t waiting;                         //  side tasks, and rows in its jobs' queues
+    size_t slow_out;                        //  of its slow tasks, those handed out
     size_t fetching_of [BROKER_DATASETS_MAX];       //  of each data set, versions charged to this tenant
                                                     //  while their plain files are read
     size_t version_bytes_max;               //  of its jobs' classes; of those before, while customs_out > 0
@@ -421,6 +423,7 @@ struct broker {
     size_t preparing, copying, reading;     //  handed out
     size_t custom_out [CUSTOM_MAX];         //  of preparing, those with each operation of the operator's own
     size_t custom_made;                     //  of all these, the files are read
+    size_t slow_out;                        //  slow tasks, of preparing and copying
     size_t fetching;                        //  of preparing: plain files are being read
     size_t fetching_bytes;                  //  memory beside the index for these, if there are several data
                                             //  sets

@@ -47,6 +47,16 @@ join_request_find_dataset (broker_t *broker, const caller_t *caller, const char 
     return dataset;
 }
 
+//  A stranger's pipeline is a program: what it may cost is bounded before it runs.
+static bool
+s_cost (const join_request_t *self, uint32_t most_ms, refusal_t *refusal)
+{
+    char error [2 * sizeof refusal->message];
+    if (most_ms == 0 || pipeline_check_cost (self->join.pipeline, most_ms, error, sizeof error) == 0)
+        return true;
+    return refuse (refusal, "bad_request", "pipeline: %s (the server's --job-cost)", error);
+}
+
 //  The pipeline on the data set's fields.  Without a share point it takes that of existing jobs, or of its
 //  own job's other ranks.
 static bool
@@ -279,7 +289,7 @@ join_request_place (join_request_t *self, broker_t *broker, const caller_t *call
     self->caller = *caller;
     self->join.dataset = join_request_find_dataset (broker, caller, self->request.dataset, refusal);
     return self->join.dataset && s_same_dataset (self, refusal) && s_pipeline (self, like, refusal)
-        && s_layout (self, refusal);
+        && s_cost (self, broker_job_cost_ms (broker), refusal) && s_layout (self, refusal);
 }
 
 //  Of all that the parts of all nodes are made from (parts.h) where the job begins; without the node.

@@ -1,0 +1,216 @@
+/*  operation_costs -- what operations cost beside what a join foresees of them (plan_foresee): each by
+ *  itself, and random pipelines, of which the one with the worst ratio is shown.
+ *
+ *      operation_costs [PIPELINES [SEED]]
+ *
+ *      PIPELINES   random ones (200); of those that foresee more than 20 s none is run
+ *      SEED        of the search (drawn, and printed)
+ *
+ *  Times are this thread's processor time on pictures of noise.  Exit status 1: something took more than
+ *  RATIO_MAX times what was foreseen.
+ */
+#include <assert.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <jansson.h>
+#include "decoder.h"
+
+enum { SIDE = 1024, ALIGNMENT = 64, ERROR_BYTES = 400, TEXT_BYTES = 16384, PIPELINES = 200,
+    OPERATIONS_MAX = 12 };
+static const double RATIO_MAX = 2, LONGEST_MS = 20000;
+
+//  What stands behind "op": of an operation; those of the first rows get a size as well.
+static const struct { const char *text; bool is_sized; } s_operations [] = {
+    { "\"resize\",\"interpolation\":\"bilinear\"", true },
+    { "\"resize\",\"interpolation\":\"bicubic\"", true },
+    { "\"center_crop\"", true },
+    { "\"random_resized_crop\"", true },
+    { "\"random_crop\",\"pad_if_needed\":true,\"mode\":\"edge\"", true },
+    { "\"pad\",\"padding\":16", false },
+    { "\"pad\",\"padding\":16,\"mode\":\"edge\"", false },
+    { "\"flip\",\"p\":1", false },
+    { "\"vertical_flip\",\"p\":1", false },
+    { "\"color_jitter\",\"brightness\":0.4,\"contrast\":0.4,\"saturation\":0.4,\"hue\":0.1", false },
+    { "\"grayscale\",\"p\":1", false },
+    { "\"invert\",\"p\":1", false },
+    { "\"posterize\",\"bits\":3,\"p\":1", false },
+    { "\"solarize\",\"threshold\":99,\"p\":1", false },
+    { "\"autocontrast\",\"p\":1", false },
+    { "\"equalize\",\"p\":1", false },
+    { "\"adjust_sharpness\",\"factor\":2,\"p\":1", false },
+    { "\"gaussian_blur\",\"kernel_size\":[5,5]", false },
+    { "\"gaussian_blur\",\"kernel_size\":[255,255],\"sigma\":[30,30]", false },
+    { "\"pillow_gaussian_blur\",\"radius\":[100,200]", false },
+    { "\"random_rotation\",\"degrees\":180", false },
+    { "\"random_rotation\",\"degrees\":180,\"interpolation\":\"bilinear\"", false },
+    { "\"random_affine\",\"degrees\":90,\"interpolation\":\"bilinear\"", false },
+    { "\"random_perspective\",\"p\":1", false },
+    { "\"random_perspective\",\"p\":1,\"interpolation\":\"bilinear\"", false },
+    { "\"elastic_transform\"", false },
+    { "\"elastic_transform\",\"alpha\":500,\"sigma\":31", false },
+    { "\"rand_augment\",\"num_ops\":1", false },
+    { "\"rand_augment\",\"num_ops\":16", false },
+    { "\"trivial_augment_wide\"", false },
+    { "\"auto_augment\"", false },
+    { "\"auto_augment\",\"interpolation\":\"bilinear\"", false },
+    { "\"aug_mix\"", false },
+    { "\"aug_mix\",\"mixture_width\":8,\"chain_depth\":8,\"interpolation\":\"bilinear\"", false }
+};
+enum { OPERATIONS = sizeof s_operations / sizeof *s_operations };
+
+static uint64_t
+s_below (uint64_t *random, uint64_t bound)
+{
+    *random = *random * 6364136223846793005u + 1442695040888963407u;
+    return (*random >> 33) % bound;
+}
+
+typedef struct {
+    decoder_t *decoder;
+    uint8_t *picture;
+    size_t picture_bytes;
+} bench_t;
+
+static bench_t
+s_bench (uint64_t *random)
+{
+    bench_t self = { .decoder = decoder_new () };
+    char head [32];
+    int head_bytes = snprintf (head, sizeof head, "P6\n%d %d\n255\n", SIDE, SIDE);
+    self.picture_bytes = (size_t) head_bytes + 3 * SIDE * SIDE;
+    self.picture = malloc (self.picture_bytes);
+    assert (self.decoder && self.picture);
+    memcpy (self.picture, head, (size_t) head_bytes);
+    for (size_t index = (size_t) head_bytes; index < self.picture_bytes; index++)
+        self.picture [index] = (uint8_t) s_below (random, 256);
+    return self;
+}
+
+static uint8_t *
+s_room (size_t bytes)
+{
+    uint8_t *room = aligned_alloc (ALIGNMENT, (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
+    assert (room);
+    return room;
+}
+
+static double
+s_thread_ms (void)
+{
+    struct timespec now;
+    clock_gettime (CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double) now.tv_sec * 1e3 + (double) now.tv_nsec * 1e-6;
+}
+
+//  The private stage's, of so many draws the longest; negative: the list is refused, or takes too long.
+static double
+s_measure (bench_t *self, const char *text, int draws, double *foreseen_p)
+{
+    char error [ERROR_BYTES];
+    const pipeline_t *pipeline = NULL;
+    json_t *list = json_loads (text, 0, NULL);
+    assert (list);
+    int rc = pipeline_new (&pipeline, list, NULL, NULL, 0, error, sizeof error);
+    json_decref (list);
+    if (rc)
+        return -1;
+    *foreseen_p = pipeline_private_ms (pipeline);
+    double longest = -1;
+    if (*foreseen_p > 0 && *foreseen_p < LONGEST_MS) {
+        uint8_t *version = s_room (pipeline_version_bytes (pipeline)),
+            *batch = s_room (pipeline_sample_bytes (pipeline));
+        uint8_t *targets [PIPELINE_OUTPUTS_MAX];
+        uint8_t *end = batch;
+        for (size_t index = 0; index < pipeline_outputs (pipeline); index++) {
+            targets [index] = end;
+            end += pipeline_output (pipeline, index)->bytes;
+        }
+        decoder_file_t file = { .bytes = self->picture, .size = self->picture_bytes };
+        decoder_sample_t sample = { .files = &file, .warnings_max = UINT32_MAX };
+        pipeline_key_t key = { .seed = 1 };
+        if (decoder_shared (self->decoder, pipeline, &key, &sample, version, NULL, error, sizeof error)
+                == DECODER_OK)
+            for (int draw = 0; draw < draws; draw++) {
+                key.round = (uint64_t) draw;
+                double began = s_thread_ms ();
+                if (!decoder_private (self->decoder, pipeline, &key, version, targets))
+                    break;
+                double took = s_thread_ms () - began;
+                longest = took > longest? took: longest;
+            }
+        free (version);
+        free (batch);
+    }
+    pipeline_destroy (&pipeline);
+    return longest;
+}
+
+//  An operation; its size, if it has one, is side_max or drawn up to that.
+static size_t
+s_write (char *text, size_t bytes, size_t operation, uint32_t side_max, uint64_t *random)
+{
+    if (!s_operations [operation].is_sized)
+        return (size_t) snprintf (text, bytes, ",{\"op\":%s}", s_operations [operation].text);
+    uint32_t height = random? 1 + (uint32_t) s_below (random, side_max): side_max;
+    uint32_t width = random? 1 + (uint32_t) s_below (random, side_max): side_max;
+    return (size_t) snprintf (text, bytes, ",{\"op\":%s,\"size\":[%u,%u]}", s_operations [operation].text,
+        height, width);
+}
+
+static bool
+s_each (bench_t *self)
+{
+    bool is_well = true;
+    printf ("%-100s %10s %10s %6s\n", "operation, on 1024 x 1024", "ms", "foreseen", "ratio");
+    for (size_t index = 0; index < OPERATIONS; index++) {
+        char text [TEXT_BYTES];
+        double foreseen = 0;
+        size_t length = (size_t) snprintf (text, sizeof text,
+            "[{\"op\":\"resize\",\"size\":[%d,%d]},{\"share\":true}", SIDE, SIDE);
+        length += s_write (text + length, sizeof text - length, index, 2 * SIDE, NULL);
+        snprintf (text + length, sizeof text - length, "]");
+        double ms = s_measure (self, text, 20, &foreseen);
+        printf ("%-100s %10.2f %10.2f %6.2f\n", s_operations [index].text, ms, foreseen, ms / foreseen);
+        is_well = is_well && ms >= 0 && ms <= RATIO_MAX * foreseen;
+    }
+    return is_well;
+}
+
+int
+main (int argc, char **argv)
+{
+    unsigned long pipelines = argc > 1? strtoul (argv [1], NULL, 10): PIPELINES;
+    uint64_t seed = argc > 2? strtoull (argv [2], NULL, 10): (uint64_t) time (NULL), random = seed;
+    bench_t self = s_bench (&random);
+    bool is_well = s_each (&self);
+    static char worst [TEXT_BYTES];
+    double worst_ratio = 0;
+    unsigned long ran = 0;
+    for (unsigned long number = 0; number < pipelines; number++) {
+        char text [TEXT_BYTES];
+        size_t length = (size_t) snprintf (text, sizeof text,
+            "[{\"op\":\"resize\",\"size\":[%d,%d]},{\"share\":true}", 64, 64);
+        if (s_below (&random, 3) == 0)
+            length += (size_t) snprintf (text + length, sizeof text - length,
+                ",{\"op\":\"views\",\"count\":%d}", 2 + (int) s_below (&random, 4));
+        for (uint64_t left = 1 + s_below (&random, OPERATIONS_MAX); left > 0; left--)
+            length += s_write (text + length, sizeof text - length,
+                s_below (&random, OPERATIONS), 1u << (5 + s_below (&random, 7)), &random);
+        snprintf (text + length, sizeof text - length, "]");
+        double foreseen = 0, ms = s_measure (&self, text, 2, &foreseen);
+        ran += ms >= 0;
+        if (ms >= 1 && ms / foreseen > worst_ratio) {
+            worst_ratio = ms / foreseen;
+            memcpy (worst, text, sizeof worst);
+            printf ("ratio %.2f: %.2f ms, foreseen %.2f: %s\n", worst_ratio, ms, foreseen, worst);
+        }
+    }
+    printf ("%lu of %lu random pipelines (seed %llu): at most %.2f times what was foreseen\n", ran, pipelines,
+        (unsigned long long) seed, worst_ratio);
+    decoder_destroy (&self.decoder);
+    free (self.picture);
+    return is_well && worst_ratio <= RATIO_MAX? 0: 1;
+}
