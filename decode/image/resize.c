@@ -54,6 +54,12 @@ resize_destroy (resize_t **self_p)
     *self_p = NULL;
 }
 
+size_t
+resize_kept_bytes (const resize_t *self)
+{
+    return self->rows.bytes;
+}
+
 resize_span_t
 resize_whole (uint32_t side, uint32_t full)
 {

@@ -36,6 +36,8 @@ typedef struct resize resize_t;
 //  NULL without memory.
 resize_t *resize_new (void);
 void resize_destroy (resize_t **self_p);
+//  Of the pixels between the passes, which it keeps from one call to the next.
+size_t resize_kept_bytes (const resize_t *self);
 
 //  A plain resize of a whole side to full.
 resize_span_t resize_whole (uint32_t side, uint32_t full);

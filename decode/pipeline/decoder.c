@@ -18,6 +18,7 @@ struct decoder {
     uint32_t magic;
     //  One for each file of a sample: all headers are looked at before anything is decoded.
     image_reader_t *readers [PIPELINE_FIELDS_MAX];
+    size_t read_bytes;          //  the most pixels that a reader has given
     bool has_clipped;           //  of the sample that was prepared last
     bool has_read;              //  the readers have read the sample that was prepared last
     stage_t stage;
@@ -52,6 +53,12 @@ decoder_destroy (decoder_t **self_p)
     stage_free (&self->stage);
     self->magic = 0;
     free (self);
+}
+
+size_t
+decoder_kept_bytes (const decoder_t *self)
+{
+    return self->read_bytes + stage_kept_bytes (&self->stage);
 }
 
 //  ---------------------------------------------------------------------------------------------------------
@@ -274,6 +281,9 @@ s_read (shared_t *self, field_t *field)
     image_pixels_t pixels;
     status = s_status (image_reader_read (self->decoder->readers [self->file], &request, &pixels,
         self->error, self->error_bytes));
+    size_t bytes = status? 0: image_bytes (pixels.image.height, pixels.image.width, pixels.image.channels);
+    if (bytes > self->decoder->read_bytes)
+        self->decoder->read_bytes = bytes;
     for (size_t index = 0; index < field->count && !status; index++)
         picture_supply (&field->passages [index].picture, &request, &pixels);
     return status;

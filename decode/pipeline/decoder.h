@@ -42,6 +42,9 @@ typedef struct {
 decoder_t *decoder_new (void);
 void decoder_destroy (decoder_t **self_p);
 
+//  Of the buffers that it keeps from one sample to the next, about: those for pixels.
+size_t decoder_kept_bytes (const decoder_t *self);
+
 //  From now on a stage is left, between two operations or views, when another thread has set *abandoned: no
 //  job wants its result any more.  An operation of the operator's own is ended.  Lent until the next call;
 //  NULL: stages are run to their end.

@@ -36,6 +36,15 @@ stage_free (stage_t *self)
     scratch_free (&self->row);
 }
 
+size_t
+stage_kept_bytes (const stage_t *self)
+{
+    size_t bytes = self->sums.bytes + self->row.bytes + resize_kept_bytes (self->resize);
+    for (int room = 0; room < STAGE_ROOMS; room++)
+        bytes += self->rooms [room].bytes;
+    return bytes;
+}
+
 const finish_format_t *
 stage_plain (const stage_t *self, uint32_t channels)
 {

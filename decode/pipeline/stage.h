@@ -60,6 +60,8 @@ typedef struct {
 //  False without memory; stage_free is due all the same.  Nothing but zeros is a stage that may be freed.
 bool stage_init (stage_t *self);
 void stage_free (stage_t *self);
+//  Of the buffers that it keeps from one passage to the next.
+size_t stage_kept_bytes (const stage_t *self);
 //  Pixels as they are: the format of what is between operations, and in versions.
 const finish_format_t *stage_plain (const stage_t *self, uint32_t channels);
 

@@ -5,6 +5,8 @@
 #include "clock.h"
 #include "decoder.h"
 
+enum { KEPT_BYTES_MAX = 64 << 20 };     //  of a decoder, between two samples
+
 //  The memory of a worker thread.
 typedef struct {
     decoder_t *decoder;
@@ -131,6 +133,17 @@ s_carry_out (decoder_t *decoder, task_t *task)
         s_prepare (decoder, task);
 }
 
+//  What one large sample needed is given back: it would stay for all the small ones behind it.
+static void
+s_renew (worker_t *worker)
+{
+    decoder_t *fresh = decoder_kept_bytes (worker->decoder) > KEPT_BYTES_MAX? decoder_new (): NULL;
+    if (!fresh)
+        return;
+    decoder_destroy (&worker->decoder);
+    worker->decoder = fresh;
+}
+
 void
 task_work (void *context, void *argument)
 {
@@ -142,6 +155,7 @@ task_work (void *context, void *argument)
     uint64_t now_ns = clock_thread_ns ();
     task->worker_ns += now_ns - worker->charged_ns + decoder_custom_ns (worker->decoder);
     worker->charged_ns = now_ns;
+    s_renew (worker);
 }
 
 void *

@@ -697,6 +697,29 @@ test_steady_memory (void **state)
     pipeline_destroy (&pipeline);
 }
 
+//  Pixels of either stage count.
+static void
+test_kept_bytes_are_those_of_the_largest (void **state)
+{
+    (void) state;
+    static file_t file;
+    static uint8_t version [64 * 64 * 3 + 63], pixels [8 * 8 * 3];
+    uint8_t *at = version + (64 - (uintptr_t) version % 64) % 64, *targets [] = { pixels };
+    char error [ERROR_BYTES];
+    const pipeline_t *pipeline = pipeline_of ("[{'op':'resize','size':[64,64]},{'share':true},"
+        "{'op':'resize','size':[500,400]},{'op':'invert'},{'op':'resize','size':[8,8]}]");
+    s_load (&file, "colour_444", "jpg");
+    decoder_t *decoder = decoder_new ();
+    assert_int_equal (decoder_kept_bytes (decoder), 0);
+    assert_int_equal (s_run (decoder, pipeline, file.bytes, file.size, at, error), DECODER_OK);
+    size_t before = decoder_kept_bytes (decoder);
+    assert_in_range (before, 64 * 64, 500 * 400 * 3 - 1);
+    assert_true (decoder_private (decoder, pipeline, &(pipeline_key_t) { .seed = 1 }, at, targets));
+    assert_in_range (decoder_kept_bytes (decoder), 500 * 400 * 3, 3 * 500 * 400 * 3);
+    decoder_destroy (&decoder);
+    pipeline_destroy (&pipeline);
+}
+
 int
 main (void)
 {
@@ -716,6 +739,7 @@ main (void)
         cmocka_unit_test (test_views_differ),
         cmocka_unit_test (test_abandoned),
         cmocka_unit_test (test_steady_memory),
+        cmocka_unit_test (test_kept_bytes_are_those_of_the_largest)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

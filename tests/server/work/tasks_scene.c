@@ -356,6 +356,7 @@ reading_is_direct (const reading_t *self, uint32_t file)
 struct decoder {
     uint8_t rows [2];
     bool has_learned;               //  of the last sample
+    bool is_large;
 };
 
 enum { ROWS_MARK = 0xa7 };
@@ -363,6 +364,7 @@ enum { ROWS_MARK = 0xa7 };
 decoder_t *
 decoder_new (void)
 {
+    atomic_fetch_add (&tasks_scene_plan.decoders, 1);
     return calloc (1, sizeof (decoder_t));
 }
 
@@ -371,6 +373,12 @@ decoder_destroy (decoder_t **self_p)
 {
     free (*self_p);
     *self_p = NULL;
+}
+
+size_t
+decoder_kept_bytes (const decoder_t *self)
+{
+    return self->is_large? SIZE_MAX: 0;
 }
 
 //  They lie in a pack, or the task was told them of a plain file, or they are found out now.
@@ -474,8 +482,8 @@ bool
 decoder_private (decoder_t *self, const pipeline_t *pipeline, const pipeline_key_t *key,
     const uint8_t *version, uint8_t *const *targets)
 {
-    (void) self;
     assert (version [0] == (uint8_t) key->id);
+    self->is_large = self->is_large || s_take (&tasks_scene_plan.large_stages);
     if (atomic_load (&tasks_scene_plan.private_hang)) {
         s_hang ();
         return false;

@@ -25,6 +25,8 @@ typedef struct {
     atomic_int hanging;             //  that do now
     atomic_int stalls;              //  private stages that fail; below 0: for ever
     atomic_int stalled;             //  that have failed so
+    atomic_int large_stages;        //  private stages that need large buffers
+    atomic_int decoders;            //  that were made
     atomic_int large_buffers;       //  reads into a buffer that should have been given back
     int missing_mask;               //  id; -1: none
     int bad_mask;

@@ -126,6 +126,22 @@ test_workers_time_is_told (void **state)
     tasks_scene_end (&scene);
 }
 
+//  What a large sample needed is given back, with its decoder.
+static void
+test_large_decoders_are_made_anew (void **state)
+{
+    (void) state;
+    enum { LARGE = 3 };
+    tasks_scene_t scene;
+    tasks_scene_begin (&scene);
+    int before = atomic_load (&tasks_scene_plan.decoders);
+    atomic_store (&tasks_scene_plan.large_stages, LARGE);
+    tasks_scene_run (&scene);
+    assert_int_equal (scene.delivered, SAMPLES);
+    assert_int_equal (atomic_load (&tasks_scene_plan.decoders), before + LARGE);
+    tasks_scene_end (&scene);
+}
+
 //  A pack's samples come to their rows as well, whatever pieces they are read in; damage is told with its
 //  place.
 static void
@@ -462,6 +478,7 @@ main (void)
         cmocka_unit_test (test_the_file_at_fault_is_named),
         cmocka_unit_test (test_what_does_not_suit_is_not_bad),
         cmocka_unit_test (test_workers_time_is_told),
+        cmocka_unit_test (test_large_decoders_are_made_anew),
         cmocka_unit_test (test_packed_samples_come_to_their_rows),
         cmocka_unit_test (test_a_failing_volume_is_told),
         cmocka_unit_test (test_rows_are_learned),
