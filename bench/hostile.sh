@@ -9,7 +9,8 @@
 #      --rounds R         of all attacks, told together (3)
 #      --processes N      of the attacker at once (1)
 #      --attack NAME      only these: polite (an equal job, no attack), malformed, joins, lists, holding,
-#                         tiny, huge, statuses, explains, doors, squatting, halves, endless (all)
+#                         tiny, huge, costly, refused, statuses, explains, doors, squatting, halves,
+#                         endless (all)
 #      --one-user         both are the same user, of a server without tenants: for comparison (then also as
 #                         another user than root)
 #      --seed S           of all that is random (drawn, and printed)

@@ -179,6 +179,29 @@ def huge(endpoint: str, chance: random.Random) -> None:
     _jobs(endpoint, 64, lambda number: join_text(256, 64, seed=str(number), pipeline=operations), True)
 
 
+#   What the server foresees of it is just below what it allows (--job-cost, 1000 ms).
+COSTLY = [{"op": "resize", "size": [64, 64]}, {"share": True}, {"op": "resize", "size": [1900, 1900]},
+          {"op": "elastic_transform"}, {"op": "elastic_transform"}, {"op": "resize", "size": [8, 8]}]
+
+
+def costly(endpoint: str, chance: random.Random) -> None:
+    """As many jobs as it gets of a pipeline that takes nearly as long for a sample as a job may."""
+    _jobs(endpoint, 64, lambda number: join_text(1, 8, seed=str(number), pipeline=COSTLY), True)
+
+
+def refused(endpoint: str, chance: random.Random) -> None:
+    """Joins with pipelines of minutes for a sample, which the server refuses."""
+    context = zmq.Context()
+    peers = [Peer(context, endpoint) for _ in range(16)]
+    operations = COSTLY[:2] + [{"op": "views", "count": 10}, {"op": "resize", "size": [4096, 4096]}] \
+        + 12 * [{"op": "elastic_transform"}] + COSTLY[-1:]
+    while True:
+        for peer in peers:
+            peer.send(head(JOIN, 0, 1), join_text(1, 3, seed="1", pipeline=operations))
+            peer.drain()
+        time.sleep(PAUSE_S)
+
+
 def statuses(endpoint: str, chance: random.Random) -> None:
     """Asks for the status, as fast as it goes, and hardly reads any."""
     context = zmq.Context()
@@ -302,8 +325,8 @@ def spinning(endpoint: str, chance: random.Random) -> None:
 
 ATTACKS: Dict[str, Callable[[str, random.Random], None]] = {
     "malformed": malformed, "joins": joins, "lists": lists, "holding": holding, "tiny": tiny, "huge": huge,
-    "statuses": statuses, "explains": explains, "doors": doors, "squatting": squatting, "halves": halves,
-    "endless": endless, "spinning": spinning,
+    "costly": costly, "refused": refused, "statuses": statuses, "explains": explains, "doors": doors,
+    "squatting": squatting, "halves": halves, "endless": endless, "spinning": spinning,
 }
 
 
