@@ -35,18 +35,27 @@ suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
 
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/fresh-root.XXXXXX")
 trap 'rm -rf --one-file-system "$scratch"' EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
+#  What takes long runs in the background: a shell that waits for a command in the foreground sees no signals.
+child= signal=TERM
+end () {
+    [ -z "$child" ] || { kill -"$signal" "$child"; wait "$child" || :; }
+    exit "$1"
+} 2>/dev/null
+trap 'end 130' INT
+trap 'end 143' TERM
 root=$scratch/root
 
 echo "fresh-root.sh: Debian $suite, the minimal system"
 sh "$tree/scripts/debian/sources.sh" >"$scratch/sources.list"
 #  The root does not outlive this script: its packages need not reach the disk.
 mmdebstrap --quiet --mode=root --variant=minbase --include=git,ca-certificates \
-    --dpkgopt=force-unsafe-io "$suite" "$root" "$scratch/sources.list" >"$scratch/log" 2>&1 || {
+    --dpkgopt=force-unsafe-io "$suite" "$root" "$scratch/sources.list" >"$scratch/log" 2>&1 &
+child=$!
+wait "$child" || {
     tail -n 40 "$scratch/log" >&2
     fail "mmdebstrap failed; its last lines stand above"
 }
+child=
 cp /etc/resolv.conf /etc/hosts "$root/etc/"
 #  What this machine's operator trusts, such as a proxy's certificate, the root trusts too.
 find /usr/local/share/ca-certificates -name '*.crt' -exec cp {} "$root/usr/local/share/ca-certificates/" \;
@@ -106,12 +115,11 @@ for command in "$@"; do
 done
 INSIDE
 #  /proc of the script's own processes, so that it sees those of the root and no others.
-#  In the background, since a shell that waits for a command in the foreground does not see signals.
+#  unshare itself heeds no other signal than SIGKILL, which ends all that it started.
 unshare --mount --pid --ipc --uts --fork --kill-child --mount-proc \
     sh "$scratch/inside" "$root" "$@" &
-inside=$!
-trap 'kill "$inside"; wait "$inside"; exit 130' INT
-trap 'kill "$inside"; wait "$inside"; exit 143' TERM
+child=$! signal=KILL
 status=0
-wait "$inside" || status=$?
+wait "$child" || status=$?
+child=
 exit $status
