@@ -3,7 +3,7 @@
 #
 #      sh tests/run.sh [--all] [PRESET [CTEST ARGUMENTS]]
 #
-#      --all     all rounds of long tests, and under a sanitizer all tests; without it a third of the rounds,
+#      --all     all rounds of long tests, and under a sanitizer all C tests; without it a third of them,
 #                and the tests in which that sanitizer can find something
 #      PRESET    release (default), debug, asan-ubsan, tsan, clang, fuzz
 set -eu
