@@ -463,7 +463,9 @@ version_index_epoch_begin (version_index_t *self, consumer_t *consumer)
     sampler_t *sampler = consumer->kind->sampler;
     if (sampler_remaining (sampler, consumer->sampler_job) > 0)     //  otherwise it claims nothing
         s_claim_all (consumer, -1);
-    sampler_epoch_begin (sampler, consumer->sampler_job);
+    self->beginning = true;
+    sampler_epoch_begin (sampler, consumer->sampler_job);       //  strata may merge, which drops versions
+    self->beginning = false;
     if (consumer->kind->is_random)
         version_index_losses_forget (consumer);
     s_claim_all (consumer, +1);

@@ -74,8 +74,10 @@ version_index_lose (version_index_t *self, const version_t *version, bool is_reu
 {
     const version_set_t *kind = version_set_of (self, version);
     //  A random version could have served the consumers that it counts; a deterministic one also serves later
-    //  epochs.
-    uint32_t left = kind->is_random? version->count: UINT32_MAX;
+    //  epochs.  A consumer at the begin of an epoch needs samples, and no count includes it yet.  (The counts
+    //  of a drawn sample do not include the consumers inside the draw.  But one that needs the sample once
+    //  more draws alone, and the version serves it.)
+    uint32_t left = kind->is_random && !self->beginning? version->count: UINT32_MAX;
     if (left > 0)
         sampler_prefetch (kind->sampler, version->id);
     for (consumer_t *consumer = kind->consumers; consumer && left > 0; consumer = consumer->next) {

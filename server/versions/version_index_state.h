@@ -36,6 +36,7 @@ struct version_index {
     uint32_t kind_room;
     uint32_t tenant_count;      //  tenants have the numbers below
     uint32_t reserved_versions; //  version_index_reserve
+    bool beginning;             //  an epoch begins in the sampler: its consumer has withdrawn its claims
     uint64_t hits, misses;
     version_index_losses_t losses;              //  without evictions: the cache counts those
     version_index_losses_t account_losses [PREPARED_ACCOUNTS];

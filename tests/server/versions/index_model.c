@@ -136,7 +136,7 @@ index_model_note_loss (model_t *model, const model_version_t *version, bool is_r
             sampler_has;
         if (matters (sampler, number, version->id))
             job->lost [sharers >> job->consumer.tenant & 1? VERSION_INDEX_LOST_OWN:
-                VERSION_INDEX_LOST_OTHERS] [version->id] = true;
+                VERSION_INDEX_LOST_OTHERS] |= UINT64_C (1) << version->id;
     }
 }
 
@@ -208,8 +208,8 @@ index_model_take_lost (model_job_t *job, uint32_t id)
 {
     had_t had;
     for (int kind = 0; kind < VERSION_INDEX_LOST_KINDS; kind++) {
-        had.had [kind] = job->lost [kind] [id];
-        job->lost [kind] [id] = false;
+        had.had [kind] = job->lost [kind] >> id & 1;
+        job->lost [kind] &= ~(UINT64_C (1) << id);
     }
     return had;
 }
@@ -222,8 +222,23 @@ index_model_note_new (model_t *model, const model_job_t *job, had_t had)
 }
 
 static void
+s_check_lost (const model_t *model, const model_job_t *job)
+{
+    for (int kind = 0; kind < VERSION_INDEX_LOST_KINDS; kind++) {
+        const version_index_lost_t *set = &job->consumer.lost [kind];
+        uint64_t lost = set->room? set->words [0]: 0;
+        if (lost != job->lost [kind])
+            fail_msg ("seed %" PRIu64 ": job %td has lost %" PRIx64 ", should %" PRIx64, model->seed,
+                job - model->jobs, lost, job->lost [kind]);
+    }
+}
+
+static void
 s_check_losses (const model_t *model)
 {
+    for (const model_job_t *job = model->jobs; job < model->jobs + JOBS; job++)
+        if (job->there)
+            s_check_lost (model, job);
     version_index_losses_t all = version_index_losses (model->version_index);
     assert_int_equal (all.evictions, model->evictions);
     if (all.again != model->losses.again || all.dropped != model->losses.dropped)

@@ -17,6 +17,7 @@ enum {
     VERSIONS_MAX = BUDGET_VERSIONS + JOBS, PINS_MAX = 200, TENANTS = 3
 };
 
+_Static_assert (SAMPLES <= 64, "the samples that a job has lost are 64 bits");
 _Static_assert (JOBS <= 32, "the jobs that have used a version are 32 bits");
 
 typedef struct {
@@ -32,7 +33,7 @@ typedef struct {
     sampler_order_t order;
     consumer_t consumer;
     bool drawn [SAMPLES];               //  at some time
-    bool lost [VERSION_INDEX_LOST_KINDS] [SAMPLES];     //  a version that could have served it
+    uint64_t lost [VERSION_INDEX_LOST_KINDS];   //  bits of samples: a version that could have served it
 } model_job_t;
 
 //  An indexed version.  Draw numbers tell random ones apart; of a deterministic sample there may be two, one

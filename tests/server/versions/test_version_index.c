@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 #include "seed.h"
+#include "strata.h"
 #include "version_index.h"
 
 enum { SAMPLES = 24, VERSION_BYTES = 10, JOBS = 4, OF_SAMPLE_MAX = 16 };
@@ -232,6 +233,56 @@ test_a_random_version_is_lost_to_jobs_that_need_it (void **state)
     s_clear (&scene);
 }
 
+//  A job with half of the samples comes and leaves.  Strata merge when the others have begun as many epochs
+//  as its mark is kept.
+static void
+s_pass_by (scene_t *scene)
+{
+    roaring_bitmap_t *data = roaring_bitmap_from_range (0, SAMPLES / 2, 1);
+    sampler_join_t join = { .order = SAMPLER_ORDER_SHARED, .data = data };
+    sampler_leave (scene->sampler, sampler_join (scene->sampler, &join));
+    roaring_bitmap_free (data);
+}
+
+//  Whatever the sampler would draw, this sample.
+static void
+s_serve (scene_t *scene, consumer_t *consumer, uint32_t id)
+{
+    version_t *version = version_index_serve (scene->version_index, consumer, id);
+    prepared_unpin (version_index_prepared (scene->version_index), version);
+    version_index_check (scene->version_index);
+}
+
+//  Guards: a version that goes because strata merge, as a job begins an epoch, is lost to every other job
+//  that needs it; and not to the job that begins, which needs the sample only now.
+static void
+test_what_goes_when_an_epoch_begins_is_lost_to_the_others (void **state)
+{
+    (void) state;
+    scene_t scene;
+    s_set (&scene, SAMPLER_POLICY_FOLLOW, SAMPLES);
+    consumer_t *first = s_enter (&scene, SAMPLER_ORDER_SHARED),
+        *second = s_enter (&scene, SAMPLER_ORDER_SHARED), *third = s_enter (&scene, SAMPLER_ORDER_SHARED);
+    s_pass_by (&scene);
+    for (int epoch = 0; epoch < STRATA_EPOCHS_KEPT; epoch++) {
+        version_index_epoch_begin (scene.version_index, first);
+        version_index_epoch_begin (scene.version_index, second);
+    }
+    s_serve (&scene, first, 0);
+    s_serve (&scene, first, 1);
+    for (int epoch = 0; epoch < STRATA_EPOCHS_KEPT; epoch++) {
+        assert_int_equal (sampler_merges (scene.sampler), 0);
+        version_index_epoch_begin (scene.version_index, third);
+    }
+    assert_int_equal (sampler_merges (scene.sampler), 1);
+    assert_null (s_find (&scene, 0));
+    s_serve (&scene, second, 0);
+    assert_int_equal (s_again (&scene), 1);
+    s_serve (&scene, third, 1);
+    assert_int_equal (s_again (&scene), 1);
+    s_clear (&scene);
+}
+
 //  Guards: without random operations it is the same pixels once more, in a later epoch too, and for a job
 //  that had not used it yet; what is still there, or was lost before the job came, does not count.
 static void
@@ -320,6 +371,7 @@ main (void)
         cmocka_unit_test (test_what_was_taken_is_not_used_again),
         cmocka_unit_test (test_what_a_draw_schedules_serves_all_of_it),
         cmocka_unit_test (test_a_random_version_is_lost_to_jobs_that_need_it),
+        cmocka_unit_test (test_what_goes_when_an_epoch_begins_is_lost_to_the_others),
         cmocka_unit_test (test_the_same_pixels_are_prepared_again),
         cmocka_unit_test (test_what_the_last_one_leaves_is_dropped),
         { "dsa_does_not_pile_up", test_versions_of_a_sample_do_not_pile_up, NULL, NULL, &s_dsa },
