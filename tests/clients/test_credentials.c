@@ -177,9 +177,24 @@ test_certificates_that_are_refused (void **state)
     assert_string_equal (s_parse (&credentials, "#%5000s\n", ""), "it is too long");
 }
 
+//  Whether it is the secret key of key_own.  Curve25519 ignores three bits of the first byte and sets the two
+//  highest of the last, so the last character may be another one.
+static bool
+s_is_own_secret (const char *secret)
+{
+    uint8_t key [2] [32];
+    const char *texts [] = { secret, key_own.secret_key };
+    for (size_t index = 0; index < 2; index++) {
+        assert_non_null (zmq_z85_decode (key [index], texts [index]));
+        key [index] [0] &= 0xf8;
+        key [index] [31] = (key [index] [31] & 0x3f) | 0x40;
+    }
+    return memcmp (key [0], key [1], sizeof *key) == 0;
+}
+
 //  Property: one character of the keys that is another never gives other keys: it is refused, or it was not
-//  looked at.
-//  Replay: TEST_SEED=<seed>.
+//  looked at, or the key is the same one.
+//  Replay: TEST_SEED=<seed>, with the keys that the test prints.
 static void
 test_a_damaged_certificate (void **state)
 {
@@ -196,9 +211,9 @@ test_a_damaged_certificate (void **state)
         damaged [place] = (char) test_below (&random, 256);
         const char *reason = credentials_parse (&credentials, damaged, (size_t) size);
         if (!reason && (strcmp (credentials.public_key, key_own.public_key)
-        ||  (*credentials.secret_key && strcmp (credentials.secret_key, key_own.secret_key))))
-            fail_msg ("seed %" PRIu64 ", round %d: other keys after a change at %zu", test_seed (), round,
-                place);
+        ||  (*credentials.secret_key && !s_is_own_secret (credentials.secret_key))))
+            fail_msg ("seed %" PRIu64 ", round %d: other keys after a change at %zu of %s", test_seed (),
+                round, place, whole);
     }
 }
 
