@@ -127,6 +127,16 @@ s_keys_equal (const pipeline_key_t *one, const pipeline_key_t *other)
         && one->occurrence == other->occurrence;
 }
 
+//  Whether a sample whose row an unreadable one needed has another version in its new row, which the client
+//  has not got yet.
+static bool
+s_has_moved (const book_t *book, int client, uint64_t epoch, const reply_explained_t *told)
+{
+    size_t id = (size_t) told->id;
+    return told->version != book->copies [client] [epoch] [id].draw
+        && !(told->version < 4 && book->served [client] [id * 4 + told->version]);
+}
+
 //  How many of a client's samples can be explained in this epoch; each answer is held against what was done.
 static uint32_t
 s_check_epoch (simulation_t *simulation, book_t *book, int client, uint64_t epoch, bool has_holes)
@@ -164,7 +174,8 @@ s_check_epoch (simulation_t *simulation, book_t *book, int client, uint64_t epoc
         }
         found++;
         fresh += !told.reply.is_reused;
-        if (book->copies [client] [epoch] [id].known) {
+        if (book->copies [client] [epoch] [id].known
+                && !(has_holes && s_has_moved (book, client, epoch, &told.reply))) {
             assert_true (s_keys_equal (&told.shared_key, &book->copies [client] [epoch] [id].shared));
             assert_true (s_keys_equal (&told.private_key, &book->copies [client] [epoch] [id].private));
             assert_int_equal (told.reply.version, book->copies [client] [epoch] [id].draw);
