@@ -348,8 +348,8 @@ class Certificates(Case):
     def test_a_damaged_certificate(self) -> None:
         """Whatever byte of it is another: refused, or the same keys.  Replay: TEST_SEED, with the keys.
 
-        Curve25519 ignores three bits of a secret key's first byte and sets the two highest of its last, so the
-        key's last character may be another one.
+        Curve25519 ignores three bits of a secret key's first byte and sets the two highest of its last, so
+        the key's last character may be another one.
         """
         def same(text: str) -> bytes:
             key = bytearray(z85.decode(text))

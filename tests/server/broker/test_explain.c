@@ -127,8 +127,8 @@ s_keys_equal (const pipeline_key_t *one, const pipeline_key_t *other)
         && one->occurrence == other->occurrence;
 }
 
-//  Whether a sample whose row an unreadable one needed has another version in its new row, which the client
-//  has not got yet.
+//  Whether a sample has changed its row, to take that of an unreadable one, and the version there has not
+//  been copied for the client yet.
 static bool
 s_has_moved (const book_t *book, int client, uint64_t epoch, const reply_explained_t *told)
 {
