@@ -1,32 +1,20 @@
 #include "address.h"
 #include <assert.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-//  A runtime directory that is set, exists, and is ours and writable.
-static const char *
-s_runtime_directory (void)
-{
-    const char *path = getenv ("XDG_RUNTIME_DIR");
-    struct stat status;
-    if (!path || *path != '/' || stat (path, &status) || !S_ISDIR (status.st_mode)
-    ||  status.st_uid != geteuid () || faccessat (AT_FDCWD, path, W_OK | X_OK, AT_EACCESS))
-        return NULL;
-    return path;
-}
+#include "runtime_folder.h"
 
 //  The default address; the length that it would have, as snprintf.
 static int
 s_default (char address [ADDRESS_BYTES])
 {
-    const char *runtime = s_runtime_directory ();
-    if (runtime)
-        return snprintf (address, ADDRESS_BYTES, "ipc://%s/tureen/server.sock", runtime);
-    return snprintf (address, ADDRESS_BYTES, "ipc:///tmp/tureen-%u/server.sock", (unsigned) geteuid ());
+    char folder [PATH_MAX];
+    int length = runtime_folder_default (folder, sizeof folder);
+    if (length < 0 || (size_t) length >= sizeof folder)
+        return ADDRESS_BYTES;
+    return snprintf (address, ADDRESS_BYTES, "ipc://%s/server.sock", folder);
 }
 
 bool

@@ -44,6 +44,14 @@ s_connect (attach_t *self, const char *path)
     return rc? -errno: 0;
 }
 
+//  The path is the server's word, also of one on another machine: any user may have made it here.
+static int
+s_check_peer (const attach_t *self, uid_t server)
+{
+    uid_t peer = trust_peer (self->socket);
+    return peer != TRUST_NOBODY && (trust_is_ours (peer) || peer == server)? 0: -EPERM;
+}
+
 static int
 s_send_token (attach_t *self, const char *token)
 {
@@ -135,7 +143,7 @@ s_map (attach_t *self, int descriptor)
 }
 
 int
-attach_new (attach_t **self_p, const char *path, const char *token, size_t bytes, int answer_ms)
+attach_new (attach_t **self_p, const char *path, uid_t server, const char *token, size_t bytes, int answer_ms)
 {
     assert (self_p && path && token && bytes && answer_ms > 0);
     *self_p = NULL;
@@ -148,6 +156,8 @@ attach_new (attach_t **self_p, const char *path, const char *token, size_t bytes
     int rc = s_reserve (self, bytes);
     if (rc) goto exit;
     rc = s_connect (self, path);
+    if (rc) goto exit;
+    rc = s_check_peer (self, server);
     if (rc) goto exit;
     rc = s_send_token (self, token);
     if (rc) goto exit;

@@ -18,14 +18,17 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "message.h"
+#include "trust.h"
 
 typedef struct attach attach_t;
 
 //  Blocks: ATTACH_PATIENCE_MS at most until the token is sent, then answer_ms at most until the answer comes;
 //  more than ATTACH_ANSWER_MS is useless, because the token is valid only so long.  0 and *self_p; or -errno,
-//  and *self_p is NULL or (see above) a socket without a ring; -ETIMEDOUT: no answer.
+//  and *self_p is NULL or (see above) a socket without a ring; -ETIMEDOUT: no answer; -EPERM: another user
+//  listens there than this one, root and server (TRUST_NOBODY: of this machine's users none runs it), and did
+//  not get the token.
 enum { ATTACH_PATIENCE_MS = 3000, ATTACH_ANSWER_MS = 10000 };
-int attach_new (attach_t **self_p, const char *path, const char *token, size_t bytes,
+int attach_new (attach_t **self_p, const char *path, uid_t server, const char *token, size_t bytes,
     int answer_ms) TUREEN_CHECKED;
 void attach_destroy (attach_t **self_p);
 

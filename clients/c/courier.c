@@ -365,6 +365,16 @@ s_tell (courier_t *self, const handover_view_t *view, int64_t now_ms)
     }
 }
 
+//  The monitor's events may have been read with a message.  True: this is news.
+static bool
+s_notice_loss (courier_t *self)
+{
+    if (!self->dealer || self->lost_ms || !dealer_is_lost (self->dealer))
+        return false;
+    s_see_loss (self, "the connection to the server broke");
+    return true;
+}
+
 //  Sleeps until an event, and notes it.
 static void
 s_poll (courier_t *self, const handover_view_t *view, int64_t now_ms)
@@ -372,6 +382,7 @@ s_poll (courier_t *self, const handover_view_t *view, int64_t now_ms)
     zmq_pollitem_t items [DEALER_POLL_ITEMS + 2] = { { .fd = handover_descriptor (self->handover),
         .events = ZMQ_POLLIN } };
     int count = 1, ring = 0, dealer = 0;
+    bool is_news = s_notice_loss (self);
     if (self->attach && attach_socket (self->attach) >= 0 && !self->lost_ms) {
         ring = count;
         items [count++] = (zmq_pollitem_t) { .fd = attach_socket (self->attach), .events = ZMQ_POLLIN };
@@ -386,10 +397,9 @@ s_poll (courier_t *self, const handover_view_t *view, int64_t now_ms)
             items [dealer + 1].events = 0;
     }
     bool unsent = self->phase == RUNNING && memcmp (&view->progress, &self->told, sizeof self->told);
-    if (zmq_poll (items, count, s_patience_ms (self, now_ms, unsent)) <= 0)
+    if (zmq_poll (items, count, is_news? 0: s_patience_ms (self, now_ms, unsent)) <= 0 && !is_news)
         return;
-    if (dealer && items [dealer + 1].revents && dealer_is_lost (self->dealer))
-        s_see_loss (self, "the connection to the server broke");
+    s_notice_loss (self);
     if (ring && items [ring].revents && attach_is_over (self->attach))
         s_see_loss (self, "the server is gone");
     if (dealer && (items [dealer].revents || self->lost_ms))

@@ -145,8 +145,14 @@ static int
 s_take_transport (courier_t *self, message_joined_t *joined, attach_t **attach_p)
 {
     const char *path = message_joined_ring_path (joined);
-    int rc = path? attach_new (attach_p, path, message_joined_ring_token (joined),
+    int rc = path? attach_new (attach_p, path, dealer_peer (self->dealer), message_joined_ring_token (joined),
         message_joined_ring_bytes (joined), self->timeout_ms): -ENOENT;
+    if (rc == -EPERM && !*attach_p) {
+        message_error_t text;
+        message_fail (&text, "another user than the server's listens at '%.250s': batches come through the "
+            "server's main socket, which is slower", path);
+        handover_put_notice (self->handover, text.text);
+    }
     if (rc == 0 || rc == -ETIMEDOUT)
         return rc;
     if (*attach_p)
@@ -349,8 +355,13 @@ courier_seek (courier_t *self, const handover_view_t *view, int64_t now_ms)
         rejoin_explain (&self->rejoin, self->address, now_ms, &why);
         courier_fail (self, -ECONNRESET, &why);
     }
-    else if (!self->dealer && rejoin_is_due (&self->rejoin, now_ms)
-    &&  (dealer_new (&self->dealer, self->context, self->address, &self->credentials, &why)
-        || courier_send_join (self, &why)))
-        courier_postpone (self, why.text);
+    else if (!self->dealer && rejoin_is_due (&self->rejoin, now_ms)) {
+        int rc = dealer_new (&self->dealer, self->context, self->address, &self->credentials, &why);
+        rc = rc? rc: courier_send_join (self, &why);
+        //  The server cannot come back to a place that is another user's.
+        if (rc == -EPERM)
+            courier_fail (self, rc, &why);
+        else if (rc)
+            courier_postpone (self, why.text);
+    }
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include "address.h"
 #include "spare_threads.h"
+#include "trust.h"
 
 #define DEALER_MAGIC 0x4445414cu
 
@@ -17,7 +18,7 @@
 enum { DEALER_SILENT_FAILURES_MAX = 3 };
 
 enum {
-    DEALER_EVENTS = ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED
+    DEALER_EVENTS = ZMQ_EVENT_CONNECTED | ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED
         | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL
         | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH
 };
@@ -36,7 +37,18 @@ struct dealer {
     bool mismatched;                    //  only one side has keys
     bool refused;
     int silent_failures;                //  handshakes in a row that the other side broke off
+    uid_t peer;                         //  of a local server, the user who runs it; TRUST_NOBODY: unknown
+    bool is_closed;                     //  likewise: no stranger can listen there
+    bool strange;                       //  a server that is not trusted was connected, or was gone before it
+                                        //  could be looked at: no message may be believed
+    message_error_t distrust;           //  "": it was gone
 };
+
+static bool
+s_is_local (const dealer_t *self)
+{
+    return !strncmp (self->address, "ipc://", 6);
+}
 
 //  Keys, before the socket is connected.
 static bool
@@ -83,6 +95,8 @@ s_open (dealer_t *self, void *context, const char *address, const credentials_t 
         message_fail (error, "no monitor: %s", zmq_strerror (errno));
         return -errno;
     }
+    if (s_is_local (self) && !trust_path (address + 6, &self->is_closed, error))
+        return -EPERM;
     if (zmq_connect (self->socket, address)) {
         message_fail (error, "endpoint \"%.200s\": %s", address, zmq_strerror (errno));
         return -errno;
@@ -102,6 +116,7 @@ dealer_new (dealer_t **self_p, void *context, const char *address, const credent
         return -ENOMEM;
     }
     self->magic = DEALER_MAGIC;
+    self->peer = TRUST_NOBODY;
     snprintf (self->address, sizeof self->address, "%s", address);
     int rc = s_open (self, context, address, credentials, error);
     if (rc == 0) {
@@ -199,38 +214,34 @@ s_drop_frame (void *socket)
     return more;
 }
 
-bool
-dealer_receive (dealer_t *self, dealer_message_t *message)
+//  A local server was connected: who runs it?
+static void
+s_look_at_peer (dealer_t *self, int descriptor)
 {
-    assert (self && self->magic == DEALER_MAGIC);
-    dealer_message_clear (message);
-    bool more = true;
-    while (more && message->count < MESSAGE_FRAMES_MAX) {
-        zmq_msg_t *part = &message->parts [message->count];
-        if (zmq_msg_recv (part, self->socket, ZMQ_DONTWAIT) < 0)
-            break;                      //  only before the first frame: messages arrive whole
-        message_frame_t *frame = &message->frames [message->count++];
-        frame->data = zmq_msg_data (part);
-        frame->size = zmq_msg_size (part);
-        more = zmq_msg_more (part);
-    }
-    if (message->count == 0)
-        return false;
-    while (more) {
-        more = s_drop_frame (self->socket);
-        message->count++;
-    }
-    return true;
+    message_error_t why;
+    if (!s_is_local (self))
+        return;
+    self->peer = trust_peer (descriptor);
+    if (self->peer == TRUST_NOBODY || trust_listener (self->address + 6, self->peer, &why))
+        return;
+    self->strange = true;
+    self->distrust = why;
 }
 
-//  Handles one event; value: the kind of error, for a failed handshake.
+//  Handles one event; value: the kind of error, for a failed handshake, or a connection's descriptor.
 static void
 s_take_event (dealer_t *self, uint16_t number, uint32_t value)
 {
     switch (number) {
+        case ZMQ_EVENT_CONNECTED:
+            s_look_at_peer (self, (int) value);
+            break;
         case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
             self->connected = true;
             self->silent_failures = 0;
+            //  Another server is looked for.
+            if (s_is_local (self) && self->peer == TRUST_NOBODY && !self->is_closed)
+                self->strange = self->lost = true;
             break;
         case ZMQ_EVENT_CONNECT_RETRIED:
             self->unreached = true;
@@ -267,6 +278,51 @@ s_read_events (dealer_t *self)
     }
 }
 
+//  Whether a message that was received comes from a server that is trusted.  ZeroMQ reports a connection
+//  before the first message from it, so the events tell.  Else it is dropped, and so is all that waits.
+static bool
+s_is_believed (dealer_t *self, dealer_message_t *message)
+{
+    if (!s_is_local (self))
+        return true;
+    s_read_events (self);
+    if (!self->strange)
+        return true;
+    dealer_message_clear (message);
+    zmq_msg_t part;
+    int rc;
+    do {
+        zmq_msg_init (&part);
+        rc = zmq_msg_recv (&part, self->socket, ZMQ_DONTWAIT);
+        zmq_msg_close (&part);
+    } while (rc >= 0);
+    return false;
+}
+
+bool
+dealer_receive (dealer_t *self, dealer_message_t *message)
+{
+    assert (self && self->magic == DEALER_MAGIC);
+    dealer_message_clear (message);
+    bool more = true;
+    while (more && message->count < MESSAGE_FRAMES_MAX) {
+        zmq_msg_t *part = &message->parts [message->count];
+        if (zmq_msg_recv (part, self->socket, ZMQ_DONTWAIT) < 0)
+            break;                      //  only before the first frame: messages arrive whole
+        message_frame_t *frame = &message->frames [message->count++];
+        frame->data = zmq_msg_data (part);
+        frame->size = zmq_msg_size (part);
+        more = zmq_msg_more (part);
+    }
+    if (message->count == 0)
+        return false;
+    while (more) {
+        more = s_drop_frame (self->socket);
+        message->count++;
+    }
+    return s_is_believed (self, message);
+}
+
 bool
 dealer_is_lost (dealer_t *self)
 {
@@ -298,8 +354,10 @@ dealer_welcome (dealer_t *self, message_error_t *why)
 {
     assert (self && self->magic == DEALER_MAGIC);
     s_read_events (self);
-    bool has_keys = *self->public_key, is_local = !strncmp (self->address, "ipc://", 6);
-    if (self->refused && is_local)
+    bool has_keys = *self->public_key, is_local = s_is_local (self);
+    if (*self->distrust.text)
+        *why = self->distrust;
+    else if (self->refused && is_local)
         message_fail (why, "the server at %.200s does not serve user %u of this machine", self->address,
             (unsigned) geteuid ());
     else if (self->refused)
@@ -324,7 +382,14 @@ dealer_welcome (dealer_t *self, message_error_t *why)
             "server", self->address);
     else
         return DEALER_WELCOME;
-    return self->refused? DEALER_REFUSED: DEALER_SHUT_OUT;
+    return self->refused || *self->distrust.text? DEALER_REFUSED: DEALER_SHUT_OUT;
+}
+
+uid_t
+dealer_peer (const dealer_t *self)
+{
+    assert (self && self->magic == DEALER_MAGIC);
+    return self->peer;
 }
 
 int64_t

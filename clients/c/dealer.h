@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <zmq.h>
 #include "credentials.h"
 #include "message.h"
@@ -19,7 +20,7 @@ typedef struct dealer dealer_t;
 //  context: from dealer_begin_context, lent; NULL: none.  Each has two threads, so a caller that makes one
 //  dealer after the other keeps it.  credentials: lent for the call, except the public key, which is copied;
 //  without keys the connection is open.  0; or -errno with error filled (an address that ZeroMQ refuses, no
-//  descriptors).
+//  descriptors); -EPERM: what listens there may be another user's (trust.h).
 int dealer_new (dealer_t **self_p, void *context, const char *address, const credentials_t *credentials,
     message_error_t *error) TUREEN_CHECKED;
 void dealer_destroy (dealer_t **self_p);
@@ -43,7 +44,7 @@ typedef struct {
     zmq_msg_t parts [MESSAGE_FRAMES_MAX];
     size_t count;
 } dealer_message_t;
-//  False: no message.
+//  False: no message.  Messages of a server that is not trusted are dropped; dealer_welcome tells.
 bool dealer_receive (dealer_t *self, dealer_message_t *message);
 //  Before the first receive, and after the last.
 void dealer_message_init (dealer_message_t *message);
@@ -62,10 +63,14 @@ typedef enum {
     DEALER_WELCOME,                 //  nothing bad so far
     DEALER_SHUT_OUT,                //  only one side has keys, or it is another server; permanent unless a
                                     //  side changes
-    DEALER_REFUSED                  //  the server does not know this client, or has revoked its key
+    DEALER_REFUSED                  //  the server does not know this client, or has revoked its key; or this
+                                    //  client does not trust the server
 } dealer_welcome_t;
 //  why: filled unless DEALER_WELCOME.
 dealer_welcome_t dealer_welcome (dealer_t *self, message_error_t *why);
+
+//  The user who runs the server at an ipc:// address; TRUST_NOBODY: it is another machine's, or unknown.
+uid_t dealer_peer (const dealer_t *self);
 
 //  Milliseconds of a monotonic clock.
 int64_t dealer_now_ms (void);

@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -13,6 +14,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 #include "address.h"
+#include "trust.h"
 
 enum { PRESENCE_CONNECT_MS = 1000, PRESENCE_STAT_BYTES = 512 };
 
@@ -27,16 +29,14 @@ s_say (presence_t presence, char text [PRESENCE_BYTES], const char *format, ...)
     return presence;
 }
 
-//  The first bytes of a small file as text; false: it cannot be read.
+//  The first bytes of a small file as text, and closes it; false: it cannot be read, or was not opened.
 static bool
-s_read (const char *path, char *text, size_t size)
+s_read (int file, char *text, size_t size)
 {
-    FILE *file = fopen (path, "re");
-    if (!file)
-        return false;
-    size_t got = fread (text, 1, size - 1, file);
-    text [got] = 0;
-    fclose (file);
+    ssize_t got = file < 0? 0: read (file, text, size - 1);
+    text [got > 0? got: 0] = 0;
+    if (file >= 0)
+        close (file);
     return got > 0;
 }
 
@@ -47,7 +47,8 @@ s_is_server (long process)
 {
     char name [64], text [PRESENCE_STAT_BYTES];
     snprintf (name, sizeof name, "/proc/%ld/stat", process);
-    if (process <= 0 || !s_read (name, text, sizeof text) || !strstr (text, "(tureen"))
+    if (process <= 0 || !s_read (open (name, O_RDONLY | O_CLOEXEC), text, sizeof text)
+    ||  !strstr (text, "(tureen"))
         return false;
     const char *end = strrchr (text, ')');
     return end && !(end [1] && (end [2] == 'Z' || end [2] == 'X'));
@@ -61,7 +62,7 @@ s_is_locked (const char *path, const char *doing, char text [PRESENCE_BYTES])
 {
     char name [ADDRESS_BYTES + 8], numbers [48], *end = numbers;
     snprintf (name, sizeof name, "%s.lock", path);
-    if (!s_read (name, numbers, sizeof numbers))
+    if (!s_read (trust_open (name), numbers, sizeof numbers))
         return false;
     long process = strtol (numbers, &end, 10), parent = strtol (end, NULL, 10);
     if (s_is_server (process))

@@ -14,6 +14,7 @@
  */
 #include "endpoint.h"
 #include "rlimits.h"
+#include "runtime_folder.h"
 
 #include <arpa/inet.h>
 #include <assert.h>
@@ -90,52 +91,12 @@ s_format (const char *format, ...)
     return text;
 }
 
-//  $XDG_RUNTIME_DIR if it is usable, or NULL.
-static const char *
-s_xdg_directory (void)
-{
-    const char *path = getenv ("XDG_RUNTIME_DIR");
-    struct stat status;
-    if (path && path [0] == '/' && stat (path, &status) == 0 && S_ISDIR (status.st_mode)
-    &&  status.st_uid == geteuid () && faccessat (AT_FDCWD, path, W_OK | X_OK, AT_EACCESS) == 0)
-        return path;
-    return NULL;
-}
-
-//  As snprintf.
-static int
-s_tmp_directory (char *buffer, size_t size)
-{
-    return snprintf (buffer, size, "/tmp/tureen-%u", (unsigned int) geteuid ());
-}
-
-static int
-s_runtime_directory (char *buffer, size_t size)
-{
-    const char *xdg = s_xdg_directory ();
-    if (xdg)
-        return snprintf (buffer, size, "%s/tureen", xdg);
-    return s_tmp_directory (buffer, size);
-}
-
-//  Ours to make, also if the user wrote the default endpoint out.
-static bool
-s_is_runtime_directory (const char *path)
-{
-    char directory [PATH_MAX];
-    int length = s_runtime_directory (directory, sizeof directory);
-    if (length >= 0 && (size_t) length < sizeof directory && strcmp (path, directory) == 0)
-        return true;
-    s_tmp_directory (directory, sizeof directory);
-    return strcmp (path, directory) == 0;
-}
-
 int
 endpoint_default (char *buffer, size_t size)
 {
     assert (buffer); assert (size > 0);
     char directory [PATH_MAX];
-    int length = s_runtime_directory (directory, sizeof directory);
+    int length = runtime_folder_default (directory, sizeof directory);
     if (length >= 0 && (size_t) length < sizeof directory)
         length = snprintf (buffer, size, "ipc://%s/server.sock", directory);
     else
@@ -176,7 +137,7 @@ s_parse_ipc (endpoint_t *self, const char *path)
     self->lock_path = s_format ("%s.lock", path);
     const char *slash = strrchr (path, '/');
     self->directory = slash == path? strdup ("/"): strndup (path, (size_t) (slash - path));
-    self->in_runtime = self->directory && s_is_runtime_directory (self->directory);
+    self->in_runtime = self->directory && runtime_folder_is (self->directory);
     return 0;
 }
 
@@ -216,7 +177,7 @@ static int
 s_tcp_paths (endpoint_t *self, unsigned int port)
 {
     char directory [PATH_MAX];
-    int length = s_runtime_directory (directory, sizeof directory);
+    int length = runtime_folder_default (directory, sizeof directory);
     if (length < 0 || (size_t) length >= sizeof directory
     ||  (size_t) length + sizeof "/tcp-65535.ring" - 1 > SOCKET_PATH_MAX)
         return s_fail (self, -ENAMETOOLONG, "XDG_RUNTIME_DIR is too long for a socket's path (%d bytes): "
@@ -372,7 +333,7 @@ s_check_owner (const endpoint_t *self, const struct stat *status)
     if (status->st_uid != geteuid () && (status->st_uid != 0 || self->in_runtime))
         return s_fail (self, -EPERM, "the folder '%s' belongs to user %u: listen in one of your own", path,
             (unsigned int) status->st_uid);
-    if ((status->st_mode & 022) && (!(status->st_mode & S_ISVTX) || self->in_runtime))
+    if (runtime_folder_lets_replace (status, self->in_runtime))
         return s_fail (self, -EPERM, "others may write to the folder '%s': chmod go-w '%s', or listen in "
             "another", path, path);
     return 0;

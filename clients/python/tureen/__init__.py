@@ -11,7 +11,7 @@ from . import ranks, recipes, transforms
 from .batch import Batch
 from .dataset import DataSet
 from .errors import (ForkedProcess, JobEnded, KeyRefused, KeyUnusable, LoaderClosed, MapFailed, NoServer,
-                     NotLetIn, ProtocolError, RequestRefused, ServerGone, ServerStopped, StateError,
+                     NotLetIn, NotTrusted, ProtocolError, RequestRefused, ServerGone, ServerStopped, StateError,
                      TureenError, TureenWarning, UnreadableWarning)
 from .loader import BatchIterator, Loader
 from .mapping.run import sample_seed
@@ -22,7 +22,7 @@ from .serving import ServeFailed, Server, serve
 from .wire import Field
 
 __all__ = ["Batch", "BatchIterator", "DataSet", "Field", "ForkedProcess", "JobEnded", "KeyRefused",
-           "KeyUnusable", "Loader", "LoaderClosed", "MapFailed", "NoServer", "NotLetIn",
+           "KeyUnusable", "Loader", "LoaderClosed", "MapFailed", "NoServer", "NotLetIn", "NotTrusted",
            "ProtocolError", "Ragged", "RequestRefused", "ServeFailed", "Server", "ServerGone",
            "ServerStopped", "StateError", "TureenError", "TureenWarning", "UnreadableWarning", "merge_states",
            "ranks", "recipes", "sample_seed", "serve", "status", "transforms"]

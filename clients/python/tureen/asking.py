@@ -77,7 +77,9 @@ class Asker:
         while time.monotonic() < until:
             answer = None
             if self._dealer in dict(self._poller.poll(poll_ms(until - time.monotonic()))):
-                answer = self._answer(self._dealer.recv_multipart(), kind)
+                frames = self._dealer.recv_multipart()
+                self._welcome.look()
+                answer = None if self._welcome.strange else self._answer(frames, kind)
             if answer is not None:
                 return answer
             self._welcome.look()

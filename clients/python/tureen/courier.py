@@ -12,6 +12,7 @@ All of it is the connection's thread's.
 """
 from __future__ import annotations
 
+import logging
 import socket
 import time
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Union
@@ -33,6 +34,8 @@ from .welcome import Welcome
 
 if TYPE_CHECKING:
     from .connection import Connection
+
+log = logging.getLogger("tureen")
 
 LEAVE_PATIENCE_S = 2.0      # for the server's ENDED after LEAVE
 FAREWELL_S = 0.5            # the ring's socket was closed: an ENDED that says why may still be on its way
@@ -223,12 +226,15 @@ class Courier:
         if joined.ring is not None:
             try:
                 mapper = self._connection.mapper
-                self._ring_socket, self.job.memory, descriptor = ring.take(joined.ring, answer_s=answer_s,
-                                                                           keep=mapper is not None)
+                peer = None if self._welcome is None else self._welcome.peer
+                self._ring_socket, self.job.memory, descriptor = ring.take(
+                    joined.ring, answer_s=answer_s, keep=mapper is not None, server=peer)
                 if descriptor >= 0:
                     self.job.shared = Shared(descriptor, joined.ring.bytes)
                 self._poller.register(self._ring_socket.fileno(), zmq.POLLIN)
                 return
+            except ring.RingStrange as strange:
+                log.warning("%s: batches come through the server's main socket, which is slower", strange)
             except ring.RingUnavailable:
                 pass
             except ring.RingLate as late:
@@ -288,14 +294,17 @@ class Courier:
     #  What comes
 
     def _received(self) -> Optional[List[Any]]:
-        """A message, of an inline job's batch the last frame uncopied; None when there is none."""
+        """A message, of an inline job's batch the last frame uncopied; None when there is none from a server
+        that is trusted."""
+        assert self._welcome is not None and self._descriptors is not None
         try:
-            if not self._inline:
-                whole: List[Any] = self._dealer.recv_multipart(zmq.NOBLOCK)
-                return whole
-            frames: List[Any] = self._dealer.recv_multipart(zmq.NOBLOCK, copy=False)
+            frames: List[Any] = self._dealer.recv_multipart(zmq.NOBLOCK, copy=not self._inline)
         except zmq.Again:
             return None
+        if self._welcome.has_news() and self._descriptors.update():
+            self._broken = True
+        if self._welcome.strange or not self._inline:
+            return None if self._welcome.strange else frames
         return [frame.bytes for frame in frames[:self._frames]] + frames[self._frames:]
 
     def _receive(self) -> None:

@@ -21,6 +21,10 @@ class KeyRefused(NotLetIn):
     """The server does not know this client's key (or, at ipc://, its user), or has revoked it."""
 
 
+class NotTrusted(NotLetIn):
+    """What listens at an ipc:// endpoint is another user's, or may be: this client does not let it in."""
+
+
 class KeyUnusable(TureenError):
     """A key that was given cannot be used: its file is missing or damaged, others may read it, or its
     counterpart is missing."""

@@ -12,6 +12,7 @@ import stat
 from typing import Mapping, Optional, Sequence, Tuple
 
 from .errors import NoServer
+from .trust import open_beside
 
 _PROBE_S = 1.0
 
@@ -156,7 +157,7 @@ def lock_holder(path: str) -> Optional[int]:
 def _in_lock(path: str) -> Tuple[int, int]:
     """The server's process and its parent, as its lock file says; 0: unknown."""
     try:
-        with open(path + ".lock", encoding="ascii") as file:
+        with open_beside(path + ".lock") as file:
             process, parent = (*map(int, file.read(48).split()), 0, 0)[:2]
     except (OSError, ValueError):
         return 0, 0

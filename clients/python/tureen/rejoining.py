@@ -8,8 +8,8 @@ import time
 from typing import Optional
 
 from . import standby
-from .errors import (JobEnded, KeyRefused, NoServer, NotLetIn, RequestRefused, ServerGone, ServerStopped,
-                     TureenError)
+from .errors import (JobEnded, KeyRefused, NoServer, NotLetIn, NotTrusted, RequestRefused, ServerGone,
+                     ServerStopped, TureenError)
 
 log = logging.getLogger("tureen")
 
@@ -59,7 +59,7 @@ class Search:
             if self._refusal is None or _kind(self._refusal) != _kind(error):
                 self._warn("the server at %s does not take the job yet: %s", self._endpoint, error)
             self._refusal = error
-        elif not isinstance(error, NoServer) or isinstance(error, KeyRefused):
+        elif not isinstance(error, NoServer) or isinstance(error, (KeyRefused, NotTrusted)):
             if not self._first and isinstance(error, RequestRefused) and error.message.startswith(_OTHER):
                 error = RequestRefused(error.code, f"the server that is back at {self._endpoint} serves "
                                        "other data, with which the job cannot go on: give the files back as "
@@ -88,7 +88,7 @@ class Search:
         """A server that has other keys, or none, may be the wrong one, and ours be back in a while."""
         if isinstance(error, RequestRefused):
             return error.code in self._passing
-        return isinstance(error, NotLetIn) and not isinstance(error, KeyRefused)
+        return isinstance(error, NotLetIn) and not isinstance(error, (KeyRefused, NotTrusted))
 
     def _in_vain(self) -> TureenError:
         why = "and it did not come back"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import operator
 import os
-import stat
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Protocol, Sequence, Tuple, Union
 
 import numpy as np
@@ -15,6 +14,7 @@ from . import wire
 from .errors import RequestRefused, StateError
 from .parameters import float_of
 from .recent import Recent
+from .runtime_folder import default_folder
 from .state import Part, State
 
 if TYPE_CHECKING:
@@ -52,20 +52,7 @@ def default_endpoint() -> str:
     named = os.environ.get("TUREEN_ENDPOINT", "")
     if named:
         return named
-    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    if runtime.startswith("/") and _usable(runtime):
-        return f"ipc://{runtime}/tureen/server.sock"
-    return f"ipc:///tmp/tureen-{os.geteuid()}/server.sock"
-
-
-def _usable(directory: str) -> bool:
-    """A directory that belongs to the effective user and that this user may write to."""
-    try:
-        found = os.stat(directory)
-    except (OSError, ValueError):
-        return False
-    return (stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
-            and os.access(directory, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids))
+    return f"ipc://{default_folder()}/server.sock"
 
 
 def seconds(name: str, value: Any) -> float:

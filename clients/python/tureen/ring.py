@@ -9,9 +9,10 @@ import mmap
 import os
 import socket
 import weakref
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 from .errors import ProtocolError, TureenError
+from .trust import is_ours, peer_of
 from .wire import TOKEN_BYTES, RingOffer
 
 PATIENCE_S = 5.0
@@ -27,6 +28,10 @@ class RingUnavailable(TureenError):
     """This process cannot have the ring (a container's wall, another user): batches must come inline."""
 
 
+class RingStrange(RingUnavailable):
+    """Another user than the server's listens there, and did not get the token."""
+
+
 class Ring(NamedTuple):
     socket: socket.socket
     #  Never closed by hand: arrays point into it, and the last of them unmaps it.
@@ -36,8 +41,9 @@ class Ring(NamedTuple):
 
 
 def take(offer: RingOffer, patience_s: float = PATIENCE_S, answer_s: float = ANSWER_S,
-         keep: bool = False) -> Ring:
+         keep: bool = False, server: Optional[int] = None) -> Ring:
     """Trades the token for the mapped ring.  `keep`: its descriptor stays open, and is the caller's.
+    `server`: the user who runs it; None: none of this machine's is known to.
 
     RingUnavailable, with nothing left open, if the ring server gives none.  RingLate, likewise, if it says
     nothing in `answer_s`.  ProtocolError if it gave one that cannot be mapped: then the token is used, and
@@ -49,6 +55,10 @@ def take(offer: RingOffer, patience_s: float = PATIENCE_S, answer_s: float = ANS
     try:
         connection.settimeout(patience_s)
         connection.connect(offer.path)
+        #  The path is the server's word, also of one on another machine: any user may have made it here.
+        peer = peer_of(connection.fileno())
+        if peer is None or not is_ours(peer) and peer != server:
+            raise RingStrange(f"another user than the server's listens at {offer.path}")
         connection.sendall(token)
         connection.settimeout(answer_s)
         descriptor = _answered(connection)

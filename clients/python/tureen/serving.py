@@ -201,9 +201,12 @@ _returned: Dict[str, weakref.WeakSet[Server]] = {}
 
 
 def _running(endpoint: str) -> Optional[_Command]:
-    """How the server that holds the endpoint was started; None: that cannot be seen."""
+    """How the server that holds the endpoint was started; None: that cannot be seen, or another user started
+    it, whose command is not run as this user."""
     process = finding.lock_holder(endpoint[len("ipc://"):]) if endpoint.startswith("ipc://") else None
     try:
+        if os.stat(f"/proc/{process}").st_uid != os.geteuid():
+            return None
         with open(f"/proc/{process}/cmdline", "rb") as file:
             words = [os.fsdecode(word) for word in file.read().split(b"\0")[1:-1]]
         return _Command(words, os.readlink(f"/proc/{process}/cwd"))

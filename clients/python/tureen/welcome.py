@@ -12,8 +12,9 @@ from typing import Any, Iterator, Optional, Tuple
 
 import zmq
 
-from .errors import KeyRefused, NotLetIn
+from .errors import KeyRefused, NotLetIn, NotTrusted
 from .keys import Keys
+from .trust import check_listener, check_path, peer_of
 
 _EVENT = struct.Struct("=HI")
 _HANDSHAKES = (zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_HANDSHAKE_FAILED_AUTH
@@ -28,8 +29,11 @@ _SILENT_FAILURES_MAX = 3
 class Welcome:
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], watched: Any, endpoint: str,
                  keys: Optional[Keys]) -> None:
-        """`watched` is not connected yet, and has its keys.  The caller closes `monitor`."""
+        """`watched` is not connected yet, and has its keys.  The caller closes `monitor`.  NotTrusted where
+        what listens there may be another user's."""
         self._endpoint = endpoint
+        self._path = endpoint[len("ipc://"):] if endpoint.startswith("ipc://") else ""
+        self._is_closed = bool(self._path) and check_path(self._path)
         self._public = keys.public if keys is not None else ""
         self._made = False
         self._silent_failures = 0
@@ -37,7 +41,12 @@ class Welcome:
         self.unreached = False
         #  A connection that was made has broken.
         self.broken = False
-        #  What there is to be said of a server that does not let us in.
+        #  Of a server on this machine, the user who runs it; None: unknown.
+        self.peer: Optional[int] = None
+        #  One that is not trusted was connected, or was gone before it could be looked at: no message that
+        #  comes may be believed.
+        self.strange = False
+        #  What there is to be said of a server that does not let us in, or that we do not trust.
         self.error: Optional[NotLetIn] = None
         address = f"inproc://welcome-{id(self)}"
         watched.monitor(address, zmq.EVENT_CONNECTED | zmq.EVENT_CONNECT_RETRIED
@@ -65,9 +74,27 @@ class Welcome:
         if self.error is not None:
             raise self.error
 
+    def has_news(self) -> bool:
+        """Whether `read` should be called before the message that was just received is believed: ZeroMQ
+        reports a connection before the first message from it."""
+        return bool(self._path and self.monitor.get(zmq.EVENTS) & zmq.POLLIN)
+
+    def _look_at_peer(self, descriptor: int) -> None:
+        self.peer = peer_of(descriptor)
+        try:
+            if self.peer is not None:
+                check_listener(self._path, self.peer)
+        except NotTrusted as error:
+            self.error = error
+            self.strange = self.broken = True
+
     def _take(self, event: int, value: int) -> None:
-        if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+        if event == zmq.EVENT_CONNECTED and self._path:
+            self._look_at_peer(value)
+        elif event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
             self._made, self._silent_failures = True, 0
+            if self._path and self.peer is None and not self._is_closed:
+                self.strange = self.broken = True   # another server is looked for
         elif event == zmq.EVENT_CONNECT_RETRIED:
             self.unreached = True
         elif event == zmq.EVENT_DISCONNECTED:
