@@ -1,13 +1,16 @@
 #include "prepare_write.h"
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include "complain.h"
 #include "rlimits.h"
+#include "stranger.h"
 
 enum { NPY_ALIGNMENT = 64, NPY_PREFIX_BYTES = 10, HEADER_BYTES = 256 };
 
@@ -22,8 +25,32 @@ s_make_folders (const char *path)
         *slash = 0;
         if (mkdir (folder, 0777) && errno != EEXIST)
             return complain ("prepare", "%s: %s", folder, strerror (errno));
+        if (stranger_owns (folder))
+            return complain ("prepare", "--out: '%s' " STRANGER_WORDS, folder);
     }
     return true;
+}
+
+//  An empty file; NULL, and it was said why not.
+static FILE *
+s_open (const char *path)
+{
+    int fd = open (path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    bool is_strange = fd >= 0 && stranger_owns (path);
+    struct stat status;
+    FILE *file = NULL;
+    //  Emptied only now: it may be what a link of another user leads to.
+    if (fd >= 0 && !is_strange && fstat (fd, &status) == 0
+    &&  (!S_ISREG (status.st_mode) || ftruncate (fd, 0) == 0))
+        file = fdopen (fd, "wb");
+    if (is_strange)
+        complain ("prepare", "--out: '%s' " STRANGER_WORDS, path);
+    else
+    if (!file)
+        complain ("prepare", "%s: %s", path, strerror (errno));
+    if (!file && fd >= 0)
+        close (fd);
+    return file;
 }
 
 //  NumPy's type string, little-endian as this machine is.
@@ -109,9 +136,9 @@ prepare_write (const char *path, const pipeline_output_t *output, prepare_format
 {
     if (!s_make_folders (path))
         return false;
-    FILE *file = fopen (path, "wb");
+    FILE *file = s_open (path);
     if (!file)
-        return complain ("prepare", "%s: %s", path, strerror (errno));
+        return false;
     if (format == PREPARE_NPY) {
         char header [HEADER_BYTES];
         fwrite (header, 1, s_npy_header (output, header), file);

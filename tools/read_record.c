@@ -13,6 +13,7 @@
 #include "input.h"
 #include "rlimits.h"
 #include "state.h"
+#include "stranger.h"
 
 #define READ_RECORD_MAGIC 0x52524543u
 
@@ -57,6 +58,8 @@ s_load_state (read_record_t *self)
 {
     size_t size;
     int rc = input_whole (self->state_path, READ_RECORD_STATE_BYTES_MAX, &self->state, &size);
+    if (rc == 0 && stranger_owns (self->state_path))
+        return complain ("read", "--state: '%s' " STRANGER_WORDS, self->state_path);
     return rc == 0 || rc == -ENOENT || complain ("read", "--state %s: %s%s", self->state_path,
         input_error (rc), rc == -EFBIG? "": rlimits_remedy (-rc));
 }
@@ -65,8 +68,10 @@ s_load_state (read_record_t *self)
 static int
 s_write_fresh (const read_record_t *self, const char *text)
 {
-    //  Follows no link: the file replaces the state.
-    int fd = open (self->fresh_path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+    //  The file replaces the state, so it must be a new one: not what a killed run left, or another user put
+    //  there.
+    bool is_free = unlink (self->fresh_path) == 0 || errno == ENOENT;
+    int fd = is_free? open (self->fresh_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666): -1;
     if (fd < 0)
         return -errno;
     int rc = 0;
@@ -118,10 +123,14 @@ s_open_ids (read_record_t *self)
     int fd = open (self->ids_path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (fd < 0)                         //  one that can be written only: a pipe, a terminal
         fd = open (self->ids_path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    self->ids = fd < 0? NULL: fdopen (fd, "w");
+    bool is_strange = fd >= 0 && stranger_owns (self->ids_path);
+    self->ids = fd < 0 || is_strange? NULL: fdopen (fd, "w");
     if (self->ids)
         return true;
-    s_fail_ids (self);
+    if (is_strange)
+        complain ("read", "--ids: '%s' " STRANGER_WORDS, self->ids_path);
+    else
+        s_fail_ids (self);
     if (fd >= 0)
         close (fd);
     return false;

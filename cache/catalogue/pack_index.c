@@ -301,8 +301,8 @@ s_write_all (writer_t *writer)
     if (!writer->hash)
         return s_fail (writer, -ENOMEM);
     do
-        writer->fd = openat (writer->folder_fd, PACK_INDEX_PARTIAL, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
-        0666);
+        writer->fd = openat (writer->folder_fd, PACK_INDEX_PARTIAL,
+        O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
     while (writer->fd < 0 && errno == EINTR);
     if (writer->fd < 0)
         return s_fail (writer, -errno);

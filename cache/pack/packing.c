@@ -33,6 +33,7 @@
 #include "packing_order.h"
 #include "packing_upload.h"
 #include "store_address.h"
+#include "stranger.h"
 
 enum {
     SPARE_DESCRIPTORS = 64,             //  that buckets leave free
@@ -84,6 +85,8 @@ s_open_target (packing_t *self)
             target);
     if (self->target_fd < 0)
         return packing_fail_file (self, -errno, "open", "");
+    if (stranger_owns (target))
+        return packing_fail (self, -EPERM, "'%.600s' " STRANGER_WORDS, target);
     if (flock (self->target_fd, LOCK_EX | LOCK_NB) == 0)
         return 0;
     if (errno == EWOULDBLOCK)
@@ -95,8 +98,12 @@ s_open_target (packing_t *self)
 static int
 s_open_folder (packing_t *self)
 {
+    char path [PATH_MAX];
     self->folder_fd = openat (self->target_fd, PACKING_FOLDER,
         O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    snprintf (path, sizeof path, "%.*s/" PACKING_FOLDER, PATH_MAX - 16, self->options->target);
+    if (self->folder_fd >= 0 && stranger_owns (path))
+        return packing_fail (self, -EPERM, "'%.600s' " STRANGER_WORDS, path);
     return self->folder_fd >= 0
         || errno == ENOENT? 0: packing_fail_file (self, -errno, "open", PACKING_FOLDER);
 }

@@ -14,6 +14,7 @@
 #include "machine.h"
 #include "plural.h"
 #include "reader.h"
+#include "stranger.h"
 #include "unreadable.h"
 
 enum {
@@ -401,7 +402,8 @@ s_load_rows (const options_t *options, const source_t *source, const char *name)
     else
     if (rc != -ENOENT)
         printf ("data set '%s': the file of rows '%s' is not used (%s): they are found out anew\n", name,
-            path, rc == -EBADMSG? "it is damaged, or of other data": input_error (rc));
+            path, rc == -EBADMSG? "it is damaged, or of other data": rc == -EPERM? "it " STRANGER_WORDS
+            : input_error (rc));
 }
 
 //  At the end of the server, when no task has an entry.
@@ -491,6 +493,8 @@ sources_open (sources_t *self, broker_t *broker, const options_t *options)
     if (options->rows_folder && access (options->rows_folder, W_OK | X_OK) != 0)
         return complain ("serve", "--jpeg-rows-dir '%s': %s: give a folder that this user may write to",
             options->rows_folder, strerror (errno));
+    if (options->rows_folder && stranger_owns (options->rows_folder))
+        return complain ("serve", "--jpeg-rows-dir: '%s' " STRANGER_WORDS, options->rows_folder);
     char error [ERROR_BYTES];
     if (options->blocks_folder && block_cache_open (&self->blocks, options->blocks_folder,
         options->blocks_bytes, error, sizeof error))

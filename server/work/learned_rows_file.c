@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include "input.h"
 #include "pack_index.h"
+#include "stranger.h"
 
 #define MAGIC "TUREENR1"
 
@@ -107,6 +108,10 @@ learned_rows_load (learned_rows_t *self, const char *path, const char *fingerpri
     char *bytes;
     size_t size;
     int rc = input_whole (path, learned_rows_file_max (self), &bytes, &size);
+    if (rc == 0 && stranger_owns (path)) {
+        free (bytes);
+        return -EPERM;
+    }
     if (rc == 0) {
         rc = s_take (self, (const uint8_t *) bytes, size, fingerprint);
         free (bytes);
@@ -152,7 +157,8 @@ s_text (learned_rows_t *self, const char *fingerprint, size_t *size_p)
 static int
 s_write (const char *path, const char *text, size_t size)
 {
-    FILE *file = fopen (path, "we");
+    //  What a killed server left, or another user put there; nothing is followed.
+    FILE *file = unlink (path) == 0 || errno == ENOENT? fopen (path, "wex"): NULL;
     if (!file)
         return -errno;
     int rc = fwrite (text, 1, size, file) == size? 0: -errno;

@@ -20,6 +20,7 @@
 #include "pack_scan.h"
 #include "plural.h"
 #include "rlimits.h"
+#include "stranger.h"
 #include "unpack_labels.h"
 #include "transfer.h"
 #include "utf8.h"
@@ -109,6 +110,8 @@ s_open_target (unpack_t *self)
     self->folder = open (self->target, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (self->folder < 0)
         return complain ("unpack", "cannot open the folder '%s': %s", shown, strerror (errno));
+    if (stranger_owns (self->target))
+        return complain ("unpack", "'%s' " STRANGER_WORDS, shown);
     return s_is_empty (self->folder)
         || complain ("unpack", "'%s' is not empty: give a folder that is, or one that is not there", shown);
 }
