@@ -1,0 +1,373 @@
+"""What another user of the machine puts where this user's server, state or output is looked for: a server in the
+default folder, a link, a socket in /tmp, a ring's socket, a lock file; an output folder, a state, a file of rows.
+
+The stranger's server is a real one, at which the stranger lets everybody in.  Clients are processes of the
+victim.  Of both they are refused: nothing is believed, sent or written.  That takes root, to be two users:
+without it these tests are skipped, which is said."""
+import json
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import harness
+from harness import PATIENCE, SystemTest, wait_until
+
+PYTHON = "/usr/bin/python3"
+#  Users whom no other process has, not even a test beside this one
+VICTIM = 45000 + 2 * (os.getpid() % 5000)
+STRANGER = VICTIM + 1
+REFUSAL = "belongs to user %d, and every user who may write to '/tmp' could have made it" % STRANGER
+
+if os.geteuid() != 0:
+    print("=" * 78 + "\nSKIPPED, nothing was tested: two users need root\n" + "=" * 78, flush=True)
+    raise SystemExit(harness.SKIP)
+
+#  What a Python client does at an endpoint (none: the default one); a line of JSON.
+CLIENT = """
+import json, sys, tureen
+endpoint, what, *rest = sys.argv[1:]
+endpoint = endpoint or None
+try:
+    if what == "loader":
+        with tureen.Loader(endpoint, dataset="train", batch_size=16, epochs=1, pipeline="eval",
+                           timeout=float(rest[0])) as loader:
+            for batch in loader:
+                pass
+        said = {"samples": loader.stats()["samples"], "ring": loader.joined.ring is not None}
+    elif what == "status":
+        said = {"samples": tureen.status(endpoint)["datasets"][0]["samples"]}
+    elif what == "dataset":
+        said = {"samples": len(tureen.DataSet("train", endpoint=endpoint))}
+    else:
+        said = {"server": tureen.serve(train=rest[0], endpoint=endpoint, timeout=20).endpoint}
+except Exception as error:
+    said = {"error": type(error).__name__, "message": str(error)}
+print(json.dumps(said))
+"""
+#  A user who listens at a socket that was bound for it, and says what came.
+LISTENER = """
+import os, socket, sys
+listener = socket.socket(fileno=int(sys.argv[1]))
+os.setuid(int(sys.argv[2]))
+listener.listen()
+print("listens", flush=True)
+connection, _ = listener.accept()
+print(len(connection.recv(64)), flush=True)
+"""
+
+
+def as_user(user):
+    return ["setpriv", "--reuid=%d" % user, "--regid=%d" % user, "--clear-groups"]
+
+
+class Strangers(SystemTest):
+    SAMPLES = 48
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.programs = cls.copy_for_other_users()
+        cls.tureen = os.path.join(cls.programs, "tureen")
+        binaries = os.path.dirname(harness.TUREEN)
+        for name in ("tureen_example", "libtureen.so.0"):
+            found = next((path for folder in (binaries, os.path.dirname(binaries))
+                          for path in sorted(pathlib.Path(folder).rglob(name))), None)
+            if found:
+                os.chmod(shutil.copy(found, cls.programs), 0o755)
+        shutil.copytree(os.path.join(harness.SOURCE, "clients", "python", "tureen"),
+                        os.path.join(cls.programs, "tureen_python", "tureen"),
+                        ignore=shutil.ignore_patterns("__pycache__"))
+        subprocess.run(["chmod", "-R", "a+rX", cls.root], check=True)
+
+    def setUp(self):
+        self.default = "/tmp/tureen-%d" % VICTIM
+        self.processes = []
+        self.place = tempfile.mkdtemp(prefix="tu-", dir="/tmp")      # as /tmp: everybody may write
+        os.chmod(self.place, 0o1777)
+
+    def tearDown(self):
+        for process in self.processes:
+            if process.poll() is None:
+                process.terminate()
+            process.wait(PATIENCE)
+        for path in (self.default, self.place):
+            if os.path.islink(path):
+                os.unlink(path)
+            shutil.rmtree(path, ignore_errors=True)
+
+    #   ---- users
+
+    def environment(self):
+        kept = {key: value for key, value in os.environ.items()
+                if key not in ("XDG_RUNTIME_DIR", "TUREEN_ENDPOINT")}
+        return dict(kept, PYTHONPATH=os.path.join(self.programs, "tureen_python"), TUREEN_SERVER=self.tureen,
+                    PYTHONDONTWRITEBYTECODE="1", LD_LIBRARY_PATH=self.programs, TMPDIR=self.place)
+
+    def run_as(self, user, *command):
+        return subprocess.run([*as_user(user), *map(str, command)], env=self.environment(), cwd="/",
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=4 * PATIENCE)
+
+    def start_as(self, user, *command, **options):
+        process = subprocess.Popen([*as_user(user), *map(str, command)], env=self.environment(), cwd="/",
+                                   text=True, **options)
+        self.processes.append(process)
+        return process
+
+    def client(self, what, *rest, endpoint=""):
+        done = self.run_as(VICTIM, PYTHON, "-c", CLIENT, endpoint, what, *rest)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def serve_as(self, user, path, *arguments):
+        self.log = os.path.join(self.place, "log-%d" % len(self.processes))
+        with open(self.log, "w") as log:
+            server = self.start_as(user, self.tureen, "serve", "--dataset", "train=" + self.data, "--cache", "16M",
+                                   "--workers", 1, "--listen", "ipc://" + path, *arguments, stdout=log, stderr=log)
+        wait_until("the server listens", lambda: server.poll() is not None
+                   or "listening on" in pathlib.Path(self.log).read_text())
+        self.assertIsNone(server.poll(), pathlib.Path(self.log).read_text())
+        return server
+
+    def strangers_server(self, path):
+        """It lets everybody in."""
+        server = self.serve_as(STRANGER, path, "--open")
+        for name in (path, path + ".ring"):
+            os.chmod(name, 0o666)
+        return server
+
+    def folder_of(self, user, path, mode=0o755):
+        os.mkdir(path)
+        os.chmod(path, mode)
+        os.chown(path, user, user)
+        return path
+
+    def assert_nobody_joined(self):
+        self.assertNotIn("joined", pathlib.Path(self.log).read_text())
+
+    def assert_all_refuse(self, words, endpoint=""):
+        """Each client, with these words."""
+        connect = ["--connect", endpoint] if endpoint else []
+        for command in (["read", "--dataset", "train", "--epochs", 1, "--recipe", "eval"], ["status"],
+                        ["top", "--seconds", 1], ["drain"]):
+            with self.subTest(command=command[0]):
+                done = self.run_as(VICTIM, self.tureen, *command, *connect)
+                self.assertEqual(done.returncode, 1, done.stdout)
+                self.assertIn(words, done.stderr)
+        if not endpoint and os.path.exists(os.path.join(self.programs, "tureen_example")):
+            with self.subTest(command="libtureen"):
+                done = self.run_as(VICTIM, os.path.join(self.programs, "tureen_example"), "train",
+                                   os.path.join(self.place, "example-state"))
+                self.assertEqual(done.returncode, 1, done.stdout)
+                self.assertIn(words, done.stderr)
+        with self.subTest(command="work"):
+            work = self.start_as(VICTIM, self.tureen, "work", "--connect", endpoint or "ipc://%s/server.sock"
+                                 % self.default, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            self.assertIn(words, work.stdout.readline())
+            work.terminate()
+            work.communicate(timeout=PATIENCE)
+        for what, *rest in (["loader", 20], ["status"], ["dataset"], ["serve", self.data]):
+            with self.subTest(python=what):
+                said = self.client(what, *rest, endpoint=endpoint)
+                self.assertEqual(said.get("error"), "NotTrusted", said)
+                self.assertIn(words, said["message"])
+        self.assert_nobody_joined()
+
+    #   ---- servers
+
+    def test_the_default_folder_is_another_users(self):
+        self.folder_of(STRANGER, self.default)
+        self.strangers_server(self.default + "/server.sock")
+        self.assert_all_refuse("'%s' %s" % (self.default, REFUSAL))
+
+    def test_the_default_folder_is_another_users_link(self):
+        self.folder_of(STRANGER, self.place + "/own")
+        os.symlink(self.place + "/own", self.default)
+        os.lchown(self.default, STRANGER, STRANGER)
+        self.strangers_server(self.place + "/own/server.sock")
+        self.assert_all_refuse("'%s' %s" % (self.default, REFUSAL))
+
+    def test_a_folder_in_tmp_that_was_given(self):
+        """Given is the name; who made it cannot be known."""
+        folder = self.folder_of(STRANGER, self.place + "/run")
+        self.strangers_server(folder + "/s.sock")
+        self.assert_all_refuse("'%s' belongs to user %d" % (folder, STRANGER), "ipc://%s/s.sock" % folder)
+
+    def test_a_socket_in_tmp_that_was_given(self):
+        path = self.place + "/s.sock"
+        self.strangers_server(path)
+        self.assert_all_refuse("'%s' belongs to user %d" % (path, STRANGER), "ipc://" + path)
+
+    def test_the_own_folder_lets_others_write(self):
+        """The socket there is another user's, or could become so."""
+        self.folder_of(VICTIM, self.default, 0o777)
+        done = self.run_as(VICTIM, self.tureen, "status")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("users other than its owner, user %d, may write to the folder '%s'" % (VICTIM, self.default),
+                      done.stderr)
+        said = self.client("status")
+        self.assertIn("may write to the folder '%s'" % self.default, said["message"])
+
+    def test_another_users_folder_that_was_named(self):
+        """A server for several users, at a place that only its own user or root can have made: it is believed.
+        So is a user's default folder, which its name says whose it is."""
+        os.chmod(self.place, 0o755)
+        for folder in (self.place + "/run", "/tmp/tureen-%d" % STRANGER):
+            self.folder_of(STRANGER, folder)
+            self.addCleanup(shutil.rmtree, folder, ignore_errors=True)
+            endpoint = "ipc://%s/s.sock" % folder
+            os.chmod(self.place, 0o1777)
+            server = self.strangers_server(folder + "/s.sock")
+            os.chmod(self.place, 0o755)
+            self.assertEqual(self.client("loader", 20, endpoint=endpoint),
+                             {"samples": self.SAMPLES, "ring": True})
+            done = self.run_as(VICTIM, self.tureen, "read", "--dataset", "train", "--json", "--recipe", "eval",
+                               "--connect", endpoint)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            server.terminate()
+            self.assertEqual(server.wait(PATIENCE), 0)
+
+    def test_a_folder_that_is_made_while_clients_wait(self):
+        """There was nothing to look at when they began, so the stranger hears what they ask; and is not
+        believed."""
+        for command in ([self.tureen, "status", "--wait", 60], [PYTHON, "-c", CLIENT, "", "loader", 60]):
+            with self.subTest(command=command[0]):
+                waiting = self.start_as(VICTIM, *command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                if command[0] == PYTHON:
+                    self.assertIn("no server answers", waiting.stderr.readline())
+                self.folder_of(STRANGER, self.default)
+                server = self.strangers_server(self.default + "/server.sock")
+                said, errors = waiting.communicate(timeout=2 * PATIENCE)
+                self.assertIn("belongs to user %d" % STRANGER, said + errors)
+                self.assertNotIn('"samples"', said)
+                server.terminate()
+                server.wait(PATIENCE)
+                shutil.rmtree(self.default)
+
+    def test_the_ring_is_anothers(self):
+        """The path of the ring's socket is the server's word, of one on tcp too; who listens there gets no
+        token, and the batches come through the main socket."""
+        for tcp in (True, False):
+            with self.serve(tcp=tcp, expect_clean=False) as server:
+                ring = next(pathlib.Path(server.folder).rglob("*.ring"))
+                self.take_ring_away(ring, lambda: server.read("--recipe", "eval"),
+                                    lambda: server.loader(pipeline="eval", batch_size=16, epochs=1))
+
+    def take_ring_away(self, ring, *clients):
+        for client in clients:
+            ring.unlink()
+            with socket.socket(socket.AF_UNIX) as bound:
+                bound.bind(str(ring))
+                os.chmod(ring, 0o666)
+                listener = subprocess.Popen([PYTHON, "-c", LISTENER, str(bound.fileno()), str(STRANGER)],
+                                            pass_fds=[bound.fileno()], stdout=subprocess.PIPE, text=True)
+            self.processes.append(listener)
+            self.assertEqual(listener.stdout.readline(), "listens\n")
+            job = client()
+            texts = job.texts()
+            result = job.finish()
+            self.assertIn("another user than the server's listens at", "".join(texts) + str(result)
+                          + "".join(job.texts()))
+            self.assertEqual(listener.stdout.readline(), "0\n")
+            listener.stdout.close()
+
+    def test_a_strangers_lock_file(self):
+        """It names a process, and no server is started as that was; a fifo stops nobody."""
+        sys.path.insert(0, os.path.join(self.programs, "tureen_python"))
+        from tureen import finding, serving
+        folder = self.folder_of(STRANGER, self.place + "/own")
+        server = self.strangers_server(folder + "/s.sock")
+        lock = self.place + "/x.sock.lock"
+        pathlib.Path(lock).write_text("%d 1\n" % server.pid)
+        endpoint = "ipc://%s/x.sock" % self.place
+        self.assertEqual(finding.lock_holder(self.place + "/x.sock"), server.pid)    # root's own file
+        self.assertIsNone(serving._running(endpoint))
+        os.chown(lock, STRANGER, STRANGER)
+        self.assertIsNone(finding.lock_holder(self.place + "/x.sock"))
+        done = self.run_as(VICTIM, self.tureen, "status", "--connect", endpoint)
+        self.assertNotIn("process %d" % server.pid, done.stderr)
+        os.unlink(lock)
+        os.mkfifo(lock)
+        self.assertIsNone(finding.lock_holder(self.place + "/x.sock"))
+        done = self.run_as(VICTIM, self.tureen, "status", "--connect", endpoint)
+        self.assertIn("there is no such socket", done.stderr)
+
+    #   ---- files
+
+    def assert_refused(self, *command):
+        done = self.run_as(VICTIM, self.tureen, *command)
+        self.assertNotEqual(done.returncode, 0, done.stdout)
+        self.assertIn("belongs to another user, who may have put it there for you", done.stderr)
+
+    def test_output_folders_of_a_stranger(self):
+        out = self.folder_of(STRANGER, self.place + "/out", 0o777)
+        photo = next(pathlib.Path(self.data).rglob("*.jpg"))
+        self.assert_refused("pack", self.data, out)
+        self.assert_refused("prepare", "--recipe", "eval", "--out", out, photo)
+        pack = self.place + "/pack"
+        self.assertEqual(self.run_as(VICTIM, self.tureen, "pack", self.data, pack).returncode, 0)
+        self.assert_refused("unpack", pack, out)
+        self.assertEqual(os.listdir(out), [])
+
+    def test_a_strangers_unfinished_pack(self):
+        """Its buckets are the stranger's samples."""
+        out = self.folder_of(VICTIM, self.place + "/out", 0o1777)
+        self.folder_of(STRANGER, out + "/packing")
+        self.assert_refused("pack", "--resume", self.data, out)
+
+    def test_links_of_a_stranger(self):
+        """What they lead to keeps its content."""
+        precious = pathlib.Path(self.place, "precious")
+        precious.write_text("precious")
+        os.chown(precious, VICTIM, VICTIM)
+
+        def link(name):
+            path = os.path.join(self.place, name)
+            os.symlink(precious, path)
+            os.lchown(path, STRANGER, STRANGER)
+            return path
+        photo = next(pathlib.Path(self.data).rglob("*.jpg"))
+        link(photo.with_suffix("").name + photo.suffix + ".npy")
+        link(photo.with_suffix("").name + ".npy")
+        self.assert_refused("prepare", "--recipe", "eval", "--out", self.place, photo)
+        self.assert_refused("read", "--dataset", "train", "--ids", link("ids"))
+        self.assertEqual(precious.read_text(), "precious")
+
+    def test_a_strangers_state(self):
+        self.serve_as(VICTIM, self.default + "/server.sock")
+        read = ["read", "--dataset", "train", "--recipe", "eval", "--state"]
+        state = self.place + "/state"
+        #  A state is written to a new file first, which a stranger may have made already.
+        ready = pathlib.Path(state + ".new")
+        ready.touch()
+        os.chown(ready, STRANGER, STRANGER)
+        os.chmod(ready, 0o666)
+        done = self.run_as(VICTIM, self.tureen, *read, state)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertFalse(os.path.exists(state))
+        self.assertEqual(ready.read_text(), "")
+        ready.unlink()
+        done = self.run_as(VICTIM, self.tureen, *read, state)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        os.chown(state, STRANGER, STRANGER)
+        self.assert_refused(*read, state)
+
+    def test_a_strangers_rows(self):
+        folder = self.folder_of(STRANGER, self.place + "/rows", 0o777)
+        self.assert_refused("serve", "--dataset", "train=" + self.data, "--jpeg-rows-dir", folder, "--listen",
+                            "ipc://%s/s.sock" % self.place)
+        #  In a folder where everybody may write, a file of rows counts only if it is the user's own.
+        with self.serve(arguments=["--jpeg-rows-dir", self.place]) as server:
+            server.read("--recipe", "eval").finish()
+        rows = next(pathlib.Path(self.place).glob("*.rows"))
+        os.chown(rows, STRANGER, STRANGER)
+        with self.serve(arguments=["--jpeg-rows-dir", self.place]) as server:
+            self.assertIn("it belongs to another user", server.log())
+
+
+if __name__ == "__main__":
+    unittest.main()
