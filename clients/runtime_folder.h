@@ -1,5 +1,5 @@
-/*  runtime_folder -- the folder of a user's default endpoint, and who may replace files in a folder: the same
- *  rules for the server, which refuses to listen in a folder, and for the clients, which refuse to connect.
+/*  runtime_folder -- the folder of a user's default endpoint, and the users that may replace files in a
+ *  folder.  The server refuses to listen where they can, and the clients refuse to connect, by the same rules.
  *
  *  Owner: any thread; but the environment must not change meanwhile.
  */

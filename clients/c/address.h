@@ -7,7 +7,8 @@
 enum { ADDRESS_BYTES = 512 };
 
 //  given, or $TUREEN_ENDPOINT, or the default: ipc://$XDG_RUNTIME_DIR/tureen/server.sock, or without a usable
-//  runtime directory ipc:///tmp/tureen-UID/server.sock: the server's rule too (runtime_folder.h).  False: too long, or of a transport that is neither ipc:// nor tcp://.
+//  runtime directory ipc:///tmp/tureen-UID/server.sock: the server's rule too (runtime_folder.h).  False: too
+//  long, or of a transport that is neither ipc:// nor tcp://.
 bool address_resolve (const char *given, char address [ADDRESS_BYTES], message_error_t *error);
 //  The sentence for "no server answers".  Returns false.
 bool address_fail (const char *address, int timeout_ms, message_error_t *error);

@@ -18,8 +18,9 @@
 enum { DEALER_SILENT_FAILURES_MAX = 3 };
 
 enum {
-    DEALER_EVENTS = ZMQ_EVENT_CONNECTED | ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED
-        | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL
+    DEALER_EVENTS = ZMQ_EVENT_CONNECTED | ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_DISCONNECTED
+        | ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL
+        | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL
         | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH
 };
 
@@ -37,7 +38,7 @@ struct dealer {
     bool mismatched;                    //  only one side has keys
     bool refused;
     int silent_failures;                //  handshakes in a row that the other side broke off
-    uid_t peer;                         //  of a local server, the user who runs it; TRUST_NOBODY: unknown
+    uid_t peer;                         //  of a local server, the user that runs it; TRUST_NOBODY: unknown
     bool is_closed;                     //  likewise: no stranger can listen there
     bool strange;                       //  a server that is not trusted was connected, or was gone before it
                                         //  could be looked at: no message may be believed
@@ -214,7 +215,7 @@ s_drop_frame (void *socket)
     return more;
 }
 
-//  A local server was connected: who runs it?
+//  A local server was connected: looks at the user that runs it.
 static void
 s_look_at_peer (dealer_t *self, int descriptor)
 {

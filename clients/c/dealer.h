@@ -69,7 +69,7 @@ typedef enum {
 //  why: filled unless DEALER_WELCOME.
 dealer_welcome_t dealer_welcome (dealer_t *self, message_error_t *why);
 
-//  The user who runs the server at an ipc:// address; TRUST_NOBODY: it is another machine's, or unknown.
+//  The user that runs the server at an ipc:// address; TRUST_NOBODY: it is another machine's, or unknown.
 uid_t dealer_peer (const dealer_t *self);
 
 //  Milliseconds of a monotonic clock.

@@ -42,8 +42,8 @@ s_is_named_for (const char *path, uid_t user)
 static bool
 s_refuse_entry (const way_t *way, const char *entry, message_error_t *error)
 {
-    return message_fail (error, "no server at %.110s is trusted: '%.110s' belongs to user %u, and every user who "
-        "may write to '%.60s' could have made it. Remove it (as root), or let server and clients use a "
+    return message_fail (error, "no server at %.110s is trusted: '%.110s' belongs to user %u, and every user "
+        "that may write to '%.60s' could have made it. Remove it (as root), or let server and clients use a "
         "folder that only user %u or root can make (--listen, TUREEN_ENDPOINT)", way->path, entry,
         (unsigned) way->entry.st_uid, *way->here? way->here: "/", (unsigned) geteuid ());
 }
@@ -51,8 +51,8 @@ s_refuse_entry (const way_t *way, const char *entry, message_error_t *error)
 static bool
 s_refuse_folder (const way_t *way, message_error_t *error)
 {
-    return message_fail (error, "no server at %.150s is trusted: users other than its owner, user %u, may write "
-        "to the folder '%.150s' and replace the socket: chmod go-w it, or use another folder",
+    return message_fail (error, "no server at %.150s is trusted: users other than its owner, user %u, may "
+        "write to the folder '%.150s' and replace the socket: chmod go-w it, or use another folder",
         way->path, (unsigned) way->folder.st_uid, way->here);
 }
 
@@ -175,8 +175,8 @@ trust_listener (const char *path, uid_t peer, message_error_t *error)
     if (trust_is_ours (peer) || (has_file && (peer == way.folder.st_uid
         || (way.is_there && peer == way.entry.st_uid))))
         return true;
-    return message_fail (error, "the server at %.150s is not trusted: user %u runs it, who is neither user %u nor "
-        "root, and does not own its folder: find that process, or use another folder (--listen, "
+    return message_fail (error, "the server at %.150s is not trusted: user %u runs it, and is neither user "
+        "%u nor root nor the owner of its folder: find that process, or use another folder (--listen, "
         "TUREEN_ENDPOINT)", path, (unsigned) peer, (unsigned) geteuid ());
 }
 

@@ -5,8 +5,8 @@
  *
  *    the path    in a folder where others may write, an entry counts only if it belongs to this user, to
  *                root or to the folder's owner; or if it is the default folder /tmp/tureen-UID of the user
- *                UID, named by whoever gave the path.  This holds for each folder on the way and for each
- *                link.  In the folder of the socket itself no other user may be able to replace it.
+ *                UID, named by the one that gave the path.  This holds for each folder on the way and for
+ *                each link.  In the folder of the socket itself no other user may be able to replace it.
  *    the peer    the process that listens, as the kernel reports it (SO_PEERCRED), is this user's or root's,
  *                or belongs to the owner of the socket or of its folder, which the first rule has checked.
  *
@@ -25,10 +25,10 @@
 
 //  Whether it is this user or root.
 bool trust_is_ours (uid_t user);
-//  Looks at the path of a socket.  *closed_p: from now on only users who are trusted can listen there.  False:
-//  error says whose the place is, and the remedy.
+//  Looks at the path of a socket.  *closed_p: from now on only trusted users can listen there.  False:
+//  error names the place, its owner and the remedy.
 bool trust_path (const char *path, bool *closed_p, message_error_t *error);
-//  The user who listens at the other end of a Unix socket; TRUST_NOBODY: unknown.
+//  The user that listens at the other end of a Unix socket; TRUST_NOBODY: unknown.
 uid_t trust_peer (int descriptor);
 //  Looks at the path, and whether the user peer may listen there.
 bool trust_listener (const char *path, uid_t peer, message_error_t *error);

@@ -19,8 +19,8 @@
 //  Writes the file's path: 0, or -ENAMETOOLONG.
 int learned_rows_path (const char *folder, const char *fingerprint, char *path, size_t size);
 //  Adds the file's entries, as far as there is room.  0, or -errno and nothing was added: -ENOENT there is no
-//  file, -EBADMSG it is damaged or of other data, -EPERM another user may have put it there (stranger.h), what
-//  reading says, -ENOMEM.
+//  file, -EBADMSG it is damaged or of other data, -EPERM another user may have put it there (stranger.h),
+//  what reading says, -ENOMEM.
 int learned_rows_load (learned_rows_t *self, const char *path, const char *fingerprint);
 //  Writes the file under another name and renames it, if anything was learned since the last load or save.  0
 //  or -errno.

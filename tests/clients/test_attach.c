@@ -93,7 +93,8 @@ test_stopped_in_the_middle (void **state)
     pid_t child = s_stop_later ();
     assert_int_equal (pthread_create (&thread, NULL, s_serve, &ring_server), 0);
     attach_t *attach;
-    assert_int_equal (attach_new (&attach, address.sun_path, TRUST_NOBODY, token, RING_BYTES, ATTACH_ANSWER_MS), 0);
+    assert_int_equal (attach_new (&attach, address.sun_path, TRUST_NOBODY, token, RING_BYTES,
+        ATTACH_ANSWER_MS), 0);
     assert_memory_equal (attach_data (attach), "here", 4);
     assert_false (attach_is_over (attach));
     attach_destroy (&attach);

@@ -1,7 +1,8 @@
-"""What another user of the machine puts where this user's server, state or output is looked for: a server in the
-default folder, a link, a socket in /tmp, a ring's socket, a lock file; an output folder, a state, a file of rows.
+"""What another user of the machine puts where this user's server, state or output is looked for: a server in
+the default folder, a link, a socket in /tmp, a ring's socket, a lock file; an output folder, a state, a file
+of rows.
 
-The stranger's server is a real one, at which the stranger lets everybody in.  Clients are processes of the
+The stranger's server is a real one, and serves all users.  Clients are processes of the
 victim.  Of both they are refused: nothing is believed, sent or written.  That takes root, to be two users:
 without it these tests are skipped, which is said."""
 import json
@@ -18,10 +19,10 @@ import harness
 from harness import PATIENCE, SystemTest, wait_until
 
 PYTHON = "/usr/bin/python3"
-#  Users whom no other process has, not even a test beside this one
+#  Users that no other process has, not even a test beside this one
 VICTIM = 45000 + 2 * (os.getpid() % 5000)
 STRANGER = VICTIM + 1
-REFUSAL = "belongs to user %d, and every user who may write to '/tmp' could have made it" % STRANGER
+REFUSAL = "belongs to user %d, and every user that may write to '/tmp' could have made it" % STRANGER
 
 if os.geteuid() != 0:
     print("=" * 78 + "\nSKIPPED, nothing was tested: two users need root\n" + "=" * 78, flush=True)
@@ -49,7 +50,7 @@ except Exception as error:
     said = {"error": type(error).__name__, "message": str(error)}
 print(json.dumps(said))
 """
-#  A user who listens at a socket that was bound for it, and says what came.
+#  A user that listens at a socket that was bound for it, and says what came.
 LISTENER = """
 import os, socket, sys
 listener = socket.socket(fileno=int(sys.argv[1]))
@@ -87,7 +88,7 @@ class Strangers(SystemTest):
     def setUp(self):
         self.default = "/tmp/tureen-%d" % VICTIM
         self.processes = []
-        self.place = tempfile.mkdtemp(prefix="tu-", dir="/tmp")      # as /tmp: everybody may write
+        self.place = tempfile.mkdtemp(prefix="tu-", dir="/tmp")      # as /tmp: all may write
         os.chmod(self.place, 0o1777)
 
     def tearDown(self):
@@ -126,15 +127,16 @@ class Strangers(SystemTest):
     def serve_as(self, user, path, *arguments):
         self.log = os.path.join(self.place, "log-%d" % len(self.processes))
         with open(self.log, "w") as log:
-            server = self.start_as(user, self.tureen, "serve", "--dataset", "train=" + self.data, "--cache", "16M",
-                                   "--workers", 1, "--listen", "ipc://" + path, *arguments, stdout=log, stderr=log)
+            server = self.start_as(user, self.tureen, "serve", "--dataset", "train=" + self.data, "--cache",
+                                   "16M", "--workers", 1, "--listen", "ipc://" + path, *arguments, stdout=log,
+                                   stderr=log)
         wait_until("the server listens", lambda: server.poll() is not None
                    or "listening on" in pathlib.Path(self.log).read_text())
         self.assertIsNone(server.poll(), pathlib.Path(self.log).read_text())
         return server
 
     def strangers_server(self, path):
-        """It lets everybody in."""
+        """It serves all users."""
         server = self.serve_as(STRANGER, path, "--open")
         for name in (path, path + ".ring"):
             os.chmod(name, 0o666)
@@ -192,7 +194,7 @@ class Strangers(SystemTest):
         self.assert_all_refuse("'%s' %s" % (self.default, REFUSAL))
 
     def test_a_folder_in_tmp_that_was_given(self):
-        """Given is the name; who made it cannot be known."""
+        """The name is given, and any user can have made it."""
         folder = self.folder_of(STRANGER, self.place + "/run")
         self.strangers_server(folder + "/s.sock")
         self.assert_all_refuse("'%s' belongs to user %d" % (folder, STRANGER), "ipc://%s/s.sock" % folder)
@@ -207,14 +209,14 @@ class Strangers(SystemTest):
         self.folder_of(VICTIM, self.default, 0o777)
         done = self.run_as(VICTIM, self.tureen, "status")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("users other than its owner, user %d, may write to the folder '%s'" % (VICTIM, self.default),
-                      done.stderr)
+        self.assertIn("users other than its owner, user %d, may write to the folder '%s'"
+                      % (VICTIM, self.default), done.stderr)
         said = self.client("status")
         self.assertIn("may write to the folder '%s'" % self.default, said["message"])
 
     def test_another_users_folder_that_was_named(self):
-        """A server for several users, at a place that only its own user or root can have made: it is believed.
-        So is a user's default folder, which its name says whose it is."""
+        """A server for several users, at a place that only its own user or root can have made, is believed. So
+        is a user's default folder, which has its owner's number in its name."""
         os.chmod(self.place, 0o755)
         for folder in (self.place + "/run", "/tmp/tureen-%d" % STRANGER):
             self.folder_of(STRANGER, folder)
@@ -225,7 +227,7 @@ class Strangers(SystemTest):
             os.chmod(self.place, 0o755)
             self.assertEqual(self.client("loader", 20, endpoint=endpoint),
                              {"samples": self.SAMPLES, "ring": True})
-            done = self.run_as(VICTIM, self.tureen, "read", "--dataset", "train", "--json", "--recipe", "eval",
+            done = self.run_as(VICTIM, self.tureen, "read", "--dataset", "train", "--recipe", "eval",
                                "--connect", endpoint)
             self.assertEqual(done.returncode, 0, done.stderr)
             server.terminate()
@@ -249,7 +251,7 @@ class Strangers(SystemTest):
                 shutil.rmtree(self.default)
 
     def test_the_ring_is_anothers(self):
-        """The path of the ring's socket is the server's word, of one on tcp too; who listens there gets no
+        """The path of the ring's socket is the server's word, of one on tcp too.  A stranger there gets no
         token, and the batches come through the main socket."""
         for tcp in (True, False):
             with self.serve(tcp=tcp, expect_clean=False) as server:
@@ -276,7 +278,7 @@ class Strangers(SystemTest):
             listener.stdout.close()
 
     def test_a_strangers_lock_file(self):
-        """It names a process, and no server is started as that was; a fifo stops nobody."""
+        """It names a process, and no server is started as that was; a fifo stops no client."""
         sys.path.insert(0, os.path.join(self.programs, "tureen_python"))
         from tureen import finding, serving
         folder = self.folder_of(STRANGER, self.place + "/own")
@@ -301,7 +303,7 @@ class Strangers(SystemTest):
     def assert_refused(self, *command):
         done = self.run_as(VICTIM, self.tureen, *command)
         self.assertNotEqual(done.returncode, 0, done.stdout)
-        self.assertIn("belongs to another user, who may have put it there for you", done.stderr)
+        self.assertIn("belongs to another user, and all users may write to the folder that", done.stderr)
 
     def test_output_folders_of_a_stranger(self):
         out = self.folder_of(STRANGER, self.place + "/out", 0o777)
@@ -360,7 +362,7 @@ class Strangers(SystemTest):
         folder = self.folder_of(STRANGER, self.place + "/rows", 0o777)
         self.assert_refused("serve", "--dataset", "train=" + self.data, "--jpeg-rows-dir", folder, "--listen",
                             "ipc://%s/s.sock" % self.place)
-        #  In a folder where everybody may write, a file of rows counts only if it is the user's own.
+        #  In a folder where all users may write, a file of rows counts only if it is the user's own.
         with self.serve(arguments=["--jpeg-rows-dir", self.place]) as server:
             server.read("--recipe", "eval").finish()
         rows = next(pathlib.Path(self.place).glob("*.rows"))

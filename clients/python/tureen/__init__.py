@@ -11,8 +11,8 @@ from . import ranks, recipes, transforms
 from .batch import Batch
 from .dataset import DataSet
 from .errors import (ForkedProcess, JobEnded, KeyRefused, KeyUnusable, LoaderClosed, MapFailed, NoServer,
-                     NotLetIn, NotTrusted, ProtocolError, RequestRefused, ServerGone, ServerStopped, StateError,
-                     TureenError, TureenWarning, UnreadableWarning)
+                     NotLetIn, NotTrusted, ProtocolError, RequestRefused, ServerGone, ServerStopped,
+                     StateError, TureenError, TureenWarning, UnreadableWarning)
 from .loader import BatchIterator, Loader
 from .mapping.run import sample_seed
 from .merging import merge_states

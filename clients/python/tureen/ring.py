@@ -43,7 +43,7 @@ class Ring(NamedTuple):
 def take(offer: RingOffer, patience_s: float = PATIENCE_S, answer_s: float = ANSWER_S,
          keep: bool = False, server: Optional[int] = None) -> Ring:
     """Trades the token for the mapped ring.  `keep`: its descriptor stays open, and is the caller's.
-    `server`: the user who runs it; None: none of this machine's is known to.
+    `server`: the user that runs it; None: it is not known to be one of this machine.
 
     RingUnavailable, with nothing left open, if the ring server gives none.  RingLate, likewise, if it says
     nothing in `answer_s`.  ProtocolError if it gave one that cannot be mapped: then the token is used, and

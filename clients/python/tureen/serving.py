@@ -202,7 +202,7 @@ _returned: Dict[str, weakref.WeakSet[Server]] = {}
 
 def _running(endpoint: str) -> Optional[_Command]:
     """How the server that holds the endpoint was started; None: that cannot be seen, or another user started
-    it, whose command is not run as this user."""
+    it: a command of another user is not run as this one."""
     process = finding.lock_holder(endpoint[len("ipc://"):]) if endpoint.startswith("ipc://") else None
     try:
         if os.stat(f"/proc/{process}").st_uid != os.geteuid():

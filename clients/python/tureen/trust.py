@@ -1,8 +1,8 @@
 """Whether this user may believe what listens at a path.
 
 ZeroMQ connects to any socket with the right name.  In /tmp, and in every other folder where several users may
-make files, another user can make that name first, and would then give us its own batches.  The rules are those
-of the C client (clients/c/trust.h, which explains them):
+make files, another user can make that name first, and would then give us its own batches.  The rules are
+those of the C client (clients/c/trust.h, which explains them):
 
     the path    in a folder where others may write, an entry counts only if it belongs to this user, to root
                 or to the folder's owner; or if it is the default folder /tmp/tureen-UID of the user UID.
@@ -34,21 +34,21 @@ def is_ours(user: int) -> bool:
 
 
 def check_path(path: str) -> bool:
-    """Looks at the path of a socket: whether from now on only users who are trusted can listen there.
-    NotTrusted says whose the place is, and the remedy."""
+    """Looks at the path of a socket: whether from now on only trusted users can listen there.  NotTrusted
+    names the place, its owner and the remedy."""
     return _look(path).is_closed
 
 
 def check_listener(path: str, peer: int) -> None:
     """Looks at the path, and whether the user `peer` may listen there."""
     if not is_ours(peer) and peer not in _look(path).owners:
-        raise NotTrusted(f"the server at {path} is not trusted: user {peer} runs it, who is neither user "
-                         f"{os.geteuid()} nor root, and does not own its folder: find that process, or use "
+        raise NotTrusted(f"the server at {path} is not trusted: user {peer} runs it, and is neither user "
+                         f"{os.geteuid()} nor root nor the owner of its folder: find that process, or use "
                          "another folder (--listen, TUREEN_ENDPOINT)")
 
 
 def peer_of(descriptor: int) -> Optional[int]:
-    """The user who listens at the other end of a Unix socket; None: unknown."""
+    """The user that listens at the other end of a Unix socket; None: unknown."""
     try:
         borrowed = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, fileno=descriptor)
     except OSError:
@@ -77,7 +77,7 @@ def open_beside(path: str) -> TextIO:
 class _Place(NamedTuple):
     """Where the socket is."""
     owners: Tuple[int, ...]         # of its folder, and its own if it is there
-    is_closed: bool                 # to users who are not trusted
+    is_closed: bool                 # to users that are not trusted
 
 
 def _look(path: str) -> _Place:
@@ -101,8 +101,8 @@ def _look(path: str) -> _Place:
                 and entry != in_tmp(found.st_uid):
             raise NotTrusted(
                 f"no server at {path} is trusted: '{entry}' belongs to user {found.st_uid}, and every user "
-                f"who may write to '{here or '/'}' could have made it. Remove it (as root), or let server and "
-                f"clients use a folder that only user {os.geteuid()} or root can make (--listen, "
+                f"that may write to '{here or '/'}' could have made it. Remove it (as root), or let server "
+                f"and clients use a folder that only user {os.geteuid()} or root can make (--listen, "
                 "TUREEN_ENDPOINT)")
         if stat.S_ISLNK(found.st_mode):
             links += 1

@@ -41,7 +41,7 @@ class Welcome:
         self.unreached = False
         #  A connection that was made has broken.
         self.broken = False
-        #  Of a server on this machine, the user who runs it; None: unknown.
+        #  Of a server on this machine, the user that runs it; None: unknown.
         self.peer: Optional[int] = None
         #  One that is not trusted was connected, or was gone before it could be looked at: no message that
         #  comes may be believed.
