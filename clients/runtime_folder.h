@@ -1,5 +1,5 @@
 /*  runtime_folder -- the folder of a user's default endpoint, and the users that may replace files in a
- *  folder.  The server refuses to listen where they can, and the clients refuse to connect, by the same rules.
+ *  folder.  Where other users can, the server refuses to listen and the clients refuse to connect.
  *
  *  Owner: any thread; but the environment must not change meanwhile.
  */

@@ -10,7 +10,10 @@
 #include <unistd.h>
 #include "runtime_folder.h"
 
-enum { TRUST_LINKS_MAX = 40 };          //  as the kernel's
+enum {
+    TRUST_LINKS_MAX = 40,               //  as the kernel's
+    TRUST_NUMBERLESS = 65534            //  all users that have no number in our user namespace
+};
 
 //  The way from the root to the socket.
 typedef struct {
@@ -21,7 +24,9 @@ typedef struct {
     struct stat entry;                  //  of the socket, at the end
     int links;
     bool is_there;                      //  the socket exists
-    bool is_closed;                     //  the folder exists, and no other users may write to it
+    bool is_loose;                      //  other users can exchange a folder on the way
+    bool is_closed;                     //  the folder exists, and no other users may write to it, or exchange
+                                        //  it
 } way_t;
 
 bool
@@ -96,9 +101,10 @@ s_step (way_t *way, const char *name, bool *over_p, message_error_t *error)
     ||  lstat (entry, &way->entry))
         return true;
     uid_t user = way->entry.st_uid;
-    if ((way->folder.st_mode & 022) && !trust_is_ours (user) && user != way->folder.st_uid
-    &&  !s_is_named_for (entry, user))
+    bool is_owner = user == way->folder.st_uid && user != TRUST_NUMBERLESS;
+    if ((way->folder.st_mode & 022) && !trust_is_ours (user) && !is_owner && !s_is_named_for (entry, user))
         return s_refuse_entry (way, entry, error);
+    way->is_loose |= runtime_folder_lets_replace (&way->folder, false);
     if (S_ISLNK (way->entry.st_mode)) {
         *over_p = !s_follow (way, entry);
         return true;
@@ -140,7 +146,7 @@ s_walk (way_t *way, const char *path, message_error_t *error)
         else if (strcmp (name, "."))
             fine = s_step (way, name, &over, error);
     bool is_folder = !way->rest [strspn (way->rest, "/")];
-    way->is_closed = is_folder && !(way->folder.st_mode & 022);
+    way->is_closed = is_folder && !way->is_loose && !(way->folder.st_mode & 022);
     if (fine && is_folder && runtime_folder_lets_replace (&way->folder, runtime_folder_is (way->here)))
         return s_refuse_folder (way, error);
     return fine;

@@ -83,6 +83,9 @@ class Trust(unittest.TestCase):
         self.refused("open/s.sock", "chmod go-w it")
         (self.place / "open").chmod(0o1777)
         self.trusted("open/s.sock", False)
+        (self.place / "open").chmod(0o777)
+        self.folder("open/own")
+        self.trusted("open/own/s.sock", False)
         self.folder("login", 0o700)
         os.environ["XDG_RUNTIME_DIR"] = str(self.place / "login")
         self.folder("login/tureen", 0o1777)
@@ -102,6 +105,12 @@ class Trust(unittest.TestCase):
         self.refused("own/way/s.sock", "folder' belongs to user 3007")
         self.place.chmod(0o755)
         self.trusted("folder/s.sock", True)
+        self.folder("named", 0o1777, OWNER)
+        self.file("named/s.sock", OWNER)
+        self.trusted("named/s.sock", False)
+        for name in ("named/s.sock", "named"):
+            os.chown(self.place / name, 65534, -1)
+        self.refused("named/s.sock", "s.sock' belongs to user 65534")
         os.chown(self.place, STRANGER, -1)
         self.refused("folder/s.sock", "tureen-trust")
 

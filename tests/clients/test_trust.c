@@ -140,6 +140,10 @@ test_a_folder_that_others_may_write (void **state)
     s_assert_refused (self, "open/s.sock", "chmod go-w it");
     assert_int_equal (chmod (s_in (self, "open"), 01777), 0);
     s_assert_trusted (self, "open/s.sock", false);
+    //  Another user can exchange an own folder there.
+    assert_int_equal (chmod (s_in (self, "open"), 0777), 0);
+    s_make_folder (self, "open/own", 0755, geteuid ());
+    s_assert_trusted (self, "open/own/s.sock", false);
     //  A runtime folder has no reason to be sticky.
     s_make_folder (self, "login", 0700, geteuid ());
     setenv ("XDG_RUNTIME_DIR", s_in (self, "login"), 1);
@@ -168,6 +172,13 @@ test_what_a_stranger_made (void **state)
     //  Where only root can make names, they are the operator's word.
     assert_int_equal (chmod (self->folder, 0755), 0);
     s_assert_trusted (self, "folder/s.sock", true);
+    //  A folder's owner may make names in it; all users without a number look like one.
+    s_make_folder (self, "named", 01777, OWNER);
+    s_make_file (self, "named/s.sock", OWNER);
+    s_assert_trusted (self, "named/s.sock", false);
+    assert_int_equal (chown (s_in (self, "named/s.sock"), 65534, (gid_t) -1), 0);
+    assert_int_equal (chown (s_in (self, "named"), 65534, (gid_t) -1), 0);
+    s_assert_refused (self, "named/s.sock", "s.sock' belongs to user 65534");
     //  All of it is a stranger's now.
     assert_int_equal (chown (self->folder, STRANGER, (gid_t) -1), 0);
     assert_int_equal (chmod (self->folder, 0775), 0);

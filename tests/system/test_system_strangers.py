@@ -215,8 +215,8 @@ class Strangers(SystemTest):
         self.assertIn("may write to the folder '%s'" % self.default, said["message"])
 
     def test_another_users_folder_that_was_named(self):
-        """A server for several users, at a place that only its own user or root can have made, is believed. So
-        is a user's default folder, which has its owner's number in its name."""
+        """A server for several users, at a place that only its own user or root can have made, is believed.
+        So is a user's default folder, which has its owner's number in its name."""
         os.chmod(self.place, 0o755)
         for folder in (self.place + "/run", "/tmp/tureen-%d" % STRANGER):
             self.folder_of(STRANGER, folder)

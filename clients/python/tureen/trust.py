@@ -25,6 +25,7 @@ from .runtime_folder import in_tmp, is_runtime_folder
 
 _UCRED = struct.Struct("iII")
 _LINKS_MAX = 40                     # as the kernel's
+_NUMBERLESS = 65534                 # all users that have no number in our user namespace
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -84,7 +85,7 @@ def _look(path: str) -> _Place:
     """Goes from the root to the socket."""
     if path.startswith("@"):
         return _Place((), False)    # a socket without a file, of any user
-    here, folder, links = "", os.stat("/"), 0
+    here, folder, links, is_loose = "", os.stat("/"), 0, False
     rest = _names(path if path.startswith("/") else os.path.join(os.getcwd(), path))
     while rest:
         name = rest.pop()
@@ -97,13 +98,15 @@ def _look(path: str) -> _Place:
             found = os.lstat(entry)
         except OSError:
             break
-        if folder.st_mode & _OTHERS and not is_ours(found.st_uid) and found.st_uid != folder.st_uid \
+        is_owner = found.st_uid == folder.st_uid != _NUMBERLESS
+        if folder.st_mode & _OTHERS and not is_ours(found.st_uid) and not is_owner \
                 and entry != in_tmp(found.st_uid):
             raise NotTrusted(
                 f"no server at {path} is trusted: '{entry}' belongs to user {found.st_uid}, and every user "
                 f"that may write to '{here or '/'}' could have made it. Remove it (as root), or let server "
                 f"and clients use a folder that only user {os.geteuid()} or root can make (--listen, "
                 "TUREEN_ENDPOINT)")
+        is_loose = is_loose or _lets_replace(folder)
         if stat.S_ISLNK(found.st_mode):
             links += 1
             if links > _LINKS_MAX:
@@ -115,18 +118,24 @@ def _look(path: str) -> _Place:
         elif rest:
             here, folder = entry, found
         else:
-            return _judged(path, here, folder, found.st_uid)
-    return _Place((folder.st_uid,), False) if rest else _judged(path, here, folder)
+            return _judged(path, here, folder, is_loose, found.st_uid)
+    return _Place((folder.st_uid,), False) if rest else _judged(path, here, folder, is_loose)
 
 
-def _judged(path: str, here: str, folder: os.stat_result, *owners: int) -> _Place:
+def _lets_replace(folder: os.stat_result) -> bool:
+    """Whether other users can exchange what the folder's owner has there."""
+    return bool(folder.st_mode & _OTHERS and not folder.st_mode & stat.S_ISVTX)
+
+
+def _judged(path: str, here: str, folder: os.stat_result, is_loose: bool, *owners: int) -> _Place:
     """NotTrusted where users other than the folder's owner may replace the socket: a server would not listen
-    there either.  A runtime folder has no reason to be sticky."""
-    if folder.st_mode & _OTHERS and (not folder.st_mode & stat.S_ISVTX or is_runtime_folder(here)):
+    there either.  A runtime folder has no reason to be sticky.  `is_loose`: other users can exchange a folder
+    on the way."""
+    if _lets_replace(folder) or folder.st_mode & _OTHERS and is_runtime_folder(here):
         raise NotTrusted(
             f"no server at {path} is trusted: users other than its owner, user {folder.st_uid}, may write to "
             f"the folder '{here or '/'}' and replace the socket: chmod go-w it, or use another folder")
-    return _Place((folder.st_uid, *owners), not folder.st_mode & _OTHERS)
+    return _Place((folder.st_uid, *owners), not is_loose and not folder.st_mode & _OTHERS)
 
 
 def _names(path: str) -> List[str]:
