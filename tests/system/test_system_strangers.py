@@ -57,8 +57,10 @@ listener = socket.socket(fileno=int(sys.argv[1]))
 os.setuid(int(sys.argv[2]))
 listener.listen()
 print("listens", flush=True)
-connection, _ = listener.accept()
-print(len(connection.recv(64)), flush=True)
+kept = []
+while True:
+    kept.append(listener.accept()[0])
+    print(len(kept[-1].recv(64)), flush=True)
 """
 
 
@@ -154,12 +156,15 @@ class Strangers(SystemTest):
     def assert_all_refuse(self, words, endpoint=""):
         """Each client, with these words."""
         connect = ["--connect", endpoint] if endpoint else []
-        for command in (["read", "--dataset", "train", "--epochs", 1, "--recipe", "eval"], ["status"],
-                        ["top", "--seconds", 1], ["drain"]):
+
+        def refuse(*command):
             with self.subTest(command=command[0]):
                 done = self.run_as(VICTIM, self.tureen, *command, *connect)
                 self.assertEqual(done.returncode, 1, done.stdout)
                 self.assertIn(words, done.stderr)
+        for command in (["read", "--dataset", "train", "--epochs", 1, "--recipe", "eval"], ["status"],
+                        ["top", "--seconds", 1]):
+            refuse(*command)
         if not endpoint and os.path.exists(os.path.join(self.programs, "tureen_example")):
             with self.subTest(command="libtureen"):
                 done = self.run_as(VICTIM, os.path.join(self.programs, "tureen_example"), "train",
@@ -177,6 +182,7 @@ class Strangers(SystemTest):
                 said = self.client(what, *rest, endpoint=endpoint)
                 self.assertEqual(said.get("error"), "NotTrusted", said)
                 self.assertIn(words, said["message"])
+        refuse("drain")
         self.assert_nobody_joined()
 
     #   ---- servers
@@ -259,16 +265,36 @@ class Strangers(SystemTest):
                 self.take_ring_away(ring, lambda: server.read("--recipe", "eval"),
                                     lambda: server.loader(pipeline="eval", batch_size=16, epochs=1))
 
+    def listen_at(self, path):
+        """A process of the stranger, at a socket that another user made."""
+        with socket.socket(socket.AF_UNIX) as bound:
+            bound.bind(str(path))
+            os.chmod(path, 0o666)
+            listener = subprocess.Popen([PYTHON, "-c", LISTENER, str(bound.fileno()), str(STRANGER)],
+                                        pass_fds=[bound.fileno()], stdout=subprocess.PIPE, text=True)
+        self.processes.append(listener)
+        self.assertEqual(listener.stdout.readline(), "listens\n")
+        return listener
+
+    def test_a_strangers_process_at_an_own_socket(self):
+        """Whatever the path says, the process that listens is looked at."""
+        self.folder_of(VICTIM, self.default, 0o700)
+        path, words = self.default + "/server.sock", "user %d runs it, and is neither user" % STRANGER
+        for refusal in (lambda: self.run_as(VICTIM, self.tureen, "read", "--dataset", "train").stderr,
+                        lambda: self.run_as(VICTIM, self.tureen, "status").stderr,
+                        lambda: self.client("loader", 20)["message"],
+                        lambda: self.client("status")["message"]):
+            listener = self.listen_at(path)
+            os.chown(path, VICTIM, VICTIM)
+            self.assertIn(words, refusal())
+            listener.kill()
+            listener.stdout.close()
+            os.unlink(path)
+
     def take_ring_away(self, ring, *clients):
         for client in clients:
             ring.unlink()
-            with socket.socket(socket.AF_UNIX) as bound:
-                bound.bind(str(ring))
-                os.chmod(ring, 0o666)
-                listener = subprocess.Popen([PYTHON, "-c", LISTENER, str(bound.fileno()), str(STRANGER)],
-                                            pass_fds=[bound.fileno()], stdout=subprocess.PIPE, text=True)
-            self.processes.append(listener)
-            self.assertEqual(listener.stdout.readline(), "listens\n")
+            listener = self.listen_at(ring)
             job = client()
             texts = job.texts()
             result = job.finish()
