@@ -162,15 +162,15 @@ test_modest_has_its_half_of_a_pack (void **state)
 }
 
 //  Must hold: so it is where the other needs the same samples later, by another pipeline, with which each
-//  takes fifteen times as long: what the modest one has done with does not stay for that at its expense.  It
-//  has what it has with memory for all samples.  The other has the workers' time that its weight gives it, and
-//  gets its batches in order meanwhile.
+//  takes fifteen times as long: what the modest one has done with does not stay for that at its expense.
+//  It has what it has with memory for all samples.  The other has the workers' time that its weight gives
+//  it, and gets its batches in order meanwhile.
 //
-//  With memory for all samples the other may have a fifth more, while the modest job begins its window or an
-//  epoch: that is chance.  In 1,080 runs of single cases with other seeds the other had 1.009 times its due or
-//  more, never less, with a deviation of 0.03 at most (0.001 in the cases nearest to it); the modest one 0.959
-//  of what it has with memory for all or more, with deviations below 0.007.  Of 4 or 5 batches the other got
-//  2 or more.  By these figures a false alarm is rarer than 1 in 10,000 runs.
+//  With memory for all samples the other may have a fifth more, while the modest job begins its window or
+//  an epoch: that is chance.  In 1,080 runs of single cases with other seeds the other had 1.009 times its
+//  due or more, never less, with a deviation of 0.03 at most (0.001 in the cases nearest to it); the modest
+//  one 0.959 of what it has with memory for all or more, with deviations below 0.007.  Of 4 or 5 batches
+//  the other got 2 or more.  By these figures a false alarm is rarer than 1 in 10,000 runs.
 static void
 test_what_another_needs_later_is_not_at_ones_expense (void **state)
 {

@@ -139,6 +139,17 @@ orders_dealt (uint64_t *random, size_t count, unsigned ranks, size_t unit)
     return ids;
 }
 
+//  The so many highest ids come among the last places, of which there are twice as many.
+static inline void
+orders_put_last (uint64_t *random, uint32_t *ids, size_t count, size_t highest)
+{
+    size_t late = count;
+    for (size_t place = count; place-- > 0;)
+        if (ids [place] + highest >= count)
+            orders_swap (ids, place, --late);
+    orders_mix (random, ids + count - 2 * highest, 2 * highest);
+}
+
 //  Adds an epoch; takes ids.
 static inline void
 orders_add (audit_t *audit, uint64_t number, uint32_t *ids, size_t count, bool finished)
