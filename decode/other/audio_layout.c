@@ -118,7 +118,9 @@ s_check_chunks (const reading_t *self, const chunks_t *chunks)
         size_t whole = head_bytes + (size_t) length, beyond = whole % chunks->alignment;
         place += whole + (beyond? chunks->alignment - beyond: 0);
     }
-    return 0;
+    //  libsndfile takes what there is of the length for all of it.
+    return s_has (layout, place, chunks->samples, chunks->name_bytes)?
+        s_bad (self, "truncated %s: it ends before its samples begin", chunks->format): 0;
 }
 
 //  ---------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@
 #include "seed.h"
 #include "tensor_reader.h"
 
-enum { FILE_BYTES_MAX = 1 << 19, ERROR_BYTES = 200, CHANNELS_MAX = 3, FRAMES_MAX = 20000 };
+enum { FILE_BYTES_MAX = 1 << 19, ERROR_BYTES = 200, CHANNELS_MAX = 3, FRAMES_MAX = 20000, HEADS_MAX = 128 };
 
 //  A file that libsndfile writes or reads.
 typedef struct {
@@ -350,7 +350,8 @@ test_other_formats (void **state)
             others [index].fragment);
 }
 
-//  A file that ends too early is bad, wherever the excerpt is (here: at the begin).
+//  A file that ends too early is bad, wherever the excerpt is (here: at the begin), and wherever in its
+//  header it ends.
 static void
 test_truncations_are_refused (void **state)
 {
@@ -366,6 +367,8 @@ test_truncations_are_refused (void **state)
                 behind + test_below (&random, file.size - behind);
             s_expect_bad (&decode, file.bytes, file.size - less, "");
         }
+        for (size_t size = 0; size < HEADS_MAX && size < file.size - behind; size++)
+            s_expect_bad (&decode, file.bytes, size, "");
     }
 }
 
