@@ -702,12 +702,10 @@ test_the_p_of_a_group_in_two_epochs (void **state)
     (void) state;
     static const size_t places [] = { 19, 15 };
     planted_t job = s_plant (AUDIT_GROUPS_LEAST, 2);
-    for (unsigned epoch = 0; epoch < 2; epoch++) {
-        size_t at = 0;
-        while (job.ids [epoch] [at] != 0)
-            at++;
-        orders_swap (job.ids [epoch], at, places [epoch]);
-    }
+    for (unsigned epoch = 0; epoch < 2; epoch++)
+        for (size_t at = AUDIT_GROUPS_LEAST; at-- > 0;)
+            if (job.ids [epoch] [at] == 0 && at != places [epoch])
+                orders_swap (job.ids [epoch], at, places [epoch]);
     audit_t *audit = audit_new (0);
     audit_member_t *members = calloc (1, sizeof *members);
     assert_non_null (audit);
