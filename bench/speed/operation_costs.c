@@ -16,7 +16,9 @@
 #include <string.h>
 #include <time.h>
 #include <jansson.h>
+#include "clock.h"
 #include "decoder.h"
+#include "random.h"
 
 enum { SIDE = 1024, ALIGNMENT = 64, ERROR_BYTES = 400, TEXT_BYTES = 16384, PIPELINES = 200,
     OPERATIONS_MAX = 12 };
@@ -61,13 +63,6 @@ static const struct { const char *text; bool is_sized; } s_operations [] = {
 };
 enum { OPERATIONS = sizeof s_operations / sizeof *s_operations };
 
-static uint64_t
-s_below (uint64_t *random, uint64_t bound)
-{
-    *random = *random * 6364136223846793005u + 1442695040888963407u;
-    return (*random >> 33) % bound;
-}
-
 typedef struct {
     decoder_t *decoder;
     uint8_t *picture;
@@ -75,7 +70,7 @@ typedef struct {
 } bench_t;
 
 static bench_t
-s_bench (uint64_t *random)
+s_bench (random_t *random)
 {
     bench_t self = { .decoder = decoder_new () };
     char head [32];
@@ -85,7 +80,7 @@ s_bench (uint64_t *random)
     assert (self.decoder && self.picture);
     memcpy (self.picture, head, (size_t) head_bytes);
     for (size_t index = (size_t) head_bytes; index < self.picture_bytes; index++)
-        self.picture [index] = (uint8_t) s_below (random, 256);
+        self.picture [index] = (uint8_t) random_below (random, 256);
     return self;
 }
 
@@ -97,15 +92,38 @@ s_room (size_t bytes)
     return room;
 }
 
+//  How many milliseconds of this thread the private stage takes, the longest of several draws; negative: the
+//  sample does not suit.
 static double
-s_thread_ms (void)
+s_time (bench_t *self, const pipeline_t *pipeline, int draws)
 {
-    struct timespec now;
-    clock_gettime (CLOCK_THREAD_CPUTIME_ID, &now);
-    return (double) now.tv_sec * 1e3 + (double) now.tv_nsec * 1e-6;
+    char error [ERROR_BYTES];
+    uint8_t *version = s_room (pipeline_version_bytes (pipeline)),
+        *batch = s_room (pipeline_sample_bytes (pipeline)), *end = batch, *targets [PIPELINE_OUTPUTS_MAX];
+    for (size_t index = 0; index < pipeline_outputs (pipeline); index++) {
+        targets [index] = end;
+        end += pipeline_output (pipeline, index)->bytes;
+    }
+    decoder_file_t file = { .bytes = self->picture, .size = self->picture_bytes };
+    decoder_sample_t sample = { .files = &file, .warnings_max = UINT32_MAX };
+    pipeline_key_t key = { .seed = 1 };
+    double longest = -1;
+    bool is_well = decoder_shared (self->decoder, pipeline, &key, &sample, version, NULL, error, sizeof error)
+        == DECODER_OK;
+    for (int draw = 0; is_well && draw < draws; draw++) {
+        key.round = (uint64_t) draw;
+        uint64_t began_ns = clock_thread_ns ();
+        is_well = decoder_private (self->decoder, pipeline, &key, version, targets);
+        double took = (double) (clock_thread_ns () - began_ns) / 1e6;
+        longest = is_well && took > longest? took: longest;
+    }
+    free (version);
+    free (batch);
+    return longest;
 }
 
-//  The private stage's, of so many draws the longest; negative: the list is refused, or takes too long.
+//  What s_time says of the list; negative also where no pipeline is made of it, or where a sample is foreseen
+//  to take too long for this program.
 static double
 s_measure (bench_t *self, const char *text, int draws, double *foreseen_p)
 {
@@ -118,44 +136,19 @@ s_measure (bench_t *self, const char *text, int draws, double *foreseen_p)
     if (rc)
         return -1;
     *foreseen_p = pipeline_private_ms (pipeline);
-    double longest = -1;
-    if (*foreseen_p > 0 && *foreseen_p < LONGEST_MS) {
-        uint8_t *version = s_room (pipeline_version_bytes (pipeline)),
-            *batch = s_room (pipeline_sample_bytes (pipeline));
-        uint8_t *targets [PIPELINE_OUTPUTS_MAX];
-        uint8_t *end = batch;
-        for (size_t index = 0; index < pipeline_outputs (pipeline); index++) {
-            targets [index] = end;
-            end += pipeline_output (pipeline, index)->bytes;
-        }
-        decoder_file_t file = { .bytes = self->picture, .size = self->picture_bytes };
-        decoder_sample_t sample = { .files = &file, .warnings_max = UINT32_MAX };
-        pipeline_key_t key = { .seed = 1 };
-        if (decoder_shared (self->decoder, pipeline, &key, &sample, version, NULL, error, sizeof error)
-                == DECODER_OK)
-            for (int draw = 0; draw < draws; draw++) {
-                key.round = (uint64_t) draw;
-                double began = s_thread_ms ();
-                if (!decoder_private (self->decoder, pipeline, &key, version, targets))
-                    break;
-                double took = s_thread_ms () - began;
-                longest = took > longest? took: longest;
-            }
-        free (version);
-        free (batch);
-    }
+    double longest = *foreseen_p > 0 && *foreseen_p < LONGEST_MS? s_time (self, pipeline, draws): -1;
     pipeline_destroy (&pipeline);
     return longest;
 }
 
 //  An operation; its size, if it has one, is side_max or drawn up to that.
 static size_t
-s_write (char *text, size_t bytes, size_t operation, uint32_t side_max, uint64_t *random)
+s_write (char *text, size_t bytes, size_t operation, uint32_t side_max, random_t *random)
 {
     if (!s_operations [operation].is_sized)
         return (size_t) snprintf (text, bytes, ",{\"op\":%s}", s_operations [operation].text);
-    uint32_t height = random? 1 + (uint32_t) s_below (random, side_max): side_max;
-    uint32_t width = random? 1 + (uint32_t) s_below (random, side_max): side_max;
+    uint32_t height = random? 1 + (uint32_t) random_below (random, side_max): side_max;
+    uint32_t width = random? 1 + (uint32_t) random_below (random, side_max): side_max;
     return (size_t) snprintf (text, bytes, ",{\"op\":%s,\"size\":[%u,%u]}", s_operations [operation].text,
         height, width);
 }
@@ -183,7 +176,8 @@ int
 main (int argc, char **argv)
 {
     unsigned long pipelines = argc > 1? strtoul (argv [1], NULL, 10): PIPELINES;
-    uint64_t seed = argc > 2? strtoull (argv [2], NULL, 10): (uint64_t) time (NULL), random = seed;
+    uint64_t seed = argc > 2? strtoull (argv [2], NULL, 10): (uint64_t) time (NULL);
+    random_t random = random_from_seed (seed);
     bench_t self = s_bench (&random);
     bool is_well = s_each (&self);
     static char worst [TEXT_BYTES];
@@ -193,12 +187,12 @@ main (int argc, char **argv)
         char text [TEXT_BYTES];
         size_t length = (size_t) snprintf (text, sizeof text,
             "[{\"op\":\"resize\",\"size\":[%d,%d]},{\"share\":true}", 64, 64);
-        if (s_below (&random, 3) == 0)
+        if (random_below (&random, 3) == 0)
             length += (size_t) snprintf (text + length, sizeof text - length,
-                ",{\"op\":\"views\",\"count\":%d}", 2 + (int) s_below (&random, 4));
-        for (uint64_t left = 1 + s_below (&random, OPERATIONS_MAX); left > 0; left--)
+                ",{\"op\":\"views\",\"count\":%d}", 2 + (int) random_below (&random, 4));
+        for (uint64_t left = 1 + random_below (&random, OPERATIONS_MAX); left > 0; left--)
             length += s_write (text + length, sizeof text - length,
-                s_below (&random, OPERATIONS), 1u << (5 + s_below (&random, 7)), &random);
+                random_below (&random, OPERATIONS), 1u << (5 + random_below (&random, 7)), &random);
         snprintf (text + length, sizeof text - length, "]");
         double foreseen = 0, ms = s_measure (&self, text, 2, &foreseen);
         ran += ms >= 0;

@@ -203,16 +203,18 @@ dealer_message_clear (dealer_message_t *message)
     dealer_message_init (message);
 }
 
-//  Reads and drops one frame; true: another follows.
-static bool
+typedef enum { FRAME_NONE, FRAME_LAST, FRAME_AND_MORE } frame_status_t;
+
+//  Reads and drops one frame, if there is one.
+static frame_status_t
 s_drop_frame (void *socket)
 {
     zmq_msg_t part;
     zmq_msg_init (&part);
-    int rc = zmq_msg_recv (&part, socket, ZMQ_DONTWAIT);
-    bool more = rc >= 0 && zmq_msg_more (&part);
+    frame_status_t status = zmq_msg_recv (&part, socket, ZMQ_DONTWAIT) < 0? FRAME_NONE
+        : zmq_msg_more (&part)? FRAME_AND_MORE: FRAME_LAST;
     zmq_msg_close (&part);
-    return more;
+    return status;
 }
 
 //  A local server was connected: looks at the user that runs it.
@@ -274,7 +276,7 @@ s_read_events (dealer_t *self)
         memcpy (&number, event, sizeof number);
         memcpy (&value, event + sizeof number, sizeof value);
         s_take_event (self, number, value);
-        while (s_drop_frame (self->monitor))
+        while (s_drop_frame (self->monitor) == FRAME_AND_MORE)
             continue;
     }
 }
@@ -290,13 +292,8 @@ s_is_believed (dealer_t *self, dealer_message_t *message)
     if (!self->strange)
         return true;
     dealer_message_clear (message);
-    zmq_msg_t part;
-    int rc;
-    do {
-        zmq_msg_init (&part);
-        rc = zmq_msg_recv (&part, self->socket, ZMQ_DONTWAIT);
-        zmq_msg_close (&part);
-    } while (rc >= 0);
+    while (s_drop_frame (self->socket) != FRAME_NONE)
+        continue;
     return false;
 }
 
@@ -318,7 +315,7 @@ dealer_receive (dealer_t *self, dealer_message_t *message)
     if (message->count == 0)
         return false;
     while (more) {
-        more = s_drop_frame (self->socket);
+        more = s_drop_frame (self->socket) == FRAME_AND_MORE;
         message->count++;
     }
     return s_is_believed (self, message);

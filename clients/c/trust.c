@@ -61,7 +61,7 @@ s_refuse_folder (const way_t *way, message_error_t *error)
         way->path, (unsigned) way->folder.st_uid, way->here);
 }
 
-//  Takes the first name off the rest.  False: there is none left.
+//  Removes the first name of the path's rest, and gives it.  False: the rest has no name.
 static bool
 s_take_name (way_t *way, char name [NAME_MAX + 1])
 {

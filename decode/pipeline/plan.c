@@ -519,8 +519,8 @@ static const rate_t s_rates [OPERATION_KINDS] = {
     [OPERATION_LAYOUT] = { 0, 5 },
     [OPERATION_RANDOM_ERASING] = { 0, 5 }
 };
-//  For each tap of a kernel: of gaussian_blur; of the two fields of an elastic_transform.
-static const double BLUR_TAP_NS = 1, FIELD_TAP_NS = 0.5;
+//  For each tap of a gaussian_blur, and for each deviation of an elastic_transform: two fields of eight taps.
+static const double BLUR_TAP_NS = 1, FIELD_SIGMA_NS = 4;
 //  A step of a policy, and what each chain of aug_mix takes beside its steps.
 static const double STEP_NS = 25, CHAIN_NS = 6;
 
@@ -532,7 +532,7 @@ s_made_ns (const operation_t *operation)
         case OPERATION_GAUSSIAN_BLUR:
             return made + BLUR_TAP_NS * (operation->blur.kernel [0] + operation->blur.kernel [1]);
         case OPERATION_ELASTIC_TRANSFORM:
-            return made + FIELD_TAP_NS * 8 * (operation->elastic.sigma [0] + operation->elastic.sigma [1]);
+            return made + FIELD_SIGMA_NS * (operation->elastic.sigma [0] + operation->elastic.sigma [1]);
         case OPERATION_RAND_AUGMENT:
             return STEP_NS * operation->augment.steps;
         case OPERATION_TRIVIAL_AUGMENT_WIDE:
@@ -594,29 +594,29 @@ s_choose (const operation_t *operations, size_t at, double ms [PIPELINE_OPERATIO
 }
 
 plan_cost_t
-plan_foresee (const plan_t *plan, const plan_images_t *images)
+plan_foresee (const plan_t *self, const plan_images_t *images)
 {
-    assert (plan->count > 0 && plan->count <= PIPELINE_OPERATIONS_MAX);
+    assert (self->count > 0 && self->count <= PIPELINE_OPERATIONS_MAX);
     double ms [PIPELINE_OPERATIONS_MAX] = { 0 }, before = PLAN_USUAL_PIXELS;
-    uint32_t fields = plan->operations [0].decode.image_count, views = 1;
+    uint32_t fields = self->operations [0].decode.image_count, views = 1;
     if (images [0].pixels_max)
         before = fmin (before, (double) images [0].pixels_max);
-    for (size_t index = 1; fields > 0 && index < plan->count; index++) {
-        const operation_t *operation = &plan->operations [index];
+    for (size_t index = 1; fields > 0 && index < self->count; index++) {
+        const operation_t *operation = &self->operations [index];
         double made = s_pixels (operation, &images [index], before);
-        if (index == plan->views_at)
-            views = plan->views;
+        if (index == self->views_at)
+            views = self->views;
         ms [index] = 1e-6 * fields * views
             * (before * s_rates [operation->kind].read + made * s_made_ns (operation));
         before = made;
     }
     //  The inner ones first.
-    for (size_t index = plan->count; index-- > 1;)
-        if (plan->operations [index].kind == OPERATION_RANDOM_CHOICE)
-            s_choose (plan->operations, index, ms);
+    for (size_t index = self->count; index-- > 1;)
+        if (self->operations [index].kind == OPERATION_RANDOM_CHOICE)
+            s_choose (self->operations, index, ms);
     plan_cost_t cost = { 0 };
-    for (size_t index = 1; index < plan->count; index++) {
-        *(index < plan->shared_count? &cost.shared_ms: &cost.private_ms) += ms [index];
+    for (size_t index = 1; index < self->count; index++) {
+        *(index < self->shared_count? &cost.shared_ms: &cost.private_ms) += ms [index];
         if (ms [index] > cost.costliest_ms) {
             cost.costliest = index;
             cost.costliest_ms = ms [index];

@@ -114,6 +114,10 @@ uint32_t broker_custom_max (uint32_t workers);
 //  processors together; while other tenants wait, a tenant has at most its share of one for each.
 enum { BROKER_SLOW_MS = 100 };
 uint32_t broker_slow_max (uint32_t processors);
+//  Whether preparing a version, or copying it to a batch, is slow.  A version with an operation of the
+//  operator's own is not: that operation has other threads.
+bool broker_prepares_slowly (const pipeline_t *pipeline);
+bool broker_copies_slowly (const pipeline_t *pipeline);
 //  What may have a version outside the cache's index at once: the workers, and the tasks of so many
 //  operations.
 uint32_t broker_hands (uint32_t workers, uint32_t customs);

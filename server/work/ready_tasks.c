@@ -182,8 +182,7 @@ ready_tasks_add (ready_tasks_t *self, task_t *task)
     //  A sample that is known to be bad goes through the pool, where it costs nothing.
     bool stays = task->outcome != OUTCOME_READY
         || pipeline_version_bytes (task->pipeline) > WIRE_WORK_VERSION_MAX;
-    bool is_given = task->is_slow && !stays && self->remote && s_give (self, task);
-    if (is_given)
+    if (task->is_slow && !stays && self->remote && s_give (self, task))
         return;
     if (stays || task->is_slow || (!self->first && s_has_room (self)))
         s_submit (self, task);

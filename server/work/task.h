@@ -44,7 +44,7 @@ typedef struct task {
     bool is_starved;                //  the worker met a shortage: the task is handed out again
     bool is_clipped;                //  it is ready, and decoder_clipped
     bool is_custom;                 //  it is with an operation's threads, or rests between; the broker's
-    bool is_slow;                   //  it is for the slow tasks' threads (BROKER_SLOW_MS)
+    bool is_slow;                   //  broker_prepares_slowly
     atomic_llong began_ms;          //  when a worker began it last; 0: none has
     atomic_bool is_abandoned;       //  set by the broker's thread meanwhile: no job wants the result
     //  copy

@@ -22,14 +22,16 @@ enum {
     BUFFER_KEPT_BYTES = 4 * 1024 * 1024     //  of a file's buffer between two samples
 };
 
+//  Threads apart from the workers: those for slow tasks, then those of each operation of the operator's own.
+enum { SLOW, CUSTOMS };
+
 struct tasks {
     broker_t *broker;
     device_t *const *devices;
     size_t device_count;
     int any_done;                   //  an epoll of the devices' descriptors and the pools' apart; -1: none
     pool_t *workers;
-    //  Threads for slow tasks, then those of each operation of the operator's own.
-    pool_t *apart [1 + CUSTOM_MAX];
+    pool_t *apart [CUSTOMS + CUSTOM_MAX];
     size_t apart_count;
     customs_t *customs;
     range_t *ranges, *free_range;
@@ -161,7 +163,7 @@ tasks_new (tasks_t **self_p, const tasks_options_t *options, const char **path_p
         rc = s_start_threads_apart (self, options->workers);
     if (rc == 0) {
         s_list_free (self, range_count);
-        self->ready = (ready_tasks_t) { .pool = self->workers, .slow_pool = self->apart [0],
+        self->ready = (ready_tasks_t) { .pool = self->workers, .slow_pool = self->apart [SLOW],
             .threads = options->workers, .broker = options->broker, .finish = s_finish,
             .context = self };
         *self_p = self;
@@ -277,9 +279,9 @@ s_hand_out (tasks_t *self, task_t *task)
 {
     const custom_t *custom = pipeline_custom (task->pipeline);
     task->is_custom = custom != NULL;
-    task->is_slow = !custom && pipeline_shared_ms (task->pipeline) > BROKER_SLOW_MS;
+    task->is_slow = broker_prepares_slowly (task->pipeline);
     if (custom)
-        pool_submit (self->apart [1 + custom->number], task);
+        pool_submit (self->apart [CUSTOMS + custom->number], task);
     else
         ready_tasks_add (&self->ready, task);
 }
@@ -345,8 +347,7 @@ tasks_read (tasks_t *self, raw_request_t *raw)
 static void
 s_hand_out_copy (tasks_t *self, task_t *task)
 {
-    task->is_slow = pipeline_private_ms (task->pipeline) > BROKER_SLOW_MS;
-    pool_submit (task->is_slow? self->apart [0]: self->workers, task);
+    pool_submit (broker_copies_slowly (task->pipeline)? self->apart [SLOW]: self->workers, task);
 }
 
 void

@@ -11,7 +11,7 @@
  *                  meanwhile.
  *                  An operation of the operator's own (customs.h) may take long or hang: versions with it are
  *                  prepared by threads of its own, and never by workers.  Slow tasks (BROKER_SLOW_MS) have
- *                  threads, too: as a worker's, each would hold up some hundred of other jobs.
+ *                  threads, too: a worker that has one keeps a hundred samples of other jobs waiting.
  *                  A job may end while a worker prepares or copies for it, which may take minutes: the worker
  *                  leaves a copy, and a version that no other job wants if that has taken a second already.
  *  on close:       tasks_stop; workers leave what they have begun, and the rest is given back undone.

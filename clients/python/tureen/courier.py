@@ -294,8 +294,8 @@ class Courier:
     #  What comes
 
     def _received(self) -> Optional[List[Any]]:
-        """A message, of an inline job's batch the last frame uncopied; None when there is none from a server
-        that is trusted."""
+        """A message of a trusted server; None when there is none.  The last frame of an inline job's batch is
+        not copied."""
         assert self._welcome is not None and self._descriptors is not None
         try:
             frames: List[Any] = self._dealer.recv_multipart(zmq.NOBLOCK, copy=not self._inline)

@@ -298,12 +298,6 @@ s_may_fetch (const broker_t *self, const tenant_t *tenant, const dataset_t *data
 
 //  ---- slow tasks
 
-static bool
-s_is_slow_copy (const job_t *job)
-{
-    return pipeline_private_ms (job->pipeline) > BROKER_SLOW_MS;
-}
-
 static void
 s_count_slow (broker_t *self, tenant_t *tenant, bool begins)
 {
@@ -356,7 +350,7 @@ s_end_version (broker_t *self, const version_t *version)
 {
     s_count_custom (self, version, false);
     s_count_custom_out (self, version, false);
-    if (version_class (self, version)->is_slow)
+    if (broker_prepares_slowly (version_class (self, version)->pipeline))
         s_count_slow (self, self->tenants [version->holder - 1], false);
 }
 
@@ -366,9 +360,10 @@ s_may_prepare (const broker_t *self, const job_t *job)
 {
     const version_t *version = job->wanted.first->version;
     const dataset_t *dataset = job->dataset;
-    const custom_t *custom = version_class (self, version)->custom;
+    const class_t *class = version_class (self, version);
+    const custom_t *custom = class->custom;
     size_t beside = custom? 0: broker_with_workers (self), most = self->prepare_max;
-    if (version_class (self, version)->is_slow && !s_has_slow_turn (self, job->tenant))
+    if (broker_prepares_slowly (class->pipeline) && !s_has_slow_turn (self, job->tenant))
         return false;
     if (!version->raw) {
         beside += dataset->fetching;
@@ -475,7 +470,7 @@ dispatch_copied (broker_t *self, batch_row_t *row)
         s_settle (self, s_bit (row->job->tenant), row->charged_us,
             (uint64_t) row->charged_us * NS_A_US);
     row->charged_us = 0;
-    if (s_is_slow_copy (row->job))
+    if (broker_copies_slowly (row->job->pipeline))
         s_count_slow (self, row->job->tenant, false);
 }
 
@@ -499,7 +494,7 @@ typedef enum {
 static bool
 s_may_copy (const broker_t *self, const job_t *job)
 {
-    return job->ready.first && (!s_is_slow_copy (job) || s_has_slow_turn (self, job->tenant));
+    return job->ready.first && (!broker_copies_slowly (job->pipeline) || s_has_slow_turn (self, job->tenant));
 }
 
 //  The next job from *turn_p on of which something may be copied, or prepared, now; NULL: none.
@@ -532,7 +527,7 @@ s_hand_out_copy (broker_t *self, batch_row_t *row, uint64_t passed_over)
     job->copying++;
     rank->copying++;
     self->copying++;
-    if (s_is_slow_copy (job))
+    if (broker_copies_slowly (job->pipeline))
         s_count_slow (self, job->tenant, true);
     broker_act_rank (self, ACTION_COPY, rank)->row = row;
 }
@@ -560,7 +555,7 @@ s_hand_out_version (broker_t *self, version_t *version, tenant_t *tenant, uint64
     s_count_custom_out (self, version, true);
     if (version->raw)
         s_count_custom (self, version, true);
-    if (version_class (self, version)->is_slow)
+    if (broker_prepares_slowly (version_class (self, version)->pipeline))
         s_count_slow (self, tenant, true);
     if (!version->raw) {
         patience_made (version_dataset (self, version));

@@ -86,7 +86,6 @@ s_new_class (broker_t *self, const job_t *job, size_t version_bytes)
         .next = self->classes, .tenant = job->tenant, .dataset = job->dataset,
         .pipeline = pipeline_hold (job->pipeline),
         .version_bytes = version_bytes, .is_apart = is_apart, .custom = pipeline_custom (job->pipeline),
-        .is_slow = !pipeline_custom (job->pipeline) && pipeline_shared_ms (job->pipeline) > BROKER_SLOW_MS,
         .seed = is_apart? job->seed: random_next (&self->random),
         .kind = version_set_new (self->version_index, job->dataset->sampler, version_bytes, is_random, class)
     };

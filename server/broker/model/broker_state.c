@@ -82,6 +82,18 @@ broker_slow_max (uint32_t processors)
     return 2 * processors;
 }
 
+bool
+broker_prepares_slowly (const pipeline_t *pipeline)
+{
+    return !pipeline_custom (pipeline) && pipeline_shared_ms (pipeline) > BROKER_SLOW_MS;
+}
+
+bool
+broker_copies_slowly (const pipeline_t *pipeline)
+{
+    return pipeline_private_ms (pipeline) > BROKER_SLOW_MS;
+}
+
 uint32_t
 broker_hands (uint32_t workers, uint32_t customs)
 {

@@ -291,7 +291,6 @@ typedef struct class {
     size_t version_bytes;       //  broker_version_cost
     double prepare_ns;          //  of a worker, running mean
     const custom_t *custom;     //  the operation of the operator's own in it; NULL: none
-    bool is_slow;               //  it has none, and takes longer than BROKER_SLOW_MS
 } class_t;
 
 typedef struct {

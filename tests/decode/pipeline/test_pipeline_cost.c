@@ -25,7 +25,7 @@ s_private_ms (const char *operations)
     return ms;
 }
 
-//  So many times as much, exactly but for rounding.
+//  Asserts that the costly operations cost that many times what the cheap ones do, but for rounding.
 static void
 s_assert_times (const char *costly, const char *cheap, double times)
 {
