@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include "headroom.h"
 #include "needed.h"
 #include "raw_store_state.h"
 
@@ -390,7 +391,7 @@ s_give_memory (raw_store_t *self, raw_request_t *request)
     uint32_t given = 0;
     for (; given < request->sample_count; given++) {
         raw_sample_t *sample = request->samples [given];
-        sample->memory = malloc (sample->bytes? sample->bytes: 1);
+        sample->memory = headroom_keep (malloc (sample->bytes? sample->bytes: 1));
         if (!sample->memory)
             break;
         self->memory_bytes += sample->bytes;

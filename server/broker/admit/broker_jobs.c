@@ -12,6 +12,7 @@
 #include "broker_replay.h"
 #include "dispatch.h"
 #include "draw_send.h"
+#include "headroom.h"
 #include "history.h"
 #include "job.h"
 #include "raw_prefetch.h"
@@ -303,7 +304,7 @@ s_join_memory (job_t *job, const broker_join_t *join, int64_t now_ms)
         for (uint32_t index = 0; index < job->batch_size; index++)
             job->batches [slot].rows [index] = (batch_row_t) { .job = job, .slot = slot, .index = index };
     }
-    return ranks_new (job, join, now_ms);
+    return ranks_new (job, join, now_ms) && headroom_is_left ();
 }
 
 static void
@@ -397,7 +398,8 @@ s_join_made (broker_t *self, const broker_join_t *join, int64_t now_ms, refusal_
     job_t *job = s_job_new (self, join, now_ms);
     if (!job) {
         refuse (refusal, "budget",
-            "the system has no memory for the job's bookkeeping: take smaller batches");
+            "the system has no memory for the job's bookkeeping: take smaller batches, or join again when "
+            "another job has left");
         return NULL;
     }
     //  Nothing is refused from here on, so the ghost may end.

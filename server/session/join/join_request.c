@@ -1,5 +1,6 @@
 #include "join_request.h"
 #include <assert.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,8 +74,12 @@ s_pipeline (join_request_t *self, const pipeline_t *like, refusal_t *refusal)
         : broker_shared_texts (self->join.dataset, self->caller.tenant, s_orders [self->request.order],
         present, SAMPLER_JOBS_MAX);
     char error [2 * sizeof refusal->message];           //  if it is too long, refuse marks the cut
-    if (pipeline_new (&self->join.pipeline, self->request.pipeline, &source, present, count, error,
-        sizeof error))
+    int rc = pipeline_new (&self->join.pipeline, self->request.pipeline, &source, present, count, error,
+        sizeof error);
+    if (rc == -ENOMEM)
+        return refuse (refusal, "budget",
+            "the system has no memory for the job's pipeline: join again when another job has left");
+    if (rc)
         return refuse (refusal, "bad_request", "pipeline: %s", error);
     return true;
 }

@@ -1,0 +1,78 @@
+//  The memory that a large buffer leaves to what cannot be refused.
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <cmocka.h>
+#include "headroom.h"
+
+//  What headroom_keep and headroom_is_left say under a limit.  Nothing else asks for memory meanwhile.
+typedef struct {
+    void *kept;
+    bool is_left;
+} answer_t;
+
+static answer_t
+s_under (int resource, rlim_t bytes, void *memory)
+{
+    struct rlimit before, limit;
+    assert_int_equal (getrlimit (resource, &before), 0);
+    limit = (struct rlimit) { bytes, before.rlim_max };
+    assert_int_equal (setrlimit (resource, &limit), 0);
+    answer_t answer = { headroom_keep (memory), headroom_is_left () };
+    assert_int_equal (setrlimit (resource, &before), 0);
+    return answer;
+}
+
+static void
+test_without_a_limit (void **state)
+{
+    (void) state;
+    void *memory = malloc (1000);
+    answer_t answer = s_under (RLIMIT_DATA, RLIM_INFINITY, memory);
+    assert_ptr_equal (answer.kept, memory);
+    assert_true (answer.is_left);
+    free (memory);
+    assert_null (headroom_keep (NULL));
+}
+
+static void
+test_below_a_limit (void **state)
+{
+    (void) state;
+    const int resources [] = { RLIMIT_DATA, RLIMIT_AS };
+    for (size_t index = 0; index < 2; index++) {
+        void *memory = malloc (1000);
+        //  More than any sanitizer maps, and a limit all the same.
+        answer_t answer = s_under (resources [index], (rlim_t) 1 << 62, memory);
+        assert_ptr_equal (answer.kept, memory);
+        assert_true (answer.is_left);
+        free (memory);
+    }
+}
+
+static void
+test_at_a_limit (void **state)
+{
+    (void) state;
+    const int resources [] = { RLIMIT_DATA, RLIMIT_AS };
+    for (size_t index = 0; index < 2; index++) {
+        answer_t answer = s_under (resources [index], 4096, malloc (1000));     //  is freed
+        assert_null (answer.kept);
+        assert_false (answer.is_left);
+    }
+}
+
+int
+main (void)
+{
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test (test_without_a_limit),
+        cmocka_unit_test (test_below_a_limit),
+        cmocka_unit_test (test_at_a_limit)
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}
