@@ -5,17 +5,12 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-static bool
-s_is_limited (int resource)
-{
-    struct rlimit limit;
-    return getrlimit (resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
-}
-
 bool
 headroom_is_left (void)
 {
-    if (!s_is_limited (RLIMIT_DATA) && !s_is_limited (RLIMIT_AS))
+    struct rlimit data, addresses;
+    if (getrlimit (RLIMIT_DATA, &data) == 0 && data.rlim_cur == RLIM_INFINITY
+    &&  getrlimit (RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur == RLIM_INFINITY)
         return true;
     //  The system counts a mapping that may be written, whether or not a page of it is touched.
     void *memory = mmap (NULL, HEADROOM_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

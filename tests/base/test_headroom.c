@@ -16,14 +16,14 @@ typedef struct {
 } answer_t;
 
 static answer_t
-s_under (int resource, rlim_t bytes, void *memory)
+s_under (bool is_data, rlim_t bytes, void *memory)
 {
     struct rlimit before, limit;
-    assert_int_equal (getrlimit (resource, &before), 0);
+    assert_int_equal (is_data? getrlimit (RLIMIT_DATA, &before): getrlimit (RLIMIT_AS, &before), 0);
     limit = (struct rlimit) { bytes, before.rlim_max };
-    assert_int_equal (setrlimit (resource, &limit), 0);
+    assert_int_equal (is_data? setrlimit (RLIMIT_DATA, &limit): setrlimit (RLIMIT_AS, &limit), 0);
     answer_t answer = { headroom_keep (memory), headroom_is_left () };
-    assert_int_equal (setrlimit (resource, &before), 0);
+    assert_int_equal (is_data? setrlimit (RLIMIT_DATA, &before): setrlimit (RLIMIT_AS, &before), 0);
     return answer;
 }
 
@@ -32,7 +32,7 @@ test_without_a_limit (void **state)
 {
     (void) state;
     void *memory = malloc (1000);
-    answer_t answer = s_under (RLIMIT_DATA, RLIM_INFINITY, memory);
+    answer_t answer = s_under (true, RLIM_INFINITY, memory);
     assert_ptr_equal (answer.kept, memory);
     assert_true (answer.is_left);
     free (memory);
@@ -43,11 +43,10 @@ static void
 test_below_a_limit (void **state)
 {
     (void) state;
-    const int resources [] = { RLIMIT_DATA, RLIMIT_AS };
-    for (size_t index = 0; index < 2; index++) {
+    for (int is_data = 0; is_data < 2; is_data++) {
         void *memory = malloc (1000);
         //  More than any sanitizer maps, and a limit all the same.
-        answer_t answer = s_under (resources [index], (rlim_t) 1 << 62, memory);
+        answer_t answer = s_under (is_data, (rlim_t) 1 << 62, memory);
         assert_ptr_equal (answer.kept, memory);
         assert_true (answer.is_left);
         free (memory);
@@ -58,9 +57,8 @@ static void
 test_at_a_limit (void **state)
 {
     (void) state;
-    const int resources [] = { RLIMIT_DATA, RLIMIT_AS };
-    for (size_t index = 0; index < 2; index++) {
-        answer_t answer = s_under (resources [index], 4096, malloc (1000));     //  is freed
+    for (int is_data = 0; is_data < 2; is_data++) {
+        answer_t answer = s_under (is_data, 4096, malloc (1000));     //  is freed
         assert_null (answer.kept);
         assert_false (answer.is_left);
     }
