@@ -571,6 +571,19 @@ s_clear_plan (packing_plan_t *plan)
     free (plan->rows_bytes);
 }
 
+//  The target's name is in its parent, which a person may be allowed to write and not to read.
+static int
+s_sync_parent (const packing_t *self)
+{
+    int fd = openat (self->target_fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 && errno == EACCES)
+        return 0;
+    int rc = fd < 0 || fsync (fd) != 0? packing_fail_file (self, -errno, "write", ".."): 0;
+    if (fd >= 0)
+        close (fd);
+    return rc;
+}
+
 //  Removes PACKING, the journal before the files that it lists.  Other files there stay.  Of a pack in a
 //  store, the index that was sent goes first, or it would look like a pack of a folder.
 static int
@@ -588,7 +601,9 @@ s_clean (const packing_t *self)
         return packing_fail_file (self, -errno, "delete", PACKING_FOLDER);
     if (self->upload)
         rmdir (self->options->target);  //  it stays if there is more in it
-    return fsync (self->target_fd) == 0? 0: packing_fail_file (self, -errno, "write", "");
+    if (fsync (self->target_fd) != 0)
+        return packing_fail_file (self, -errno, "write", "");
+    return s_sync_parent (self);
 }
 
 static int

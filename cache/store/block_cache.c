@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,30 +10,55 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 //  All of DIR/usage.
 typedef struct {
     char format [8];
     uint64_t bytes;
+    uint64_t sum;                       //  of what stands before it
 } usage_t;
 
-#define USAGE_FORMAT "tureenU1"
+#define USAGE_FORMAT "tureenU2"
 #define USAGE_NAME "usage"
+#define NO_ROOM "free room on its file system, or give a folder on another one"
 
 
 //  -- the lock, and what it guards
 
+static uint64_t
+s_usage_sum (const usage_t *usage)
+{
+    return XXH3_64bits (usage, offsetof (usage_t, sum));
+}
+
+//  Its bytes; 0, or -errno: -EPROTO it is damaged, or of another version.
 static int
-s_read_usage (block_cache_t *self)
+s_load_usage (const block_cache_t *self, uint64_t *bytes_p)
 {
     usage_t usage = { .bytes = 0 };
     ssize_t bytes = pread (self->usage, &usage, sizeof usage, 0);
     if (bytes < 0)
         return -errno;
-    if (bytes > 0 && memcmp (usage.format, USAGE_FORMAT, sizeof usage.format) != 0)
-        return -EPROTO;
-    self->bytes = usage.bytes;
-    return 0;
+    *bytes_p = usage.bytes;
+    bool is_whole = bytes == sizeof usage && memcmp (usage.format, USAGE_FORMAT, sizeof usage.format) == 0
+        && usage.sum == s_usage_sum (&usage);
+    return is_whole? 0: -EPROTO;
+}
+
+//  What it says can be counted again.
+static int
+s_read_usage (block_cache_t *self)
+{
+    int rc = s_load_usage (self, &self->bytes);
+    if (rc != -EPROTO)
+        return rc;
+    struct stat status;
+    if (fstat (self->usage, &status) == 0 && status.st_size > 0)
+        block_cache_found_damage (self);
+    //  A new file gets its block before it is measured.
+    rc = ftruncate (self->usage, 0) != 0? -errno: block_cache_set_bytes (self, 0);
+    return rc? rc: block_cache_room_count (self);
 }
 
 //  Another process that has it for long (a debugger stops it) must not hold up reads.
@@ -75,6 +101,7 @@ int
 block_cache_set_bytes (block_cache_t *self, uint64_t bytes)
 {
     usage_t usage = { .format = USAGE_FORMAT, .bytes = bytes };
+    usage.sum = s_usage_sum (&usage);
     ssize_t written = pwrite (self->usage, &usage, sizeof usage, 0);
     if (written != sizeof usage)
         return written < 0? -errno: -EIO;
@@ -90,6 +117,12 @@ block_cache_failed (block_cache_t *self, int rc)
     return rc;
 }
 
+void
+block_cache_found_damage (block_cache_t *self)
+{
+    atomic_fetch_add (&self->damaged, 1);
+}
+
 
 //  -- life
 
@@ -101,21 +134,31 @@ s_fail (const char *folder, int rc, const char *what, char *error, size_t error_
     return rc;
 }
 
-static bool
-s_is_empty (int folder)
+//  What is in the folder beside DIR/usage.
+typedef struct {
+    size_t datasets, others;
+} content_t;
+
+static content_t
+s_content (int folder)
 {
+    content_t content = { 0, 0 };
     int copy = openat (folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *stream = copy >= 0? fdopendir (copy): NULL;
     if (!stream) {
         if (copy >= 0)
             close (copy);
-        return false;
+        content.others = 1;             //  perhaps
+        return content;
     }
-    size_t count = 0;
     for (const struct dirent *item; (item = readdir (stream));)
-        count += strcmp (item->d_name, ".") != 0 && strcmp (item->d_name, "..") != 0;
+        if (block_cache_is_dataset (item->d_name))
+            content.datasets++;
+        else
+            content.others += strcmp (item->d_name, ".") != 0 && strcmp (item->d_name, "..") != 0
+                && strcmp (item->d_name, USAGE_NAME) != 0;
     closedir (stream);
-    return count == 0;
+    return content;
 }
 
 //  The folder is this user's alone.
@@ -138,18 +181,35 @@ s_open_folder (block_cache_t *self, char *error, size_t error_bytes)
     return 0;
 }
 
+//  Whether DIR/usage is a cache's, whole or damaged: a person's file of that name stays as it is.
+static bool
+s_is_usage (const block_cache_t *self)
+{
+    static const char begin [] = "tureenU", zeros [sizeof begin];
+    char text [sizeof begin - 1];
+    ssize_t bytes = pread (self->usage, text, sizeof text, 0);
+    if (bytes >= 0
+    &&  (memcmp (text, begin, (size_t) bytes) == 0 || memcmp (text, zeros, (size_t) bytes) == 0))
+        return true;
+    content_t content = s_content (self->descriptor);
+    return content.datasets > 0 && content.others == 0;
+}
+
 static int
 s_open_usage (block_cache_t *self, char *error, size_t error_bytes)
 {
-    bool is_new = faccessat (self->descriptor, USAGE_NAME, F_OK, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT;
     //  Another server may make the file at this moment.
-    if (is_new && !s_is_empty (self->descriptor)
+    if (faccessat (self->descriptor, USAGE_NAME, F_OK, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT
+    &&  s_content (self->descriptor).others > 0
     &&  faccessat (self->descriptor, USAGE_NAME, F_OK, AT_SYMLINK_NOFOLLOW) != 0)
         return s_fail (self->folder, -ENOTEMPTY, "something else is in it: give a folder that is empty, or "
             "does not exist", error, error_bytes);
     self->usage = openat (self->descriptor, USAGE_NAME, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (self->usage < 0)
         return s_fail (self->folder, -errno, "give a folder that this user may write to", error, error_bytes);
+    if (!s_is_usage (self))
+        return s_fail (self->folder, -ENOTEMPTY, "its file 'usage' is of something else: give a folder that "
+            "is empty, or does not exist", error, error_bytes);
     return 0;
 }
 
@@ -158,20 +218,15 @@ static int
 s_look (block_cache_t *self, char *error, size_t error_bytes)
 {
     int rc = block_cache_begin (self, true);
-    if (rc == -EPROTO)
-        return s_fail (self->folder, rc, "another version of this program has made it: remove the folder, or "
-            "give another one", error, error_bytes);
     if (rc)
-        return s_fail (self->folder, rc, "give a folder on a local file system, which has locks (flock)",
-            error, error_bytes);
-    //  A new file gets its block before it is measured.
-    rc = block_cache_set_bytes (self, self->bytes);
-    rc = rc? rc: block_cache_room_count (self);
+        return s_fail (self->folder, rc, rc == -ENOSPC? NO_ROOM:
+            "give a folder on a local file system, which has locks (flock)", error, error_bytes);
+    rc = block_cache_room_count (self);
     if (rc == 0)
         block_cache_room_make (self, 0);
     block_cache_end (self);
-    return rc? s_fail (self->folder, rc, rc == -ENOSPC? "free room on its file system, or give a folder on "
-        "another one": "check its file system", error, error_bytes): 0;
+    return rc? s_fail (self->folder, rc, rc == -ENOSPC? NO_ROOM: "check its file system", error, error_bytes):
+        0;
 }
 
 int
@@ -194,6 +249,7 @@ block_cache_open (block_cache_t **self_p, const char *folder, uint64_t bytes_max
     pthread_mutex_init (&self->lock, NULL);
     atomic_init (&self->failure, 0);
     atomic_init (&self->is_full, false);
+    atomic_init (&self->damaged, 0);
     int rc = s_open_folder (self, error, error_bytes);
     rc = rc? rc: s_open_usage (self, error, error_bytes);
     rc = rc? rc: s_look (self, error, error_bytes);
@@ -226,10 +282,9 @@ block_cache_figures_t
 block_cache_figures (const block_cache_t *self)
 {
     assert (self && self->magic == BLOCK_CACHE_MAGIC);
-    usage_t usage = { .bytes = 0 };
-    //  Without the lock: eight bytes of a page are read at once, and they are for people.
-    if (pread (self->usage, &usage, sizeof usage, 0) != sizeof usage)
-        usage.bytes = 0;
-    return (block_cache_figures_t) { .folder = self->folder, .bytes = usage.bytes,
-        .bytes_max = self->bytes_max, .failure = atomic_load (&self->failure) };
+    uint64_t bytes = 0;
+    //  Without the lock: it is for people.  Taking the lock finds damage.
+    s_load_usage (self, &bytes);
+    return (block_cache_figures_t) { .folder = self->folder, .bytes = bytes, .bytes_max = self->bytes_max,
+        .damaged = atomic_load (&self->damaged), .failure = atomic_load (&self->failure) };
 }

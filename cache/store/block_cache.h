@@ -9,7 +9,8 @@
  *  happy path:     block_cache_open .. block_data_open, block_data_read, block_data_store ..
  *                  block_data_close .. block_cache_close
  *  failure modes:  a local disk that is full or fails (ENOSPC, EIO): nothing more is written, and what cannot
- *                  be read is not here; block_cache_figures has the error.  No failure here loses a sample.
+ *                  be read is not here; block_cache_figures has the error.  What is damaged is counted again
+ *                  (usage) or is not here any more (the rest).  No failure here loses a sample.
  *  The bound:      the blocks of all files and folders (st_blocks), and what the file system may still need
  *                  for their maps, never exceed bytes_max.  They are reserved before a write and measured
  *                  after it.  Everything is measured anew when a server opens the folder or a data set.
@@ -33,6 +34,7 @@ enum { BLOCK_CACHE_LEAST_BYTES = 1024 * 1024 };
 typedef struct {
     const char *folder;                 //  lent
     uint64_t bytes, bytes_max;
+    uint64_t damaged;                   //  records and units that were not as written, and were thrown away
     int failure;                        //  -errno: why nothing more is written; 0: it goes on
 } block_cache_figures_t;
 

@@ -4,11 +4,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 #include "clock.h"
 
 enum {
@@ -20,7 +22,7 @@ enum {
 
 static const char *const s_files [] = { "data", "sums", "lock" };
 
-//  -- measuring
+//  -- heads
 
 static uint64_t
 s_taken (const block_cache_t *self, const char *path)
@@ -29,6 +31,39 @@ s_taken (const block_cache_t *self, const char *path)
     return fstatat (self->descriptor, path, &status, AT_SYMLINK_NOFOLLOW) == 0?
         (uint64_t) status.st_blocks * 512: 0;
 }
+
+static uint64_t
+s_head_sum (const block_head_t *head)
+{
+    return XXH3_64bits (head, offsetof (block_head_t, sum));
+}
+
+bool
+block_cache_head_read (const block_cache_t *self, const char *name, int sums, block_head_t *head)
+{
+    if (pread (sums, head, sizeof *head, 0) == sizeof *head
+    &&  memcmp (head->format, BLOCK_HEAD_FORMAT, sizeof head->format) == 0
+    &&  head->sum == s_head_sum (head))
+        return true;
+    //  Each store has written a block or more.
+    char path [BLOCK_CACHE_PATH_BYTES];
+    snprintf (path, sizeof path, "%.32s/data", name);
+    *head = (block_head_t) { .format = BLOCK_HEAD_FORMAT,
+        .stores = s_taken (self, path) / BLOCK_CACHE_BLOCK_BYTES };
+    return false;
+}
+
+int
+block_cache_head_write (int sums, const block_head_t *head)
+{
+    block_head_t whole = *head;
+    whole.sum = s_head_sum (&whole);
+    ssize_t written = pwrite (sums, &whole, sizeof whole, 0);
+    return written == sizeof whole? 0: written < 0? -errno: -EIO;
+}
+
+
+//  -- measuring
 
 uint64_t
 block_cache_room_taken (const block_cache_t *self, const char *name, uint64_t stores)
@@ -43,14 +78,14 @@ block_cache_room_taken (const block_cache_t *self, const char *name, uint64_t st
     return bytes + (MAP_BLOCKS + stores / MAP_STORES) * BLOCK_CACHE_BLOCK_BYTES;
 }
 
-static bool
-s_is_dataset (const char *name)
+bool
+block_cache_is_dataset (const char *name)
 {
     return strlen (name) == BLOCK_CACHE_NAME_BYTES - 1
         && strspn (name, "0123456789abcdef") == BLOCK_CACHE_NAME_BYTES - 1;
 }
 
-//  Notes in its head what the data set takes, and returns it.
+//  Notes in its head what the data set takes, and returns it.  Opening the data set writes a damaged head.
 static uint64_t
 s_measure (block_cache_t *self, const char *name)
 {
@@ -58,12 +93,12 @@ s_measure (block_cache_t *self, const char *name)
     block_head_t head = { .held = 0 };
     snprintf (path, sizeof path, "%.32s/sums", name);
     int sums = openat (self->descriptor, path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-    bool is_good = sums >= 0 && pread (sums, &head, sizeof head, 0) == sizeof head
-        && memcmp (head.format, BLOCK_HEAD_FORMAT, sizeof head.format) == 0;
-    uint64_t taken = block_cache_room_taken (self, name, is_good? head.stores: 0), noted = head.held;
+    bool is_good = sums >= 0 && block_cache_head_read (self, name, sums, &head);
+    uint64_t taken = block_cache_room_taken (self, name, head.stores), noted = head.held;
     head.held = taken;
-    if (is_good && noted != taken && pwrite (sums, &head, sizeof head, 0) != sizeof head) {
-        block_cache_failed (self, -errno);
+    int rc = is_good && noted != taken? block_cache_head_write (sums, &head): 0;
+    if (rc) {
+        block_cache_failed (self, rc);
         taken = noted > taken? noted: taken;            //  rather too much
     }
     if (sums >= 0)
@@ -89,7 +124,7 @@ block_cache_room_count (block_cache_t *self)
         return -errno;
     uint64_t bytes = s_taken (self, ".");
     for (const struct dirent *item; (item = readdir (stream));)
-        if (s_is_dataset (item->d_name))
+        if (block_cache_is_dataset (item->d_name))
             bytes += s_measure (self, item->d_name);
         else
         if (strcmp (item->d_name, ".") != 0 && strcmp (item->d_name, "..") != 0)
@@ -159,7 +194,7 @@ s_remove_oldest (block_cache_t *self)
     DIR *stream = s_list (self);
     unused_t found = { .lock = -1 };
     for (const struct dirent *item; stream && (item = readdir (stream));)
-        if (s_is_dataset (item->d_name))
+        if (block_cache_is_dataset (item->d_name))
             s_consider (self, item->d_name, &found);
     if (stream)
         closedir (stream);

@@ -1,7 +1,7 @@
 /*  block_cache_state -- the cache's structure, and what its files share; for them alone.
  *
  *      block_cache.c           the folder: opening, the lock, how much it takes
- *      block_cache_room.c      measuring, and removing what no server uses
+ *      block_cache_room.c      heads, measuring, and removing what no server uses
  *      block_data.c            a data set: reads, writes
  */
 #ifndef BLOCK_CACHE_STATE_H
@@ -24,9 +24,10 @@ typedef struct {
     char format [8];
     uint64_t held;                      //  what DIR/usage counts of this data set
     uint64_t stores;                    //  how often something was written to `data`
+    uint64_t sum;                       //  of what stands before it
 } block_head_t;
 
-#define BLOCK_HEAD_FORMAT "tureenB1"
+#define BLOCK_HEAD_FORMAT "tureenB2"
 
 struct block_cache {
     uint32_t magic;
@@ -42,11 +43,13 @@ struct block_cache {
     //  shared
     atomic_int failure;                 //  -errno; 0: none
     atomic_bool is_full;                //  the last write found no room
+    atomic_uint_fast64_t damaged;       //  records and units that were thrown away
 };
 
 //  -- block_cache.c
 
-//  Takes the lock of this process and all servers; 0 or -errno and it is not taken.
+//  Takes the lock of this process and all servers; 0 or -errno and it is not taken.  A damaged DIR/usage is
+//  counted again.
 int block_cache_begin (block_cache_t *self, bool may_wait);
 void block_cache_end (block_cache_t *self);
 //  Under the lock: notes what all takes; 0 or -errno.
@@ -54,8 +57,18 @@ int block_cache_set_bytes (block_cache_t *self, uint64_t bytes);
 //  The local disk has failed: nothing more is written.  Returns rc.
 int block_cache_failed (block_cache_t *self, int rc);
 
+//  Something was not as it was written.
+void block_cache_found_damage (block_cache_t *self);
+
 //  -- block_cache_room.c; under the lock
 
+//  A folder of the cache is that of a data set.
+bool block_cache_is_dataset (const char *name);
+//  The head in the file `sums` of the data set of this name.  False: it is damaged, or of another version;
+//  *head is one with which the data set takes rather too much.
+bool block_cache_head_read (const block_cache_t *self, const char *name, int sums, block_head_t *head);
+//  0 or -errno.
+int block_cache_head_write (int sums, const block_head_t *head);
 //  What the data set of this name takes, with what the file system may still need for the map of `data`.
 uint64_t block_cache_room_taken (const block_cache_t *self, const char *name, uint64_t stores);
 //  Measures all that is in the folder; 0 or -errno.

@@ -153,15 +153,16 @@ s_set_length (int descriptor, uint64_t bytes)
     return ftruncate (descriptor, (off_t) bytes) != 0? -errno: 0;
 }
 
+//  Without a head nothing says what the checksums are.  `data` without a block lost nothing.
 static int
 s_prepare_sums (const block_data_t *self)
 {
-    block_head_t head = { .held = 0 };
-    ssize_t bytes = pread (self->sums, &head, sizeof head, 0);
-    int rc = bytes < 0? -errno: 0;
-    if (rc == 0 && (bytes != sizeof head || memcmp (head.format, BLOCK_HEAD_FORMAT, sizeof head.format))) {
-        head = (block_head_t) { .format = BLOCK_HEAD_FORMAT };
-        rc = ftruncate (self->sums, 0) != 0? -errno: s_write_all (self->sums, &head, sizeof head, 0);
+    block_head_t head;
+    int rc = 0;
+    if (!block_cache_head_read (self->cache, self->name, self->sums, &head)) {
+        rc = ftruncate (self->sums, 0) != 0? -errno: block_cache_head_write (self->sums, &head);
+        if (head.stores > 0)
+            block_cache_found_damage (self->cache);
     }
     return rc? rc: s_set_length (self->sums, HEAD_BYTES + self->units * sizeof (uint32_t));
 }
@@ -211,7 +212,7 @@ block_data_open (block_data_t **self_p, block_cache_t *cache, const block_data_k
     if (rc == 0) {
         rc = s_open (self);
         block_head_t head;
-        if (rc == 0 && pread (self->sums, &head, sizeof head, 0) == sizeof head)
+        if (rc == 0 && block_cache_head_read (cache, self->name, self->sums, &head))
             atomic_store (&self->held, head.held);
         block_cache_end (cache);
     }
@@ -297,6 +298,7 @@ s_read_run (block_data_t *self, chunk_t *chunk, size_t from, size_t to, uint8_t 
             && s_sum (chunk->first + index, memory + index * UNIT, bytes) == chunk->sums [index];
         if (!is_good) {
             s_drop (self, chunk->first + index, 1);
+            block_cache_found_damage (self->cache);
             chunk->sums [index] = 0;
         }
     }
@@ -470,7 +472,7 @@ s_settle (block_data_t *self, block_head_t *head, uint64_t held)
     bool grows = held > head->held;
     head->held = held;
     int rc = grows? block_cache_set_bytes (cache, bytes): 0;
-    rc = rc? rc: s_write_all (self->sums, head, sizeof *head, 0);
+    rc = rc? rc: block_cache_head_write (self->sums, head);
     rc = rc || grows? rc: block_cache_set_bytes (cache, bytes);
     atomic_store (&self->held, held);
     return rc;
@@ -534,8 +536,8 @@ static int
 s_store (block_data_t *self, uint64_t first, size_t bytes, const uint8_t *memory)
 {
     block_head_t head;
-    if (pread (self->sums, &head, sizeof head, 0) != sizeof head)
-        return -EIO;
+    if (!block_cache_head_read (self->cache, self->name, self->sums, &head))
+        block_cache_found_damage (self->cache);         //  s_settle writes it
     int rc = atomic_exchange (&self->is_lighter, false)? s_measure (self, &head): 0;
     for (size_t at = 0; rc == 0 && at < bytes;) {
         chunk_t chunk = s_chunk (first, bytes, at);

@@ -71,6 +71,7 @@ typedef struct {
     told_t turned_away;                 //  by the connection limit
     told_t resets;                      //  of the receive quota
     told_t shortages;                   //  of memory and descriptors
+    told_t damaged;                     //  in the cache on the local disk
     bool block_cache_failed;            //  that was logged
     service_t *service;
     http_access_t *http_access;         //  NULL: no HTTP, as the next two
@@ -559,11 +560,20 @@ s_look_at_shortages (server_t *self, int64_t now_ms)
 }
 
 static void
-s_look_at_block_cache (server_t *self)
+s_look_at_block_cache (server_t *self, int64_t now_ms)
 {
-    if (!self->sources.blocks || self->block_cache_failed)
+    if (!self->sources.blocks)
         return;
     block_cache_figures_t figures = block_cache_figures (self->sources.blocks);
+    uint64_t times = s_to_tell (&self->damaged, figures.damaged, now_ms);
+    if (times)
+        log_event (&self->log, LOG_LEVEL_WARNING, "block_cache_damage",
+            LOG_FIELDS (LOG_NUMBER ("times", times)),
+            "the cache on the local disk, %s, is damaged in %llu places: what they held is read from the "
+            "store again, and no sample is lost; if this is said again, mend or replace the disk",
+            figures.folder, (unsigned long long) times);
+    if (self->block_cache_failed)
+        return;
     self->block_cache_failed = figures.failure;
     if (figures.failure)
         log_event (&self->log, LOG_LEVEL_WARNING, "block_cache",
@@ -609,7 +619,7 @@ s_run (server_t *self)
             ring_server_tick (self->ring_server, now_ms);
             s_look_at_keys (self, now_ms);
             service_beat (self->service, now_ms);
-            s_look_at_block_cache (self);
+            s_look_at_block_cache (self, now_ms);
             serve_customs_look (self->customs, &self->log, now_ms);
             serve_cluster_look (&self->cluster, &self->log);
             beat_ms = now_ms + BEAT_MS;

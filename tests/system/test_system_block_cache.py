@@ -305,11 +305,17 @@ class Trouble(CacheTest):
         with self.serve() as server:
             expected = take(server, "train", **job)
             self.epochs(server)
-        for name, most in (("data", 2.5), ("sums", 2.5), ("index", 0)):
+        for name, most in (("data", 2.5), ("sums", 2.5), ("lock", 0), ("usage", 0), ("no usage", 0)):
             with self.subTest(name=name):
-                if name == "index":
+                usage = os.path.join(self.folder, "usage")
+                if name == "lock":
                     for path in self.kept("lock"):
                         os.unlink(path)
+                elif name == "usage":
+                    with open(usage, "r+b") as file:
+                        file.write(bytes(16))
+                elif name == "no usage":
+                    os.unlink(usage)
                 else:
                     self.damage(name=name, begin=0 if name == "data" else 4096)
                 with self.serve() as server:
@@ -319,7 +325,12 @@ class Trouble(CacheTest):
                     self.assertLessEqual(sent, most * MIB * 2)
                     self.assertTrue(sent > 0 or most == 0)
                     self.assertEqual(self.epochs(server), 0)
-                    self.assertEqual(server.status()["bad_samples"], 0)
+                    status = server.status()
+                    self.assertEqual(status["bad_samples"], 0)
+                    damaged = status["block_cache"]["damaged"]
+                    self.assertEqual(damaged > 0, name in ("data", "sums", "usage"))
+                    if damaged:
+                        wait_until("it is said", lambda: "warning block_cache_damage times=" in server.log())
 
     @unittest.skipUnless(os.path.exists(DISK), "a sanitizer has calls of its own: nothing can be preloaded")
     def test_a_disk_that_is_full_or_fails(self):

@@ -8,10 +8,10 @@
 #include "pack.h"
 #include "packing.h"
 #include "effort.h"
+#include "power.h"
 #include "scratch.h"
 #include "seed.h"
 
-#include <ftw.h>
 #include <limits.h>
 #include <sys/statvfs.h>
 
@@ -46,16 +46,65 @@ play_strikes (void)
         return play_strikes ()? (failure): __real_##name arguments; \
     }
 
-PLAY_CALL (int, -1, mkdir, (const char *path, mode_t mode), (path, mode))
-PLAY_CALL (int, -1, mkdirat, (int fd, const char *path, mode_t mode), (fd, path, mode))
-PLAY_CALL (int, -1, unlinkat, (int fd, const char *path, int flags), (fd, path, flags))
-PLAY_CALL (int, -1, ftruncate, (int fd, off_t size), (fd, size))
+int __real_mkdir (const char *path, mode_t mode);
+int __wrap_mkdir (const char *path, mode_t mode);
+int
+__wrap_mkdir (const char *path, mode_t mode)
+{
+    int rc = play_strikes ()? -1: __real_mkdir (path, mode);
+    char folder [PATH_MAX];
+    snprintf (folder, sizeof folder, "%s", path);
+    char *name = strrchr (folder, '/');
+    if (rc == 0 && power.is_recording && name) {
+        *name = 0;
+        int fd = open (folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        power_named (fd, name + 1);
+        close (fd);
+    }
+    return rc;
+}
+
+int __real_mkdirat (int fd, const char *path, mode_t mode);
+int __wrap_mkdirat (int fd, const char *path, mode_t mode);
+int
+__wrap_mkdirat (int fd, const char *path, mode_t mode)
+{
+    int rc = play_strikes ()? -1: __real_mkdirat (fd, path, mode);
+    if (rc == 0)
+        power_named (fd, path);
+    return rc;
+}
+
+int __real_unlinkat (int fd, const char *path, int flags);
+int __wrap_unlinkat (int fd, const char *path, int flags);
+int
+__wrap_unlinkat (int fd, const char *path, int flags)
+{
+    if (play_strikes ())
+        return -1;
+    int going = power_will_go (fd, path), rc = __real_unlinkat (fd, path, flags);
+    if (rc == 0)
+        power_removed (fd, path, going);
+    return rc;
+}
+
+int __real_ftruncate (int fd, off_t size);
+int __wrap_ftruncate (int fd, off_t size);
+int
+__wrap_ftruncate (int fd, off_t size)
+{
+    int rc = play_strikes ()? -1: __real_ftruncate (fd, size);
+    if (rc == 0)
+        power_cut (fd, (uint64_t) size);
+    return rc;
+}
+
 PLAY_CALL (ssize_t, -1, pread, (int fd, void *bytes, size_t size, off_t offset), (fd, bytes, size, offset))
 PLAY_CALL (void *, NULL, malloc, (size_t size), (size))
 PLAY_CALL (void *, NULL, calloc, (size_t count, size_t size), (count, size))
 PLAY_CALL (void *, NULL, reallocarray, (void *items, size_t count, size_t size), (items, count, size))
 
-//  Files that were written and not made durable.  There is no power cut here, so these need no disk.
+//  Files that were written and not made durable.  The power goes in power.h only, so nothing needs the disk.
 enum { PLAY_DESCRIPTORS = 1024 };
 static bool play_is_dirty [PLAY_DESCRIPTORS];
 static unsigned int play_broken_words;      //  journals that spoke of what was not durable
@@ -65,7 +114,10 @@ int
 __wrap_fsync (int fd)
 {
     play_is_dirty [fd] = false;
-    return play_strikes ()? -1: 0;
+    if (play_strikes ())
+        return -1;
+    power_synced (fd);
+    return 0;
 }
 
 int __wrap_fdatasync (int fd);
@@ -94,7 +146,12 @@ __wrap_renameat (int from_fd, const char *from, int to_fd, const char *to)
 {
     for (int fd = 0; fd < PLAY_DESCRIPTORS; fd++)
         play_broken_words += play_is_dirty [fd];
-    return play_strikes ()? -1: __real_renameat (from_fd, from, to_fd, to);
+    if (play_strikes ())
+        return -1;
+    int going = power_will_go (to_fd, to), rc = __real_renameat (from_fd, from, to_fd, to);
+    if (rc == 0)
+        power_renamed (from_fd, from, to, going);
+    return rc;
 }
 
 int __real_openat (int fd, const char *path, int flags, mode_t mode);
@@ -102,7 +159,10 @@ int __wrap_openat (int fd, const char *path, int flags, mode_t mode);
 int
 __wrap_openat (int fd, const char *path, int flags, mode_t mode)
 {
-    return play_strikes ()? -1: __real_openat (fd, path, flags, mode);
+    int opened = play_strikes ()? -1: __real_openat (fd, path, flags, mode);
+    if (opened >= 0 && (flags & O_CREAT) && power_named (fd, path) && (flags & O_TRUNC))
+        power_cut (opened, 0);
+    return opened;
 }
 
 //  A write that is struck has written half.
@@ -117,7 +177,10 @@ __wrap_pwrite (int fd, const void *bytes, size_t size, off_t offset)
         size = play_write_limit;
     if (fault.countdown == 1 && size > 1)
         __real_pwrite (fd, bytes, size / 2, offset);
-    return play_strikes ()? -1: __real_pwrite (fd, bytes, size, offset);
+    ssize_t written = play_strikes ()? -1: __real_pwrite (fd, bytes, size, offset);
+    if (written > 0)
+        power_written (fd, bytes, (size_t) written, (uint64_t) offset);
+    return written;
 }
 
 static uint64_t play_free_blocks;           //  0: as it is
@@ -285,19 +348,6 @@ play_assert_refused (play_job_t *self, int code, const char *what, const char *r
         fail_msg ("%d, not %d: '%s', not '%s', '%s'", rc, code, self->error, what, remedy);
 }
 
-static inline int
-play_remove_one (const char *path, const struct stat *status, int type, struct FTW *place)
-{
-    (void) status; (void) type; (void) place;
-    return remove (path);
-}
-
-static inline void
-play_remove_all (const char *path)
-{
-    assert_int_equal (nftw (path, play_remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
-}
-
 static inline void
 play_assert_same_file (const char *left, const char *right)
 {
@@ -327,8 +377,8 @@ play_assert_same (const char *left, const char *right)
     while ((item = readdir (folder))) {
         if (item->d_name [0] == '.')
             continue;
-        snprintf (paths [0], PATH_MAX, "%s/%s", left, item->d_name);
-        snprintf (paths [1], PATH_MAX, "%s/%s", right, item->d_name);
+        snprintf (paths [0], PATH_MAX, "%.3000s/%s", left, item->d_name);
+        snprintf (paths [1], PATH_MAX, "%.3000s/%s", right, item->d_name);
         play_assert_same_file (paths [0], paths [1]);
     }
     closedir (folder);

@@ -65,11 +65,11 @@ test_pack_is_the_source (void **state)
             play_run_well (&again);
             play_write_limit = 0;
             play_assert_same (play_in (*state, "one"), play_in (*state, "two"));
-            play_remove_all (play_in (*state, "two"));
+            power_remove (play_in (*state, "two"));
         }
-        play_remove_all (play_in (*state, "one"));
-        play_remove_all (play_in (*state, "data"));
-        play_remove_all (play_in (*state, "masks"));
+        power_remove (play_in (*state, "one"));
+        power_remove (play_in (*state, "data"));
+        power_remove (play_in (*state, "masks"));
     }
 }
 
@@ -105,7 +105,7 @@ test_seed_is_drawn (void **state)
     job.options.has_seed = false;
     play_run_well (&job);
     assert_true (job.result.seed != seed);
-    play_remove_all (play_in (*state, "two"));
+    power_remove (play_in (*state, "two"));
     play_prepare (*state, &job, &source, play_in (*state, "two"));
     job.options.seed = seed;
     play_run_well (&job);
@@ -206,7 +206,7 @@ test_stopped_and_resumed (void **state)
                 assert_int_equal (again.result.resumed, stops > 0);
         } while (rc);
         play_assert_same (play_in (*state, "one"), play_in (*state, "two"));
-        play_remove_all (play_in (*state, "two"));
+        power_remove (play_in (*state, "two"));
     }
 }
 
@@ -255,7 +255,7 @@ test_a_file_that_is_missing (void **state)
         play_run_well (&job);
         assert_int_equal (missing.first, 91);
         play_assert_holds (&job);
-        play_remove_all (play_in (*state, "two"));
+        power_remove (play_in (*state, "two"));
     }
 }
 
@@ -303,7 +303,7 @@ test_killed_at_every_call (void **state)
         again.options.resume = true;
         play_run_well (&again);
         play_assert_same (play_in (*state, "one"), play_in (*state, "two"));
-        play_remove_all (play_in (*state, "two"));
+        power_remove (play_in (*state, "two"));
     }
     print_message ("%u calls\n", all);
 }
@@ -381,7 +381,7 @@ test_every_call_fails (void **state)
             again.options.resume = true;
             play_run_well (&again);
             play_assert_same (play_in (*state, "one"), play_in (*state, "two"));
-            play_remove_all (play_in (*state, "two"));
+            power_remove (play_in (*state, "two"));
         }
 }
 
@@ -428,7 +428,7 @@ test_no_fault_between_volumes_is_overlooked (void **state)
         again.options.resume = true;
         play_run_well (&again);
         play_assert_same (play_in (*state, "one"), play_in (*state, "two"));
-        play_remove_all (play_in (*state, "two"));
+        power_remove (play_in (*state, "two"));
     }
     print_message ("%u calls\n", calls.last - calls.first);
 }

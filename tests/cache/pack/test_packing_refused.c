@@ -281,7 +281,7 @@ test_damage_is_told (void **state)
                     || (!cut && cases [index].code && rc != cases [index].code))
                 fail_msg ("%s, %d: %d '%s'", cases [index].name, cut, rc, job.error);
             assert_int_not_equal (access (play_in (*state, "pack/index.tureen"), F_OK), 0);
-            play_remove_all (play_in (*state, "pack"));
+            power_remove (play_in (*state, "pack"));
         }
 }
 

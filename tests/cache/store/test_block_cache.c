@@ -403,7 +403,8 @@ test_folders_that_are_refused (void **state)
     }
     snprintf (path, sizeof path, "%s/usage", world->folder);
     pattern_write (path, 1, 16);
-    s_refuse (world->folder, -EPROTO, "another version");
+    s_refuse (world->folder, -ENOTEMPTY, "is of something else");
+    assert_int_equal (scratch_entries (world->folder), 1);
 }
 
 //  Guards: damage to each file costs reads, never a wrong byte.
@@ -430,6 +431,116 @@ test_damaged_files (void **state)
         block_data_close (&data);
         block_cache_close (&cache);
     }
+}
+
+//  What a disk, or a person, may do to a file.
+static const char *
+s_harm (const char *path, uint64_t *random)
+{
+    static const char *const kinds [] = { "a bit", "zeros", "other bytes", "cut", "longer", "removed",
+        "another version" };
+    size_t kind = test_below (random, sizeof kinds / sizeof *kinds);
+    struct stat status;
+    int descriptor = open (path, O_RDWR);
+    assert_true (descriptor >= 0);
+    assert_int_equal (fstat (descriptor, &status), 0);
+    //  Half of the harm is at the begin, where the records are.
+    uint64_t size = (uint64_t) status.st_size, near = size < 24? size: 24,
+        at = near == 0? 0: test_below (random, test_below (random, 2)? near: size);
+    uint8_t bytes [64];
+    size_t count = 1 + test_below (random, sizeof bytes);
+    for (size_t index = 0; index < count; index++)
+        bytes [index] = kind == 1? 0: (uint8_t) test_below (random, 256);
+    count = kind == 1 || kind == 2? (at + count <= size? count: (size_t) (size - at)): 1;
+    if (kind == 0 && size > 0) {
+        assert_int_equal (pread (descriptor, bytes, 1, (off_t) at), 1);
+        bytes [0] ^= (uint8_t) (1 << test_below (random, 8));
+    }
+    if (kind <= 2 && size > 0)
+        assert_int_equal (pwrite (descriptor, bytes, count, (off_t) at), count);
+    if (kind == 3 || kind == 4)
+        assert_int_equal (ftruncate (descriptor, (off_t) (kind == 3? at: size + 1 + at)), 0);
+    if (kind == 5)
+        assert_int_equal (unlink (path), 0);
+    if (kind == 6 && size >= 8)         //  the format's last digit
+        assert_int_equal (pwrite (descriptor, "9", 1, 7), 1);
+    close (descriptor);
+    return kinds [kind];
+}
+
+//  Guards: whatever is done to a file, while a server has the cache or not, the cache opens, says nothing
+//  wrong, keeps its bound, and is whole again once it has been stored again.
+static void
+test_harm_to_every_file (void **state)
+{
+    const world_t *world = *state;
+    uint64_t random = test_seed (), most = 4 << 20;
+    static const char *const files [] = { "usage", "data", "sums", "lock" };
+    for (unsigned int round = 0; round < EFFORT (400); round++) {
+        size_t file = test_below (&random, 4);
+        bool is_open = test_below (&random, 2);
+        block_cache_t *cache = s_cache (world, most);
+        block_data_t *data = s_data (cache, 0);
+        s_store (data, (range_t) { 0, BYTES }, false);
+        if (!is_open) {
+            block_data_close (&data);
+            block_cache_close (&cache);
+        }
+        char path [200];
+        if (file == 0)
+            snprintf (path, sizeof path, "%s/usage", world->folder);
+        else
+            s_path (world, 0, files [file], path);
+        const char *kind = s_harm (path, &random);
+        if (is_open) {
+            s_read (data, (range_t) { 0, BYTES });
+            s_store (data, (range_t) { 0, BYTES }, false);
+            s_store (data, s_range (&random, 30), true);
+            s_read (data, (range_t) { 0, BYTES });
+            block_data_close (&data);
+            block_cache_close (&cache);
+        }
+        cache = s_cache (world, most);
+        data = s_data (cache, 0);
+        //  A read notices damage at both ends of the gap.
+        for (unsigned int turn = 0; turn < 100 && s_read (data, (range_t) { 0, BYTES }).begin < BYTES; turn++)
+            s_store (data, (range_t) { 0, BYTES }, false);
+        block_cache_figures_t figures = block_cache_figures (cache);
+        if (s_read (data, (range_t) { 0, BYTES }).begin != BYTES || figures.failure
+        ||  s_disk_bytes (world->folder) > figures.bytes || figures.bytes > most)
+            fail_msg ("seed %" PRIu64 ", round %u: %s, %s: failure %d, %" PRIu64 " of %" PRIu64, test_seed (),
+                round, files [file], kind, figures.failure, s_disk_bytes (world->folder), figures.bytes);
+        block_data_close (&data);
+        block_cache_close (&cache);
+    }
+}
+
+//  Guards: damage of the count is seen and counted, while a server has the cache too.
+static void
+test_a_damaged_count (void **state)
+{
+    const world_t *world = *state;
+    char path [200];
+    snprintf (path, sizeof path, "%s/usage", world->folder);
+    block_cache_t *cache = s_cache (world, 8 << 20);
+    block_data_t *data = s_data (cache, 0);
+    s_store (data, (range_t) { 0, BYTES }, false);
+    for (unsigned int bit = 0; bit < 24 * 8; bit++) {
+        uint8_t bytes [24];
+        int descriptor = open (path, O_RDWR);
+        assert_int_equal (pread (descriptor, bytes, sizeof bytes, 0), sizeof bytes);
+        bytes [bit / 8] ^= (uint8_t) (1 << bit % 8);
+        assert_int_equal (pwrite (descriptor, bytes, sizeof bytes, 0), sizeof bytes);
+        close (descriptor);
+        s_store (data, (range_t) { 0, UNIT }, true);
+        block_cache_figures_t figures = block_cache_figures (cache);
+        assert_int_equal (figures.damaged, bit + 1);
+        assert_int_equal (figures.failure, 0);
+        uint64_t taken = s_disk_bytes (world->folder);
+        assert_in_range (figures.bytes, taken, taken + (64 << 10));
+    }
+    block_data_close (&data);
+    block_cache_close (&cache);
 }
 
 //  Guards: a unit that is whole, but in another's place, is not here.
@@ -579,6 +690,8 @@ main (void)
         CASE (test_full_of_data_in_use),
         CASE (test_folders_that_are_refused),
         CASE (test_damaged_files),
+        CASE (test_harm_to_every_file),
+        CASE (test_a_damaged_count),
         CASE (test_units_that_are_mixed_up),
         CASE (test_writes_that_fail),
         CASE (test_starts_that_fail),
