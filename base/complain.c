@@ -1,17 +1,21 @@
 #include "complain.h"
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include "needed.h"
+#include "utf8.h"
 
 bool
 complain (const char *command, const char *format, ...)
 {
     va_list arguments;
     va_start (arguments, format);
-    fprintf (stderr, "tureen %s: ", command);
-    vfprintf (stderr, format, arguments);
-    fputs ("\n", stderr);
+    char *text = needed_text_of (format, arguments), *visible = utf8_all_visible (text);
     va_end (arguments);
+    fprintf (stderr, "tureen %s: %s\n", command, visible);
+    free (visible);
+    free (text);
     return false;
 }
 

@@ -93,27 +93,11 @@ s_put_field (line_t *self, const log_field_t *field)
         s_put_text (self, number);
 }
 
-//  The bytes of the UTF-8 character at text that may be shown; 0: it is none, or it ends a line or turns it
-//  around.
-static size_t
-s_shown (const uint8_t *text)
-{
-    if (text [0] < 0x80)
-        return text [0] >= 0x20 && text [0] != 0x7f;
-    size_t size = utf8_sequence (text, SEQUENCE_BYTES_MAX);     //  ends at the text's end, which is in none
-    bool is_control = text [0] == 0xc2 && text [1] < 0xa0;
-    bool is_separator = text [0] == 0xe2 && text [1] == 0x80 && text [2] >= 0xa8 && text [2] <= 0xae;
-    bool is_isolate = text [0] == 0xe2 && text [1] == 0x81 && text [2] >= 0xa6 && text [2] <= 0xa9;
-    bool is_mark = (text [0] == 0xe2 && text [1] == 0x80 && text [2] >= 0x8e && text [2] <= 0x8f)
-        || (text [0] == 0xd8 && text [1] == 0x9c);
-    return is_control || is_separator || is_isolate || is_mark? 0: size;
-}
-
 static void
 s_put_people (line_t *self, const char *text)
 {
     while (*text) {
-        size_t size = s_shown ((const uint8_t *) text);
+        size_t size = utf8_safe_sequence (text, SEQUENCE_BYTES_MAX);        //  ends at the text's end
         if (size > LOG_LINE_BYTES_MAX - 1 - self->size)
             return;                     //  no character is cut in two
         s_put (self, size? text: "?", size? size: 1);

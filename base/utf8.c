@@ -59,21 +59,57 @@ utf8_repaired (const char *text)
     return copy;
 }
 
+//  Marks and controls of the writing's direction are those of Unicode's Bidi_Control.
 static bool
-s_is_control (const uint8_t *bytes, size_t length)
+s_is_unsafe (const uint8_t *bytes, size_t length)
 {
-    return (length == 1 && (bytes [0] < 0x20 || bytes [0] == 0x7f))
-        || (length == 2 && bytes [0] == 0xc2 && bytes [1] < 0xa0);
+    if (length < 2)
+        return length == 0 || bytes [0] < 0x20 || bytes [0] == 0x7f;
+    if (length == 2)
+        return (bytes [0] == 0xc2 && bytes [1] < 0xa0) || (bytes [0] == 0xd8 && bytes [1] == 0x9c);
+    if (length > 3 || bytes [0] != 0xe2)
+        return false;
+    bool is_mark = bytes [1] == 0x80 && (bytes [2] == 0x8e || bytes [2] == 0x8f),
+        is_separator = bytes [1] == 0x80 && bytes [2] >= 0xa8 && bytes [2] <= 0xae,
+        is_isolate = bytes [1] == 0x81 && bytes [2] >= 0xa6 && bytes [2] <= 0xa9;
+    return is_mark || is_separator || is_isolate;
 }
+
+size_t
+utf8_safe_sequence (const void *text, size_t size)
+{
+    size_t length = utf8_sequence (text, size);
+    return s_is_unsafe (text, length)? 0: length;
+}
+
+char *
+utf8_mask (char *text)
+{
+    char *target = text;
+    for (size_t size = strlen (text), index = 0, taken; index < size; index += taken) {
+        size_t safe = utf8_safe_sequence (text + index, size - index);
+        taken = utf8_sequence (text + index, size - index);
+        taken = taken? taken: 1;
+        if (safe)
+            memmove (target, text + index, safe);
+        else
+            *target = '?';
+        target += safe? safe: 1;
+    }
+    *target = 0;
+    return text;
+}
+
+enum { SHOWN_BYTES = 3 * 4 + 1 };      //  no unsafe character has more than three bytes
 
 //  Writes the first character of text as it shall be seen; sets *taken to its bytes in text.  Returns those
 //  written.
 static size_t
-s_show (const uint8_t *bytes, size_t size, char shown [9], size_t *taken)
+s_show (const uint8_t *bytes, size_t size, char shown [SHOWN_BYTES], size_t *taken)
 {
     size_t length = utf8_sequence (bytes, size);
     *taken = length? length: 1;
-    if (length && !s_is_control (bytes, length)) {
+    if (!s_is_unsafe (bytes, length)) {
         memcpy (shown, bytes, length);
         return length;
     }
@@ -89,7 +125,7 @@ utf8_visible (const void *text, size_t size, char *buffer, size_t buffer_bytes)
     const uint8_t *bytes = text;
     size_t used = 0, cut = 0;       //  cut: the last end of a character that leaves room for the mark
     for (size_t index = 0, taken; index < size; index += taken) {
-        char shown [9];
+        char shown [SHOWN_BYTES];
         size_t length = s_show (bytes + index, size - index, shown, &taken);
         if (used + length + 1 > buffer_bytes) {
             memcpy (buffer + cut, "...", 4);
@@ -102,4 +138,11 @@ utf8_visible (const void *text, size_t size, char *buffer, size_t buffer_bytes)
     }
     buffer [used] = 0;
     return buffer;
+}
+
+char *
+utf8_all_visible (const char *text)
+{
+    size_t size = strlen (text), room = 4 * size + 8;
+    return utf8_visible (text, size, needed_memory (malloc (room)), room);
 }

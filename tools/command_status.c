@@ -14,9 +14,8 @@
 #include "output.h"
 #include "plural.h"
 #include "tureen.h"
-#include "utf8.h"
 
-enum { TIMEOUT_MS = 5000, REASON_SHOWN_BYTES = 1024, WAITED_BYTES = 80, TENANT_SHOWN_BYTES = 16,
+enum { TIMEOUT_MS = 5000, WAITED_BYTES = 80, TENANT_SHOWN_BYTES = 16,
     PAUSE_NS = 100000000 };
 
 static const char *
@@ -33,34 +32,15 @@ s_show_names (const char *before, const json_t *names, size_t first)
         printf ("%s%s", index == first? before: ", ", json_string_value (json_array_get (names, index)));
 }
 
-//  The reason begins with the name of a file, which may hold anything.
-static void
-s_show_bad (const json_t *bad)
-{
-    const char *reason = answer_text (bad, "reason");
-    char shown [REASON_SHOWN_BYTES];
-    printf ("  unreadable: id %.0f, %s\n", answer_real (bad, "id"),
-        utf8_visible (reason, strlen (reason), shown, sizeof shown));
-}
-
-static void
-s_show_warning (const char *warning)
-{
-    char shown [REASON_SHOWN_BYTES];
-    printf ("  warning: %s\n", utf8_visible (warning, strlen (warning), shown, sizeof shown));
-}
-
 //  Why nothing comes of it, or not all.
 static void
 s_show_trouble (const json_t *trouble)
 {
     if (!json_is_object (trouble))
         return;
-    const char *reason = answer_text (trouble, "reason");
-    char shown [REASON_SHOWN_BYTES];
     printf ("  %s: %s; for %.0f s now, tried again for %.0f s\n",
         json_is_true (json_object_get (trouble, "still"))? "stands still": "some reads fail",
-        utf8_visible (reason, strlen (reason), shown, sizeof shown), answer_real (trouble, "seconds"),
+        answer_text (trouble, "reason"), answer_real (trouble, "seconds"),
         answer_real (trouble, "patience"));
 }
 
@@ -191,12 +171,12 @@ s_show_datasets (const json_t *status)
             answer_real (dataset, "bad_samples"), is_fatal? " (which end jobs)": "");
         printf ("%s%s\n", *answer_text (dataset, "path")? ", ": "", answer_text (dataset, "path"));
         json_array_foreach (json_object_get (dataset, "warnings"), place, warning)
-            s_show_warning (json_string_value (warning));
+            printf ("  warning: %s\n", json_string_value (warning));
         s_show_trouble (json_object_get (dataset, "trouble"));
         s_show_pack (json_object_get (dataset, "pack"));
         s_show_levels (json_object_get (dataset, "objects"));
         json_array_foreach (json_object_get (dataset, "bad"), place, bad)
-            s_show_bad (bad);
+            printf ("  unreadable: id %.0f, %s\n", answer_real (bad, "id"), answer_text (bad, "reason"));
     }
 }
 
@@ -620,7 +600,7 @@ s_ask (const asked_t *self, const char *before)
         complain_of_options ("status", error);
         return rc == -EINVAL? 2: 1;
     }
-    json_t *object = json_loads (text, 0, NULL);
+    json_t *object = answer_parse (text);
     if (self->as_json)
         printf ("%s\n", text);
     else {

@@ -1,6 +1,7 @@
 //  What the makers of a catalogue share: errors, memory, finding by name, folders and names.
 
 #include "catalogue_state.h"
+#include "utf8.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,9 +20,7 @@ catalogue_fail (const draft_t *draft, int rc, const char *format, ...)
     va_start (arguments, format);
     vsnprintf (draft->error, draft->error_bytes, format, arguments);
     va_end (arguments);
-    for (char *at = draft->error; *at; at++)
-        if ((unsigned char) *at < 0x20 || *at == 0x7f)
-            *at = '?';
+    utf8_mask (draft->error);
     return rc;
 }
 

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include "location.h"
 #include "store.h"
+#include "utf8.h"
 
 enum { PACK_SOURCE_MAGIC = 0x5afe50cc, SIGNATURE_BYTES = 33 };
 
@@ -48,9 +49,7 @@ pack_source_fail (char *error, int rc, const char *format, ...)
     va_start (arguments, format);
     vsnprintf (error, PACK_SOURCE_ERROR_BYTES, format, arguments);
     va_end (arguments);
-    for (char *at = error; *at; at++)
-        if ((unsigned char) *at < 0x20 || *at == 0x7f)
-            *at = '?';
+    utf8_mask (error);
     return rc;
 }
 

@@ -18,6 +18,7 @@
 #include "pack.h"
 #include "pack_format.h"
 #include "store.h"
+#include "utf8.h"
 
 enum {
     AHEAD_MAX = STORE_TOGETHER_MAX, AHEAD_BYTES = 64 * 1024 * 1024      //  samples that are read at a time
@@ -77,9 +78,7 @@ s_fail (const folder_t *self, uint32_t id, size_t field, int rc, char *error)
         rc == -ESTALE? "its size is another": rc == -EINVAL
         || rc == -ENXIO? "it is no regular file": catalogue_error (self->catalogue, field, rc),
         s_remedy (rc, catalogue_store (self->catalogue, field)));
-    for (char *at = error; *at; at++)
-        if ((unsigned char) *at < 0x20 || *at == 0x7f)
-            *at = '?';
+    utf8_mask (error);
     return rc;
 }
 

@@ -1,6 +1,7 @@
 //  What both passes share: sentences, whole reads and writes, and the two files that say what is durable.
 
 #include "packing_state.h"
+#include "utf8.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,9 +23,7 @@ packing_fail (const packing_t *self, int rc, const char *format, ...)
     va_start (arguments, format);
     vsnprintf (self->error, PACK_SOURCE_ERROR_BYTES, format, arguments);
     va_end (arguments);
-    for (char *at = self->error; *at; at++)
-        if ((unsigned char) *at < 0x20 || *at == 0x7f)
-            *at = '?';
+    utf8_mask (self->error);
     return rc;
 }
 

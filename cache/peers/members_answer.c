@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "utf8.h"
 
 enum { DECODED_BYTES_MAX = 700 };
 
@@ -60,22 +61,13 @@ s_entry (const json_t *entry, const char *prefix, member_t *member)
     return is_member;
 }
 
-//  What comes from elsewhere may hold anything: it is shown to people, and in JSON.
-static void
-s_mask (char *text)
-{
-    for (; *text; text++)
-        if (*text < ' ' || *text > '~')
-            *text = '?';
-}
-
 static void
 s_name_strange (const json_t *entry, char *strange, size_t strange_bytes)
 {
     char name [DECODED_BYTES_MAX + 1];
     bool is_text = s_decode (json_object_get (entry, "key"), name);
     if (is_text)
-        s_mask (name);
+        utf8_mask (name);
     snprintf (strange, strange_bytes, "%s", is_text? name: "(no text)");
 }
 
@@ -122,7 +114,7 @@ members_answer_error (const char *text, size_t bytes, char *error, size_t error_
     const char *said = json_string_value (json_object_get (answer, "error"));
     said = said? said: json_string_value (json_object_get (answer, "message"));
     snprintf (error, error_bytes, "%s", said? said: "");
-    s_mask (error);
+    utf8_mask (error);
     json_decref (answer);
     return *error;
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "utf8.h"
 
 enum { LABELS_BYTES = 2048, NAME_BYTES = 256 };
 #define WHOLE_MAX 1e15                  //  each whole number below it is a double
@@ -210,9 +211,9 @@ s_escape (char *target, size_t room, const char *text)
 {
     size_t used = 0;
     for (; *text && used + 3 < room; text++) {
-        if (*text == '\\' || *text == '"' || *text == '\n')
+        if (*text == '\\' || *text == '"')
             target [used++] = '\\';
-        target [used++] = *text == '\n'? 'n': *text;
+        target [used++] = *text;
     }
     target [used] = 0;
     return used;
@@ -222,8 +223,9 @@ static void
 s_label (char labels [LABELS_BYTES], const char *name, const char *value)
 {
     size_t used = strlen (labels);
-    char escaped [LABELS_BYTES / 4];
-    s_escape (escaped, sizeof escaped, value? value: "");
+    char escaped [LABELS_BYTES / 4], safe [LABELS_BYTES / 4];
+    snprintf (safe, sizeof safe, "%s", value? value: "");
+    s_escape (escaped, sizeof escaped, utf8_mask (safe));
     snprintf (labels + used, LABELS_BYTES - used, "%s%s=\"%s\"", used? ",": "", name, escaped);
 }
 

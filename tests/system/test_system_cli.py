@@ -4,6 +4,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import subprocess
 import time
@@ -55,6 +56,37 @@ class Status(SystemTest):
             self.assertLessEqual(seen, {(epoch, count) for epoch in range(3) for count in (0, 8, 16, 20)})
             self.assertGreaterEqual(max(seen), (1, 0))
             self.assert_epochs(reader.finish(), 3)
+
+
+class Shown(SystemTest):
+    """Names may hold what moves a terminal, ends a line, or turns the writing's direction."""
+    SAMPLES = 20
+    NAME, UNSAFE = "a\x1b]0;x\x07\u202eb\u2028c", "\x1b\x07\u202e\u2028"
+
+    def assert_safe(self, text):
+        self.assertRegex(text, r"a(\?|\\x1b)]0;x(\?|\\x07)(\?|\\xe2\\x80\\xae)b(\?|\\xe2\\x80\\xa8)c")
+        for character in self.UNSAFE:
+            self.assertNotIn(character, text)
+
+    def test_names_in_answers(self):
+        folder = os.path.join(self.root, self.NAME)
+        shutil.copytree(self.data, folder)
+        with harness.Server({"train": folder}) as server:
+            self.assert_safe(server.status_text())
+            refused = server.read(batch=10, epochs=1, pipeline=PIPELINE, name="a\u202eb")
+            self.assertEqual(refused.wait(), 1)
+            self.assertIn('name: expected a printable text of at most 64 bytes, got "a\\xe2\\x80\\xaeb"',
+                          refused.texts()[1])
+
+    def test_names_in_errors(self):
+        folder = os.path.join(self.root, "other", self.NAME)
+        self.assert_safe(run("prepare", "--recipe", "eval", "--out", self.root + "/out", folder).stderr)
+        self.assert_safe(run("pack", folder, os.path.join(self.root, "pack")).stderr)
+        self.assert_safe(run("serve", "--dataset", "train=" + folder).stderr)
+        os.makedirs(folder)
+        with open(os.path.join(folder, self.NAME + ".jpg"), "w") as file:
+            file.write("no picture")
+        self.assert_safe(run("prepare", "--recipe", "eval", "--out", self.root + "/out", folder).stderr)
 
 
 class Watch(SystemTest):

@@ -8,6 +8,10 @@ enum { ANSWER_WAITS = 6 };
 static const char *const answer_waits [ANSWER_WAITS] = { "draw", "read", "memory", "decode", "copy",
     "client" };
 
+//  Parses an answer, and makes all texts in it visible (utf8.h): names hold anything, and so may a server.
+//  NULL: it is no JSON.
+json_t *answer_parse (const char *text);
+
 //  0: there is no such number.
 static inline double
 answer_real (const json_t *object, const char *key)

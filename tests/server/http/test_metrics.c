@@ -52,10 +52,10 @@ what_is_in_them (void **state)
     s_has (text, "\ntureen_samples_delivered_total 100\n");
     s_has (text, "\ntureen_draining 1\n");
     s_has (text, "\n# TYPE tureen_samples_delivered_total counter\n");
-    s_has (text, "\ntureen_job_samples_delivered_total{number=\"7\",name=\"a\\\\\\\"b\\n\",dataset=\"t\"} "
+    s_has (text, "\ntureen_job_samples_delivered_total{number=\"7\",name=\"a\\\\\\\"b?\",dataset=\"t\"} "
         "60\n");
     s_has (text, "\ntureen_job_samples_delivered_total{number=\"gone\"} 40\n");
-    s_has (text, "\ntureen_job_wait_seconds_total{number=\"7\",name=\"a\\\\\\\"b\\n\",dataset=\"t\","
+    s_has (text, "\ntureen_job_wait_seconds_total{number=\"7\",name=\"a\\\\\\\"b?\",dataset=\"t\","
         "cause=\"read\"} 1.5\n");
     s_has (text, "\ntureen_rank_wait_seconds_total{number=\"7\",rank=\"0\",cause=\"client\"} 2\n"
         "tureen_rank_wait_seconds_total{number=\"7\",rank=\"1\",cause=\"other_rank\"} 0.5\n");

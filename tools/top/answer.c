@@ -1,0 +1,28 @@
+#include "answer.h"
+#include <stdlib.h>
+#include "utf8.h"
+
+static void
+s_make_visible (json_t *value)
+{
+    const char *key;
+    json_t *member;
+    size_t index;
+    if (json_is_string (value)) {
+        char *visible = utf8_all_visible (json_string_value (value));
+        json_string_set (value, visible);
+        free (visible);
+    }
+    json_array_foreach (value, index, member)
+        s_make_visible (member);
+    json_object_foreach (value, key, member)
+        s_make_visible (member);
+}
+
+json_t *
+answer_parse (const char *text)
+{
+    json_t *answer = json_loads (text, 0, NULL);
+    s_make_visible (answer);
+    return answer;
+}
