@@ -108,8 +108,8 @@ s_read_digits (image_block_t *block, scratch_t *target)
     enum { LINES = 3 };
     const uint8_t *at = block->bytes, *end = at + block->size;
     for (int line = 0; line < LINES && at; line++) {
-        at = memchr (at, '\n', (size_t) (end - at));
-        at += at? 1: 0;
+        const uint8_t *line_end = memchr (at, '\n', (size_t) (end - at));
+        at = line_end? line_end + 1: NULL;
     }
     *block = (image_block_t) { NULL, 0 };
     if (!at || at == end)
