@@ -262,8 +262,9 @@ class Connection:
         return self.recent is not None and self._outcome is None
 
     def _joined_first(self) -> Courier:
-        #  A server that tureen.serve knows may have ended since, idle.
-        with self._kept_up(self._rejoin > 0 and is_vacant(self.endpoint), lambda: self._rejoin):
+        #  A server that tureen.serve knows may have ended since, idle, or be dying: the system closes its
+        #  socket before its process is gone.
+        with self._kept_up(self._rejoin > 0 and not listens(self.endpoint), lambda: self._rejoin):
             try:
                 return self._joined_in_time()
             except (NoServer, RequestRefused) as error:
@@ -274,12 +275,14 @@ class Connection:
 
     def _lost_first(self, error: TureenError) -> Optional[TureenError]:
         """What is to be said of a server that is looked for although no job has been joined there: it went
-        away, is ending, or is only starting.  None: it is not looked for."""
+        away, is ending, is only starting, or can be started again.  None: it is not looked for."""
         if not self._rejoin or isinstance(error, NotLetIn):
             return None
         if isinstance(error, RequestRefused):
             return error if error.code == "stopping" else None
-        return error if isinstance(error, BrokenOff) else starting(self.endpoint)
+        if isinstance(error, BrokenOff) or (standby.knows(self.endpoint) and is_vacant(self.endpoint)):
+            return error
+        return starting(self.endpoint)
 
     def _joined_in_time(self) -> Courier:
         begin, left_s, busy = time.monotonic(), self._timeout, iter(_BUSY_S)
@@ -346,7 +349,8 @@ class Connection:
         search = self._search = Search(self.endpoint, loss, self._rejoin, first=first,
                                        ranks=self.request.world_size > 1, quiet=self.concluded)
         self.questions.again()
-        with self._kept_up(not first and not isinstance(loss, ServerStopped), search.left_s):
+        #  What was told to end is not started again: it refused the job, or has ended in good order.
+        with self._kept_up(not isinstance(loss, (ServerStopped, RequestRefused)), search.left_s):
             while True:
                 try:
                     if self.job is None:

@@ -106,6 +106,10 @@ def remember(endpoint: str, start: Start) -> None:
     _known.setdefault(endpoint, Standby(endpoint, start)).start = start
 
 
+def knows(endpoint: str) -> bool:
+    return endpoint in _known
+
+
 def forget(endpoint: str) -> None:
     """Its server is to end."""
     _known.pop(endpoint, None)
