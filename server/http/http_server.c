@@ -48,6 +48,7 @@ typedef struct request {
 typedef struct peer {
     struct peer *next;
     struct MHD_Connection *connection;
+    const request_t *request;           //  NULL: its head has not come yet
     int64_t begun_ms;                   //  or since its last answer
 } peer_t;
 
@@ -63,6 +64,7 @@ struct http_server {
     view_t *views;
     request_t *waiting;
     peer_t *peers;                      //  all connections
+    size_t peer_count;
 };
 
 const char *
@@ -103,6 +105,8 @@ s_say (struct MHD_Connection *connection, unsigned status, const char *text)
         MHD_add_response_header (response, "WWW-Authenticate", "Bearer realm=\"tureen\"");
     if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
         MHD_add_response_header (response, "Allow", "GET, HEAD");
+    if (status == MHD_HTTP_BAD_REQUEST)
+        MHD_add_response_header (response, "Connection", "close");
     enum MHD_Result result = MHD_queue_response (connection, status, response);
     MHD_destroy_response (response);
     return result;
@@ -352,6 +356,36 @@ s_begin (http_server_t *self, request_t *request, const char *path, const char *
     return true;
 }
 
+static peer_t *
+s_peer (struct MHD_Connection *connection)
+{
+    return MHD_get_connection_info (connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+}
+
+typedef struct {
+    unsigned lengths, codings;
+} body_t;
+
+static enum MHD_Result
+s_count_body (void *context, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    body_t *body = context;
+    (void) kind, (void) value;
+    body->lengths += strcasecmp (name, "Content-Length") == 0;
+    body->codings += strcasecmp (name, "Transfer-Encoding") == 0;
+    return MHD_YES;
+}
+
+//  A proxy before this server may see another end of it, and take what follows for another client's request
+//  (RFC 9112, section 6.3).
+static bool
+s_has_two_ends (struct MHD_Connection *connection)
+{
+    body_t body = { 0, 0 };
+    MHD_get_connection_values (connection, MHD_HEADER_KIND, s_count_body, &body);
+    return body.lengths > 1 || body.codings > 1 || (body.lengths && body.codings);
+}
+
 static enum MHD_Result
 s_answer (void *context, struct MHD_Connection *connection, const char *path, const char *method,
     const char *version, const char *upload, size_t *upload_size, void **request_p)
@@ -367,7 +401,10 @@ s_answer (void *context, struct MHD_Connection *connection, const char *path, co
             return MHD_NO;
         *request = (request_t) { .connection = connection, .begun_ms = now_ms, .kind = KINDS };
         *request_p = request;
-        return MHD_YES;
+        if (s_peer (connection))
+            s_peer (connection)->request = request;
+        return s_has_two_ends (connection)? s_say (connection, MHD_HTTP_BAD_REQUEST, "a request has one "
+            "Content-Length or one Transfer-Encoding\n"): MHD_YES;
     }
     if (*upload_size > 0) {             //  of no use to any of them
         *upload_size = 0;
@@ -395,9 +432,11 @@ s_end_request (void *context, struct MHD_Connection *connection, void **request_
     enum MHD_RequestTerminationCode code)
 {
     (void) context, (void) code;
-    peer_t *peer = MHD_get_connection_info (connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
-    if (peer)
+    peer_t *peer = s_peer (connection);
+    if (peer) {
         peer->begun_ms = clock_now_ms ();
+        peer->request = NULL;
+    }
     assert (!*request_p || !((request_t *) *request_p)->waits);
     free (*request_p);
     *request_p = NULL;
@@ -416,29 +455,54 @@ s_note_peer (void *context, struct MHD_Connection *connection, void **peer_p,
         if (peer) {
             *peer = (peer_t) { .next = self->peers, .connection = connection, .begun_ms = clock_now_ms () };
             self->peers = peer;
+            self->peer_count++;
         }
         *peer_p = peer;
         return;
     }
     while (*link && *link != peer)
         link = &(*link)->next;
-    if (peer && *link)
+    if (peer && *link) {
         *link = peer->next;
+        self->peer_count--;
+    }
     free (peer);
     *peer_p = NULL;
 }
 
+//  The shut socket shows libmicrohttpd that the client is gone.
+static void
+s_drop (peer_t *peer, int64_t now_ms)
+{
+    shutdown (MHD_get_connection_info (peer->connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd,
+        SHUT_RDWR);
+    peer->begun_ms = now_ms;
+}
+
 //  libmicrohttpd counts from the last byte: a client that sends one now and then would keep its connection.
-//  The shut socket shows it that the client is gone.
 static void
 s_drop_slow (http_server_t *self, int64_t now_ms)
 {
     for (peer_t *peer = self->peers; peer; peer = peer->next)
-        if (now_ms - peer->begun_ms >= REQUEST_MS) {
-            shutdown (MHD_get_connection_info (peer->connection, MHD_CONNECTION_INFO_CONNECTION_FD)
-                ->connect_fd, SHUT_RDWR);
-            peer->begun_ms = now_ms;
-        }
+        if (now_ms - peer->begun_ms >= REQUEST_MS)
+            s_drop (peer, now_ms);
+}
+
+//  A crowd must not keep out the one that asks whether the server lives: the connection that has asked for
+//  nothing for longest makes room, or that has not taken its answer for longest.
+static void
+s_make_room (http_server_t *self)
+{
+    peer_t *oldest = NULL;
+    for (peer_t *peer = self->peers; peer; peer = peer->next) {
+        bool is_served = peer->request && peer->request->waits;
+        if (!is_served && (!oldest || !peer->request > !oldest->request
+        ||  (!peer->request == !oldest->request && peer->begun_ms <= oldest->begun_ms)))
+            oldest = peer;
+    }
+    if (oldest)
+        s_drop (oldest, clock_now_ms ());
+    MHD_run (self->daemon);
 }
 
 //  ---- the thread
@@ -457,6 +521,8 @@ s_accept (http_server_t *self)
             self->is_short = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
             return;
         }
+        if (self->peer_count >= CONNECTIONS_MAX)
+            s_make_room (self);
         //  Beyond the limit it is closed at once.
         MHD_add_connection (self->daemon, socket, (struct sockaddr *) &address, size);
     }
@@ -526,6 +592,7 @@ s_start (http_server_t *self)
     self->point_ms = clock_now_ms () - LAST_HOUR_STEP_MS;
     self->daemon = MHD_start_daemon (MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET, 0,
         NULL, NULL, s_answer, self,
+        MHD_OPTION_STRICT_FOR_CLIENT, 1,
         MHD_OPTION_CONNECTION_LIMIT, (unsigned) CONNECTIONS_MAX,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned) TIMEOUT_S,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t) REQUEST_BYTES_MAX,

@@ -237,6 +237,43 @@ class Shown(SystemTest):
             self.assertNotRegex(body.decode(), r"(src|href)=.?https?:")
             self.assertEqual(http.ask("/healthz")[2], b"ok\n")
 
+    def test_a_body_with_two_ends(self):
+        """Where a proxy and the server see another end of it, what follows is another client's request for
+        one of them."""
+        two = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
+        follows = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        with self.watched() as (_, http):
+            for fields in (b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+                           b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
+                           b"Content-Length: 0\r\nContent-Length: 5\r\n",
+                           b"Content-Length: 5\r\ncontent-length: 5\r\n",
+                           b"Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n"):
+                with self.subTest(fields=fields), contextlib.closing(http.connect()) as connection:
+                    connection.sendall(two + fields + b"\r\n0\r\n\r\n" + follows)
+                    answer = b""
+                    with contextlib.suppress(ConnectionResetError):
+                        for part in iter(lambda: connection.recv(65536), b""):
+                            answer += part
+                    self.assertRegex(answer, rb"^HTTP/1.1 400 ")
+                    self.assertEqual(answer.count(b"HTTP/1.1 "), 1, answer)
+            self.assertEqual(http.ask("/healthz")[2], b"ok\n")
+
+    def test_a_crowd_does_not_keep_out(self):
+        """More connections than there are places ask for nothing, or take no answer: a probe of /healthz has
+        its answer at the first try."""
+        with self.watched() as (_, http):
+            few, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (max(few, min(most, 4096)), most))
+            self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (few, most))
+            for sent in (b"", b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20):
+                with contextlib.ExitStack() as held:
+                    for _ in range(400):
+                        connection = held.enter_context(contextlib.closing(http.connect()))
+                        with contextlib.suppress(OSError):
+                            connection.sendall(sent)
+                    for _ in range(20):
+                        self.assertEqual(http.ask("/healthz")[2], b"ok\n")
+
     def test_the_page_in_a_browser(self):
         """What it shows is what the server says, and its console has no error."""
         with self.watched() as (server, http):
