@@ -8,6 +8,7 @@
 #include "members_answer.h"
 #include "members_state.h"
 #include "peer_wire.h"
+#include "utf8.h"
 
 int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size);
 
@@ -24,8 +25,10 @@ s_try_texts (const char *data, size_t size)
 {
     char text [24];
     if (members_answer_error (data, size, text, sizeof text))
-        for (const char *at = text; *at; at++)
-            s_require (*at >= ' ' && *at <= '~');
+        for (size_t at = 0, length; text [at]; at += length) {
+            length = utf8_safe_sequence (text + at, strlen (text + at));
+            s_require (length > 0);
+        }
     if (members_answer_token (data, size, text, sizeof text))
         for (const char *at = text; *at; at++)
             s_require (*at > ' ' && *at <= '~');
