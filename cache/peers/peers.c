@@ -16,11 +16,7 @@
 enum {
     MAGIC = 0x009ee125,
     NS = 1000000,                       //  in a millisecond
-    SILENT_MS = 2000, PING_MS = 1000,
-    PATIENCE_MIN_MS = 250, PATIENCE_MAX_MS = 10000, //  with a question, which is TYPICAL times the mean
-    TYPICAL = 8, TYPICAL_FIRST_MS = 250, TYPICAL_WEIGHT = 16,
-    MISSES_MAX = 4, GOOD_MIN = 64,      //  given up in all: away; answered: it has come back for good
-    PROBE_MS = 1000, PROBE_MAX_MS = 60000,
+    SILENT_MS = 2000, LATE_MS = 10000, PING_MS = 1000,
     IDLE_MS = 5000,                     //  a member that gave no answer for so long is pinged
     LOOK_MS = 200, IDLE_LOOK_MS = 1000, //  between two looks at what is late, and when nothing is asked
     TRY_MS = 5000,                      //  a peer that looks slow is asked for one block in so long
@@ -104,24 +100,6 @@ s_send (peers_t *self, peer_link_t *link, const peer_question_frame_t *frame)
 
 //  -- questions
 
-static peer_question_frame_t
-s_frame (const peers_t *self, size_t data, peer_question_kind_t kind)
-{
-    const uint64_t *key = block_data_key (self->cluster->data [data].shown.blocks)->words;
-    return (peer_question_frame_t) { .magic = PEER_WIRE_MAGIC, .version = PEER_WIRE_VERSION,
-        .kind = (uint16_t) kind, .key = { key [0], key [1] } };
-}
-
-//  Remembers a unit of it, to be asked for again.
-static void
-s_note_missed (const peers_t *self, peer_link_t *link, const peer_question_t *question)
-{
-    link->probe = s_frame (self, question->data, PEER_GET);
-    link->probe.object = question->object;
-    link->probe.offset = question->offset;
-    link->probe.bytes = question->bytes < BLOCK_DATA_UNIT_BYTES? question->bytes: BLOCK_DATA_UNIT_BYTES;
-}
-
 static void
 s_settle (peers_t *self, peer_question_t *question, bool is_answered)
 {
@@ -151,19 +129,8 @@ s_give_up_all (peers_t *self, size_t member, bool is_late)
             pthread_mutex_lock (&self->lock);
             self->links [member].figures.late += is_late;
             pthread_mutex_unlock (&self->lock);
-            s_note_missed (self, &self->links [member], self->questions [at]);
             s_settle (self, self->questions [at], false);
         }
-}
-
-//  A member that comes and goes is asked again ever more rarely.
-static void
-s_plan_probe (peer_link_t *link, bool was_good)
-{
-    int64_t longer_ms = 2 * link->probe_pause_ms < PROBE_MAX_MS? 2 * link->probe_pause_ms: PROBE_MAX_MS;
-    link->probe_pause_ms = was_good || longer_ms < PROBE_MS? PROBE_MS: longer_ms;
-    link->probe_ms = clock_now_ms () + link->probe_pause_ms;
-    link->probed_ns = 0;
 }
 
 //  What was asked before is not waited for, and a new connection has nothing of it in its queues.
@@ -171,8 +138,6 @@ static void
 s_set_away (peers_t *self, size_t member)
 {
     peer_link_t *link = &self->links [member];
-    link->needs_answer = link->asked > 0 || link->misses >= MISSES_MAX;
-    s_plan_probe (link, link->good >= GOOD_MIN);
     s_give_up_all (self, member, true);
     s_disconnect (link);
     way_meter_forget (&link->meter);
@@ -188,9 +153,8 @@ static void
 s_set_here (peers_t *self, peer_link_t *link)
 {
     link->heard_ns = clock_now_ns ();
-    if (link->state == PEER_HERE || link->needs_answer)
+    if (link->state == PEER_HERE)
         return;
-    link->good = 0;
     self->is_stale = self->is_stale || link->state == PEER_AWAY;
     pthread_mutex_lock (&self->lock);
     link->state = PEER_HERE;
@@ -277,59 +241,11 @@ s_is_silent (const peer_link_t *link, uint64_t now_ns)
     return now_ns > since_ns + (uint64_t) SILENT_MS * NS && !s_has_answer (link);
 }
 
-static uint64_t
-s_patience_ns (const peers_t *self)
-{
-    uint64_t least = (uint64_t) PATIENCE_MIN_MS * NS, most = (uint64_t) PATIENCE_MAX_MS * NS,
-        patience = TYPICAL * self->typical_ns;
-    return patience < least? least: patience > most? most: patience;
-}
-
-//  A question that was given up counts with the time that it was waited for: where all are slow, patience
-//  grows.
-static void
-s_learn_typical (peers_t *self, uint64_t nanoseconds)
-{
-    self->typical_ns += nanoseconds / TYPICAL_WEIGHT;
-    self->typical_ns -= self->typical_ns / TYPICAL_WEIGHT;
-}
-
-//  Asks for a little of what was given up, and needs no bytes of it.  An answer that comes too late is none.
-static void
-s_probe (peers_t *self, peer_link_t *link, int64_t now_ms)
-{
-    uint64_t now_ns = (uint64_t) now_ms * NS;
-    if (link->probed_ns && now_ns > link->probed_ns + s_patience_ns (self)) {
-        s_disconnect (link);
-        s_plan_probe (link, false);
-    }
-    if (link->probed_ns || now_ms < link->probe_ms)
-        return;
-    link->probe.number = ++self->next_number;
-    if (s_send (self, link, &link->probe))
-        link->probed_ns = now_ns;
-}
-
-static void
-s_on_probe_answered (peers_t *self, peer_link_t *link)
-{
-    if (clock_now_ns () > link->probed_ns + s_patience_ns (self))
-        return;
-    link->needs_answer = false;
-    link->probed_ns = 0;
-    link->misses = MISSES_MAX - 1;      //  the next question that it misses is one too many
-    s_set_here (self, link);
-}
-
 //  A member that is away is pinged until it is back; one that is here but not asked, so that its end is seen
 //  before the next question waits for it.
 static void
 s_ping (peers_t *self, peer_link_t *link, int64_t now_ms)
 {
-    if (link->state == PEER_AWAY && link->needs_answer) {
-        s_probe (self, link, now_ms);
-        return;
-    }
     bool is_idle = link->state == PEER_HERE && link->asked == 0
         && (uint64_t) now_ms * NS > link->heard_ns + (uint64_t) IDLE_MS * NS;
     if (!(is_idle && now_ms >= link->pinged_ms + IDLE_MS)
@@ -350,20 +266,15 @@ s_look_at_links (peers_t *self, int64_t now_ms)
     uint64_t now_ns = (uint64_t) now_ms * NS;
     for (size_t at = self->question_count; at-- > 0;) {
         peer_question_t *question = self->questions [at];
-        peer_link_t *link = &self->links [question->member];
-        if (now_ns < question->began_ns + s_patience_ns (self))
+        if (now_ns < question->began_ns + (uint64_t) LATE_MS * NS)
             continue;
         pthread_mutex_lock (&self->lock);
-        link->figures.late++;
+        self->links [question->member].figures.late++;
         pthread_mutex_unlock (&self->lock);
-        link->misses++;
-        s_note_missed (self, link, question);
-        s_learn_typical (self, now_ns - question->began_ns);
         s_settle (self, question, false);
     }
     for (size_t member = 0; member < self->link_count; member++) {
-        const peer_link_t *link = &self->links [member];
-        if (s_is_silent (link, now_ns) || (link->state == PEER_HERE && link->misses >= MISSES_MAX))
+        if (s_is_silent (&self->links [member], now_ns))
             s_set_away (self, member);
         s_ping (self, &self->links [member], now_ms);
     }
@@ -388,9 +299,7 @@ s_is_too_slow (const peers_t *self, peer_link_t *link, size_t bytes)
     uint64_t now_ns = clock_now_ns ();
     double by_peer = way_meter_predict (&link->meter, bytes, now_ns),
         by_store = way_meter_predict (&self->store, bytes, now_ns);
-    //  A store that nothing was read of may be quick.
-    by_store = by_store > 0? by_store: SOON_SECONDS / PREFERENCE;
-    if (by_peer <= SOON_SECONDS || by_peer <= PREFERENCE * by_store)
+    if (by_peer <= SOON_SECONDS || by_store <= 0 || by_peer <= PREFERENCE * by_store)
         return false;
     int64_t now_ms = clock_now_ms ();
     if (now_ms < link->tried_ms + TRY_MS || link->asked > 0)
@@ -437,6 +346,14 @@ peers_choose (peers_t *self, size_t data, uint64_t block, size_t bytes, peer_que
     }
     question->member = home;
     return PEERS_PEER;
+}
+
+static peer_question_frame_t
+s_frame (const peers_t *self, size_t data, peer_question_kind_t kind)
+{
+    const uint64_t *key = block_data_key (self->cluster->data [data].shown.blocks)->words;
+    return (peer_question_frame_t) { .magic = PEER_WIRE_MAGIC, .version = PEER_WIRE_VERSION,
+        .kind = (uint16_t) kind, .key = { key [0], key [1] } };
 }
 
 bool
@@ -588,18 +505,11 @@ static void
 s_on_answer (peers_t *self, size_t member, const peer_answer_frame_t *answer, message_t *message)
 {
     peer_link_t *link = &self->links [member];
-    if (link->probed_ns && answer->kind != PEER_PONG && answer->number == link->probe.number)
-        s_on_probe_answered (self, link);
     s_set_here (self, link);
     peer_question_t *question = answer->kind == PEER_PONG? NULL: s_question (self, member, answer->number);
     if (!question)
         return;
     bool is_good = answer->kind == PEER_BYTES && s_take_bytes (self, question, message);
-    if (is_good) {
-        link->good++;
-        link->misses -= link->misses > 0;
-        s_learn_typical (self, clock_now_ns () - question->began_ns);
-    }
     pthread_mutex_lock (&self->lock);
     if (is_good) {
         link->figures.blocks++;
@@ -732,7 +642,6 @@ peers_new (cluster_t *cluster, const char *store)
     if (!self)
         return NULL;
     *self = (peers_t) { .magic = MAGIC, .cluster = cluster, .is_stale = true,
-        .typical_ns = (uint64_t) TYPICAL_FIRST_MS * NS,
         .views = calloc (cluster->data_count + 1, sizeof *self->views), .context = zmq_ctx_new (),
         .fetches = exchange_new (CLUSTER_FETCHES_MAX, true) };
     pthread_mutex_init (&self->lock, NULL);

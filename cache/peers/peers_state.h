@@ -22,12 +22,6 @@ typedef struct {
     size_t asked;                       //  questions under way
     uint64_t heard_ns, waits_ns;        //  last answer; since when it is asked without a pause
     int64_t away_ms, pinged_ms, tried_ms;
-    //  A member that answers pings and no questions is away until it answers a question.
-    uint32_t misses, good;              //  questions given up, less those answered; answered since it is here
-    bool needs_answer;
-    peer_question_frame_t probe;        //  the last question that was given up
-    uint64_t probed_ns;                 //  0: the probe is not under way
-    int64_t probe_ms, probe_pause_ms;   //  the next probe, and how long after one that was not answered
     way_meter_t meter;
     peer_figures_t figures;
 } peer_link_t;
@@ -60,8 +54,6 @@ struct peers {
     peer_question_t *done [PEERS_QUESTIONS_MAX];
     size_t done_count;
     uint64_t next_number;
-    uint64_t typical_ns;                //  of a question, to its answer or until it was given up: a mean that
-                                        //  fades
     way_meter_t store;
     //  written by the owner, under the lock, which others read under
     pthread_mutex_t lock;
