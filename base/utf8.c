@@ -87,14 +87,14 @@ utf8_mask (char *text)
 {
     char *target = text;
     for (size_t size = strlen (text), index = 0, taken; index < size; index += taken) {
-        size_t safe = utf8_safe_sequence (text + index, size - index);
-        taken = utf8_sequence (text + index, size - index);
-        taken = taken? taken: 1;
-        if (safe)
-            memmove (target, text + index, safe);
-        else
-            *target = '?';
-        target += safe? safe: 1;
+        size_t length = utf8_sequence (text + index, size - index);
+        taken = length? length: 1;
+        if (s_is_unsafe ((const uint8_t *) text + index, length))
+            *target++ = '?';
+        else {
+            memmove (target, text + index, length);
+            target += length;
+        }
     }
     *target = 0;
     return text;

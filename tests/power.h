@@ -121,13 +121,26 @@ power_synced (int fd)
         power_add (power.nodes [node].is_folder? POWER_SYNC_FOLDER: POWER_SYNC, node);
 }
 
+//  The folder that holds the last name of a path; -1: it is not recorded.
+static inline int
+power_folder_of (int folder_fd, const char *path, const char *name)
+{
+    char folder [PATH_MAX];
+    struct stat status;
+    if (!power.is_recording || gettid () != getpid ())
+        return -1;
+    snprintf (folder, sizeof folder, "%.*s", (int) (name - path), path);
+    return fstatat (folder_fd, *folder? folder: ".", &status, 0) == 0? power_node (&status): -1;
+}
+
 //  A folder was made, or a file opened that may be new.  Whether it was there.
 static inline bool
-power_named (int folder_fd, const char *name)
+power_named (int folder_fd, const char *path)
 {
     struct stat status;
-    int folder = power_node_of (folder_fd);
-    if (folder < 0 || fstatat (folder_fd, name, &status, AT_SYMLINK_NOFOLLOW) != 0)
+    const char *slash = strrchr (path, '/'), *name = slash? slash + 1: path;
+    int folder = power_folder_of (folder_fd, path, name);
+    if (folder < 0 || fstatat (folder_fd, path, &status, AT_SYMLINK_NOFOLLOW) != 0)
         return false;
     if (power_node (&status) >= 0)
         return true;
@@ -279,7 +292,8 @@ power_find (power_name_t *names, size_t count, int folder, const char *name)
     return NULL;
 }
 
-//  The names behind so many steps: of each folder what is durable, and a first few of the later changes.
+//  Sets names to those that the disk has after the first so many steps: a folder keeps the changes that were
+//  synced, and the first few of its later ones.  Returns how many there are.
 static inline size_t
 power_names (size_t steps, power_luck_t luck, uint64_t *random, power_name_t *names)
 {
@@ -374,7 +388,7 @@ power_make (int folder_fd, int folder, size_t steps, power_luck_t luck, uint64_t
     }
 }
 
-//  Makes a folder of what may be found when the power goes behind so many steps.
+//  Makes the folder path: what the disk may hold if the power fails after the first so many steps.
 static inline void
 power_lose (const char *path, size_t steps, power_luck_t luck, uint64_t *random)
 {

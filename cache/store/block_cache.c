@@ -1,5 +1,4 @@
 #include "block_cache_state.h"
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
@@ -134,20 +133,27 @@ s_fail (const char *folder, int rc, const char *what, char *error, size_t error_
     return rc;
 }
 
+DIR *
+block_cache_list (const block_cache_t *self)
+{
+    int copy = openat (self->descriptor, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *stream = copy >= 0? fdopendir (copy): NULL;
+    if (!stream && copy >= 0)
+        close (copy);
+    return stream;
+}
+
 //  What is in the folder beside DIR/usage.
 typedef struct {
     size_t datasets, others;
 } content_t;
 
 static content_t
-s_content (int folder)
+s_content (const block_cache_t *self)
 {
     content_t content = { 0, 0 };
-    int copy = openat (folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *stream = copy >= 0? fdopendir (copy): NULL;
+    DIR *stream = block_cache_list (self);
     if (!stream) {
-        if (copy >= 0)
-            close (copy);
         content.others = 1;             //  perhaps
         return content;
     }
@@ -191,7 +197,7 @@ s_is_usage (const block_cache_t *self)
     if (bytes >= 0
     &&  (memcmp (text, begin, (size_t) bytes) == 0 || memcmp (text, zeros, (size_t) bytes) == 0))
         return true;
-    content_t content = s_content (self->descriptor);
+    content_t content = s_content (self);
     return content.datasets > 0 && content.others == 0;
 }
 
@@ -200,7 +206,7 @@ s_open_usage (block_cache_t *self, char *error, size_t error_bytes)
 {
     //  Another server may make the file at this moment.
     if (faccessat (self->descriptor, USAGE_NAME, F_OK, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT
-    &&  s_content (self->descriptor).others > 0
+    &&  s_content (self).others > 0
     &&  faccessat (self->descriptor, USAGE_NAME, F_OK, AT_SYMLINK_NOFOLLOW) != 0)
         return s_fail (self->folder, -ENOTEMPTY, "something else is in it: give a folder that is empty, or "
             "does not exist", error, error_bytes);

@@ -1,7 +1,6 @@
 //  What the cache takes of the local disk, and the removal of data sets that no server uses.
 
 #include "block_cache_state.h"
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
@@ -106,20 +105,10 @@ s_measure (block_cache_t *self, const char *name)
     return taken;
 }
 
-static DIR *
-s_list (const block_cache_t *self)
-{
-    int copy = openat (self->descriptor, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *stream = copy >= 0? fdopendir (copy): NULL;
-    if (!stream && copy >= 0)
-        close (copy);
-    return stream;
-}
-
 int
 block_cache_room_count (block_cache_t *self)
 {
-    DIR *stream = s_list (self);
+    DIR *stream = block_cache_list (self);
     if (!stream)
         return -errno;
     uint64_t bytes = s_taken (self, ".");
@@ -191,7 +180,7 @@ s_remove (block_cache_t *self, const unused_t *unused)
 static bool
 s_remove_oldest (block_cache_t *self)
 {
-    DIR *stream = s_list (self);
+    DIR *stream = block_cache_list (self);
     unused_t found = { .lock = -1 };
     for (const struct dirent *item; stream && (item = readdir (stream));)
         if (block_cache_is_dataset (item->d_name))

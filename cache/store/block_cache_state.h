@@ -7,6 +7,7 @@
 #ifndef BLOCK_CACHE_STATE_H
 #define BLOCK_CACHE_STATE_H
 #include <assert.h>
+#include <dirent.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -57,6 +58,8 @@ int block_cache_set_bytes (block_cache_t *self, uint64_t bytes);
 //  The local disk has failed: nothing more is written.  Returns rc.
 int block_cache_failed (block_cache_t *self, int rc);
 
+//  What is in DIR, from the begin; NULL with errno.  The caller closes it.
+DIR *block_cache_list (const block_cache_t *self);
 //  Something was not as it was written.
 void block_cache_found_damage (block_cache_t *self);
 

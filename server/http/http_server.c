@@ -64,7 +64,6 @@ struct http_server {
     view_t *views;
     request_t *waiting;
     peer_t *peers;                      //  all connections
-    size_t peer_count;
 };
 
 const char *
@@ -401,8 +400,9 @@ s_answer (void *context, struct MHD_Connection *connection, const char *path, co
             return MHD_NO;
         *request = (request_t) { .connection = connection, .begun_ms = now_ms, .kind = KINDS };
         *request_p = request;
-        if (s_peer (connection))
-            s_peer (connection)->request = request;
+        peer_t *peer = s_peer (connection);
+        if (peer)
+            peer->request = request;
         return s_has_two_ends (connection)? s_say (connection, MHD_HTTP_BAD_REQUEST, "a request has one "
             "Content-Length or one Transfer-Encoding\n"): MHD_YES;
     }
@@ -455,17 +455,14 @@ s_note_peer (void *context, struct MHD_Connection *connection, void **peer_p,
         if (peer) {
             *peer = (peer_t) { .next = self->peers, .connection = connection, .begun_ms = clock_now_ms () };
             self->peers = peer;
-            self->peer_count++;
         }
         *peer_p = peer;
         return;
     }
     while (*link && *link != peer)
         link = &(*link)->next;
-    if (peer && *link) {
+    if (peer && *link)
         *link = peer->next;
-        self->peer_count--;
-    }
     free (peer);
     *peer_p = NULL;
 }
@@ -488,20 +485,28 @@ s_drop_slow (http_server_t *self, int64_t now_ms)
             s_drop (peer, now_ms);
 }
 
-//  A crowd must not keep out the one that asks whether the server lives: the connection that has asked for
-//  nothing for longest makes room, or that has not taken its answer for longest.
+//  Of two connections, the one that asks for nothing; of two that are alike in that, the older one.
+static bool
+s_goes_first (const peer_t *peer, const peer_t *other)
+{
+    if (!peer->request != !other->request)
+        return !peer->request;
+    return peer->begun_ms <= other->begun_ms;
+}
+
+//  A crowd must not keep out a probe of /healthz: a connection makes room for a new one, unless it waits for
+//  the broker.
 static void
 s_make_room (http_server_t *self)
 {
-    peer_t *oldest = NULL;
+    peer_t *first = NULL;
     for (peer_t *peer = self->peers; peer; peer = peer->next) {
-        bool is_served = peer->request && peer->request->waits;
-        if (!is_served && (!oldest || !peer->request > !oldest->request
-        ||  (!peer->request == !oldest->request && peer->begun_ms <= oldest->begun_ms)))
-            oldest = peer;
+        bool waits = peer->request && peer->request->waits;
+        if (!waits && (!first || s_goes_first (peer, first)))
+            first = peer;
     }
-    if (oldest)
-        s_drop (oldest, clock_now_ms ());
+    if (first)
+        s_drop (first, clock_now_ms ());
     MHD_run (self->daemon);
 }
 
@@ -521,7 +526,8 @@ s_accept (http_server_t *self)
             self->is_short = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
             return;
         }
-        if (self->peer_count >= CONNECTIONS_MAX)
+        if (MHD_get_daemon_info (self->daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS)->num_connections
+            >= CONNECTIONS_MAX)
             s_make_room (self);
         //  Beyond the limit it is closed at once.
         MHD_add_connection (self->daemon, socket, (struct sockaddr *) &address, size);

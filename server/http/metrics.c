@@ -223,10 +223,9 @@ static void
 s_label (char labels [LABELS_BYTES], const char *name, const char *value)
 {
     size_t used = strlen (labels);
-    char escaped [LABELS_BYTES / 4], safe [LABELS_BYTES / 4];
-    snprintf (safe, sizeof safe, "%s", value? value: "");
-    s_escape (escaped, sizeof escaped, utf8_mask (safe));
-    snprintf (labels + used, LABELS_BYTES - used, "%s%s=\"%s\"", used? ",": "", name, escaped);
+    char escaped [LABELS_BYTES / 4];
+    s_escape (escaped, sizeof escaped, value? value: "");
+    snprintf (labels + used, LABELS_BYTES - used, "%s%s=\"%s\"", used? ",": "", name, utf8_mask (escaped));
 }
 
 static const json_t *

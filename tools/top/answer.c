@@ -26,3 +26,16 @@ answer_parse (const char *text)
     s_make_visible (answer);
     return answer;
 }
+
+double
+answer_real (const json_t *object, const char *key)
+{
+    return json_number_value (json_object_get (object, key));
+}
+
+const char *
+answer_text (const json_t *object, const char *key)
+{
+    const char *text = json_string_value (json_object_get (object, key));
+    return text? text: "";
+}

@@ -13,18 +13,9 @@ static const char *const answer_waits [ANSWER_WAITS] = { "draw", "read", "memory
 json_t *answer_parse (const char *text);
 
 //  0: there is no such number.
-static inline double
-answer_real (const json_t *object, const char *key)
-{
-    return json_number_value (json_object_get (object, key));
-}
+double answer_real (const json_t *object, const char *key);
 
 //  "": there is no such text.  Lent.
-static inline const char *
-answer_text (const json_t *object, const char *key)
-{
-    const char *text = json_string_value (json_object_get (object, key));
-    return text? text: "";
-}
+const char *answer_text (const json_t *object, const char *key);
 
 #endif

@@ -52,15 +52,8 @@ int
 __wrap_mkdir (const char *path, mode_t mode)
 {
     int rc = play_strikes ()? -1: __real_mkdir (path, mode);
-    char folder [PATH_MAX];
-    snprintf (folder, sizeof folder, "%s", path);
-    char *name = strrchr (folder, '/');
-    if (rc == 0 && power.is_recording && name) {
-        *name = 0;
-        int fd = open (folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        power_named (fd, name + 1);
-        close (fd);
-    }
+    if (rc == 0)
+        power_named (AT_FDCWD, path);
     return rc;
 }
 

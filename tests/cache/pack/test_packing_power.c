@@ -35,7 +35,7 @@ s_go_on (play_job_t *job)
     return play_run (job);
 }
 
-//  Goes on in a folder that stands for the disk, where the index is there only if it is the whole pack's.
+//  Packs to disk/two, where a loss of power has left something.  An index there must be the whole pack's.
 static void
 s_check (void *state, const char *disk, uint64_t seed, size_t steps, power_luck_t luck)
 {

@@ -24,18 +24,8 @@ int
 __wrap_openat (int folder, const char *name, int flags, mode_t mode)
 {
     int opened = __real_openat (folder, name, flags, mode);
-    const char *file = strrchr (name, '/');             //  a data set's
-    if (opened < 0 || !(flags & O_CREAT))
-        return opened;
-    if (!file)
+    if (opened >= 0 && (flags & O_CREAT))
         power_named (folder, name);
-    else {
-        char path [64];
-        snprintf (path, sizeof path, "%.*s", (int) (file - name), name);
-        int inner = __real_openat (folder, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-        power_named (inner, file + 1);
-        close (inner);
-    }
     return opened;
 }
 
