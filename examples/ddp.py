@@ -82,13 +82,14 @@ def train(options: argparse.Namespace, endpoint: str, folder: str) -> None:
                 if loader.padding:
                     #  Its gradients count nothing, and the other ranks need not wait for them
                     loss = loss * 0
+                steps += 1
+                #  Before the ranks exchange gradients: what rank 0 saves, all have written down
+                learned = "padding" if loader.padding else ",".join(map(str, ids.tolist()))
+                print(steps, epoch, learned, file=seen, flush=True)
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
                 time.sleep(options.step)        # as a larger model would
-                steps += 1
-                learned = "padding" if loader.padding else ",".join(map(str, ids.tolist()))
-                print(steps, epoch, learned, file=seen, flush=True)
                 if rank == 0 and steps % EVERY == 0:
                     save(path, {"model": linear.state_dict(), "loader": loader.state_dict(), "steps": steps})
             accuracy = evaluate(model, validation)
