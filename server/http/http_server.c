@@ -21,7 +21,10 @@
 #include "metrics.h"
 #include "page.h"
 
-enum { CONNECTIONS_MAX = 200, TIMEOUT_S = 10, REQUEST_BYTES_MAX = 16384, FRESH_MS = 1000, WAIT_MS = 5000,
+enum { CONNECTIONS_MAX = 200,
+    //  Of requests that wait for the broker.  The other connections are idle, send or take: they make room.
+    WAITING_MAX = CONNECTIONS_MAX / 2, PROBES_MAX = CONNECTIONS_MAX / 4,
+    TIMEOUT_S = 10, REQUEST_BYTES_MAX = 16384, FRESH_MS = 1000, WAIT_MS = 5000,
     ASKED_MS = 60000,                   //  after so long without an answer it is asked again
     REQUEST_MS = 30000 };
 
@@ -385,6 +388,16 @@ s_has_two_ends (struct MHD_Connection *connection)
     return body.lengths > 1 || body.codings > 1 || (body.lengths && body.codings);
 }
 
+//  Probes of /healthz have places of their own: a crowd that asks for something else takes none of them.
+static bool
+s_may_wait (const http_server_t *self, kind_t kind)
+{
+    size_t count = 0;
+    for (const request_t *request = self->waiting; request; request = request->next)
+        count += (request->kind == HEALTH) == (kind == HEALTH);
+    return count < (kind == HEALTH? PROBES_MAX: WAITING_MAX);
+}
+
 static enum MHD_Result
 s_answer (void *context, struct MHD_Connection *connection, const char *path, const char *method,
     const char *version, const char *upload, size_t *upload_size, void **request_p)
@@ -420,6 +433,8 @@ s_answer (void *context, struct MHD_Connection *connection, const char *path, co
     if (view->status && view->at_ms >= request->begun_ms)
         return s_show (self, request);
     s_ask (self, request->viewer, now_ms);
+    if (!s_may_wait (self, request->kind))
+        return s_say (connection, MHD_HTTP_SERVICE_UNAVAILABLE, "too many requests wait for the server\n");
     request->next = self->waiting;
     self->waiting = request;
     request->waits = true;
@@ -495,11 +510,12 @@ s_goes_first (const peer_t *peer, const peer_t *other)
 }
 
 //  A crowd must not keep out a probe of /healthz: a connection makes room for a new one, unless it waits for
-//  the broker.
+//  the broker.  At most WAITING_MAX and PROBES_MAX do.
 static void
 s_make_room (http_server_t *self)
 {
     peer_t *first = NULL;
+    MHD_run (self->daemon);             //  one that has asked already does not go for asking nothing
     for (peer_t *peer = self->peers; peer; peer = peer->next) {
         bool waits = peer->request && peer->request->waits;
         if (!waits && (!first || s_goes_first (peer, first)))
@@ -517,7 +533,8 @@ static void
 s_accept (http_server_t *self)
 {
     int listener = http_access_socket (self->options.access);
-    for (;;) {
+    //  The rest stays in the listener, which stays readable: those that are open have their turn.
+    for (size_t count = 0; count < CONNECTIONS_MAX; count++) {
         struct sockaddr_storage address;
         socklen_t size = sizeof address;
         int socket = (int) syscall (SYS_accept4, listener, &address, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);

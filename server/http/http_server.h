@@ -8,11 +8,13 @@
  *
  *  happy path:     http_server_start .. requests .. http_server_stop
  *  failure modes:  a request that is none, or of more than some KiB: 4xx.  The broker's thread does not
- *                  answer within WAIT_MS: 503.  More connections than CONNECTIONS_MAX: closed at once.  A
- *                  client that neither sends nor reads for TIMEOUT_S is disconnected, and so is one that
- *                  takes longer than REQUEST_MS for a request, with its answer; also one that
- *                  ends its connection together with a part of a request, which libmicrohttpd 0.9.75 does not
- *                  see earlier (it reads less than there is room for, and waits for another edge of epoll).
+ *                  answer within WAIT_MS, or WAITING_MAX requests (PROBES_MAX of /healthz) wait for it
+ *                  already: 503.  More connections than CONNECTIONS_MAX: the oldest that does not wait
+ *                  for the broker is closed.  A client that neither sends nor reads for TIMEOUT_S is
+ *                  disconnected, and so is one that takes longer than REQUEST_MS for a request, with its
+ *                  answer; also one that ends its connection together with a part of a request, which
+ *                  libmicrohttpd 0.9.75 does not see earlier (it reads less than there is room for, and
+ *                  waits for another edge of epoll).
  *
  *  One thread of its own does all of it, and asks the broker's thread by status_feed.h, of each view at most
  *  every FRESH_MS: so requests cost the broker an answer a second, however many they are.  An answer is made
