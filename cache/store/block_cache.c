@@ -53,7 +53,7 @@ s_read_usage (block_cache_t *self)
     if (rc != -EPROTO)
         return rc;
     struct stat status;
-    if (fstat (self->usage, &status) == 0 && status.st_size > 0)
+    if (fstat (self->usage, &status) == 0 && status.st_size > 0 && !block_cache_is_older (self->usage))
         block_cache_found_damage (self);
     //  A new file gets its block before it is measured.
     rc = ftruncate (self->usage, 0) != 0? -errno: block_cache_set_bytes (self, 0);
@@ -114,6 +114,15 @@ block_cache_failed (block_cache_t *self, int rc)
     int none = 0;
     atomic_compare_exchange_strong (&self->failure, &none, rc);
     return rc;
+}
+
+bool
+block_cache_is_older (int descriptor)
+{
+    char format [8];
+    return pread (descriptor, format, sizeof format, 0) == sizeof format
+        && (memcmp (format, "tureenU1", sizeof format) == 0
+            || memcmp (format, "tureenB1", sizeof format) == 0);
 }
 
 void
@@ -290,7 +299,8 @@ block_cache_figures (const block_cache_t *self)
     assert (self && self->magic == BLOCK_CACHE_MAGIC);
     uint64_t bytes = 0;
     //  Without the lock: it is for people.  Taking the lock finds damage.
-    s_load_usage (self, &bytes);
-    return (block_cache_figures_t) { .folder = self->folder, .bytes = bytes, .bytes_max = self->bytes_max,
-        .damaged = atomic_load (&self->damaged), .failure = atomic_load (&self->failure) };
+    bool is_known = s_load_usage (self, &bytes) == 0;
+    return (block_cache_figures_t) { .folder = self->folder, .bytes = is_known? bytes: 0,
+        .bytes_max = self->bytes_max, .damaged = atomic_load (&self->damaged),
+        .failure = atomic_load (&self->failure) };
 }

@@ -60,6 +60,8 @@ int block_cache_failed (block_cache_t *self, int rc);
 
 //  What is in DIR, from the begin; NULL with errno.  The caller closes it.
 DIR *block_cache_list (const block_cache_t *self);
+//  Whether a file begins as one of an earlier build does.  That is no damage: the cache is filled again.
+bool block_cache_is_older (int descriptor);
 //  Something was not as it was written.
 void block_cache_found_damage (block_cache_t *self);
 

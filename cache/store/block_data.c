@@ -112,6 +112,15 @@ s_write_all (int descriptor, const void *memory, size_t bytes, off_t offset)
     return 0;
 }
 
+//  Whether the unit's checksum is still this one: another thread, or another server, may have dropped the
+//  unit since it was read.
+static bool
+s_has_sum (const block_data_t *self, uint64_t unit, uint32_t sum)
+{
+    uint32_t now;
+    return pread (self->sums, &now, sizeof now, s_sum_offset (unit)) == sizeof now && now == sum;
+}
+
 //  They are not here any more, and take no room.  If even that fails, their checksums still tell.
 static void
 s_drop (block_data_t *self, uint64_t first, uint64_t count)
@@ -159,9 +168,10 @@ s_prepare_sums (const block_data_t *self)
 {
     block_head_t head;
     int rc = 0;
+    bool is_older = block_cache_is_older (self->sums);
     if (!block_cache_head_read (self->cache, self->name, self->sums, &head)) {
         rc = ftruncate (self->sums, 0) != 0? -errno: block_cache_head_write (self->sums, &head);
-        if (head.stores > 0)
+        if (head.stores > 0 && !is_older)
             block_cache_found_damage (self->cache);
     }
     return rc? rc: s_set_length (self->sums, HEAD_BYTES + self->units * sizeof (uint32_t));
@@ -296,11 +306,13 @@ s_read_run (block_data_t *self, chunk_t *chunk, size_t from, size_t to, uint8_t 
         size_t bytes = s_unit_bytes (chunk, index);
         bool is_good = index * UNIT + bytes <= done
             && s_sum (chunk->first + index, memory + index * UNIT, bytes) == chunk->sums [index];
-        if (!is_good) {
+        if (is_good)
+            continue;
+        if (s_has_sum (self, chunk->first + index, chunk->sums [index])) {
             s_drop (self, chunk->first + index, 1);
             block_cache_found_damage (self->cache);
-            chunk->sums [index] = 0;
         }
+        chunk->sums [index] = 0;
     }
 }
 
@@ -386,7 +398,16 @@ block_data_lend (block_data_t *self, uint64_t offset, size_t bytes, uint8_t *mem
     for (size_t index = 0; index < count; index++)
         if (!sums [index])
             return false;
-    return s_pread_all (self->data, memory, bytes, (off_t) (first * UNIT));
+    if (!s_pread_all (self->data, memory, bytes, (off_t) (first * UNIT)))
+        return false;
+    //  What was dropped meanwhile would be damage for the one that gets it.
+    chunk_t now;
+    for (size_t at = 0; at < bytes; at += now.bytes) {
+        now = s_chunk (first, bytes, at);
+        if (!s_read_sums (self, &now) || memcmp (now.sums, sums + at / UNIT, now.count * sizeof *sums) != 0)
+            return false;
+    }
+    return true;
 }
 
 void
@@ -532,13 +553,24 @@ s_store_chunk (block_data_t *self, block_head_t *head, chunk_t *chunk, const uin
     return rc? rc: most < missing;
 }
 
+//  The count has what the damaged head said: it is counted again, with what the new head says.
+static int
+s_mend_head (block_data_t *self, block_head_t *head)
+{
+    block_cache_found_damage (self->cache);
+    int rc = block_cache_head_write (self->sums, head);
+    rc = rc? rc: block_cache_room_count (self->cache);
+    return rc || block_cache_head_read (self->cache, self->name, self->sums, head)? rc: -EIO;
+}
+
 static int
 s_store (block_data_t *self, uint64_t first, size_t bytes, const uint8_t *memory)
 {
     block_head_t head;
-    if (!block_cache_head_read (self->cache, self->name, self->sums, &head))
-        block_cache_found_damage (self->cache);         //  s_settle writes it
-    int rc = atomic_exchange (&self->is_lighter, false)? s_measure (self, &head): 0;
+    bool is_good = block_cache_head_read (self->cache, self->name, self->sums, &head);
+    int rc = is_good? 0: s_mend_head (self, &head);
+    if (rc == 0 && atomic_exchange (&self->is_lighter, false))
+        rc = s_measure (self, &head);
     for (size_t at = 0; rc == 0 && at < bytes;) {
         chunk_t chunk = s_chunk (first, bytes, at);
         rc = s_store_chunk (self, &head, &chunk, memory + at);

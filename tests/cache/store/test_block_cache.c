@@ -20,6 +20,23 @@ enum { UNIT = BLOCK_DATA_UNIT_BYTES, UNITS = 700, BYTES = UNITS * UNIT - 1000, E
 FAULT_CALL (ssize_t, -1, pwrite, (int descriptor, const void *memory, size_t bytes, off_t offset),
     (descriptor, memory, bytes, offset))
 
+//  Its fourth unit is dropped at the next read of units; NULL: nothing happens.
+static block_data_t *s_dropped;
+
+ssize_t __real_pread (int descriptor, void *memory, size_t bytes, off_t offset);
+ssize_t __wrap_pread (int descriptor, void *memory, size_t bytes, off_t offset);
+
+ssize_t
+__wrap_pread (int descriptor, void *memory, size_t bytes, off_t offset)
+{
+    block_data_t *data = s_dropped;
+    if (data && bytes >= UNIT) {
+        s_dropped = NULL;
+        block_data_drop (data, 3 * UNIT, UNIT);
+    }
+    return __real_pread (descriptor, memory, bytes, offset);
+}
+
 typedef struct {
     scratch_t scratch;
     char folder [80];
@@ -532,6 +549,7 @@ test_a_damaged_count (void **state)
         bytes [bit / 8] ^= (uint8_t) (1 << bit % 8);
         assert_int_equal (pwrite (descriptor, bytes, sizeof bytes, 0), sizeof bytes);
         close (descriptor);
+        assert_int_equal (block_cache_figures (cache).bytes, 0);
         s_store (data, (range_t) { 0, UNIT }, true);
         block_cache_figures_t figures = block_cache_figures (cache);
         assert_int_equal (figures.damaged, bit + 1);
@@ -541,6 +559,75 @@ test_a_damaged_count (void **state)
     }
     block_data_close (&data);
     block_cache_close (&cache);
+}
+
+//  Guards: a head that is damaged while its data set is open counts the data set once.
+static void
+test_a_damaged_head (void **state)
+{
+    const world_t *world = *state;
+    block_cache_t *cache = s_cache (world, 8 << 20);
+    block_data_t *data = s_data (cache, 0);
+    s_store (data, (range_t) { 0, BYTES / UNIT / 2 * UNIT }, false);
+    s_damage (world, 0, "sums", 8);
+    s_store (data, (range_t) { 0, BYTES }, false);
+    uint64_t taken = s_disk_bytes (world->folder);
+    assert_in_range (block_cache_figures (cache).bytes, taken, taken + (64 << 10));
+    assert_int_equal (block_cache_figures (cache).damaged, 1);
+    block_data_close (&data);
+    block_cache_close (&cache);
+}
+
+//  Guards: files of an earlier build are no damage; what they hold is read again.
+static void
+test_an_earlier_build (void **state)
+{
+    const world_t *world = *state;
+    char paths [2] [200];
+    snprintf (paths [0], sizeof paths [0], "%s/usage", world->folder);
+    s_path (world, 0, "sums", paths [1]);
+    block_cache_t *cache = s_cache (world, 8 << 20);
+    block_data_t *data = s_data (cache, 0);
+    s_store (data, (range_t) { 0, BYTES }, false);
+    block_data_close (&data);
+    block_cache_close (&cache);
+    for (size_t index = 0; index < 2; index++) {
+        int descriptor = open (paths [index], O_RDWR);
+        assert_int_equal (pwrite (descriptor, index == 0? "tureenU1": "tureenB1", 8, 0), 8);
+        close (descriptor);
+    }
+    cache = s_cache (world, 8 << 20);
+    data = s_data (cache, 0);
+    assert_int_equal (s_read (data, (range_t) { 0, BYTES }).begin, 0);
+    assert_int_equal (block_cache_figures (cache).damaged, 0);
+    block_data_close (&data);
+    block_cache_close (&cache);
+}
+
+//  Guards: a unit that another server drops while it is read is not here, and is no damage.
+static void
+test_dropped_while_it_is_read (void **state)
+{
+    const world_t *world = *state;
+    const range_t range = { 0, 10 * UNIT };
+    uint32_t sums [10];
+    block_cache_t *cache = s_cache (world, 8 << 20), *other_cache = s_cache (world, 8 << 20);
+    block_data_t *data = s_data (cache, 0), *other = s_data (other_cache, 0);
+    s_store (data, range, false);
+    s_dropped = other;
+    block_data_gap_t gap = s_read (data, range);
+    assert_int_equal (gap.begin, 3 * UNIT);
+    assert_int_equal (gap.end, 4 * UNIT);
+    assert_int_equal (block_cache_figures (cache).damaged, 0);
+    s_store (data, range, false);
+    assert_true (block_data_lend (data, 0, range.bytes, s_memory, sums));
+    s_dropped = other;
+    assert_false (block_data_lend (data, 0, range.bytes, s_memory, sums));
+    assert_null (s_dropped);
+    block_data_close (&data);
+    block_data_close (&other);
+    block_cache_close (&cache);
+    block_cache_close (&other_cache);
 }
 
 //  Guards: a unit that is whole, but in another's place, is not here.
@@ -692,6 +779,9 @@ main (void)
         CASE (test_damaged_files),
         CASE (test_harm_to_every_file),
         CASE (test_a_damaged_count),
+        CASE (test_a_damaged_head),
+        CASE (test_an_earlier_build),
+        CASE (test_dropped_while_it_is_read),
         CASE (test_units_that_are_mixed_up),
         CASE (test_writes_that_fail),
         CASE (test_starts_that_fail),
