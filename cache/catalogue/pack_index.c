@@ -343,7 +343,14 @@ s_publish (writer_t *writer)
 {
     if (renameat (writer->folder_fd, PACK_INDEX_PARTIAL, writer->folder_fd, PACK_INDEX_NAME) != 0)
         return s_fail (writer, -errno);
-    return fsync (writer->folder_fd) == 0? 0: s_fail (writer, -errno);
+    int rc = pack_index_sync_folder (writer->folder_fd);
+    return rc? s_fail (writer, rc): 0;
+}
+
+int
+pack_index_sync_folder (int fd)
+{
+    return fsync (fd) == 0 || errno == EINVAL? 0: -errno;
 }
 
 int

@@ -571,17 +571,21 @@ s_clear_plan (packing_plan_t *plan)
     free (plan->rows_bytes);
 }
 
-//  The target's name is in its parent, which a person may be allowed to write and not to read.
+//  The target's name is in its parent, which a person may be allowed to write and not to read.  That of a
+//  mount point is not: its parent is of another file system.
 static int
 s_sync_parent (const packing_t *self)
 {
+    struct stat target, parent;
     int fd = openat (self->target_fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0 && errno == EACCES)
         return 0;
-    int rc = fd < 0 || fsync (fd) != 0? packing_fail_file (self, -errno, "write", ".."): 0;
+    int rc = fd < 0 || fstat (self->target_fd, &target) != 0 || fstat (fd, &parent) != 0? -errno: 0;
+    if (rc == 0 && target.st_dev == parent.st_dev)
+        rc = pack_index_sync_folder (fd);
     if (fd >= 0)
         close (fd);
-    return rc;
+    return rc? packing_fail_file (self, rc, "write", ".."): 0;
 }
 
 //  Removes PACKING, the journal before the files that it lists.  Other files there stay.  Of a pack in a
@@ -594,16 +598,17 @@ s_clean (const packing_t *self)
         return packing_fail_file (self, -errno, "delete", PACK_INDEX_NAME);
     for (size_t index = 0; index < sizeof names / sizeof *names; index++)
         if ((unlinkat (self->folder_fd, names [index], 0) != 0 && errno != ENOENT)
-                || (index == 0 && fsync (self->folder_fd) != 0))
+                || (index == 0 && pack_index_sync_folder (self->folder_fd) != 0))
             return packing_fail_file (self, -errno, "delete", PACKING_FOLDER);
     if (unlinkat (self->target_fd, PACKING_FOLDER, AT_REMOVEDIR) != 0 && errno != ENOTEMPTY
         && errno != EEXIST)
         return packing_fail_file (self, -errno, "delete", PACKING_FOLDER);
     if (self->upload)
         rmdir (self->options->target);  //  it stays if there is more in it
-    if (fsync (self->target_fd) != 0)
-        return packing_fail_file (self, -errno, "write", "");
-    return s_sync_parent (self);
+    int rc = pack_index_sync_folder (self->target_fd);
+    if (rc)
+        return packing_fail_file (self, rc, "write", "");
+    return self->upload? 0: s_sync_parent (self);
 }
 
 static int

@@ -353,8 +353,9 @@ s_begin_records (packing_upload_t *self)
     snprintf (header.address, sizeof header.address, "%s", self->packing->options->address);
     header.checksum = XXH3_64bits (&header, offsetof (records_header_t, checksum));
     rc = packing_write (self->records_fd, &header, sizeof header, 0);
-    if (rc == 0 && (fdatasync (self->records_fd) != 0 || fsync (self->packing->folder_fd) != 0))
+    if (rc == 0 && fdatasync (self->records_fd) != 0)
         rc = -errno;
+    rc = rc? rc: pack_index_sync_folder (self->packing->folder_fd);
     if (rc)
         return s_fail_records (self, rc, "write");
     char first [PACKING_NAME_BYTES];

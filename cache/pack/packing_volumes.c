@@ -111,8 +111,9 @@ s_sync (writing_t *self)
     int rc = self->volume_fd < 0? 0: s_flush (self);
     if (rc == 0 && self->volume_fd >= 0 && fdatasync (self->volume_fd) != 0)
         rc = s_fail_volume (self, -errno, "write");
-    if (rc == 0 && self->has_news && fsync (self->packing->target_fd) != 0)
-        rc = packing_fail_file (self->packing, -errno, "write", "");
+    int synced = rc == 0 && self->has_news? pack_index_sync_folder (self->packing->target_fd): 0;
+    if (synced)
+        rc = packing_fail_file (self->packing, synced, "write", "");
     if (rc == 0)
         self->has_news = false;
     return rc;

@@ -102,13 +102,39 @@ enum { PLAY_DESCRIPTORS = 1024 };
 static bool play_is_dirty [PLAY_DESCRIPTORS];
 static unsigned int play_broken_words;      //  journals that spoke of what was not durable
 
+static bool play_refuses_folders;           //  as a file system that syncs no folders
+static struct stat play_mounted_in;         //  the parent of a mount point, which cannot be synced; 0: none
+
+static inline bool
+play_is_mounted_in (const struct stat *status)
+{
+    return play_mounted_in.st_ino > 0 && status->st_ino == play_mounted_in.st_ino
+        && status->st_dev == play_mounted_in.st_dev;
+}
+
+int __real_fstat (int fd, struct stat *status);
+int __wrap_fstat (int fd, struct stat *status);
+int
+__wrap_fstat (int fd, struct stat *status)
+{
+    int rc = __real_fstat (fd, status);
+    if (rc == 0 && play_is_mounted_in (status))
+        status->st_dev++;
+    return rc;
+}
+
 int __wrap_fsync (int fd);
 int
 __wrap_fsync (int fd)
 {
+    struct stat status;
     play_is_dirty [fd] = false;
-    if (play_strikes ())
+    if (play_strikes () || __real_fstat (fd, &status) != 0)
         return -1;
+    if (play_is_mounted_in (&status) || (play_refuses_folders && S_ISDIR (status.st_mode))) {
+        errno = play_refuses_folders? EINVAL: EIO;
+        return -1;
+    }
     power_synced (fd);
     return 0;
 }

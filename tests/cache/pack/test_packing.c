@@ -433,6 +433,27 @@ test_no_fault_between_volumes_is_overlooked (void **state)
     print_message ("%u calls\n", calls.last - calls.first);
 }
 
+//  A file system that syncs no folders, and a mount point in one that cannot be written.
+static void
+test_folders_that_cannot_be_synced (void **state)
+{
+    play_source_t source = { 140, 1000, false };
+    play_make_source (*state, &source, test_seed ());
+    play_job_t job;
+    play_prepare (*state, &job, &source, play_in (*state, "one"));
+    play_refuses_folders = true;
+    int rc = play_run (&job);
+    play_refuses_folders = false;
+    if (rc)
+        fail_msg ("%s", job.error);
+    assert_int_equal (stat (((scratch_t *) *state)->path, &play_mounted_in), 0);
+    play_prepare (*state, &job, &source, play_in (*state, "two"));
+    rc = play_run (&job);
+    play_mounted_in.st_ino = 0;
+    if (rc)
+        fail_msg ("%s", job.error);
+}
+
 int
 main (void)
 {
@@ -447,7 +468,8 @@ main (void)
         cmocka_unit_test_setup_teardown (test_killed_at_every_call, play_begin, play_end),
         cmocka_unit_test_setup_teardown (test_a_kill_costs_little_of_the_first_pass, play_begin, play_end),
         cmocka_unit_test_setup_teardown (test_every_call_fails, play_begin, play_end),
-        cmocka_unit_test_setup_teardown (test_no_fault_between_volumes_is_overlooked, play_begin, play_end)
+        cmocka_unit_test_setup_teardown (test_no_fault_between_volumes_is_overlooked, play_begin, play_end),
+        cmocka_unit_test_setup_teardown (test_folders_that_cannot_be_synced, play_begin, play_end)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
