@@ -303,28 +303,27 @@ s_print_json (const audit_t *audit)
 static bool
 s_read_file (audit_t *audit, const char *path)
 {
-    char error [ERROR_BYTES], shown [NAME_BYTES];
+    char error [ERROR_BYTES];
     FILE *file = input_stream (path);
     if (!file && errno == ENOENT)
-        return complain ("audit", "there is no file '%s': %s", s_visible (path, shown),
-            location_remedy (path));
+        return complain ("audit", "there is no file '%s': %s", path, location_remedy (path));
     if (!file && errno == EISDIR)
-        return complain ("audit", "%s: a folder, not a file of ids", s_visible (path, shown));
+        return complain ("audit", "%s: a folder, not a file of ids", path);
     if (!file)
-        return complain ("audit", "%s: %s", s_visible (path, shown), input_error (errno));
+        return complain ("audit", "%s: %s", path, input_error (errno));
     bool fine = audit_ids_read (audit, path, file, error, sizeof error);
     fclose (file);
-    return fine || complain ("audit", "%s", s_visible (error, shown));
+    return fine || complain ("audit", "%s", error);
 }
 
 static bool
 s_cut_pack (audit_grouping_t *grouping, const char *path)
 {
-    char error [PACK_REPORT_ERROR_BYTES], shown [NAME_BYTES];
+    char error [PACK_REPORT_ERROR_BYTES];
     int status;
     catalogue_t *catalogue = pack_report_open (path, NULL, &status, error);
     if (!catalogue)
-        return complain ("audit", "--groups: %s", s_visible (error, shown));
+        return complain ("audit", "--groups: %s", error);
     const pack_t *pack = catalogue_pack (catalogue);
     bool fine = audit_grouping_cut (grouping, pack_order (pack), pack_samples (pack),
         pack_chunk_samples (pack));
@@ -335,16 +334,16 @@ s_cut_pack (audit_grouping_t *grouping, const char *path)
 static bool
 s_read_groups (audit_grouping_t *grouping, const char *path)
 {
-    char error [ERROR_BYTES], shown [NAME_BYTES];
+    char error [ERROR_BYTES];
     struct stat info;
     if (stat (path, &info) == 0 && S_ISDIR (info.st_mode))
         return s_cut_pack (grouping, path);
     FILE *file = fopen (path, "re");
     if (!file)
-        return complain ("audit", "--groups: %s: %s", s_visible (path, shown), strerror (errno));
+        return complain ("audit", "--groups: %s: %s", path, strerror (errno));
     bool fine = audit_grouping_read (grouping, path, file, error, sizeof error);
     fclose (file);
-    return fine || complain ("audit", "--groups: %s", s_visible (error, shown));
+    return fine || complain ("audit", "--groups: %s", error);
 }
 
 static int

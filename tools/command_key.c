@@ -480,14 +480,14 @@ s_revoke_in (const entries_t *entries, const char *directory, const char *word)
     bool by_label = s_count_meant (entries, word, true) > 0;
     if (!by_label && s_count_meant (entries, word, false) == 0)
         return complain ("key", "no key '%s' is let in; `tureen key list %s` shows those that are",
-            s_shown (word, shown), directory);
+            word, directory);
     for (size_t index = 0; index < entries->count; index++) {
         const entry_t *entry = &entries->entries [index];
         if (!s_is_meant (entry, word, by_label))
             continue;
         if (unlinkat (entries->folder.allowed, entry->name, 0) && errno != ENOENT)
-            return complain ("key", "cannot remove '%s/allowed/%s': %s", directory,
-                s_shown (entry->name, shown), strerror (errno));
+            return complain ("key", "cannot remove '%s/allowed/%s': %s", directory, entry->name,
+                strerror (errno));
         printf ("the key '%s' is revoked\n", s_shown (entry->name, shown));
     }
     fsync (entries->folder.allowed);

@@ -253,6 +253,12 @@ class Command(unittest.TestCase):
                     self.assertIn(done.returncode, (1, 2))
                     self.assertIn("%s: is no regular file\n" % path, done.stderr)
 
+    def test_a_long_path_is_told_whole(self):
+        path = "/" + "not/there\x1b/" * 200
+        status, _, errors = audit(path)
+        self.assertEqual(status, 2)
+        self.assertIn(path.replace("\x1b", "\\x1b"), errors)
+
     def test_a_line_of_many_megabytes(self):
         #  No line is too long: an epoch of a million samples is one.
         ids = list(range(1000000))

@@ -23,7 +23,6 @@
 #include "stranger.h"
 #include "unpack_labels.h"
 #include "transfer.h"
-#include "utf8.h"
 
 enum { EXIT_SOME_LOST = 1, EXIT_UNUSABLE = 2, REASON_BYTES = 256 };
 
@@ -103,17 +102,16 @@ s_is_empty (int folder)
 static bool
 s_open_target (unpack_t *self)
 {
-    char shown [PACK_REPORT_NAME_BYTES];
-    utf8_visible (self->target, strlen (self->target), shown, sizeof shown);
     if (mkdir (self->target, 0777) != 0 && errno != EEXIST)
-        return complain ("unpack", "cannot make the folder '%s': %s", shown, strerror (errno));
+        return complain ("unpack", "cannot make the folder '%s': %s", self->target, strerror (errno));
     self->folder = open (self->target, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (self->folder < 0)
-        return complain ("unpack", "cannot open the folder '%s': %s", shown, strerror (errno));
+        return complain ("unpack", "cannot open the folder '%s': %s", self->target, strerror (errno));
     if (stranger_owns (self->target))
-        return complain ("unpack", "'%s' " STRANGER_WORDS, shown);
+        return complain ("unpack", "'%s' " STRANGER_WORDS, self->target);
     return s_is_empty (self->folder)
-        || complain ("unpack", "'%s' is not empty: give a folder that is, or one that is not there", shown);
+        || complain ("unpack", "'%s' is not empty: give a folder that is, or one that is not there",
+            self->target);
 }
 
 //  The folder below, made where it is not there.  Takes `folder` and closes it, unless it is `root`.  A
@@ -385,7 +383,7 @@ s_unpack (unpack_t *self)
 static int
 s_run (unpack_t *self)
 {
-    char error [PACK_REPORT_ERROR_BYTES], shown [2 * PACK_REPORT_ERROR_BYTES];
+    char error [PACK_REPORT_ERROR_BYTES];
     int status;
     self->meter.progress = progress_begin ("unpack", self->quiet);
     self->folder = -1;
@@ -393,7 +391,7 @@ s_run (unpack_t *self)
     if (self->catalogue)
         status = s_unpack (self);
     else
-        complain ("unpack", "%s", utf8_visible (error, strlen (error), shown, sizeof shown));
+        complain ("unpack", "%s", error);
     if (self->folder >= 0)
         close (self->folder);
     free (self->is_back);

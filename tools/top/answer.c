@@ -2,10 +2,28 @@
 #include <stdlib.h>
 #include "utf8.h"
 
+static void s_make_visible (json_t *value);
+
+//  Keys are shown too, as names of stages and of labels are.
+static void
+s_make_members_visible (json_t *object)
+{
+    const char *key;
+    json_t *member, *shown = json_object ();
+    json_object_foreach (object, key, member) {
+        char *visible = utf8_all_visible (key);
+        s_make_visible (member);
+        json_object_set (shown, visible, member);
+        free (visible);
+    }
+    json_object_clear (object);
+    json_object_update (object, shown);
+    json_decref (shown);
+}
+
 static void
 s_make_visible (json_t *value)
 {
-    const char *key;
     json_t *member;
     size_t index;
     if (json_is_string (value)) {
@@ -15,8 +33,8 @@ s_make_visible (json_t *value)
     }
     json_array_foreach (value, index, member)
         s_make_visible (member);
-    json_object_foreach (value, key, member)
-        s_make_visible (member);
+    if (json_is_object (value))
+        s_make_members_visible (value);
 }
 
 json_t *

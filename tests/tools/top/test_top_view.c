@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <string.h>
+#include "answer.h"
 #include "top_table.h"
 #include "top_view.h"
 
@@ -136,12 +137,26 @@ a_server_that_answers_anything (void **state)
     json_decref (now);
 }
 
+//  Guards: keys are shown, too, and nothing of an answer gets lost when they are made safe to show.
+static void
+a_key_that_moves_the_terminal (void **state)
+{
+    (void) state;
+    json_t *answer = answer_parse ("{\"waits\": [{\"\\u001b[2J\": {\"\\u202e\": \"\\u001b\"}, "
+            "\"read\": 1}]}"),
+        *wanted = json_loads ("{\"waits\": [{\"\\\\x1b[2J\": {\"\\\\xe2\\\\x80\\\\xae\": \"\\\\x1b\"}, "
+            "\"read\": 1}]}", 0, NULL);
+    assert_true (json_equal (answer, wanted));
+    json_decref (answer);
+    json_decref (wanted);
+}
+
 int
 main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (rates_and_order), cmocka_unit_test (tables),
-        cmocka_unit_test (a_server_that_answers_anything)
+        cmocka_unit_test (a_server_that_answers_anything), cmocka_unit_test (a_key_that_moves_the_terminal)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
