@@ -1,5 +1,5 @@
 /*  catalogue_splits.c -- folders that are splits of a data set, and would become its classes:
- *  ROOT/train/CLASS and ROOT/val/CLASS.
+ *  ROOT/train/CLASS and ROOT/val/CLASS; and labels files that tell of which split each sample is.
  *
  *  The first level at which the folders differ is judged, and then the next one, for class folders with
  *  splits in them.  Names are splits if they are the same but for the word (train, val), and two kinds are
@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "splits.h"
 
@@ -210,6 +211,53 @@ s_judge (level_t *level)
     return rc;
 }
 
+
+//  -- columns
+
+//  A column of texts with a name that says: the split of each sample.  The names are those of
+//  clients/python/tureen/splits.py.
+static const column_t *
+s_find_column (const catalogue_t *self)
+{
+    static const char *const names [] = { "split", "data_split", "dataset_split", "subset", "partition" };
+    for (size_t index = 0; index < self->column_count; index++)
+        for (size_t name = 0; name < sizeof names / sizeof *names; name++)
+            if (self->columns [index].kind == COLUMN_TEXT && self->columns [index].value_count > 0
+            && strcasecmp (self->columns [index].name, names [name]) == 0)
+                return &self->columns [index];
+    return NULL;
+}
+
+//  Samples of several splits by a column of their own.  Of many values it is a text like any other.
+static void
+s_doubt_column (catalogue_t *self)
+{
+    enum { VALUES_MAX = 16 };
+    const char *values [VALUES_MAX];
+    const column_t *column = s_find_column (self);
+    size_t count = 0, other = 0;
+    for (size_t id = 0; column && id < column->value_count; id++) {
+        const char *value = self->arena + column->values [id].text;
+        size_t index = 0;
+        while (index < count && strcmp (values [index], value) != 0)
+            index++;
+        if (index < count)
+            continue;
+        if (count == VALUES_MAX)
+            return;
+        values [count++] = value;
+        if (other == 0 && splits_read (value, strlen (value)).kind
+        != splits_read (values [0], strlen (values [0])).kind)
+            other = index;
+    }
+    if (other)                          //  one of the two at least is a split's word
+        snprintf (catalogue_doubt_new (self), CATALOGUE_DOUBT_BYTES, "by the column '%s' samples are of "
+            "several splits, as '%.60s' and '%.60s', and all are one data set: if that is not meant, make "
+            "one of each, or give each job a subset", column->name,
+            catalogue_shown (values [0], strlen (values [0])).text,
+            catalogue_shown (values [other], strlen (values [other])).text);
+}
+
 int
 catalogue_judge_splits (const draft_t *draft, catalogue_splits_source_t source)
 {
@@ -217,6 +265,8 @@ catalogue_judge_splits (const draft_t *draft, catalogue_splits_source_t source)
     int rc = s_find_paths (&level);
     if (rc == 0 && level.path_count > 0)
         rc = s_judge (&level);
+    if (rc == 0 && source == CATALOGUE_SPLITS_OF_LIST)
+        s_doubt_column (draft->self);
     free (level.paths);
     free (level.folders);
     return rc;

@@ -64,7 +64,7 @@ NOT_RUN = {
     "packages": "installs what it builds; tests/packaging",
     "OpenCV": "it is large; system_operation has operations without it",
     "Optuna": "it is no package of Debian; torch_tune, where it is installed",
-    "Parquet": "pyarrow is no package of Debian; python_pack, where it is installed",
+    "Parquet": "pyarrow is no package of Debian; python_pack and python_splits, where it is installed",
     "Ray": "it is no package of Debian; torch_tune and examples, where it is installed",
     "root": "users, groups, namespaces; system_deployment",
     "several nodes": "torch_torchrun, torch_nodes",

@@ -34,7 +34,7 @@ import tureen
 from mds_shards import write_mds
 from megatron_files import CODES, write_tokens
 from tureen import pack as packing
-from tureen import sources, splits, token_files
+from tureen import sources, token_files
 from tureen.pack import PackFailed, Sample, SourceError, pack
 from tureen.token_files import open_tokens
 
@@ -42,8 +42,6 @@ if not os.path.exists(TUREEN):
     print(f"SKIPPED: {TUREEN} is not built", flush=True)
     sys.exit(77)
 
-HAS_DATASETS = importlib.util.find_spec("datasets") is not None
-HAS_YAML = importlib.util.find_spec("yaml") is not None
 HAS_ARROW = importlib.util.find_spec("pyarrow") is not None
 HAS_LMDB = importlib.util.find_spec("lmdb") is not None
 HAS_ZSTD = importlib.util.find_spec("zstandard") is not None
@@ -91,163 +89,6 @@ class Packs(unittest.TestCase):
             expected[f"{number:09d}.json"] = json.dumps({"caption": row["caption"]},
                                                         ensure_ascii=False).encode()
         self.assertEqual(self.unpacked(target), expected)
-
-
-#   ---- splits
-
-class Splits(Packs):
-    """No two splits or configurations become one, unless that is asked for."""
-
-    #  Files, and the parts that they are, by folder.  As the library datasets 5.2 has them, or finer.
-    LAYOUTS = (
-        ("data/train-00000-of-00002 data/train-00001-of-00002 data/test-00000-of-00001", "train train test"),
-        ("train-00000-of-00002 train-00001-of-00002 test-00000-of-00001", "train train test"),
-        ("data/train_sft-00000-of-00001 data/test_sft-00000-of-00001 data/train_gen-00000-of-00001",
-         "train_sft test_sft train_gen"),
-        ("data/train-00000-of-00001-a09b74b3ef9c3b56 data/validation-00000-of-00001-a19b74b3ef9c3b56",
-         "train validation"),
-        ("train/0000 train/0001 validation/0000", "train train validation"),
-        ("train/a dev/a val/a", "train dev val"),
-        ("en/train/0000 de/train/0000 en/test/0000", "en/train de/train en/test"),
-        ("default/partial-train/0000 default/test/0000", "partial-train test"),
-        ("a b", "- -"),
-        ("train unsupervised", "train unsupervised"),
-        ("train part-0 part-1", "train part part"),
-        ("my-train-file my-eval-file", "train eval"),
-        ("train_1 train_2 test.v2", "train train test"),
-        ("part-00000-abc part-00001-abc", "- -"),
-        ("train0 valid0", "train valid"),
-        ("training/x evaluation/x testing/x", "training evaluation testing"),
-        ("constrain latest developer", "- - -"),
-        ("mnist-train mnist-test", "train test"),
-        ("imdb-train-00000-of-00001 imdb-unsupervised-00000-of-00001", "train unsupervised"),
-        ("imdb/plain_text/0.0.0/abc/imdb-train imdb/plain_text/0.0.0/abc/imdb-unsupervised",
-         "train imdb-unsupervised"),
-        ("datasets--o--n/snapshots/abc/data/train-00000-of-00001 "
-         "datasets--o--n/snapshots/abc/data/test-00000-of-00001",
-         "train test"),
-        ("train/data-00000-of-00001 test/data-00000-of-00001", "train test"),
-        ("a-train-00000-of-00001 b-train-00000-of-00001", "a b"),
-        ("2023/part-0 2024/part-0", "2023 2024"),
-        ("split=train/p split=test/p", "split=train split=test"),
-        ("Train Test", "train test"),
-        ("train_test_0 train_0", "train-test train"))
-
-    def lay(self, names: str) -> str:
-        folder = tempfile.mkdtemp(dir=self.root)
-        for name in names.split():
-            path = Path(folder, name + ".parquet")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(b"x")
-        return folder
-
-    def test_layouts(self) -> None:
-        for names, expected in self.LAYOUTS:
-            with self.subTest(names):
-                folder = self.lay(names)
-                parts = splits.parts_of_folder(folder)
-                found = {os.path.relpath(path, folder)[:-8]: part.name or "-" for part in parts
-                         for path in part.paths}
-                self.assertEqual([found[name] for name in names.split()], expected.split())
-                #  Given one by one: the folders that are no splits' are asked for, the splits are not.
-                parts = splits.parts_of_files([os.path.join(folder, name) for name in names.split()])
-                words = {name.rpartition("/")[2].replace("partial-", "") for name in expected.split()}
-                self.assertEqual(len(parts) > 1, len(words & {
-                    "train", "test", "val", "validation", "train_sft", "eval", "valid", "training",
-                    "split=train", "a"
-                }) > 0, parts)
-
-    @unittest.skipUnless(HAS_DATASETS, "no datasets here (pip install datasets)")
-    def test_no_coarser_than_the_library_datasets(self) -> None:
-        from datasets.data_files import DataFilesDict, get_data_patterns
-        for names, _ in self.LAYOUTS:
-            folder = self.lay(names)
-            ours = [set(part.paths) for part in splits.parts_of_folder(folder)]
-            for split, patterns in get_data_patterns(folder).items():
-                theirs = set(DataFilesDict.from_patterns({split: patterns}, base_path=folder)[split])
-                for part in ours:
-                    self.assertIn(part & theirs, (set(), part), (names, split))
-
-    def test_what_is_said_and_chosen(self) -> None:
-        parts = splits.parts_of_folder(self.lay("test-00000-of-00001 train-00000-of-00002 "
-                                                "train-00001-of-00002"))
-        with self.assertRaisesRegex(SourceError, r"^SET has several splits or configurations: train \(2 "
-                                    r"files\), test \(test-00000-of-00001.parquet\): say which with --split, "
-                                    r"as in --split train \(train\+test packs the two as one\)$"):
-            splits.chosen("SET", parts, None)
-        self.assertEqual(len(splits.chosen("SET", parts, "train").paths), 2)
-        both = splits.chosen("SET", parts, "test+train").paths
-        self.assertEqual([os.path.basename(path)[:5] for path in both], ["test-", "train", "train"])
-        with self.assertRaisesRegex(SourceError, "SET has no split 'val': there is train .*, test"):
-            splits.chosen("SET", parts, "val")
-        languages = splits.parts_of_folder(self.lay("en/train/0 de/train/0 de/dev/0"))
-        with self.assertRaisesRegex(SourceError, "several splits 'train': there is de/train .*, en/train"):
-            splits.chosen("SET", languages, "train")
-        self.assertEqual(splits.chosen("SET", languages, "validation").name, "validation")
-        self.assertIn("de/dev", splits.chosen("SET", languages, "validation").paths[0])
-        with self.assertRaisesRegex(SourceError, "tells of a split 'train': leave --split out"):
-            splits.chosen("SET", splits.parts_of_folder(self.lay("a b")), "train")
-        many = splits.parts_of_folder(self.lay(" ".join(f"c{number}/train" for number in range(20))))
-        with self.assertRaisesRegex(SourceError, "and 12 more"):
-            splits.chosen("SET", many, None)
-
-    def test_what_map_has_left(self) -> None:
-        folder = self.lay("a cache-12 cache-34_00000_of_00002 .cache/x b/cache-5")
-        with self.assertRaisesRegex(SourceError, "b has only cache-5.parquet .* which map .. has left"):
-            splits.parts_of_folder(folder)
-        shutil.rmtree(os.path.join(folder, "b"))
-        part, = splits.parts_of_folder(folder)
-        self.assertEqual([os.path.basename(path) for path in part.paths], ["a.parquet"])
-        self.assertRegex(part.note, "cache-12.parquet and the like, which map .. has left, is not packed")
-
-    @unittest.skipUnless(HAS_YAML, "no yaml here (apt install python3-yaml)")
-    def test_what_readme_says(self) -> None:
-        folder = self.lay("x/one x/two y/one z/a/train z/test w")
-        for head, expected in (
-                ("configs:\n- config_name: default\n  data_files:\n  - split: train\n    path: x/*\n"
-                 "  - split: test\n    path: ['y/*', w.parquet]\n", {"train": 2, "test": 2}),
-                ("configs:\n- config_name: b\n  data_files: x/one.parquet\n- config_name: c\n"
-                 "  data_files: {train: 'x/*', val: 'y/**'}\n", {"b/train": 1, "c/train": 2, "c/val": 1}),
-                ("configs:\n- config_name: all\n  data_dir: z\n", {"train": 1, "test": 1}),
-                ("configs:\n- data_files: '**'\n", {"train": 6}),
-                ("configs:\n- data_files: x/[ot]*.parquet\n", {"train": 2}),
-                ("tags: [configs]\n", {"x": 2, "y": 1, "z/a/train": 1, "z/test": 1, "w": 1})):
-            Path(folder, "README.md").write_text(f"---\nlicense: mit\n{head}---\n# Text\n---\n")
-            with self.subTest(head):
-                found = {part.name.rpartition("a/")[2] if "data_dir" in head else part.name: len(part.paths)
-                         for part in splits.parts_of_folder(folder)}
-                if "tags" in head:                              # w is beside the folders
-                    found["w"] = found.pop(".", 0)
-                self.assertEqual(found, expected)
-        for broken in ("configs: [\n", "configs: 3\n", "configs:\n- data_files: [{path: x}]\n"):
-            Path(folder, "README.md").write_text(f"---\n{broken}---\n")
-            with self.assertRaisesRegex(SourceError, "README.md cannot be read"):
-                splits.parts_of_folder(folder)
-        Path(folder, "README.md").write_text("---\nconfigs: []\n---\n")
-        with mock.patch.dict(sys.modules, yaml=None), self.assertRaisesRegex(SourceError, "pip install "
-                                                                                          "pyyaml"):
-            splits.parts_of_folder(folder)
-
-    def test_of_mds(self) -> None:
-        for name, rows in (("train", self.rows), ("val", self.rows[:5])):
-            write_mds(self.path("set", name), rows)
-        said = self.run_pack(self.path("set"), self.path("p"), status=1)
-        self.assertIn("several splits or configurations: train (train), val (val): say which with "
-                      "--split", said)
-        self.run_pack("--split", "validation", self.path("set"), self.path("p"))
-        self.assert_holds(self.path("p"), self.rows[:5])
-        self.assertIn("not of one format whose files can be joined",
-                      self.run_pack("--split", "train+val", self.path("set"), self.path("q"), status=1))
-        #  An index over both, as merge_index makes it
-        shards = []
-        for name in ("train", "val"):
-            for shard in json.loads(Path(self.path("set", name, "index.json")).read_text())["shards"]:
-                shard["raw_data"]["basename"] = f"{name}/{shard['raw_data']['basename']}"
-                shards.append(shard)
-        Path(self.path("set", "index.json")).write_text(json.dumps({"version": 2, "shards": shards}))
-        said = self.run_pack(self.path("set"), self.path("q"), status=1)
-        self.assertIn("its index.json lists the shards of several splits (train, val): give the folder of "
-                      "one", said)
 
 
 class Empty(Packs):

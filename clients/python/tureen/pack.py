@@ -106,7 +106,8 @@ def _parser() -> argparse.ArgumentParser:
                                                    "PREFIX of PREFIX.bin and PREFIX.idx")
     parser.add_argument("target", help="a folder, or s3://BUCKET/PREFIX with --work")
     parser.add_argument("--split", metavar="NAME",
-                        help="which split, where the source has several; NAME+NAME packs two as one")
+                        help="which split, where names of files or folders, or a column `split`, tell "
+                             "several; NAME+NAME packs two as one")
     parser.add_argument("--image", metavar="COLUMN", help="the column with the samples' own files")
     parser.add_argument("--label", metavar="COLUMN", help="numbers, or texts with --classes, which become "
                                                        "the label `label`")
@@ -162,7 +163,7 @@ def _open(options: argparse.Namespace) -> Source:
                           f".bin beside it")
     if tokens and options.split:
         raise SourceError("--split is of data sets with several splits, and tokens have none: leave it out")
-    return tokens or open_source(options.source, options.split)
+    return tokens or open_source(options.source, options.split, options.without)
 
 
 @contextlib.contextmanager

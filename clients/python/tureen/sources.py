@@ -26,6 +26,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import struct
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
@@ -73,6 +74,9 @@ class Source(NamedTuple):
     classes: Optional[Sequence[str]] = None     # and the names behind its numbers
     names: Optional[str] = None             # the column that has the samples' names
     note: str = ""                          # what people should know of it
+    columns: Sequence[str] = ()             # that hold texts,
+    #                                         and the values of one of them, by file
+    values: Optional[Callable[[str], Iterator[Tuple[str, Any]]]] = None
 
 
 #   ---- samples
@@ -315,11 +319,13 @@ def _shown(value: Any) -> str:
 
 #   ---- finding out what a path is
 
-def open_source(paths: Sequence[str], split: Optional[str] = None) -> Source:
+def open_source(paths: Sequence[str], split: Optional[str] = None, without: Sequence[str] = ()) -> Source:
     """SourceError if it is none of these, if it has several splits and none was chosen, or if the package
     that reads it is not installed.
 
-    split   of a folder or of files that have several: its name; several names with + between are one source
+    split       of a folder, of files or of rows that have several: its name; several names with + between
+                are one source
+    without     columns that tell no split of a row
     """
     for one in paths:
         if not os.path.exists(one):
@@ -336,24 +342,46 @@ def open_source(paths: Sequence[str], split: Optional[str] = None) -> Source:
                           "alone")
     else:
         parts = splits.parts_of_files(paths)
+    parts = [each for part in parts for each in _by_rows(path, part, without, len(parts) == 1)]
     part = splits.chosen(path if len(paths) == 1 else f"what was given ({path}, ...)", parts, split)
-    source = _open_part(path, part.paths)
+    source = _open_part(path, part.paths, part.rows)
     return source._replace(note="; ".join(filter(None, (source.note, part.note))))
 
 
-def _open_part(what: str, paths: Sequence[str]) -> Source:
-    """Tables of one format, or one of another kind."""
-    files = [file for path in paths for file in _files_of(path)]
+def _by_rows(what: str, part: splits.Part, without: Sequence[str], is_alone: bool) -> Sequence[splits.Part]:
+    """The parts that a column makes of it.  What cannot be read is told when the part is chosen."""
+    try:
+        source = _open_part(what, part.paths)
+        for column in source.columns:
+            if column.lower() not in splits.COLUMNS or column in without or source.values is None:
+                continue
+            counts: Dict[str, Dict[Optional[str], int]] = {}
+            for path, value in source.values(column):
+                of_path = counts.setdefault(path, {})
+                of_path[value] = of_path.get(value, 0) + 1
+                if len(of_path) > splits.VALUES_MAX:
+                    break
+            parts = splits.by_rows(part, column, counts, is_alone)
+            if parts != [part]:
+                return parts
+    except SourceError:
+        pass
+    return [part]
+
+
+def _open_part(what: str, paths: Sequence[str], kept: Mapping[str, splits.Rows] = {}) -> Source:
+    """Tables of one format, or one of another kind.  kept: by path, which rows; else all."""
+    files = list(dict.fromkeys(file for path in paths for file in _files_of(path)))
     endings = {os.path.splitext(file)[1] for file in files}
     if not files:
         raise SourceError(f"{what}: it has no row")
     if endings == {".parquet"} or endings == {".arrow"}:
-        return _tables(files)
+        return _tables(files, kept)
     if len(files) > 1:
         raise SourceError(f"{what} has {', '.join(sorted(map(os.path.basename, files))[:4])}, which are not "
                           f"of one format whose files can be joined: give them one by one")
     if os.path.isdir(files[0]) and os.path.exists(os.path.join(files[0], "index.json")):
-        return _mds(files[0])
+        return _mds(files[0], kept)
     if os.path.isdir(files[0]) or endings <= {".mdb", ".lmdb"}:
         return _lmdb(files[0])
     raise SourceError(f"{files[0]} is no Parquet, Arrow, LMDB or .idx file: class folders, lists and tar "
@@ -395,28 +423,32 @@ def _module(name: str, what: str) -> Any:
 _ROWS = 32                      # read at once: images of some hundred kilobytes
 
 
-def _tables(paths: Sequence[str]) -> Source:
+def _tables(paths: Sequence[str], kept: Mapping[str, splits.Rows]) -> Source:
     is_parquet = paths[0].endswith(".parquet")
     arrow = _module("pyarrow", "Arrow and Parquet files")
     parquet = _module("pyarrow.parquet", "Parquet files") if is_parquet else None
 
-    def batches(path: str) -> Iterator[Any]:
+    def batches(path: str, column: Optional[str]) -> Iterator[Any]:
+        """column: that one alone."""
         if parquet:
             with parquet.ParquetFile(path) as file:
-                yield from file.iter_batches(batch_size=_ROWS)
+                yield from file.iter_batches(batch_size=_ROWS, columns=column and [column])
             return
         with arrow.memory_map(path) as file, _arrow_reader(arrow, file) as reader:
             for batch in reader:
+                batch = batch.select([column]) if column else batch
                 for begin in range(0, batch.num_rows, _ROWS):
                     yield batch.slice(begin, _ROWS)
 
-    def rows() -> Iterator[Row]:
+    def read(column: Optional[str] = None) -> Iterator[Tuple[str, Row]]:
         for path in paths:
             try:
-                for batch in batches(path):
-                    yield from batch.to_pylist()
-            except (arrow.ArrowInvalid, OSError) as error:
+                for batch in batches(path, column):
+                    for row in batch.to_pylist():
+                        yield path, row
+            except (arrow.ArrowInvalid, KeyError, OSError) as error:
                 raise SourceError(f"{path} cannot be read ({error}): is it whole?") from None
+
     try:
         if parquet:
             schema = parquet.read_schema(paths[0])
@@ -427,7 +459,31 @@ def _tables(paths: Sequence[str]) -> Source:
                 schema = reader.schema
     except (arrow.ArrowInvalid, OSError) as error:
         raise SourceError(f"{paths[0]} cannot be read ({error}): is it whole?") from None
-    return Source("Parquet" if parquet else "Arrow", rows, paths, count, *_class_label(schema))
+    return _with_rows(Source("Parquet" if parquet else "Arrow", lambda: iter(()), paths, count,
+                             *_class_label(schema), columns=_texts(schema)), read, kept)
+
+
+def _texts(schema: Any) -> List[str]:
+    return [field.name for field in schema
+            if re.match(r"(dictionary<values=)?(large_)?string", str(field.type))]
+
+
+def _with_rows(source: Source, read: Callable[..., Iterator[Tuple[str, Row]]],
+               kept: Mapping[str, splits.Rows]) -> Source:
+    """The source with what `read` reads: each row with the path that it is of; of a column, where that is
+    asked for.  kept: by path, which rows."""
+    def rows() -> Iterator[Row]:
+        for path, row in read():
+            if path not in kept or row.get(kept[path].column) in kept[path].values:
+                yield row
+
+    def values(column: str) -> Iterator[Tuple[str, Any]]:
+        return ((path, row.get(column)) for path, row in read(column))
+
+    what = ", ".join(dict.fromkeys([source.what, *(
+        f"{part.column} {'+'.join(sorted(map(str, part.values)))}" for part in kept.values())]))
+    count = sum(rows.count for rows in kept.values()) if kept else source.count
+    return source._replace(what=what, rows=rows, values=values, count=count)
 
 
 def _arrow_reader(arrow: Any, file: Any) -> Any:
@@ -530,7 +586,7 @@ def _one_split(path: str, shards: Sequence[Mapping[str, Any]]) -> None:
                           f"index.json of its own")
 
 
-def _mds(path: str) -> Source:
+def _mds(path: str, kept: Mapping[str, splits.Rows]) -> Source:
     shards = _json(os.path.join(path, "index.json")).get("shards", [])
     _one_split(path, shards)
     for shard in shards:
@@ -541,17 +597,21 @@ def _mds(path: str) -> Source:
                 raise SourceError(f"{path}: the column {name!r} is kept as {encoding}, which is not read "
                                   f"here: write the data anew with jpeg, png, bytes, str, json or numbers")
 
-    def rows() -> Iterator[Row]:
+    def read(column: Optional[str] = None) -> Iterator[Tuple[str, Row]]:
         for shard in shards:
             name = shard["raw_data"]["basename"]
             try:
                 name, content = _mds_shard(path, shard)
-                yield from _mds_rows(name, content, shard)
+                for row in _mds_rows(name, content, shard):
+                    yield path, row
             except (OSError, EOFError, struct.error, ValueError) as error:
                 raise SourceError(f"{name} cannot be read ({error}): is it whole?") from None
     files = [os.path.join(path, "index.json"), *(_mds_file(path, shard) for shard in shards)]
-    return Source("MDS", rows, [name for name in files if os.path.exists(name)],
-                  sum(shard["samples"] for shard in shards))
+    texts = [name for shard in shards[:1] for name, encoding in zip(shard["column_names"],
+                                                                    shard["column_encodings"])
+             if encoding == "str"]
+    return _with_rows(Source("MDS", lambda: iter(()), [name for name in files if os.path.exists(name)],
+                             sum(shard["samples"] for shard in shards), columns=texts), read, kept)
 
 
 #   ---- LMDB

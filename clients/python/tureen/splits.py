@@ -6,6 +6,9 @@ README.md), of its branch refs/convert/parquet (`CONFIG/train/0000.parquet`), of
 (`NAME/CONFIG/VERSION/HASH/NAME-train.arrow`, `datasets--ORG--NAME/snapshots/...`), of save_to_disk and
 to_parquet, and folders or files named by splits, of any of the kinds that sources.py reads.
 
+Rows of several splits may be in one table as well, with a column that says of which each is: sources.py looks
+at its values (COLUMNS), and by_rows makes parts of them.
+
 Names tell a split by the keywords and separators of the library `datasets`.  Where it puts two names into one
 split (`val` and `dev`, two folders `train_1` and `train_2`), they stay two here: the user says that they are
 one.
@@ -14,7 +17,8 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import (Any, Dict, FrozenSet, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set,
+                    Tuple)
 
 from .errors import SourceError
 
@@ -28,14 +32,26 @@ _ALONE = (".lmdb", ".mdb")
 #  What is a data set of one split by itself
 _LEAVES = ("state.json", "index.json", "data.mdb")
 _SHOWN = 8
+#  Names of columns that may say of which split a row is, in small letters
+COLUMNS = ("split", "data_split", "dataset_split", "subset", "partition")
+#  Of more values such a column is a text like any other
+VALUES_MAX = 16
+
+
+class Rows(NamedTuple):
+    """The rows with one of the values in the column."""
+    column: str
+    values: FrozenSet[Optional[str]]
+    count: int
 
 
 class Part(NamedTuple):
     """One split of one configuration.  paths: files of tables, or one folder or file of another kind.  note:
-    what people should know of it."""
+    what people should know of it.  rows: which rows of a path, if not all."""
     name: str
     paths: Sequence[str]
     note: str = ""
+    rows: Mapping[str, Rows] = {}
 
 
 class _Found(NamedTuple):
@@ -64,7 +80,35 @@ def parts_of_files(paths: Sequence[str]) -> List[Part]:
 def _ordered(named: Mapping[str, Sequence[_Found]], note: str = "") -> List[Part]:
     """Splits for training first, for their names are examples in what is said."""
     parts = [Part(name, [one.path for one in files], note) for name, files in named.items()]
-    return sorted(parts, key=lambda part: "train" not in map(_CANONICAL.get, part.name.split("/")))
+    return sorted(parts, key=_is_not_for_training)
+
+
+def by_rows(part: Part, column: str, counts: Mapping[str, Mapping[Optional[str], int]], is_alone: bool
+            ) -> List[Part]:
+    """What the part is by its column: itself, unless its rows are of several splits.
+
+    counts      by path: how many rows have each value
+    is_alone    there is no other part: names need not tell it from one
+    """
+    values = list(dict.fromkeys(value for each in counts.values() for value in each))
+    kinds = {tuple(_CANONICAL[word] for word in _words(value or "")) for value in values}
+    if len(values) > VALUES_MAX or not any(kinds):
+        return [part]
+    if len(values) == 1:
+        return [part._replace(name=part.name or str(values[0]))]
+    if len(kinds) == 1:                         # as train-clean-100 and train-clean-360
+        return [part]
+    parts = []
+    for value in values:
+        rows = {path: Rows(column, frozenset([value]), each[value]) for path, each in counts.items()
+                if value in each}
+        name = str(value) if is_alone or not part.name else f"{part.name}/{value}"
+        parts.append(Part(name, list(rows), part.note, rows))
+    return sorted(parts, key=_is_not_for_training)
+
+
+def _is_not_for_training(part: Part) -> bool:
+    return "train" not in map(_CANONICAL.get, part.name.split("/"))
 
 
 def chosen(what: str, parts: Sequence[Part], split: Optional[str]) -> Part:
@@ -78,7 +122,19 @@ def chosen(what: str, parts: Sequence[Part], split: Optional[str]) -> Part:
                               f"({_shown_name('+'.join(names[:2]))} packs the two as one)")
         return parts[0]
     wanted = [_one(what, parts, name) for name in split.split("+")]
-    return Part(split, [path for part in wanted for path in part.paths], wanted[0].note)
+    return Part(split, list(dict.fromkeys(path for part in wanted for path in part.paths)), wanted[0].note,
+                _joined(wanted))
+
+
+def _joined(parts: Sequence[Part]) -> Dict[str, Rows]:
+    """Of a path that is in several parts, the rows of all."""
+    joined: Dict[str, Rows] = {}
+    for part in parts:
+        for path, rows in part.rows.items():
+            before = joined.get(path, rows)
+            joined[path] = rows if before is rows else Rows(
+                rows.column, rows.values | before.values, rows.count + before.count)
+    return joined
 
 
 def _one(what: str, parts: Sequence[Part], name: str) -> Part:
@@ -90,7 +146,7 @@ def _one(what: str, parts: Sequence[Part], name: str) -> Part:
         if len(found) == 1:
             return found[0]
     if not any(part.name for part in parts):
-        raise SourceError(f"{what}: no name of a file or folder in it tells of a split {name!r}: leave "
+        raise SourceError(f"{what}: no name of a file, folder or row in it tells of a split {name!r}: leave "
                           f"--split out, or give the split's files themselves")
     raise SourceError(f"{what} has {'several splits' if alike else 'no split'} {name!r}: there is "
                       f"{_listed(parts)}")
@@ -106,6 +162,9 @@ def _shown_name(name: str) -> str:
 
 
 def _counted(part: Part) -> str:
+    if part.rows:
+        rows = list(part.rows.values())
+        return f"{sum(one.count for one in rows)} rows by the column {rows[0].column!r}"
     return os.path.basename(part.paths[0]) if len(part.paths) == 1 else f"{len(part.paths)} files"
 
 

@@ -100,6 +100,51 @@ test_labels_files_are_doubted (void **state)
     catalogue_destroy (&self);
 }
 
+//  Guards: samples that a column of their labels file splits are doubted; such a column of one kind, of many
+//  texts or of numbers is not.
+static void
+test_columns_are_doubted (void **state)
+{
+    static const struct { const char *column, *first, *second, *third; bool is_doubted; } cases [] = {
+        { "split", "train", "train", "test", true }, { "Split", "val", "extra", "val", true },
+        { "partition", "", "test2017", "", true }, { "split", "train", "train", "train", false },
+        { "subset", "train-clean-100", "train-clean-360", "train", false },
+        { "split", "1", "2", "3", false }, { "split", "ripe", "rotten", "raw", false },
+        { "caption", "train", "test", "val", false }
+    };
+    const char *root = folder_of (*state, "list", "a/1.jpg a/2.jpg a/3.jpg");
+    char text [400];
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
+        snprintf (text, sizeof text, "path\t%s\na/1.jpg\t%s\na/2.jpg\t%s\na/3.jpg\t%s\n",
+            cases [index].column, cases [index].first, cases [index].second, cases [index].third);
+        make_text (*state, "list/labels.tsv", text);
+        catalogue_t *self = open_with (&(catalogue_options_t) { .path = root });
+        const char *doubt = catalogue_doubt (self, 0);
+        assert_int_equal (doubt != NULL, cases [index].is_doubted);
+        if (index == 0)
+            assert_string_equal (doubt, "by the column 'split' samples are of several splits, as 'train' and "
+                "'test', and all are one data set: if that is not meant, make one of each, or give each job "
+                "a subset");
+        catalogue_destroy (&self);
+    }
+}
+
+static void
+test_many_texts_are_no_splits (void **state)
+{
+    char text [4000] = "path\tsplit\n", path [40];
+    for (int number = 0; number < 18; number++) {
+        snprintf (path, sizeof path, "many/a/%d.jpg", number);
+        make_file (*state, path, 1);
+        snprintf (text + strlen (text), sizeof text - strlen (text), "a/%d.jpg\t%s %d\n", number,
+            number % 2? "train": "test", number);
+    }
+    make_text (*state, "many/labels.tsv", text);
+    catalogue_t *self = open_with (&(catalogue_options_t) { .path = in (*state, "many") });
+    assert_null (catalogue_doubt (self, 0));
+    catalogue_destroy (&self);
+}
+
 static void
 test_words (void **state)
 {
@@ -130,6 +175,8 @@ main (void)
         cmocka_unit_test_setup_teardown (test_splits_are_refused, begin, end),
         cmocka_unit_test_setup_teardown (test_classes_with_such_names_stay, begin, end),
         cmocka_unit_test_setup_teardown (test_labels_files_are_doubted, begin, end),
+        cmocka_unit_test_setup_teardown (test_columns_are_doubted, begin, end),
+        cmocka_unit_test_setup_teardown (test_many_texts_are_no_splits, begin, end),
         cmocka_unit_test (test_words),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
