@@ -1,5 +1,6 @@
 /*  catalogue_splits.c -- folders that are splits of a data set, and would become its classes:
- *  ROOT/train/CLASS and ROOT/val/CLASS; and labels files that tell of which split each sample is.
+ *  ROOT/train/CLASS and ROOT/val/CLASS; folders of images and their masks, which would too; and labels files
+ *  that tell of which split each sample is.
  *
  *  The first level at which the folders differ is judged, and then the next one, for class folders with
  *  splits in them.  Names are splits if they are the same but for the word (train, val), and two kinds are
@@ -14,6 +15,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "pairs.h"
 #include "splits.h"
 
 //  A folder at the level; the path is of some directory in it, or its own.
@@ -197,6 +199,96 @@ s_judge_single (const level_t *level, size_t common)
     return 0;
 }
 
+
+//  -- images and their masks
+
+static pair_name_t
+s_name (const level_folder_t *folder)
+{
+    return (pair_name_t) { folder->path + folder->begin, folder->end - folder->begin };
+}
+
+//  Which of the two folders a path is in: 0, 1; or 2, none.
+static size_t
+s_side (const char *path, const level_folder_t *const pair [2], size_t common, int depth)
+{
+    size_t begin = common + (path [common] == '/');
+    for (int skipped = 0; skipped < depth; skipped++) {
+        begin += strcspn (path + begin, "/");
+        begin += path [begin] == '/';
+    }
+    level_folder_t folder = { path, begin, begin + strcspn (path + begin, "/"), false };
+    return s_compare (&folder, pair [0]) == 0? 0: s_compare (&folder, pair [1]) == 0? 1: 2;
+}
+
+//  1: their files are called alike; 0; or -errno.
+static int
+s_files_are_pairs (const level_t *level, const level_folder_t *const pair [2], size_t common, int depth)
+{
+    const catalogue_t *self = level->draft->self;
+    pair_name_t *names [2] = { NULL, NULL };
+    size_t counts [2] = { 0, 0 };
+    for (size_t side = 0; side < 2; side++)
+        names [side] = reallocarray (NULL, self->sample_count, sizeof **names);
+    bool has_memory = names [0] && names [1];
+    for (size_t id = 0; has_memory && id < self->sample_count; id++) {
+        const sample_t *sample = &self->samples [id];
+        const char *text = self->arena + sample->name, *dot = strrchr (text, '.');
+        size_t length = dot? (size_t) (dot - text): strlen (text);
+        size_t side = s_side (self->arena + self->directories [sample->directory].path, pair, common, depth);
+        if (side < 2)
+            names [side] [counts [side]++] = (pair_name_t) { text, length };
+    }
+    bool are_pairs = has_memory && pairs_are_by_files (names [0], counts [0], names [1], counts [1]);
+    free (names [0]);
+    free (names [1]);
+    return has_memory? are_pairs: catalogue_fail_memory (level->draft);
+}
+
+static int
+s_fail_pair (const level_t *level, const level_folder_t *const pair [2], int depth)
+{
+    shown_t images = s_shown (pair [0]), others = s_shown (pair [1]);
+    const char *root = catalogue_root (level->draft->self);
+    const draft_t *draft = level->draft;
+    static const char what [] = "belong together by their names and their files' names, as images and masks";
+    if (level->source == CATALOGUE_SPLITS_OF_TAR)
+        return catalogue_fail (draft, -EINVAL, "the folders '%s' and '%s' in the tar files %s, and all would "
+            "be one data set: put each two files beside each other, as 0001.jpg and 0001.mask.png",
+            images.text, others.text, what);
+    if (depth > 0)
+        return catalogue_fail (draft, -EINVAL, "the folders '%s' and '%s' in '%s' %s, and all would be "
+            "samples: name the images, with their labels, in a labels.tsv, and give the others as a field "
+            "(--field), with the same paths in a folder of their own", images.text, others.text, root, what);
+    return catalogue_fail (draft, -EINVAL, "the folders '%s' and '%s' in '%s' %s, and would become classes: "
+        "give '%s/%s', and as a field '%s/%s' (--field), with files of the same names; if they are classes, "
+        "name the files, with their labels, in a labels.tsv", images.text, others.text, root, what, root,
+        images.text, root, others.text);
+}
+
+//  Refuses two folders of the level that belong together.
+static int
+s_judge_pairs (const level_t *level, size_t common, int depth)
+{
+    int rc = 0;
+    for (size_t other = 0; rc == 0 && other < level->folder_count; other++) {
+        const level_folder_t *pair [2] = { NULL, &level->folders [other] };
+        if (!pairs_is_partner (s_name (pair [1])))
+            continue;
+        for (size_t index = 0; rc == 0 && index < level->folder_count; index++) {
+            pair [0] = &level->folders [index];
+            if (pairs_are_by_name (s_name (pair [0]), s_name (pair [1])))
+                rc = s_files_are_pairs (level, pair, common, depth);
+            if (rc > 0)
+                return s_fail_pair (level, pair, depth);
+        }
+    }
+    return rc;
+}
+
+
+//  -- all of it
+
 static int
 s_judge (level_t *level)
 {
@@ -205,9 +297,12 @@ s_judge (level_t *level)
     for (size_t index = 1; index < level->path_count; index++)
         common = catalogue_common (level->paths [0], common, level->paths [index]);
     int rc = level->source == CATALOGUE_SPLITS_OF_FOLDER? s_judge_single (level, common): 0;
-    for (int depth = 0; rc == 0 && depth < 2 && s_find_folders (level, common, depth); depth++)
+    for (int depth = 0; rc == 0 && depth < 2 && s_find_folders (level, common, depth); depth++) {
         if (s_has_splits (level, pair))
             return s_fail (level, pair, depth);
+        if (level->source != CATALOGUE_SPLITS_OF_LIST)
+            rc = s_judge_pairs (level, common, depth);
+    }
     return rc;
 }
 

@@ -263,6 +263,13 @@ class Pages(unittest.TestCase):
                 folder.mkdir(parents=True, exist_ok=True)
                 (folder / name).write_bytes(b"it is not read, only found")
         self.write_shards(self.world.work / "shards")
+        for number in range(3):
+            for name in (f"leftImg8bit/train/ulm/{number}_leftImg8bit.png", f"JPEGImages/{number}.jpg",
+                         f"gtFine/train/ulm/{number}_gtFine_labelIds.png", f"SegmentationClass/{number}.png"):
+                (self.world.work / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(SOURCE / "tests" / "decode" / "golden" / "rgb.png", self.world.work / name)
+        os.makedirs(self.world.work / "ImageSets" / "Segmentation")
+        (self.world.work / "ImageSets" / "Segmentation" / "train.txt").write_text("0\n2\n")
         image = (SOURCE / "tests" / "decode" / "golden" / "rgb.png").read_bytes()
         os.mkdir(self.world.work / "hf")
         write_mds(str(self.world.work / "hf" / "imagenet" / "train"),

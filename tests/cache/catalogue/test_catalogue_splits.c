@@ -100,6 +100,59 @@ test_labels_files_are_doubted (void **state)
     catalogue_destroy (&self);
 }
 
+//  Guards: images beside their masks, as Cityscapes, VOC and others lie, do not become classes.
+static void
+test_pairs_are_refused (void **state)
+{
+    static const struct { const char *files, *what, *remedy; } cases [] = {
+        { "leftImg8bit/train/ulm/ulm_0_1_leftImg8bit.png leftImg8bit/train/ulm/ulm_0_2_leftImg8bit.png "
+            "gtFine/train/ulm/ulm_0_1_gtFine_color.png gtFine/train/ulm/ulm_0_1_gtFine_labelIds.png "
+            "gtFine/train/ulm/ulm_0_2_gtFine_color.png", "'leftImg8bit' and 'gtFine' in", "/gtFine' (" },
+        { "VOC2012/JPEGImages/1.jpg VOC2012/JPEGImages/2.jpg VOC2012/SegmentationClass/2.png",
+            "'VOC2012/JPEGImages' and 'VOC2012/SegmentationClass' in", "labels.tsv" },
+        { "images/a/1.jpg images/b/2.jpg Masks/a/1.png Masks/b/2.png", "'images' and 'Masks'", "/images'" },
+        { "train/1.jpg train/2.jpg train_masks/1_mask.png train_masks/2_mask.png",
+            "'train' and 'train_masks' in", "/train_masks' (--field), with files of the same names" },
+        { "images/train/1.jpg images/val/2.jpg labels/train/1.png labels/val/2.png",
+            "'images' and 'labels' in", "/labels'" },
+        { "COVID/images/1.jpg COVID/masks/1.png Normal/images/2.jpg Normal/masks/2.png",
+            "'COVID/images' and 'COVID/masks' in", "all would be samples: name the images" },
+        { "cat/1.jpg image/1.jpg mask/1.jpg", "'image' and 'mask'", "if they are classes, name the files" }
+    };
+    char name [20];
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
+        snprintf (name, sizeof name, "pairs%zu", index);
+        catalogue_options_t options = { .path = folder_of (*state, name, cases [index].files) };
+        assert_refused_with (&options, -EINVAL, cases [index].what, cases [index].remedy);
+        assert_refused_with (&options, -EINVAL, cases [index].what, "belong together by their names");
+    }
+    //  A list says what is a sample.
+    make_text (*state, "pairs2/labels.tsv", "path\nimages/a/1.jpg\nMasks/a/1.png\n");
+    catalogue_t *self = open_with (&(catalogue_options_t) { .path = in (*state, "pairs2") });
+    catalogue_destroy (&self);
+}
+
+//  Guards: classes have files of the same names, and are called like halves of samples, and stay.
+static void
+test_classes_like_pairs_stay (void **state)
+{
+    static const char *const good [] = {
+        "cat/0001.jpg cat/0002.jpg dog/0001.jpg dog/0002.jpg", "mask/1.jpg no_mask/1.jpg",
+        "with_mask/1.jpg without_mask/1.jpg", "image/1.jpg label/2.jpg table/1.jpg",
+        "images/img_1.jpg images/img_2.jpg masks/img_3.jpg masks/img_4.jpg",
+        "images/1.jpg images/2.jpg masks/1.jpg masks/8.jpg masks/9.jpg", "depth/1.jpg cat/1.jpg",
+        "train_images/1.jpg cat_masks/1.jpg", "leftImg8bit/ulm/1.png", "a/images/1.jpg b/masks/2.jpg",
+        "images/a_1.jpg images/b_1.jpg masks/c_1.jpg"
+    };
+    char name [20];
+    for (size_t index = 0; index < sizeof good / sizeof *good; index++) {
+        snprintf (name, sizeof name, "halves%zu", index);
+        catalogue_t *self = open_with (&(catalogue_options_t) {
+            .path = folder_of (*state, name, good [index]) });
+        catalogue_destroy (&self);
+    }
+}
+
 //  Guards: samples that a column of their labels file splits are doubted; such a column of one kind, of many
 //  texts or of numbers is not.
 static void
@@ -175,6 +228,8 @@ main (void)
         cmocka_unit_test_setup_teardown (test_splits_are_refused, begin, end),
         cmocka_unit_test_setup_teardown (test_classes_with_such_names_stay, begin, end),
         cmocka_unit_test_setup_teardown (test_labels_files_are_doubted, begin, end),
+        cmocka_unit_test_setup_teardown (test_pairs_are_refused, begin, end),
+        cmocka_unit_test_setup_teardown (test_classes_like_pairs_stay, begin, end),
         cmocka_unit_test_setup_teardown (test_columns_are_doubted, begin, end),
         cmocka_unit_test_setup_teardown (test_many_texts_are_no_splits, begin, end),
         cmocka_unit_test (test_words),

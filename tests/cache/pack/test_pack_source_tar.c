@@ -335,6 +335,8 @@ test_splits_are_refused (void **state)
 {
     assert_refused (tar_of (*state, "a.tar", "x/train/cat/1.jpg x/val/cat/2.jpg"),
         "'x/train' and 'x/val' in the tar files", "pack each one's folder");
+    assert_refused (tar_of (*state, "a.tar", "images/cat/1.jpg masks/cat/1.png"),
+        "'images' and 'masks' in the tar files", "as 0001.jpg and 0001.mask.png");
     pack_source_t *source = s_read (tar_of (*state, "b.tar", "train/cat/1.jpg train/dog/2.jpg"), NULL, NULL);
     assert_int_equal (catalogue_classes (pack_source_catalogue (source)), 2);
     pack_source_destroy (&source);
