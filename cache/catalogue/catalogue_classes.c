@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
+#include "location.h"
 
 const char catalogue_image_extensions [] = ".jpg,.jpeg,.png,.ppm,.bmp,.pgm,.tif,.tiff,.webp";
 
@@ -72,9 +73,26 @@ catalogue_add_class (const draft_t *draft, const char *name, size_t length)
     return 0;
 }
 
-int
-catalogue_fail_no_classes (const draft_t *draft)
+bool
+catalogue_tells_more (const char *file, const char *than)
 {
+    return location_packer (file) && !location_is_tar (than)
+        && (location_is_tar (file) || !location_packer (than));
+}
+
+int
+catalogue_fail_no_classes (const draft_t *draft, const char *file)
+{
+    const char *root = catalogue_root (draft->self);
+    if (location_is_tar (file))
+        return catalogue_fail (draft, -ENODATA, "no class folders in '%s', but tar files, as '%s': make a "
+            "pack of all, `tureen pack %s/%s PACK`, and give that; tables and .json files beside them, as "
+            "img2dataset writes, are not needed", root, catalogue_shown (file, strlen (file)).text, root,
+            draft->self->fields [0].store? "{00000..00099}.tar": "*.tar");
+    if (location_packer (file))
+        return catalogue_fail (draft, -ENODATA, "no class folders in '%s', but '%s': make a pack, `%s %s "
+            "PACK`, and give that", root, catalogue_shown (file, strlen (file)).text, location_packer (file),
+            root);
     return catalogue_fail (draft, -ENODATA,
         "no class folders in '%s': put the images into one folder for each class, or name them in a "
         "labels.tsv or labels.jsonl there", catalogue_root (draft->self));

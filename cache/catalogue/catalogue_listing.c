@@ -86,9 +86,12 @@ s_take_entries (listing_walk_t *walk)
     walk->entries = reallocarray (NULL, listing->count + 1, sizeof *walk->entries);
     if (!walk->entries)
         return catalogue_fail_memory (walk->draft);
+    const char *beside = "";
     for (size_t index = 0; index < listing->count; index++) {
         const char *path = store_listing_name (listing, &listing->objects [index]);
         const char *slash = strchr (path, '/');
+        if (!slash && catalogue_tells_more (path, beside))
+            beside = path;
         if (!slash || slash == path)
             continue;
         if (strlen (path) >= PATH_MAX)
@@ -103,7 +106,7 @@ s_take_entries (listing_walk_t *walk)
             .bytes = listing->objects [index].bytes };
     }
     if (walk->count == 0)
-        return catalogue_fail_no_classes (walk->draft);
+        return catalogue_fail_no_classes (walk->draft, beside);
     qsort (walk->entries, walk->count, sizeof *walk->entries, s_compare_entries);
     return 0;
 }

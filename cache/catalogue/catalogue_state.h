@@ -229,7 +229,10 @@ typedef struct {
 } empty_classes_t;
 
 int catalogue_add_class (const draft_t *draft, const char *name, size_t length);
-int catalogue_fail_no_classes (const draft_t *draft);
+//  file: one that is there in place of class folders, if possible of a kind of which packs are made; or "".
+int catalogue_fail_no_classes (const draft_t *draft, const char *file);
+//  Whether another file says more: tar files before tables, which may be about them.
+bool catalogue_tells_more (const char *file, const char *than);
 void catalogue_note_empty (empty_classes_t *empty, size_t label);
 //  What is wrong with class folders, if anything: 0, or -errno.
 int catalogue_judge_classes (const draft_t *draft, const empty_classes_t *empty);

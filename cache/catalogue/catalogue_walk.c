@@ -111,6 +111,7 @@ s_find_classes (walk_t *walk)
     if (!directory)
         return s_fail_folder (walk, "", -errno);
     struct dirent *item;
+    char beside [NAME_MAX + 1] = "";
     int rc;
     while ((rc = catalogue_folder_next (directory, &item)) > 0) {
         entry_t entry;
@@ -119,6 +120,8 @@ s_find_classes (walk_t *walk)
             break;
         if (entry.is_directory)
             rc = catalogue_add_class (walk->draft, item->d_name, strlen (item->d_name));
+        else if (catalogue_tells_more (item->d_name, beside))
+            snprintf (beside, sizeof beside, "%s", item->d_name);
         if (rc)
             break;
     }
@@ -126,7 +129,7 @@ s_find_classes (walk_t *walk)
         s_fail_folder (walk, "", rc);
     closedir (directory);
     if (!rc && self->class_count == 0)
-        rc = catalogue_fail_no_classes (walk->draft);
+        rc = catalogue_fail_no_classes (walk->draft, beside);
     if (!rc)
         qsort_r (self->classes, self->class_count, sizeof *self->classes, s_compare_classes, self->arena);
     return rc;

@@ -40,13 +40,24 @@ location_is_tar (const char *path)
 }
 
 const char *
+location_packer (const char *name)
+{
+    static const char *const others [] = { ".parquet", ".arrow", ".lmdb", ".mdb", ".mds" };
+    for (size_t index = 0; index < sizeof others / sizeof *others; index++)
+        if (s_ends_in (name, others [index]))
+            return "python3 -m tureen.pack";
+    return location_is_tar (name)? "tureen pack": NULL;
+}
+
+const char *
 location_folder_remedy (const char *path)
 {
     static const char *const lists [] = { ".tsv", ".jsonl" };
-    static const char *const others [] = { ".zip", ".7z", ".rar", ".parquet", ".arrow", ".h5", ".hdf5",
-        ".lmdb", ".tfrecord", ".beton" };
+    static const char *const others [] = { ".zip", ".7z", ".rar", ".h5", ".hdf5", ".tfrecord", ".beton" };
     if (location_is_tar (path))
         return "make a pack of the tar file with `tureen pack`, and give the pack's folder";
+    if (location_packer (path))
+        return "make a pack of it with `python3 -m tureen.pack`, and give the pack's folder";
     for (size_t index = 0; index < sizeof lists / sizeof *lists; index++)
         if (s_ends_in (path, lists [index]))
             return "give the folder that this list lies in, or make a pack of what it lists with `tureen "

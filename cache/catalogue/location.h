@@ -10,6 +10,10 @@ const char *location_remedy (const char *path);
 //  Whether its name is that of a tar file, compressed or not.
 bool location_is_tar (const char *path);
 
+//  The command that makes packs of files with such a name: "tureen pack" or "python3 -m tureen.pack"; NULL:
+//  none does.
+const char *location_packer (const char *name);
+
 //  The remedy if path should be a data set's folder and is a file: half a sentence.
 const char *location_folder_remedy (const char *path);
 

@@ -618,12 +618,16 @@ class Columns(Packs):
             self.sample({**first, "x": object()})
 
     def test_paths_that_are_nothing(self) -> None:
+        os.mkdir(self.path("shards"))
+        for name in ("00000.tar", "00000.parquet", "00000_stats.json"):
+            Path(self.path("shards", name)).write_bytes(b"x")
         os.mkdir(self.path("empty"))
         os.mkdir(self.path("splits"))
         Path(self.path("splits", "dataset_dict.json")).write_text('{"splits": ["train", "test"]}')
         Path(self.path("x.bin")).write_bytes(b"x")
         for words, why in (([self.path("no")], "there is no .*no: check the path"),
                            ([self.path("empty")], "in it or below: is it a data set"),
+                           ([self.path("shards")], "the tar files, `tureen pack .*/shards/\\*.tar PACK`"),
                            ([self.path("splits")], "in it or below: is it a data set"),
                            ([self.path("x.bin")], "packed by `tureen pack` itself"),
                            ([self.path("x.bin"), self.path("empty")], "several paths are Parquet files")):

@@ -248,6 +248,13 @@ class Splits(ClassesTest):
             shutil.copytree(self.path("train"), self.path("bucket", "train"))
             done = run("pack", "--quiet", "s3://bucket", self.path("pack"), environment=store.environment())
             self.assertIn("'train' and 'val' in 's3://bucket' are splits", done.stderr)
+            os.makedirs(self.path("bucket", "shards"))
+            for name in ("00000.parquet", "00000.tar", "00000_stats.json"):
+                shutil.copy(self.image, self.path("bucket", "shards", name))
+            done = run("pack", "--quiet", "s3://bucket/shards", self.path("pack"),
+                       environment=store.environment())
+            self.assertIn("but tar files, as '00000.tar': make a pack of all, `tureen pack "
+                          "s3://bucket/shards/{00000..00099}.tar PACK`", done.stderr)
 
 
 if __name__ == "__main__":

@@ -220,6 +220,7 @@ class Paths(SystemTest):
         for name, remedy in (("a.tar", "make a pack of the tar file with `tureen pack`, and give the pack's "
                               "folder"),
                              ("labels.tsv", "give the folder that this list lies in, or make a pack"),
+                             ("a.parquet", "make a pack of it with `python3 -m tureen.pack`, and give"),
                              ("a.zip", "files of this kind are not read: extract the samples"),
                              ("a.jpg", "give the folder that holds the class folders")):
             path = os.path.join(self.root, name)

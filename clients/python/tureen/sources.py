@@ -333,6 +333,9 @@ def open_source(paths: Sequence[str], split: Optional[str] = None, without: Sequ
     path, endings = paths[0], {os.path.splitext(one)[1] for one in paths}
     if len(paths) == 1 and os.path.isdir(path):
         parts = splits.parts_of_folder(path)
+        if any(name.endswith(".tar") for name in os.listdir(path)):
+            raise SourceError(f"{path} has tar files, and tables beside them, if any, as img2dataset writes, "
+                              f"have no images: pack the tar files, `tureen pack {path}/*.tar PACK`")
         if not parts:
             raise SourceError(f"{path} has no state.json, index.json, data.mdb, *.parquet or *.arrow in it "
                               f"or below: is it a data set?  Class folders are packed by `tureen pack` "

@@ -259,6 +259,22 @@ test_no_class_folders (void **state)
     assert_refused (in (*state, ""), -ENODATA, "no class folders", "one folder for each class");
 }
 
+//  Guards: files of which packs are made are named with the command; tar files before tables about them.
+static void
+test_files_to_pack_in_place_of_class_folders (void **state)
+{
+    make_file (*state, "x.jpg", 1);
+    make_file (*state, "00000_stats.json", 1);
+    make_file (*state, "00000.parquet", 1);
+    assert_refused (in (*state, ""), -ENODATA, "but '00000.parquet'", "`python3 -m tureen.pack ");
+    for (int number = 0; number < 9; number++) {
+        char name [20];
+        snprintf (name, sizeof name, "%05d.%s", number, number % 2? "tar": "mds");
+        make_file (*state, name, 1);
+    }
+    assert_refused (in (*state, ""), -ENODATA, "but tar files, as '0000", "/*.tar PACK`");
+}
+
 //  As torchvision does; the first few are named, control characters blotted out.
 static void
 test_classes_without_images (void **state)
@@ -548,6 +564,7 @@ main (void)
         cmocka_unit_test_setup_teardown (test_no_such_folder, begin, end),
         cmocka_unit_test_setup_teardown (test_a_file_is_no_folder, begin, end),
         cmocka_unit_test_setup_teardown (test_no_class_folders, begin, end),
+        cmocka_unit_test_setup_teardown (test_files_to_pack_in_place_of_class_folders, begin, end),
         cmocka_unit_test_setup_teardown (test_classes_without_images, begin, end),
         cmocka_unit_test_setup_teardown (test_empty_classes_that_stay, begin, end),
         cmocka_unit_test_setup_teardown (test_classes_of_another, begin, end),
