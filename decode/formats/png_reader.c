@@ -31,8 +31,9 @@ struct png_reader {
     size_t size;
     size_t place;
     //  The file
-    bool is_whole;                      //  there is an IEND chunk, and nothing before it that may have been
-                                        //  image data
+    bool is_whole;                      //  there is an IEND chunk, and nothing before it is damaged that may
+                                        //  be image data
+    bool has_wrong_sum;                 //  a chunk of image data has another CRC than written
     bool has_unknown;                   //  a critical chunk that PNG's specification does not have
     image_block_t exif;
     png_texts_t texts;
@@ -177,7 +178,7 @@ s_truncated (const png_reader_t *self)
 static bool
 s_damaged (const png_reader_t *self)
 {
-    snprintf (self->error, self->error_bytes, "damaged PNG: a checksum of the image data is wrong");
+    snprintf (self->error, self->error_bytes, "damaged PNG: CRC error before the image data");
     return false;
 }
 
@@ -206,13 +207,14 @@ s_is_sound (const uint8_t *head, size_t length)
 
 //  Walks over the chunks and finds what is to be known of a file before it is read: whether it has an end, so
 //  that unwanted rows need not be read to judge it; and where its EXIF data are.  False: it ends amid the
-//  image data, or these are damaged (checksums cost little beside inflating, and see all of them whatever is
-//  wanted).
+//  image data, or a critical chunk before these is damaged.  If a checksum of these or behind them is wrong,
+//  all rows are read, so that zlib's checksum of the rows decides, as in Pillow.
 static bool
 s_survey (png_reader_t *self)
 {
     self->is_whole = false;
     self->has_unknown = false;
+    self->has_wrong_sum = false;
     self->exif = (image_block_t) { NULL, 0 };
     png_texts_forget (&self->texts);
     size_t place = SIGNATURE_BYTES;
@@ -229,11 +231,12 @@ s_survey (png_reader_t *self)
         has_data |= is_data;
         has_end = s_is_chunk (head, "IEND");
         self->has_unknown |= s_is_unknown (head);
-        if (has_data && !s_is_sound (head, length)) {
-            if (is_data)
+        bool is_critical = head [sizeof (uint32_t)] >= 'A' && head [sizeof (uint32_t)] <= 'Z';
+        if ((has_data || is_critical) && !s_is_sound (head, length)) {
+            if (!has_data)
                 return s_damaged (self);
-            is_sound = false;               //  its name may have been IDAT: all rows are read, to see whether
-                                            //  they are there
+            is_sound = false;               //  of another chunk the name may have been IDAT
+            self->has_wrong_sum |= is_data;
         }
         place += CHUNK_HEAD_BYTES + length + CHUNK_SUM_BYTES;
     }
@@ -353,7 +356,11 @@ s_start (png_reader_t *self)
     //  Not for every file: libpng copies chunks for it.
     if (self->has_unknown)
         png_set_read_user_chunk_fn (self->png, self, s_skip_chunk);
-    png_set_crc_action (self->png, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
+    //  Where a CRC of the image data is wrong, zlib's checksum behind the last row must be right; libpng
+    //  would only warn of it.
+    png_set_crc_action (self->png, self->has_wrong_sum? PNG_CRC_QUIET_USE: PNG_CRC_ERROR_QUIT,
+        PNG_CRC_ERROR_QUIT);
+    png_set_benign_errors (self->png, !self->has_wrong_sum);
     png_read_info (self->png, self->info);
     int colour_type = png_get_color_type (self->png, self->info);
     int depth = png_get_bit_depth (self->png, self->info);

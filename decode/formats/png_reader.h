@@ -4,13 +4,13 @@
  *  of 16 bits the high byte is kept, but 16-bit grey (Pillow's mode I) is clipped to 255; gamma, colour
  *  profiles and texts are not looked at.  Of an animation it is the first image.
  *
- *  Damage: a wrong checksum in the chunks before the image data or in these is bad, and so is a file that
- *  ends before its image data do, whatever the box; one that merely lacks what stands behind them is not.
- *  Data with right checksums that cannot be inflated, which no accident makes, are seen as far as the box
- *  needs them.  Critical chunks that PNG does not have are stepped over.  Pillow agrees, but that it does not
- *  look at checksums of the image data, does without their last few bytes, and fills up with black where data
- *  end with a row too early: such a file was damaged after it was written.  No side may be above
- *  PNG_READER_SIDE_MAX: rows cost time, too.
+ *  Damage: a wrong checksum in the chunks before the image data is bad, and so is a file that ends before its
+ *  image data do, whatever the box; one that merely lacks what stands behind them is not.  Where a CRC of the
+ *  image data is wrong all rows are read, and zlib's checksum of these decides.  Data with right checksums
+ *  that cannot be inflated, which no accident makes, are seen as far as the box needs them.  Critical chunks
+ *  that PNG does not have are stepped over.  Pillow agrees, but that it does without the last few bytes of
+ *  the image data, and fills up with black where they end with a row too early (docs/decoding.md).  No side
+ *  may be above PNG_READER_SIDE_MAX: rows cost time, too.
  *  Owner: one thread.
  */
 #ifndef PNG_READER_H

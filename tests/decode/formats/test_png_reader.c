@@ -319,7 +319,7 @@ test_truncations_are_refused (void **state)
 }
 
 //  Bytes of a file changed one by one: up to the end of the image data a checksum sees it, whatever is looked
-//  at.
+//  at, or the pixels are those that were written.
 static void
 test_damage_is_seen (void **state)
 {
@@ -327,20 +327,25 @@ test_damage_is_seen (void **state)
     static file_t file;
     uint64_t random = test_seed ();
     png_reader_t *reader = png_reader_new ();
+    size_t read_count = 0;
     for (size_t index = 0; index < 2 * KINDS; index++) {
         s_make (&file, &s_golden [index / 2].kind, index / 2, index % 2);
         size_t step = 1 + file.size / 200;
         for (size_t place = test_below (&random, step); place < file.size - END_BYTES; place += step) {
             uint8_t bit = (uint8_t) (1 << test_below (&random, 8));
             file.bytes [place] ^= bit;
-            s_expect_bad (reader, false, file.bytes, file.size, "PNG");
-            char error [ERROR_BYTES];
-            image_t corner;
+            char error [ERROR_BYTES], said [ERROR_BYTES];
+            image_t image, corner;
+            int rc = s_read (reader, false, file.bytes, file.size, s_all, &image, error);
+            assert_true (rc == -EBADMSG? strstr (error, "PNG") != NULL:
+                s_hash (&image) == s_golden [index / 2].colours);
+            read_count += rc == 0;
             assert_int_equal (s_read (reader, false, file.bytes, file.size, (image_box_t) { 0, 0, 1, 1 },
-                &corner, error), -EBADMSG);
+                &corner, said), rc);
             file.bytes [place] ^= bit;
         }
     }
+    assert_true (read_count > 0);           //  as where a checksum itself was changed
     png_reader_destroy (&reader);
 }
 
