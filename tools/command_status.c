@@ -467,7 +467,10 @@ s_show_devices (const json_t *status)
             answer_real (device, "reads_max"),
             json_is_true (json_object_get (device, "measured"))? "measured": "assumed",
             answer_real (device, "latency_microseconds"), answer_real (device, "megabytes_per_second"));
-        printf (" (%.0f reads seen)\n", answer_real (device, "observed_reads"));
+        printf (" (%.0f reads seen)", answer_real (device, "observed_reads"));
+        if (*answer_text (device, "proxy"))
+            printf ("; through the proxy %s", answer_text (device, "proxy"));
+        printf ("\n");
     }
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 #include <curl/curl.h>
+#include "utf8.h"
 #include "wiped.h"
 
 int
@@ -63,6 +64,41 @@ http_watch_proxy (void *easy, char proxy [HTTP_PROXY_BYTES])
     curl_easy_setopt (easy, CURLOPT_DEBUGFUNCTION, s_on_message);
     curl_easy_setopt (easy, CURLOPT_DEBUGDATA, proxy);
     curl_easy_setopt (easy, CURLOPT_VERBOSE, 1L);
+}
+
+//  How many bytes of a text stand before user and password, and where what follows them begins.
+static size_t
+s_find_host (const char *text, size_t before, const char **host_p)
+{
+    const char *end = strstr (text + before, "://"), *at = strrchr (text, '@');
+    size_t length = end? (size_t) (end - text) + 3: before;
+    *host_p = at && at >= text + length? at + 1: text + length;
+    return length;
+}
+
+void
+http_show_proxy (const char *variable, char shown [HTTP_PROXY_SHOWN_BYTES])
+{
+    assert (variable); assert (shown);
+    const char *value = getenv (variable), *host;
+    value = value? value: "";
+    size_t scheme = s_find_host (value, 0, &host);
+    snprintf (shown, HTTP_PROXY_SHOWN_BYTES, "%.*s%.200s (%s)", scheme < 20? (int) scheme: 0, value, host,
+        variable);
+    utf8_mask (shown);
+}
+
+void
+http_hide_password (char *message)
+{
+    assert (message);
+    if (strncmp (message, "Unsupported proxy", 17) != 0)
+        return;
+    const char *host;
+    size_t length = s_find_host (message, strcspn (message, "'"), &host);
+    length += message [length] == '\'';
+    if (host > message + length)
+        memmove (message + length, host, strlen (host) + 1);
 }
 
 const char *

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { HTTP_CODE_BYTES = 64, HTTP_PROXY_BYTES = 16 };
+enum { HTTP_CODE_BYTES = 64, HTTP_PROXY_BYTES = 16, HTTP_PROXY_SHOWN_BYTES = 300 };
 
 //  Starts libcurl, once; what it frees is wiped, since answers and headers can be secret.  0 or -ENOMEM, and
 //  a later call tries again.
@@ -21,6 +21,11 @@ void http_forget_resolver (void *easy);
 //  "": it goes through none.  proxy: lent for the transfer.  libcurl alone knows which variable counts, and
 //  whether no_proxy names the host.
 void http_watch_proxy (void *easy, char proxy [HTTP_PROXY_BYTES]);
+//  The proxy that this variable names, for people: "http://proxy:3128 (http_proxy)", without user and
+//  password.
+void http_show_proxy (const char *variable, char shown [HTTP_PROXY_SHOWN_BYTES]);
+//  Takes user and password out of what libcurl says of a proxy's address that it cannot use.
+void http_hide_password (char *message);
 
 //  The value behind "name:" of a header line, in the line, without blanks around it; NULL: another header.
 const char *http_header (const char *line, size_t bytes, const char *name, size_t *value_bytes_p);

@@ -30,9 +30,10 @@ struct store {
     key_source_t *source;               //  keys that are renewed; else NULL
     keyring_t *keys;                    //  NULL: requests are not signed
     //  shared
-    pthread_mutex_t lock;               //  of idle
+    pthread_mutex_t lock;
     transfers_t *idle [IDLE_MAX];       //  not in use now
     size_t idle_count;
+    char proxy [HTTP_PROXY_BYTES];      //  as the last transfer has it
 };
 
 bool
@@ -292,6 +293,28 @@ store_give (store_t *self, transfers_t *transfers)
     transfers_destroy (&transfers);
 }
 
+static void
+s_note_proxy (store_t *self, const transfer_t *transfer)
+{
+    pthread_mutex_lock (&self->lock);
+    memcpy (self->proxy, transfer->proxy, sizeof self->proxy);
+    pthread_mutex_unlock (&self->lock);
+}
+
+void
+store_show_proxy (const store_t *self, char shown [HTTP_PROXY_SHOWN_BYTES])
+{
+    assert (self && self->magic == MAGIC);
+    char proxy [HTTP_PROXY_BYTES];
+    pthread_mutex_t *lock = (pthread_mutex_t *) &self->lock;
+    pthread_mutex_lock (lock);
+    memcpy (proxy, self->proxy, sizeof proxy);
+    pthread_mutex_unlock (lock);
+    shown [0] = 0;
+    if (*proxy)
+        http_show_proxy (proxy, shown);
+}
+
 //  Not all clients at once: between a half and the whole of the pause.
 void
 store_pause (uint32_t failures)
@@ -401,6 +424,8 @@ store_carry_out (store_t *self, transfer_t *all, size_t count, const store_persi
             break;
         store_pause (failures++);
     }
+    if (count > 0)
+        s_note_proxy (self, &all [0]);
     if (turn.failed == -ECANCELED)
         transfers_destroy (&transfers);
     else

@@ -270,6 +270,7 @@ s_judge (handle_t *self, CURLcode result)
     else
     if (result != CURLE_OK) {
         transfer->rc = s_judge_connection (result);
+        http_hide_password (self->message);
         snprintf (transfer->detail, TRANSFER_DETAIL_BYTES, "%.*s", TRANSFER_DETAIL_BYTES - 1,
             *self->message? self->message: curl_easy_strerror (result));
     }

@@ -542,6 +542,18 @@ s_warn_of_classes (const sources_t *self)
     class_warning_find (sets, count, &(class_warning_listener_t) { s_tell_classes, (void *) self });
 }
 
+//  A proxy in the environment that is meant for other programs sees all data, or slows them down.
+static void
+s_tell_of_proxies (const sources_t *self)
+{
+    char name [DEVICE_NAME_BYTES], proxy [HTTP_PROXY_SHOWN_BYTES];
+    for (size_t index = 0; index < self->device_count; index++) {
+        device_proxy (self->devices [index], proxy);
+        if (*proxy)
+            printf ("'%s' is read through the proxy %s\n", device_name (self->devices [index], name), proxy);
+    }
+}
+
 void
 sources_warn (const sources_t *self)
 {
@@ -550,6 +562,7 @@ sources_warn (const sources_t *self)
     bool has_store = false, has_packs = broker_reads_max (self->broker) > 0;
     for (size_t index = 0; index < self->device_count; index++)
         has_store = has_store || device_is_store (self->devices [index]);
+    s_tell_of_proxies (self);
     s_warn_of_memory (options, has_packs);
     if (options->blocks_folder && !has_store)
         printf ("warning: --block-cache does nothing: it is for object stores, and no data set is in one\n");

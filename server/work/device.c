@@ -262,13 +262,23 @@ s_keys_status (const device_t *self)
         (json_int_t) keys.renewals, "trouble", trouble);
 }
 
+void
+device_proxy (const device_t *self, char shown [HTTP_PROXY_SHOWN_BYTES])
+{
+    shown [0] = 0;
+    if (self->store)
+        store_show_proxy (self->store, shown);
+}
+
 json_t *
 device_status (const device_t *self)
 {
-    char name [DEVICE_NAME_BYTES];
-    return json_pack ("{s:s, s:s, s:i, s:b, s:f, s:f, s:I, s:o}", "device", device_name (self, name),
+    char name [DEVICE_NAME_BYTES], proxy [HTTP_PROXY_SHOWN_BYTES];
+    device_proxy (self, proxy);
+    return json_pack ("{s:s, s:s, s:i, s:b, s:f, s:f, s:I, s:o, s:s?}", "device", device_name (self, name),
         "reading", device_mode (self), "reads_max", (int) device_depth (self), "measured",
         self->cost.observed > 0, "latency_microseconds", self->cost.latency_seconds * 1e6,
         "megabytes_per_second", self->cost.bytes_per_second / 1e6, "observed_reads",
-        (json_int_t) self->cost.observed, "keys", s_keys_status (self));
+        (json_int_t) self->cost.observed, "keys", s_keys_status (self),
+        "proxy", *proxy? proxy: NULL);
 }

@@ -75,6 +75,8 @@ bool device_is_direct (const device_t *self);
 //  Its name in `status`: "8:1", major and minor number, or "s3://bucket".
 enum { DEVICE_NAME_BYTES = 300 };
 const char *device_name (const device_t *self, char name [DEVICE_NAME_BYTES]);
+//  The proxy of its store (store_show_proxy); "" of files.
+void device_proxy (const device_t *self, char shown [HTTP_PROXY_SHOWN_BYTES]);
 //  What `status` shows of it.
 json_t *device_status (const device_t *self);
 

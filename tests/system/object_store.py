@@ -223,6 +223,13 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def log_message(self, *_):
         pass
 
+    def parse_request(self):
+        """A proxy is asked for whole addresses; whatever the host, it is this store."""
+        is_good = super().parse_request()
+        if is_good:
+            self.path = re.sub(r"^https?://[^/]*", "", self.path)
+        return is_good
+
     def do_GET(self):
         store = self.server.service
         path, _, query = self.path.partition("?")

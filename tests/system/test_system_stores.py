@@ -285,6 +285,23 @@ class Refused(StoreTest):
             with self.serve(environment=dict(good, http_proxy=proxy, no_proxy="127.0.0.1")) as server:
                 self.assert_epochs(self.read(server, epochs=1).finish(), 1)
 
+    def test_a_proxy_is_named(self):
+        """At the start and by `status`, without the password that its variable has."""
+        host = self.store.url.partition("://")[2]
+        environment = dict(self.store.environment(KEY), no_proxy="", NO_PROXY="",
+                           AWS_ENDPOINT_URL_S3="http://store.invalid",
+                           http_proxy="http://user:pass%%40word@%s" % host)
+        shown = "http://%s (http_proxy)" % host
+        with self.serve(environment=environment) as server:
+            self.assertIn("'s3://bucket' is read through the proxy %s\n" % shown, server.log())
+            device, = server.status()["devices"]
+            self.assertEqual(device["proxy"], shown)
+            self.assertIn("; through the proxy %s\n" % shown, server.status_text())
+            self.assertNotIn("word", server.log() + server.status_text())
+        with self.serve() as server:
+            self.assertNotIn("proxy", server.log() + server.status_text())
+            self.assertIsNone(server.status()["devices"][0]["proxy"])
+
     def test_a_profile(self):
         """Keys, region and endpoint from the files that AWS's tools have."""
         folder = tempfile.mkdtemp(dir=self.root)

@@ -568,6 +568,44 @@ test_a_name_server_that_does_not_answer (void **state)
     s_await_resolvers ();
 }
 
+//  Guards: neither what is shown of a proxy nor libcurl's complaint of its address has user and password.
+static void
+test_a_proxy_is_shown_without_its_password (void **state)
+{
+    (void) state;
+    static const struct { const char *value, *shown; } good [] = {
+        { "http://host:3128", "http://host:3128 (http_proxy)" }, { "host:3128", "host:3128 (http_proxy)" },
+        { "http://me:pass@word@host/", "http://host/ (http_proxy)" },
+        { "me:word@host", "host (http_proxy)" }, { "", " (http_proxy)" }
+    };
+    char shown [HTTP_PROXY_SHOWN_BYTES];
+    for (size_t index = 0; index < sizeof good / sizeof *good; index++) {
+        setenv ("http_proxy", good [index].value, 1);
+        http_show_proxy ("http_proxy", shown);
+        assert_string_equal (shown, good [index].shown);
+    }
+    static const char *const bad [] = { "http://me:pass@word@host:1", "other://me:word@host",
+        "me:pass/word@host:x" };
+    unsetenv ("no_proxy");
+    unsetenv ("NO_PROXY");
+    for (size_t index = 0; index < sizeof bad / sizeof *bad; index++) {
+        setenv ("http_proxy", bad [index], 1);
+        transfers_t *transfers;
+        uint8_t byte;
+        transfer_t transfer = { .url = "http://store.invalid/x", .memory = &byte, .bytes = 1 };
+        assert_int_equal (transfers_new (&transfers, NULL, NULL), 0);
+        assert_int_equal (transfers_begin (transfers, &transfer), 0);
+        while (!transfers_take (transfers))
+            transfers_wait (transfers, NULL, 0, -1);
+        assert_true (transfer.rc < 0);
+        assert_string_equal (transfer.proxy, "http_proxy");
+        if (strstr (transfer.detail, "word") || !strstr (transfer.detail, "host"))
+            fail_msg ("%s: %s", bad [index], transfer.detail);
+        transfers_destroy (&transfers);
+    }
+    unsetenv ("http_proxy");
+}
+
 int
 main (void)
 {
@@ -582,6 +620,7 @@ main (void)
         cmocka_unit_test (test_a_stream_with_other_keys),
         cmocka_unit_test (test_patience_after_other_keys),
         cmocka_unit_test (test_patience_of_a_long_list),
+        cmocka_unit_test (test_a_proxy_is_shown_without_its_password),
         cmocka_unit_test (test_a_name_server_that_does_not_answer),
         cmocka_unit_test (test_an_error_without_an_end),
         cmocka_unit_test (test_a_word_without_an_end),
