@@ -33,7 +33,7 @@ struct store {
     pthread_mutex_t lock;
     transfers_t *idle [IDLE_MAX];       //  not in use now
     size_t idle_count;
-    char proxy [HTTP_PROXY_BYTES];      //  as the last transfer has it
+    char proxy [HTTP_PROXY_BYTES];      //  as transfers have it
 };
 
 bool
@@ -293,11 +293,17 @@ store_give (store_t *self, transfers_t *transfers)
     transfers_destroy (&transfers);
 }
 
+//  Of any one: all go to the same host.
 static void
-s_note_proxy (store_t *self, const transfer_t *transfer)
+s_note_proxy (store_t *self, const transfer_t *all, size_t count)
 {
+    size_t index = 0;
+    while (index < count && !*all [index].proxy)
+        index++;
+    if (index == count)
+        return;
     pthread_mutex_lock (&self->lock);
-    memcpy (self->proxy, transfer->proxy, sizeof self->proxy);
+    memcpy (self->proxy, all [index].proxy, sizeof self->proxy);
     pthread_mutex_unlock (&self->lock);
 }
 
@@ -424,8 +430,7 @@ store_carry_out (store_t *self, transfer_t *all, size_t count, const store_persi
             break;
         store_pause (failures++);
     }
-    if (count > 0)
-        s_note_proxy (self, &all [0]);
+    s_note_proxy (self, all, count);
     if (turn.failed == -ECANCELED)
         transfers_destroy (&transfers);
     else

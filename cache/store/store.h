@@ -41,8 +41,7 @@ const account_t *store_account (const store_t *self);
 keyring_t *store_keys (const store_t *self);
 //  Where the keys come from (static, for people) and how they are; false: requests are not signed.
 bool store_look_at_keys (const store_t *self, const char **from_p, keyring_look_t *look);
-//  The proxy through which the calls here went last, for people (http_show_proxy); "": none, or nothing was
-//  asked.
+//  The proxy through which the calls here go, for people (http_show_proxy); "": none, or nothing was asked.
 void store_show_proxy (const store_t *self, char shown [HTTP_PROXY_SHOWN_BYTES]);
 //  Of the object with this name below the address; the caller's; NULL: no memory.
 char *store_url (const store_t *self, const char *name);

@@ -621,6 +621,9 @@ class Columns(Packs):
         os.mkdir(self.path("shards"))
         for name in ("00000.tar", "00000.parquet", "00000_stats.json"):
             Path(self.path("shards", name)).write_bytes(b"x")
+        os.mkdir(self.path("beside"))                   # a table of images beside a tar of something else
+        for name in ("images.tar", "train.parquet"):
+            Path(self.path("beside", name)).write_bytes(b"x")
         os.mkdir(self.path("empty"))
         os.mkdir(self.path("splits"))
         Path(self.path("splits", "dataset_dict.json")).write_text('{"splits": ["train", "test"]}')
@@ -628,6 +631,7 @@ class Columns(Packs):
         for words, why in (([self.path("no")], "there is no .*no: check the path"),
                            ([self.path("empty")], "in it or below: is it a data set"),
                            ([self.path("shards")], "the tar files, `tureen pack .*/shards/\\*.tar PACK`"),
+                           ([self.path("beside")], "train.parquet cannot be read|pip install pyarrow"),
                            ([self.path("splits")], "in it or below: is it a data set"),
                            ([self.path("x.bin")], "packed by `tureen pack` itself"),
                            ([self.path("x.bin"), self.path("empty")], "several paths are Parquet files")):

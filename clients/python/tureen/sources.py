@@ -333,7 +333,9 @@ def open_source(paths: Sequence[str], split: Optional[str] = None, without: Sequ
     path, endings = paths[0], {os.path.splitext(one)[1] for one in paths}
     if len(paths) == 1 and os.path.isdir(path):
         parts = splits.parts_of_folder(path)
-        if any(name.endswith(".tar") for name in os.listdir(path)):
+        tars = {os.path.splitext(name)[0] for name in os.listdir(path) if name.endswith(".tar")}
+        tables = {os.path.splitext(os.path.basename(file))[0] for part in parts for file in part.paths}
+        if tars and tables <= tars:
             raise SourceError(f"{path} has tar files, and tables beside them, if any, as img2dataset writes, "
                               f"have no images: pack the tar files, `tureen pack {path}/*.tar PACK`")
         if not parts:
@@ -485,7 +487,9 @@ def _with_rows(source: Source, read: Callable[..., Iterator[Tuple[str, Row]]],
 
     what = ", ".join(dict.fromkeys([source.what, *(
         f"{part.column} {'+'.join(sorted(map(str, part.values)))}" for part in kept.values())]))
-    count = sum(rows.count for rows in kept.values()) if kept else source.count
+    count = source.count
+    if kept:
+        count = sum(part.count for part in kept.values()) if set(source.files) <= set(kept) else None
     return source._replace(what=what, rows=rows, values=values, count=count)
 
 
