@@ -489,7 +489,7 @@ def _with_rows(source: Source, read: Callable[..., Iterator[Tuple[str, Row]]],
         f"{part.column} {'+'.join(sorted(map(str, part.values)))}" for part in kept.values())]))
     count = source.count
     if kept:
-        count = sum(part.count for part in kept.values()) if set(source.files) <= set(kept) else None
+        count = sum(part.number for part in kept.values()) if set(source.files) <= set(kept) else None
     return source._replace(what=what, rows=rows, values=values, count=count)
 
 

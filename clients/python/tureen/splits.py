@@ -39,10 +39,10 @@ VALUES_MAX = 16
 
 
 class Rows(NamedTuple):
-    """The rows with one of the values in the column."""
+    """So many rows, with one of the values in the column."""
     column: str
     values: FrozenSet[Optional[str]]
-    count: int
+    number: int
 
 
 class Part(NamedTuple):
@@ -133,7 +133,7 @@ def _joined(parts: Sequence[Part]) -> Dict[str, Rows]:
         for path, rows in part.rows.items():
             before = joined.get(path, rows)
             joined[path] = rows if before is rows else Rows(
-                rows.column, rows.values | before.values, rows.count + before.count)
+                rows.column, rows.values | before.values, rows.number + before.number)
     return joined
 
 
@@ -164,7 +164,7 @@ def _shown_name(name: str) -> str:
 def _counted(part: Part) -> str:
     if part.rows:
         rows = list(part.rows.values())
-        return f"{sum(one.count for one in rows)} rows by the column {rows[0].column!r}"
+        return f"{sum(one.number for one in rows)} rows by the column {rows[0].column!r}"
     return os.path.basename(part.paths[0]) if len(part.paths) == 1 else f"{len(part.paths)} files"
 
 
