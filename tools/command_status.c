@@ -73,11 +73,11 @@ s_show_remote_workers (const json_t *status)
     const json_t *worker;
     json_array_foreach (json_object_get (status, "remote_workers"), index, worker) {
         printf ("worker %-12s %s, %.0f processor%s, %.0f samples/s, %.0f done, %.0f out, %.0f lost, "
-            "%.0f late; %.1f MB sent, %.1f MB received", answer_text (worker, "name"), answer_text (worker,
-            "state"),
+            "%.0f late, %.0f wrong; %.1f MB sent, %.1f MB received", answer_text (worker, "name"),
+            answer_text (worker, "state"),
             answer_real (worker, "processors"), s_plural (worker, "processors"), answer_real (worker, "rate"),
             answer_real (worker, "done"), answer_real (worker, "out"), answer_real (worker, "lost"),
-            answer_real (worker, "late"),
+            answer_real (worker, "late"), answer_real (worker, "wrong"),
             answer_real (worker, "bytes_sent") / 1e6, answer_real (worker, "bytes_received") / 1e6);
         printf ("%s%s\n", *answer_text (worker, "reason")? ": ": "", answer_text (worker, "reason"));
     }

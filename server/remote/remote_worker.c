@@ -1,12 +1,14 @@
 #include "remote_worker.h"
 #include <assert.h>
 #include <string.h>
+#include "remote_workers.h"
 
 enum {
     MEAN_TASKS = 16,                    //  of a running mean
     CREDIT_PARTS = 8,                   //  tasks for each processor, at most
     LATE_TURNS = 8, LATE_LEAST_MS = 1000,
-    RATE_MS = 1000
+    RATE_MS = 1000,
+    REST_MS = 100, REST_DOUBLINGS = 6       //  to 6.4 s
 };
 
 static const char *const s_names [] = {
@@ -82,6 +84,7 @@ s_mean (double *mean, double value)
 void
 remote_worker_learn (remote_worker_t *self, double turn_ns, double held_ns, double worker_ns)
 {
+    self->empty_handed = 0;
     s_mean (&self->task_ns, worker_ns);
     s_mean (&self->turn_ns, turn_ns);
     //  With the time that both sides' threads wait for a processor.  In a full link it grows, and the bound
@@ -107,6 +110,16 @@ remote_worker_learn_taken_back (remote_worker_t *self, uint64_t number, uint64_t
 }
 
 void
+remote_worker_learn_empty_handed (remote_worker_t *self, int64_t now_ms)
+{
+    if (now_ms < self->rests_until_ms)
+        return;                         //  it was given this task before it rested
+    uint64_t doublings = self->empty_handed < REST_DOUBLINGS? self->empty_handed: REST_DOUBLINGS;
+    self->empty_handed++;
+    self->rests_until_ms = now_ms + (REST_MS << doublings);
+}
+
+void
 remote_worker_learn_late (remote_worker_t *self, double turn_ns)
 {
     self->turn_ns = turn_ns > self->turn_ns? turn_ns: self->turn_ns;
@@ -125,13 +138,14 @@ remote_worker_rate (remote_worker_t *self, int64_t now_ms)
 json_t *
 remote_worker_status (const remote_worker_t *self)
 {
-    return json_pack ("{s:s, s:s, s:s?, s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
-        "name", self->name, "state", s_names [self->state],
+    return json_pack ("{s:s, s:s, s:s?, s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+        "name", self->name, "state", self->wrong >= REMOTE_WORKERS_WRONG_MAX? "dismissed":
+            s_names [self->state],
         "reason", self->state == REMOTE_WORKER_REFUSED? self->reason: NULL,
         "processors", (json_int_t) self->processors, "rate", self->rate,
         "out", (json_int_t) self->out, "credit", (json_int_t) remote_worker_credit (self),
         "done", (json_int_t) self->done, "read", (json_int_t) self->read,
         "late", (json_int_t) self->late, "lost", (json_int_t) self->lost,
-        "taken_back", (json_int_t) self->taken_back,
+        "taken_back", (json_int_t) self->taken_back, "wrong", (json_int_t) self->wrong,
         "bytes_sent", (json_int_t) self->bytes_sent, "bytes_received", (json_int_t) self->bytes_received);
 }

@@ -24,6 +24,7 @@ typedef enum {
 
 typedef struct {
     remote_worker_state_t state;
+    uint64_t number;                    //  of all that said hello
     peer_t peer;
     uint64_t user;                      //  caller_t
     char name [REQUEST_NAME_BYTES_MAX + 1];
@@ -48,6 +49,9 @@ typedef struct {
     int64_t rated_ms;
     double window;                      //  bound of its credit since tasks were taken back; 0: none
     uint64_t window_number;             //  tasks up to this number have narrowed it already
+    int64_t rests_until_ms;             //  it answered without a result, and gets no task until then
+    uint64_t empty_handed;              //  answers without a result since the last one with one
+    uint64_t wrong;                     //  results that the server found wrong
     uint64_t done, late, lost, taken_back, read, bytes_sent, bytes_received;
 } remote_worker_t;
 
@@ -66,6 +70,8 @@ void remote_worker_learn (remote_worker_t *self, double turn_ns, double held_ns,
 //  Its task of that number was taken back, because a thread of the server waited for it; last_number: of the
 //  last task that was given to any worker.
 void remote_worker_learn_taken_back (remote_worker_t *self, uint64_t number, uint64_t last_number);
+//  It answered, and had no memory or could not read the files.
+void remote_worker_learn_empty_handed (remote_worker_t *self, int64_t now_ms);
 //  A task was out for so long, and did not come: the next ones are waited for longer.
 void remote_worker_learn_late (remote_worker_t *self, double turn_ns);
 //  Looks how many tasks a second it does; call it about once a second.

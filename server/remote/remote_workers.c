@@ -18,6 +18,7 @@ enum {
     LOOK_MS = 100,
     ANSWER_MS = 30000,                  //  for the golden samples, its and ours
     REMEMBERED_MS = 60000,              //  a worker that was refused
+    DISMISSED_MS = 3600000,             //  one that was dismissed: a person should see it
     //  Of versions on their way back from one worker: a connection may hold some more (receive_quota.h).
     OUT_BYTES_MAX = 2 * WIRE_WORK_VERSION_MAX
 };
@@ -27,6 +28,7 @@ typedef struct {
     uint64_t number;                    //  0: the place is free
     void *task;                         //  NULL: it was taken back meanwhile, and the answer will be dropped
     remote_worker_t *worker;
+    bool is_slow;
     size_t files;
     size_t dataset;                     //  that the worker reads it from; SIZE_MAX: it was sent
     uint64_t version_bytes;
@@ -44,8 +46,11 @@ struct remote_workers {
     remote_pipelines_t pipelines;
     out_t out [REMOTE_WORKERS_TASKS_MAX];       //  number n in the place n % REMOTE_WORKERS_TASKS_MAX
     size_t out_count;
+    uint64_t last_worker;               //  number
     uint64_t lost_workers;              //  that worked, and went suddenly
-    uint64_t last_number, oldest;       //  no task that can be taken back has a number below oldest
+    uint64_t last_number;               //  of a task
+    uint64_t oldest [2];                //  no quick task that can be taken back has a number below the first,
+                                        //  and no slow one below the second
     int64_t looked_ms, beat_ms;
     bool is_stopped;
 };
@@ -214,6 +219,12 @@ s_send (remote_workers_t *self, remote_worker_t *worker, wire_kind_t kind, char 
     return outbox_send_text (self->options.router, &worker->peer, kind, 0, 0, text) == OUTBOX_SENT;
 }
 
+static bool
+s_is_dismissed (const remote_worker_t *worker)
+{
+    return worker->wrong >= REMOTE_WORKERS_WRONG_MAX;
+}
+
 static void
 s_refuse (remote_workers_t *self, remote_worker_t *worker, const char *reason, int64_t now_ms)
 {
@@ -224,6 +235,22 @@ s_refuse (remote_workers_t *self, remote_worker_t *worker, const char *reason, i
     s_send (self, worker, WIRE_WORK_REFUSED, work_refused_text (worker->reason));
     worker->begun_ms = now_ms;
     s_leave (self, worker, REMOTE_WORKER_REFUSED);
+}
+
+//  Of a worker that was dismissed, started again and dismissed again, the last time is remembered.
+static void
+s_dismiss (remote_workers_t *self, remote_worker_t *worker, const char *what, int64_t now_ms)
+{
+    char reason [WORK_REASON_BYTES];
+    for (size_t index = 0; index < REMOTE_WORKERS_MAX; index++) {
+        remote_worker_t *other = &self->workers [index];
+        if (other->state == REMOTE_WORKER_REFUSED && s_is_dismissed (other)
+        &&  other->user == worker->user && strcmp (other->name, worker->name) == 0)
+            s_leave (self, other, REMOTE_WORKER_FREE);
+    }
+    snprintf (reason, sizeof reason, "dismissed, because %d of its results were wrong: look at its memory "
+        "and its libraries before you start it again. The last one: %s", REMOTE_WORKERS_WRONG_MAX, what);
+    s_refuse (self, worker, reason, now_ms);
 }
 
 //  ---- the handshake
@@ -240,7 +267,8 @@ s_hello (remote_workers_t *self, const remote_message_t *message, int64_t now_ms
     worker = s_place (self);
     if (!worker)
         return refuse (refusal, "busy", "this server has %d workers, which is the most", REMOTE_WORKERS_MAX);
-    *worker = (remote_worker_t) { .peer = *message->peer, .user = message->user,
+    *worker = (remote_worker_t) { .number = ++self->last_worker, .peer = *message->peer,
+        .user = message->user,
         .processors = hello.processors, .begun_ms = now_ms, .heard_ms = now_ms, .rated_ms = now_ms };
     snprintf (worker->name, sizeof worker->name, "%s", message->label? message->label: hello.name);
     worker->datasets = hello.datasets;
@@ -334,12 +362,12 @@ remote_workers_are_there (const remote_workers_t *self)
 
 //  The worker that will be ready first; NULL: none has credit.
 static remote_worker_t *
-s_choose (remote_workers_t *self, uint64_t version_bytes)
+s_choose (remote_workers_t *self, uint64_t version_bytes, int64_t now_ms)
 {
     remote_worker_t *best = NULL;
     for (size_t index = 0; index < REMOTE_WORKERS_MAX; index++) {
         remote_worker_t *worker = &self->workers [index];
-        if (worker->out < remote_worker_credit (worker)
+        if (worker->out < remote_worker_credit (worker) && now_ms >= worker->rests_until_ms
         &&  worker->out_bytes + version_bytes <= OUT_BYTES_MAX
         &&  (!best || remote_worker_wait_ns (worker) < remote_worker_wait_ns (best)))
             best = worker;
@@ -348,9 +376,9 @@ s_choose (remote_workers_t *self, uint64_t version_bytes)
 }
 
 bool
-remote_workers_have_credit (remote_workers_t *self, uint64_t version_bytes)
+remote_workers_have_credit (remote_workers_t *self, uint64_t version_bytes, int64_t now_ms)
 {
-    return !self->is_stopped && s_choose (self, version_bytes);
+    return !self->is_stopped && s_choose (self, version_bytes, now_ms);
 }
 
 static bool
@@ -431,14 +459,15 @@ s_new_number (remote_workers_t *self)
     return out;
 }
 
-//  The number of the task that is out for longest and was not taken back; last_number + 1: there is none.
+//  The number of the task of this kind that is out for longest and was not taken back; last_number + 1: there
+//  is none.
 static uint64_t
-s_oldest (const remote_workers_t *self)
+s_oldest (const remote_workers_t *self, bool is_slow)
 {
-    uint64_t number = self->oldest;
+    uint64_t number = self->oldest [is_slow];
     for (; number <= self->last_number; number++) {
         const out_t *out = &self->out [number % REMOTE_WORKERS_TASKS_MAX];
-        if (out->number == number && out->task)
+        if (out->number == number && out->task && out->is_slow == is_slow)
             break;
     }
     return number;
@@ -451,7 +480,7 @@ remote_workers_give (remote_workers_t *self, const remote_task_t *task, int64_t 
     uint64_t version_bytes = pipeline_version_bytes (task->pipeline);
     assert (version_bytes <= WIRE_WORK_VERSION_MAX);
     remote_worker_t *worker;
-    while (!self->is_stopped && (worker = s_choose (self, version_bytes))) {
+    while (!self->is_stopped && (worker = s_choose (self, version_bytes, now_ms))) {
         out_t *out = s_new_number (self);
         if (!out)
             return false;
@@ -461,13 +490,14 @@ remote_workers_give (remote_workers_t *self, const remote_task_t *task, int64_t 
         if (s_tell_pipeline (self, worker, entry)
         &&  s_send_task (self, worker, task, entry->number, dataset)) {
             *out = (out_t) { .number = self->last_number, .task = task->task, .worker = worker,
-                .files = task->files, .dataset = dataset, .version_bytes = version_bytes,
+                .is_slow = task->is_slow, .files = task->files, .dataset = dataset,
+                .version_bytes = version_bytes,
                 .given_ns = self->options.nanoseconds (), .given_ms = now_ms,
                 .late_ms = now_ms + remote_worker_late_ms (worker) };
             worker->out++;
             worker->out_bytes += version_bytes;
             self->out_count++;
-            self->oldest = s_oldest (self);         //  each number is passed once
+            self->oldest [task->is_slow] = s_oldest (self, task->is_slow);  //  each number is passed once
             return true;
         }
         s_lose (self, worker, true, "cannot be sent to any more");
@@ -477,6 +507,12 @@ remote_workers_give (remote_workers_t *self, const remote_task_t *task, int64_t 
 
 //  ---- results
 
+static bool
+s_is_empty_handed (const wire_work_result_t *wire)
+{
+    return wire->outcome == WIRE_WORK_NO_MEMORY || wire->outcome == WIRE_WORK_UNREAD;
+}
+
 static remote_result_t
 s_result (const remote_message_t *message, const wire_work_result_t *wire)
 {
@@ -484,7 +520,7 @@ s_result (const remote_message_t *message, const wire_work_result_t *wire)
         [WIRE_WORK_BAD] = OUTCOME_BAD, [WIRE_WORK_UNSUITABLE] = OUTCOME_UNSUITABLE,
         [WIRE_WORK_NO_MEMORY] = OUTCOME_READY, [WIRE_WORK_UNREAD] = OUTCOME_READY };
     remote_result_t result = { .outcome = outcomes [wire->outcome], .worker_ns = wire->worker_ns,
-        .is_starved = wire->outcome == WIRE_WORK_NO_MEMORY || wire->outcome == WIRE_WORK_UNREAD,
+        .is_starved = s_is_empty_handed (wire),
         .file = wire->file, .is_clipped = wire->flags & WIRE_WORK_CLIPPED,
         .frames = message->frames + 2, .count = message->count - 2 - (wire->rows_bytes > 0) };
     if (wire->rows_bytes > 0)
@@ -548,13 +584,18 @@ s_take_result (remote_workers_t *self, remote_worker_t *worker, const remote_mes
             s_free_place (self, out);
         return true;
     }
-    worker->done++;
+    worker->done += !s_is_empty_handed (&wire);
     worker->read += out->dataset != SIZE_MAX && wire.outcome != WIRE_WORK_UNREAD;
     if (wire.outcome == WIRE_WORK_UNREAD)
         s_send_from_now_on (self, worker, out);
-    remote_worker_learn (worker, (double) (self->options.nanoseconds () - out->given_ns),
-        (double) wire.held_ns, (double) wire.worker_ns);
+    if (!s_is_empty_handed (&wire))
+        remote_worker_learn (worker, (double) (self->options.nanoseconds () - out->given_ns),
+            (double) wire.held_ns, (double) wire.worker_ns);
+    else
+    if (out->dataset == SIZE_MAX)       //  otherwise it will be sent the bytes
+        remote_worker_learn_empty_handed (worker, now_ms);
     remote_result_t result = s_result (message, &wire);
+    result.worker = worker->number;
     s_free_place (self, out);
     self->options.done (self->options.context, task, &result);
     return true;
@@ -609,21 +650,37 @@ s_look_at_tasks (remote_workers_t *self, int64_t now_ms)
 }
 
 bool
-remote_workers_have_tasks (const remote_workers_t *self)
+remote_workers_have_tasks (const remote_workers_t *self, bool is_slow)
 {
-    return s_oldest (self) <= self->last_number;
+    return s_oldest (self, is_slow) <= self->last_number;
 }
 
 bool
-remote_workers_take_back (remote_workers_t *self, int64_t age_ns)
+remote_workers_take_back (remote_workers_t *self, bool is_slow, int64_t age_ns)
 {
-    self->oldest = s_oldest (self);
-    out_t *out = &self->out [self->oldest % REMOTE_WORKERS_TASKS_MAX];
-    if (self->oldest > self->last_number || self->options.nanoseconds () - out->given_ns < age_ns)
+    uint64_t number = self->oldest [is_slow] = s_oldest (self, is_slow);
+    out_t *out = &self->out [number % REMOTE_WORKERS_TASKS_MAX];
+    if (number > self->last_number || self->options.nanoseconds () - out->given_ns < age_ns)
         return false;
     remote_worker_learn_taken_back (out->worker, out->number, self->last_number);
     s_take_back (self, out);
     return true;
+}
+
+void
+remote_workers_was_wrong (remote_workers_t *self, uint64_t number, const char *what, int64_t now_ms)
+{
+    for (size_t index = 0; index < REMOTE_WORKERS_MAX; index++) {
+        remote_worker_t *worker = &self->workers [index];
+        if (worker->number != number || !s_has_tasks (worker))
+            continue;
+        worker->wrong++;
+        log_event (self->options.log, LOG_LEVEL_WARNING, "worker_wrong",
+            LOG_FIELDS (LOG_TEXT ("worker", worker->name), LOG_NUMBER ("wrong", worker->wrong)),
+            "the worker '%s' was wrong: %s", worker->name, what);
+        if (s_is_dismissed (worker))
+            s_dismiss (self, worker, what, now_ms);
+    }
 }
 
 static void
@@ -632,7 +689,7 @@ s_look_at_worker (remote_workers_t *self, remote_worker_t *worker, bool beats, i
     bool is_new = worker->state == REMOTE_WORKER_CHALLENGED || worker->state == REMOTE_WORKER_CHECKED;
     remote_worker_rate (worker, now_ms);
     if (worker->state == REMOTE_WORKER_REFUSED) {
-        if (now_ms - worker->begun_ms > REMEMBERED_MS)
+        if (now_ms - worker->begun_ms > (s_is_dismissed (worker)? DISMISSED_MS: REMEMBERED_MS))
             s_leave (self, worker, REMOTE_WORKER_FREE);
     }
     else

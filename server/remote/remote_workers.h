@@ -5,8 +5,10 @@
  *  failure modes:  a worker that is silent, or cannot be sent to: its tasks are done (result NULL: undone).
  *                  A task that is late: the same, and the worker gets none until it answers something.  A
  *                  task that the caller could do by now: done undone.  An answer that comes later:
- *                  dropped.  Another build, or a result of a wrong size: REFUSED,
- *                  and its tasks are done undone.
+ *                  dropped.  Another build, a result of a wrong size, or
+ *                  REMOTE_WORKERS_WRONG_MAX results that the caller found wrong: REFUSED, and its tasks are
+ *                  done undone.  An answer without a result: the worker gets no task for a moment, longer
+ *                  with each that follows.
  *  on close:       remote_workers_stop gives every task back undone.
  *
  *  The caller keeps a task's bytes until it is done.  Time comes in by now_ms and nanoseconds of the options,
@@ -37,13 +39,15 @@ typedef struct remote_workers remote_workers_t;
 enum {
     REMOTE_WORKERS_MAX = 64,
     REMOTE_WORKERS_TASKS_MAX = 8 * WIRE_WORK_PROCESSORS_MAX,
-    REMOTE_WORKERS_SILENT_MS = 3000     //  a worker that says nothing for so long is gone
+    REMOTE_WORKERS_SILENT_MS = 3000,    //  a worker that says nothing for so long is gone
+    REMOTE_WORKERS_WRONG_MAX = 3        //  a worker with so many wrong results is dismissed
 };
 
 //  What a worker has answered.  Lent for the call.
 typedef struct {
     outcome_t outcome;
     bool is_starved;                    //  it has no memory: another one may have
+    uint64_t worker;                    //  its number, for remote_workers_was_wrong
     uint64_t worker_ns;
     size_t file;                        //  at fault; below the task's files
     char what [WORK_TEXT_BYTES];        //  unless ready: why
@@ -96,20 +100,26 @@ typedef struct {
     decoder_sample_t sample;
     size_t files;
     const char *fingerprint;            //  of the data set, if a worker may read the files by itself
+    bool is_slow;                       //  its kind, for remote_workers_take_back
     bool learns;                        //  what is learned of the first file's rows is wanted
 } remote_task_t;
 //  Whether a worker could take a task with a version of this size now.
-bool remote_workers_have_credit (remote_workers_t *self, uint64_t version_bytes);
+bool remote_workers_have_credit (remote_workers_t *self, uint64_t version_bytes, int64_t now_ms);
 //  Gives it to the worker that will be ready first; its version has at most WIRE_WORK_VERSION_MAX bytes.
 //  False: no worker has credit.
 bool remote_workers_give (remote_workers_t *self, const remote_task_t *task, int64_t now_ms);
 
-//  The caller has a thread that would wait: takes back the task that is out for longest, if it is for age_ns
-//  at least, so that no job waits for a slow worker or network while a processor is idle.  What the worker
-//  answers to it is dropped, and the worker gets fewer tasks at once.  False: there is none.
-bool remote_workers_take_back (remote_workers_t *self, int64_t age_ns);
+//  The caller has a thread that would wait: takes back the task of this kind that is out for longest, if it
+//  is for age_ns at least, so that no job waits for a slow worker or network while a processor is idle.  What
+//  the worker answers to it is dropped, and the worker gets fewer tasks at once.  False: there is none.
+bool remote_workers_take_back (remote_workers_t *self, bool is_slow, int64_t age_ns);
 //  Whether there may be one, now or later.
-bool remote_workers_have_tasks (const remote_workers_t *self);
+bool remote_workers_have_tasks (const remote_workers_t *self, bool is_slow);
+
+//  The worker of that number, if it is still there, gave a result that is wrong, as the caller has found: it
+//  is counted, and with REMOTE_WORKERS_WRONG_MAX of them the worker is dismissed.  what: a sentence for the
+//  log.
+void remote_workers_was_wrong (remote_workers_t *self, uint64_t worker, const char *what, int64_t now_ms);
 
 //  Looks for tasks that are late and workers that are gone, and sends heartbeats: call it at the time of
 //  remote_workers_wakeup (INT64_MAX: never).

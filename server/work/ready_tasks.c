@@ -1,6 +1,7 @@
 #include "ready_tasks.h"
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include "broker.h"
 #include "pack_index.h"
@@ -53,6 +54,36 @@ s_learn (task_t *task, const remote_result_t *result)
 }
 
 static void
+s_submit (ready_tasks_t *self, task_t *task)
+{
+    self->local [task->is_slow]++;
+    pool_submit (task->is_slow? self->slow_pool: self->pool, task);
+}
+
+//  A bad sample is left out for all jobs, so a thread of this server prepares it first.  It does not wait in
+//  the queue, which other workers take from.
+static void
+s_doubt (ready_tasks_t *self, task_t *task, const remote_result_t *result)
+{
+    task_blame (task, OUTCOME_READY, result->file, result->what);
+    task->accuser = result->worker;
+    s_submit (self, task);
+}
+
+//  A thread has carried out the task of a sample that a worker called bad, unless the server ends.
+static void
+s_judge (ready_tasks_t *self, const task_t *task)
+{
+    char what [TASK_REASON_BYTES + 80];
+    if (task->outcome != OUTCOME_READY || task->is_starved || atomic_load (&task->is_abandoned)
+    ||  atomic_load (&task->began_ms) == 0)
+        return;
+    snprintf (what, sizeof what, "it called a sample bad that a thread of this server prepared (%s)",
+        task->reason);
+    remote_workers_was_wrong (self->remote, task->accuser, what, self->now_ms);
+}
+
+static void
 s_done (void *context, void *argument, const remote_result_t *result)
 {
     ready_tasks_t *self = context;
@@ -65,16 +96,18 @@ s_done (void *context, void *argument, const remote_result_t *result)
         s_copy_version (task, result);
         if (!decoder_is_version (task->pipeline, task->memory)) {
             s_put (self, task, true);           //  as if the worker had been lost
+            remote_workers_was_wrong (self->remote, result->worker, "it sent a version that cannot be",
+                self->now_ms);
             return;
         }
     }
-    task->worker_ns = result->worker_ns;
-    if (result->outcome == OUTCOME_READY) {
-        s_learn (task, result);
-        task->is_clipped = result->is_clipped;
+    task->worker_ns += result->worker_ns;
+    if (result->outcome != OUTCOME_READY) {
+        s_doubt (self, task, result);
+        return;
     }
-    else
-        task_blame (task, result->outcome, result->file, result->what);
+    s_learn (task, result);
+    task->is_clipped = result->is_clipped;
     self->finish (self->context, task);
 }
 
@@ -113,18 +146,12 @@ ready_tasks_lend (ready_tasks_t *self, void *router, log_t *log)
     return self->remote? 0: -ENOMEM;
 }
 
-static void
-s_submit (ready_tasks_t *self, task_t *task)
-{
-    self->local += !task->is_slow;
-    pool_submit (task->is_slow? self->slow_pool: self->pool, task);
-}
-
 static bool
 s_give (ready_tasks_t *self, task_t *task)
 {
     decoder_file_t files [PIPELINE_FIELDS_MAX];
-    if (!remote_workers_have_credit (self->remote, pipeline_version_bytes (task->pipeline)))
+    if (!remote_workers_have_credit (self->remote, pipeline_version_bytes (task->pipeline),
+        self->now_ms))
         return false;
     task_files (task, files);
     bool is_first = !task->packed && pipeline_file (task->pipeline, 0) == 0;
@@ -132,7 +159,7 @@ s_give (ready_tasks_t *self, task_t *task)
     remote_task_t wanted = { .task = task, .pipeline = task->pipeline, .catalogue = task->source->catalogue,
         .key = task->key, .files = pipeline_files (task->pipeline),
         .fingerprint = task->packed? NULL: catalogue_files_fingerprint (task->source->catalogue),
-        .learns = is_first && task->has_room && !is_told,
+        .is_slow = task->is_slow, .learns = is_first && task->has_room && !is_told,
         .sample = { .files = files, .warnings_max = task->source->jpeg_warnings_max } };
     return remote_workers_give (self->remote, &wanted, self->now_ms);
 }
@@ -141,7 +168,7 @@ static bool
 s_has_room (const ready_tasks_t *self)
 {
     return !self->remote || !remote_workers_are_there (self->remote)
-        || self->local < READY_TASKS_A_THREAD * self->threads;
+        || self->local [false] < READY_TASKS_A_THREAD * self->threads;
 }
 
 //  The task is out of the queue while it is given: a worker that turns out to be gone puts its tasks there.
@@ -162,25 +189,33 @@ s_hand_out (ready_tasks_t *self)
 }
 
 static int64_t
-s_patience_ns (const ready_tasks_t *self)
+s_patience_ns (const ready_tasks_t *self, bool is_slow)
 {
-    return (int64_t) (READY_TASKS_PATIENCE * self->local_ns);
+    return (int64_t) (READY_TASKS_PATIENCE * self->local_ns [is_slow]);
+}
+
+//  Whether a thread for such tasks has nothing to do, and it is known how long they take.
+static bool
+s_is_idle (const ready_tasks_t *self, bool is_slow)
+{
+    return self->local_ns [is_slow] > 0 && self->local [is_slow] < self->threads && (is_slow || !self->first);
 }
 
 //  Threads are idle, or soon will be: they do what workers are late with.
 static void
 s_take_back (ready_tasks_t *self)
 {
-    while (self->remote && self->local_ns > 0 && !self->first && self->local < self->threads
-    &&  remote_workers_take_back (self->remote, s_patience_ns (self)))
-        s_hand_out (self);
+    for (int is_slow = 0; self->remote && is_slow < 2; is_slow++)
+        while (s_is_idle (self, is_slow)
+        &&  remote_workers_take_back (self->remote, is_slow, s_patience_ns (self, is_slow)))
+            s_hand_out (self);
 }
 
 void
 ready_tasks_add (ready_tasks_t *self, task_t *task)
 {
     //  A sample that is known to be bad goes through the pool, where it costs nothing.
-    bool stays = task->outcome != OUTCOME_READY
+    bool stays = task->outcome != OUTCOME_READY || task->accuser
         || pipeline_version_bytes (task->pipeline) > WIRE_WORK_VERSION_MAX;
     if (task->is_slow && !stays && self->remote && s_give (self, task))
         return;
@@ -210,12 +245,15 @@ ready_tasks_done (ready_tasks_t *self, task_t *task)
             self->now_ms);
         return true;
     }
-    if (task->kind == TASK_PREPARE) {
-        assert (self->local > 0);
-        self->local--;
+    if (task->kind == TASK_PREPARE && !task->is_custom) {
+        double *local_ns = &self->local_ns [task->is_slow];
+        assert (self->local [task->is_slow] > 0);
+        self->local [task->is_slow]--;
+        if (task->accuser)
+            s_judge (self, task);
+        else
         if (task->outcome == OUTCOME_READY)
-            self->local_ns += ((double) task->worker_ns - self->local_ns)
-                / (self->local_ns > 0? MEAN_TASKS: 1);
+            *local_ns += ((double) task->worker_ns - *local_ns) / (*local_ns > 0? MEAN_TASKS: 1);
     }
     return false;
 }
@@ -226,11 +264,13 @@ ready_tasks_wakeup (const ready_tasks_t *self)
     if (!self->remote)
         return INT64_MAX;
     int64_t wakeup = remote_workers_wakeup (self->remote);
-    if (self->first || self->local_ns <= 0 || self->local >= self->threads
-    ||  !remote_workers_have_tasks (self->remote))
-        return wakeup;
-    int64_t back_ms = self->now_ms + 1 + s_patience_ns (self) / 1000000;
-    return back_ms < wakeup? back_ms: wakeup;
+    for (int is_slow = 0; is_slow < 2; is_slow++) {
+        int64_t back_ms = self->now_ms + 1 + s_patience_ns (self, is_slow) / 1000000;
+        if (s_is_idle (self, is_slow) && remote_workers_have_tasks (self->remote, is_slow)
+        &&  back_ms < wakeup)
+            wakeup = back_ms;
+    }
+    return wakeup;
 }
 
 //  ---- the end

@@ -3,10 +3,12 @@
  *
  *  Local threads first: they are given tasks until there are READY_TASKS_A_THREAD for each, so that none
  *  waits for the network.  The tasks beyond that wait in one queue, and workers with credit take from it.
+ *  A worker's word that a sample is bad is not believed: a thread of this server prepares it, and knows.  A
+ *  worker that was wrong REMOTE_WORKERS_WRONG_MAX times is dismissed.
  *  A task that a worker does not end comes back to the head of the queue.  A thread that has nothing left to
- *  do takes back what workers have had for longer than READY_TASKS_PATIENCE tasks take here: a job would wait
- *  for it, and a worker on a slow network must not make a job slower than it is without one.  Without workers
- *  all go to the threads at once.
+ *  do takes back what workers have had for longer than READY_TASKS_PATIENCE tasks of its kind, slow or not,
+ *  take here: a job would wait for it, and a worker on a slow network must not make a job slower than it is
+ *  without one.  Without workers all go to the threads at once.
  *  Owner: the broker's thread.
  */
 #ifndef READY_TASKS_H
@@ -33,8 +35,8 @@ typedef struct {
     void (*finish) (void *context, task_t *task);       //  a worker has prepared it, or knows why not
     void *context;
     remote_workers_t *remote;           //  NULL: none may come
-    size_t local;                       //  tasks that the pool has
-    double local_ns;                    //  that one takes there, a running mean; 0: unknown yet
+    size_t local [2];                   //  tasks that the pool has, and the pool for slow ones
+    double local_ns [2];                //  that one takes there, a running mean; 0: unknown yet
     task_t *first, *last;               //  those that wait
     ready_tasks_golden_t golden;
     int64_t now_ms;
@@ -44,7 +46,8 @@ typedef struct {
 int ready_tasks_lend (ready_tasks_t *self, void *router, log_t *log);
 //  The task's bytes are there, or it is known to be bad.
 void ready_tasks_add (ready_tasks_t *self, task_t *task);
-//  The pool has given a task back.  True: it was one of this file's own.
+//  One of the pools has given a task back; if a worker called its sample bad, that is judged.  True: it was
+//  one of this file's own.
 bool ready_tasks_done (ready_tasks_t *self, task_t *task);
 //  Hands out what waits, and looks after workers.
 void ready_tasks_hand_out (ready_tasks_t *self, int64_t now_ms);

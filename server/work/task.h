@@ -42,6 +42,8 @@ typedef struct task {
     size_t unread;                  //  of them
     bool is_unread;                 //  reading met a shortage: the files are read again
     bool is_starved;                //  the worker met a shortage: the task is handed out again
+    uint64_t accuser;               //  number of the worker on another machine that calls the sample bad, in
+                                    //  words that reason has; 0: none does
     bool is_clipped;                //  it is ready, and decoder_clipped
     bool is_custom;                 //  it is with an operation's threads, or rests between; the broker's
     bool is_slow;                   //  broker_prepares_slowly

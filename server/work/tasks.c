@@ -229,7 +229,7 @@ s_take (tasks_t *self, task_kind_t kind, const pipeline_t *pipeline, pipeline_ke
     task->outcome = OUTCOME_READY;
     task->told = task->learned = NULL;
     task->has_room = task->is_unread = task->is_starved = task->is_clipped = false;
-    task->worker_ns = 0;
+    task->worker_ns = task->accuser = 0;
     atomic_store (&task->began_ms, 0);
     atomic_store (&task->is_abandoned, false);
     self->out++;
@@ -477,8 +477,7 @@ s_finish (void *context, task_t *task)
 static void
 s_range_done (tasks_t *self, range_t *range)
 {
-    const reader_request_t *request = &range->request;
-    if (patience_kind (request->rc) == PATIENCE_SHORTAGE)
+    if (patience_kind (range->request.rc) == PATIENCE_SHORTAGE)
         s_rest_range (self, range);
     else
         s_end_range (self, range);
@@ -576,6 +575,8 @@ s_collect_read (tasks_t *self, reader_request_t *request)
 static void
 s_collect_work (tasks_t *self, task_t *task)
 {
+    if (ready_tasks_done (&self->ready, task))
+        return;
     if (task->kind != TASK_SIDE_TASK && task->is_starved)
         s_rest_task (self, task);
     else
@@ -648,8 +649,7 @@ tasks_collect (tasks_t *self, int64_t now_ms)
         while ((request = device_done (self->devices [index])))
             s_collect_read (self, request);
     while ((task = pool_done (self->workers)))
-        if (!ready_tasks_done (&self->ready, task))
-            s_collect_work (self, task);
+        s_collect_work (self, task);
     for (size_t index = 0; index < self->apart_count; index++)
         while ((task = pool_done (self->apart [index])))
             s_collect_work (self, task);

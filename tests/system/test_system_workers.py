@@ -208,6 +208,33 @@ class Lent(SystemTest):
         for number, reason in said[1]:
             self.assertEqual(known.get(number, reason), reason)
 
+    @unittest.skipUnless(os.path.exists(os.path.join(os.path.dirname(TUREEN), "broken_memory.so")),
+                         "sanitizers are loaded first")
+    def test_a_worker_that_calls_good_samples_bad_is_dismissed(self):
+        """A preloaded libjpeg that finds all images damaged from some time on stands for broken memory."""
+        sign = os.path.join(self.root, "broken")
+        broken = {"LD_PRELOAD": os.path.join(os.path.dirname(TUREEN), "broken_memory.so"),
+                  "BROKEN_MEMORY": sign}
+        with self.serve(workers=1) as server:
+            alone = self.seeded(server).finish()
+            with Worker("--connect", server.endpoint, threads=2, environment=broken) as worker:
+                wait_for(server)
+                with open(sign, "w", encoding="ascii"):
+                    pass
+
+                def run():
+                    result = self.seeded(server).finish()
+                    self.assert_epochs(result, 3)
+                    self.assertEqual(result["checksum"], alone["checksum"])
+                    self.assertEqual(server.status()["bad_samples"], 0)
+                repeat(run, lambda: workers(server) == [])
+                self.assertIn("dismissed, because 3 of its results were wrong", worker.refused())
+            one, = workers(server, "dismissed")
+            self.assertEqual(one["wrong"], 3)
+            self.assertIn("it called a sample bad", one["reason"])
+            self.assertRegex(server.status_text(), r"worker \S+ +dismissed, 2 processors, .*3 wrong.*memory")
+            self.assertEqual(server.log().count("was wrong: it called a sample bad"), 3)
+
     def test_two_servers_share_a_worker(self):
         with self.serve(workers=1) as one, self.serve(workers=1) as two:
             with Worker("--connect", one.endpoint + "=3", "--connect", two.endpoint):

@@ -495,7 +495,7 @@ static void
 an_idle_thread_takes_tasks_back (void **state)
 {
     (void) state;
-    assert_false (remote_workers_take_back (s_server.workers, 0));
+    assert_false (remote_workers_take_back (s_server.workers, false, 0));
     s_let_in (0, 2);
     assert_true (s_give (0));
     uint64_t first = s_last (0, WIRE_WORK_TASK)->tag;
@@ -503,19 +503,19 @@ an_idle_thread_takes_tasks_back (void **state)
     assert_true (s_give (1) && s_give (2));
     uint64_t last = s_last (0, WIRE_WORK_TASK)->tag;
     s_server.now_ms += 2;
-    assert_true (remote_workers_have_tasks (s_server.workers));
-    assert_false (remote_workers_take_back (s_server.workers, 6 * MS));
-    assert_true (remote_workers_take_back (s_server.workers, 5 * MS));
+    assert_true (remote_workers_have_tasks (s_server.workers, false));
+    assert_false (remote_workers_take_back (s_server.workers, false, 6 * MS));
+    assert_true (remote_workers_take_back (s_server.workers, false, 5 * MS));
     assert_int_equal (s_server.undone [0], 1);
-    assert_false (remote_workers_take_back (s_server.workers, 5 * MS));
+    assert_false (remote_workers_take_back (s_server.workers, false, 5 * MS));
     assert_int_equal (s_server.undone [1] + s_server.undone [2], 0);
     assert_false (s_give (3));                      //  it has three tasks yet
     s_result (0, first, VERSION_BYTES, 5, 5);
     assert_int_equal (s_server.done [0], 0);
     s_server.now_ms += 3;
-    assert_true (remote_workers_take_back (s_server.workers, 5 * MS));
-    assert_true (remote_workers_take_back (s_server.workers, 5 * MS));
-    assert_false (remote_workers_have_tasks (s_server.workers));
+    assert_true (remote_workers_take_back (s_server.workers, false, 5 * MS));
+    assert_true (remote_workers_take_back (s_server.workers, false, 5 * MS));
+    assert_false (remote_workers_have_tasks (s_server.workers, false));
     assert_int_equal (s_server.undone [1] + s_server.undone [2], 2);
     //  It goes: what was taken back is not given back once more.
     s_result (0, last, VERSION_BYTES, 5, 5);
@@ -542,6 +542,66 @@ files_that_are_others_are_sent (void **state)
     assert_true (s_server.is_starved);
     s_sent_bytes = FILE_BYTES;
     assert_true (s_give (1));
+}
+
+//  Each such answer in a row is followed by a longer rest, so that the task is not sent back and forth.
+static void
+a_worker_without_memory_rests (void **state)
+{
+    (void) state;
+    s_let_in (0, 1);
+    wire_work_result_t result = { .outcome = WIRE_WORK_NO_MEMORY };
+    frame_t frames [] = { { (const uint8_t *) &result, sizeof result }, { NULL, 0 } };
+    refusal_t refusal;
+    for (int64_t rest_ms = 100; rest_ms <= 400; rest_ms *= 2) {
+        assert_true (s_give (0));
+        assert_true (s_say (0, WIRE_WORK_RESULT, s_last (0, WIRE_WORK_TASK)->tag, frames, 2, &refusal));
+        s_server.now_ms += rest_ms - 1;
+        assert_false (s_give (0));
+        s_server.now_ms++;
+    }
+    assert_true (s_give (0));
+    s_result (0, s_last (0, WIRE_WORK_TASK)->tag, VERSION_BYTES, 1, 1);
+    assert_true (s_give (0));
+}
+
+static void
+s_assert_dismissed (size_t count)
+{
+    uint64_t lost;
+    json_t *list = remote_workers_status (s_server.workers, &lost), *worker;
+    size_t index, dismissed = 0;
+    json_array_foreach (list, index, worker) {
+        bool is = strcmp (json_string_value (json_object_get (worker, "state")), "dismissed") == 0;
+        dismissed += is;
+        assert_int_equal (json_integer_value (json_object_get (worker, "wrong")),
+            is? REMOTE_WORKERS_WRONG_MAX: 0);
+    }
+    assert_int_equal (dismissed, count);
+    json_decref (list);
+}
+
+//  It stays in the status, where a person sees it; of the same worker once.
+static void
+a_worker_that_is_wrong_three_times_is_dismissed (void **state)
+{
+    (void) state;
+    for (uint8_t peer = 0; peer < 2; peer++) {
+        s_let_in (peer, 1);
+        assert_true (s_give (peer));
+        s_assert_dismissed (peer);
+        for (int wrong = 0; wrong < REMOTE_WORKERS_WRONG_MAX; wrong++) {
+            assert_int_equal (s_server.undone [peer], 0);
+            remote_workers_was_wrong (s_server.workers, peer + 1u, "it lied", s_server.now_ms);
+        }
+        assert_int_equal (s_server.undone [peer], 1);
+        assert_non_null (strstr (s_last (peer, WIRE_WORK_REFUSED)->text, "The last one: it lied"));
+        assert_false (s_give (2));
+        s_pass (120000, 0);
+        s_assert_dismissed (1);
+    }
+    remote_workers_was_wrong (s_server.workers, 2, "it is gone", s_server.now_ms);
+    s_assert_dismissed (1);
 }
 
 static void
@@ -630,6 +690,7 @@ main (void)
         CASE (a_worker_cannot_answer_for_another), CASE (files_that_are_others_are_sent),
         CASE (an_old_number_is_not_the_new_one), CASE (an_idle_thread_takes_tasks_back),
         CASE (a_worker_that_is_waited_for_gets_less),
+        CASE (a_worker_without_memory_rests), CASE (a_worker_that_is_wrong_three_times_is_dismissed),
         CASE (a_revoked_key_ends_its_worker), CASE (credit_grows_with_the_way_up_to_its_bound)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
