@@ -6,7 +6,10 @@
 #include "broker.h"
 #include "pack_index.h"
 
-enum { MEAN_TASKS = 16 };               //  of a running mean
+enum {
+    MEAN_TASKS = 16,                    //  of a running mean
+    NETWORK_NS = 20000000               //  what a sound worker's network and threads may add to a quick task
+};
 
 static void
 s_put (ready_tasks_t *self, task_t *task, bool is_first)
@@ -88,6 +91,10 @@ s_done (void *context, void *argument, const remote_result_t *result)
 {
     ready_tasks_t *self = context;
     task_t *task = argument;
+    if (!result && self->takes_back) {
+        s_submit (self, task);
+        return;
+    }
     if (!result || result->is_starved) {
         s_put (self, task, true);
         return;
@@ -188,27 +195,25 @@ s_hand_out (ready_tasks_t *self)
     }
 }
 
+//  INT64_MAX: it is not known yet how long such tasks take here.
 static int64_t
 s_patience_ns (const ready_tasks_t *self, bool is_slow)
 {
-    return (int64_t) (READY_TASKS_PATIENCE * self->local_ns [is_slow]);
+    bool is_idle = self->local [is_slow] < self->threads && (is_slow || !self->first);
+    int64_t local_ns = (int64_t) self->local_ns [is_slow];
+    return local_ns == 0? INT64_MAX: is_idle? READY_TASKS_PATIENCE * local_ns:
+        READY_TASKS_PATIENCE_BUSY * local_ns + NETWORK_NS;
 }
 
-//  Whether a thread for such tasks has nothing to do, and it is known how long they take.
-static bool
-s_is_idle (const ready_tasks_t *self, bool is_slow)
-{
-    return self->local_ns [is_slow] > 0 && self->local [is_slow] < self->threads && (is_slow || !self->first);
-}
-
-//  Threads are idle, or soon will be: they do what workers are late with.
+//  This server's threads do what workers are late with.
 static void
 s_take_back (ready_tasks_t *self)
 {
+    self->takes_back = true;
     for (int is_slow = 0; self->remote && is_slow < 2; is_slow++)
-        while (s_is_idle (self, is_slow)
-        &&  remote_workers_take_back (self->remote, is_slow, s_patience_ns (self, is_slow)))
-            s_hand_out (self);
+        while (remote_workers_take_back (self->remote, is_slow, s_patience_ns (self, is_slow)))
+            ;
+    self->takes_back = false;
 }
 
 void
@@ -266,8 +271,7 @@ ready_tasks_wakeup (const ready_tasks_t *self)
     int64_t wakeup = remote_workers_wakeup (self->remote);
     for (int is_slow = 0; is_slow < 2; is_slow++) {
         int64_t back_ms = self->now_ms + 1 + s_patience_ns (self, is_slow) / 1000000;
-        if (s_is_idle (self, is_slow) && remote_workers_have_tasks (self->remote, is_slow)
-        &&  back_ms < wakeup)
+        if (remote_workers_have_tasks (self->remote, is_slow) && back_ms < wakeup)
             wakeup = back_ms;
     }
     return wakeup;

@@ -8,7 +8,8 @@
  *  A task that a worker does not end comes back to the head of the queue.  A thread that has nothing left to
  *  do takes back what workers have had for longer than READY_TASKS_PATIENCE tasks of its kind, slow or not,
  *  take here: a job would wait for it, and a worker on a slow network must not make a job slower than it is
- *  without one.  Without workers all go to the threads at once.
+ *  without one.  Busy threads do the same after READY_TASKS_PATIENCE_BUSY tasks: other jobs keep them busy
+ *  while the job with that task waits.  Without workers all go to the threads at once.
  *  Owner: the broker's thread.
  */
 #ifndef READY_TASKS_H
@@ -18,7 +19,7 @@
 #include "remote_workers.h"
 #include "task.h"
 
-enum { READY_TASKS_A_THREAD = 2, READY_TASKS_PATIENCE = 8 };
+enum { READY_TASKS_A_THREAD = 2, READY_TASKS_PATIENCE = 8, READY_TASKS_PATIENCE_BUSY = 32 };
 
 //  The golden samples of a worker's handshake, made by a thread of the pool.
 typedef struct {
@@ -37,6 +38,7 @@ typedef struct {
     remote_workers_t *remote;           //  NULL: none may come
     size_t local [2];                   //  tasks that the pool has, and the pool for slow ones
     double local_ns [2];                //  that one takes there, a running mean; 0: unknown yet
+    bool takes_back;                    //  a task that comes back undone now is for the pool
     task_t *first, *last;               //  those that wait
     ready_tasks_golden_t golden;
     int64_t now_ms;
