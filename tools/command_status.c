@@ -56,6 +56,9 @@ s_show_levels (const json_t *pack)
         printf ("%.1f MB were in memory; ", answer_real (pack, "memory_bytes") / 1e6);
     printf ("from the store %.1f MB by %.0f GET%s of %.1f s in all", answer_real (pack, "source_bytes") / 1e6,
         answer_real (pack, "gets"), s_plural (pack, "gets"), answer_real (pack, "source_seconds"));
+    if (answer_real (pack, "slow_gets") > 0)
+        printf (" (%.0f of them far slower than others, given up and made again)", answer_real (pack,
+            "slow_gets"));
     if (json_is_number (json_object_get (pack, "block_cache_held")))
         printf ("; from the local disk %.1f MB in %.1f s, which has %.1f MB",
             answer_real (pack, "block_cache_bytes") / 1e6, answer_real (pack, "block_cache_seconds"),

@@ -667,7 +667,7 @@ raw_store_retry (raw_store_t *self, raw_request_t *request)
     request->damaged = request->read_bytes = request->read_ns = 0;
     request->cached_bytes = request->cached_ns = 0;
     request->peer_bytes = request->peer_ns = 0;
-    request->gets = 0;
+    request->gets = request->slow_gets = 0;
     s_queue_first (self, request);
     for (uint32_t index = 0; index < request->sample_count; index++)
         s_ask_again (self, request->samples [index]);

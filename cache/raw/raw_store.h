@@ -92,7 +92,7 @@ typedef struct raw_request {
     uint64_t read_bytes, read_ns;       //  what it cost, whole blocks, and how long that took
     uint64_t cached_bytes, cached_ns;   //  what came from the local disk's cache of a store instead,
     uint64_t peer_bytes, peer_ns;       //  and from other members of the cluster
-    uint32_t gets;                      //  how often a store was asked
+    uint32_t gets, slow_gets;           //  how often a store was asked; of these, given up as slow
     //  the caller's; a request that is split hands them on
     int64_t failed_ms;                  //  when it failed first,
     uint32_t failures;                  //  and how often since

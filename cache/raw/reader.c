@@ -230,7 +230,7 @@ reader_submit (reader_t *self, reader_request_t *request)
     request->wait_ns = 0;
     request->cached_bytes = request->cached_ns = 0;
     request->peer_bytes = request->peer_ns = 0;
-    request->gets = 0;
+    request->gets = request->slow_gets = 0;
     request->in_flight = 0;
     request->progress = (reader_progress_t) { .descriptor = -1 };
     reader_append (&self->waiting, request);

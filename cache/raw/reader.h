@@ -81,7 +81,8 @@ typedef struct reader_request {
                                         //  long that took, beside wait_ns
     uint64_t peer_bytes, peer_ns;       //  of a store: what came from other members instead (peers.h), and
                                         //  how long they took, each by itself
-    uint32_t gets;                      //  of a store: how often it was asked
+    uint32_t gets, slow_gets;           //  of a store: how often it was asked; of these, given up as far
+                                        //  slower than others
     uint32_t in_flight;                 //  reads in flight when it was submitted to the kernel, itself
                                         //  included
     //  the reader's

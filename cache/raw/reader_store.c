@@ -350,6 +350,10 @@ s_on_transfer (reader_t *self, reader_part_t *part)
 {
     if (self->peers)
         peers_store_end (self->peers, part->transfer.bytes, part->transfer.done);
+    if (part->range->request) {
+        part->range->request->gets += part->transfer.given_up;
+        part->range->request->slow_gets += part->transfer.given_up;
+    }
     if (s_goes_on (self, part))
         return;
     if (part->range->request)

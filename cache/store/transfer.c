@@ -10,13 +10,16 @@
 #include <unistd.h>
 #include <curl/curl.h>
 #include <sodium.h>
+#include "clock.h"
 #include "http.h"
+#include "pace.h"
 #include "signature.h"
 
 enum {
     MAGIC = 0x7fa45fe2,
-    CONNECT_S = 10, SLOW_BYTES = 1024, SLOW_S = 10,
+    CONNECT_S = 10, STILL_S = 10,
     CONFIRM_S = 30,                     //  a store may take long to confirm a large object that it has
+    LOOK_MS = 100,                      //  between two looks at the pace of requests
     BUFFER_BYTES = 256 * 1024, CONNECTIONS_MAX = 256,
     BODY_BYTES = 1024,                  //  of an error's answer, for its code
     SWALLOWED_BYTES = 64 * 1024         //  of an answer that is no object: some do not end
@@ -25,7 +28,10 @@ enum {
 //  A transfer under way; kept for the next one when it is done.
 typedef struct handle {
     CURL *easy;
+    struct transfers *owner;
     transfer_t *transfer;
+    pace_request_t pace;
+    size_t done_before;                 //  bytes of the transfer before this request
     struct curl_slist *headers;
     bool has_range;                     //  the answer is the range that was asked for
     uint64_t sent;                      //  of an object that is written
@@ -45,6 +51,10 @@ struct transfers {
     handle_t *free_handles;
     handle_t *busy_handles;             //  for the end
     transfer_t *first, *last;           //  done
+    pace_t pace;
+    //  A clock that stands still while the owner does not wait for transfers: what came meanwhile is not
+    //  late.
+    int64_t now_ms, looked_ms, judged_ms;
 };
 
 
@@ -140,6 +150,7 @@ s_on_body (char *data, size_t unit, size_t count, void *context)
         }
         memcpy (transfer->memory + transfer->done, data, bytes);
         transfer->done += bytes;
+        pace_move (&self->pace, transfer->done - self->done_before, self->owner->now_ms);
         return bytes;
     }
     if (status < 300 && !transfer->upload)      //  the whole object, or another range
@@ -303,6 +314,7 @@ s_on_room (char *room, size_t unit, size_t count, void *context)
     self->sent += (size_t) got;
     if (transfer->upload->sent)
         atomic_fetch_add (transfer->upload->sent, (size_t) got);
+    pace_move (&self->pace, self->sent, self->owner->now_ms);
     return (size_t) got;
 }
 
@@ -316,6 +328,7 @@ s_on_seek (void *context, curl_off_t offset, int origin)
     if (self->transfer->upload->sent)
         atomic_fetch_sub (self->transfer->upload->sent, self->sent - (uint64_t) offset);
     self->sent = (uint64_t) offset;
+    pace_move (&self->pace, self->sent, self->owner->now_ms);
     return CURL_SEEKFUNC_OK;
 }
 
@@ -359,14 +372,13 @@ s_sign_now (handle_t *self, const transfers_t *transfers, transfer_t *transfer, 
 }
 
 static void
-s_set_limits (CURL *easy, bool is_upload)
+s_set_limits (CURL *easy, bool is_again)
 {
     curl_easy_setopt (easy, CURLOPT_NOSIGNAL, 1L);
     http_forget_resolver (easy);
     curl_easy_setopt (easy, CURLOPT_HTTP_VERSION, (long) CURL_HTTP_VERSION_1_1);
     curl_easy_setopt (easy, CURLOPT_CONNECTTIMEOUT, (long) CONNECT_S);
-    curl_easy_setopt (easy, CURLOPT_LOW_SPEED_LIMIT, (long) SLOW_BYTES);
-    curl_easy_setopt (easy, CURLOPT_LOW_SPEED_TIME, (long) (is_upload? CONFIRM_S: SLOW_S));
+    curl_easy_setopt (easy, CURLOPT_FRESH_CONNECT, is_again? 1L: 0L);
     curl_easy_setopt (easy, CURLOPT_BUFFERSIZE, (long) BUFFER_BYTES);
     curl_easy_setopt (easy, CURLOPT_UPLOAD_BUFFERSIZE, (long) BUFFER_BYTES);
     curl_easy_setopt (easy, CURLOPT_PATH_AS_IS, 1L);
@@ -419,7 +431,7 @@ static bool
 s_ask (handle_t *self, const transfers_t *transfers, transfer_t *transfer)
 {
     CURL *easy = self->easy;
-    s_set_limits (easy, transfer->upload);
+    s_set_limits (easy, self->pace.tries > 0);
     s_set_redirections (easy, transfers->account, transfer->url);
     curl_easy_setopt (easy, CURLOPT_WRITEFUNCTION, s_on_body);
     curl_easy_setopt (easy, CURLOPT_WRITEDATA, self);
@@ -480,6 +492,7 @@ s_finish (transfers_t *self, handle_t *handle, CURLcode result)
 {
     transfer_t *transfer = handle->transfer;
     s_judge (handle, result);
+    pace_end (&self->pace, &handle->pace, transfer->rc == 0, self->now_ms);
     if (self->keys && (transfer->rc == -EKEYEXPIRED || transfer->rc == -EKEYREJECTED))
         keyring_refused (self->keys, transfer->keys_number);
     curl_multi_remove_handle (self->multi, handle->easy);
@@ -508,7 +521,8 @@ transfers_new (transfers_t **self_p, const account_t *account, keyring_t *keys)
         return -ENOMEM;
     }
     curl_multi_setopt (multi, CURLMOPT_MAXCONNECTS, (long) CONNECTIONS_MAX);
-    *self = (transfers_t) { .magic = MAGIC, .account = account, .keys = keys, .multi = multi };
+    *self = (transfers_t) { .magic = MAGIC, .account = account, .keys = keys, .multi = multi,
+        .pace = pace_new () };
     *self_p = self;
     return 0;
 }
@@ -539,6 +553,34 @@ transfers_destroy (transfers_t **self_p)
     *self_p = NULL;
 }
 
+//  Asks for what is missing.  0 or -ENOMEM.
+static int
+s_send (transfers_t *self, handle_t *handle)
+{
+    transfer_t *transfer = handle->transfer;
+    transfer->status = 0;
+    transfer->keys_number = 0;
+    transfer->done = transfer->is_whole? 0: transfer->done;
+    transfer->object_bytes = 0;
+    transfer->object_version [0] = 0;
+    if (transfer->done == 0) {
+        transfer->first_bytes = 0;
+        transfer->first_version [0] = 0;
+    }
+    handle->done_before = transfer->done;
+    return s_ask (handle, self, transfer) && curl_multi_add_handle (self->multi, handle->easy) == CURLM_OK?
+        0: -ENOMEM;
+}
+
+//  The clock goes on by what passed since the last look, if that is no stall of this program.
+static void
+s_look_at_clock (transfers_t *self)
+{
+    int64_t now_ms = clock_now_ms (), passed_ms = now_ms - self->looked_ms;
+    self->now_ms += passed_ms < 2 * LOOK_MS? passed_ms: 2 * LOOK_MS;
+    self->looked_ms = now_ms;
+}
+
 int
 transfers_begin (transfers_t *self, transfer_t *transfer)
 {
@@ -547,25 +589,21 @@ transfers_begin (transfers_t *self, transfer_t *transfer)
     assert (transfer->done < transfer->bytes || transfer->is_whole);
     assert (transfer->upload? transfer->upload->checksum && transfer->done == 0: !!transfer->memory);
     transfer->rc = 0;
-    transfer->status = 0;
-    transfer->keys_number = 0;
-    transfer->done = transfer->is_whole? 0: transfer->done;
-    transfer->object_bytes = 0;
-    transfer->object_version [0] = 0;
+    transfer->given_up = 0;
     transfer->detail [0] = 0;
-    if (transfer->done == 0) {
-        transfer->first_bytes = 0;
-        transfer->first_version [0] = 0;
-    }
     handle_t *handle = s_take_handle (self);
     if (!handle)
         return transfer->rc = -ENOMEM;
+    handle->owner = self;
     handle->transfer = transfer;
-    if (!s_ask (handle, self, transfer)
-    ||  curl_multi_add_handle (self->multi, handle->easy) != CURLM_OK) {
+    if (s_send (self, handle)) {
         s_give_handle (self, handle);
         return transfer->rc = -ENOMEM;
     }
+    handle->pace = (pace_request_t) { .bytes = transfer->is_whole? 0: transfer->bytes - transfer->done,
+        .patience_ms = (transfer->upload? CONFIRM_S: STILL_S) * 1000, .is_never_again = transfer->upload };
+    s_look_at_clock (self);
+    pace_begin (&self->pace, &handle->pace, self->now_ms);
     handle->next = self->busy_handles;
     self->busy_handles = handle;
     return 0;
@@ -577,6 +615,7 @@ transfers_drop (transfers_t *self, const transfer_t *transfer)
     assert (self && self->magic == MAGIC);
     for (handle_t *handle = self->busy_handles; handle; handle = handle->next)
         if (handle->transfer == transfer) {
+            pace_end (&self->pace, &handle->pace, false, self->now_ms);
             curl_multi_remove_handle (self->multi, handle->easy);
             s_unlink (self, handle);
             s_give_handle (self, handle);
@@ -590,11 +629,50 @@ transfers_drop (transfers_t *self, const transfer_t *transfer)
         }
 }
 
+//  Gives the request up, with its connection, and asks for what is missing on a new one.
+static void
+s_ask_again (transfers_t *self, handle_t *handle)
+{
+    transfer_t *transfer = handle->transfer;
+    uint64_t missing = transfer->bytes - transfer->done;
+    curl_multi_remove_handle (self->multi, handle->easy);
+    curl_easy_reset (handle->easy);
+    curl_slist_free_all (handle->headers);
+    handle_t before = *handle;
+    *handle = (handle_t) { .easy = before.easy, .owner = self, .transfer = transfer, .pace = before.pace,
+        .next = before.next };
+    pace_again (&handle->pace, transfer->is_whole? 0: missing, self->now_ms);
+    transfer->given_up++;
+    if (s_send (self, handle))
+        s_finish (self, handle, CURLE_OUT_OF_MEMORY);
+}
+
+static void
+s_judge_pace (transfers_t *self)
+{
+    if (self->now_ms - self->judged_ms < LOOK_MS / 2)
+        return;
+    self->judged_ms = self->now_ms;
+    for (handle_t *handle = self->busy_handles, *next; handle; handle = next) {
+        next = handle->next;
+        pace_verdict_t verdict = pace_judge (&self->pace, &handle->pace, self->now_ms);
+        if (verdict == PACE_STILL) {
+            snprintf (handle->message, sizeof handle->message, "less than %d bytes a second for %u s",
+                PACE_STILL_BYTES, handle->pace.patience_ms / 1000);
+            s_finish (self, handle, CURLE_OPERATION_TIMEDOUT);
+        }
+        else
+        if (verdict == PACE_AGAIN)
+            s_ask_again (self, handle);
+    }
+}
+
 //  Moves them on, as far as bytes have come.
 static void
 s_turn (transfers_t *self)
 {
     int running, left;
+    s_look_at_clock (self);
     curl_multi_perform (self->multi, &running);
     CURLMsg *message;
     while ((message = curl_multi_info_read (self->multi, &left)))
@@ -604,6 +682,7 @@ s_turn (transfers_t *self)
             curl_easy_getinfo (message->easy_handle, CURLINFO_PRIVATE, &handle);
             s_finish (self, handle, result);
         }
+    s_judge_pace (self);
 }
 
 void
@@ -616,7 +695,9 @@ transfers_wait (transfers_t *self, const int *descriptors, size_t count, int lim
     struct curl_waitfd others [TRANSFERS_DESCRIPTORS_MAX];
     for (size_t at = 0; at < count; at++)
         others [at] = (struct curl_waitfd) { .fd = descriptors [at], .events = CURL_WAIT_POLLIN };
-    curl_multi_poll (self->multi, others, (unsigned int) count, limit_ms < 0? INT_MAX: limit_ms, NULL);
+    int most_ms = self->busy_handles? LOOK_MS: INT_MAX;
+    curl_multi_poll (self->multi, others, (unsigned int) count,
+        limit_ms >= 0 && limit_ms < most_ms? limit_ms: most_ms, NULL);
     s_turn (self);
 }
 

@@ -2,12 +2,15 @@
  *  at once from one thread, through libcurl's multi interface.
  *
  *  happy path:     transfers_new .. transfers_begin .. transfers_wait .. transfers_take (rc 0, bytes there)
- *  failure modes:  in the transfer: no memory is lost and nothing is retried here.  -errno says of what kind
- *                  it is:
+ *  A range, or an answer, that comes far more slowly than others is given up, and what is missing is asked
+ *  for again on a new connection (pace.h); that is no failure.
+ *
+ *  failure modes:  in the transfer: no memory is lost and nothing that failed is retried here.  -errno says
+ *                  of what kind it is:
  *                  -EBUSY          429, 408, 5xx: the store asks to be asked later; or an object that was
  *                                  written has not arrived as it was sent
- *                  -ETIMEDOUT      no connection within CONNECT_S, or under SLOW_BYTES a second for SLOW_S
- *                                  (CONFIRM_S where an object is written)
+ *                  -ETIMEDOUT      no connection within CONNECT_S, or under PACE_STILL_BYTES a second for
+ *                                  STILL_S (CONFIRM_S where an object is written)
  *                  -ECONNRESET -ECONNREFUSED -EHOSTUNREACH     the connection ended, or there is none
  *                  -EKEYREJECTED   401, 403: the keys do not allow it
  *                  -EKEYEXPIRED    temporary keys have ended, or the clocks differ
@@ -67,6 +70,7 @@ typedef struct transfer {
     size_t done;                        //  bytes in memory; 0 at first; a range that is begun again goes on
                                         //  behind them.  Of an object that is written: all or 0
     int status;                         //  HTTP's; 0: no answer
+    uint32_t given_up;                  //  requests that were far slower than others, and were made again
     uint64_t keys_number;               //  of the keys that signed it (keyring.h); 0: not signed
     uint64_t object_bytes;              //  of the whole object; 0: unknown
     char object_version [TRANSFER_VERSION_BYTES];       //  its ETag; "": it has none
@@ -89,7 +93,7 @@ int transfers_begin (transfers_t *self, transfer_t *transfer);
 void transfers_drop (transfers_t *self, const transfer_t *transfer);
 //  Moves all transfers on, and waits until one is done, one of the descriptors (at most
 //  TRANSFERS_DESCRIPTORS_MAX) is readable, or limit_ms are over (0: does not wait; below 0: there is no
-//  limit).
+//  limit).  May return early.
 enum { TRANSFERS_DESCRIPTORS_MAX = 1026 };
 void transfers_wait (transfers_t *self, const int *descriptors, size_t count, int limit_ms);
 //  One that is done; NULL: none.  Never waits.

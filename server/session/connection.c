@@ -158,11 +158,12 @@ static json_t *
 s_objects (const source_t *source)
 {
     const source_objects_t *objects = &source->objects;
-    json_t *object = json_pack ("{s:I, s:f, s:I, s:f, s:I, s:f, s:I}", "source_bytes",
+    json_t *object = json_pack ("{s:I, s:f, s:I, s:f, s:I, s:f, s:I, s:I}", "source_bytes",
         (json_int_t) objects->source_bytes, "source_seconds", (double) objects->source_ns / 1e9,
         "block_cache_bytes", (json_int_t) objects->cached_bytes, "block_cache_seconds",
         (double) objects->cached_ns / 1e9, "peer_bytes", (json_int_t) objects->peer_bytes, "peer_seconds",
-        (double) objects->peer_ns / 1e9, "gets", (json_int_t) objects->gets);
+        (double) objects->peer_ns / 1e9, "gets", (json_int_t) objects->gets, "slow_gets",
+        (json_int_t) objects->slow_gets);
     uint64_t held = 0;
     bool is_kept = false;
     for (size_t field = 0; field < catalogue_fields (source->catalogue); field++) {

@@ -11,6 +11,7 @@
 #include "device.h"
 #include "learned_rows.h"
 #include "pack.h"
+#include "reader.h"
 
 typedef struct {
     device_t *device;
@@ -22,7 +23,7 @@ typedef struct {
     uint64_t source_bytes, source_ns;   //  the store
     uint64_t cached_bytes, cached_ns;   //  the local disk's cache
     uint64_t peer_bytes, peer_ns;       //  other members of the cluster
-    uint64_t gets;
+    uint64_t gets, slow_gets;           //  all; of these, given up as far slower than others
 } source_objects_t;
 
 //  A field of single objects that other members keep too.
@@ -60,6 +61,21 @@ source_device (const source_t *self, size_t part)
     if (self->pack)
         return part < pack_volumes (self->pack)? self->volumes [part].device: NULL;
     return part < catalogue_fields (self->catalogue)? self->fields [part]: NULL;
+}
+
+//  Counts a read of a single object.
+static inline void
+source_count_read (source_t *self, const reader_request_t *request)
+{
+    source_objects_t *objects = &self->objects;
+    objects->source_bytes += request->read_bytes;
+    objects->source_ns += request->read_bytes? request->wait_ns: 0;
+    objects->cached_bytes += request->cached_bytes;
+    objects->cached_ns += request->cached_ns;
+    objects->peer_bytes += request->peer_bytes;
+    objects->peer_ns += request->peer_ns;
+    objects->gets += request->gets;
+    objects->slow_gets += request->slow_gets;
 }
 
 #endif

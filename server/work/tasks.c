@@ -421,6 +421,7 @@ s_end_range (tasks_t *self, range_t *range)
     range->raw->peer_bytes = range->request.peer_bytes;
     range->raw->peer_ns = range->request.peer_ns;
     range->raw->gets = range->request.gets;
+    range->raw->slow_gets = range->request.slow_gets;
     if (rc && rc != -ECANCELED) {
         s_blame_range (range, reason);
         broker_unread_range (self->broker, range->raw, rc, reason, self->now_ms);
@@ -560,14 +561,7 @@ s_collect_read (tasks_t *self, reader_request_t *request)
         return;
     }
     task_t *task = request->user;
-    source_objects_t *objects = &source_of (version_dataset (self->broker, task->version))->objects;
-    objects->source_bytes += request->read_bytes;
-    objects->source_ns += request->read_bytes? request->wait_ns: 0;
-    objects->cached_bytes += request->cached_bytes;
-    objects->cached_ns += request->cached_ns;
-    objects->peer_bytes += request->peer_bytes;
-    objects->peer_ns += request->peer_ns;
-    objects->gets += request->gets;
+    source_count_read (source_of (version_dataset (self->broker, task->version)), request);
     if (--task->unread == 0)
         s_files_done (self, task);
 }

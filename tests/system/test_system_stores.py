@@ -60,6 +60,7 @@ class StoreTest(SystemTest):
             self.assertEqual(status["bad_samples"], 0, status["datasets"][0]["bad"])
             self.assertFalse(SECRET in server.log() or SECRET in json.dumps(status))
         self.store.faults.clear()
+        return status
 
 
 class Epochs(StoreTest):
@@ -134,7 +135,9 @@ class Passing(StoreTest):
         self.assert_outlived(Fault("reset", name="volume", times=12, after=0))
 
     def test_bytes_that_hardly_come(self):
-        self.assert_outlived(Fault("slow", name="volume", times=2, after=100))
+        status = self.assert_outlived(Fault("slow", name="volume", times=2, after=100))
+        pack = status["datasets"][0]["pack"]
+        self.assertTrue(0 < pack["slow_gets"] < pack["gets"], pack)
 
     def test_answers_that_do_not_end(self):
         """What stands before a store may answer so: it is an error as others are."""

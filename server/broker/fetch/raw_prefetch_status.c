@@ -30,7 +30,7 @@ s_put_levels (json_t *object, const raw_prefetch_t *prefetch)
     const struct { const char *key; uint64_t number; } counts [] = {
         { "memory_bytes", prefetch->memory_bytes }, { "source_bytes", prefetch->source_bytes },
         { "block_cache_bytes", prefetch->cached_bytes }, { "peer_bytes", prefetch->peer_bytes },
-        { "gets", prefetch->gets } };
+        { "gets", prefetch->gets }, { "slow_gets", prefetch->slow_gets } };
     for (size_t index = 0; index < sizeof counts / sizeof *counts; index++)
         json_object_set_new (object, counts [index].key, json_integer ((json_int_t) counts [index].number));
     json_object_set_new (object, "source_seconds", json_real ((double) prefetch->source_ns / 1e9));

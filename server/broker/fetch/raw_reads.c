@@ -142,6 +142,7 @@ s_read_is_back (broker_t *self, const raw_request_t *request)
     prefetch->peer_bytes += request->peer_bytes;
     prefetch->peer_ns += request->peer_ns;
     prefetch->gets += request->gets;
+    prefetch->slow_gets += request->slow_gets;
 }
 
 void

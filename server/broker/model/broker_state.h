@@ -321,7 +321,7 @@ typedef struct {
                                             //  of which many pass at once
     uint64_t cached_bytes, cached_ns;       //  of bytes_read, from the local disk's cache of a store
     uint64_t peer_bytes, peer_ns;           //  of bytes_read, from other members of the cluster
-    uint64_t gets;                          //  how often a store was asked
+    uint64_t gets, slow_gets;               //  how often a store was asked; of these, given up as slow
 } raw_prefetch_t;
 
 //  What a tenant wants of the workers, and the memory that it has for their tasks; dispatch.c's.
