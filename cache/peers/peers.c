@@ -16,7 +16,9 @@
 enum {
     MAGIC = 0x009ee125,
     NS = 1000000,                       //  in a millisecond
-    SILENT_MS = 2000, LATE_MS = 10000, PING_MS = 1000,
+    SILENT_MS = 2000, PING_MS = 1000,
+    MISSES_MAX = 4, GOOD_MIN = 64,      //  given up in all: away; answered: it has come back for good
+    PROBE_MS = 1000, PROBE_MAX_MS = 60000,  //  between two probes of a member that is away
     IDLE_MS = 5000,                     //  a member that gave no answer for so long is pinged
     LOOK_MS = 200, IDLE_LOOK_MS = 1000, //  between two looks at what is late, and when nothing is asked
     TRY_MS = 5000,                      //  a peer that looks slow is asked for one block in so long
@@ -100,18 +102,35 @@ s_send (peers_t *self, peer_link_t *link, const peer_question_frame_t *frame)
 
 //  -- questions
 
+static peer_question_frame_t
+s_frame (const peers_t *self, size_t data, peer_question_kind_t kind)
+{
+    const uint64_t *key = block_data_key (self->cluster->data [data].shown.blocks)->words;
+    return (peer_question_frame_t) { .magic = PEER_WIRE_MAGIC, .version = PEER_WIRE_VERSION,
+        .kind = (uint16_t) kind, .key = { key [0], key [1] } };
+}
+
+//  Remembers a unit of it, to be asked for again.
+static void
+s_note_missed (const peers_t *self, peer_link_t *link, const peer_question_t *question)
+{
+    link->probe = s_frame (self, question->data, PEER_GET);
+    link->probe.object = question->object;
+    link->probe.offset = question->offset;
+    link->probe.bytes = question->bytes < BLOCK_DATA_UNIT_BYTES? question->bytes: BLOCK_DATA_UNIT_BYTES;
+}
+
 static void
 s_settle (peers_t *self, peer_question_t *question, bool is_answered)
 {
     peer_link_t *link = &self->links [question->member];
-    uint64_t now_ns = clock_now_ns ();
     if (question->is_before) {
         peer_view_t *view = &self->views [question->data];
         view->unhelpful = is_answered? 0: view->unhelpful + 1;
     }
     question->is_answered = is_answered;
-    question->nanoseconds = now_ns - question->began_ns;
-    way_meter_end (&link->meter, question->bytes, is_answered? question->bytes: 0, now_ns);
+    question->nanoseconds = self->patience.now_ns - question->began_ns;
+    way_meter_end (&link->meter, question->bytes, is_answered? question->bytes: 0, self->patience.now_ns);
     link->asked--;
     for (size_t at = 0; at < self->question_count; at++)
         if (self->questions [at] == question) {
@@ -122,15 +141,27 @@ s_settle (peers_t *self, peer_question_t *question, bool is_answered)
 }
 
 static void
-s_give_up_all (peers_t *self, size_t member, bool is_late)
+s_give_up_late (peers_t *self, peer_question_t *question)
 {
-    for (size_t at = self->question_count; at-- > 0;)
-        if (self->questions [at]->member == member) {
-            pthread_mutex_lock (&self->lock);
-            self->links [member].figures.late += is_late;
-            pthread_mutex_unlock (&self->lock);
-            s_settle (self, self->questions [at], false);
-        }
+    peer_link_t *link = &self->links [question->member];
+    pthread_mutex_lock (&self->lock);
+    link->figures.late++;
+    pthread_mutex_unlock (&self->lock);
+    link->misses++;
+    s_note_missed (self, link, question);
+    peer_patience_learn (&self->patience, self->patience.now_ns - question->began_ns);
+    s_settle (self, question, false);
+}
+
+//  A member that fails again soon after it came back is probed ever more rarely.
+static void
+s_plan_probe (peers_t *self, peer_link_t *link, bool was_good)
+{
+    uint64_t least_ns = (uint64_t) PROBE_MS * NS, most_ns = (uint64_t) PROBE_MAX_MS * NS,
+        longer_ns = 2 * link->probe_pause_ns < most_ns? 2 * link->probe_pause_ns: most_ns;
+    link->probe_pause_ns = was_good || longer_ns < least_ns? least_ns: longer_ns;
+    link->probe_ns = self->patience.now_ns + link->probe_pause_ns;
+    link->probed_ns = 0;
 }
 
 //  What was asked before is not waited for, and a new connection has nothing of it in its queues.
@@ -138,23 +169,26 @@ static void
 s_set_away (peers_t *self, size_t member)
 {
     peer_link_t *link = &self->links [member];
-    s_give_up_all (self, member, true);
+    s_plan_probe (self, link, link->good >= GOOD_MIN);
+    for (size_t at = self->question_count; at-- > 0;)
+        if (self->questions [at]->member == member)
+            s_give_up_late (self, self->questions [at]);
     s_disconnect (link);
     way_meter_forget (&link->meter);
     pthread_mutex_lock (&self->lock);
     link->state = PEER_AWAY;
     pthread_mutex_unlock (&self->lock);
     link->away_ms = clock_now_ms ();
-    link->pinged_ms = 0;
+    link->pinged_ns = 0;
     self->is_stale = true;              //  its blocks get other homes after a while
 }
 
 static void
 s_set_here (peers_t *self, peer_link_t *link)
 {
-    link->heard_ns = clock_now_ns ();
     if (link->state == PEER_HERE)
         return;
+    link->good = 0;
     self->is_stale = self->is_stale || link->state == PEER_AWAY;
     pthread_mutex_lock (&self->lock);
     link->state = PEER_HERE;
@@ -187,13 +221,14 @@ s_take_list (peers_t *self)
         return;                         //  the next look tries again
     }
     //  A question's member is a place in the list.
-    for (size_t member = 0; member < self->link_count; member++)
-        s_give_up_all (self, member, false);
+    while (self->question_count > 0)
+        s_settle (self, self->questions [self->question_count - 1], false);
     for (size_t at = 0; at < list->count; at++) {
         const member_t *member = &list->member [at];
         peer_link_t *known = s_find_link (self->links, self->link_count, member->name);
         if (known) {
             links [at] = *known;
+            links [at].probed_ns = 0;   //  it went to a connection that ends here
             known->socket = NULL;
         }
         else
@@ -225,33 +260,64 @@ s_has_answer (const peer_link_t *link)
         && (events & ZMQ_POLLIN);
 }
 
-//  Whether an answer is due for so long that the member is away.  What came, and only is not read yet because
-//  this thread had no time, is not silence.
+//  Whether an answer is due for so long that the member is away.
 static bool
 s_is_silent (const peer_link_t *link, uint64_t now_ns)
 {
-    uint64_t pinged_ns = (uint64_t) link->pinged_ms * NS, since_ns = link->heard_ns;
+    uint64_t since_ns = link->heard_ns;
     if (link->asked > 0)
         since_ns = link->waits_ns > since_ns? link->waits_ns: since_ns;
     else
-    if (link->state == PEER_HERE && pinged_ns > link->heard_ns)
-        since_ns = pinged_ns;
+    if (link->state == PEER_HERE && link->pinged_ns > link->heard_ns)
+        since_ns = link->pinged_ns;
     else
         return false;
-    return now_ns > since_ns + (uint64_t) SILENT_MS * NS && !s_has_answer (link);
+    return now_ns > since_ns + (uint64_t) SILENT_MS * NS;
+}
+
+//  A member that is away and answers pings is asked for a little of what was given up.  The pong says that
+//  the connection is made, so the time of that does not count.
+static void
+s_probe (peers_t *self, peer_link_t *link)
+{
+    if (link->probed_ns || self->patience.now_ns < link->probe_ns)
+        return;
+    link->probe.number = ++self->next_number;
+    if (s_send (self, link, &link->probe))
+        link->probed_ns = self->patience.now_ns;
+}
+
+//  An answer that comes too late is none.
+static void
+s_look_at_probe (peers_t *self, peer_link_t *link)
+{
+    uint64_t now_ns = self->patience.now_ns;
+    if (!link->probed_ns || now_ns < link->probed_ns + peer_patience_ns (&self->patience))
+        return;
+    peer_patience_learn (&self->patience, now_ns - link->probed_ns);
+    s_plan_probe (self, link, false);
+}
+
+static void
+s_on_probe_answered (peers_t *self, peer_link_t *link)
+{
+    peer_patience_learn (&self->patience, self->patience.now_ns - link->probed_ns);
+    link->probe.bytes = link->probed_ns = 0;
+    link->misses = 0;
+    s_set_here (self, link);
 }
 
 //  A member that is away is pinged until it is back; one that is here but not asked, so that its end is seen
 //  before the next question waits for it.
 static void
-s_ping (peers_t *self, peer_link_t *link, int64_t now_ms)
+s_ping (peers_t *self, peer_link_t *link)
 {
-    bool is_idle = link->state == PEER_HERE && link->asked == 0
-        && (uint64_t) now_ms * NS > link->heard_ns + (uint64_t) IDLE_MS * NS;
-    if (!(is_idle && now_ms >= link->pinged_ms + IDLE_MS)
-    &&  !(link->state == PEER_AWAY && now_ms >= link->pinged_ms + PING_MS))
+    uint64_t now_ns = self->patience.now_ns, idle_ns = (uint64_t) IDLE_MS * NS;
+    bool is_idle = link->state == PEER_HERE && link->asked == 0 && now_ns > link->heard_ns + idle_ns;
+    if (!(is_idle && now_ns >= link->pinged_ns + idle_ns)
+    &&  !(link->state == PEER_AWAY && now_ns >= link->pinged_ns + (uint64_t) PING_MS * NS))
         return;
-    link->pinged_ms = now_ms;
+    link->pinged_ns = now_ns;
     s_send (self, link, &(peer_question_frame_t) { .magic = PEER_WIRE_MAGIC,
         .version = PEER_WIRE_VERSION, .kind = PEER_PING });
 }
@@ -263,27 +329,27 @@ s_look_at_links (peers_t *self, int64_t now_ms)
     if (now_ms < self->look_ms)
         return;
     self->look_ms = now_ms + LOOK_MS;
-    uint64_t now_ns = (uint64_t) now_ms * NS;
+    uint64_t now_ns = self->patience.now_ns;
     for (size_t at = self->question_count; at-- > 0;) {
         peer_question_t *question = self->questions [at];
-        if (now_ns < question->began_ns + (uint64_t) LATE_MS * NS)
-            continue;
-        pthread_mutex_lock (&self->lock);
-        self->links [question->member].figures.late++;
-        pthread_mutex_unlock (&self->lock);
-        s_settle (self, question, false);
+        if (now_ns >= question->began_ns + peer_patience_ns (&self->patience))
+            s_give_up_late (self, question);
     }
     for (size_t member = 0; member < self->link_count; member++) {
-        if (s_is_silent (&self->links [member], now_ns))
+        peer_link_t *link = &self->links [member];
+        if (s_is_silent (link, now_ns) || (link->state != PEER_AWAY && link->misses >= MISSES_MAX))
             s_set_away (self, member);
-        s_ping (self, &self->links [member], now_ms);
+        s_look_at_probe (self, link);
+        s_ping (self, link);
     }
 }
 
 static void
 s_look (peers_t *self)
 {
-    int64_t now_ms = clock_now_ms ();
+    uint64_t now_ns = clock_now_ns ();
+    int64_t now_ms = (int64_t) (now_ns / NS);
+    peer_patience_look (&self->patience, now_ns, self->pause_ns);
     s_take_list (self);
     s_look_at_links (self, now_ms);
     peers_homes_look (self, now_ms);
@@ -296,10 +362,12 @@ s_look (peers_t *self)
 static bool
 s_is_too_slow (const peers_t *self, peer_link_t *link, size_t bytes)
 {
-    uint64_t now_ns = clock_now_ns ();
+    uint64_t now_ns = self->patience.now_ns;
     double by_peer = way_meter_predict (&link->meter, bytes, now_ns),
         by_store = way_meter_predict (&self->store, bytes, now_ns);
-    if (by_peer <= SOON_SECONDS || by_store <= 0 || by_peer <= PREFERENCE * by_store)
+    //  A store that nothing was read of may be quick.
+    by_store = by_store > 0? by_store: SOON_SECONDS / PREFERENCE;
+    if (by_peer <= SOON_SECONDS || by_peer <= PREFERENCE * by_store)
         return false;
     int64_t now_ms = clock_now_ms ();
     if (now_ms < link->tried_ms + TRY_MS || link->asked > 0)
@@ -348,14 +416,6 @@ peers_choose (peers_t *self, size_t data, uint64_t block, size_t bytes, peer_que
     return PEERS_PEER;
 }
 
-static peer_question_frame_t
-s_frame (const peers_t *self, size_t data, peer_question_kind_t kind)
-{
-    const uint64_t *key = block_data_key (self->cluster->data [data].shown.blocks)->words;
-    return (peer_question_frame_t) { .magic = PEER_WIRE_MAGIC, .version = PEER_WIRE_VERSION,
-        .kind = (uint16_t) kind, .key = { key [0], key [1] } };
-}
-
 bool
 peers_ask (peers_t *self, peer_question_t *question)
 {
@@ -369,12 +429,11 @@ peers_ask (peers_t *self, peer_question_t *question)
     frame.bytes = question->bytes;
     if (!s_send (self, link, &frame))
         return false;
-    uint64_t now_ns = clock_now_ns ();
     question->is_answered = false;
-    question->began_ns = now_ns;
+    question->began_ns = self->patience.now_ns;
     if (link->asked++ == 0)
-        link->waits_ns = now_ns;
-    way_meter_begin (&link->meter, question->bytes, now_ns);
+        link->waits_ns = self->patience.now_ns;
+    way_meter_begin (&link->meter, question->bytes, self->patience.now_ns);
     self->questions [self->question_count++] = question;
     return true;
 }
@@ -441,13 +500,13 @@ peers_renew (peers_t *self, size_t data, uint64_t object, uint64_t offset, size_
 void
 peers_store_begin (peers_t *self, size_t bytes)
 {
-    way_meter_begin (&self->store, bytes, clock_now_ns ());
+    way_meter_begin (&self->store, bytes, self->patience.now_ns);
 }
 
 void
 peers_store_end (peers_t *self, size_t begun, size_t came)
 {
-    way_meter_end (&self->store, begun, came, clock_now_ns ());
+    way_meter_end (&self->store, begun, came, self->patience.now_ns);
 }
 
 
@@ -505,16 +564,31 @@ static void
 s_on_answer (peers_t *self, size_t member, const peer_answer_frame_t *answer, message_t *message)
 {
     peer_link_t *link = &self->links [member];
-    s_set_here (self, link);
-    peer_question_t *question = answer->kind == PEER_PONG? NULL: s_question (self, member, answer->number);
+    link->heard_ns = self->patience.now_ns;
+    if (answer->kind == PEER_PONG) {
+        if (link->state == PEER_AWAY && link->probe.bytes > 0)
+            s_probe (self, link);
+        else
+            s_set_here (self, link);
+        return;
+    }
+    if (link->probed_ns && answer->number == link->probe.number)
+        s_on_probe_answered (self, link);
+    peer_question_t *question = s_question (self, member, answer->number);
     if (!question)
         return;
+    s_set_here (self, link);
     bool is_good = answer->kind == PEER_BYTES && s_take_bytes (self, question, message);
+    if (is_good) {
+        link->good++;
+        link->misses -= link->misses > 0;
+        peer_patience_learn (&self->patience, self->patience.now_ns - question->began_ns);
+    }
     pthread_mutex_lock (&self->lock);
     if (is_good) {
         link->figures.blocks++;
         link->figures.bytes += question->bytes;
-        link->figures.nanoseconds += clock_now_ns () - question->began_ns;
+        link->figures.nanoseconds += self->patience.now_ns - question->began_ns;
     }
     else
     if (answer->kind == PEER_NO)
@@ -568,17 +642,17 @@ peers_take (peers_t *self)
 }
 
 int
-peers_patience_ms (const peers_t *self)
+peers_patience_ms (peers_t *self)
 {
-    bool is_asked = self->question_count > 0, is_known = false;
+    bool is_asked = self->question_count > 0, is_known = false, has_answer = false;
     for (size_t member = 0; member < self->link_count; member++) {
         const peer_link_t *link = &self->links [member];
-        if (s_has_answer (link))
-            return 0;
+        has_answer = has_answer || s_has_answer (link);
         is_asked = is_asked || link->state == PEER_AWAY;
         is_known = is_known || link->state == PEER_HERE;
     }
-    return is_asked? LOOK_MS: is_known? IDLE_LOOK_MS: -1;
+    self->pause_ns = (uint64_t) (is_asked? LOOK_MS: IDLE_LOOK_MS) * NS;
+    return has_answer? 0: is_asked? LOOK_MS: is_known? IDLE_LOOK_MS: -1;
 }
 
 
@@ -644,6 +718,7 @@ peers_new (cluster_t *cluster, const char *store)
     *self = (peers_t) { .magic = MAGIC, .cluster = cluster, .is_stale = true,
         .views = calloc (cluster->data_count + 1, sizeof *self->views), .context = zmq_ctx_new (),
         .fetches = exchange_new (CLUSTER_FETCHES_MAX, true) };
+    peer_patience_begin (&self->patience, clock_now_ns ());
     pthread_mutex_init (&self->lock, NULL);
     if (!self->views || !self->context || !self->fetches
     ||  !cluster_join (cluster, self, store, self->fetches)) {

@@ -4,8 +4,12 @@
  *  happy path:     peers_choose says PEERS_PEER .. peers_ask .. peers_descriptor readable .. peers_take
  *                  (is_answered, the bytes are there)
  *  failure modes:  a question that gets no bytes comes back with is_answered false: the store is to be read.
- *                  A member that is silent for SILENT_MS while it is asked is away: it is pinged, and its
- *                  blocks come from the store.  After AWAY_MS its blocks have other homes until it answers.
+ *                  A member that is silent for SILENT_MS is away: it is pinged, and its blocks come from the
+ *                  store.  After AWAY_MS its blocks have other homes until it answers.
+ *                  Nor is a member that answers pings, or some questions, believed to be here: questions that
+ *                  take far longer than others are given up, and a member that leaves several without an
+ *                  answer is away until it answers a question in time (a circuit breaker, half open by
+ *                  probes).
  *  The choice:     the home, unless it would take more than PREFERENCE times as long as the store and more
  *                  than SOON_SECONDS, which reading ahead covers (way_meter.h; docs/cluster_cache.md says why
  *                  not simply the quicker one).
@@ -56,7 +60,7 @@ size_t peers_data (const peers_t *self, const block_data_t *blocks);
 enum { PEERS_DESCRIPTORS_MAX = MEMBERS_MAX + 1 };
 size_t peers_descriptors (const peers_t *self, int descriptors [PEERS_DESCRIPTORS_MAX]);
 //  How long that may be waited for, called just before; below 0: without a limit.
-int peers_patience_ms (const peers_t *self);
+int peers_patience_ms (peers_t *self);
 
 //  By which way `bytes` of this block (its number in the address space) should come; PEERS_PEER and
 //  PEERS_BEFORE: member is set in the question, for peers_ask.

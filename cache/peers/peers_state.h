@@ -7,6 +7,7 @@
 #define PEERS_STATE_H
 #include "cluster_state.h"
 #include "homes.h"
+#include "peer_patience.h"
 #include "peers.h"
 #include "way_meter.h"
 
@@ -20,8 +21,14 @@ typedef struct {
     int descriptor;                     //  of the socket
     peer_state_t state;
     size_t asked;                       //  questions under way
-    uint64_t heard_ns, waits_ns;        //  last answer; since when it is asked without a pause
-    int64_t away_ms, pinged_ms, tried_ms;
+    //  By the clock of patience: the last message; since when it is asked without a pause; the last ping.
+    uint64_t heard_ns, waits_ns, pinged_ns;
+    int64_t away_ms, tried_ms;
+    //  A member that leaves questions without an answer is away until it answers one: a circuit breaker.
+    uint32_t misses, good;              //  questions given up, less those answered; answered since it is here
+    peer_question_frame_t probe;        //  a question that was given up, to be asked again; no bytes: none
+    uint64_t probed_ns;                 //  by the same clock; 0: the probe is not under way
+    uint64_t probe_ns, probe_pause_ns;  //  the next probe; how long after one that was not answered
     way_meter_t meter;
     peer_figures_t figures;
 } peer_link_t;
@@ -54,6 +61,8 @@ struct peers {
     peer_question_t *done [PEERS_QUESTIONS_MAX];
     size_t done_count;
     uint64_t next_number;
+    peer_patience_t patience;
+    uint64_t pause_ns;                  //  as long as the owner may wait before it looks again
     way_meter_t store;
     //  written by the owner, under the lock, which others read under
     pthread_mutex_t lock;

@@ -67,7 +67,7 @@ class FakePeer(threading.Thread):
 class Peers(Members):
     """One server, and a member that is none of ours."""
 
-    GET, BYTES, NO, PONG = 1, 1, 2, 3
+    GET, PING, BYTES, NO, PONG = 1, 2, 1, 2, 3
 
     def epochs_with(self, answer, epochs=2):
         self.names = ["127.0.0.1:%d" % free_port() for _ in range(2)]
@@ -96,6 +96,27 @@ class Peers(Members):
         _, seen = self.epochs_with(lambda kind, number, offset, size: [])
         self.assertEqual(seen["state"], "away")
         self.assertGreater(seen["late"], 0)
+
+    def test_pings_alone(self):
+        """A pong does not bring back a member that left questions without an answer; an answer does."""
+        answers = threading.Event()
+
+        def answer(kind, number, offset, size):
+            if kind == self.PING:
+                return [[FakePeer.head(self.PONG, number)]]
+            return [[FakePeer.head(self.NO, number, 5)]] if answers.is_set() else []
+
+        self.names = ["127.0.0.1:%d" % free_port() for _ in range(2)]
+        with FakePeer(int(self.names[1].split(":")[1]), answer) as peer:
+            server = self.server(0, 1.2, keys=False)
+            self.assertEqual(self.finish(self.begin([server], 2), 2), self.right(2, 1))
+            self.assertGreater(self.member(server, self.names[1])["late"], 0)
+            for _ in range(3):
+                asked = len(peer.asked)
+                wait_until(60, lambda: len(peer.asked) > asked)
+                self.assertEqual(self.member(server, self.names[1])["state"], "away")
+            answers.set()
+            wait_until(60, lambda: self.member(server, self.names[1])["state"] == "here")
 
     def test_refusals(self):
         for reason, name in ((1, "busy"), (2, "full"), (3, "not_home"), (5, "failed"), (6, "invalid")):

@@ -1,0 +1,557 @@
+/*  Guards: one member that fails in part makes no epoch of a minute three times as long (design, gray
+ *  failures).
+ *
+ *  A simulation on a virtual clock: peers.c as it is, over a network, members and a store that are made up.
+ *  A reader needs blocks, a few at once, and a job takes one in so many milliseconds, whichever is there.
+ *  Each seed draws the cluster, the network, the job and the member that fails; the same seed without the
+ *  failure is what an epoch is measured by.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <zmq.h>
+
+#include "block_cache.h"
+#include "block_data.h"
+#include "cluster_state.h"
+#include "effort.h"
+#include "members.h"
+#include "peers.h"
+#include "scratch.h"
+#include "seed.h"
+
+#define MS INT64_C (1000000)
+
+enum {
+    EPOCH_MS = 60000, STEP_MS = 10, RARE_STEP_MS = 100,
+    BLOCKS = EPOCH_MS / STEP_MS,
+    COLD_MS = 15000, COLD_ANSWER_MS = 2500,
+    DEAD_FROM_MS = 10000, DEAD_UNTIL_MS = 20000,
+    ROUND_TRIPS = 5,                    //  of a connection with CURVE, before the first question
+    BYTES = BLOCK_DATA_UNIT_BYTES,      //  that are asked for of each block
+    MEMBERS = 8, SLOTS = 32, STORE_PARALLEL = 8, EVENTS = 4096,
+    SLOWEST = 3, FEW = 5                //  one block in so many
+};
+
+typedef enum {
+    SOUND,
+    STALLS,                             //  no member fails: the reader's thread stands still now and then
+    ALL_COLD,                           //  every member takes longer for a while, as with empty caches
+    ONE_FETCHES,                        //  one does, as it reads a store that is as slow as the reader's
+    ONE_COLD,
+    DIES_AND_RETURNS,
+    SILENT, PINGS_ONLY, SLOW, LOSES_HALF, HALF_OF_BLOCKS, COMES_AND_GOES, FAILS_LATE, DAMAGES, REFUSES,
+    TROUBLES
+} trouble_t;
+static const char *const s_troubles [] = { "sound", "the asking thread stalls", "all are slow at first",
+    "has to fetch at first", "slow at first", "dies and returns", "silent",
+    "answers PING and no GET", "slow by a thousand", "loses every second answer",
+    "never gives half of its blocks", "comes and goes", "fails after five seconds", "gives damaged bytes",
+    "refuses at once" };
+
+//  An answer on its way.
+typedef struct {
+    int64_t at_ns;
+    size_t member;
+    unsigned int connection;
+    peer_answer_frame_t head;
+    uint64_t place;                     //  of the bytes
+    bool is_damaged;
+} event_t;
+
+typedef struct {
+    bool is_open;
+    unsigned int connection;            //  counts
+    event_t arrived [EVENTS];
+    size_t arrived_count;
+    size_t part;                        //  of arrived [0], to be received next
+    bool more;
+    int64_t free_ns;                    //  when the member has done what it was asked before
+    int64_t ready_ns;                   //  when the connection is made
+} peer_t;
+
+static struct {
+    int64_t now_ns, begin_ns;
+    uint64_t random;
+    peer_t links [MEMBERS];
+    size_t member_count, faulty;
+    trouble_t trouble;
+    event_t events [EVENTS];
+    size_t event_count;
+    double service_ms, latency_ms;      //  latency: there and back
+    double store_ms;                    //  for one block, and STORE_PARALLEL at once
+    int64_t stall_ns;                   //  the next
+    bool is_machine;                    //  that stalls: what is under way to it comes later too
+} world;
+
+//  Milliseconds since the epoch began.
+static int64_t
+s_epoch_ms (int64_t now_ns)
+{
+    return (now_ns - world.begin_ns) / MS;
+}
+
+static bool
+s_is_down (size_t member, int64_t now_ns)
+{
+    int64_t now_ms = s_epoch_ms (now_ns);
+    return member == world.faulty && (world.trouble == SILENT
+        || (world.trouble == DIES_AND_RETURNS && now_ms >= DEAD_FROM_MS && now_ms < DEAD_UNTIL_MS));
+}
+
+
+//  -- what the system and ZeroMQ are here
+
+int __wrap_clock_gettime (clockid_t clock, struct timespec *now);
+int
+__wrap_clock_gettime (clockid_t clock, struct timespec *now)
+{
+    (void) clock;
+    *now = (struct timespec) { .tv_sec = world.now_ns / 1000000000, .tv_nsec = world.now_ns % 1000000000 };
+    return 0;
+}
+
+void *__wrap_zmq_socket (void *context, int type);
+void *
+__wrap_zmq_socket (void *context, int type)
+{
+    (void) context; (void) type;
+    return malloc (sizeof (size_t));    //  zmq_connect writes the member there
+}
+
+int __wrap_zmq_setsockopt (void *socket, int option, const void *value, size_t bytes);
+int
+__wrap_zmq_setsockopt (void *socket, int option, const void *value, size_t bytes)
+{
+    (void) socket; (void) option; (void) value; (void) bytes;
+    return 0;
+}
+
+int __wrap_zmq_connect (void *socket, const char *address);
+int
+__wrap_zmq_connect (void *socket, const char *address)
+{
+    size_t member = strtoul (strrchr (address, ':') + 1, NULL, 10) - 1000;
+    assert_true (member < world.member_count);
+    *(size_t *) socket = member;
+    peer_t *link = &world.links [member];
+    link->is_open = true;
+    link->connection++;
+    link->ready_ns = world.now_ns + (int64_t) (ROUND_TRIPS * world.latency_ms * (double) MS);
+    link->arrived_count = link->part = 0;
+    return 0;
+}
+
+int __wrap_zmq_close (void *socket);
+int
+__wrap_zmq_close (void *socket)
+{
+    world.links [*(size_t *) socket].is_open = false;
+    free (socket);
+    return 0;
+}
+
+int __wrap_zmq_getsockopt (void *socket, int option, void *value, size_t *bytes);
+int
+__wrap_zmq_getsockopt (void *socket, int option, void *value, size_t *bytes)
+{
+    const peer_t *link = &world.links [*(size_t *) socket];
+    (void) bytes;
+    *(int *) value = option == ZMQ_EVENTS? (link->arrived_count > 0? ZMQ_POLLIN: 0): 100;
+    return 0;
+}
+
+//  What the faulty member does with a GET: whether an answer comes.
+static bool
+s_fail (const peer_question_frame_t *question, int64_t now_ns, event_t *answer)
+{
+    uint64_t block = question->offset / PEER_BLOCK_BYTES;
+    switch (world.trouble) {
+    case ONE_FETCHES:
+        answer->at_ns += s_epoch_ms (now_ns) < COLD_MS? (int64_t) (3 * world.store_ms * (double) MS): 0;
+        return true;
+    case ONE_COLD:
+        answer->at_ns += s_epoch_ms (now_ns) < COLD_MS? COLD_ANSWER_MS * MS: 0;
+        return true;
+    case PINGS_ONLY:
+        return false;
+    case SLOW:
+        answer->at_ns += (int64_t) (1000 * world.service_ms * (double) MS);
+        return true;
+    case LOSES_HALF:
+        return test_below (&world.random, 2);
+    case HALF_OF_BLOCKS:
+        return block % 2;
+    case COMES_AND_GOES:
+        return now_ns / (3000 * MS) % 2;
+    case FAILS_LATE:
+        answer->at_ns += 5000 * MS;
+        answer->head.kind = PEER_NO;
+        answer->head.reason = PEER_REASON_FAILED;
+        return true;
+    case DAMAGES:
+        answer->is_damaged = true;
+        return true;
+    case REFUSES:
+        answer->head.kind = PEER_NO;
+        answer->head.reason = PEER_REASON_BUSY;
+        return true;
+    default:
+        return true;
+    }
+}
+
+int __wrap_zmq_send (void *socket, const void *bytes, size_t size, int flags);
+int
+__wrap_zmq_send (void *socket, const void *bytes, size_t size, int flags)
+{
+    size_t member = *(size_t *) socket;
+    peer_t *link = &world.links [member];
+    peer_question_frame_t question;
+    (void) flags;
+    assert_true (peer_wire_read_question (bytes, size, &question));
+    event_t answer = { .member = member, .connection = link->connection, .place = question.offset,
+        .head = { .magic = PEER_WIRE_MAGIC, .version = PEER_WIRE_VERSION, .number = question.number,
+        .kind = question.kind == PEER_PING? PEER_PONG: PEER_BYTES } };
+    bool is_get = question.kind == PEER_GET, comes = question.kind != PEER_RENEW;
+    int64_t service_ns = is_get? (int64_t) (world.service_ms * (double) MS): 0,
+        begin_ns = link->ready_ns > world.now_ns? link->ready_ns: world.now_ns;
+    begin_ns = is_get && link->free_ns > begin_ns? link->free_ns: begin_ns;
+    answer.at_ns = begin_ns + service_ns + (int64_t) (world.latency_ms * (double) MS);
+    if (world.trouble == ALL_COLD && is_get && s_epoch_ms (world.now_ns) < COLD_MS)
+        answer.at_ns += COLD_ANSWER_MS * MS;
+    if (member == world.faulty && is_get)
+        comes = s_fail (&question, world.now_ns, &answer);
+    if (s_is_down (member, world.now_ns) || s_is_down (member, answer.at_ns))
+        comes = false;
+    if (comes && is_get)
+        link->free_ns = begin_ns + service_ns;
+    if (comes) {
+        assert_true (world.event_count < EVENTS);
+        world.events [world.event_count++] = answer;
+    }
+    return (int) size;
+}
+
+static void
+s_fill (zmq_msg_t *message, const void *bytes, size_t size)
+{
+    assert_int_equal (zmq_msg_init_size (message, size), 0);
+    memcpy (zmq_msg_data (message), bytes, size);
+}
+
+static uint8_t s_bytes [BYTES];
+
+int __wrap_zmq_msg_recv (zmq_msg_t *message, void *socket, int flags);
+int
+__wrap_zmq_msg_recv (zmq_msg_t *message, void *socket, int flags)
+{
+    peer_t *link = &world.links [*(size_t *) socket];
+    (void) flags;
+    if (link->arrived_count == 0)
+        return -1;
+    event_t *answer = &link->arrived [0];
+    if (link->part == 0)
+        s_fill (message, &answer->head, sizeof answer->head);
+    if (link->part == 1) {
+        uint32_t sum;
+        block_data_sums (answer->place, BYTES, s_bytes, &sum);
+        sum += answer->is_damaged;
+        s_fill (message, &sum, sizeof sum);
+    }
+    if (link->part == 2)
+        s_fill (message, s_bytes, BYTES);
+    link->more = answer->head.kind == PEER_BYTES && link->part < 2;
+    link->part++;
+    if (!link->more) {
+        memmove (link->arrived, link->arrived + 1, --link->arrived_count * sizeof *answer);
+        link->part = 0;
+    }
+    return 1;
+}
+
+int __wrap_zmq_msg_more (const zmq_msg_t *message);
+int
+__wrap_zmq_msg_more (const zmq_msg_t *message)
+{
+    (void) message;
+    for (size_t member = 0; member < world.member_count; member++)
+        if (world.links [member].more)
+            return 1;
+    return 0;
+}
+
+
+//  -- the reader, and the job
+
+typedef enum { IDLE, ASKED, READS } doing_t;
+
+typedef struct {
+    doing_t doing;
+    int64_t until_ns;                   //  READS
+    peer_question_t question;
+    uint64_t block;
+    uint8_t memory [BYTES];
+} slot_t;
+
+static struct {
+    slot_t slots [SLOTS];
+    size_t slot_count, reads;
+    uint64_t blocks, next, ready, taken;
+    uint64_t from_store, late_from_store;   //  late: in the second half of the epoch
+    uint64_t late;                          //  questions that were given up
+    int64_t step_ns, take_ns;
+} run;
+
+static void
+s_read_store (slot_t *slot, peers_t *peers)
+{
+    peers_store_begin (peers, BYTES);
+    //  Those beyond what the store does at once wait for each other.
+    double waits = (double) (run.reads + 1) / (double) STORE_PARALLEL, wait = waits > 1? waits: 1;
+    slot->doing = READS;
+    slot->until_ns = world.now_ns + (int64_t) (world.store_ms * wait * (double) MS);
+    run.reads++;
+    run.from_store++;
+    run.late_from_store += run.taken >= run.blocks / 2;
+}
+
+static void
+s_begin_block (slot_t *slot, peers_t *peers)
+{
+    slot->block = run.next++;
+    slot->question = (peer_question_t) { .data = 0, .object = 0, .offset = slot->block * PEER_BLOCK_BYTES,
+        .bytes = BYTES, .memory = slot->memory, .user = slot };
+    peers_way_t way = peers_choose (peers, 0, slot->block, BYTES, &slot->question);
+    if (way == PEERS_HERE || way == PEERS_BEFORE) {         //  it is on the own disk
+        slot->doing = IDLE;
+        run.ready++;
+    }
+    else
+    if (way == PEERS_PEER && peers_ask (peers, &slot->question))
+        slot->doing = ASKED;
+    else
+        s_read_store (slot, peers);
+}
+
+static void
+s_step (peers_t *peers)
+{
+    for (peer_question_t *question; (question = peers_take (peers));) {
+        slot_t *slot = question->user;
+        if (question->is_answered) {
+            slot->doing = IDLE;
+            run.ready++;
+        }
+        else
+            s_read_store (slot, peers);
+    }
+    for (size_t at = 0; at < run.slot_count; at++) {
+        slot_t *slot = &run.slots [at];
+        if (slot->doing == READS && slot->until_ns <= world.now_ns) {
+            peers_store_end (peers, BYTES, BYTES);
+            run.reads--;
+            slot->doing = IDLE;
+            run.ready++;
+        }
+        while (slot->doing == IDLE && run.next < run.blocks && run.ready < run.slot_count)
+            s_begin_block (slot, peers);
+    }
+    if (run.ready > 0 && world.now_ns >= run.take_ns) {
+        run.ready--;
+        run.taken++;
+        run.take_ns = world.now_ns + run.step_ns;
+    }
+}
+
+static void
+s_stall (void)
+{
+    int64_t stall_ns = (300 + (int64_t) test_below (&world.random, 3000)) * MS;
+    for (size_t at = 0; world.is_machine && at < world.event_count; at++)
+        world.events [at].at_ns += stall_ns;
+    world.now_ns += stall_ns;
+    world.stall_ns = world.now_ns + (1000 + (int64_t) test_below (&world.random, 3000)) * MS;
+}
+
+//  To the next moment in which something happens.
+static void
+s_advance (peers_t *peers)
+{
+    int patience = peers_patience_ms (peers);
+    int64_t next_ns = world.now_ns + (patience < 0 || patience > 1000? 1000: patience > 0? patience: 1) * MS;
+    if (run.ready > 0 && run.take_ns < next_ns)
+        next_ns = run.take_ns;
+    for (size_t at = 0; at < run.slot_count; at++)
+        if (run.slots [at].doing == READS && run.slots [at].until_ns < next_ns)
+            next_ns = run.slots [at].until_ns;
+    for (size_t at = 0; at < world.event_count; at++)
+        if (world.events [at].at_ns < next_ns)
+            next_ns = world.events [at].at_ns;
+    world.now_ns = next_ns > world.now_ns? next_ns: world.now_ns + 1000;
+    if (world.trouble == STALLS && world.now_ns >= world.stall_ns)
+        s_stall ();
+    for (size_t at = 0; at < world.event_count;) {
+        event_t *event = &world.events [at];
+        if (event->at_ns > world.now_ns) {
+            at++;
+            continue;
+        }
+        peer_t *link = &world.links [event->member];
+        if (link->is_open && link->connection == event->connection)
+            link->arrived [link->arrived_count++] = *event;
+        world.events [at] = world.events [--world.event_count];
+    }
+}
+
+
+//  -- one epoch
+
+typedef struct {
+    scratch_t scratch;
+    block_cache_t *cache;
+    block_data_t *data;
+} state_t;
+
+static void
+s_find (const void *context, uint64_t object, uint64_t *begin, uint64_t *bytes)
+{
+    (void) context; (void) object;
+    *begin = 0;
+    *bytes = (uint64_t) BLOCKS * PEER_BLOCK_BYTES;
+}
+
+static void
+s_draw (uint64_t seed, trouble_t trouble)
+{
+    memset (&world, 0, sizeof world);
+    memset (&run, 0, sizeof run);
+    world.random = seed;
+    world.now_ns = world.begin_ns = 1000000 * MS;
+    world.member_count = 2 + test_below (&world.random, MEMBERS - 2);
+    world.faulty = 1 + test_below (&world.random, world.member_count - 1);
+    world.trouble = trouble;
+    world.service_ms = 1 + (double) test_below (&world.random, 3);
+    bool is_far = test_below (&world.random, 6) == 0, is_rare = test_below (&world.random, 3) == 0;
+    world.latency_ms = is_far? 30 + (double) test_below (&world.random, 70):
+        .2 + (double) test_below (&world.random, 5);
+    world.store_ms = (10 + (double) test_below (&world.random, 60)) * (is_rare? 4: 1);
+    world.is_machine = test_below (&world.random, 2);
+    run.step_ns = (is_rare? RARE_STEP_MS: STEP_MS) * MS;
+    run.blocks = (uint64_t) (EPOCH_MS * MS / run.step_ns);
+    run.slot_count = is_rare? 1 + test_below (&world.random, 4): 8 + test_below (&world.random, SLOTS - 8);
+}
+
+//  Seconds of an epoch of this seed's cluster.
+static double
+s_epoch (const state_t *state, uint64_t seed, trouble_t trouble)
+{
+    char text [400] = "", error [300];
+    s_draw (seed, trouble);
+    for (size_t member = 0; member < world.member_count; member++)
+        snprintf (text + strlen (text), sizeof text - strlen (text), "%snode:%zu", member? ",": "",
+            1000 + member);
+    members_t *members;
+    assert_int_equal (members_open (&members, text, "node:1000", 1 << 30, error, sizeof error), 0);
+    cluster_t *cluster = cluster_new (&(cluster_options_t) { .members = members, .name = "node:1000" });
+    assert_true (cluster_add (cluster, &(cluster_data_t) { .blocks = state->data, .store = "store",
+        .objects = 1, .find = s_find }));
+    peers_t *peers = peers_new (cluster, "store");
+    while (run.taken < run.blocks && s_epoch_ms (world.now_ns) < 100 * EPOCH_MS) {
+        s_step (peers);
+        s_advance (peers);
+    }
+    for (size_t at = 0; at < run.slot_count; at++)
+        if (run.slots [at].doing == ASKED)
+            peers_drop (peers, &run.slots [at].question);
+    for (size_t member = 0; member < world.member_count; member++) {
+        peer_state_t member_state;
+        peer_figures_t figures = { .late = 0 };
+        snprintf (text, sizeof text, "node:%zu", 1000 + member);
+        peers_look (peers, text, &member_state, &figures);
+        run.late += figures.late;
+    }
+    peers_destroy (&peers);
+    cluster_destroy (&cluster);
+    members_close (&members);
+    return (double) s_epoch_ms (world.now_ns) / 1e3;
+}
+
+static int
+s_begin (void **state_p)
+{
+    static state_t state;
+    char folder [100], error [600];
+    block_data_key_t key = { { 0, 0 } };
+    if (!scratch_begin (&state.scratch))
+        return -1;
+    snprintf (folder, sizeof folder, "%s/cache", state.scratch.path);
+    if (block_cache_open (&state.cache, folder, 1 << 30, error, sizeof error))
+        return -1;
+    block_data_key_add (&key, "https://host/a", "\"1\"", 1);
+    *state_p = &state;
+    return block_data_open (&state.data, state.cache, &key, (uint64_t) BLOCKS * PEER_BLOCK_BYTES);
+}
+
+static int
+s_end (void **state_p)
+{
+    state_t *state = *state_p;
+    block_data_close (&state->data);
+    block_cache_close (&state->cache);
+    return scratch_end (&state->scratch)? 0: -1;
+}
+
+static void
+test_one_gray_member (void **state_p)
+{
+    const state_t *state = *state_p;
+    double worst [TROUBLES] = { 0 };
+    uint64_t worst_seed [TROUBLES] = { 0 };
+    unsigned int seeds = EFFORT (60);
+    for (unsigned int turn = 0; turn < seeds; turn++) {
+        uint64_t seed = test_seed () + turn;
+        double sound = s_epoch (state, seed, SOUND);
+        uint64_t sound_from_store = run.from_store;     //  a member that is far looks slow at first
+        assert_true (sound_from_store <= run.blocks / 8 && run.late == 0);
+        for (trouble_t trouble = STALLS; trouble < TROUBLES; trouble++) {
+            double k = s_epoch (state, seed, trouble) / sound;
+            //  Members that are sound, or are so again, are asked.
+            uint64_t counted = trouble == STALLS || trouble == ONE_FETCHES? run.from_store:
+                trouble <= DIES_AND_RETURNS? run.late_from_store: 0;
+            if (counted > sound_from_store + run.blocks / FEW)
+                fail_msg ("seed %" PRIu64 ", %s: %" PRIu64 " of %" PRIu64 " blocks come from the store", seed,
+                    s_troubles [trouble], counted, run.blocks);
+            bool is_sound = trouble == STALLS || trouble == ONE_FETCHES;
+            if (is_sound && run.late > (trouble == ONE_FETCHES? MEMBERS: 0))
+                fail_msg ("seed %" PRIu64 ", %s: %" PRIu64 " questions are given up", seed,
+                    s_troubles [trouble], run.late);
+            if (trouble != STALLS && k > worst [trouble]) {
+                worst [trouble] = k;
+                worst_seed [trouble] = seed;
+            }
+        }
+    }
+    bool is_good = true;
+    for (trouble_t trouble = ALL_COLD; trouble < TROUBLES; trouble++) {
+        print_message ("%-32s %6.2f times, seed %" PRIu64 "\n", s_troubles [trouble], worst [trouble],
+            worst_seed [trouble]);
+        is_good = is_good && worst [trouble] <= SLOWEST;
+    }
+    assert_true (is_good);
+}
+
+int
+main (void)
+{
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test_setup_teardown (test_one_gray_member, s_begin, s_end)
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}
