@@ -113,10 +113,10 @@ class Peers(Members):
             self.assertGreater(self.member(server, self.names[1])["late"], 0)
             for _ in range(3):
                 asked = len(peer.asked)
-                wait_until(60, lambda: len(peer.asked) > asked)
+                wait_until("a ping", lambda: len(peer.asked) > asked)
                 self.assertEqual(self.member(server, self.names[1])["state"], "away")
             answers.set()
-            wait_until(60, lambda: self.member(server, self.names[1])["state"] == "here")
+            wait_until("it is back", lambda: self.member(server, self.names[1])["state"] == "here")
 
     def test_refusals(self):
         for reason, name in ((1, "busy"), (2, "full"), (3, "not_home"), (5, "failed"), (6, "invalid")):
