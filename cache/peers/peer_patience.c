@@ -4,6 +4,7 @@ enum {
     MS = 1000000,
     FACTOR = 8, FIRST_MS = 250,         //  taken for usual before the first answer
     WEIGHT = 16,                        //  a question is one part in so many of the mean
+    STORE_FACTOR = 4,                   //  a home may take so many times as long as the store
     LEAST_MS = 500, MOST_MS = 10000
 };
 
@@ -22,17 +23,41 @@ peer_patience_look (peer_patience_t *self, uint64_t system_ns, uint64_t pause_ns
     self->now_ns += passed_ns < pause_ns? passed_ns: pause_ns;
 }
 
+static void
+s_learn (uint64_t *mean_ns, uint64_t nanoseconds)
+{
+    *mean_ns += nanoseconds / WEIGHT;
+    *mean_ns -= *mean_ns / WEIGHT;
+}
+
 void
 peer_patience_learn (peer_patience_t *self, uint64_t nanoseconds)
 {
-    self->typical_ns += nanoseconds / WEIGHT;
-    self->typical_ns -= self->typical_ns / WEIGHT;
+    s_learn (&self->typical_ns, nanoseconds);
+}
+
+void
+peer_patience_grow (peer_patience_t *self)
+{
+    uint64_t least = (uint64_t) LEAST_MS * MS / FACTOR;
+    if (self->typical_ns < least)
+        self->typical_ns = least;
+    s_learn (&self->typical_ns, 2 * self->typical_ns);
+}
+
+void
+peer_patience_learn_store (peer_patience_t *self, uint64_t nanoseconds)
+{
+    if (self->store_ns == 0)
+        self->store_ns = nanoseconds;
+    s_learn (&self->store_ns, nanoseconds);
 }
 
 uint64_t
 peer_patience_ns (const peer_patience_t *self)
 {
-    uint64_t patience = FACTOR * self->typical_ns, least = (uint64_t) LEAST_MS * MS,
+    uint64_t usual = FACTOR * self->typical_ns, fetched = STORE_FACTOR * self->store_ns,
+        patience = usual > fetched? usual: fetched, least = (uint64_t) LEAST_MS * MS,
         most = (uint64_t) MOST_MS * MS;
     return patience < least? least: patience > most? most: patience;
 }

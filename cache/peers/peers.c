@@ -17,11 +17,10 @@ enum {
     MAGIC = 0x009ee125,
     NS = 1000000,                       //  in a millisecond
     SILENT_MS = 2000, PING_MS = 1000,
-    MISSES_MAX = 4, GOOD_MIN = 64,      //  given up in all: away; answered: it has come back for good
-    PROBE_MS = 1000, PROBE_MAX_MS = 60000,  //  between two probes of a member that is away
     IDLE_MS = 5000,                     //  a member that gave no answer for so long is pinged
     LOOK_MS = 200, IDLE_LOOK_MS = 1000, //  between two looks at what is late, and when nothing is asked
-    TRY_MS = 5000,                      //  a peer that looks slow is asked for one block in so long
+    TRY_MS = 5000, TRY_PART = 4,        //  a peer that looks slow is asked for one block in so long, and in a
+                                        //  part of the time
     UNHELPFUL_MAX = 32, ROOM_LOOKS = 64,
     LACKS_MS = 60000,                   //  a peer that does not serve a data set is no home for it
     ANSWER_BYTES_MAX = PEER_BLOCK_BYTES + 64,   //  with what CURVE adds
@@ -130,6 +129,12 @@ s_settle (peers_t *self, peer_question_t *question, bool is_answered)
     }
     question->is_answered = is_answered;
     question->nanoseconds = self->patience.now_ns - question->began_ns;
+    if (link->is_tried) {
+        int64_t took_ms = (int64_t) (question->nanoseconds / NS);
+        link->try_ms = clock_now_ms () + (TRY_PART * took_ms > TRY_MS? TRY_PART * took_ms: TRY_MS);
+        way_meter_forget (&link->meter);    //  it tells more than what was before
+    }
+    link->is_tried = false;
     way_meter_end (&link->meter, question->bytes, is_answered? question->bytes: 0, self->patience.now_ns);
     link->asked--;
     for (size_t at = 0; at < self->question_count; at++)
@@ -147,21 +152,9 @@ s_give_up_late (peers_t *self, peer_question_t *question)
     pthread_mutex_lock (&self->lock);
     link->figures.late++;
     pthread_mutex_unlock (&self->lock);
-    link->misses++;
     s_note_missed (self, link, question);
-    peer_patience_learn (&self->patience, self->patience.now_ns - question->began_ns);
+    peer_patience_grow (&self->patience);
     s_settle (self, question, false);
-}
-
-//  A member that fails again soon after it came back is probed ever more rarely.
-static void
-s_plan_probe (peers_t *self, peer_link_t *link, bool was_good)
-{
-    uint64_t least_ns = (uint64_t) PROBE_MS * NS, most_ns = (uint64_t) PROBE_MAX_MS * NS,
-        longer_ns = 2 * link->probe_pause_ns < most_ns? 2 * link->probe_pause_ns: most_ns;
-    link->probe_pause_ns = was_good || longer_ns < least_ns? least_ns: longer_ns;
-    link->probe_ns = self->patience.now_ns + link->probe_pause_ns;
-    link->probed_ns = 0;
 }
 
 //  What was asked before is not waited for, and a new connection has nothing of it in its queues.
@@ -169,7 +162,7 @@ static void
 s_set_away (peers_t *self, size_t member)
 {
     peer_link_t *link = &self->links [member];
-    s_plan_probe (self, link, link->good >= GOOD_MIN);
+    link->probed_ns = 0;
     for (size_t at = self->question_count; at-- > 0;)
         if (self->questions [at]->member == member)
             s_give_up_late (self, self->questions [at]);
@@ -188,7 +181,6 @@ s_set_here (peers_t *self, peer_link_t *link)
 {
     if (link->state == PEER_HERE)
         return;
-    link->good = 0;
     self->is_stale = self->is_stale || link->state == PEER_AWAY;
     pthread_mutex_lock (&self->lock);
     link->state = PEER_HERE;
@@ -228,7 +220,6 @@ s_take_list (peers_t *self)
         peer_link_t *known = s_find_link (self->links, self->link_count, member->name);
         if (known) {
             links [at] = *known;
-            links [at].probed_ns = 0;   //  it went to a connection that ends here
             known->socket = NULL;
         }
         else
@@ -260,11 +251,13 @@ s_has_answer (const peer_link_t *link)
         && (events & ZMQ_POLLIN);
 }
 
-//  Whether an answer is due for so long that the member is away.
+//  Whether an answer is due for so long that the member is away.  What came, and only is not read yet because
+//  this thread had no time, is not silence.
 static bool
-s_is_silent (const peer_link_t *link, uint64_t now_ns)
+s_is_silent (const peers_t *self, const peer_link_t *link)
 {
-    uint64_t since_ns = link->heard_ns;
+    uint64_t since_ns = link->heard_ns, least_ns = (uint64_t) SILENT_MS * NS,
+        patience_ns = link->asked > 0? peer_patience_ns (&self->patience): 0;
     if (link->asked > 0)
         since_ns = link->waits_ns > since_ns? link->waits_ns: since_ns;
     else
@@ -272,7 +265,8 @@ s_is_silent (const peer_link_t *link, uint64_t now_ns)
         since_ns = link->pinged_ns;
     else
         return false;
-    return now_ns > since_ns + (uint64_t) SILENT_MS * NS;
+    return self->patience.now_ns > since_ns + (patience_ns > least_ns? patience_ns: least_ns)
+        && !s_has_answer (link);
 }
 
 //  A member that is away and answers pings is asked for a little of what was given up.  The pong says that
@@ -280,7 +274,7 @@ s_is_silent (const peer_link_t *link, uint64_t now_ns)
 static void
 s_probe (peers_t *self, peer_link_t *link)
 {
-    if (link->probed_ns || self->patience.now_ns < link->probe_ns)
+    if (link->probed_ns)
         return;
     link->probe.number = ++self->next_number;
     if (s_send (self, link, &link->probe))
@@ -292,10 +286,11 @@ static void
 s_look_at_probe (peers_t *self, peer_link_t *link)
 {
     uint64_t now_ns = self->patience.now_ns;
-    if (!link->probed_ns || now_ns < link->probed_ns + peer_patience_ns (&self->patience))
+    if (!link->probed_ns || now_ns < link->probed_ns + peer_patience_ns (&self->patience)
+    ||  s_has_answer (link))
         return;
-    peer_patience_learn (&self->patience, now_ns - link->probed_ns);
-    s_plan_probe (self, link, false);
+    peer_patience_grow (&self->patience);
+    link->probed_ns = 0;
 }
 
 static void
@@ -303,7 +298,6 @@ s_on_probe_answered (peers_t *self, peer_link_t *link)
 {
     peer_patience_learn (&self->patience, self->patience.now_ns - link->probed_ns);
     link->probe.bytes = link->probed_ns = 0;
-    link->misses = 0;
     s_set_here (self, link);
 }
 
@@ -329,15 +323,15 @@ s_look_at_links (peers_t *self, int64_t now_ms)
     if (now_ms < self->look_ms)
         return;
     self->look_ms = now_ms + LOOK_MS;
-    uint64_t now_ns = self->patience.now_ns;
     for (size_t at = self->question_count; at-- > 0;) {
         peer_question_t *question = self->questions [at];
-        if (now_ns >= question->began_ns + peer_patience_ns (&self->patience))
+        if (self->patience.now_ns >= question->began_ns + peer_patience_ns (&self->patience)
+        &&  !s_has_answer (&self->links [question->member]))
             s_give_up_late (self, question);
     }
     for (size_t member = 0; member < self->link_count; member++) {
         peer_link_t *link = &self->links [member];
-        if (s_is_silent (link, now_ns) || (link->state != PEER_AWAY && link->misses >= MISSES_MAX))
+        if (s_is_silent (self, link))
             s_set_away (self, member);
         s_look_at_probe (self, link);
         s_ping (self, link);
@@ -362,17 +356,16 @@ s_look (peers_t *self)
 static bool
 s_is_too_slow (const peers_t *self, peer_link_t *link, size_t bytes)
 {
-    uint64_t now_ns = self->patience.now_ns;
-    double by_peer = way_meter_predict (&link->meter, bytes, now_ns),
-        by_store = way_meter_predict (&self->store, bytes, now_ns);
+    double by_peer = way_meter_predict (&link->meter, bytes, self->patience.now_ns),
+        by_store = way_meter_predict (&self->store, bytes, clock_now_ns ());
     //  A store that nothing was read of may be quick.
     by_store = by_store > 0? by_store: SOON_SECONDS / PREFERENCE;
     if (by_peer <= SOON_SECONDS || by_peer <= PREFERENCE * by_store)
         return false;
     int64_t now_ms = clock_now_ms ();
-    if (now_ms < link->tried_ms + TRY_MS || link->asked > 0)
+    if (now_ms < link->try_ms || link->asked > 0)
         return true;
-    link->tried_ms = now_ms;
+    link->is_tried = true;
     return false;
 }
 
@@ -431,6 +424,8 @@ peers_ask (peers_t *self, peer_question_t *question)
         return false;
     question->is_answered = false;
     question->began_ns = self->patience.now_ns;
+    if (self->pause_ns > (uint64_t) LOOK_MS * NS)
+        self->pause_ns = (uint64_t) LOOK_MS * NS;
     if (link->asked++ == 0)
         link->waits_ns = self->patience.now_ns;
     way_meter_begin (&link->meter, question->bytes, self->patience.now_ns);
@@ -500,13 +495,15 @@ peers_renew (peers_t *self, size_t data, uint64_t object, uint64_t offset, size_
 void
 peers_store_begin (peers_t *self, size_t bytes)
 {
-    way_meter_begin (&self->store, bytes, self->patience.now_ns);
+    way_meter_begin (&self->store, bytes, clock_now_ns ());
 }
 
 void
-peers_store_end (peers_t *self, size_t begun, size_t came)
+peers_store_end (peers_t *self, size_t begun, size_t came, uint64_t nanoseconds)
 {
-    way_meter_end (&self->store, begun, came, self->patience.now_ns);
+    if (came == begun)
+        peer_patience_learn_store (&self->patience, nanoseconds);
+    way_meter_end (&self->store, begun, came, clock_now_ns ());
 }
 
 
@@ -579,11 +576,8 @@ s_on_answer (peers_t *self, size_t member, const peer_answer_frame_t *answer, me
         return;
     s_set_here (self, link);
     bool is_good = answer->kind == PEER_BYTES && s_take_bytes (self, question, message);
-    if (is_good) {
-        link->good++;
-        link->misses -= link->misses > 0;
+    if (is_good)
         peer_patience_learn (&self->patience, self->patience.now_ns - question->began_ns);
-    }
     pthread_mutex_lock (&self->lock);
     if (is_good) {
         link->figures.blocks++;

@@ -4,12 +4,10 @@
  *  happy path:     peers_choose says PEERS_PEER .. peers_ask .. peers_descriptor readable .. peers_take
  *                  (is_answered, the bytes are there)
  *  failure modes:  a question that gets no bytes comes back with is_answered false: the store is to be read.
- *                  A member that is silent for SILENT_MS is away: it is pinged, and its blocks come from the
- *                  store.  After AWAY_MS its blocks have other homes until it answers.
- *                  Nor is a member that answers pings, or some questions, believed to be here: questions that
- *                  take far longer than others are given up, and a member that leaves several without an
- *                  answer is away until it answers a question in time (a circuit breaker, half open by
- *                  probes).
+ *                  So does one that takes far longer than others (peer_patience.h).
+ *                  A member that answers nothing for SILENT_MS is away: it is pinged, and its blocks come
+ *                  from the store.  After AWAY_MS its blocks have other homes.  A pong does not bring it
+ *                  back: it has to answer one of the questions that were given up.
  *  The choice:     the home, unless it would take more than PREFERENCE times as long as the store and more
  *                  than SOON_SECONDS, which reading ahead covers (way_meter.h; docs/cluster_cache.md says why
  *                  not simply the quicker one).
@@ -76,9 +74,10 @@ void peers_drop (peers_t *self, const peer_question_t *question);
 bool peers_make_room (peers_t *self, size_t data);
 //  These bytes turned out damaged: their home, if it is another member, drops them.
 void peers_renew (peers_t *self, size_t data, uint64_t object, uint64_t offset, size_t bytes);
-//  A read of the store begins; it has ended, and so much came: for the choice.
+//  A read of the store begins; it has ended after so long, and so much came: for the choice, and for how long
+//  a member may take that reads the store itself.
 void peers_store_begin (peers_t *self, size_t bytes);
-void peers_store_end (peers_t *self, size_t begun, size_t came);
+void peers_store_end (peers_t *self, size_t begun, size_t came, uint64_t nanoseconds);
 
 //  What the own peer server wants fetched; NULL: nothing.
 cluster_fetch_t *peers_next_fetch (peers_t *self);

@@ -23,13 +23,11 @@ typedef struct {
     size_t asked;                       //  questions under way
     //  By the clock of patience: the last message; since when it is asked without a pause; the last ping.
     uint64_t heard_ns, waits_ns, pinged_ns;
-    int64_t away_ms, tried_ms;
-    //  A member that leaves questions without an answer is away until it answers one: a circuit breaker.
-    uint32_t misses, good;              //  questions given up, less those answered; answered since it is here
+    int64_t away_ms, try_ms;            //  try: not before
     peer_question_frame_t probe;        //  a question that was given up, to be asked again; no bytes: none
-    uint64_t probed_ns;                 //  by the same clock; 0: the probe is not under way
-    uint64_t probe_ns, probe_pause_ns;  //  the next probe; how long after one that was not answered
+    uint64_t probed_ns;                 //  0: the probe is not under way
     way_meter_t meter;
+    bool is_tried;                      //  the question under way is one to a member that looks slow
     peer_figures_t figures;
 } peer_link_t;
 

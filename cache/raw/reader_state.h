@@ -70,6 +70,7 @@ typedef struct {
     peer_question_t question;
     bool is_kept;                       //  what comes of the store
     uint32_t tries;
+    uint64_t began_ns;                  //  of the transfer
 } reader_part_t;
 
 struct reader {

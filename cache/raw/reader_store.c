@@ -180,6 +180,7 @@ s_begin_transfer (reader_t *self, reader_part_t *part)
     }
     if (self->peers)
         peers_store_begin (self->peers, part->transfer.bytes);
+    part->began_ns = clock_now_ns ();
     return true;
 }
 
@@ -349,7 +350,8 @@ static void
 s_on_transfer (reader_t *self, reader_part_t *part)
 {
     if (self->peers)
-        peers_store_end (self->peers, part->transfer.bytes, part->transfer.done);
+        peers_store_end (self->peers, part->transfer.bytes, part->transfer.done,
+            clock_now_ns () - part->began_ns);
     if (part->range->request) {
         part->range->request->gets += part->transfer.given_up;
         part->range->request->slow_gets += part->transfer.given_up;
