@@ -37,7 +37,7 @@ enum {
     PIECE_MS = 50, PIECES = 60,         //  of a turn in which the reader is busy
     BYTES = BLOCK_DATA_UNIT_BYTES,      //  that are asked for of each block
     MEMBERS = 8, SLOTS = 32, STORE_PARALLEL = 8, EVENTS = 4096,
-    SLOWEST = 3, FEW = 10               //  one block in so many
+    SLOWEST = 3, FEW = 6                //  one block in so many
 };
 
 typedef enum {
