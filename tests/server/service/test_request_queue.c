@@ -179,6 +179,25 @@ one_connection_does_not_fill_a_line (void **state)
     request_queue_destroy (&queue);
 }
 
+//  A connection with one request fewer than another takes no place of it: the two would only change places.
+static void
+nearly_equal_connections_keep_their_places (void **state)
+{
+    (void) state;
+    enum { CONNECTIONS = WAITING_LINE_MAX / WAITING_CONNECTION_MAX + 1 };
+    enum { MOST = WAITING_LINE_MAX / CONNECTIONS + 1, WITH_MOST = WAITING_LINE_MAX % CONNECTIONS };
+    request_queue_t *queue = request_queue_new ();
+    for (uint64_t connection = 0; connection < CONNECTIONS; connection++)
+        for (int count = connection < WITH_MOST? 0: 1; count < MOST; count++)
+            assert_null (request_queue_put (queue, 0, 1, s_new (connection, 10)));
+    assert_int_equal (request_queue_line_count (queue, 0), WAITING_LINE_MAX);
+    waiting_t *extra = s_new (CONNECTIONS - 1, 10);
+    assert_ptr_equal (request_queue_put (queue, 0, 1, extra), extra);
+    free (extra);
+    s_empty (queue);
+    request_queue_destroy (&queue);
+}
+
 static void
 bytes_are_bounded (void **state)
 {
@@ -404,6 +423,7 @@ main (void)
         cmocka_unit_test (no_tenant_saves_up_or_pays_for_long),
         cmocka_unit_test (debts_are_bounded),
         cmocka_unit_test (one_connection_does_not_fill_a_line),
+        cmocka_unit_test (nearly_equal_connections_keep_their_places),
         cmocka_unit_test (bytes_are_bounded),
         cmocka_unit_test (a_held_head_holds_its_line),
         cmocka_unit_test (agrees_with_a_flat_list),
