@@ -85,6 +85,21 @@ a_line_a_second (void **state)
     assert_int_equal (s_lines (scene, last), 3);
 }
 
+//  Must hold: the line that tells several begins a second, too.
+static void
+a_line_of_several_counts (void **state)
+{
+    scene_t *scene = *state;
+    s_add (scene, A, "busy", "one", NOW_MS);
+    s_add (scene, A, "busy", "two", NOW_MS + 1);
+    rejection_log_beat (scene->rejections, NOW_MS + REJECTION_LOG_TELL_MS);
+    s_add (scene, A, "busy", "three", NOW_MS + REJECTION_LOG_TELL_MS + 1);
+    rejection_log_beat (scene->rejections, NOW_MS + 2 * REJECTION_LOG_TELL_MS - 1);
+    assert_int_equal (s_lines (scene, " times=1: two\n"), 2);
+    rejection_log_beat (scene->rejections, NOW_MS + 2 * REJECTION_LOG_TELL_MS);
+    assert_int_equal (s_lines (scene, " times=1: three\n"), 3);
+}
+
 //  Must hold: one that comes late, behind others that are not told yet, is told with them and not before.
 static void
 their_order_is_kept (void **state)
@@ -137,6 +152,7 @@ main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test_setup_teardown (a_line_a_second, s_setup, s_teardown),
+        cmocka_unit_test_setup_teardown (a_line_of_several_counts, s_setup, s_teardown),
         cmocka_unit_test_setup_teardown (their_order_is_kept, s_setup, s_teardown),
         cmocka_unit_test_setup_teardown (codes_and_tenants_are_apart, s_setup, s_teardown),
     };
