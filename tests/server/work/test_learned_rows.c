@@ -159,11 +159,27 @@ test_full (void **state)
     assert_int_equal (budget.bytes, 0);
 }
 
+//  What is known of a file makes room for more of the same one, also where both together have none.
+static void
+test_more_takes_the_place_of_less (void **state)
+{
+    (void) state;
+    static const uint8_t bytes [2000];
+    learned_rows_budget_t budget = { .bytes_max = 2000 };
+    learned_rows_t *rows = learned_rows_new (SAMPLES, &budget);
+    learned_rows_keep (rows, 3, learned_rows_entry (1, bytes, 1200));
+    learned_rows_keep (rows, 3, learned_rows_entry (1, bytes, 1500));
+    learned_rows_entry_t *lent = learned_rows_lend (rows, 3);
+    assert_int_equal (lent->size, 1500);
+    learned_rows_release (lent);
+    learned_rows_destroy (&rows);
+}
+
 int
 main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_kept_and_lent), cmocka_unit_test (test_budget),
-        cmocka_unit_test (test_full) };
+        cmocka_unit_test (test_full), cmocka_unit_test (test_more_takes_the_place_of_less) };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
