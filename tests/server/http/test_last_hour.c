@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <stdbool.h>
+#include <string.h>
 #include "last_hour.h"
 
 //  A status with jobs first .. first+count-1; each has consumed so much, and waited half a second of each
@@ -118,12 +119,37 @@ it_is_bounded (void **state)
     last_hour_destroy (&hour);
 }
 
+//  A long name is cut where a letter ends: half a letter would be no JSON.
+static void
+names_are_cut_between_letters (void **state)
+{
+    (void) state;
+    last_hour_t *hour = last_hour_new ();
+    char long_name [160], whole [127];
+    memset (long_name, 'n', sizeof long_name);
+    memcpy (long_name + 126, "\xc3\xa9", 2);    //  127 bytes are kept
+    long_name [sizeof long_name - 1] = 0;
+    memset (whole, 'n', 126);
+    whole [126] = 0;
+    json_t *status = json_pack ("{s:[{s:i, s:s, s:s, s:s}]}", "jobs", "job", 1, "name", "caf\xc3\xa9",
+        "dataset", long_name, "tenant", "t");
+    last_hour_add (hour, status, 1000, 1000);
+    json_decref (status);
+    json_t *all = last_hour_of_all (hour, NULL);
+    const json_t *job = json_array_get (json_object_get (all, "jobs"), 0);
+    assert_non_null (job);
+    assert_string_equal (json_string_value (json_object_get (job, "name")), "caf\xc3\xa9");
+    assert_string_equal (json_string_value (json_object_get (job, "dataset")), whole);
+    json_decref (all);
+    last_hour_destroy (&hour);
+}
+
 int
 main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (rates_and_waits), cmocka_unit_test (a_tenant_sees_its_own),
-        cmocka_unit_test (it_is_bounded)
+        cmocka_unit_test (it_is_bounded), cmocka_unit_test (names_are_cut_between_letters)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
