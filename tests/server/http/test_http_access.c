@@ -120,6 +120,24 @@ tokens (void **state)
     http_access_close (&access);
 }
 
+//  The longest token that a file may have is let in, and neither less nor more than it.
+static void
+the_longest_token (void **state)
+{
+    (void) state;
+    char line [HTTP_ACCESS_TOKEN_MOST + 8] = "* ", given [HTTP_ACCESS_TOKEN_MOST + 16] = "Bearer ";
+    memset (line + 2, 'a', HTTP_ACCESS_TOKEN_MOST);
+    s_write (line, 0600);
+    http_access_t *access = s_open (s_at ("127.0.0.1"), true, 0, NULL);
+    memset (given + 7, 'a', HTTP_ACCESS_TOKEN_MOST - 1);
+    assert_int_equal (http_access_viewer (access, given, NULL), HTTP_ACCESS_DENIED);
+    given [7 + HTTP_ACCESS_TOKEN_MOST - 1] = 'a';
+    assert_int_equal (http_access_viewer (access, given, NULL), 0);
+    given [7 + HTTP_ACCESS_TOKEN_MOST] = 'a';
+    assert_int_equal (http_access_viewer (access, given, NULL), HTTP_ACCESS_DENIED);
+    http_access_close (&access);
+}
+
 static void
 files_of_tokens_that_are_none (void **state)
 {
@@ -191,8 +209,9 @@ int
 main (void)
 {
     const struct CMUnitTest tests [] = {
-        cmocka_unit_test (tokens), cmocka_unit_test (files_of_tokens_that_are_none),
-        cmocka_unit_test (without_tokens), cmocka_unit_test (addresses_that_are_none)
+        cmocka_unit_test (tokens), cmocka_unit_test (the_longest_token),
+        cmocka_unit_test (files_of_tokens_that_are_none), cmocka_unit_test (without_tokens),
+        cmocka_unit_test (addresses_that_are_none)
     };
     return cmocka_run_group_tests (tests, s_begin, s_end);
 }
