@@ -243,6 +243,11 @@ test_middle_boxes (void **state)
     image_box_t tall_expected = { .top = 134, .left = 0, .height = 132, .width = 99 };
     assert_memory_equal (&wide, &wide_expected, sizeof wide);
     assert_memory_equal (&tall, &tall_expected, sizeof tall);
+    //  134.7 rows and 75.8 columns: rounded, not cut.
+    tall = s_box (&operation, 400, 101, 1, 1);
+    wide = s_box (&operation, 101, 400, 1, 1);
+    assert_int_equal (tall.height, 135);
+    assert_int_equal (wide.width, 76);
 }
 
 //  ---------------------------------------------------------------------------------------------------------
