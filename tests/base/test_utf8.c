@@ -54,12 +54,25 @@ test_every_character (void **state)
     }
 }
 
+//  A text that fills the buffer but for the end's zero stays whole; one more is cut, and none is written
+//  behind the buffer.
+static void
+test_the_buffer_is_enough (void **state)
+{
+    (void) state;
+    char buffer [9] = "........";
+    assert_string_equal (utf8_visible ("1234567", 7, buffer, 8), "1234567");
+    assert_string_equal (utf8_visible ("12345678", 8, buffer, 8), "1234...");
+    assert_string_equal (utf8_visible ("123456\n", 7, buffer, 8), "1234...");
+}
+
 int
 main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_what_is_unsafe),
-        cmocka_unit_test (test_every_character)
+        cmocka_unit_test (test_every_character),
+        cmocka_unit_test (test_the_buffer_is_enough)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
