@@ -28,6 +28,34 @@ s_join_list (sampler_t *sampler, const uint32_t *list, size_t count)
     return job;
 }
 
+//  A number that is given again is another job: it is grouped by its own data.
+static void
+test_a_number_that_is_given_again_is_another_job (void **state)
+{
+    (void) state;
+    sampler_t *sampler = sampler_new (SAMPLES, SAMPLER_POLICY_FOLLOW, 1);
+    roaring_bitmap_t *low = roaring_bitmap_from_range (0, SAMPLES / 2, 1),
+        *high = roaring_bitmap_from_range (SAMPLES / 2, SAMPLES, 1);
+    const roaring_bitmap_t *const datas [] = { low, low, high };
+    for (uint32_t job = 0; job < 3; job++)
+        assert_int_equal (sampler_join (sampler, &(sampler_join_t) { .data = datas [job] }), job);
+    for (uint32_t job = 0; job < 3; job++)
+        sampler_epoch_begin (sampler, job);
+    assert_int_equal (sampler_group_count (sampler), 2);
+    sampler_leave (sampler, 0);
+    assert_int_equal (sampler_join (sampler, &(sampler_join_t) { .data = high }), 0);
+    sampler_epoch_begin (sampler, 0);
+    size_t count;
+    const uint32_t *jobs = sampler_group (sampler, 0, &count);
+    assert_int_equal (count, 2);
+    assert_int_equal (jobs [0], 0);
+    assert_int_equal (jobs [1], 2);
+    sampler_check (sampler);
+    sampler_destroy (&sampler);
+    roaring_bitmap_free (low);
+    roaring_bitmap_free (high);
+}
+
 //  One draw of a job that is alone in its round.
 static uint32_t
 s_draw (sampler_t *sampler, uint32_t job)
@@ -512,6 +540,7 @@ main (void)
         cmocka_unit_test (test_data_of_runs_at_the_end_of_a_container),
         cmocka_unit_test (test_list_of_data_ascends),
         cmocka_unit_test (test_drop_reaches_present_and_future_jobs),
+        cmocka_unit_test (test_a_number_that_is_given_again_is_another_job),
         cmocka_unit_test (test_epoch_begin_forgets_what_remained),
         cmocka_unit_test (test_groups_are_components_of_overlap),
         cmocka_unit_test (test_equal_jobs_share_every_draw),
