@@ -118,6 +118,31 @@ test_every_piece_is_read_once_an_epoch (void **state)
     simulation_destroy (&simulation);
 }
 
+static size_t
+s_thousand (void *context, uint32_t id)
+{
+    (void) context, (void) id;
+    return 1000;
+}
+
+//  Guards: a piece that is larger than a read may be is as few reads as it can be.
+static void
+test_a_large_piece_is_few_reads (void **state)
+{
+    (void) state;
+    simulation_options_t options = s_options (960, 600000);
+    options.sample_bytes = 500;                 //  a read may have eight such, and samples are twice as large
+    options.bytes_of = s_thousand;
+    simulation_t *simulation = simulation_new (&options);
+    simulated_job_t job = { .batch_size = 10, .slots = 4, .epochs = 1, .sample_us = 300,
+        .order = SAMPLER_ORDER_SEEDED, .seed = 5, .pool = 80 };
+    assert_int_equal (simulation_join (simulation, &job), 0);
+    assert_true (simulation_run (simulation, 1000 * SECOND_US));
+    //  Of 120 pieces of eight, a few lie across the begin of a volume or of the pack.
+    assert_in_range (s_status (simulation, "datasets", "reads"), 2 * 120, 2 * 120 + 8);
+    simulation_destroy (&simulation);
+}
+
 //  Guards: the order is the same whatever the batches, workers, memory, policy and company.
 static void
 test_nothing_else_moves_the_order (void **state)
@@ -405,6 +430,7 @@ main (void)
     printf ("TEST_SEED=%llu\n", (unsigned long long) test_seed ());
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_every_piece_is_read_once_an_epoch),
+        cmocka_unit_test (test_a_large_piece_is_few_reads),
         cmocka_unit_test (test_nothing_else_moves_the_order),
         cmocka_unit_test (test_what_is_prepared_is_not_read),
         cmocka_unit_test (test_what_does_not_fit_is_read_alone),
