@@ -30,6 +30,7 @@ test_splits_are_refused (void **state)
     static const struct { const char *files, *what, *remedy; } cases [] = {
         { "train/cat/1.jpg train/dog/2.jpg val/cat/3.jpg val/dog/4.jpg", "'train' and 'val'", "/val' as an" },
         { "train/1.jpg val/2.jpg", "'train' and 'val' in", "/train', and '" },
+        { "train/a/1.jpg test/a/1.jpg b/1.jpg c/1.jpg", "'train' and 'test' in", "labels.tsv" },     //  half
         { "dev/a/1.jpg test/a/1.jpg Train/a/1.jpg", "'Train' and 'dev' in", "labels.tsv" },
         { "training_set/a/1.jpg test_set/a/2.jpg", "'training_set' and 'test_set' in", "/test_set' as an" },
         { "train2017/1.jpg val2014/2.jpg", "'train2017' and 'val2014' in", "labels.tsv" },
