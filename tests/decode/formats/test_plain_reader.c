@@ -31,10 +31,15 @@ static const file_t s_values [] = {
     FILE_OF (BMP_HEAD ("\x3e", "\3", "\2", "\1", "\0", "\2") TWO_COLOURS "\xa0\0\0\0\x60\0\0\0"),
     FILE_OF (BMP_HEAD ("\x3e", "\3", "\2", "\x8", "\0", "\2") TWO_COLOURS "\1\0\1\0\0\1\1\0"),
     FILE_OF (BMP_HEAD ("\x3e", "\3", "\2", "\x8", "\1", "\2") TWO_COLOURS "\1\1\1\0\1\1\0\0\1\0\2\1"),
+    //  A jump in the row, and a run that ends where the row does.
+    FILE_OF (BMP_HEAD ("\x3e", "\3", "\2", "\x8", "\1", "\2") TWO_COLOURS
+        "\1\1\0\2\1\0\x9\1\0\0\1\0\2\1"),
     FILE_OF (BMP_HEAD ("\x3e", "\3", "\2", "\4", "\2", "\2") TWO_COLOURS "\3\x10\0\0\1\0\2\x11"),
     FILE_OF ("P1 3 2 100010"), FILE_OF ("P4 3 2 \x80\x40"), FILE_OF ("P2 3 2 255 0 1 1 1 0 1"),
     FILE_OF ("P5 3 2 255 \0\1\1\1\0\1"),
     FILE_OF ("GIF89a\3\0\2\0\x80\0\0\1\2\3\4\5\6,\0\0\0\0\3\0\2\0\0\2\4\x44\x12\x10\x05\0;"),
+    //  Interlaced: of two rows the second is of the last pass.
+    FILE_OF ("GIF89a\3\0\2\0\x80\0\0\1\2\3\4\5\6,\0\0\0\0\3\0\2\0\x40\2\4\x44\x12\x10\x05\0;"),
 };
 //  No masks.
 static const file_t s_others [] = {
