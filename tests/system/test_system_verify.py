@@ -280,6 +280,20 @@ class Damage(PackTest):
         self.assertIn("'c0/photo.jpg': image: where its rows begin", done.stderr)
         self.assertEqual(files_below(self.path("out")), files_below(self.path("data")))
 
+    def test_labels_of_what_is_left_out(self):
+        """A sample that does not come back has no line in the labels either."""
+        names = sorted(files_below(self.path("data")))
+        lines = [json.dumps({"path": name, "text": "a\tb"}) for name in names]
+        self.write("data/labels.jsonl", "\n".join(lines).encode())
+        self.good = self.pack("labelled", self.path("data"))
+        self.volume = os.path.join(self.good, "volume-00000.tureen")
+        hit, (offset, _) = sorted(self.places().items())[0]
+        self.flip("volume-00000.tureen", offset)
+        self.assertEqual(harness.run("unpack", self.good, self.path("out")).returncode, 1)
+        with open(self.path("out/labels.jsonl"), encoding="utf-8") as file:
+            told = sorted(json.loads(line)["path"] for line in file)
+        self.assertEqual(told, [name for name in names if name != hit])
+
     def test_padding_is_harmless(self):
         self.flip("volume-00000.tureen", os.path.getsize(self.volume) - 1)
         status, found = self.verify(self.good)
