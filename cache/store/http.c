@@ -91,12 +91,16 @@ http_show_proxy (const char *variable, char shown [HTTP_PROXY_SHOWN_BYTES])
 void
 http_hide_password (char *message)
 {
+    enum { LONGEST_COMPLAINT = CURL_ERROR_SIZE - 10 };
     assert (message);
     if (strncmp (message, "Unsupported proxy", 17) != 0)
         return;
     const char *host;
-    size_t length = s_find_host (message, strcspn (message, "'"), &host);
+    size_t quote = strcspn (message, "'"), length = s_find_host (message, quote, &host);
     length += message [length] == '\'';
+    //  curl cuts long messages: what stands behind a long password is not there.
+    if (strlen (message) >= LONGEST_COMPLAINT && !strchr (message, '@'))
+        message [quote] = 0;
     if (host > message + length)
         memmove (message + length, host, strlen (host) + 1);
 }

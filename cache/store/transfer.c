@@ -314,7 +314,6 @@ s_on_room (char *room, size_t unit, size_t count, void *context)
     self->sent += (size_t) got;
     if (transfer->upload->sent)
         atomic_fetch_add (transfer->upload->sent, (size_t) got);
-    pace_move (&self->pace, self->sent, self->owner->now_ms);
     return (size_t) got;
 }
 
@@ -328,7 +327,6 @@ s_on_seek (void *context, curl_off_t offset, int origin)
     if (self->transfer->upload->sent)
         atomic_fetch_sub (self->transfer->upload->sent, self->sent - (uint64_t) offset);
     self->sent = (uint64_t) offset;
-    pace_move (&self->pace, self->sent, self->owner->now_ms);
     return CURL_SEEKFUNC_OK;
 }
 
@@ -655,12 +653,20 @@ s_judge_pace (transfers_t *self)
     self->judged_ms = self->now_ms;
     for (handle_t *handle = self->busy_handles, *next; handle; handle = next) {
         next = handle->next;
+        const transfer_t *transfer = handle->transfer;
+        curl_off_t sent;
+        //  curl takes the file's bytes in large pieces, and sends them piece by piece.
+        if (transfer->upload && curl_easy_getinfo (handle->easy, CURLINFO_SIZE_UPLOAD_T, &sent) == CURLE_OK)
+            pace_move (&handle->pace, (uint64_t) sent, self->now_ms);
         pace_verdict_t verdict = pace_judge (&self->pace, &handle->pace, self->now_ms);
         if (verdict == PACE_STILL) {
             snprintf (handle->message, sizeof handle->message, "less than %d bytes a second for %u s",
                 PACE_STILL_BYTES, handle->pace.patience_ms / 1000);
             s_finish (self, handle, CURLE_OPERATION_TIMEDOUT);
         }
+        else
+        if (verdict == PACE_AGAIN && !transfer->is_whole && transfer->done == transfer->bytes)
+            s_finish (self, handle, CURLE_OK);          //  only the answer's end is missing
         else
         if (verdict == PACE_AGAIN)
             s_ask_again (self, handle);

@@ -542,16 +542,18 @@ s_fault (const out_t *out, const wire_work_result_t *wire, uint64_t bytes)
 }
 
 //  The worker has the data set no more, or not as the server has it: it is sent the bytes, and others too.
-static void
-s_send_from_now_on (remote_workers_t *self, remote_worker_t *worker, const out_t *out)
+//  False: it was sent them before.
+static bool
+s_send_from_now_on (remote_workers_t *self, remote_worker_t *worker, size_t dataset)
 {
-    if (out->dataset == SIZE_MAX || !*worker->fingerprints [out->dataset])
-        return;
-    *worker->fingerprints [out->dataset] = 0;
+    if (dataset == SIZE_MAX || !*worker->fingerprints [dataset])
+        return false;
+    *worker->fingerprints [dataset] = 0;
     log_event (self->options.log, LOG_LEVEL_WARNING, "worker_data",
         LOG_FIELDS (LOG_TEXT ("worker", worker->name)),
         "the worker '%s' cannot read a data set by itself, or has other files there: it is sent the bytes "
         "from now on", worker->name);
+    return true;
 }
 
 static bool
@@ -587,7 +589,7 @@ s_take_result (remote_workers_t *self, remote_worker_t *worker, const remote_mes
     worker->done += !s_is_empty_handed (&wire);
     worker->read += out->dataset != SIZE_MAX && wire.outcome != WIRE_WORK_UNREAD;
     if (wire.outcome == WIRE_WORK_UNREAD)
-        s_send_from_now_on (self, worker, out);
+        s_send_from_now_on (self, worker, out->dataset);
     if (!s_is_empty_handed (&wire))
         remote_worker_learn (worker, (double) (self->options.nanoseconds () - out->given_ns),
             (double) wire.held_ns, (double) wire.worker_ns);
@@ -673,6 +675,12 @@ remote_workers_was_wrong (remote_workers_t *self, uint64_t number, const char *w
     for (size_t index = 0; index < REMOTE_WORKERS_MAX; index++) {
         remote_worker_t *worker = &self->workers [index];
         if (worker->number != number || !s_has_tasks (worker))
+            continue;
+        //  Its own copy of the data may be damaged, and nothing else of it.
+        bool has_data = false;
+        for (size_t dataset = 0; dataset < worker->datasets; dataset++)
+            has_data |= s_send_from_now_on (self, worker, dataset);
+        if (has_data)
             continue;
         worker->wrong++;
         log_event (self->options.log, LOG_LEVEL_WARNING, "worker_wrong",

@@ -46,7 +46,7 @@ enum {
 //  What a worker has answered.  Lent for the call.
 typedef struct {
     outcome_t outcome;
-    bool is_starved;                    //  it has no memory: another one may have
+    bool is_starved;                    //  it has no memory, or cannot read the files: another one may
     uint64_t worker;                    //  its number, for remote_workers_was_wrong
     uint64_t worker_ns;
     size_t file;                        //  at fault; below the task's files
@@ -109,9 +109,9 @@ bool remote_workers_have_credit (remote_workers_t *self, uint64_t version_bytes,
 //  False: no worker has credit.
 bool remote_workers_give (remote_workers_t *self, const remote_task_t *task, int64_t now_ms);
 
-//  The caller has a thread that would wait: takes back the task of this kind that is out for longest, if it
-//  is for age_ns at least, so that no job waits for a slow worker or network while a processor is idle.  What
-//  the worker answers to it is dropped, and the worker gets fewer tasks at once.  False: there is none.
+//  Takes back the task of this kind that is out for longest, if it is for age_ns at least: a thread of the
+//  caller's does it, so that no job waits for a slow worker or network.  What the worker answers to it is
+//  dropped, and the worker gets fewer tasks at once.  False: there is none.
 bool remote_workers_take_back (remote_workers_t *self, bool is_slow, int64_t age_ns);
 //  Whether there may be one, now or later.
 bool remote_workers_have_tasks (const remote_workers_t *self, bool is_slow);

@@ -8,6 +8,7 @@
 
 enum {
     MEAN_TASKS = 16,                    //  of a running mean
+    MOST_TASKS = 4096,                  //  in which the most that a task took fades
     NETWORK_NS = 20000000               //  what a sound worker's network and threads may add to a quick task
 };
 
@@ -200,9 +201,9 @@ static int64_t
 s_patience_ns (const ready_tasks_t *self, bool is_slow)
 {
     bool is_idle = self->local [is_slow] < self->threads && (is_slow || !self->first);
-    int64_t local_ns = (int64_t) self->local_ns [is_slow];
+    int64_t local_ns = (int64_t) self->local_ns [is_slow], most_ns = (int64_t) self->most_ns [is_slow];
     return local_ns == 0? INT64_MAX: is_idle? READY_TASKS_PATIENCE * local_ns:
-        READY_TASKS_PATIENCE_BUSY * local_ns + NETWORK_NS;
+        READY_TASKS_PATIENCE_BUSY * most_ns + NETWORK_NS;
 }
 
 //  This server's threads do what workers are late with.
@@ -251,14 +252,18 @@ ready_tasks_done (ready_tasks_t *self, task_t *task)
         return true;
     }
     if (task->kind == TASK_PREPARE && !task->is_custom) {
-        double *local_ns = &self->local_ns [task->is_slow];
+        double *local_ns = &self->local_ns [task->is_slow], *most_ns = &self->most_ns [task->is_slow],
+            took_ns = (double) task->worker_ns;
         assert (self->local [task->is_slow] > 0);
         self->local [task->is_slow]--;
         if (task->accuser)
             s_judge (self, task);
         else
-        if (task->outcome == OUTCOME_READY)
-            *local_ns += ((double) task->worker_ns - *local_ns) / (*local_ns > 0? MEAN_TASKS: 1);
+        if (task->outcome == OUTCOME_READY) {
+            *local_ns += (took_ns - *local_ns) / (*local_ns > 0? MEAN_TASKS: 1);
+            *most_ns -= *most_ns / MOST_TASKS;
+            *most_ns = took_ns > *most_ns? took_ns: *most_ns;
+        }
     }
     return false;
 }

@@ -8,8 +8,9 @@
  *  A task that a worker does not end comes back to the head of the queue.  A thread that has nothing left to
  *  do takes back what workers have had for longer than READY_TASKS_PATIENCE tasks of its kind, slow or not,
  *  take here: a job would wait for it, and a worker on a slow network must not make a job slower than it is
- *  without one.  Busy threads do the same after READY_TASKS_PATIENCE_BUSY tasks: other jobs keep them busy
- *  while the job with that task waits.  Without workers all go to the threads at once.
+ *  without one.  Busy threads do the same after READY_TASKS_PATIENCE_BUSY of the longest tasks here: other
+ *  jobs keep them busy while the job with that task waits, and their tasks may be shorter.  Without workers
+ *  all go to the threads at once.
  *  Owner: the broker's thread.
  */
 #ifndef READY_TASKS_H
@@ -37,7 +38,8 @@ typedef struct {
     void *context;
     remote_workers_t *remote;           //  NULL: none may come
     size_t local [2];                   //  tasks that the pool has, and the pool for slow ones
-    double local_ns [2];                //  that one takes there, a running mean; 0: unknown yet
+    double local_ns [2], most_ns [2];   //  that one takes there: a running mean, and the most of late; 0:
+                                        //  unknown yet
     bool takes_back;                    //  a task that comes back undone now is for the pool
     task_t *first, *last;               //  those that wait
     ready_tasks_golden_t golden;

@@ -584,8 +584,12 @@ test_a_proxy_is_shown_without_its_password (void **state)
         http_show_proxy ("http_proxy", shown);
         assert_string_equal (shown, good [index].shown);
     }
-    static const char *const bad [] = { "http://me:pass@word@host:1", "other://me:word@host",
-        "me:pass/word@host:x" };
+    //  curl cuts the complaint of the last one before the host.
+    char long_one [400] = "http://me:word";
+    memset (long_one + strlen (long_one), '-', 300);
+    strcat (long_one, "@host:99999");
+    const char *const bad [] = { "http://me:pass@word@host:1", "other://me:word@host",
+        "me:pass/word@host:x", long_one };
     unsetenv ("no_proxy");
     unsetenv ("NO_PROXY");
     for (size_t index = 0; index < sizeof bad / sizeof *bad; index++) {
@@ -599,7 +603,8 @@ test_a_proxy_is_shown_without_its_password (void **state)
             transfers_wait (transfers, NULL, 0, -1);
         assert_true (transfer.rc < 0);
         assert_string_equal (transfer.proxy, "http_proxy");
-        if (strstr (transfer.detail, "word") || !strstr (transfer.detail, "host"))
+        bool names_host = strstr (transfer.detail, "host") || bad [index] == long_one;
+        if (strstr (transfer.detail, "word") || !names_host)
             fail_msg ("%s: %s", bad [index], transfer.detail);
         transfers_destroy (&transfers);
     }

@@ -604,6 +604,26 @@ a_worker_that_is_wrong_three_times_is_dismissed (void **state)
     s_assert_dismissed (1);
 }
 
+//  What is wrong may be its own copy of the data: it is sent the bytes, and only then does it count.
+static void
+a_worker_with_files_of_its_own_is_wrong_once_more (void **state)
+{
+    (void) state;
+    s_fingerprint = "0123456789abcdef0123456789abcdef";
+    s_let_in (0, 2);
+    s_sent_bytes = 0;
+    assert_true (s_give (0));
+    remote_workers_was_wrong (s_server.workers, 1, "it lied", s_server.now_ms);
+    s_sent_bytes = FILE_BYTES;
+    assert_true (s_give (1));
+    for (int wrong = 0; wrong < REMOTE_WORKERS_WRONG_MAX; wrong++) {
+        assert_int_equal (s_server.undone [0], 0);
+        remote_workers_was_wrong (s_server.workers, 1, "it lied", s_server.now_ms);
+    }
+    assert_int_equal (s_server.undone [0], 1);
+    s_assert_dismissed (1);
+}
+
 static void
 no_more_is_lent_than_may_be (void **state)
 {
@@ -691,6 +711,7 @@ main (void)
         CASE (an_old_number_is_not_the_new_one), CASE (an_idle_thread_takes_tasks_back),
         CASE (a_worker_that_is_waited_for_gets_less),
         CASE (a_worker_without_memory_rests), CASE (a_worker_that_is_wrong_three_times_is_dismissed),
+        CASE (a_worker_with_files_of_its_own_is_wrong_once_more),
         CASE (a_revoked_key_ends_its_worker), CASE (credit_grows_with_the_way_up_to_its_bound)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
