@@ -3,8 +3,8 @@
 enum {
     MS = 1000000,
     FACTOR = 8, FIRST_MS = 250,         //  taken for usual before the first answer
-    WEIGHT = 16,                        //  a question is one part in so many of the mean
-    STORE_FACTOR = 4,                   //  a home may take so many times as long as the store
+    WEIGHT = 16,                        //  each answer moves the mean by a sixteenth of the difference
+    STORE_FACTOR = 4,                   //  a home may take four times as long as a read of the store
     LEAST_MS = 500, MOST_MS = 10000
 };
 

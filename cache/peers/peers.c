@@ -281,7 +281,7 @@ s_probe (peers_t *self, peer_link_t *link)
         link->probed_ns = self->patience.now_ns;
 }
 
-//  An answer that comes too late is none.
+//  If the member has not answered the probe in time, its next pong is followed by another probe.
 static void
 s_look_at_probe (peers_t *self, peer_link_t *link)
 {

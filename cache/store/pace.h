@@ -52,8 +52,8 @@ typedef struct {
     uint32_t tries;                     //  before this one
     uint32_t patience_ms;               //  with less than PACE_STILL_BYTES a second
     int64_t began_ms, first_ms;         //  of this try; first_ms < 0: no byte has come
-    int64_t mark_ms;                    //  a patience began then,
-    uint64_t mark_bytes;                //  with so many bytes
+    int64_t mark_ms;                    //  when the present patience began,
+    uint64_t mark_bytes;                //  and how many bytes had come by then
     bool is_never_again;                //  it is not asked again: an object that is written
 } pace_request_t;
 

@@ -40,7 +40,7 @@ enum {
     REMOTE_WORKERS_MAX = 64,
     REMOTE_WORKERS_TASKS_MAX = 8 * WIRE_WORK_PROCESSORS_MAX,
     REMOTE_WORKERS_SILENT_MS = 3000,    //  a worker that says nothing for so long is gone
-    REMOTE_WORKERS_WRONG_MAX = 3        //  a worker with so many wrong results is dismissed
+    REMOTE_WORKERS_WRONG_MAX = 3        //  the server dismisses a worker with its third wrong result
 };
 
 //  What a worker has answered.  Lent for the call.

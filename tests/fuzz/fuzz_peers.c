@@ -10,13 +10,12 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <zmq.h>
 #include "block_cache.h"
 #include "block_data.h"
 #include "cluster.h"
 #include "members.h"
 #include "peers.h"
+#include "peers_wrapped.h"
 #include "scratch.h"
 
 int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size);
@@ -40,14 +39,12 @@ typedef struct {
 } link_t;
 
 static struct {
-    uint64_t now_ns;
     link_t links [MEMBERS];
-    bool more;
 } s_world;
 
 static struct {
     peer_question_t question;
-    uint64_t asked_ns;
+    int64_t asked_ns;
     bool is_out;
     uint8_t memory [BLOCK_DATA_UNIT_BYTES];
 } s_slots [QUESTIONS];
@@ -66,64 +63,29 @@ s_require (bool condition)
 
 //  -- what the system and ZeroMQ are here
 
-int __wrap_clock_gettime (clockid_t clock, struct timespec *now);
-int
-__wrap_clock_gettime (clockid_t clock, struct timespec *now)
+static void
+wrapped_on_connect (size_t member)
 {
-    (void) clock;
-    *now = (struct timespec) { .tv_sec = (time_t) (s_world.now_ns / 1000000000),
-        .tv_nsec = (long) (s_world.now_ns % 1000000000) };
-    return 0;
-}
-
-void *__wrap_zmq_socket (void *context, int type);
-void *
-__wrap_zmq_socket (void *context, int type)
-{
-    (void) context; (void) type;
-    return malloc (sizeof (size_t));    //  zmq_connect writes the member there
-}
-
-int __wrap_zmq_setsockopt (void *socket, int option, const void *value, size_t bytes);
-int
-__wrap_zmq_setsockopt (void *socket, int option, const void *value, size_t bytes)
-{
-    (void) socket; (void) option; (void) value; (void) bytes;
-    return 0;
-}
-
-int __wrap_zmq_connect (void *socket, const char *address);
-int
-__wrap_zmq_connect (void *socket, const char *address)
-{
-    size_t member = strtoul (strrchr (address, ':') + 1, NULL, 10) - 1000;
-    *(size_t *) socket = member;
     s_world.links [member].count = s_world.links [member].frame = 0;
-    return 0;
 }
 
-int __wrap_zmq_close (void *socket);
-int
-__wrap_zmq_close (void *socket)
+static void
+wrapped_on_close (size_t member)
 {
-    free (socket);
-    return 0;
+    (void) member;
 }
 
-int __wrap_zmq_getsockopt (void *socket, int option, void *value, size_t *bytes);
-int
-__wrap_zmq_getsockopt (void *socket, int option, void *value, size_t *bytes)
+static bool
+wrapped_has_arrived (size_t member)
 {
-    (void) bytes;
-    *(int *) value = option != ZMQ_EVENTS? 0: s_world.links [*(size_t *) socket].count > 0? ZMQ_POLLIN: 0;
-    return 0;
+    return s_world.links [member].count > 0;
 }
 
 int __wrap_zmq_send (void *socket, const void *bytes, size_t size, int flags);
 int
 __wrap_zmq_send (void *socket, const void *bytes, size_t size, int flags)
 {
-    link_t *link = &s_world.links [*(size_t *) socket];
+    link_t *link = &s_world.links [wrapped_member (socket)];
     peer_question_frame_t question;
     (void) flags;
     s_require (peer_wire_read_question (bytes, size, &question));
@@ -136,7 +98,7 @@ int __wrap_zmq_msg_recv (zmq_msg_t *message, void *socket, int flags);
 int
 __wrap_zmq_msg_recv (zmq_msg_t *message, void *socket, int flags)
 {
-    link_t *link = &s_world.links [*(size_t *) socket];
+    link_t *link = &s_world.links [wrapped_member (socket)];
     (void) flags;
     if (link->count == 0)
         return -1;
@@ -144,20 +106,12 @@ __wrap_zmq_msg_recv (zmq_msg_t *message, void *socket, int flags)
     size_t size = first->sizes [link->frame];
     s_require (zmq_msg_init_size (message, size) == 0);
     memcpy (zmq_msg_data (message), first->bytes [link->frame], size);
-    s_world.more = ++link->frame < first->count;
-    if (!s_world.more) {
+    wrapped.more = ++link->frame < first->count;
+    if (!wrapped.more) {
         memmove (link->messages, link->messages + 1, --link->count * sizeof *first);
         link->frame = 0;
     }
     return (int) size;
-}
-
-int __wrap_zmq_msg_more (const zmq_msg_t *message);
-int
-__wrap_zmq_msg_more (const zmq_msg_t *message)
-{
-    (void) message;
-    return s_world.more;
 }
 
 
@@ -254,7 +208,7 @@ s_ask (peers_t *peers, uint64_t block)
     peers_way_t way = peers_choose (peers, 0, block, BLOCK_DATA_UNIT_BYTES, &s_slots [at].question);
     if (way == PEERS_PEER || way == PEERS_BEFORE)
         s_slots [at].is_out = peers_ask (peers, &s_slots [at].question);
-    s_slots [at].asked_ns = s_world.now_ns;
+    s_slots [at].asked_ns = wrapped.now_ns;
 }
 
 static void
@@ -275,11 +229,11 @@ static void
 s_wait (peers_t *peers, uint64_t ms)
 {
     for (uint64_t passed = 0; passed < ms; passed += 100) {
-        s_world.now_ns += (uint64_t) 100 * MS;
+        wrapped.now_ns += 100 * MS;
         s_take (peers);
         for (size_t at = 0; at < QUESTIONS; at++)
             s_require (!s_slots [at].is_out
-                || s_world.now_ns - s_slots [at].asked_ns <= (uint64_t) LONGEST_MS * MS);
+                || wrapped.now_ns - s_slots [at].asked_ns <= (int64_t) LONGEST_MS * MS);
     }
 }
 
@@ -348,7 +302,8 @@ LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
         s_begin ();
     memset (&s_world, 0, sizeof s_world);
     memset (s_slots, 0, sizeof s_slots);
-    s_world.now_ns = (uint64_t) 1000000 * MS;
+    wrapped.now_ns = (int64_t) 1000000 * MS;
+    wrapped.more = false;
     members_t *members;
     s_require (members_open (&members, "node:1000,node:1001,node:1002", "node:1000", 1 << 30, error,
         sizeof error) == 0);

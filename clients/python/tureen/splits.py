@@ -39,7 +39,7 @@ VALUES_MAX = 16
 
 
 class Rows(NamedTuple):
-    """So many rows, with one of the values in the column."""
+    """The rows of a file with one of these values in the column, and their number."""
     column: str
     values: FrozenSet[Optional[str]]
     number: int

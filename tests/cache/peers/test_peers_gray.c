@@ -14,8 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <zmq.h>
 
 #include "block_cache.h"
 #include "block_data.h"
@@ -23,6 +21,7 @@
 #include "effort.h"
 #include "members.h"
 #include "peers.h"
+#include "peers_wrapped.h"
 #include "scratch.h"
 #include "seed.h"
 
@@ -92,13 +91,12 @@ typedef struct {
     event_t arrived [EVENTS];
     size_t arrived_count;
     size_t part;                        //  of arrived [0], to be received next
-    bool more;
     int64_t free_ns;                    //  when the member has done what it was asked before
     int64_t ready_ns;                   //  when the connection is made
 } peer_t;
 
 static struct {
-    int64_t now_ns, begin_ns;
+    int64_t begin_ns;
     uint64_t random;
     peer_t links [MEMBERS];
     size_t member_count, faulty;
@@ -132,63 +130,27 @@ s_is_down (size_t member, int64_t now_ns)
 
 //  -- what the system and ZeroMQ are here
 
-int __wrap_clock_gettime (clockid_t clock, struct timespec *now);
-int
-__wrap_clock_gettime (clockid_t clock, struct timespec *now)
+static void
+wrapped_on_connect (size_t member)
 {
-    (void) clock;
-    *now = (struct timespec) { .tv_sec = world.now_ns / 1000000000, .tv_nsec = world.now_ns % 1000000000 };
-    return 0;
-}
-
-void *__wrap_zmq_socket (void *context, int type);
-void *
-__wrap_zmq_socket (void *context, int type)
-{
-    (void) context; (void) type;
-    return malloc (sizeof (size_t));    //  zmq_connect writes the member there
-}
-
-int __wrap_zmq_setsockopt (void *socket, int option, const void *value, size_t bytes);
-int
-__wrap_zmq_setsockopt (void *socket, int option, const void *value, size_t bytes)
-{
-    (void) socket; (void) option; (void) value; (void) bytes;
-    return 0;
-}
-
-int __wrap_zmq_connect (void *socket, const char *address);
-int
-__wrap_zmq_connect (void *socket, const char *address)
-{
-    size_t member = strtoul (strrchr (address, ':') + 1, NULL, 10) - 1000;
     assert_true (member < world.member_count);
-    *(size_t *) socket = member;
     peer_t *link = &world.links [member];
     link->is_open = true;
     link->connection++;
-    link->ready_ns = world.now_ns + (int64_t) (ROUND_TRIPS * world.latency_ms * (double) MS);
+    link->ready_ns = wrapped.now_ns + (int64_t) (ROUND_TRIPS * world.latency_ms * (double) MS);
     link->arrived_count = link->part = 0;
-    return 0;
 }
 
-int __wrap_zmq_close (void *socket);
-int
-__wrap_zmq_close (void *socket)
+static void
+wrapped_on_close (size_t member)
 {
-    world.links [*(size_t *) socket].is_open = false;
-    free (socket);
-    return 0;
+    world.links [member].is_open = false;
 }
 
-int __wrap_zmq_getsockopt (void *socket, int option, void *value, size_t *bytes);
-int
-__wrap_zmq_getsockopt (void *socket, int option, void *value, size_t *bytes)
+static bool
+wrapped_has_arrived (size_t member)
 {
-    const peer_t *link = &world.links [*(size_t *) socket];
-    (void) bytes;
-    *(int *) value = option == ZMQ_EVENTS? (link->arrived_count > 0? ZMQ_POLLIN: 0): 100;
-    return 0;
+    return world.links [member].arrived_count > 0;
 }
 
 //  What the faulty member does with a GET: whether an answer comes.
@@ -235,7 +197,7 @@ int __wrap_zmq_send (void *socket, const void *bytes, size_t size, int flags);
 int
 __wrap_zmq_send (void *socket, const void *bytes, size_t size, int flags)
 {
-    size_t member = *(size_t *) socket;
+    size_t member = wrapped_member (socket);
     peer_t *link = &world.links [member];
     peer_question_frame_t question;
     (void) flags;
@@ -245,14 +207,14 @@ __wrap_zmq_send (void *socket, const void *bytes, size_t size, int flags)
         .kind = question.kind == PEER_PING? PEER_PONG: PEER_BYTES } };
     bool is_get = question.kind == PEER_GET, comes = question.kind != PEER_RENEW;
     int64_t service_ns = is_get? (int64_t) (world.service_ms * (double) MS): 0,
-        begin_ns = link->ready_ns > world.now_ns? link->ready_ns: world.now_ns;
+        begin_ns = link->ready_ns > wrapped.now_ns? link->ready_ns: wrapped.now_ns;
     begin_ns = is_get && link->free_ns > begin_ns? link->free_ns: begin_ns;
     answer.at_ns = begin_ns + service_ns + (int64_t) (world.latency_ms * (double) MS);
-    if (world.trouble == ALL_COLD && is_get && s_epoch_ms (world.now_ns) < COLD_MS)
+    if (world.trouble == ALL_COLD && is_get && s_epoch_ms (wrapped.now_ns) < COLD_MS)
         answer.at_ns += COLD_ANSWER_MS * MS;
     if (member == world.faulty && is_get)
-        comes = s_fail (&question, world.now_ns, &answer);
-    if (s_is_down (member, world.now_ns) || s_is_down (member, answer.at_ns))
+        comes = s_fail (&question, wrapped.now_ns, &answer);
+    if (s_is_down (member, wrapped.now_ns) || s_is_down (member, answer.at_ns))
         comes = false;
     if (comes && is_get)
         link->free_ns = begin_ns + service_ns;
@@ -276,7 +238,7 @@ int __wrap_zmq_msg_recv (zmq_msg_t *message, void *socket, int flags);
 int
 __wrap_zmq_msg_recv (zmq_msg_t *message, void *socket, int flags)
 {
-    peer_t *link = &world.links [*(size_t *) socket];
+    peer_t *link = &world.links [wrapped_member (socket)];
     (void) flags;
     if (link->arrived_count == 0)
         return -1;
@@ -291,24 +253,13 @@ __wrap_zmq_msg_recv (zmq_msg_t *message, void *socket, int flags)
     }
     if (link->part == 2)
         s_fill (message, s_bytes, BYTES);
-    link->more = answer->head.kind == PEER_BYTES && link->part < 2;
+    wrapped.more = answer->head.kind == PEER_BYTES && link->part < 2;
     link->part++;
-    if (!link->more) {
+    if (!wrapped.more) {
         memmove (link->arrived, link->arrived + 1, --link->arrived_count * sizeof *answer);
         link->part = 0;
     }
     return 1;
-}
-
-int __wrap_zmq_msg_more (const zmq_msg_t *message);
-int
-__wrap_zmq_msg_more (const zmq_msg_t *message)
-{
-    (void) message;
-    for (size_t member = 0; member < world.member_count; member++)
-        if (world.links [member].more)
-            return 1;
-    return 0;
 }
 
 
@@ -340,8 +291,8 @@ s_read_store (slot_t *slot, peers_t *peers)
     //  Those beyond what the store does at once wait for each other.
     double waits = (double) (run.reads + 1) / (double) STORE_PARALLEL, wait = waits > 1? waits: 1;
     slot->doing = READS;
-    slot->began_ns = world.now_ns;
-    slot->until_ns = world.now_ns + (int64_t) (world.store_ms * wait * (double) MS);
+    slot->began_ns = wrapped.now_ns;
+    slot->until_ns = wrapped.now_ns + (int64_t) (world.store_ms * wait * (double) MS);
     run.reads++;
     run.from_store++;
     run.late_from_store += run.taken >= run.blocks / 2;
@@ -371,8 +322,8 @@ s_step (peers_t *peers)
 {
     for (size_t at = 0; at < run.slot_count; at++) {
         slot_t *slot = &run.slots [at];
-        if (slot->doing == READS && slot->until_ns <= world.now_ns) {
-            peers_store_end (peers, BYTES, BYTES, (uint64_t) (world.now_ns - slot->began_ns));
+        if (slot->doing == READS && slot->until_ns <= wrapped.now_ns) {
+            peers_store_end (peers, BYTES, BYTES, (uint64_t) (wrapped.now_ns - slot->began_ns));
             run.reads--;
             slot->doing = IDLE;
             run.ready++;
@@ -387,10 +338,10 @@ s_step (peers_t *peers)
         else
             s_read_store (slot, peers);
     }
-    if (run.ready > 0 && world.now_ns >= run.take_ns) {
+    if (run.ready > 0 && wrapped.now_ns >= run.take_ns) {
         run.ready--;
         run.taken++;
-        run.take_ns = world.now_ns + run.step_ns;
+        run.take_ns = wrapped.now_ns + run.step_ns;
     }
     for (size_t at = 0; at < run.slot_count; at++) {
         slot_t *slot = &run.slots [at];
@@ -405,7 +356,7 @@ s_deliver (void)
 {
     for (size_t at = 0; at < world.event_count;) {
         event_t *event = &world.events [at];
-        if (event->at_ns > world.now_ns) {
+        if (event->at_ns > wrapped.now_ns) {
             at++;
             continue;
         }
@@ -422,7 +373,7 @@ s_be_busy (peers_t *peers)
 {
     peer_question_t question = { .data = 0, .bytes = BYTES };
     for (size_t piece = test_below (&world.random, PIECES); piece > 0; piece--) {
-        world.now_ns += PIECE_MS * MS;
+        wrapped.now_ns += PIECE_MS * MS;
         s_deliver ();
         peers_choose (peers, 0, test_below (&world.random, BLOCKS), BYTES, &question);
     }
@@ -437,10 +388,10 @@ s_stall (peers_t *peers)
     else {
         for (size_t at = 0; world.is_machine && at < world.event_count; at++)
             world.events [at].at_ns += stall_ns;
-        world.now_ns += stall_ns;
+        wrapped.now_ns += stall_ns;
         s_deliver ();
     }
-    world.stall_ns = world.now_ns + (1000 + (int64_t) test_below (&world.random, 3000)) * MS;
+    world.stall_ns = wrapped.now_ns + (1000 + (int64_t) test_below (&world.random, 3000)) * MS;
 }
 
 //  To the next moment in which something happens.
@@ -448,7 +399,8 @@ static void
 s_advance (peers_t *peers)
 {
     int patience = peers_patience_ms (peers);
-    int64_t next_ns = world.now_ns + (patience < 0 || patience > 1000? 1000: patience > 0? patience: 1) * MS;
+    int64_t next_ns = wrapped.now_ns
+        + (patience < 0 || patience > 1000? 1000: patience > 0? patience: 1) * MS;
     if (run.ready > 0 && run.take_ns < next_ns)
         next_ns = run.take_ns;
     for (size_t at = 0; at < run.slot_count; at++)
@@ -457,9 +409,9 @@ s_advance (peers_t *peers)
     for (size_t at = 0; at < world.event_count; at++)
         if (world.events [at].at_ns < next_ns)
             next_ns = world.events [at].at_ns;
-    world.now_ns = next_ns > world.now_ns? next_ns: world.now_ns + 1000;
+    wrapped.now_ns = next_ns > wrapped.now_ns? next_ns: wrapped.now_ns + 1000;
     s_deliver ();
-    if (world.trouble == STALLS && world.now_ns >= world.stall_ns)
+    if (world.trouble == STALLS && wrapped.now_ns >= world.stall_ns)
         s_stall (peers);
 }
 
@@ -484,9 +436,10 @@ static void
 s_draw (uint64_t seed, trouble_t trouble)
 {
     memset (&world, 0, sizeof world);
+    wrapped.more = false;
     memset (&run, 0, sizeof run);
     world.random = seed;
-    world.now_ns = world.begin_ns = 1000000 * MS;
+    wrapped.now_ns = world.begin_ns = 1000000 * MS;
     world.member_count = 2 + test_below (&world.random, MEMBERS - 2);
     world.faulty = 1 + test_below (&world.random, world.member_count - 1);
     world.trouble = trouble;
@@ -534,10 +487,10 @@ s_epoch (const state_t *state, uint64_t seed, trouble_t trouble)
     assert_true (cluster_add (cluster, &(cluster_data_t) { .blocks = state->data, .store = "store",
         .objects = 1, .find = s_find }));
     peers_t *peers = peers_new (cluster, "store");
-    while (run.taken < run.blocks && s_epoch_ms (world.now_ns) < 100 * EPOCH_MS) {
+    while (run.taken < run.blocks && s_epoch_ms (wrapped.now_ns) < 100 * EPOCH_MS) {
         s_step (peers);
         s_advance (peers);
-        if (s_epoch_ms (world.now_ns) < DEAD_UNTIL_MS + BACK_MS)
+        if (s_epoch_ms (wrapped.now_ns) < DEAD_UNTIL_MS + BACK_MS)
             world.is_back = s_seen (peers, world.faulty).state != PEER_AWAY;
     }
     for (size_t at = 0; at < run.slot_count; at++)
@@ -548,7 +501,7 @@ s_epoch (const state_t *state, uint64_t seed, trouble_t trouble)
     peers_destroy (&peers);
     cluster_destroy (&cluster);
     members_close (&members);
-    return (double) s_epoch_ms (world.now_ns) / 1e3;
+    return (double) s_epoch_ms (wrapped.now_ns) / 1e3;
 }
 
 static int

@@ -15,12 +15,13 @@
 #include <unistd.h>
 #include "clock.h"
 #include "http_server.h"
+#include "scratch.h"
 
 //  CONNECTIONS_MAX, WAITING_MAX and PROBES_MAX of http_server.c.
 enum { PLACES = 200, WAITING = 100, PROBES = 50, REQUESTS = PLACES + 50, ANSWER_BYTES = 4096 };
 
 typedef struct {
-    char folder [24];
+    scratch_t scratch;
     struct sockaddr_un address;
     http_access_t *access;
     status_feed_t *feed;
@@ -45,11 +46,10 @@ s_begin (void **state)
     world_t *world = calloc (1, sizeof *world);
     assert_non_null (world);
     *state = world;
-    snprintf (world->folder, sizeof world->folder, "/tmp/tu-http-XXXXXX");
-    assert_non_null (mkdtemp (world->folder));
+    assert_true (scratch_begin (&world->scratch));
     world->address.sun_family = AF_UNIX;
-    snprintf (world->address.sun_path, sizeof world->address.sun_path, "%s/s", world->folder);
-    snprintf (listen, sizeof listen, "unix:%s/s", world->folder);
+    snprintf (world->address.sun_path, sizeof world->address.sun_path, "%s/s", world->scratch.path);
+    snprintf (listen, sizeof listen, "unix:%s/s", world->scratch.path);
     http_access_options_t access = { .listen = listen };
     assert_int_equal (http_access_open (&world->access, &access, error, sizeof error), 0);
     assert_int_equal (status_feed_new (&world->feed, 1), 0);
@@ -67,9 +67,9 @@ s_end (void **state)
     status_feed_destroy (&world->feed);
     while (world->count > 0)
         close (world->open [--world->count]);
-    int rc = rmdir (world->folder);
+    bool is_clean = scratch_end (&world->scratch);
     free (world);
-    return rc;
+    return is_clean? 0: -1;
 }
 
 //  On a connection of its own; returns it.
