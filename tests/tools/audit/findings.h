@@ -3,6 +3,7 @@
 #define FINDINGS_H
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include "audit.h"
 
 //  Faults that true shuffles do not show in 1 of 100,000 runs of a test of a hundred audits.  (An audit calls
@@ -27,6 +28,25 @@ findings_least_p (const audit_t *audit, audit_kind_t kind, bool pooled)
             least = test->p;
     }
     return least;
+}
+
+//  The first of the kind; NULL: there is none.
+static inline const audit_finding_t *
+findings_find (const audit_t *audit, audit_kind_t kind)
+{
+    for (size_t index = 0; index < audit_finding_count (audit); index++)
+        if (audit_finding (audit, index)->kind == kind)
+            return audit_finding (audit, index);
+    return NULL;
+}
+
+static inline void
+findings_print (const audit_t *audit)
+{
+    for (size_t index = 0; index < audit_finding_count (audit); index++) {
+        const audit_finding_t *finding = audit_finding (audit, index);
+        printf ("    %s: %s\n", audit_kind_name (finding->kind), finding->text);
+    }
 }
 
 #endif
