@@ -112,8 +112,7 @@ s_write_all (int descriptor, const void *memory, size_t bytes, off_t offset)
     return 0;
 }
 
-//  Whether the unit's checksum is still this one: another thread, or another server, may have dropped the
-//  unit since it was read.
+//  Whether the unit has this checksum now.
 static bool
 s_has_sum (const block_data_t *self, uint64_t unit, uint32_t sum)
 {
@@ -286,6 +285,40 @@ s_chunk (uint64_t first_unit, size_t bytes, size_t at)
     return (chunk_t) { .first = first_unit + at / UNIT, .count = (now + UNIT - 1) / UNIT, .bytes = now };
 }
 
+static bool
+s_pread_all (int descriptor, void *memory, size_t bytes, off_t offset)
+{
+    for (size_t done = 0; done < bytes;) {
+        ssize_t count = pread (descriptor, (uint8_t *) memory + done, bytes - done, offset + (off_t) done);
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count <= 0)
+            return false;
+        done += (size_t) count;
+    }
+    return true;
+}
+
+//  Whether a unit that was read under this checksum, and does not match it, is here after all.  Another
+//  thread or another server may have dropped it since its checksum was read, and stored it again: then the
+//  checksum is the same, and the bytes, which are stored before their checksum, match it when they are read
+//  once more.  Otherwise the unit is damaged, and is dropped.  (One that is dropped and stored again during
+//  the second read too is taken for damaged: that costs one read of the store.)
+static bool
+s_read_unit_again (block_data_t *self, uint64_t unit, uint32_t sum, uint8_t *memory, size_t bytes)
+{
+    if (!s_has_sum (self, unit, sum))
+        return false;
+    bool is_read = s_pread_all (self->data, memory, bytes, (off_t) (unit * UNIT));
+    if (is_read && s_sum (unit, memory, bytes) == sum)
+        return true;
+    if (s_has_sum (self, unit, sum)) {
+        s_drop (self, unit, 1);
+        block_cache_found_damage (self->cache);
+    }
+    return false;
+}
+
 //  Reads units [from .. to) of the chunk, all of which have a checksum, into the chunk's memory; drops those
 //  that are damaged, and clears their checksums in the chunk.
 static void
@@ -304,15 +337,11 @@ s_read_run (block_data_t *self, chunk_t *chunk, size_t from, size_t to, uint8_t 
     }
     for (size_t index = from; index < to; index++) {
         size_t bytes = s_unit_bytes (chunk, index);
-        bool is_good = index * UNIT + bytes <= done
-            && s_sum (chunk->first + index, memory + index * UNIT, bytes) == chunk->sums [index];
-        if (is_good)
-            continue;
-        if (s_has_sum (self, chunk->first + index, chunk->sums [index])) {
-            s_drop (self, chunk->first + index, 1);
-            block_cache_found_damage (self->cache);
-        }
-        chunk->sums [index] = 0;
+        uint64_t unit = chunk->first + index;
+        uint8_t *place = memory + index * UNIT;
+        bool is_good = index * UNIT + bytes <= done && s_sum (unit, place, bytes) == chunk->sums [index];
+        if (!is_good && !s_read_unit_again (self, unit, chunk->sums [index], place, bytes))
+            chunk->sums [index] = 0;
     }
 }
 
@@ -374,20 +403,6 @@ block_data_read (block_data_t *self, uint64_t offset, size_t bytes, uint8_t *mem
     return (block_data_gap_t) { .begin = begin, .end = end };
 }
 
-static bool
-s_pread_all (int descriptor, void *memory, size_t bytes, off_t offset)
-{
-    for (size_t done = 0; done < bytes;) {
-        ssize_t count = pread (descriptor, (uint8_t *) memory + done, bytes - done, offset + (off_t) done);
-        if (count < 0 && errno == EINTR)
-            continue;
-        if (count <= 0)
-            return false;
-        done += (size_t) count;
-    }
-    return true;
-}
-
 bool
 block_data_lend (block_data_t *self, uint64_t offset, size_t bytes, uint8_t *memory, uint32_t *sums)
 {
@@ -400,7 +415,8 @@ block_data_lend (block_data_t *self, uint64_t offset, size_t bytes, uint8_t *mem
             return false;
     if (!s_pread_all (self->data, memory, bytes, (off_t) (first * UNIT)))
         return false;
-    //  What was dropped meanwhile would be damage for the one that gets it.
+    //  What was dropped meanwhile would be damage for the member that gets it.  That a unit was dropped and
+    //  stored again is not seen here, where no byte is checked: the member finds it, and reads it elsewhere.
     chunk_t now;
     for (size_t at = 0; at < bytes; at += now.bytes) {
         now = s_chunk (first, bytes, at);

@@ -20,8 +20,10 @@ enum { UNIT = BLOCK_DATA_UNIT_BYTES, UNITS = 700, BYTES = UNITS * UNIT - 1000, E
 FAULT_CALL (ssize_t, -1, pwrite, (int descriptor, const void *memory, size_t bytes, off_t offset),
     (descriptor, memory, bytes, offset))
 
-//  Its fourth unit is dropped at the next read of units; NULL: nothing happens.
+//  Its fourth unit is dropped before the next read of units; NULL: nothing happens.
 static block_data_t *s_dropped;
+static bool s_is_stored_again;          //  behind that read
+static uint8_t s_truth [UNITS * UNIT], s_memory [UNITS * UNIT];
 
 ssize_t __real_pread (int descriptor, void *memory, size_t bytes, off_t offset);
 ssize_t __wrap_pread (int descriptor, void *memory, size_t bytes, off_t offset);
@@ -29,20 +31,21 @@ ssize_t __wrap_pread (int descriptor, void *memory, size_t bytes, off_t offset);
 ssize_t
 __wrap_pread (int descriptor, void *memory, size_t bytes, off_t offset)
 {
-    block_data_t *data = s_dropped;
-    if (data && bytes >= UNIT) {
+    block_data_t *data = bytes >= UNIT? s_dropped: NULL;
+    if (data) {
         s_dropped = NULL;
         block_data_drop (data, 3 * UNIT, UNIT);
     }
-    return __real_pread (descriptor, memory, bytes, offset);
+    ssize_t count = __real_pread (descriptor, memory, bytes, offset);
+    if (data && s_is_stored_again)
+        block_data_store (data, 3 * UNIT, UNIT, s_truth + 3 * UNIT, false);
+    return count;
 }
 
 typedef struct {
     scratch_t scratch;
     char folder [80];
 } world_t;
-
-static uint8_t s_truth [UNITS * UNIT], s_memory [UNITS * UNIT];
 
 //  -- what the tests share
 
@@ -604,7 +607,7 @@ test_an_earlier_build (void **state)
     block_cache_close (&cache);
 }
 
-//  Guards: a unit that another server drops while it is read is not here, and is no damage.
+//  Guards: a unit that another server drops while it is read is not here, and no damage; stored again, it is.
 static void
 test_dropped_while_it_is_read (void **state)
 {
@@ -624,6 +627,12 @@ test_dropped_while_it_is_read (void **state)
     s_dropped = other;
     assert_false (block_data_lend (data, 0, range.bytes, s_memory, sums));
     assert_null (s_dropped);
+    s_store (data, range, false);
+    s_dropped = other;
+    s_is_stored_again = true;
+    assert_int_equal (s_read (data, range).begin, range.bytes);
+    assert_null (s_dropped);
+    assert_int_equal (block_cache_figures (cache).damaged, 0);
     block_data_close (&data);
     block_data_close (&other);
     block_cache_close (&cache);
