@@ -606,13 +606,16 @@ s_ask (const asked_t *self, const char *before)
         complain_of_options ("status", error);
         return rc == -EINVAL? 2: 1;
     }
-    json_t *object = answer_parse (text);
+    json_t *object = answer_parse (text, error, sizeof error);
     if (self->as_json)
         printf ("%s\n", text);
     else {
         fputs (before, stdout);
-        s_show (object);
+        if (object)
+            s_show (object);
     }
+    if (!object)
+        complain ("status", "%s", error);
     json_decref (object);
     free (text);
     return object? 0: 1;

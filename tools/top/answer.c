@@ -1,48 +1,54 @@
 #include "answer.h"
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include "utf8.h"
 
-static void s_make_visible (json_t *value);
+//  What follows returns false where there is no memory.
+static bool s_make_visible (json_t *value);
 
 //  Keys are shown too, as names of stages and of labels are.
-static void
+static bool
 s_make_members_visible (json_t *object)
 {
     const char *key;
     json_t *member, *shown = json_object ();
+    bool is_done = shown;
     json_object_foreach (object, key, member) {
         char *visible = utf8_all_visible (key);
-        s_make_visible (member);
-        json_object_set (shown, visible, member);
+        is_done = is_done && s_make_visible (member) && json_object_set (shown, visible, member) == 0;
         free (visible);
     }
-    json_object_clear (object);
-    json_object_update (object, shown);
+    is_done = is_done && json_object_clear (object) == 0 && json_object_update (object, shown) == 0;
     json_decref (shown);
+    return is_done;
 }
 
-static void
+static bool
 s_make_visible (json_t *value)
 {
     json_t *member;
     size_t index;
+    bool is_done = true;
     if (json_is_string (value)) {
         char *visible = utf8_all_visible (json_string_value (value));
-        json_string_set (value, visible);
+        is_done = json_string_set (value, visible) == 0;
         free (visible);
     }
     json_array_foreach (value, index, member)
-        s_make_visible (member);
-    if (json_is_object (value))
-        s_make_members_visible (value);
+        is_done = is_done && s_make_visible (member);
+    return is_done && (!json_is_object (value) || s_make_members_visible (value));
 }
 
 json_t *
-answer_parse (const char *text)
+answer_parse (const char *text, char *error, size_t error_bytes)
 {
     json_t *answer = json_loads (text, 0, NULL);
-    s_make_visible (answer);
-    return answer;
+    if (answer && s_make_visible (answer))
+        return answer;
+    snprintf (error, error_bytes, "what the server answers is no JSON, or there is no memory for it");
+    json_decref (answer);
+    return NULL;
 }
 
 double

@@ -1,6 +1,7 @@
 //  answer -- values of a server's answer to STATUS, for the commands that show it.  No state.
 #ifndef ANSWER_H
 #define ANSWER_H
+#include <stddef.h>
 #include <jansson.h>
 
 //  What a job waits for, as `waits` names it, in the order in which it is shown.
@@ -9,8 +10,8 @@ static const char *const answer_waits [ANSWER_WAITS] = { "draw", "read", "memory
     "client" };
 
 //  Parses an answer, and makes all texts in it visible (utf8.h): names hold anything, and so may a server.
-//  NULL: it is no JSON.
-json_t *answer_parse (const char *text);
+//  NULL, with a sentence in error: it is no JSON, or there is no memory for all of it.
+json_t *answer_parse (const char *text, char *error, size_t error_bytes);
 
 //  0: there is no such number.
 double answer_real (const json_t *object, const char *key);

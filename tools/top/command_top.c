@@ -71,7 +71,7 @@ s_ask (top_t *self)
 {
     char *text = NULL;
     int rc = tureen_status_with (&self->asked->server, &text, self->error, sizeof self->error);
-    json_t *object = rc? NULL: answer_parse (text);
+    json_t *object = rc? NULL: answer_parse (text, self->error, sizeof self->error);
     free (text);
     if (!object)
         return rc? rc: -EPROTO;
