@@ -309,16 +309,18 @@ s_judge (level_t *level)
 
 //  -- columns
 
-//  A column of texts with a name that says: the split of each sample.  The names are those of
-//  clients/python/tureen/splits.py.
+//  Names of columns that may say of which split a sample is: those of clients/python/tureen/splits.py
+//  (tests/clients/test_python_splits.py compares the two).
+static const char *const s_columns [] = { "split", "data_split", "dataset_split", "subset", "partition" };
+
+//  A column of texts with such a name.
 static const column_t *
 s_find_column (const catalogue_t *self)
 {
-    static const char *const names [] = { "split", "data_split", "dataset_split", "subset", "partition" };
     for (size_t index = 0; index < self->column_count; index++)
-        for (size_t name = 0; name < sizeof names / sizeof *names; name++)
+        for (size_t name = 0; name < sizeof s_columns / sizeof *s_columns; name++)
             if (self->columns [index].kind == COLUMN_TEXT && self->columns [index].value_count > 0
-            && strcasecmp (self->columns [index].name, names [name]) == 0)
+            && strcasecmp (self->columns [index].name, s_columns [name]) == 0)
                 return &self->columns [index];
     return NULL;
 }

@@ -1,7 +1,7 @@
 /*  splits -- names of files and folders that tell a data set's split: train, val, test and the like.
  *
  *  The words and the characters around them are those of the library `datasets`, which
- *  clients/python/tureen/splits.py has as well; test_system_classes.py compares the two.
+ *  clients/python/tureen/splits.py has as well; tests/clients/test_python_splits.py compares the two.
  */
 #ifndef SPLITS_H
 #define SPLITS_H

@@ -624,13 +624,17 @@ class Columns(Packs):
         os.mkdir(self.path("beside"))                   # a table of images beside a tar of something else
         for name in ("images.tar", "train.parquet"):
             Path(self.path("beside", name)).write_bytes(b"x")
+        os.mkdir(self.path("tars"))
+        Path(self.path("tars", "00000.tar")).write_bytes(b"x")
         os.mkdir(self.path("empty"))
         os.mkdir(self.path("splits"))
         Path(self.path("splits", "dataset_dict.json")).write_text('{"splits": ["train", "test"]}')
         Path(self.path("x.bin")).write_bytes(b"x")
         for words, why in (([self.path("no")], "there is no .*no: check the path"),
                            ([self.path("empty")], "in it or below: is it a data set"),
-                           ([self.path("shards")], "the tar files, `tureen pack .*/shards/\\*.tar PACK`"),
+                           ([self.path("shards")], "the tar files, `tureen pack .*/shards/\\*.tar PACK`; if "
+                            "the tables have .*, `python3 -m tureen.pack .*/shards/\\*.parquet PACK`"),
+                           ([self.path("tars")], "tables beside them, .*/tars/\\*.tar PACK`$"),
                            ([self.path("beside")], "train.parquet cannot be read|pip install pyarrow"),
                            ([self.path("splits")], "in it or below: is it a data set"),
                            ([self.path("x.bin")], "packed by `tureen pack` itself"),

@@ -5,9 +5,13 @@ tests/clients/test_python_splits.py [-v] [NAME].  Parquet and Arrow are tested w
 """
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import io
+import itertools
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -21,6 +25,7 @@ sys.path[:0] = [str(HERE)]
 
 from mds_shards import write_mds
 from test_python_pack import HAS_ARROW, ROWS, SEED, Packs, SourceError, sources
+from tureen import pack as packing
 from tureen import splits
 
 HAS_DATASETS = importlib.util.find_spec("datasets") is not None
@@ -99,6 +104,16 @@ class Names(Packs):
                 theirs = set(DataFilesDict.from_patterns({split: patterns}, base_path=folder)[split])
                 for part in ours:
                     self.assertIn(part & theirs, (set(), part), (names, split))
+
+    def test_the_servers_words(self) -> None:
+        """Those of `tureen pack` and `tureen serve`, which look at folders and at labels files, are these."""
+        words, columns = (Path(HERE, "../../cache/catalogue", name).read_text(encoding="utf-8")
+                          for name in ("splits.c", "catalogue_splits.c"))
+        self.assertEqual({word: kind.lower() for word, kind in
+                          re.findall(r'{ "(\w+)", SPLIT_(\w+) }', words)}, splits._CANONICAL)
+        found, = re.findall(r"s_columns \[\] = {(.*?)};", columns, re.DOTALL)
+        self.assertEqual(tuple(re.findall(r'"(\w+)"', found)), splits.COLUMNS)
+        self.assertIn(f"enum {{ VALUES_MAX = {splits.VALUES_MAX} }};", columns)
 
     def test_what_is_said_and_chosen(self) -> None:
         parts = splits.parts_of_folder(self.lay("test-00000-of-00001 train-00000-of-00002 "
@@ -194,6 +209,15 @@ class Rows(Packs):
         said = self.run_pack(self.path("mds"), self.path("p"), status=1)
         self.assertIn("mds has several splits or configurations: train (35 rows by the column 'split'), val "
                       "(35 rows by the column 'split'): say which with --split, as in --split train", said)
+        #  All shards are read for it: that is not silent.
+        told = io.StringIO()
+        with mock.patch("tureen.pack.time.monotonic", side_effect=itertools.count(0, 3)), \
+                contextlib.redirect_stderr(told):
+            self.assertEqual(packing.main([self.path("mds"), self.path("p")]), 1)
+        lines = told.getvalue().splitlines()
+        self.assertEqual(lines[:2], [f"the column 'split' may tell splits: {rows} of 70 rows are read; "
+                                     f"--without split leaves it out" for rows in (3, 7)])
+        self.assertEqual(lines[-1:], said.splitlines())
         kept = list(sources.open_source([self.path("mds")], "val").rows())
         self.assertEqual([row["image"] for row in kept], [row["image"] for row in self.rows[1::2]])
 

@@ -4,7 +4,6 @@ import io
 import json
 import os
 import shutil
-import sys
 import tarfile
 import tempfile
 import unittest
@@ -15,9 +14,6 @@ import plain_client
 from harness import Server, run
 from object_store import ObjectStore
 from test_system_packs import take
-
-sys.path.insert(0, os.path.join(harness.SOURCE, "clients", "python"))
-from tureen import splits  # noqa: E402
 
 LABEL_BYTES = 8
 
@@ -221,19 +217,6 @@ class Splits(ClassesTest):
         self.assertIn("tureen pack: warning: 'train' and 'val' are splits by their names", done.stderr)
         with self.serve(val="pack") as server:
             self.assertIn("warning: data set 'val': 'train' and 'val' are splits by", server.log())
-
-    def test_the_words_of_splits(self):
-        """Those of python3 -m tureen.pack: two kinds are refused, two words of one kind are classes."""
-        kinds = splits._CANONICAL
-        for word, kind in kinds.items():
-            for other in ("val" if kind == "train" else "train",
-                          next(one for one in kinds if kinds[one] == kind and one != word)):
-                with self.subTest(word=word, other=other), tempfile.TemporaryDirectory(dir=self.root) as root:
-                    for name in (word, other):
-                        self.make(os.path.join(root, "data", name), ["a"])
-                    done = run("pack", "--quiet", os.path.join(root, "data"), os.path.join(root, "pack"))
-                    self.assertEqual(done.returncode, int(kinds[other] != kind), done.stderr)
-                    self.assertEqual("are splits by their names" in done.stderr, kinds[other] != kind)
 
     def test_objects_of_a_store(self):
         os.makedirs(self.path("bucket"))

@@ -19,17 +19,19 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 from typing import IO, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 from . import installed
 from .errors import SourceError
-from .sources import (ArrayOf, Columns, Sample, Source, class_names, open_source, own_extension, samples,
-                      signature)
+from .sources import (ArrayOf, Columns, Looked, Sample, Source, class_names, open_source, own_extension,
+                      samples, signature)
 from .token_files import open_tokens
 
 __all__ = ["PackFailed", "Sample", "SourceError", "pack"]
 
 _SENT_BYTES = 1 << 20           # at once, at least
+_LOOKED_S = 10                  # between two lines about a look for splits
 _PASSED_ON = ("chunk", "seed", "volume", "memory", "work", "patience", "extensions")
 
 
@@ -153,6 +155,21 @@ def _positive(text: str) -> int:
     return int(text)
 
 
+def _telling_looks() -> Looked:
+    """Says now and then how far the look for splits has come: of MDS it reads all shards."""
+    last_s = time.monotonic()
+
+    def looked(column: str, rows: int, count: Optional[int]) -> None:
+        nonlocal last_s
+        now_s = time.monotonic()
+        if now_s - last_s >= _LOOKED_S:
+            last_s = now_s
+            of_all = "" if count is None else f" of {count}"
+            print(f"the column {column!r} may tell splits: {rows}{of_all} rows are read; --without {column} "
+                  f"leaves it out", file=sys.stderr)
+    return looked
+
+
 def _open(options: argparse.Namespace) -> Source:
     if options.stride and not options.window:
         raise SourceError("--stride is of windows: give --window")
@@ -163,7 +180,11 @@ def _open(options: argparse.Namespace) -> Source:
                           f".bin beside it")
     if tokens and options.split:
         raise SourceError("--split is of data sets with several splits, and tokens have none: leave it out")
-    return tokens or open_source(options.source, options.split, options.without)
+    if tokens:
+        return tokens
+    if options.quiet:
+        return open_source(options.source, options.split, options.without)
+    return open_source(options.source, options.split, options.without, _telling_looks())
 
 
 @contextlib.contextmanager

@@ -36,6 +36,7 @@ from . import splits
 from .errors import SourceError
 
 Row = Dict[str, Any]
+Looked = Callable[[str, int, Optional[int]], None]
 
 
 class Sample(NamedTuple):
@@ -319,13 +320,16 @@ def _shown(value: Any) -> str:
 
 #   ---- finding out what a path is
 
-def open_source(paths: Sequence[str], split: Optional[str] = None, without: Sequence[str] = ()) -> Source:
+def open_source(paths: Sequence[str], split: Optional[str] = None, without: Sequence[str] = (),
+                looked: Looked = lambda column, rows, count: None) -> Source:
     """SourceError if it is none of these, if it has several splits and none was chosen, or if the package
     that reads it is not installed.
 
     split       of a folder, of files or of rows that have several: its name; several names with + between
                 are one source
     without     columns that tell no split of a row
+    looked      called for each row of a column that may tell splits: its name, how many rows were before, and
+                how many there are, if that is known.  MDS keeps a row together: all shards are read for it
     """
     for one in paths:
         if not os.path.exists(one):
@@ -334,10 +338,13 @@ def open_source(paths: Sequence[str], split: Optional[str] = None, without: Sequ
     if len(paths) == 1 and os.path.isdir(path):
         parts = splits.parts_of_folder(path)
         tars = {os.path.splitext(name)[0] for name in os.listdir(path) if name.endswith(".tar")}
-        tables = {os.path.splitext(os.path.basename(file))[0] for part in parts for file in part.paths}
-        if tars and tables <= tars:
+        tables = {os.path.splitext(os.path.basename(file)) for part in parts for file in part.paths}
+        if tars and {stem for stem, _ in tables} <= tars:
+            others = "".join(sorted({f" {path}/*{ending}" for _, ending in tables}))
             raise SourceError(f"{path} has tar files, and tables beside them, if any, as img2dataset writes, "
-                              f"have no images: pack the tar files, `tureen pack {path}/*.tar PACK`")
+                              f"have no images: pack the tar files, `tureen pack {path}/*.tar PACK`" + (
+                                  others and f"; if the tables have the images, give them by their names, "
+                                  f"`python3 -m tureen.pack{others} PACK`"))
         if not parts:
             raise SourceError(f"{path} has no state.json, index.json, data.mdb, *.parquet or *.arrow in it "
                               f"or below: is it a data set?  Class folders are packed by `tureen pack` "
@@ -347,13 +354,14 @@ def open_source(paths: Sequence[str], split: Optional[str] = None, without: Sequ
                           "alone")
     else:
         parts = splits.parts_of_files(paths)
-    parts = [each for part in parts for each in _by_rows(path, part, without, len(parts) == 1)]
+    parts = [each for part in parts for each in _by_rows(path, part, without, looked, len(parts) == 1)]
     part = splits.chosen(path if len(paths) == 1 else f"what was given ({path}, ...)", parts, split)
     source = _open_part(path, part.paths, part.rows)
     return source._replace(note="; ".join(filter(None, (source.note, part.note))))
 
 
-def _by_rows(what: str, part: splits.Part, without: Sequence[str], is_alone: bool) -> Sequence[splits.Part]:
+def _by_rows(what: str, part: splits.Part, without: Sequence[str],
+             looked: Looked, is_alone: bool) -> Sequence[splits.Part]:
     """The parts that a column makes of it.  What cannot be read is told when the part is chosen."""
     try:
         source = _open_part(what, part.paths)
@@ -361,7 +369,8 @@ def _by_rows(what: str, part: splits.Part, without: Sequence[str], is_alone: boo
             if column.lower() not in splits.COLUMNS or column in without or source.values is None:
                 continue
             counts: Dict[str, Dict[Optional[str], int]] = {}
-            for path, value in source.values(column):
+            for number, (path, value) in enumerate(source.values(column)):
+                looked(column, number, source.count)
                 of_path = counts.setdefault(path, {})
                 of_path[value] = of_path.get(value, 0) + 1
                 if len(of_path) > splits.VALUES_MAX:
