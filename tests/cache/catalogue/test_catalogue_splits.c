@@ -154,6 +154,30 @@ test_classes_like_pairs_stay (void **state)
     }
 }
 
+//  Guards: of thousands of folders beside their masks sixteen are looked at: the time grows with the samples,
+//  not with their square.
+static void
+test_sixteen_pairs_are_looked_at (void **state)
+{
+    char name [20], path [60];
+    for (int before = 15; before <= 16; before++) {
+        snprintf (name, sizeof name, "beside%d", before);
+        for (int number = 0; number <= before; number++)
+            for (int is_mask = 0; is_mask < 2; is_mask++) {
+                snprintf (path, sizeof path, "%s/c%02d%s/%s.jpg", name, number, is_mask? "_mask": "",
+                    is_mask && number < before? "other": "same");
+                make_file (*state, path, 1);
+            }
+        catalogue_options_t options = { .path = in (*state, name) };
+        if (before == 15)
+            assert_refused_with (&options, -EINVAL, "'c15' and 'c15_mask'", "if they are classes");
+        else {
+            catalogue_t *self = open_with (&options);
+            catalogue_destroy (&self);
+        }
+    }
+}
+
 //  Guards: samples that a column of their labels file splits are doubted; such a column of one kind, of many
 //  texts or of numbers is not.
 static void
@@ -231,6 +255,7 @@ main (void)
         cmocka_unit_test_setup_teardown (test_labels_files_are_doubted, begin, end),
         cmocka_unit_test_setup_teardown (test_pairs_are_refused, begin, end),
         cmocka_unit_test_setup_teardown (test_classes_like_pairs_stay, begin, end),
+        cmocka_unit_test_setup_teardown (test_sixteen_pairs_are_looked_at, begin, end),
         cmocka_unit_test_setup_teardown (test_columns_are_doubted, begin, end),
         cmocka_unit_test_setup_teardown (test_many_texts_are_no_splits, begin, end),
         cmocka_unit_test (test_words),
