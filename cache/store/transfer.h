@@ -10,7 +10,7 @@
  *                  -EBUSY          429, 408, 5xx: the store asks to be asked later; or an object that was
  *                                  written has not arrived as it was sent
  *                  -ETIMEDOUT      no connection within CONNECT_S, or under PACE_STILL_BYTES a second for
- *                                  STILL_S (CONFIRM_S where an object is written)
+ *                                  STILL_S (CONFIRM_S where an object is written), to connect included
  *                  -ECONNRESET -ECONNREFUSED -EHOSTUNREACH     the connection ended, or there is none
  *                  -EKEYREJECTED   401, 403: the keys do not allow it
  *                  -EKEYEXPIRED    temporary keys have ended, or the clocks differ
