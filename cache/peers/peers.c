@@ -19,8 +19,8 @@ enum {
     SILENT_MS = 2000, PING_MS = 1000,
     IDLE_MS = 5000,                     //  a member that gave no answer for so long is pinged
     LOOK_MS = 200, IDLE_LOOK_MS = 1000, //  between two looks at what is late, and when nothing is asked
-    TRY_MS = 5000, TRY_PART = 4,        //  a peer that looks slow is asked for one block in so long, and in a
-                                        //  part of the time
+    TRY_MS = 5000, TRY_PART = 4,        //  a peer that looks slow is asked for one block every TRY_MS, or
+                                        //  TRY_PART times as long as the last such block took
     UNHELPFUL_MAX = 32, ROOM_LOOKS = 64,
     LACKS_MS = 60000,                   //  a peer that does not serve a data set is no home for it
     ANSWER_BYTES_MAX = PEER_BLOCK_BYTES + 64,   //  with what CURVE adds
@@ -132,7 +132,7 @@ s_settle (peers_t *self, peer_question_t *question, bool is_answered)
     if (link->is_tried) {
         int64_t took_ms = (int64_t) (question->nanoseconds / NS);
         link->try_ms = clock_now_ms () + (TRY_PART * took_ms > TRY_MS? TRY_PART * took_ms: TRY_MS);
-        way_meter_forget (&link->meter);    //  it tells more than what was before
+        way_meter_forget (&link->meter);    //  this one tells more than all before
     }
     link->is_tried = false;
     way_meter_end (&link->meter, question->bytes, is_answered? question->bytes: 0, self->patience.now_ns);

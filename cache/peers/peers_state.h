@@ -23,7 +23,7 @@ typedef struct {
     size_t asked;                       //  questions under way
     //  By the clock of patience: the last message; since when it is asked without a pause; the last ping.
     uint64_t heard_ns, waits_ns, pinged_ns;
-    int64_t away_ms, try_ms;            //  try: not before
+    int64_t away_ms, try_ms;            //  try: where it looks slow it is asked from then on
     peer_question_frame_t probe;        //  a question that was given up, to be asked again; no bytes: none
     uint64_t probed_ns;                 //  0: the probe is not under way
     way_meter_t meter;

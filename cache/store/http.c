@@ -66,7 +66,8 @@ http_watch_proxy (void *easy, char proxy [HTTP_PROXY_BYTES])
     curl_easy_setopt (easy, CURLOPT_VERBOSE, 1L);
 }
 
-//  How many bytes of a text stand before user and password, and where what follows them begins.
+//  Of a text with a proxy's address behind its first `before` bytes: the bytes up to and with the address's
+//  scheme, and where its host begins.  User and password, if there are any, are between the two.
 static size_t
 s_find_host (const char *text, size_t before, const char **host_p)
 {
