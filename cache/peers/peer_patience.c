@@ -8,19 +8,10 @@ enum {
     LEAST_MS = 500, MOST_MS = 10000
 };
 
-void
-peer_patience_begin (peer_patience_t *self, uint64_t system_ns)
+peer_patience_t
+peer_patience_new (void)
 {
-    *self = (peer_patience_t) { .now_ns = system_ns, .seen_ns = system_ns,
-        .typical_ns = (uint64_t) FIRST_MS * MS };
-}
-
-void
-peer_patience_look (peer_patience_t *self, uint64_t system_ns, uint64_t pause_ns)
-{
-    uint64_t passed_ns = system_ns - self->seen_ns;
-    self->seen_ns = system_ns;
-    self->now_ns += passed_ns < pause_ns? passed_ns: pause_ns;
+    return (peer_patience_t) { .typical_ns = (uint64_t) FIRST_MS * MS };
 }
 
 static void

@@ -128,14 +128,14 @@ s_settle (peers_t *self, peer_question_t *question, bool is_answered)
         view->unhelpful = is_answered? 0: view->unhelpful + 1;
     }
     question->is_answered = is_answered;
-    question->nanoseconds = self->patience.now_ns - question->began_ns;
+    question->nanoseconds = self->clock.now_ns - question->began_ns;
     if (link->is_tried) {
         int64_t took_ms = (int64_t) (question->nanoseconds / NS);
         link->try_ms = clock_now_ms () + (TRY_PART * took_ms > TRY_MS? TRY_PART * took_ms: TRY_MS);
         way_meter_forget (&link->meter);    //  this one tells more than all before
     }
     link->is_tried = false;
-    way_meter_end (&link->meter, question->bytes, is_answered? question->bytes: 0, self->patience.now_ns);
+    way_meter_end (&link->meter, question->bytes, is_answered? question->bytes: 0, self->clock.now_ns);
     link->asked--;
     for (size_t at = 0; at < self->question_count; at++)
         if (self->questions [at] == question) {
@@ -265,7 +265,7 @@ s_is_silent (const peers_t *self, const peer_link_t *link)
         since_ns = link->pinged_ns;
     else
         return false;
-    return self->patience.now_ns > since_ns + (patience_ns > least_ns? patience_ns: least_ns)
+    return self->clock.now_ns > since_ns + (patience_ns > least_ns? patience_ns: least_ns)
         && !s_has_answer (link);
 }
 
@@ -278,14 +278,14 @@ s_probe (peers_t *self, peer_link_t *link)
         return;
     link->probe.number = ++self->next_number;
     if (s_send (self, link, &link->probe))
-        link->probed_ns = self->patience.now_ns;
+        link->probed_ns = self->clock.now_ns;
 }
 
 //  If the member has not answered the probe in time, its next pong is followed by another probe.
 static void
 s_look_at_probe (peers_t *self, peer_link_t *link)
 {
-    uint64_t now_ns = self->patience.now_ns;
+    uint64_t now_ns = self->clock.now_ns;
     if (!link->probed_ns || now_ns < link->probed_ns + peer_patience_ns (&self->patience)
     ||  s_has_answer (link))
         return;
@@ -296,7 +296,7 @@ s_look_at_probe (peers_t *self, peer_link_t *link)
 static void
 s_on_probe_answered (peers_t *self, peer_link_t *link)
 {
-    peer_patience_learn (&self->patience, self->patience.now_ns - link->probed_ns);
+    peer_patience_learn (&self->patience, self->clock.now_ns - link->probed_ns);
     link->probe.bytes = link->probed_ns = 0;
     s_set_here (self, link);
 }
@@ -306,7 +306,7 @@ s_on_probe_answered (peers_t *self, peer_link_t *link)
 static void
 s_ping (peers_t *self, peer_link_t *link)
 {
-    uint64_t now_ns = self->patience.now_ns, idle_ns = (uint64_t) IDLE_MS * NS;
+    uint64_t now_ns = self->clock.now_ns, idle_ns = (uint64_t) IDLE_MS * NS;
     bool is_idle = link->state == PEER_HERE && link->asked == 0 && now_ns > link->heard_ns + idle_ns;
     if (!(is_idle && now_ns >= link->pinged_ns + idle_ns)
     &&  !(link->state == PEER_AWAY && now_ns >= link->pinged_ns + (uint64_t) PING_MS * NS))
@@ -325,7 +325,7 @@ s_look_at_links (peers_t *self, int64_t now_ms)
     self->look_ms = now_ms + LOOK_MS;
     for (size_t at = self->question_count; at-- > 0;) {
         peer_question_t *question = self->questions [at];
-        if (self->patience.now_ns >= question->began_ns + peer_patience_ns (&self->patience)
+        if (self->clock.now_ns >= question->began_ns + peer_patience_ns (&self->patience)
         &&  !s_has_answer (&self->links [question->member]))
             s_give_up_late (self, question);
     }
@@ -343,7 +343,7 @@ s_look (peers_t *self)
 {
     uint64_t now_ns = clock_now_ns ();
     int64_t now_ms = (int64_t) (now_ns / NS);
-    peer_patience_look (&self->patience, now_ns, self->pause_ns);
+    watched_clock_look (&self->clock, now_ns, self->pause_ns);
     s_take_list (self);
     s_look_at_links (self, now_ms);
     peers_homes_look (self, now_ms);
@@ -356,7 +356,7 @@ s_look (peers_t *self)
 static bool
 s_is_too_slow (const peers_t *self, peer_link_t *link, size_t bytes)
 {
-    double by_peer = way_meter_predict (&link->meter, bytes, self->patience.now_ns),
+    double by_peer = way_meter_predict (&link->meter, bytes, self->clock.now_ns),
         by_store = way_meter_predict (&self->store, bytes, clock_now_ns ());
     //  A store that nothing was read of may be quick.
     by_store = by_store > 0? by_store: SOON_SECONDS / PREFERENCE;
@@ -423,12 +423,12 @@ peers_ask (peers_t *self, peer_question_t *question)
     if (!s_send (self, link, &frame))
         return false;
     question->is_answered = false;
-    question->began_ns = self->patience.now_ns;
+    question->began_ns = self->clock.now_ns;
     if (self->pause_ns > (uint64_t) LOOK_MS * NS)
         self->pause_ns = (uint64_t) LOOK_MS * NS;
     if (link->asked++ == 0)
-        link->waits_ns = self->patience.now_ns;
-    way_meter_begin (&link->meter, question->bytes, self->patience.now_ns);
+        link->waits_ns = self->clock.now_ns;
+    way_meter_begin (&link->meter, question->bytes, self->clock.now_ns);
     self->questions [self->question_count++] = question;
     return true;
 }
@@ -561,7 +561,7 @@ static void
 s_on_answer (peers_t *self, size_t member, const peer_answer_frame_t *answer, message_t *message)
 {
     peer_link_t *link = &self->links [member];
-    link->heard_ns = self->patience.now_ns;
+    link->heard_ns = self->clock.now_ns;
     if (answer->kind == PEER_PONG) {
         if (link->state == PEER_AWAY && link->probe.bytes > 0)
             s_probe (self, link);
@@ -577,12 +577,12 @@ s_on_answer (peers_t *self, size_t member, const peer_answer_frame_t *answer, me
     s_set_here (self, link);
     bool is_good = answer->kind == PEER_BYTES && s_take_bytes (self, question, message);
     if (is_good)
-        peer_patience_learn (&self->patience, self->patience.now_ns - question->began_ns);
+        peer_patience_learn (&self->patience, self->clock.now_ns - question->began_ns);
     pthread_mutex_lock (&self->lock);
     if (is_good) {
         link->figures.blocks++;
         link->figures.bytes += question->bytes;
-        link->figures.nanoseconds += self->patience.now_ns - question->began_ns;
+        link->figures.nanoseconds += self->clock.now_ns - question->began_ns;
     }
     else
     if (answer->kind == PEER_NO)
@@ -711,8 +711,8 @@ peers_new (cluster_t *cluster, const char *store)
         return NULL;
     *self = (peers_t) { .magic = MAGIC, .cluster = cluster, .is_stale = true,
         .views = calloc (cluster->data_count + 1, sizeof *self->views), .context = zmq_ctx_new (),
-        .fetches = exchange_new (CLUSTER_FETCHES_MAX, true) };
-    peer_patience_begin (&self->patience, clock_now_ns ());
+        .fetches = exchange_new (CLUSTER_FETCHES_MAX, true),
+        .patience = peer_patience_new (), .clock = watched_clock_new (clock_now_ns ()) };
     pthread_mutex_init (&self->lock, NULL);
     if (!self->views || !self->context || !self->fetches
     ||  !cluster_join (cluster, self, store, self->fetches)) {

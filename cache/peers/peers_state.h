@@ -9,6 +9,7 @@
 #include "homes.h"
 #include "peer_patience.h"
 #include "peers.h"
+#include "watched_clock.h"
 #include "way_meter.h"
 
 enum { PEERS_AWAY_MS = 10000 };
@@ -21,7 +22,7 @@ typedef struct {
     int descriptor;                     //  of the socket
     peer_state_t state;
     size_t asked;                       //  questions under way
-    //  By the clock of patience: the last message; since when it is asked without a pause; the last ping.
+    //  By the watched clock: the last message; since when it is asked without a pause; the last ping.
     uint64_t heard_ns, waits_ns, pinged_ns;
     int64_t away_ms, try_ms;            //  try: where it looks slow it is asked from then on
     peer_question_frame_t probe;        //  a question that was given up, to be asked again; no bytes: none
@@ -60,6 +61,7 @@ struct peers {
     size_t done_count;
     uint64_t next_number;
     peer_patience_t patience;
+    watched_clock_t clock;
     uint64_t pause_ns;                  //  as long as the owner may wait before it looks again
     way_meter_t store;
     //  written by the owner, under the lock, which others read under

@@ -14,6 +14,7 @@
 #include "http.h"
 #include "pace.h"
 #include "signature.h"
+#include "watched_clock.h"
 
 enum {
     MAGIC = 0x7fa45fe2,
@@ -52,9 +53,8 @@ struct transfers {
     handle_t *busy_handles;             //  for the end
     transfer_t *first, *last;           //  done
     pace_t pace;
-    //  A clock that stands still while the owner does not wait for transfers: what came meanwhile is not
-    //  late.
-    int64_t now_ms, looked_ms, judged_ms;
+    watched_clock_t clock;              //  the pace's
+    int64_t judged_ms;
 };
 
 
@@ -150,7 +150,7 @@ s_on_body (char *data, size_t unit, size_t count, void *context)
         }
         memcpy (transfer->memory + transfer->done, data, bytes);
         transfer->done += bytes;
-        pace_move (&self->pace, transfer->done - self->done_before, self->owner->now_ms);
+        pace_move (&self->pace, transfer->done - self->done_before, watched_clock_ms (&self->owner->clock));
         return bytes;
     }
     if (status < 300 && !transfer->upload)      //  the whole object, or another range
@@ -490,7 +490,7 @@ s_finish (transfers_t *self, handle_t *handle, CURLcode result)
 {
     transfer_t *transfer = handle->transfer;
     s_judge (handle, result);
-    pace_end (&self->pace, &handle->pace, transfer->rc == 0, self->now_ms);
+    pace_end (&self->pace, &handle->pace, transfer->rc == 0, watched_clock_ms (&self->clock));
     if (self->keys && (transfer->rc == -EKEYEXPIRED || transfer->rc == -EKEYREJECTED))
         keyring_refused (self->keys, transfer->keys_number);
     curl_multi_remove_handle (self->multi, handle->easy);
@@ -520,7 +520,7 @@ transfers_new (transfers_t **self_p, const account_t *account, keyring_t *keys)
     }
     curl_multi_setopt (multi, CURLMOPT_MAXCONNECTS, (long) CONNECTIONS_MAX);
     *self = (transfers_t) { .magic = MAGIC, .account = account, .keys = keys, .multi = multi,
-        .pace = pace_new () };
+        .pace = pace_new (), .clock = watched_clock_new (clock_now_ns ()) };
     *self_p = self;
     return 0;
 }
@@ -570,13 +570,11 @@ s_send (transfers_t *self, handle_t *handle)
         0: -ENOMEM;
 }
 
-//  The clock goes on by what passed since the last look, if that is no stall of this program.
-static void
+static int64_t
 s_look_at_clock (transfers_t *self)
 {
-    int64_t now_ms = clock_now_ms (), passed_ms = now_ms - self->looked_ms;
-    self->now_ms += passed_ms < 2 * LOOK_MS? passed_ms: 2 * LOOK_MS;
-    self->looked_ms = now_ms;
+    watched_clock_look (&self->clock, clock_now_ns (), UINT64_C (2000000) * LOOK_MS);
+    return watched_clock_ms (&self->clock);
 }
 
 int
@@ -600,8 +598,7 @@ transfers_begin (transfers_t *self, transfer_t *transfer)
     }
     handle->pace = (pace_request_t) { .bytes = transfer->is_whole? 0: transfer->bytes - transfer->done,
         .patience_ms = (transfer->upload? CONFIRM_S: STILL_S) * 1000, .is_never_again = transfer->upload };
-    s_look_at_clock (self);
-    pace_begin (&self->pace, &handle->pace, self->now_ms);
+    pace_begin (&self->pace, &handle->pace, s_look_at_clock (self));
     handle->next = self->busy_handles;
     self->busy_handles = handle;
     return 0;
@@ -613,7 +610,7 @@ transfers_drop (transfers_t *self, const transfer_t *transfer)
     assert (self && self->magic == MAGIC);
     for (handle_t *handle = self->busy_handles; handle; handle = handle->next)
         if (handle->transfer == transfer) {
-            pace_end (&self->pace, &handle->pace, false, self->now_ms);
+            pace_end (&self->pace, &handle->pace, false, watched_clock_ms (&self->clock));
             curl_multi_remove_handle (self->multi, handle->easy);
             s_unlink (self, handle);
             s_give_handle (self, handle);
@@ -639,7 +636,7 @@ s_ask_again (transfers_t *self, handle_t *handle)
     handle_t before = *handle;
     *handle = (handle_t) { .easy = before.easy, .owner = self, .transfer = transfer, .pace = before.pace,
         .next = before.next };
-    pace_again (&handle->pace, transfer->is_whole? 0: missing, self->now_ms);
+    pace_again (&handle->pace, transfer->is_whole? 0: missing, watched_clock_ms (&self->clock));
     transfer->given_up++;
     if (s_send (self, handle))
         s_finish (self, handle, CURLE_OUT_OF_MEMORY);
@@ -648,17 +645,18 @@ s_ask_again (transfers_t *self, handle_t *handle)
 static void
 s_judge_pace (transfers_t *self)
 {
-    if (self->now_ms - self->judged_ms < LOOK_MS / 2)
+    int64_t now_ms = watched_clock_ms (&self->clock);
+    if (now_ms - self->judged_ms < LOOK_MS / 2)
         return;
-    self->judged_ms = self->now_ms;
+    self->judged_ms = now_ms;
     for (handle_t *handle = self->busy_handles, *next; handle; handle = next) {
         next = handle->next;
         const transfer_t *transfer = handle->transfer;
         curl_off_t sent;
         //  curl takes the file's bytes in large pieces, and sends them piece by piece.
         if (transfer->upload && curl_easy_getinfo (handle->easy, CURLINFO_SIZE_UPLOAD_T, &sent) == CURLE_OK)
-            pace_move (&handle->pace, (uint64_t) sent, self->now_ms);
-        pace_verdict_t verdict = pace_judge (&self->pace, &handle->pace, self->now_ms);
+            pace_move (&handle->pace, (uint64_t) sent, now_ms);
+        pace_verdict_t verdict = pace_judge (&self->pace, &handle->pace, now_ms);
         if (verdict == PACE_STILL) {
             snprintf (handle->message, sizeof handle->message, "less than %d bytes a second for %u s",
                 PACE_STILL_BYTES, handle->pace.patience_ms / 1000);
