@@ -51,7 +51,9 @@ s_waiting_on (const job_t *job)
             if (rank->held >> slot & 1 && rank->sequence [slot] >= rank->progress.consumed)
                 return "client";
     }
-    return job->state == JOB_DRAWN && job->order_count == 0? "nothing": "workers";
+    if (job->state == JOB_DRAWN && job->order_count == 0)
+        return "nothing";
+    return job->waits.kind == WAITS_READ? "read": "workers";
 }
 
 static json_t *

@@ -278,7 +278,7 @@ test_what_a_job_waits_on (void **state)
             simulated_job_t job = { .batch_size = 10, .slots = 4, .epochs = 1, .sample_us = 300 };
             int client = simulation_must_join (simulation, &job);
             simulation_run (simulation, fails? 2 * SECOND_US: 50);
-            s_assert_waits_on (simulation, fails? "storage": "workers");
+            s_assert_waits_on (simulation, fails? "storage": "read");
             simulation_run (simulation, 100 * SECOND_US);
             assert_true (simulation_finished (simulation, client));
             simulation_destroy (&simulation);

@@ -137,6 +137,38 @@ test_each_cause (void **state)
     s_assert_near (told.client, 1);
 }
 
+//  What the status says that the only job waits on, after 5 ms.
+static void
+s_assert_waits_on (simulation_options_t options, const char *expected)
+{
+    options.seed = test_seed ();
+    options.samples = SAMPLES;
+    options.cache_versions = 2 * SAMPLES;
+    options.workers = 1;
+    options.fetch_us = options.fetch_us? options.fetch_us: 1;
+    simulation_t *simulation = simulation_new (&options);
+    simulated_job_t job = { .batch_size = 4, .slots = 4, .epochs = 1 };
+    assert_int_equal (simulation_join (simulation, &job), 0);
+    simulation_run (simulation, 5 * MS);
+    json_t *status = broker_status (simulation_broker (simulation), NULL,
+        simulation_now_us (simulation) / MS);
+    assert_string_equal (json_string_value (json_object_get (s_job_status (status, 1), "waiting_on")),
+        expected);
+    json_decref (status);
+    simulation_destroy (&simulation);
+}
+
+//  Guards: a job with reads under way, of files or of a pack, does not wait for workers.
+static void
+test_reads_are_not_workers (void **state)
+{
+    (void) state;
+    s_assert_waits_on ((simulation_options_t) { .cost_us = s_slow }, "workers");
+    s_assert_waits_on ((simulation_options_t) { .fetch_us = 100 * MS }, "read");
+    s_assert_waits_on ((simulation_options_t) { .raw_bytes = 1000000, .piece = 4, .read_us = s_slow_read },
+        "read");
+}
+
 //  Guards: what is prepared while batches lie ready costs the job nothing, and is told as no wait.
 static void
 test_work_behind_the_client_is_no_wait (void **state)
@@ -475,6 +507,7 @@ main (void)
     printf ("TEST_SEED=%llu\n", (unsigned long long) test_seed ());
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_each_cause),
+        cmocka_unit_test (test_reads_are_not_workers),
         cmocka_unit_test (test_work_behind_the_client_is_no_wait),
         cmocka_unit_test (test_the_missing_place_is_found),
         cmocka_unit_test (test_copies_stand_in_line),
