@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FEW = 4 };                       //  with fewer values nothing is usual yet
+//  With fewer values nothing is usual yet.  With half as many, 8 of 520 GETs of a quiet store were asked
+//  again (test_pace, seed 11305).
+enum { FEW = 8 };
 
 //  What is assumed until something is usual: a second, and a MiB a second.
 static const double s_assumed [2] = { 1000, 1000.0 / (1024 * 1024) };
