@@ -278,6 +278,29 @@ s_show_ranks (const json_t *ranks)
     s_show_slow_rank (ranks);
 }
 
+//  "a thread is in one task for 23 s: private stage of sample 17 of data set 'a', for job 5", a line each.
+static void
+s_show_long_tasks (const json_t *status)
+{
+    size_t index;
+    const json_t *task;
+    json_array_foreach (json_object_get (status, "long_tasks"), index, task) {
+        printf ("a thread is in one task for %.0f s: ", answer_real (task, "seconds"));
+        if (!*answer_text (task, "dataset"))
+            printf ("an explanation, or the ids of a join");
+        else
+            printf ("%s stage of sample %.0f of data set '%s'", answer_text (task, "stage"),
+                answer_real (task, "sample"), answer_text (task, "dataset"));
+        if (*answer_text (task, "operation"))
+            printf (", with operation '%s'", answer_text (task, "operation"));
+        if (json_is_number (json_object_get (task, "job")))
+            printf (", for job %.0f", answer_real (task, "job"));
+        if (*answer_text (task, "tenant"))
+            printf (", of tenant '%s'", answer_text (task, "tenant"));
+        printf ("\n");
+    }
+}
+
 //  Jobs that are not there yet.
 static void
 s_show_rendezvous (const json_t *status)
@@ -539,6 +562,7 @@ s_show (const json_t *status)
     s_show_datasets (status);
     s_show_tenants (status);
     s_show_jobs (status);
+    s_show_long_tasks (status);
     s_show_totals (status);
     s_show_end (status);
 }

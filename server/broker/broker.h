@@ -429,6 +429,10 @@ bool broker_next (broker_t *self, action_t *action);
 dataset_t *version_dataset (const broker_t *self, const version_t *version);
 //  The sample's compressed bytes, READY or BAD; NULL: the data set is no pack.
 const raw_sample_t *version_raw (const version_t *version);
+//  A job that waits for the version, of the tenant if it is not NULL; NULL: none does.  And the tenant that
+//  had it prepared, until the task is back.
+job_t *version_job (const version_t *self, const tenant_t *tenant);
+tenant_t *version_tenant (const broker_t *self, const version_t *version);
 dataset_t *request_dataset (const broker_t *self, const raw_request_t *request);
 const pipeline_t *version_pipeline (const broker_t *self, const version_t *version);
 pipeline_key_t version_key (const broker_t *self, const version_t *version);

@@ -120,6 +120,8 @@ service_status (service_t *self, const caller_t *caller, int64_t now_ms)
     json_object_set_new (status, "draining", json_boolean (broker_is_draining (self->options.broker)));
     json_object_set_new (status, "gathering",
         arrivals_status (self->arrivals, sees_all? NULL: caller->tenant, now_ms));
+    json_object_set_new (status, "long_tasks",
+        tasks_long_status (self->options.tasks, sees_all? NULL: caller->tenant, now_ms));
     json_object_set_new (status, "version", json_string (build_version ()));
     if (sees_all)
         s_describe_server (self, status, now_ms);

@@ -63,6 +63,13 @@ source_device (const source_t *self, size_t part)
     return part < catalogue_fields (self->catalogue)? self->fields [part]: NULL;
 }
 
+//  What rc, of a read, says; not of a shortage.
+static inline const char *
+source_error (const source_t *self, int rc)
+{
+    return rc == -CATALOGUE_CHANGED? "the volume shrank": catalogue_error (self->catalogue, 0, rc);
+}
+
 //  Counts a read of a single object.
 static inline void
 source_count_read (source_t *self, const reader_request_t *request)

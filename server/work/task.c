@@ -1,4 +1,5 @@
 #include "task.h"
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +52,55 @@ task_spread (void *context, reader_request_t *request)
         else
             raw->damaged |= UINT64_C (1) << index;
     }
+}
+
+void
+task_blame_range (const range_t *range, char reason [TASK_REASON_BYTES])
+{
+    const pack_t *pack = range->source->pack;
+    pack_range_t where = pack_piece (pack, range->raw->first, range->raw->count);
+    char path [PATH_MAX + TASK_PATH_BYTES];
+    pack_volume_path (pack, where.volume, path, sizeof path);
+    snprintf (reason, TASK_REASON_BYTES, "%s: cannot be read at %llu: %s", strrchr (path, '/') + 1,
+        (unsigned long long) where.offset, source_error (range->source, range->request.rc));
+}
+
+//  An explanation or the ids of a join may be any tenant's: only those that see all see it.
+void
+task_describe_long (const task_t *task, const broker_t *broker, const tenant_t *only, int64_t now_ms,
+    json_t *list)
+{
+    static const char *const stages [] = { "shared", "private", "beside" };
+    int64_t age_ms = now_ms - atomic_load (&task->began_ms);
+    if (!atomic_load (&task->is_running) || age_ms <= TASKS_LONG_MS)
+        return;
+    const job_t *job = NULL;
+    const tenant_t *tenant = NULL;
+    const dataset_t *dataset = NULL;
+    if (task->kind == TASK_COPY)
+        job = row_job (task->row);
+    if (task->kind == TASK_PREPARE) {
+        job = version_job (task->version, only);
+        tenant = version_tenant (broker, task->version);
+        dataset = version_dataset (broker, task->version);
+    }
+    if (job) {
+        tenant = job_tenant (job);
+        dataset = job_dataset (job);
+    }
+    if (only && tenant != only)
+        return;
+    const custom_t *custom = task->is_custom? pipeline_custom (task->pipeline): NULL;
+    json_t *object = json_object ();
+    json_object_set_new (object, "stage", json_string (stages [task->kind]));
+    json_object_set_new (object, "operation", custom? json_string (custom->name): json_null ());
+    json_object_set_new (object, "dataset", dataset? json_string (dataset_name (dataset)): json_null ());
+    json_object_set_new (object, "sample", dataset? json_integer (task_id (task)): json_null ());
+    json_object_set_new (object, "job", job? json_integer ((json_int_t) job_id (job)): json_null ());
+    json_object_set_new (object, "tenant", tenant && broker_tenants (broker) > 1?
+        json_string (tenant_name (tenant)): json_null ());
+    json_object_set_new (object, "seconds", json_real ((double) age_ms / 1000));
+    json_array_append_new (list, object);
 }
 
 //  The files of all fields of the data set lie one after the other; behind them, where the rows of the
@@ -150,11 +200,13 @@ task_work (void *context, void *argument)
     worker_t *worker = context;
     task_t *task = argument;
     atomic_store (&task->began_ms, clock_now_ms ());
+    atomic_store (&task->is_running, true);
     task->is_starved = false;
     s_carry_out (worker->decoder, task);
     uint64_t now_ns = clock_thread_ns ();
     task->worker_ns += now_ns - worker->charged_ns + decoder_custom_ns (worker->decoder);
     worker->charged_ns = now_ns;
+    atomic_store (&task->is_running, false);
     s_renew (worker);
 }
 

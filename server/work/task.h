@@ -48,6 +48,7 @@ typedef struct task {
     bool is_custom;                 //  it is with an operation's threads, or rests between; the broker's
     bool is_slow;                   //  broker_prepares_slowly
     atomic_llong began_ms;          //  when a worker began it last; 0: none has
+    atomic_bool is_running;         //  a worker has it now; began_ms is set before
     atomic_bool is_abandoned;       //  set by the broker's thread meanwhile: no job wants the result
     //  copy
     batch_row_t *row;               //  the broker's; not looked at by threads
@@ -77,6 +78,11 @@ task_id (const task_t *self)
 
 //  The task's outcome, and as its reason the path of the file at fault, then what is wrong with it.
 void task_blame (task_t *self, outcome_t outcome, size_t file, const char *what);
+//  Why the range could not be read: the volume, the offset and the error.
+void task_blame_range (const range_t *self, char reason [TASK_REASON_BYTES]);
+//  Appends to list what tasks_long_status says of the task, if it says anything.
+void task_describe_long (const task_t *self, const broker_t *broker, const tenant_t *tenant, int64_t now_ms,
+    json_t *list);
 //  The task's files, as the decoder takes them; of a pack with the rows of the first one.
 void task_files (const task_t *self, decoder_file_t files [PIPELINE_FIELDS_MAX]);
 //  In the reading thread: copies the wanted parts of a range to its samples, and checks them.  The request's

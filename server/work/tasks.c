@@ -267,12 +267,6 @@ s_read_files (task_t *task)
     }
 }
 
-static const char *
-s_what (const source_t *source, int rc)
-{
-    return rc == -CATALOGUE_CHANGED? "the volume shrank": catalogue_error (source->catalogue, 0, rc);
-}
-
 //  The task's bytes are there, or it is known to be bad.
 static void
 s_hand_out (tasks_t *self, task_t *task)
@@ -300,7 +294,7 @@ s_use_packed (tasks_t *self, task_t *task, const raw_sample_t *raw)
             "`tureen verify` names all that are": "cannot be read from the pack (volume %u, chunk %u): %s",
             where.volume,
             pack_position (pack, task_id (task)) / pack_chunk_samples (pack),
-            s_what (task->source, raw->rc));
+            source_error (task->source, raw->rc));
         task_blame (task, OUTCOME_BAD, 0, what);
     }
     s_hand_out (self, task);
@@ -395,18 +389,6 @@ s_finish_side_task (tasks_t *self, task_t *task)
     task->side_task = NULL;
 }
 
-//  Writes why a range could not be read: the volume, the offset and the error.
-static void
-s_blame_range (const range_t *range, char reason [TASK_REASON_BYTES])
-{
-    const pack_t *pack = range->source->pack;
-    pack_range_t where = pack_piece (pack, range->raw->first, range->raw->count);
-    char path [PATH_MAX + TASK_PATH_BYTES];
-    pack_volume_path (pack, where.volume, path, sizeof path);
-    snprintf (reason, TASK_REASON_BYTES, "%s: cannot be read at %llu: %s", strrchr (path, '/') + 1,
-        (unsigned long long) where.offset, s_what (range->source, range->request.rc));
-}
-
 //  Gives a range back, whatever its result.
 static void
 s_end_range (tasks_t *self, range_t *range)
@@ -423,7 +405,7 @@ s_end_range (tasks_t *self, range_t *range)
     range->raw->gets = range->request.gets;
     range->raw->slow_gets = range->request.slow_gets;
     if (rc && rc != -ECANCELED) {
-        s_blame_range (range, reason);
+        task_blame_range (range, reason);
         broker_unread_range (self->broker, range->raw, rc, reason, self->now_ms);
     }
     else
@@ -782,6 +764,17 @@ const data_warnings_t *
 tasks_next_news (tasks_t *self)
 {
     return data_warnings_take_news (&self->news);
+}
+
+json_t *
+tasks_long_status (const tasks_t *self, const tenant_t *tenant, int64_t now_ms)
+{
+    json_t *list = json_array ();
+    for (size_t index = 0; index < self->used; index++)
+        task_describe_long (&self->all [index], self->broker, tenant, now_ms, list);
+    for (size_t index = 0; index < TASKS_SIDE_TASKS_MAX; index++)
+        task_describe_long (&self->side_tasks [index], self->broker, tenant, now_ms, list);
+    return list;
 }
 
 json_t *

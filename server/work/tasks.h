@@ -99,6 +99,11 @@ bool tasks_next_key_trouble (tasks_t *self, int64_t now_ms, char name [DEVICE_NA
     const char **trouble_p);
 //  The next data set of which a sample was clipped for the first time; NULL: no more.
 const data_warnings_t *tasks_next_news (tasks_t *self);
+//  Tasks that a thread of this server has had for more than TASKS_LONG_MS, in no order: of the tenant's jobs,
+//  or all (NULL).  {"stage", "operation", "dataset", "sample", "job", "tenant", "seconds"}, as
+//  docs/operations.md explains.
+enum { TASKS_LONG_MS = 10000 };
+json_t *tasks_long_status (const tasks_t *self, const tenant_t *tenant, int64_t now_ms);
 //  device_status of each device.
 json_t *tasks_devices_status (const tasks_t *self);
 //  How often a task was retried because memory or descriptors were short.

@@ -120,6 +120,22 @@ broker_share (const broker_t *self, const tenant_t *tenant, uint64_t whole)
     return 1 + (uint64_t) ((unsigned __int128) rest * tenant->given.weight / self->weights);
 }
 
+job_t *
+version_job (const version_t *version, const tenant_t *tenant)
+{
+    for (const batch_row_t *row = version->waiting; row; row = row->next_waiting)
+        if (!tenant || row->job->tenant == tenant)
+            return row->job;
+    return NULL;
+}
+
+tenant_t *
+version_tenant (const broker_t *self, const version_t *version)
+{
+    assert (version->holder);
+    return self->tenants [version->holder - 1];
+}
+
 tenant_t *
 job_tenant (const job_t *self)
 {

@@ -307,27 +307,6 @@ tasks_stop (tasks_t *self)
     tasks_collect (self, 0);
 }
 
-const char *
-tasks_reading_mode (const tasks_t *self, bool of_stores)
-{
-    (void) self;
-    return of_stores? NULL: "play";
-}
-
-uint64_t
-tasks_shortages (const tasks_t *self)
-{
-    (void) self;
-    return 0;
-}
-
-uint32_t
-tasks_depth (const tasks_t *self)
-{
-    (void) self;
-    return 1;
-}
-
 bool
 tasks_next_key_trouble (tasks_t *self, int64_t now_ms, char name [DEVICE_NAME_BYTES], const char **trouble_p)
 {
@@ -339,13 +318,6 @@ const data_warnings_t *
 tasks_next_news (tasks_t *self)
 {
     return data_warnings_take_news (&self->news);
-}
-
-json_t *
-tasks_devices_status (const tasks_t *self)
-{
-    (void) self;
-    return json_array ();
 }
 
 //  ---- workers on other machines: what they send arrives here

@@ -455,6 +455,64 @@ test_versions_that_nobody_wants_are_left (void **state)
     tasks_scene_end (&scene);
 }
 
+//  How many tasks status would name to the tenant at now_ms: each of this stage and job.
+static size_t
+s_long_tasks (const tasks_scene_t *scene, const tenant_t *tenant, int64_t now_ms, const char *stage,
+    uint64_t job)
+{
+    json_t *list = tasks_long_status (scene->tasks, tenant, now_ms), *task;
+    size_t index, count = json_array_size (list);
+    json_array_foreach (list, index, task) {
+        assert_string_equal (json_string_value (json_object_get (task, "stage")), stage);
+        assert_string_equal (json_string_value (json_object_get (task, "dataset")), "data");
+        assert_in_range (json_integer_value (json_object_get (task, "sample")), 0, SAMPLES - 1);
+        assert_int_equal (json_integer_value (json_object_get (task, "job")), job);
+        assert_true (json_real_value (json_object_get (task, "seconds")) > TASKS_LONG_MS / 1000);
+    }
+    json_decref (list);
+    return count;
+}
+
+//  Whether status would name any if it were very late.
+static bool
+s_is_busy (const tasks_scene_t *scene)
+{
+    json_t *list = tasks_long_status (scene->tasks, NULL, INT64_MAX / 2);
+    size_t count = json_array_size (list);
+    json_decref (list);
+    return count > 0;
+}
+
+//  What threads have had for more than ten seconds is told, to those that may know.
+static void
+test_long_tasks_are_told (void **state)
+{
+    (void) state;
+    tasks_scene_t scene;
+    for (int round = 0; round < 2; round++) {
+        int64_t early_ms = clock_now_ms () + TASKS_LONG_MS;
+        const char *stage = round? "shared": "private";
+        atomic_bool *hangs = round? &tasks_scene_plan.shared_hang: &tasks_scene_plan.private_hang;
+        tasks_scene_begin (&scene);
+        atomic_store (hangs, true);
+        s_wait_for_hanging (&scene, 3);
+        uint64_t job = job_id (scene.job);
+        assert_int_equal (s_long_tasks (&scene, NULL, early_ms, stage, job), 0);
+        int64_t late_ms = clock_now_ms () + TASKS_LONG_MS + 1;
+        assert_int_equal (s_long_tasks (&scene, NULL, late_ms, stage, job), 3);
+        assert_int_equal (s_long_tasks (&scene, job_tenant (scene.job), late_ms, stage, job), 3);
+        //  Another tenant's, which is only compared.
+        assert_int_equal (s_long_tasks (&scene, (const tenant_t *) &scene, late_ms, stage, job), 0);
+        broker_gone (scene.broker, scene.job);
+        atomic_store (hangs, false);
+        s_wait_for_hanging (&scene, 0);
+        //  Short ones may still run.
+        while (scene.job || s_is_busy (&scene))
+            tasks_scene_turn_for (&scene, 10);
+        tasks_scene_end (&scene);
+    }
+}
+
 //  A server that ends waits for no stage of either kind.
 static void
 test_the_end_waits_for_no_stage (void **state)
@@ -488,6 +546,7 @@ main (void)
         cmocka_unit_test (test_done_does_not_wait_for_others),
         cmocka_unit_test (test_copies_of_a_job_that_is_over_are_left),
         cmocka_unit_test (test_versions_that_nobody_wants_are_left),
+        cmocka_unit_test (test_long_tasks_are_told),
         cmocka_unit_test (test_the_end_waits_for_no_stage)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
