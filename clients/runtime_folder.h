@@ -33,6 +33,26 @@ runtime_folder_in_tmp (uid_t user, char *buffer, size_t size)
     return snprintf (buffer, size, "/tmp/tureen-%u", (unsigned int) user);
 }
 
+//  Whether path is that folder of the user.
+static inline bool
+runtime_folder_is_in_tmp (const char *path, uid_t user)
+{
+    char folder [64];
+    runtime_folder_in_tmp (user, folder, sizeof folder);
+    return strcmp (path, folder) == 0;
+}
+
+//  Makes that folder of this user if path, of a socket, is in it and there is none: no other user can make it
+//  then.  What is there already is for the caller to look at.
+static inline void
+runtime_folder_hold (const char *path)
+{
+    char folder [64];
+    int length = runtime_folder_in_tmp (geteuid (), folder, sizeof folder);
+    if (strncmp (path, folder, (size_t) length) == 0 && path [length] == '/')
+        mkdir (folder, 0700);
+}
+
 //  The folder of this user's default endpoint; as snprintf.
 static inline int
 runtime_folder_default (char *buffer, size_t size)
@@ -49,10 +69,8 @@ runtime_folder_is (const char *path)
 {
     char folder [PATH_MAX];
     int length = runtime_folder_default (folder, sizeof folder);
-    if (length >= 0 && (size_t) length < sizeof folder && strcmp (path, folder) == 0)
-        return true;
-    runtime_folder_in_tmp (geteuid (), folder, sizeof folder);
-    return strcmp (path, folder) == 0;
+    return (length >= 0 && (size_t) length < sizeof folder && strcmp (path, folder) == 0)
+        || runtime_folder_is_in_tmp (path, geteuid ());
 }
 
 //  Whether users other than its owner (and root) can replace the owner's files in a folder.  A runtime folder

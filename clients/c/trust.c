@@ -35,15 +35,6 @@ trust_is_ours (uid_t user)
     return user == geteuid () || user == 0;
 }
 
-//  Whether path is the default folder of that user.
-static bool
-s_is_named_for (const char *path, uid_t user)
-{
-    char folder [64];
-    runtime_folder_in_tmp (user, folder, sizeof folder);
-    return !strcmp (path, folder);
-}
-
 static bool
 s_refuse_entry (const way_t *way, const char *entry, message_error_t *error)
 {
@@ -102,7 +93,8 @@ s_step (way_t *way, const char *name, bool *over_p, message_error_t *error)
         return true;
     uid_t user = way->entry.st_uid;
     bool is_owner = user == way->folder.st_uid && user != TRUST_NUMBERLESS;
-    if ((way->folder.st_mode & 022) && !trust_is_ours (user) && !is_owner && !s_is_named_for (entry, user))
+    if ((way->folder.st_mode & 022) && !trust_is_ours (user) && !is_owner
+    &&  !runtime_folder_is_in_tmp (entry, user))
         return s_refuse_entry (way, entry, error);
     way->is_loose |= runtime_folder_lets_replace (&way->folder, false);
     if (S_ISLNK (way->entry.st_mode)) {
@@ -157,6 +149,7 @@ trust_path (const char *path, bool *closed_p, message_error_t *error)
 {
     assert (path && closed_p && error);
     way_t way = { .path = path };
+    runtime_folder_hold (path);
     bool fine = *path == '@' || s_walk (&way, path, error);
     *closed_p = way.is_closed;
     return fine;

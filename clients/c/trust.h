@@ -12,8 +12,10 @@
  *
  *  A path of which a part does not exist (yet) is not refused: there is nothing to believe.  So the owner
  *  looks before it connects and again at each connection, and no other user can change the answer between:
- *  what belongs to us in a sticky folder stays there.  The Python client has the same rules
- *  (clients/python/tureen/trust.py).  Owner: any thread.
+ *  what belongs to us in a sticky folder stays there.  The default folder /tmp/tureen-UID of this user is
+ *  made before it is looked at: another user would else make it while the client waits for its server, and
+ *  hear what it asks.  The server leaves that folder there when it ends.  The Python client has the same
+ *  rules (clients/python/tureen/trust.py).  Owner: any thread.
  */
 #ifndef TRUST_H
 #define TRUST_H
@@ -25,8 +27,8 @@
 
 //  Whether it is this user or root.
 bool trust_is_ours (uid_t user);
-//  Looks at the path of a socket.  *closed_p: from now on only trusted users can listen there.  False:
-//  error names the place, its owner and the remedy.
+//  Looks at the path of a socket, before the first connection.  *closed_p: from now on only trusted users can
+//  listen there.  False: error names the place, its owner and the remedy.
 bool trust_path (const char *path, bool *closed_p, message_error_t *error);
 //  The user that listens at the other end of a Unix socket; TRUST_NOBODY: unknown.
 uid_t trust_peer (int descriptor);

@@ -716,7 +716,8 @@ endpoint_destroy (endpoint_t **self_p)
     assert (self->magic == ENDPOINT_MAGIC);
     if (self->lock_fd >= 0)
         s_release (self);
-    if (self->in_runtime && self->directory)
+    //  In /tmp another user could make it while clients wait for the next server.
+    if (self->in_runtime && self->directory && !runtime_folder_is_in_tmp (self->directory, geteuid ()))
         rmdir (self->directory);            //  fails if another server uses it, as it should
     free (self->text);
     free (self->directory);

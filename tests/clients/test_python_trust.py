@@ -114,6 +114,22 @@ class Trust(unittest.TestCase):
         os.chown(self.place, STRANGER, -1)
         self.refused("folder/s.sock", "tureen-trust")
 
+    def test_the_default_folder_is_held(self) -> None:
+        """A client that waits for its server makes it, and no other; what is there is looked at."""
+        held = self.place / "tureen-here"
+        with mock.patch.object(trust, "in_tmp", lambda user: str(held) * (user == os.geteuid())):
+            self.trusted("tureen-here2/server.sock", False)
+            self.trusted("tureen-here", False)
+            self.assertFalse(held.exists())
+            self.trusted("tureen-here/server.sock", True)
+            self.assertEqual(held.stat().st_mode & 0o7777, 0o700)
+            held.chmod(0o755)
+            self.trusted("tureen-here/server.sock", True)
+            self.assertEqual(held.stat().st_mode & 0o7777, 0o755)
+            if not os.geteuid():
+                os.chown(held, STRANGER, -1)
+                self.refused("tureen-here/server.sock", "belongs to user 3007")
+
     def test_who_listens(self) -> None:
         self.folder("own")
         own = str(self.place / "own/s.sock")

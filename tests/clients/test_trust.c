@@ -19,7 +19,8 @@
 #include "attach.h"
 #include "trust.h"
 
-enum { STRANGER = 3007, OWNER = 3008, RING_BYTES = 4096 };
+enum { STRANGER = 3007, OWNER = 3008, HOLDER = 3011, RING_BYTES = 4096 };
+#define HELD "/tmp/tureen-3011"
 
 //  All users may write there, as in /tmp.
 typedef struct {
@@ -185,6 +186,56 @@ test_what_a_stranger_made (void **state)
     s_assert_refused (self, "folder/s.sock", "tureen-trust");
 }
 
+//  In a process of that user: looks for its server in /tmp.  0: trusted, and closed; 1: refused as a
+//  stranger's.
+static int
+s_wait_as (uid_t user)
+{
+    int status;
+    pid_t child = fork ();
+    if (child == 0) {
+        char path [80];
+        message_error_t error = { "" };
+        bool is_closed = false;
+        umask (0);
+        if (setuid (user))
+            _exit (3);
+        snprintf (path, sizeof path, "/tmp/tureen-%u/server.sock", (unsigned) user);
+        _exit (!trust_path (path, &is_closed, &error)? 1 + !strstr (error.text, "belongs to user 3007"):
+            is_closed? 0: 4);
+    }
+    assert_int_equal (waitpid (child, &status, 0), child);
+    assert_true (WIFEXITED (status));
+    return WEXITSTATUS (status);
+}
+
+//  A client that waits for its server makes the default folder: no other user can any more.
+static void
+test_the_default_folder_is_held (void **state)
+{
+    (void) state;
+    s_need_root ();
+    struct stat folder;
+    assert_int_equal (s_wait_as (HOLDER), 0);
+    assert_int_equal (lstat (HELD, &folder), 0);
+    assert_int_equal (folder.st_uid, HOLDER);
+    assert_int_equal (folder.st_mode & 07777, 0700);
+    assert_true (S_ISDIR (folder.st_mode));
+    //  What is there is left as it is, and looked at.
+    assert_int_equal (chmod (HELD, 0755), 0);
+    assert_int_equal (s_wait_as (HOLDER), 0);
+    assert_int_equal (lstat (HELD, &folder), 0);
+    assert_int_equal (folder.st_mode & 07777, 0755);
+    assert_int_equal (chown (HELD, STRANGER, (gid_t) -1), 0);
+    assert_int_equal (s_wait_as (HOLDER), 1);
+    assert_int_equal (rmdir (HELD), 0);
+    //  Only the own one is made.
+    message_error_t error;
+    bool is_closed;
+    assert_true (trust_path (HELD "/server.sock", &is_closed, &error));
+    assert_int_equal (lstat (HELD, &folder), -1);
+}
+
 static void
 s_assert_listener (const char *path, uid_t peer, bool trusted)
 {
@@ -305,6 +356,7 @@ main (void)
         cmocka_unit_test_setup_teardown (test_own_places, s_set_up, s_tear_down),
         cmocka_unit_test_setup_teardown (test_a_folder_that_others_may_write, s_set_up, s_tear_down),
         cmocka_unit_test_setup_teardown (test_what_a_stranger_made, s_set_up, s_tear_down),
+        cmocka_unit_test (test_the_default_folder_is_held),
         cmocka_unit_test_setup_teardown (test_who_listens, s_set_up, s_tear_down),
         cmocka_unit_test_setup_teardown (test_files_beside_the_socket, s_set_up, s_tear_down),
         cmocka_unit_test_setup_teardown (test_a_ring_of_a_stranger, s_set_up, s_tear_down)

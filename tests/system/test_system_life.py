@@ -406,14 +406,18 @@ class Starts(SystemTest):
 
     def test_default_endpoint_without_a_runtime_folder(self):
         fallback = "/tmp/tureen-%d" % os.geteuid()
-        if os.path.exists(fallback):
+        try:
+            os.rmdir(fallback)
+        except FileNotFoundError:
+            pass
+        except OSError:
             self.skipTest("%s is in use" % fallback)
         with self.serve(listen="", environment={"XDG_RUNTIME_DIR": None}) as server:
             self.assertIn("listening on ipc://%s/server.sock" % fallback, server.log())
             self.assertEqual(os.stat(fallback).st_mode & 0o777, 0o700)
             result = harness.run("status", "--json", environment=server.environment)
             self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertFalse(os.path.exists(fallback))
+        os.rmdir(fallback)              # it stays for clients that wait, and is empty
 
     def test_sockets_are_the_users_alone(self):
         with self.serve() as server:

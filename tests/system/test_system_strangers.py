@@ -239,22 +239,40 @@ class Strangers(SystemTest):
             server.terminate()
             self.assertEqual(server.wait(PATIENCE), 0)
 
+    def test_clients_that_wait_make_the_default_folder(self):
+        """So no stranger can make it meanwhile, and hear what they ask: their own server comes to it."""
+        for command in ([self.tureen, "status", "--wait", 60], [PYTHON, "-c", CLIENT, "", "loader", 60]):
+            with self.subTest(command=command[0]):
+                waiting = self.start_as(VICTIM, *command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                wait_until("the folder is made", lambda: os.path.exists(self.default))
+                self.assertEqual(self.run_as(STRANGER, "mkdir", self.default).returncode, 1)
+                self.assertEqual(os.stat(self.default).st_mode & 0o7777, 0o700)
+                server = self.serve_as(VICTIM, self.default + "/server.sock")
+                said, errors = waiting.communicate(timeout=2 * PATIENCE)
+                self.assertEqual(waiting.returncode, 0, errors)
+                server.terminate()
+                server.wait(PATIENCE)
+                os.rmdir(self.default)
+
     def test_a_folder_that_is_made_while_clients_wait(self):
         """There was nothing to look at when they began, so the stranger hears what they ask; and is not
         believed."""
-        for command in ([self.tureen, "status", "--wait", 60], [PYTHON, "-c", CLIENT, "", "loader", 60]):
+        folder = self.place + "/run"
+        endpoint = "ipc://%s/s.sock" % folder
+        for command in ([self.tureen, "status", "--wait", 60, "--connect", endpoint],
+                        [PYTHON, "-c", CLIENT, endpoint, "loader", 60]):
             with self.subTest(command=command[0]):
                 waiting = self.start_as(VICTIM, *command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
                 if command[0] == PYTHON:
                     self.assertIn("no server answers", waiting.stderr.readline())
-                self.folder_of(STRANGER, self.default)
-                server = self.strangers_server(self.default + "/server.sock")
+                self.folder_of(STRANGER, folder)
+                server = self.strangers_server(folder + "/s.sock")
                 said, errors = waiting.communicate(timeout=2 * PATIENCE)
                 self.assertIn("belongs to user %d" % STRANGER, said + errors)
                 self.assertNotIn('"samples"', said)
                 server.terminate()
                 server.wait(PATIENCE)
-                shutil.rmtree(self.default)
+                shutil.rmtree(folder)
 
     def test_the_ring_is_anothers(self):
         """The path of the ring's socket is the server's word, of one on tcp too.  A stranger there gets no

@@ -10,10 +10,13 @@ those of the C client (clients/c/trust.h, which explains them):
                 its folder.
 
 A path of which a part does not exist (yet) is not refused: there is nothing to believe.  So the owner looks
-before it connects and again at each connection.
+before it connects and again at each connection.  The default folder /tmp/tureen-UID of this user is made
+before it is looked at: another user would else make it while the client waits for its server, and hear what
+it asks.
 """
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import stat
@@ -35,8 +38,12 @@ def is_ours(user: int) -> bool:
 
 
 def check_path(path: str) -> bool:
-    """Looks at the path of a socket: whether from now on only trusted users can listen there.  NotTrusted
-    names the place, its owner and the remedy."""
+    """Looks at the path of a socket, before the first connection: whether from now on only trusted users can
+    listen there.  NotTrusted names the place, its owner and the remedy."""
+    held = in_tmp(os.geteuid())
+    if path.startswith(f"{held}/"):
+        with contextlib.suppress(OSError):      # what is there already is looked at
+            os.mkdir(held, 0o700)
     return _look(path).is_closed
 
 
