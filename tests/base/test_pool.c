@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -245,11 +246,51 @@ test_stop_gives_back_what_was_not_begun (void **state)
     pool_destroy (&pool);
 }
 
+//  The signals that can come to this thread, of those that a program may wait for.
+static int
+s_signals (void)
+{
+    static const int signals [] = { SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGUSR1, SIGALRM };
+    sigset_t blocked;
+    pthread_sigmask (SIG_SETMASK, NULL, &blocked);
+    int count = 0;
+    for (size_t index = 0; index < sizeof signals / sizeof *signals; index++)
+        count += !sigismember (&blocked, signals [index]);
+    return count;
+}
+
+static void
+s_note_signals (void *context, void *task)
+{
+    (void) context;
+    ((task_t *) task)->result = s_signals ();
+}
+
+//  Guards: signals stay with the thread that made the pool, which gets them as before.
+static void
+test_signals_stay_with_the_maker (void **state)
+{
+    (void) state;
+    int before = s_signals ();
+    assert_int_not_equal (before, 0);
+    pool_t *pool = pool_new (&(pool_options_t) { .name = "signals", .threads = 1, .tasks_max = 1,
+        .work = s_note_signals });
+    assert_non_null (pool);
+    assert_int_equal (s_signals (), before);
+    task_t task = { .result = -1 };
+    pool_submit (pool, &task);
+    assert_true (s_readable (pool_descriptor (pool), -1));
+    assert_ptr_equal (pool_done (pool), &task);
+    assert_int_equal (task.result, 0);
+    pool_destroy (&pool);
+}
+
 int
 main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (test_exchange_is_a_bounded_queue),
+        cmocka_unit_test (test_signals_stay_with_the_maker),
         cmocka_unit_test (test_exchange_announces),
         cmocka_unit_test (test_every_task_comes_back_done),
         cmocka_unit_test (test_done_tasks_are_announced_together),

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -21,6 +22,7 @@ typedef struct {
     pthread_mutex_t lock;
     int64_t life_s;                     //  of the keys that it gives; 0: they do not end
     bool is_failing, is_hanging, is_stopped, is_asked;
+    bool takes_signals;                 //  in the thread that asks
     unsigned asked, given;
 } source_t;
 
@@ -57,6 +59,19 @@ s_sleep_ms (long ms)
     nanosleep (&(struct timespec) { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 }, NULL);
 }
 
+//  Whether a signal that a program may wait for can come to this thread.
+static bool
+s_takes_signals (void)
+{
+    static const int signals [] = { SIGINT, SIGTERM, SIGHUP, SIGCHLD, SIGUSR1, SIGALRM };
+    sigset_t blocked;
+    assert_int_equal (pthread_sigmask (SIG_SETMASK, NULL, &blocked), 0);
+    size_t count = 0;
+    for (size_t index = 0; index < sizeof signals / sizeof *signals; index++)
+        count += !sigismember (&blocked, signals [index]);
+    return count > 0;
+}
+
 static int
 s_ask (void *context, access_key_t **key_p, char *error, size_t error_bytes)
 {
@@ -67,6 +82,7 @@ s_ask (void *context, access_key_t **key_p, char *error, size_t error_bytes)
         s_sleep_ms (5);
     pthread_mutex_lock (&self->lock);
     self->asked++;
+    self->takes_signals = s_takes_signals ();
     bool is_failing = self->is_failing;
     if (!is_failing)
         *key_p = s_key (++self->given, self->life_s);
@@ -267,6 +283,21 @@ test_keys_that_stay (void **state)
     keyring_destroy (&ring);
 }
 
+//  Guards: signals stay with the thread that made the ring, which gets them as before.
+static void
+test_signals (void **state)
+{
+    (void) state;
+    source_t source = { .lock = PTHREAD_MUTEX_INITIALIZER, .life_s = 3600 };
+    keyring_t *ring = s_ring (&source, 0, true);
+    assert_true (s_takes_signals ());
+    keyring_refused (ring, 1);
+    assert_true (keyring_await (ring, 1, FOREVER_MS));
+    keyring_destroy (&ring);
+    assert_false (source.takes_signals);
+    assert_true (s_takes_signals ());
+}
+
 //  Guards: the end does not wait for a source that hangs.
 static void
 test_the_end (void **state)
@@ -291,6 +322,7 @@ main (void)
         cmocka_unit_test (test_refused_by_several_requests),
         cmocka_unit_test (test_refused_in_vain),
         cmocka_unit_test (test_keys_that_stay),
+        cmocka_unit_test (test_signals),
         cmocka_unit_test (test_the_end),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
