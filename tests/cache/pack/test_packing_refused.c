@@ -40,6 +40,9 @@ test_targets_that_cannot_be (void **state)
     play_assert_refused (&job, -ENOTDIR, "is not a folder", "another name");
     job.options.target = play_in (*state, "nowhere/pack");
     play_assert_refused (&job, -ENOENT, "cannot make", "its parent is not there");
+    assert_int_equal (symlink ("nowhere", play_in (*state, "link")), 0);
+    job.options.target = play_in (*state, "link");
+    play_assert_refused (&job, -ENOENT, "cannot open '", "/link");
     job.options.target = play_in (*state, "data/c000/pack");
     play_assert_refused (&job, -EINVAL, "which is to be packed", "a folder outside");
     job.options.target = play_in (*state, "data/");
