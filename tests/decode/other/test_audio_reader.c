@@ -466,6 +466,31 @@ test_behind_tags (void **state)
     }
 }
 
+//  A chunk in front of the samples that does not fill its place, of the formats that have such places.
+static void
+test_behind_chunks_of_odd_lengths (void **state)
+{
+    (void) state;
+    static const struct { int format; const char *name, *chunk; size_t bytes; const char *why; } cases [] = {
+        { SF_FORMAT_WAV, "data", "odd \3\0\0\0abc\0", 12, "truncated WAV: 999 of 1000 bytes of samples" },
+        { SF_FORMAT_AIFF, "SSND", "odd \0\0\0\3abc\0", 12, "truncated AIFF: 1007 of 1008 bytes of samples" },
+        { SF_FORMAT_W64, "data\xf3", "odd 123456789012\x1b\0\0\0\0\0\0\0abc\0\0\0\0\0", 32,
+            "truncated W64: 999 of 1000 bytes of samples" }
+    };
+    static file_t file;
+    decode_tensor_t decode = s_audio (DTYPE_INT16, 1);
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
+        s_make (&file, cases [index].format | SF_FORMAT_PCM_16, 1, 500, 1, 1);
+        uint8_t *samples = memmem (file.bytes, file.size, cases [index].name, strlen (cases [index].name));
+        assert_non_null (samples);
+        size_t bytes = cases [index].bytes;
+        memmove (samples + bytes, samples, file.size - (size_t) (samples - file.bytes));
+        memcpy (samples, cases [index].chunk, bytes);
+        file.size += bytes;
+        s_expect_bad (&decode, file.bytes, file.size - 1, cases [index].why);
+    }
+}
+
 //  Headers that say more than there is, of the formats that have lengths of their own kind.
 static void
 test_headers_that_say_too_much (void **state)
@@ -608,6 +633,7 @@ main (void)
         cmocka_unit_test (test_damage_is_seen),
         cmocka_unit_test (test_behind_the_end),
         cmocka_unit_test (test_behind_tags),
+        cmocka_unit_test (test_behind_chunks_of_odd_lengths),
         cmocka_unit_test (test_headers_that_say_too_much),
         cmocka_unit_test (test_damage_is_survived),
 #ifdef TUREEN_SOXR
