@@ -447,6 +447,12 @@ class Refused(ObjectsTest):
         with open(os.path.join(flat, "class", "notes.txt"), "w") as file:
             file.write("x")
         self.assert_refused("s3://bucket/" + os.path.basename(flat), "no image in 1 of the 1 class folders")
+        #  A class of one image is not empty, in front of an empty one and behind it.
+        for name in ("a", "z"):
+            os.mkdir(os.path.join(flat, name))
+            os.link(os.path.join(flat, "a.jpg"), os.path.join(flat, name, "1.jpg"))
+        self.assert_refused("s3://bucket/" + os.path.basename(flat), "no image in 1 of the 3 class folders",
+                            "'class'")
 
 
 if __name__ == "__main__":
