@@ -128,6 +128,9 @@ test_damaged_certificates (void **state)
     static char large [CERTIFICATE_BYTES_MAX + 1];
     memset (large, '#', sizeof large);
     assert_string_equal (certificate_parse (&parsed, large, sizeof large), "is too long for a certificate");
+    strcpy (text, good_text ());
+    memcpy (large, text, strlen (text));
+    assert_null (certificate_parse (&parsed, large, CERTIFICATE_BYTES_MAX));
 }
 
 //  Keys with a known secret, of another length, with other letters, or with numbers beyond 32 bits.
