@@ -289,10 +289,9 @@ test_signals (void **state)
 {
     (void) state;
     source_t source = { .lock = PTHREAD_MUTEX_INITIALIZER, .life_s = 3600 };
-    keyring_t *ring = s_ring (&source, 0, true);
+    keyring_t *ring = s_ring (&source, 1, true);
     assert_true (s_takes_signals ());
-    keyring_refused (ring, 1);
-    assert_true (keyring_await (ring, 1, FOREVER_MS));
+    s_wait_for (ring, 2);
     keyring_destroy (&ring);
     assert_false (source.takes_signals);
     assert_true (s_takes_signals ());
