@@ -100,7 +100,13 @@ s_find (remote_workers_t *self, const peer_t *peer)
     return NULL;
 }
 
-//  A free place; else that of a worker that was refused.
+static bool
+s_is_dismissed (const remote_worker_t *worker)
+{
+    return worker->wrong >= REMOTE_WORKERS_WRONG_MAX;
+}
+
+//  A free place; else that of a worker that was refused: dismissed ones, which a person should see, go last.
 static remote_worker_t *
 s_place (remote_workers_t *self)
 {
@@ -109,7 +115,7 @@ s_place (remote_workers_t *self)
         remote_worker_t *worker = &self->workers [index];
         if (worker->state == REMOTE_WORKER_FREE)
             return worker;
-        if (worker->state == REMOTE_WORKER_REFUSED)
+        if (worker->state == REMOTE_WORKER_REFUSED && (!found || s_is_dismissed (found)))
             found = worker;
     }
     return found;
@@ -217,12 +223,6 @@ static bool
 s_send (remote_workers_t *self, remote_worker_t *worker, wire_kind_t kind, char *text)
 {
     return outbox_send_text (self->options.router, &worker->peer, kind, 0, 0, text) == OUTBOX_SENT;
-}
-
-static bool
-s_is_dismissed (const remote_worker_t *worker)
-{
-    return worker->wrong >= REMOTE_WORKERS_WRONG_MAX;
 }
 
 static void

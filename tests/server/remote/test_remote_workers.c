@@ -14,7 +14,7 @@
 #include "remote_worker.h"
 #include "remote_workers.h"
 
-enum { TASKS = 64, PEERS = 4, FILE_BYTES = 10, VERSION_BYTES = 2 * 3 * 3, MS = 1000000 };
+enum { TASKS = 64, PEERS = REMOTE_WORKERS_MAX + 3, FILE_BYTES = 10, VERSION_BYTES = 2 * 3 * 3, MS = 1000000 };
 
 //  ---- catalogue and outbox
 
@@ -604,6 +604,28 @@ a_worker_that_is_wrong_three_times_is_dismissed (void **state)
     s_assert_dismissed (1);
 }
 
+//  One worker is dismissed, one before and one after it are refused, the others say hello: three more come.
+static void
+in_a_full_table_the_dismissed_leave_last (void **state)
+{
+    (void) state;
+    const uint64_t others [GOLDEN_SAMPLES] = { 0 };
+    for (uint8_t peer = 0; peer < REMOTE_WORKERS_MAX; peer++) {
+        s_hello (peer, 1);
+        if (peer >= 3)
+            continue;
+        s_answer_challenge (peer, peer == 1? s_server.digests: others);
+        remote_workers_checked (s_server.workers, s_server.digests, s_server.now_ms);
+    }
+    for (int wrong = 0; wrong < REMOTE_WORKERS_WRONG_MAX; wrong++)
+        remote_workers_was_wrong (s_server.workers, 2, "it lied", s_server.now_ms);
+    for (uint8_t peer = REMOTE_WORKERS_MAX; peer < PEERS; peer++) {
+        s_assert_dismissed (1);
+        s_hello (peer, 1);
+    }
+    s_assert_dismissed (0);
+}
+
 //  What is wrong may be its own copy of the data: it is sent the bytes, and only then does it count.
 static void
 a_worker_with_files_of_its_own_is_wrong_once_more (void **state)
@@ -712,6 +734,7 @@ main (void)
         CASE (a_worker_that_is_waited_for_gets_less),
         CASE (a_worker_without_memory_rests), CASE (a_worker_that_is_wrong_three_times_is_dismissed),
         CASE (a_worker_with_files_of_its_own_is_wrong_once_more),
+        CASE (in_a_full_table_the_dismissed_leave_last),
         CASE (a_revoked_key_ends_its_worker), CASE (credit_grows_with_the_way_up_to_its_bound)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
