@@ -18,12 +18,12 @@
 #include "remote_pipelines.h"
 #include "task.h"
 
-enum { TASKS_MAX = 1024, SAMPLES_MAX = 24000, THREADS_MAX = 4, OUT_MAX = 1024,
+enum { TASKS_MAX = 1024, SAMPLES_MAX = 24000, THREADS_MAX = 4, PROCESSORS_MAX = 64, OUT_MAX = 1024,
     BAD_EVERY = 50, VERSION_BYTES = 2 * 3 * 3 };
 static const int64_t MS = 1000000;
 static const double SLOWER_MOST = 3;
-//  What the server's thread takes to send a task.
-static const int64_t SEND_NS = 50000;
+//  What the server's thread takes to send a task, and what the task and its answer take on their way.
+static const int64_t SEND_NS = 50000, TRIP_NS = 1000000;
 
 typedef enum { SOUND, SILENT, MUTE, ALL_BAD, THIRD_BAD, UNSUITABLE, NO_MEMORY, SLOW, COMES_AND_GOES } kind_t;
 static const char *const s_kind_names [] = { "sound", "silent", "answers heartbeats alone", "calls all bad",
@@ -45,7 +45,8 @@ typedef struct {
 typedef struct {
     uint64_t number;
     uint64_t id;                        //  of the sample
-    int64_t due_ns;                     //  INT64_MAX: never
+    int64_t due_ns;                     //  when the server has the answer; INT64_MAX: never
+    int64_t held_ns;                    //  how long the worker has it
 } held_t;
 
 static struct {
@@ -71,7 +72,8 @@ static struct {
     uint8_t peer;                       //  0: it is not there; each time it comes, another one
     bool is_welcome, is_refused;
     int64_t turn_ns, beat_ns;           //  when it comes or goes next; its next heartbeat
-    held_t held [OUT_MAX];
+    int64_t free_ns [PROCESSORS_MAX];   //  when each of its processors is free
+    held_t held [OUT_MAX];              //  in the order of their answers
     size_t held_count;
     size_t sent;
 } s;
@@ -186,17 +188,25 @@ s_turn_ns (uint64_t id)
     }
 }
 
-//  Each processor of the worker does one task after the other: the task is due a turn after the one that is
-//  due `processors` tasks before it.
-static int64_t
-s_due_ns (uint64_t id)
+//  The worker puts a task behind those that it has, and the processor that is free first does it.
+static void
+s_hold (uint64_t number, uint64_t id)
 {
-    int64_t turn_ns = s_turn_ns (id), begun_ns = s.now_ns;
-    if (turn_ns == INT64_MAX)
-        return INT64_MAX;
-    if (s.held_count >= s.scene.processors && s.held [s.held_count - s.scene.processors].due_ns > begun_ns)
-        begun_ns = s.held [s.held_count - s.scene.processors].due_ns;
-    return begun_ns + turn_ns;
+    int64_t turn_ns = s_turn_ns (id), came_ns = s.now_ns + TRIP_NS / 2, *free_ns = s.free_ns;
+    held_t held = { .number = number, .id = id, .due_ns = INT64_MAX };
+    if (turn_ns < INT64_MAX) {
+        for (uint32_t processor = 1; processor < s.scene.processors; processor++)
+            if (s.free_ns [processor] < *free_ns)
+                free_ns = &s.free_ns [processor];
+        *free_ns = (*free_ns > came_ns? *free_ns: came_ns) + turn_ns;
+        held.held_ns = *free_ns - came_ns;
+        held.due_ns = *free_ns + TRIP_NS / 2;
+    }
+    assert_true (s.held_count < OUT_MAX);
+    size_t place = s.held_count++;
+    for (; place > 0 && s.held [place - 1].due_ns > held.due_ns; place--)
+        s.held [place] = s.held [place - 1];
+    s.held [place] = held;
 }
 
 outbox_status_t __wrap_outbox_send_message (void *router, const peer_t *peer, wire_kind_t kind, uint64_t tag,
@@ -210,13 +220,12 @@ __wrap_outbox_send_message (void *router, const peer_t *peer, wire_kind_t kind, 
     memcpy (&wire, body, sizeof wire);
     zmq_msg_close (last);
     s.sent++;
-    for (size_t thread = 0; thread < 1 && s.threads [thread].task; thread++)
-        s.threads [thread].due_ns += SEND_NS;
-    if (peer->bytes [0] != s.peer)
-        return OUTBOX_SENT;             //  it has gone, and the server does not know yet
-    assert_true (s.held_count < OUT_MAX);
-    s.held [s.held_count] = (held_t) { tag, wire.id, s_due_ns (wire.id) };
-    s.held_count++;
+    //  The thread that sends and the first of the others share a processor, half and half.
+    s.now_ns += SEND_NS;
+    if (s.threads [0].task)
+        s.threads [0].due_ns += SEND_NS / 2;
+    if (peer->bytes [0] == s.peer)      //  otherwise it has gone, and the server does not know yet
+        s_hold (tag, wire.id);
     return OUTBOX_SENT;
 }
 
@@ -328,6 +337,7 @@ s_come (void)
     s.peer = last;
     s.is_welcome = s.is_refused = false;
     s.held_count = 0;
+    memset (s.free_ns, 0, sizeof s.free_ns);
     s.beat_ns = s.now_ns;
     work_hello_t hello = { .processors = s.scene.processors, .name = "box", .libraries = "tureen 0" };
     s_say_text (WIRE_WORK_HELLO, work_hello_text (&hello));
@@ -341,8 +351,8 @@ s_answer (const held_t *held)
     static const uint8_t words [] = { 'l', 'i', 'e' };
     kind_t kind = s.scene.kind;
     bool is_truly_bad = s.scene.has_bad && held->id % BAD_EVERY == 0;
-    uint64_t turn_ns = (uint64_t) s_turn_ns (held->id);
-    wire_work_result_t result = { .worker_ns = turn_ns, .held_ns = turn_ns };
+    wire_work_result_t result = { .worker_ns = (uint64_t) s_turn_ns (held->id),
+        .held_ns = (uint64_t) held->held_ns };
     result.outcome = kind == UNSUITABLE? WIRE_WORK_UNSUITABLE: kind == NO_MEMORY? WIRE_WORK_NO_MEMORY:
         kind == ALL_BAD || is_truly_bad || (kind == THIRD_BAD && s_draw (3) == 0)? WIRE_WORK_BAD:
         WIRE_WORK_READY;
@@ -503,16 +513,20 @@ s_judge_all (kind_t kind)
                         s_seed () + threads * 100 + processors);
 }
 
-//  Quick tasks of one job are no measure for the other's.
+//  Quick tasks of one job are no measure for the other's.  32 processors do more of them than the server's
+//  thread can send.
 static void
 a_sound_worker_helps_beside_quicker_tasks (void **state)
 {
     (void) state;
-    scene_t scene = { .kind = SOUND, .processors = 16, .threads = 2, .task_ns = 80 * MS, .other_ns = MS,
-        .samples = 2000, .has_other = true };
-    double mixed = s_epoch (&scene, s_seed ()), alone = 80e-3 * 2000 / 2;
-    printf ("a sound worker beside quicker tasks: %.1f s, %.1f s alone\n", mixed, alone);
-    assert_true (mixed < alone / 4);
+    for (uint32_t processors = 16; processors <= 32; processors *= 2) {
+        scene_t scene = { .kind = SOUND, .processors = processors, .threads = 2, .task_ns = 80 * MS,
+            .other_ns = MS, .samples = 2000, .has_other = true };
+        double mixed = s_epoch (&scene, s_seed ()), alone = 80e-3 * 2000 / 2;
+        printf ("a sound worker with %u processors beside quicker tasks: %.1f s, %.1f s alone\n", processors,
+            mixed, alone);
+        assert_true (mixed < alone / 4);
+    }
 }
 
 #define CASE(name, kind) \
