@@ -8,7 +8,9 @@
 #ifndef INSTRUMENT_H
 #define INSTRUMENT_H
 
-#if defined (__SANITIZE_THREAD__)
+//  A build may define it where the compiler does not look at accesses, as for the codecs.
+#if defined (INSTRUMENT_TSAN)
+#elif defined (__SANITIZE_THREAD__)
 #define INSTRUMENT_TSAN 1
 #elif defined (__has_feature)
 #if __has_feature (thread_sanitizer)

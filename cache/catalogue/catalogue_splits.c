@@ -266,23 +266,25 @@ s_fail_pair (const level_t *level, const level_folder_t *const pair [2], int dep
         images.text, root, others.text);
 }
 
-//  Refuses two folders of the level that belong together.  A look at one goes through all folders, and often
-//  through all samples: the first PARTNERS_MAX folders that are called like masks stand for the others.
+//  Refuses two folders of the level that belong together.  A look at the files of two goes through all
+//  samples: the first PAIRS_MAX pairs by name stand for the others.
 static int
 s_judge_pairs (const level_t *level, size_t common, int depth)
 {
-    enum { PARTNERS_MAX = 16 };
+    enum { PAIRS_MAX = 16 };
     int rc = 0;
-    size_t partners = 0;
-    for (size_t other = 0; rc == 0 && partners < PARTNERS_MAX && other < level->folder_count; other++) {
+    size_t pairs = 0;
+    for (size_t other = 0; rc == 0 && other < level->folder_count; other++) {
         const level_folder_t *pair [2] = { NULL, &level->folders [other] };
         if (!pairs_is_partner (s_name (pair [1])))
             continue;
-        partners++;
         for (size_t index = 0; rc == 0 && index < level->folder_count; index++) {
             pair [0] = &level->folders [index];
-            if (pairs_are_by_name (s_name (pair [0]), s_name (pair [1])))
-                rc = s_files_are_pairs (level, pair, common, depth);
+            if (!pairs_are_by_name (s_name (pair [0]), s_name (pair [1])))
+                continue;
+            if (pairs++ == PAIRS_MAX)
+                return 0;
+            rc = s_files_are_pairs (level, pair, common, depth);
             if (rc > 0)
                 return s_fail_pair (level, pair, depth);
         }

@@ -120,9 +120,9 @@ s_has_sum (const block_data_t *self, uint64_t unit, uint32_t sum)
     return pread (self->sums, &now, sizeof now, s_sum_offset (unit)) == sizeof now && now == sum;
 }
 
-//  They are not here any more, and take no room.  If even that fails, their checksums still tell.
+//  They are not here any more.  If even that fails, their checksums still tell.
 static void
-s_drop (block_data_t *self, uint64_t first, uint64_t count)
+s_forget (block_data_t *self, uint64_t first, uint64_t count)
 {
     static const uint32_t none [CHUNK];
     for (uint64_t at = 0; at < count; at += CHUNK) {
@@ -131,6 +131,14 @@ s_drop (block_data_t *self, uint64_t first, uint64_t count)
         if (rc)
             block_cache_failed (self->cache, rc);
     }
+}
+
+//  They take no room any more either.  Under the cache's lock: what is stored between the two would have a
+//  checksum and no bytes.
+static void
+s_drop (block_data_t *self, uint64_t first, uint64_t count)
+{
+    s_forget (self, first, count);
     fallocate (self->data, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t) (first * UNIT),
         (off_t) (count * UNIT));
     atomic_store (&self->is_lighter, true);
@@ -301,22 +309,22 @@ s_pread_all (int descriptor, void *memory, size_t bytes, off_t offset)
 
 //  Whether a unit that was read under this checksum, and does not match it, is here after all.  Another
 //  thread or another server may have dropped it since its checksum was read, and stored it again: then the
-//  checksum is the same, and the bytes, which are stored before their checksum, match it when they are read
-//  once more.  Otherwise the unit is damaged, and is dropped.  (One that is dropped and stored again during
-//  the second read too is taken for damaged: that costs one read of the store.)
+//  checksum is the same, and the bytes match it when they are read once more, under the lock that drops and
+//  stores take.  Otherwise the unit is damaged, and is dropped.
 static bool
 s_read_unit_again (block_data_t *self, uint64_t unit, uint32_t sum, uint8_t *memory, size_t bytes)
 {
-    if (!s_has_sum (self, unit, sum))
+    if (block_cache_begin (self->cache, false))
         return false;
-    bool is_read = s_pread_all (self->data, memory, bytes, (off_t) (unit * UNIT));
-    if (is_read && s_sum (unit, memory, bytes) == sum)
-        return true;
-    if (s_has_sum (self, unit, sum)) {
+    bool is_here = s_has_sum (self, unit, sum), is_good = is_here
+        && s_pread_all (self->data, memory, bytes, (off_t) (unit * UNIT))
+        && s_sum (unit, memory, bytes) == sum;
+    if (is_here && !is_good) {
         s_drop (self, unit, 1);
         block_cache_found_damage (self->cache);
     }
-    return false;
+    block_cache_end (self->cache);
+    return is_good;
 }
 
 //  Reads units [from .. to) of the chunk, all of which have a checksum, into the chunk's memory; drops those
@@ -480,7 +488,13 @@ block_data_has_some (const block_data_t *self, uint64_t offset, uint64_t bytes)
 void
 block_data_drop (block_data_t *self, uint64_t offset, size_t bytes)
 {
-    s_drop (self, s_first_unit (self, offset, bytes), (bytes + UNIT - 1) / UNIT);
+    uint64_t first = s_first_unit (self, offset, bytes), count = (bytes + UNIT - 1) / UNIT;
+    if (block_cache_begin (self->cache, false)) {
+        s_forget (self, first, count);
+        return;
+    }
+    s_drop (self, first, count);
+    block_cache_end (self->cache);
 }
 
 bool
@@ -601,7 +615,7 @@ block_data_store (block_data_t *self, uint64_t offset, size_t bytes, const uint8
     uint64_t first = s_first_unit (self, offset, bytes);
     assert (memory);
     if (is_afresh)
-        s_drop (self, first, (bytes + UNIT - 1) / UNIT);
+        block_data_drop (self, offset, bytes);
     block_cache_t *cache = self->cache;
     if (atomic_load (&cache->failure))
         return;

@@ -71,8 +71,10 @@ task_describe_long (const task_t *task, const broker_t *broker, const tenant_t *
     json_t *list)
 {
     static const char *const stages [] = { "shared", "private", "beside" };
+    //  In this order: a worker sets began_ms before it says that it has the task.
+    bool is_running = atomic_load (&task->is_running);
     int64_t age_ms = now_ms - atomic_load (&task->began_ms);
-    if (!atomic_load (&task->is_running) || age_ms <= TASKS_LONG_MS)
+    if (!is_running || age_ms <= TASKS_LONG_MS)
         return;
     const job_t *job = NULL;
     const tenant_t *tenant = NULL;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include "utf8.h"
 
-//  What follows returns false where there is no memory.
+//  What follows returns false where there is no memory for a member.
 static bool s_make_visible (json_t *value);
 
 //  Keys are shown too, as names of stages and of labels are.
@@ -43,10 +43,13 @@ s_make_visible (json_t *value)
 json_t *
 answer_parse (const char *text, char *error, size_t error_bytes)
 {
-    json_t *answer = json_loads (text, 0, NULL);
+    json_error_t at;
+    json_t *answer = json_loads (text, 0, &at);
     if (answer && s_make_visible (answer))
         return answer;
-    snprintf (error, error_bytes, "what the server answers is no JSON, or there is no memory for it");
+    bool is_json = answer || json_error_code (&at) == json_error_out_of_memory;
+    snprintf (error, error_bytes, is_json? "there is no memory for what the server answers":
+        "what the server answers is no JSON");
     json_decref (answer);
     return NULL;
 }

@@ -27,6 +27,7 @@ import io
 import json
 import os
 import re
+import shlex
 import struct
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
@@ -338,9 +339,10 @@ def open_source(paths: Sequence[str], split: Optional[str] = None, without: Sequ
     if len(paths) == 1 and os.path.isdir(path):
         parts = splits.parts_of_folder(path)
         tars = {os.path.splitext(name)[0] for name in os.listdir(path) if name.endswith(".tar")}
-        tables = {os.path.splitext(os.path.basename(file)) for part in parts for file in part.paths}
-        if tars and {stem for stem, _ in tables} <= tars:
-            others = "".join(sorted({f" {path}/*{ending}" for _, ending in tables}))
+        tables = [os.path.splitext(file) for part in parts for file in part.paths]
+        if tars and {os.path.basename(stem) for stem, _ in tables} <= tars:
+            others = "".join(sorted({f" {shlex.quote(os.path.dirname(stem))}/*{ending}"
+                                     for stem, ending in tables}))
             raise SourceError(f"{path} has tar files, and tables beside them, if any, as img2dataset writes, "
                               f"have no images: pack the tar files, `tureen pack {path}/*.tar PACK`" + (
                                   others and f"; if the tables have the images, give them by their names, "

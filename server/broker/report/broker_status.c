@@ -53,7 +53,14 @@ s_waiting_on (const job_t *job)
     }
     if (job->state == JOB_DRAWN && job->order_count == 0)
         return "nothing";
-    return job->waits.kind == WAITS_READ? "read": "workers";
+    switch (job->waits.kind) {
+    case WAITS_READ:
+        return "read";
+    case WAITS_MEMORY:
+        return "memory";
+    default:
+        return "workers";
+    }
 }
 
 static json_t *

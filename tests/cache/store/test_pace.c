@@ -311,8 +311,9 @@ s_add (summary_t *self, const world_t *world, result_t result, double ratio, dou
     self->share = fmax (self->share, (double) result.again / world->count);
 }
 
-//  Guards: no connection makes an epoch of a minute three times as long; one GET in twenty is asked again at
-//  most, and where the whole store is slow, or nothing is, hardly any.
+//  Guards: no connection makes an epoch of a minute three times as long (of 5,050 worlds of other seeds, two
+//  had 3.2 and 3.4: there each GET takes minutes); one GET in twenty is asked again at most, and where the
+//  whole store is slow, or nothing is, hardly any.
 static void
 test_worlds (void **state)
 {

@@ -1,4 +1,5 @@
-/*  What a process in the sandbox may call, and what not, member by member of each list.
+/*  What a process in the sandbox may call, and what not, member by member of each list.  (Left out is
+ *  vfork, for which the child that would come back has the parent's stack.)
  *
  *  The test starts itself there once more, as the server starts an operator's command.  That process makes
  *  the calls and writes what went wrong.
@@ -76,11 +77,12 @@ s_call_refused (void)
 static void
 s_call_unknown (void)
 {
-    enum { FIRST_UNKNOWN = 452 };
+    enum { FIRST_UNKNOWN = 452, LAST_UNKNOWN = 461 };
     s_expect ("clone3", syscall (SYS_clone3, -1, 0), ENOSYS);
     s_expect ("openat2", syscall (SYS_openat2, -1, 0, 0, 0), ENOSYS);
-    s_expect ("fchmodat2", syscall (FIRST_UNKNOWN, -1, 0, 0, 0), ENOSYS);
-    s_expect ("a call to come", syscall (FIRST_UNKNOWN + 1000, -1, 0, 0, 0), ENOSYS);
+    //  fchmodat2 and what came after it: kernels that have them say EINVAL, EBADF or EFAULT.
+    for (long call = FIRST_UNKNOWN; call <= LAST_UNKNOWN; call++)
+        s_expect ("a call of later kernels", syscall (call, -1, -1, -1, -1, -1, -1), ENOSYS);
 }
 
 //  Calls of which an argument decides.
@@ -147,12 +149,10 @@ s_inside (void)
     s_expect_limit ("core", RLIMIT_CORE, 0);
     s_expect_limit ("file", RLIMIT_FSIZE, 0);
     s_expect_limit ("descriptors", RLIMIT_NOFILE, 256);
-    if (custom_sandbox_has_seccomp ()) {
-        s_call_refused ();
-        s_call_unknown ();
-        s_call_of_others ();
-        s_call_for_files ();
-    }
+    s_call_refused ();
+    s_call_unknown ();
+    s_call_of_others ();
+    s_call_for_files ();
     printf ("done\n");
     return fflush (stdout) != 0;
 }
@@ -174,6 +174,8 @@ static void
 test_what_it_may_do (void **state)
 {
     (void) state;
+    if (!custom_sandbox_has_seccomp ())
+        skip ();
     int ends [2];
     assert_int_equal (pipe2 (ends, O_CLOEXEC), 0);
     pid_t parent = getpid (), child = fork ();
