@@ -20,27 +20,7 @@ enum { UNIT = BLOCK_DATA_UNIT_BYTES, UNITS = 700, BYTES = UNITS * UNIT - 1000, E
 FAULT_CALL (ssize_t, -1, pwrite, (int descriptor, const void *memory, size_t bytes, off_t offset),
     (descriptor, memory, bytes, offset))
 
-//  Its fourth unit is dropped before the next read of units; NULL: nothing happens.
-static block_data_t *s_dropped;
-static bool s_is_stored_again;          //  behind that read
 static uint8_t s_truth [UNITS * UNIT], s_memory [UNITS * UNIT];
-
-ssize_t __real_pread (int descriptor, void *memory, size_t bytes, off_t offset);
-ssize_t __wrap_pread (int descriptor, void *memory, size_t bytes, off_t offset);
-
-ssize_t
-__wrap_pread (int descriptor, void *memory, size_t bytes, off_t offset)
-{
-    block_data_t *data = bytes >= UNIT? s_dropped: NULL;
-    if (data) {
-        s_dropped = NULL;
-        block_data_drop (data, 3 * UNIT, UNIT);
-    }
-    ssize_t count = __real_pread (descriptor, memory, bytes, offset);
-    if (data && s_is_stored_again)
-        block_data_store (data, 3 * UNIT, UNIT, s_truth + 3 * UNIT, false);
-    return count;
-}
 
 typedef struct {
     scratch_t scratch;
@@ -607,38 +587,6 @@ test_an_earlier_build (void **state)
     block_cache_close (&cache);
 }
 
-//  Guards: a unit that another server drops while it is read is not here, and no damage; stored again, it is.
-static void
-test_dropped_while_it_is_read (void **state)
-{
-    const world_t *world = *state;
-    const range_t range = { 0, 10 * UNIT };
-    uint32_t sums [10];
-    block_cache_t *cache = s_cache (world, 8 << 20), *other_cache = s_cache (world, 8 << 20);
-    block_data_t *data = s_data (cache, 0), *other = s_data (other_cache, 0);
-    s_store (data, range, false);
-    s_dropped = other;
-    block_data_gap_t gap = s_read (data, range);
-    assert_int_equal (gap.begin, 3 * UNIT);
-    assert_int_equal (gap.end, 4 * UNIT);
-    assert_int_equal (block_cache_figures (cache).damaged, 0);
-    s_store (data, range, false);
-    assert_true (block_data_lend (data, 0, range.bytes, s_memory, sums));
-    s_dropped = other;
-    assert_false (block_data_lend (data, 0, range.bytes, s_memory, sums));
-    assert_null (s_dropped);
-    s_store (data, range, false);
-    s_dropped = other;
-    s_is_stored_again = true;
-    assert_int_equal (s_read (data, range).begin, range.bytes);
-    assert_null (s_dropped);
-    assert_int_equal (block_cache_figures (cache).damaged, 0);
-    block_data_close (&data);
-    block_data_close (&other);
-    block_cache_close (&cache);
-    block_cache_close (&other_cache);
-}
-
 //  Guards: a unit that is whole, but in another's place, is not here.
 static void
 test_units_that_are_mixed_up (void **state)
@@ -790,7 +738,6 @@ main (void)
         CASE (test_a_damaged_count),
         CASE (test_a_damaged_head),
         CASE (test_an_earlier_build),
-        CASE (test_dropped_while_it_is_read),
         CASE (test_units_that_are_mixed_up),
         CASE (test_writes_that_fail),
         CASE (test_starts_that_fail),
