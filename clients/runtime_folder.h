@@ -42,8 +42,8 @@ runtime_folder_is_in_tmp (const char *path, uid_t user)
     return strcmp (path, folder) == 0;
 }
 
-//  Makes that folder of this user if path, of a socket, is in it and there is none: no other user can make it
-//  then.  What is there already is for the caller to look at.
+//  Makes /tmp/tureen-UID of this user, if a socket's path is in it: then no other user can make that folder.
+//  If something is there already, it stays, and the caller looks at it.
 static inline void
 runtime_folder_hold (const char *path)
 {

@@ -293,18 +293,26 @@ s_chunk (uint64_t first_unit, size_t bytes, size_t at)
     return (chunk_t) { .first = first_unit + at / UNIT, .count = (now + UNIT - 1) / UNIT, .bytes = now };
 }
 
-static bool
-s_pread_all (int descriptor, void *memory, size_t bytes, off_t offset)
+//  How many of the bytes can be read, from the first one on.
+static size_t
+s_pread (int descriptor, void *memory, size_t bytes, off_t offset)
 {
-    for (size_t done = 0; done < bytes;) {
+    size_t done = 0;
+    while (done < bytes) {
         ssize_t count = pread (descriptor, (uint8_t *) memory + done, bytes - done, offset + (off_t) done);
         if (count < 0 && errno == EINTR)
             continue;
         if (count <= 0)
-            return false;
+            break;
         done += (size_t) count;
     }
-    return true;
+    return done;
+}
+
+static bool
+s_pread_all (int descriptor, void *memory, size_t bytes, off_t offset)
+{
+    return s_pread (descriptor, memory, bytes, offset) == bytes;
 }
 
 //  Whether a unit that was read under this checksum, and does not match it, is here after all.  Another
@@ -334,15 +342,8 @@ s_read_run (block_data_t *self, chunk_t *chunk, size_t from, size_t to, uint8_t 
 {
     if (from == to)
         return;
-    size_t begin = from * UNIT, end = (to - 1) * UNIT + s_unit_bytes (chunk, to - 1), done = begin;
-    while (done < end) {
-        ssize_t count = pread (self->data, memory + done, end - done, (off_t) (chunk->first * UNIT + done));
-        if (count < 0 && errno == EINTR)
-            continue;
-        if (count <= 0)
-            break;
-        done += (size_t) count;
-    }
+    size_t begin = from * UNIT, end = (to - 1) * UNIT + s_unit_bytes (chunk, to - 1), done = begin
+        + s_pread (self->data, memory + begin, end - begin, (off_t) (chunk->first * UNIT + begin));
     for (size_t index = from; index < to; index++) {
         size_t bytes = s_unit_bytes (chunk, index);
         uint64_t unit = chunk->first + index;

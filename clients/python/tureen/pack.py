@@ -182,9 +182,8 @@ def _open(options: argparse.Namespace) -> Source:
         raise SourceError("--split is of data sets with several splits, and tokens have none: leave it out")
     if tokens:
         return tokens
-    if options.quiet:
-        return open_source(options.source, options.split, options.without)
-    return open_source(options.source, options.split, options.without, _telling_looks())
+    return open_source(options.source, options.split, options.without,
+                       None if options.quiet else _telling_looks())
 
 
 @contextlib.contextmanager

@@ -322,7 +322,7 @@ def _shown(value: Any) -> str:
 #   ---- finding out what a path is
 
 def open_source(paths: Sequence[str], split: Optional[str] = None, without: Sequence[str] = (),
-                looked: Looked = lambda column, rows, count: None) -> Source:
+                looked: Optional[Looked] = None) -> Source:
     """SourceError if it is none of these, if it has several splits and none was chosen, or if the package
     that reads it is not installed.
 
@@ -363,7 +363,7 @@ def open_source(paths: Sequence[str], split: Optional[str] = None, without: Sequ
 
 
 def _by_rows(what: str, part: splits.Part, without: Sequence[str],
-             looked: Looked, is_alone: bool) -> Sequence[splits.Part]:
+             looked: Optional[Looked], is_alone: bool) -> Sequence[splits.Part]:
     """The parts that a column makes of it.  What cannot be read is told when the part is chosen."""
     try:
         source = _open_part(what, part.paths)
@@ -372,7 +372,8 @@ def _by_rows(what: str, part: splits.Part, without: Sequence[str],
                 continue
             counts: Dict[str, Dict[Optional[str], int]] = {}
             for number, (path, value) in enumerate(source.values(column)):
-                looked(column, number, source.count)
+                if looked:
+                    looked(column, number, source.count)
                 of_path = counts.setdefault(path, {})
                 of_path[value] = of_path.get(value, 0) + 1
                 if len(of_path) > splits.VALUES_MAX:

@@ -51,7 +51,8 @@ __wrap_curl_multi_add_handle (CURLM *multi, CURL *easy)
     return __real_curl_multi_add_handle (multi, easy);
 }
 
-//  The transfer's rc where the store takes so many bytes a second: the clock goes on by what it has taken.
+//  Uploads to a store that takes so many bytes a second, and returns the transfer's rc.  The time that a
+//  piece takes at that rate passes on the made-up clock when the store has taken it.
 static int
 s_upload (int bytes_a_second)
 {

@@ -30,7 +30,7 @@ findings_least_p (const audit_t *audit, audit_kind_t kind, bool pooled)
     return least;
 }
 
-//  The first of the kind; NULL: there is none.
+//  The audit's first finding of this kind; NULL: it has none.
 static inline const audit_finding_t *
 findings_find (const audit_t *audit, audit_kind_t kind)
 {

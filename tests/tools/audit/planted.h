@@ -63,7 +63,8 @@ planted_audit (planted_t *self, uint64_t samples)
     return audit;
 }
 
-//  Asserts that there is such a finding about so many epochs, that one the worst, and says so.
+//  Asserts that the audit has a finding of this kind, which counts these epochs, calls this one the worst,
+//  and has this text.
 static inline void
 planted_found (const audit_t *audit, audit_kind_t kind, size_t epochs, uint64_t worst, const char *says)
 {
