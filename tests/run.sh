@@ -47,10 +47,10 @@ tsan)
     ctest_under="setarch $(uname -m) -R"
     $ctest_under true 2>/dev/null || ctest_under= ;;
 esac
-#  Many tests wait for processes and timers more than they compute, so three times as many run at once as
+#  Many tests wait for processes and timers more than they compute, so four times as many run at once as
 #  there are processors; under a sanitizer, where they compute more, twice as many.
-parallel=$((3 * $(nproc)))
-case $preset in asan-ubsan | tsan | fuzz) parallel=$((2 * parallel / 3)) ;; esac
+parallel=$((4 * $(nproc)))
+case $preset in asan-ubsan | tsan | fuzz) parallel=$((parallel / 2)) ;; esac
 #  A shell without job control ignores SIGINT for what it starts with &, and nohup SIGHUP.  Tests that send
 #  these are to find them as a terminal leaves them.
 exec env --default-signal=HUP,INT,QUIT $ctest_under ctest --test-dir "build/$preset" \

@@ -80,7 +80,7 @@ def percentile(values: Sequence[float], part: float) -> float:
 class Hostile:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
-        self.settings = make_settings(options)
+        self.settings = make_settings(options, 1 if options.one_user else 2)
         self.tenants = make_tenants(options.directory, 2)
         if options.one_user:
             self.tenants = [Tenant(tenant.name, tenant.folder) for tenant in self.tenants]

@@ -49,7 +49,7 @@ def parse() -> argparse.Namespace:
 class Soak:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
-        self.settings = make_settings(options)
+        self.settings = make_settings(options, options.tenants)
         self.tally = Tally(is_aborted=options.aborts > 0)
         self.clients: List[Client] = []
         self.samples: List[Sample] = []

@@ -6,6 +6,7 @@ import argparse
 import json
 import math
 import os
+import shutil
 import subprocess
 import time
 from dataclasses import dataclass
@@ -32,11 +33,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(3), "little"))
 
 
-def make_settings(options: argparse.Namespace) -> Settings:
-    """Of a server that uses the whole machine, in the directory, which gets a runtime folder."""
+def make_settings(options: argparse.Namespace, users: int) -> Settings:
+    """Of a server that uses the whole machine, in the directory, which gets a runtime folder.  Several users
+    run copies, since a tree in a home folder is closed to others."""
     (options.directory / "runtime").mkdir(mode=0o700)
-    return Settings(Path(__file__).resolve().parents[2], options.binary.resolve(), options.data,
-                    options.directory, CACHE_BYTES, os.cpu_count() or 1)
+    root, binary = Path(__file__).resolve().parents[2], options.binary.resolve()
+    if users > 1:
+        copies = options.directory / "programs"
+        for part in ("bench/demo", "bench/soak", "clients/python"):
+            shutil.copytree(root / part, copies / part, ignore=shutil.ignore_patterns("__pycache__"))
+        root, binary = copies, Path(shutil.copy(binary, copies))
+        subprocess.run(["chmod", "-R", "go=rX", str(copies)], check=True)
+    return Settings(root, binary, options.data, options.directory, CACHE_BYTES, os.cpu_count() or 1)
 
 
 @dataclass(frozen=True)
