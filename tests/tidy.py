@@ -16,7 +16,7 @@ from typing import Dict, Iterator, List, NamedTuple, Set, Tuple
 
 COLUMNS_MAX = 110
 FUNCTION_LINES_MAX = 70
-FILE_LINES_MAX = 800
+FILE_LINES_MAX = 1200
 FOLDER_SOURCES_MAX = 25
 
 PRODUCT = ("base", "sampler", "cache", "decode", "server", "tools", "clients/c")

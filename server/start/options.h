@@ -16,8 +16,10 @@
  *      NAME=N
  *      tenant-jobs NAME=N   tenant-batches NAME=BYTES   tenant-cache NAME=BYTES
  *
- *  A ZPL file has the same settings; the command line wins; data sets, fields and users add up: listen =
- *      "ipc:///run/tureen/server.sock" cache = 4G dataset
+ *  A ZPL file has the same settings; the command line wins; data sets, fields and users add up:
+ *      listen = "ipc:///run/tureen/server.sock"
+ *      cache = 4G
+ *      dataset
  *          train = /data/imagenet/train
  *          val = /data/imagenet/val
  *      field
