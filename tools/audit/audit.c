@@ -2,13 +2,25 @@
 #include <assert.h>
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "audit_state.h"
+#include "audit_findings.h"
+#include "audit_tests.h"
 
 //  How improbable it must be that drop_last has hidden an id from all finished epochs so far, for us to call
 //  it foreign in the unfinished one.
 #define AUDIT_HIDDEN_P 1e-9
+
+enum { AUDIT_MAGIC = 0x61756469, NAME_BYTES = 4096 };
+
+struct audit {
+    uint32_t magic;
+    bool has_run;
+    uint64_t samples;
+    record_t record;
+    uint64_t *keys, *spare_keys;        //  scratch, as that of the record
+};
 
 static void
 s_check_magic (const audit_t *self)
@@ -32,15 +44,14 @@ audit_new (uint64_t samples)
     return self;
 }
 
-void
-audit_clear_job (job_t *job)
+static void
+s_clear_job (job_t *job)
 {
     for (size_t index = 0; index < job->count; index++) {
         free (job->epochs [index].ids);
         free (job->epochs [index].parts);
         free (job->epochs [index].sketch);
-        free (job->epochs [index].sketch_ids);
-        free (job->epochs [index].sketch_places);
+        free (job->epochs [index].sketch_by_id);
     }
     for (size_t index = 0; job->parts && job->parts->part && index < job->parts->count; index++)
         free ((char *) job->parts->part [index].name);
@@ -61,42 +72,24 @@ audit_destroy (audit_t **self_p)
     if (!self)
         return;
     s_check_magic (self);
-    for (size_t index = 0; index < self->job_count; index++)
-        audit_clear_job (&self->jobs [index]);
-    for (size_t index = 0; index < self->finding_count; index++) {
-        free ((char *) self->findings [index].text);
-        free ((uint64_t *) self->findings [index].epochs);
+    for (size_t index = 0; index < self->record.job_count; index++)
+        s_clear_job (&self->record.jobs [index]);
+    for (size_t index = 0; index < self->record.finding_count; index++) {
+        free ((char *) self->record.findings [index].text);
+        free ((uint64_t *) self->record.findings [index].epochs);
     }
-    free (self->jobs);
-    free (self->members);
-    free (self->trials);
-    free (self->findings);
+    free (self->record.jobs);
+    free (self->record.members);
+    free (self->record.trials);
+    free (self->record.findings);
     free (self->keys);
     free (self->spare_keys);
-    free (self->place);
-    free (self->mark);
-    free (self->relative);
+    free (self->record.place);
+    free (self->record.mark);
+    free (self->record.relative);
     self->magic = 0;
     free (self);
     *self_p = NULL;
-}
-
-bool
-audit_grow (audit_t *self, void *items_p, size_t count, size_t *room_p, size_t size)
-{
-    if (count < *room_p)
-        return true;
-    void *items;
-    memcpy (&items, items_p, sizeof items);
-    size_t room = *room_p? *room_p * 2: 16;
-    void *more = reallocarray (items, room, size);
-    if (!more) {
-        self->out_of_memory = true;
-        return false;
-    }
-    memcpy (items_p, &more, sizeof more);
-    *room_p = room;
-    return true;
 }
 
 //  --------------------------------------------------------------------------
@@ -108,12 +101,13 @@ audit_add_job (audit_t *self, const char *name)
     s_check_magic (self);
     assert (name);
     assert (!self->has_run);
-    if (!audit_grow (self, &self->jobs, self->job_count, &self->job_room, sizeof *self->jobs))
+    record_t *record = &self->record;
+    if (!record_grow (record, &record->jobs, record->job_count, &record->job_room, sizeof *record->jobs))
         return -ENOMEM;
     job_t job = { .name = strdup (name), .foreign_p = NAN };
     if (!job.name)
         return -ENOMEM;
-    self->jobs [self->job_count++] = job;
+    record->jobs [record->job_count++] = job;
     return 0;
 }
 
@@ -124,17 +118,150 @@ audit_add_epoch (audit_t *self, uint64_t number, uint32_t **ids_p, size_t count,
     assert (ids_p);
     assert (*ids_p || count == 0);
     assert (!self->has_run);
-    assert (self->job_count > 0);
-    job_t *job = &self->jobs [self->job_count - 1];
+    assert (self->record.job_count > 0);
+    job_t *job = &self->record.jobs [self->record.job_count - 1];
     assert (job->count == 0 || job->epochs [job->count - 1].number < number);
     epoch_t epoch = { .number = number, .ids = *ids_p, .count = count, .finished = finished,
         .same = AUDIT_KINDS, .absent_from = AUDIT_NO_PART, .unfinished_in = AUDIT_NO_PART };
     *ids_p = NULL;
-    if (!audit_grow (self, &job->epochs, job->count, &job->room, sizeof *job->epochs)) {
+    if (!record_grow (&self->record, &job->epochs, job->count, &job->room, sizeof *job->epochs)) {
         free (epoch.ids);
         return -ENOMEM;
     }
     job->epochs [job->count++] = epoch;
+    return 0;
+}
+
+void
+audit_set_groups (audit_t *self, audit_member_t **members_p, size_t count, const char *const *names,
+    size_t group_count)
+{
+    s_check_magic (self);
+    assert (!self->has_run && !self->record.members);
+    assert (*members_p && count > 0);
+    for (size_t index = 0; index < count; index++) {
+        assert ((*members_p) [index].group < group_count);
+        assert (index == 0 || (*members_p) [index - 1].id < (*members_p) [index].id);
+    }
+    self->record.members = *members_p;
+    self->record.member_count = count;
+    self->record.group_names = names;
+    self->record.group_count = group_count;
+    *members_p = NULL;
+}
+
+//  --------------------------------------------------------------------------
+//  Joining
+
+//  Notes how many samples the part has of the epoch; or that it has not finished or (from: NULL) lacks it.
+static void
+s_join_part (audit_part_t *part, uint16_t index, const epoch_t *from, epoch_t *to)
+{
+    uint16_t *missed = from? &to->unfinished_in: &to->absent_from;
+    if (from && from->finished) {
+        if (from->count < part->samples_least || part->samples_most == 0)
+            part->samples_least = from->count;
+        if (from->count > part->samples_most)
+            part->samples_most = from->count;
+        return;
+    }
+    *missed = *missed == AUDIT_NO_PART? index: *missed;
+    to->finished = false;
+}
+
+//  Adds an epoch of one sample of each part's in turn (from: NULL if the part lacks it).  So the samples of a
+//  step over all ranks stand together, whatever the size of a batch is: recordings do not tell it.
+static int
+s_join_epoch (audit_t *self, audit_parts_t *parts, const epoch_t *const *from, uint64_t number)
+{
+    size_t count = 0, used = 0;
+    for (size_t index = 0; index < parts->count; index++)
+        count += from [index]? from [index]->count: 0;
+    uint32_t *ids = calloc (count? count: 1, sizeof *ids);
+    uint16_t *turns = calloc (count? count: 1, sizeof *turns);
+    for (size_t turn = 0; ids && turns && used < count; turn++)
+        for (size_t index = 0; index < parts->count; index++)
+            if (from [index] && turn < from [index]->count) {
+                turns [used] = (uint16_t) index;
+                ids [used++] = from [index]->ids [turn];
+            }
+    if (!ids || !turns || audit_add_epoch (self, number, &ids, count, true)) {
+        free (ids);
+        free (turns);
+        return -ENOMEM;
+    }
+    job_t *whole = &self->record.jobs [parts->count];
+    epoch_t *joined = &whole->epochs [whole->count - 1];
+    bool is_whole = false;              //  some rank finished it
+    joined->parts = turns;
+    for (size_t index = 0; index < parts->count; index++) {
+        s_join_part (&parts->part [index], (uint16_t) index, from [index], joined);
+        is_whole |= from [index] && from [index]->finished;
+    }
+    //  What no rank has finished is no more than begun, on the ranks that have nothing of it too.
+    if (!is_whole)
+        joined->absent_from = AUDIT_NO_PART;
+    return 0;
+}
+
+//  Joins the epochs of all jobs but the last into this one.
+static int
+s_join_epochs (audit_t *self, audit_parts_t *parts)
+{
+    size_t *next = calloc (parts->count, sizeof *next);
+    const epoch_t **from = calloc (parts->count, sizeof *from);
+    int rc = next && from? 0: -ENOMEM;
+    while (rc == 0) {
+        uint64_t number = UINT64_MAX;
+        for (size_t index = 0; index < parts->count; index++) {
+            const job_t *job = &self->record.jobs [index];
+            from [index] = next [index] < job->count? &job->epochs [next [index]]: NULL;
+            if (from [index] && from [index]->number < number)
+                number = from [index]->number;
+        }
+        if (number == UINT64_MAX)
+            break;
+        for (size_t index = 0; index < parts->count; index++)
+            if (from [index] && from [index]->number == number)
+                next [index]++;
+            else
+                from [index] = NULL;
+        rc = s_join_epoch (self, parts, from, number);
+    }
+    free (next);
+    free (from);
+    return rc;
+}
+
+int
+audit_join (audit_t *self)
+{
+    s_check_magic (self);
+    assert (!self->has_run);
+    assert (self->record.job_count > 0 && self->record.job_count <= UINT16_MAX);
+    char name [NAME_BYTES];
+    size_t count = self->record.job_count;
+    snprintf (name, sizeof name, "%.*s and %zu more", NAME_BYTES - 64, self->record.jobs [0].name, count - 1);
+    if (audit_add_job (self, name))
+        return -ENOMEM;
+    job_t *whole = &self->record.jobs [count];
+    audit_parts_t *parts = calloc (1, sizeof *parts);
+    whole->parts = parts;
+    if (!parts)
+        return -ENOMEM;
+    parts->count = count;
+    parts->part = calloc (count, sizeof *parts->part);
+    if (!parts->part || s_join_epochs (self, parts))
+        return -ENOMEM;
+    for (size_t index = 0; index < count; index++) {
+        job_t *job = &self->record.jobs [index];
+        parts->part [index].name = job->name;
+        job->name = NULL;
+        s_clear_job (job);
+    }
+    self->record.jobs [0] = self->record.jobs [count];
+    self->record.jobs [0].shown.parts = parts;
+    self->record.job_count = 1;
     return 0;
 }
 
@@ -146,8 +273,8 @@ static bool
 s_reserve (audit_t *self, size_t count)
 {
     count = count? count: 1;
-    void **items [] = { (void **) &self->keys, (void **) &self->spare_keys, (void **) &self->place,
-        (void **) &self->mark, (void **) &self->relative };
+    void **items [] = { (void **) &self->keys, (void **) &self->spare_keys, (void **) &self->record.place,
+        (void **) &self->record.mark, (void **) &self->record.relative };
     for (size_t index = 0; index < sizeof items / sizeof *items; index++) {
         free (*items [index]);
         *items [index] = calloc (count, index < 2? sizeof (uint64_t): sizeof (uint32_t));
@@ -202,7 +329,7 @@ s_note_doubled (epoch_t *epoch, const uint64_t keys [2])
     s_note_odd (odd, keys [0] >> 32);
 }
 
-//  Counts doubled and foreign ids and takes them out; leaves the epoch's ids, ascending, in self->mark.
+//  Counts doubled and foreign ids and takes them out; leaves the epoch's ids, ascending, in record.mark.
 static void
 s_clean_epoch (audit_t *self, epoch_t *epoch)
 {
@@ -219,7 +346,7 @@ s_clean_epoch (audit_t *self, epoch_t *epoch)
         if (foreign)
             s_note_odd (&epoch->foreign, id);
         else
-            self->mark [kept++] = id;
+            self->record.mark [kept++] = id;
     }
     size_t count = 0;
     for (size_t place = 0; place < epoch->count; place++) {
@@ -248,7 +375,7 @@ s_unite (audit_t *self, uint32_t **set_p, size_t *count_p, const uint32_t *ids, 
         return true;
     uint32_t *both = reallocarray (NULL, *count_p + fresh, sizeof *both);
     if (!both) {
-        self->out_of_memory = true;
+        self->record.out_of_memory = true;
         return false;
     }
     size_t used = 0;
@@ -273,9 +400,9 @@ s_clean_job (audit_t *self, job_t *job)
     for (size_t index = 0; index < job->count; index++) {
         epoch_t *epoch = &job->epochs [index];
         s_clean_epoch (self, epoch);
-        if (!s_unite (self, &job->universe, &job->universe_count, self->mark, epoch->count)
+        if (!s_unite (self, &job->universe, &job->universe_count, self->record.mark, epoch->count)
         ||  (epoch->finished
-        &&   !s_unite (self, &job->base, &job->base_count, self->mark, epoch->count)))
+        &&   !s_unite (self, &job->base, &job->base_count, self->record.mark, epoch->count)))
             return false;
     }
     return true;
@@ -341,9 +468,9 @@ s_see_drop_last (const audit_t *self, job_t *job)
 static void
 s_count_missing (audit_t *self, job_t *job, epoch_t *epoch)
 {
-    memset (self->mark, 0, job->universe_count * sizeof *self->mark);
+    memset (self->record.mark, 0, job->universe_count * sizeof *self->record.mark);
     for (size_t place = 0; place < epoch->count; place++)
-        self->mark [epoch->ids [place]] = 1;
+        self->record.mark [epoch->ids [place]] = 1;
     size_t base = 0;
     uint64_t due = 0;                   //  with a number of samples: the next id that must come
     for (size_t rank = 0; rank < job->universe_count; rank++) {
@@ -353,16 +480,16 @@ s_count_missing (audit_t *self, job_t *job, epoch_t *epoch)
             known = true;
             base++;
         }
-        if (self->samples && self->mark [rank]) {
+        if (self->samples && self->record.mark [rank]) {
             for (; epoch->finished && due < id && epoch->missing.count < AUDIT_NAMED; due++)
                 s_note_odd (&epoch->missing, due);
             due = (uint64_t) id + 1;
         }
         else
-        if (!self->samples && epoch->finished && known && !self->mark [rank])
+        if (!self->samples && epoch->finished && known && !self->record.mark [rank])
             s_note_odd (&epoch->missing, id);
         else
-        if (!self->samples && !epoch->finished && !known && self->mark [rank])
+        if (!self->samples && !epoch->finished && !known && self->record.mark [rank])
             s_note_odd (&epoch->foreign, id);
     }
     if (self->samples && epoch->finished) {
@@ -396,7 +523,7 @@ s_judge_once (audit_t *self, job_t *job)
 static bool
 s_run_job (audit_t *self, size_t index)
 {
-    job_t *job = &self->jobs [index];
+    job_t *job = &self->record.jobs [index];
     size_t longest = 0;
     for (size_t epoch = 0; epoch < job->count; epoch++)
         longest = job->epochs [epoch].count > longest? job->epochs [epoch].count: longest;
@@ -407,10 +534,7 @@ s_run_job (audit_t *self, size_t index)
         return false;
     s_rank_ids (self, job);
     s_judge_once (self, job);
-    audit_orders (self, index);
-    audit_groups (self, index);
-    if (job->parts)
-        audit_parts (self, index);
+    audit_tests_job (&self->record, index);
     return true;
 }
 
@@ -420,14 +544,14 @@ audit_run (audit_t *self)
     s_check_magic (self);
     assert (!self->has_run);
     self->has_run = true;
-    for (size_t job = 0; job < self->job_count; job++)
+    for (size_t job = 0; job < self->record.job_count; job++)
         if (!s_run_job (self, job))
             return -ENOMEM;
-    if (self->job_count > 1)
-        audit_jobs_together (self);
-    if (!self->out_of_memory)
-        audit_judge (self);
-    return self->out_of_memory? -ENOMEM: 0;
+    if (self->record.job_count > 1)
+        audit_tests_jobs (&self->record);
+    if (!self->record.out_of_memory)
+        audit_findings_make (&self->record, audit_bound (self));
+    return self->record.out_of_memory? -ENOMEM: 0;
 }
 
 //  --------------------------------------------------------------------------
@@ -437,30 +561,30 @@ size_t
 audit_job_count (const audit_t *self)
 {
     s_check_magic (self);
-    return self->job_count;
+    return self->record.job_count;
 }
 
 const audit_job_t *
 audit_job (const audit_t *self, size_t index)
 {
     s_check_magic (self);
-    assert (index < self->job_count);
-    return &self->jobs [index].shown;
+    assert (index < self->record.job_count);
+    return &self->record.jobs [index].shown;
 }
 
 size_t
 audit_finding_count (const audit_t *self)
 {
     s_check_magic (self);
-    return self->finding_count;
+    return self->record.finding_count;
 }
 
 const audit_finding_t *
 audit_finding (const audit_t *self, size_t index)
 {
     s_check_magic (self);
-    assert (index < self->finding_count);
-    return &self->findings [index];
+    assert (index < self->record.finding_count);
+    return &self->record.findings [index];
 }
 
 size_t
@@ -468,7 +592,7 @@ audit_fault_count (const audit_t *self)
 {
     s_check_magic (self);
     size_t count = 0;
-    while (count < self->finding_count && self->findings [count].kind < AUDIT_FAULTS)
+    while (count < self->record.finding_count && self->record.findings [count].kind < AUDIT_FAULTS)
         count++;
     return count;
 }
@@ -477,22 +601,22 @@ size_t
 audit_test_count (const audit_t *self)
 {
     s_check_magic (self);
-    return self->trial_count;
+    return self->record.trial_count;
 }
 
 const audit_test_t *
 audit_test (const audit_t *self, size_t index)
 {
     s_check_magic (self);
-    assert (index < self->trial_count);
-    return &self->trials [index].made;
+    assert (index < self->record.trial_count);
+    return &self->record.trials [index].made;
 }
 
 double
 audit_bound (const audit_t *self)
 {
     s_check_magic (self);
-    return AUDIT_FALSE_ALARM / (double) (self->trial_count? self->trial_count: 1);
+    return AUDIT_FALSE_ALARM / (double) (self->record.trial_count? self->record.trial_count: 1);
 }
 
 const char *

@@ -1,6 +1,4 @@
-//  What an audit found, in words: tests against the bound, one finding for each kind and job.
-
-#include "audit.h"
+#include "audit_findings.h"
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
@@ -8,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "audit_state.h"
 
 enum { FINDING_TEXT_BYTES = 960, PLACED = 2 };
 
@@ -18,16 +15,16 @@ typedef struct {
     uint64_t *epochs;
     size_t room;
     char text [FINDING_TEXT_BYTES];
-} join_request_t;
+} draft_t;
 
-static join_request_t
+static draft_t
 s_draft (audit_kind_t kind, size_t job)
 {
-    return (join_request_t) { .finding = { .kind = kind, .job = job, .other = job, .p = NAN } };
+    return (draft_t) { .finding = { .kind = kind, .job = job, .other = job, .p = NAN } };
 }
 
 static void __attribute__ ((format (printf, 2, 3)))
-s_say (join_request_t *self, const char *format, ...)
+s_say (draft_t *self, const char *format, ...)
 {
     size_t used = strlen (self->text);
     va_list arguments;
@@ -44,12 +41,12 @@ s_plural (uint64_t count)
 }
 
 static void
-s_note_epoch (audit_t *audit, join_request_t *self, uint64_t number)
+s_note_epoch (record_t *record, draft_t *self, uint64_t number)
 {
     size_t *count = &self->finding.epoch_count;
     if (*count && self->epochs [*count - 1] == number)
         return;
-    if (audit_grow (audit, &self->epochs, *count, &self->room, sizeof *self->epochs))
+    if (record_grow (record, &self->epochs, *count, &self->room, sizeof *self->epochs))
         self->epochs [(*count)++] = number;
 }
 
@@ -62,7 +59,7 @@ s_compare_numbers (const void *one, const void *two)
 
 //  Sorts the epochs and leaves each once.
 static void
-s_tidy_epochs (join_request_t *self)
+s_tidy_epochs (draft_t *self)
 {
     size_t count = 0;
     if (self->epochs)
@@ -75,15 +72,15 @@ s_tidy_epochs (join_request_t *self)
 
 //  Hands the draft over to the audit.
 static void
-s_keep (audit_t *audit, join_request_t *self)
+s_keep (record_t *record, draft_t *self)
 {
     self->finding.epochs = self->epochs;
     self->finding.text = strdup (self->text);
-    audit->out_of_memory |= !self->finding.text;
+    record->out_of_memory |= !self->finding.text;
     if (self->finding.text
-    &&  audit_grow (audit, &audit->findings, audit->finding_count, &audit->finding_room,
-            sizeof *audit->findings)) {
-        audit->findings [audit->finding_count++] = self->finding;
+    &&  record_grow (record, &record->findings, record->finding_count, &record->finding_room,
+            sizeof *record->findings)) {
+        record->findings [record->finding_count++] = self->finding;
         return;
     }
     free ((char *) self->finding.text);
@@ -92,7 +89,7 @@ s_keep (audit_t *audit, join_request_t *self)
 
 //  "; 3 more epochs do so"
 static void
-s_say_others (join_request_t *self, const char *singular, const char *plural)
+s_say_others (draft_t *self, const char *singular, const char *plural)
 {
     size_t others = self->finding.epoch_count > 1? self->finding.epoch_count - 1: 0;
     if (others)
@@ -111,7 +108,7 @@ s_compare_ids (const void *one, const void *two)
 
 //  " (in epoch 4 in a.ids)": where a missing sample came in another epoch, the one before if there is one.
 static void
-s_say_last_part (join_request_t *self, const job_t *job, const epoch_t *epoch, uint32_t id)
+s_say_last_part (draft_t *self, const job_t *job, const epoch_t *epoch, uint32_t id)
 {
     const uint32_t *found = job->universe_count?
         bsearch (&id, job->universe, job->universe_count, sizeof id, s_compare_ids): NULL;
@@ -128,7 +125,7 @@ s_say_last_part (join_request_t *self, const job_t *job, const epoch_t *epoch, u
 
 //  Of joined jobs, in which files the id came.
 static void
-s_say_parts (join_request_t *self, const job_t *job, const epoch_t *epoch, size_t index)
+s_say_parts (draft_t *self, const job_t *job, const epoch_t *epoch, size_t index)
 {
     if (self->finding.kind == AUDIT_MISSING)
         s_say_last_part (self, job, epoch, epoch->missing.first [index]);
@@ -143,7 +140,7 @@ s_say_parts (join_request_t *self, const job_t *job, const epoch_t *epoch, size_
 }
 
 static void
-s_say_ids (join_request_t *self, const job_t *job, const epoch_t *epoch, const odd_ids_t *ids)
+s_say_ids (draft_t *self, const job_t *job, const epoch_t *epoch, const odd_ids_t *ids)
 {
     size_t named = ids->count < AUDIT_NAMED? (size_t) ids->count: AUDIT_NAMED;
     for (size_t index = 0; index < named; index++) {
@@ -156,15 +153,15 @@ s_say_ids (join_request_t *self, const job_t *job, const epoch_t *epoch, const o
 
 //  An epoch that some ranks finished, and others have nothing of.
 static void
-s_judge_absent (audit_t *audit, size_t job_index)
+s_judge_absent (record_t *record, size_t job_index)
 {
-    const job_t *job = &audit->jobs [job_index];
+    const job_t *job = &record->jobs [job_index];
     const epoch_t *first = NULL;
-    join_request_t draft = s_draft (AUDIT_ABSENT, job_index);
+    draft_t draft = s_draft (AUDIT_ABSENT, job_index);
     for (size_t index = 0; index < job->count; index++)
         if (job->epochs [index].absent_from != AUDIT_NO_PART) {
             first = first? first: &job->epochs [index];
-            s_note_epoch (audit, &draft, job->epochs [index].number);
+            s_note_epoch (record, &draft, job->epochs [index].number);
         }
     if (!first)
         return;
@@ -173,7 +170,7 @@ s_judge_absent (audit_t *audit, size_t job_index)
         " recorded, or leave the epoch's line out of all files", first->number,
         job->parts->part [first->absent_from].name);
     s_say_others (&draft, "is not in all files", "are not in all files");
-    s_keep (audit, &draft);
+    s_keep (record, &draft);
 }
 
 static const odd_ids_t *
@@ -183,7 +180,7 @@ s_odd_ids (const epoch_t *epoch, audit_kind_t kind)
 }
 
 static void
-s_say_odd (join_request_t *self, const job_t *job, const epoch_t *epoch)
+s_say_odd (draft_t *self, const job_t *job, const epoch_t *epoch)
 {
     const odd_ids_t *ids = s_odd_ids (epoch, self->finding.kind);
     s_say (self, "epoch %" PRIu64, epoch->number);
@@ -198,17 +195,17 @@ s_say_odd (join_request_t *self, const job_t *job, const epoch_t *epoch)
 }
 
 static void
-s_judge_ids (audit_t *audit, size_t job_index, audit_kind_t kind)
+s_judge_ids (record_t *record, size_t job_index, audit_kind_t kind)
 {
-    const job_t *job = &audit->jobs [job_index];
+    const job_t *job = &record->jobs [job_index];
     const epoch_t *first = NULL;
-    join_request_t draft = s_draft (kind, job_index);
+    draft_t draft = s_draft (kind, job_index);
     for (size_t index = 0; index < job->count; index++) {
         const epoch_t *epoch = &job->epochs [index];
         if (s_odd_ids (epoch, kind)->count == 0 || (kind == AUDIT_MISSING && job->dropped))
             continue;
         first = first? first: epoch;
-        s_note_epoch (audit, &draft, epoch->number);
+        s_note_epoch (record, &draft, epoch->number);
     }
     if (!first)
         return;
@@ -217,14 +214,14 @@ s_judge_ids (audit_t *audit, size_t job_index, audit_kind_t kind)
     s_say_odd (&draft, job, first);
     s_say_others (&draft, kind == AUDIT_MISSING? "lacks some": "has some", kind == AUDIT_MISSING? "lack some":
         "have some");
-    s_keep (audit, &draft);
+    s_keep (record, &draft);
 }
 
 //  --------------------------------------------------------------------------
 //  Orders found again
 
 static void
-s_say_same (join_request_t *self, const epoch_t *epoch)
+s_say_same (draft_t *self, const epoch_t *epoch)
 {
     s_say (self, "epoch %" PRIu64, epoch->number);
     switch (self->finding.kind) {
@@ -245,15 +242,15 @@ s_say_same (join_request_t *self, const epoch_t *epoch)
 }
 
 static void
-s_judge_same (audit_t *audit, size_t job_index, audit_kind_t kind, const trial_t *trial)
+s_judge_same (record_t *record, size_t job_index, audit_kind_t kind, const trial_t *trial)
 {
-    const job_t *job = &audit->jobs [job_index];
+    const job_t *job = &record->jobs [job_index];
     const epoch_t *first = NULL;
-    join_request_t draft = s_draft (kind, job_index);
+    draft_t draft = s_draft (kind, job_index);
     for (size_t index = 0; index < job->count; index++)
         if (job->epochs [index].same == kind) {
             first = first? first: &job->epochs [index];
-            s_note_epoch (audit, &draft, job->epochs [index].number);
+            s_note_epoch (record, &draft, job->epochs [index].number);
         }
     if (!first)
         return;
@@ -262,14 +259,14 @@ s_judge_same (audit_t *audit, size_t job_index, audit_kind_t kind, const trial_t
     s_say_same (&draft, first);
     s_say_others (&draft, kind == AUDIT_SORTED? "does so": "repeats an earlier one",
         kind == AUDIT_SORTED? "do so": "repeat an earlier one");
-    s_keep (audit, &draft);
+    s_keep (record, &draft);
 }
 
 //  --------------------------------------------------------------------------
 //  Tests that failed
 
 static void
-s_say_p (join_request_t *self, double p)
+s_say_p (draft_t *self, double p)
 {
     if (p < 1e-290)
         s_say (self, ", p < 1e-290");
@@ -278,7 +275,7 @@ s_say_p (join_request_t *self, double p)
 }
 
 static void
-s_say_figure (join_request_t *self, const char *name, const trial_t *trial)
+s_say_figure (draft_t *self, const char *name, const trial_t *trial)
 {
     s_say (self, " (%s %.3g, where shuffles have %.2g +- %.1g", name, trial->value,
         fabs (trial->expected) < trial->spread / 10? 0: trial->expected, trial->spread);
@@ -287,7 +284,7 @@ s_say_figure (join_request_t *self, const char *name, const trial_t *trial)
 }
 
 static void
-s_say_ids_test (join_request_t *self, const trial_t *trial)
+s_say_ids_test (draft_t *self, const trial_t *trial)
 {
     static const char *const names [] = { [LOOK_ID_TENTHS] = "phi2 of place and id",
         [LOOK_ID_RANK] = "rank correlation of place and id", [LOOK_ID_NEARNESS] = "steps between ids",
@@ -312,7 +309,7 @@ s_say_ids_test (join_request_t *self, const trial_t *trial)
 
 //  AUDIT_STALE, AUDIT_TRACE.
 static void
-s_say_phi2 (join_request_t *self, const trial_t *trial)
+s_say_phi2 (draft_t *self, const trial_t *trial)
 {
     if (trial->made.pooled && trial->epoch == 1)
         s_say (self, "the epochs, taken together, still know the order of the one before");
@@ -328,18 +325,18 @@ s_say_phi2 (join_request_t *self, const trial_t *trial)
 
 //  AUDIT_OWN_STALE.
 static void
-s_say_own (join_request_t *self, const audit_t *audit, const trial_t *trial)
+s_say_own (draft_t *self, const record_t *record, const trial_t *trial)
 {
     if (trial->part == AUDIT_NONE)
         s_say (self, "in the ranks' own orders, ");
     else
         s_say (self, "in the order of %.200s alone, ",
-            audit->jobs [trial->made.job].parts->part [trial->part].name);
+            record->jobs [trial->made.job].parts->part [trial->part].name);
     s_say_phi2 (self, trial);
 }
 
 static void
-s_say_staying (join_request_t *self, const trial_t *trial)
+s_say_staying (draft_t *self, const trial_t *trial)
 {
     if (trial->made.pooled)
         s_say (self, "over all epochs that are %" PRIu64 " apart", trial->epoch);
@@ -350,7 +347,7 @@ s_say_staying (join_request_t *self, const trial_t *trial)
 }
 
 static void
-s_say_between (join_request_t *self, const trial_t *trial, const char *what, const char *figure)
+s_say_between (draft_t *self, const trial_t *trial, const char *what, const char *figure)
 {
     if (trial->made.pooled)
         s_say (self, "in all epochs together, %s", what);
@@ -360,9 +357,9 @@ s_say_between (join_request_t *self, const trial_t *trial, const char *what, con
 }
 
 static void
-s_say_jobs (join_request_t *self, const audit_t *audit, const trial_t *trial)
+s_say_jobs (draft_t *self, const record_t *record, const trial_t *trial)
 {
-    const char *other = audit->jobs [trial->other].name;
+    const char *other = record->jobs [trial->other].name;
     if (self->finding.kind == AUDIT_RELATED_ORDER)
         s_say (self, "epoch %" PRIu64 " resembles that in %.200s", trial->epoch, other);
     else
@@ -375,15 +372,16 @@ s_say_jobs (join_request_t *self, const audit_t *audit, const trial_t *trial)
 }
 
 static void
-s_say_group (join_request_t *self, const audit_t *audit, const trial_t *trial)
+s_say_group (draft_t *self, const record_t *record, const trial_t *trial)
 {
     s_say (self, "the samples of group '%.100s' come %s than others, over %zu epochs together",
-        audit->group_names [trial->group], trial->value < trial->expected? "earlier": "later", trial->epochs);
+        record->group_names [trial->group], trial->value < trial->expected? "earlier": "later",
+        trial->epochs);
     s_say_figure (self, "mean place in an epoch", trial);
 }
 
 static void
-s_say_trial (join_request_t *self, const audit_t *audit, const trial_t *trial)
+s_say_trial (draft_t *self, const record_t *record, const trial_t *trial)
 {
     switch (trial->look) {
         case LOOK_PHI2:
@@ -400,17 +398,17 @@ s_say_trial (join_request_t *self, const audit_t *audit, const trial_t *trial)
         case LOOK_DROPPED:
             s_say (self, "each epoch lacks %" PRIu64 " of its samples, as with --drop-last, but too often the"
                 " same",
-                audit->jobs [trial->made.job].dropped);
+                record->jobs [trial->made.job].dropped);
             s_say_p (self, trial->made.p);
             break;
         case LOOK_GROUP:
-            s_say_group (self, audit, trial);
+            s_say_group (self, record, trial);
             return;
         case LOOK_STAYING:
             s_say_staying (self, trial);
             break;
         case LOOK_OWN:
-            s_say_own (self, audit, trial);
+            s_say_own (self, record, trial);
             break;
         case LOOK_UNEVEN:
             s_say (self, "over %zu epochs together, samples come to some ranks more often than to others",
@@ -418,7 +416,7 @@ s_say_trial (join_request_t *self, const audit_t *audit, const trial_t *trial)
             s_say_figure (self, "how uneven, against chance", trial);
             return;
         case LOOK_FILES:
-            s_say_jobs (self, audit, trial);
+            s_say_jobs (self, record, trial);
             return;
         default:
             s_say_ids_test (self, trial);
@@ -443,14 +441,14 @@ s_is_of (const trial_t *trial, const trial_t *other)
 
 //  The finding of the failed trials [begin, end), which are of one kind and the same jobs.
 static void
-s_judge_trials (audit_t *audit, const trial_t *const *failed, size_t count)
+s_judge_trials (record_t *record, const trial_t *const *failed, size_t count)
 {
     const trial_t *worst = failed [0];
-    join_request_t draft = s_draft (s_kind (worst), worst->made.job);
+    draft_t draft = s_draft (s_kind (worst), worst->made.job);
     for (size_t index = 0; index < count; index++) {
         const trial_t *trial = failed [index];
         if (!trial->made.pooled)
-            s_note_epoch (audit, &draft, trial->epoch);
+            s_note_epoch (record, &draft, trial->epoch);
         //  One epoch says more than all together.
         bool better = worst->made.pooled != trial->made.pooled? worst->made.pooled:
             trial->made.p < worst->made.p;
@@ -460,11 +458,11 @@ s_judge_trials (audit_t *audit, const trial_t *const *failed, size_t count)
     draft.finding.other = worst->other;
     draft.finding.worst = worst->made.pooled? 0: worst->epoch;
     draft.finding.p = worst->made.p;
-    s_say_trial (&draft, audit, worst);
+    s_say_trial (&draft, record, worst);
     if (worst->look == LOOK_GROUP && count > 1)
         s_say (&draft, "; %zu more group%s come%s out of turn", count - 1, s_plural (count - 1),
             count == 2? "s": "");
-    s_keep (audit, &draft);
+    s_keep (record, &draft);
 }
 
 static int
@@ -504,14 +502,14 @@ s_is_moot (const trial_t *const *failed, size_t count, size_t first, size_t last
 
 //  All tests below the bound, in groups.
 static void
-s_judge_tests (audit_t *audit)
+s_judge_tests (record_t *record, double bound)
 {
-    const trial_t **failed = calloc (audit->trial_count? audit->trial_count: 1, sizeof *failed);
+    const trial_t **failed = calloc (record->trial_count? record->trial_count: 1, sizeof *failed);
     size_t count = 0;
-    audit->out_of_memory |= !failed;
-    for (size_t index = 0; failed && index < audit->trial_count; index++)
-        if (audit->trials [index].made.p < audit_bound (audit))
-            failed [count++] = &audit->trials [index];
+    record->out_of_memory |= !failed;
+    for (size_t index = 0; failed && index < record->trial_count; index++)
+        if (record->trials [index].made.p < bound)
+            failed [count++] = &record->trials [index];
     if (failed)
         qsort (failed, count, sizeof *failed, s_compare_trials);
     for (size_t begin = 0, end; begin < count; begin = end) {
@@ -520,11 +518,11 @@ s_judge_tests (audit_t *audit)
         if (s_is_moot (failed, count, begin, end - 1))
             continue;
         if (failed [begin]->look != LOOK_SAME) {
-            s_judge_trials (audit, failed + begin, end - begin);
+            s_judge_trials (record, failed + begin, end - begin);
             continue;
         }
         for (audit_kind_t kind = AUDIT_SORTED; kind <= AUDIT_REVERSED; kind++)
-            s_judge_same (audit, failed [begin]->made.job, kind, failed [begin]);
+            s_judge_same (record, failed [begin]->made.job, kind, failed [begin]);
     }
     free (failed);
 }
@@ -533,80 +531,79 @@ s_judge_tests (audit_t *audit)
 //  Notes
 
 static void
-s_note_drop_last (audit_t *audit, size_t job_index)
+s_note_drop_last (record_t *record, size_t job_index)
 {
-    job_t *job = &audit->jobs [job_index];
+    job_t *job = &record->jobs [job_index];
     if (!job->dropped)
         return;
     //  Only a test can have said so: drop_last is no explanation.
-    for (size_t index = 0; index < audit->finding_count; index++)
-        if (audit->findings [index].kind == AUDIT_MISSING && audit->findings [index].job == job_index) {
+    for (size_t index = 0; index < record->finding_count; index++)
+        if (record->findings [index].kind == AUDIT_MISSING && record->findings [index].job == job_index) {
             job->shown.once = AUDIT_NOT_ONCE;
             return;
         }
-    join_request_t draft = s_draft (AUDIT_DROP_LAST, job_index);
+    draft_t draft = s_draft (AUDIT_DROP_LAST, job_index);
     s_say (&draft, "each finished epoch lacks %" PRIu64 " of %" PRIu64 " samples, not the same ones: so does"
         " --drop-last; if the job did not ask for it, samples are being lost", job->dropped,
         job->shown.samples);
-    s_keep (audit, &draft);
+    s_keep (record, &draft);
 }
 
 static void
-s_note_unfinished (audit_t *audit, size_t job_index)
+s_note_unfinished (record_t *record, size_t job_index)
 {
-    const job_t *job = &audit->jobs [job_index];
+    const job_t *job = &record->jobs [job_index];
     for (size_t index = 0; index < job->count; index++) {
         const epoch_t *epoch = &job->epochs [index];
         if (epoch->finished || epoch->absent_from != AUDIT_NO_PART)
             continue;
-        join_request_t draft = s_draft (AUDIT_UNFINISHED, job_index);
-        s_note_epoch (audit, &draft, epoch->number);
+        draft_t draft = s_draft (AUDIT_UNFINISHED, job_index);
+        s_note_epoch (record, &draft, epoch->number);
         draft.finding.worst = epoch->number;
         s_say (&draft, "epoch %" PRIu64 " is unfinished", epoch->number);
         if (epoch->unfinished_in != AUDIT_NO_PART)
             s_say (&draft, " in %.200s", job->parts->part [epoch->unfinished_in].name);
         s_say (&draft, ": %zu sample%s so far", epoch->count, s_plural (epoch->count));
-        s_keep (audit, &draft);
+        s_keep (record, &draft);
     }
 }
 
 static void
-s_note_gap (audit_t *audit, size_t job_index)
+s_note_gap (record_t *record, size_t job_index)
 {
-    const job_t *job = &audit->jobs [job_index];
+    const job_t *job = &record->jobs [job_index];
     for (size_t index = 1; index < job->count; index++) {
         uint64_t before = job->epochs [index - 1].number, number = job->epochs [index].number;
         if (number == before + 1)
             continue;
-        join_request_t draft = s_draft (AUDIT_GAP, job_index);
-        s_note_epoch (audit, &draft, number);
+        draft_t draft = s_draft (AUDIT_GAP, job_index);
+        s_note_epoch (record, &draft, number);
         draft.finding.worst = number;
         s_say (&draft, "epoch %" PRIu64 " comes after epoch %" PRIu64 ": what is between them was not"
             " recorded", number, before);
-        s_keep (audit, &draft);
+        s_keep (record, &draft);
         return;
     }
 }
 
 static void
-s_note_fixed (audit_t *audit, size_t job_index)
+s_note_fixed (record_t *record, size_t job_index)
 {
-    const job_t *job = &audit->jobs [job_index];
+    const job_t *job = &record->jobs [job_index];
     if (!job->parts || job->parts->groups < 2)
         return;
-    join_request_t draft = s_draft (AUDIT_FIXED, job_index);
+    draft_t draft = s_draft (AUDIT_FIXED, job_index);
     if (job->parts->groups < job->parts->count)
         s_say (&draft, "the ranks are %zu groups between which no sample changes", job->parts->groups);
     else
         s_say (&draft, "no sample changes its rank");
-    s_say (&draft, " in %zu epochs, as with fixed parts: each mixes its own samples only",
-        job->shown.epochs);
-    s_keep (audit, &draft);
+    s_say (&draft, " in %zu epochs, as with fixed parts: each mixes its own samples only", job->shown.epochs);
+    s_keep (record, &draft);
 }
 
 //  Of ranks, what there was too little of; few: how many tests were named before.
 static size_t
-s_say_untested_ranks (join_request_t *self, const audit_parts_t *parts, size_t few)
+s_say_untested_ranks (draft_t *self, const audit_parts_t *parts, size_t few)
 {
     if (parts->groups <= 1 && parts->uneven.count == 0 && parts->stay [0].count == 0)
         s_say (self, "%swhether samples stay with their rank: that needs %d epochs of %d samples (10 on each"
@@ -620,21 +617,21 @@ s_say_untested_ranks (join_request_t *self, const audit_parts_t *parts, size_t f
 
 //  What there was too little of to test.
 static void
-s_note_untested (audit_t *audit, size_t job_index)
+s_note_untested (record_t *record, size_t job_index)
 {
     static const struct { size_t least; const char *what; } limits [] = {
         { AUDIT_SAME_LEAST, "repeated orders" }, { AUDIT_TAIL_LEAST, "t5h5" },
         { AUDIT_RANK_LEAST, "order by id" }, { AUDIT_TENTHS_LEAST, "phi2" },
         { AUDIT_PAIRS_LEAST, "pair-repeat" }
     };
-    const audit_job_t *shown = &audit->jobs [job_index].shown;
-    size_t count = audit->jobs [job_index].universe_count, few = 0;
-    join_request_t draft = s_draft (AUDIT_UNTESTED, job_index);
+    const audit_job_t *shown = &record->jobs [job_index].shown;
+    size_t count = record->jobs [job_index].universe_count, few = 0;
+    draft_t draft = s_draft (AUDIT_UNTESTED, job_index);
     for (size_t index = 0; index < sizeof limits / sizeof *limits; index++)
         if (count < limits [index].least)
             s_say (&draft, "%s%s (needs %zu)", few++? ", ": "too few samples to test: ", limits [index].what,
                 limits [index].least);
-    if (audit->members && !audit->jobs [job_index].is_grouped) {
+    if (record->members && !record->jobs [job_index].is_grouped) {
         s_say (&draft, "%swhere groups come: that needs two finished epochs of different order, of %d "
             "samples or more, some of them in a group and some not", few? "; and ": "not tested: ",
             AUDIT_GROUPS_LEAST);
@@ -646,7 +643,7 @@ s_note_untested (audit_t *audit, size_t job_index)
         s_say (&draft, "%swhether one epoch tells of the next: that needs two that are finished",
             few? "; and ": "not tested: ");
     if (few || shown->epochs < 2)
-        s_keep (audit, &draft);
+        s_keep (record, &draft);
 }
 
 //  --------------------------------------------------------------------------
@@ -666,20 +663,20 @@ s_compare_findings (const void *one, const void *two)
 }
 
 void
-audit_judge (audit_t *self)
+audit_findings_make (record_t *record, double bound)
 {
-    s_judge_tests (self);
-    for (size_t job = 0; job < self->job_count; job++) {
-        s_judge_ids (self, job, AUDIT_MISSING);
-        s_judge_ids (self, job, AUDIT_DOUBLED);
-        s_judge_ids (self, job, AUDIT_FOREIGN);
-        s_judge_absent (self, job);
-        s_note_drop_last (self, job);
-        s_note_fixed (self, job);
-        s_note_unfinished (self, job);
-        s_note_gap (self, job);
-        s_note_untested (self, job);
+    s_judge_tests (record, bound);
+    for (size_t job = 0; job < record->job_count; job++) {
+        s_judge_ids (record, job, AUDIT_MISSING);
+        s_judge_ids (record, job, AUDIT_DOUBLED);
+        s_judge_ids (record, job, AUDIT_FOREIGN);
+        s_judge_absent (record, job);
+        s_note_drop_last (record, job);
+        s_note_fixed (record, job);
+        s_note_unfinished (record, job);
+        s_note_gap (record, job);
+        s_note_untested (record, job);
     }
-    if (self->findings)
-        qsort (self->findings, self->finding_count, sizeof *self->findings, s_compare_findings);
+    if (record->findings)
+        qsort (record->findings, record->finding_count, sizeof *record->findings, s_compare_findings);
 }
