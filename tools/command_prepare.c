@@ -1,37 +1,506 @@
 #include "command_prepare.h"
 #include <assert.h>
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <jansson.h>
+#include "catalogue.h"
+#include "clock.h"
 #include "complain.h"
+#include "decoder.h"
+#include "input.h"
+#include "location.h"
+#include "option.h"
 #include "output.h"
+#include "pack_options.h"
+#include "pipeline.h"
 #include "plural.h"
-#include "prepare_files.h"
-#include "prepare_options.h"
-#include "prepare_time.h"
-#include "prepare_write.h"
+#include "rlimits.h"
+#include "stranger.h"
 
-enum { EXIT_SOME_BAD = 1, EXIT_UNUSABLE = 2, ERROR_BYTES = 400, ALIGNMENT = 64 };
+enum {
+    EXIT_SOME_BAD = 1, EXIT_UNUSABLE = 2,
+    THREADS_MAX = 1024, REPEAT_MAX = 1000000,
+    ERROR_BYTES = 400, ALIGNMENT = 64,
+    NPY_ALIGNMENT = 64, NPY_PREFIX_BYTES = 10, HEADER_BYTES = 256
+};
+
+//  ---- arguments
 
 typedef struct {
-    prepare_options_t options;
-    prepare_files_t *files;
+    const char *recipe, *operations;        //  the texts of --recipe and --pipeline; NULL: not given
+    const pipeline_t *pipeline;             //  made of them; one reference
+    pipeline_source_t source;               //  "image", then the further fields
+    const char *folders [PIPELINE_FIELDS_MAX];  //  where the files of a further field are; lent from argv
+    pipeline_key_t shared;                  //  ids: of the first sample, the others follow
+    pipeline_key_t private;
+    uint32_t warnings_max;
+    const char *out;                        //  NULL: nothing is written
+    uint32_t format;                        //  0: .npy, 1: .ppm
+    bool time;
+    uint32_t threads;
+    uint32_t repeat;
+    char **files;
+    size_t file_count;
+} options_t;
+
+static bool
+s_field (void *target, char *text, char error [OPTION_ERROR_BYTES])
+{
+    options_t *self = target;
+    bool is_mask;
+    char *folder;
+    if (self->source.count == PIPELINE_FIELDS_MAX)
+        return option_fail (error, "at most %d fields, the image itself among them", PIPELINE_FIELDS_MAX);
+    if (!pack_options_split_field (text, &is_mask, &folder) || strlen (text) > PIPELINE_NAME_BYTES_MAX)
+        return option_fail (error, "expected NAME=mask:FOLDER, NAME=image:FOLDER or NAME=file:FOLDER");
+    for (size_t index = 0; index < self->source.count; index++)
+        if (strcmp (self->source.fields [index].name, text) == 0)
+            return option_fail (error, "there is a field of this name already");
+    self->folders [self->source.count] = folder;
+    self->source.fields [self->source.count++] = (pipeline_field_t) { text, is_mask };
+    return true;
+}
+
+#define AT(member) OPTION_AT (options_t, member)
+static const option_row_t s_rows [] = {
+    { "recipe", "NAME", AT (recipe), "train (default) or eval" },
+    { "pipeline", "JSON", AT (operations), "a list of operations; docs/pipeline.md has them" },
+    { "field", "NAME=mask:FOLDER, NAME=image:FOLDER, NAME=file:FOLDER", OPTION_CALL (s_field),
+        "a further file of each sample: the one in FOLDER with its path below the\n"
+        "files' common folder, whatever the extension; repeatable" },
+    { "seed", "S", AT (private.seed), NULL },
+    { "epoch", "E", AT (private.round), NULL },
+    { "id", "N", AT (private.id),
+        "of the random operations; N is of the first file, the others follow (0, 0, 0).\n"
+        "A job of order `seeded` gets just this in epoch E", 0, UINT32_MAX },
+    { "draw", "N", AT (shared.round), "the shared stage's version number; the epoch when left out" },
+    { "jpeg-warnings", "N", AT (warnings_max), "a JPEG with more warnings is bad (any number is read past)" },
+    { "out", "FOLDER", AT (out),
+        "write FOLDER/PATH.npy for each file, PATH being that below the common folder,\n"
+        "and PATH.NAME.npy for masks and further views; bfloat16 as uint16" },
+    { "format", "npy|ppm", AT (format),
+        "ppm: pictures to look at, of 8 bits (.pgm where there is one channel)",
+        .choices = OPTION_CHOICES ("npy", "ppm") },
+    { "time", NULL, AT (time), "say how many samples a second, reading not counted" },
+    { "threads", "N", AT (threads), NULL, 1, THREADS_MAX },
+    { "repeat", "N", AT (repeat),
+        "of --time: threads (1), and how often each file, each time under the next\n"
+        "epoch and draw (1)", 1, REPEAT_MAX }
+};
+
+static const option_table_t s_table = { "tureen prepare", s_rows, OPTION_ROWS (s_rows), SIZE_MAX, .before =
+    "Usage: tureen prepare [--recipe NAME | --pipeline JSON] [OPTION...] FILE...\n"
+    "Runs a pipeline on files, by the server's own code: what a job will see.\n"
+    "\n"
+    "  tureen prepare --recipe eval --out prepared photos/*.jpg\n"
+    "  tureen prepare --pipeline '[{\"op\":\"resize\",\"size\":256},"
+    "{\"op\":\"center_crop\",\"size\":224}]' \\\n"
+    "      --format ppm --out look photo.jpg\n"
+    "  tureen prepare --time --threads 8 --repeat 10 photos/*.jpg\n"
+    "\n", .after =
+    "\n"
+    "Exit status: 0 all prepared, 1 some were not (standard error says which, and why), 2 unusable\n"
+    "arguments.\n" };
+
+static bool
+s_make_pipeline (options_t *self)
+{
+    json_t *value;
+    if (self->operations) {
+        json_error_t why;
+        value = json_loads (self->operations, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
+        if (!value)
+            return complain ("prepare", "--pipeline: not JSON: %s (column %d)", why.text, why.column);
+    }
+    else
+        value = json_string (self->recipe? self->recipe: "train");
+    char error [ERROR_BYTES];
+    int rc = pipeline_new (&self->pipeline, value, &self->source, NULL, 0, error, sizeof error);
+    json_decref (value);
+    return rc == 0 || complain ("prepare", "pipeline: %s", error);
+}
+
+static bool
+s_finish (options_t *self, const option_result_t *result)
+{
+    if (option_given (&s_table, result, "recipe") + option_given (&s_table, result, "pipeline") > 1)
+        return complain ("prepare", "--recipe and --pipeline: expected one of them, once");
+    if (!self->out && !self->time)
+        return complain ("prepare", "nothing to do; expected --out FOLDER, or --time");
+    if (self->file_count == 0)
+        return complain ("prepare", "no file; try: tureen prepare --help");
+    if (self->private.id + self->file_count - 1 > UINT32_MAX)
+        return complain ("prepare", "--id: the ids of %zu files from there on are too large",
+            self->file_count);
+    self->shared.seed = self->private.seed;
+    self->shared.id = self->private.id;
+    if (!option_given (&s_table, result, "draw"))
+        self->shared.round = self->private.round;       //  as a job of order `seeded` has it
+    return s_make_pipeline (self);
+}
+
+//  -1: go on; else the exit status: help was printed, or standard error says what is wrong.
+static int
+s_parse (options_t *self, int argc, char **argv)
+{
+    *self = (options_t) {
+        .source = { .fields = { { "image", false } }, .count = 1 }, .warnings_max = UINT32_MAX, .threads = 1,
+        .repeat = 1
+    };
+    option_result_t result;
+    int status = option_parse (&s_table, self, argc, argv, &result);
+    self->files = result.words;
+    self->file_count = result.word_count;
+    return status >= 0? status: s_finish (self, &result)? -1: 2;
+}
+
+//  ---- files
+
+//  The files of the arguments.
+typedef struct {
+    size_t count;
+    char *const *given;         //  the caller's
+    char **paths;               //  absolute, links in the folders resolved, not in the file's own name
+    size_t common;              //  bytes of the common folder, its slash included
+} files_t;
+
+//  What errno says of a path.  Returns false.
+static bool
+s_complain (const char *path)
+{
+    if (errno == ENOENT)
+        return complain ("prepare", "there is no file '%s': %s", path, location_remedy (path));
+    return complain ("prepare", "%s: %s", path, input_error (errno));
+}
+
+//  The absolute path of a file: its folder as it really is, then its name.  NULL with errno.
+static char *
+s_absolute (const char *path)
+{
+    const char *slash = strrchr (path, '/');
+    const char *name = slash? slash + 1: path;
+    char folder [PATH_MAX], real [PATH_MAX], *absolute = NULL;
+    size_t bytes = slash? (size_t) (slash - path): 0;
+    if (bytes >= sizeof folder) {
+        errno = ENAMETOOLONG;
+        return NULL;
+    }
+    memcpy (folder, path, bytes);
+    folder [bytes] = 0;
+    if (!realpath (slash? (bytes? folder: "/"): ".", real))
+        return NULL;
+    if (asprintf (&absolute, "%s%s%s", real, strcmp (real, "/")? "/": "", name) < 0)
+        return NULL;
+    struct stat status;
+    int rc = stat (absolute, &status)? errno: S_ISREG (status.st_mode)? 0: S_ISDIR (status.st_mode)? EISDIR:
+        EINVAL;
+    if (rc == 0)
+        return absolute;
+    free (absolute);
+    errno = rc;
+    return NULL;
+}
+
+//  As many bytes as both begin with, up to and with a slash.
+static size_t
+s_common (const char *left, const char *right, size_t most)
+{
+    size_t common = 0;
+    for (size_t index = 0; index < most && left [index] == right [index] && left [index]; index++)
+        if (left [index] == '/')
+            common = index + 1;
+    return common;
+}
+
+static int
+s_compare (const void *left, const void *right)
+{
+    return strcmp (*(char *const *) left, *(char *const *) right);
+}
+
+static bool
+s_twice (const files_t *self)
+{
+    char **sorted = malloc (self->count * sizeof *sorted);
+    assert (sorted);
+    memcpy (sorted, self->paths, self->count * sizeof *sorted);
+    qsort (sorted, self->count, sizeof *sorted, s_compare);
+    bool twice = false;
+    for (size_t index = 1; index < self->count && !twice; index++)
+        if (strcmp (sorted [index - 1], sorted [index]) == 0)
+            twice = !complain ("prepare", "%s: given twice", sorted [index]);
+    free (sorted);
+    return twice;
+}
+
+//  False: said on standard error which file is not there, or given twice.
+static bool
+s_find_files (files_t *self, char *const *paths, size_t count)
+{
+    assert (count > 0);
+    *self = (files_t) { .count = count, .given = paths, .paths = calloc (count, sizeof *self->paths) };
+    assert (self->paths);
+    for (size_t index = 0; index < count; index++) {
+        self->paths [index] = s_absolute (paths [index]);
+        if (!self->paths [index])
+            return s_complain (paths [index]);
+    }
+    if (s_twice (self))
+        return false;
+    self->common = (size_t) (strrchr (self->paths [0], '/') + 1 - self->paths [0]);
+    for (size_t index = 1; index < count; index++)
+        self->common = s_common (self->paths [0], self->paths [index], self->common);
+    return true;
+}
+
+static void
+s_forget_files (files_t *self)
+{
+    for (size_t index = 0; index < self->count; index++)
+        free (self->paths [index]);
+    free (self->paths);
+}
+
+//  The path below the folder that all have in common.
+static const char *
+s_below (const files_t *self, size_t index)
+{
+    assert (index < self->count);
+    return self->paths [index] + self->common;
+}
+
+//  Bytes of a name before its extension; a name that begins with its only dot has none.
+static size_t
+s_stem (const char *name)
+{
+    const char *dot = strrchr (name, '.');
+    return dot && dot != name? (size_t) (dot - name): strlen (name);
+}
+
+//  The file in folder that has the same name below it but for the extension: the caller's.  NULL: there is
+//  none, or more than one, said on standard error.
+static char *
+s_partner (const files_t *self, size_t index, const char *folder)
+{
+    const char *below = s_below (self, index), *slash = strrchr (below, '/');
+    const char *name = slash? slash + 1: below;
+    size_t stem = s_stem (name);
+    char path [PATH_MAX], *partner = NULL;
+    int bytes = snprintf (path, sizeof path, "%s/%.*s", folder, (int) (name - below), below);
+    DIR *directory = bytes < (int) sizeof path? opendir (path): NULL;
+    bool twice = false;
+    for (struct dirent *entry; directory && !twice && (entry = readdir (directory));) {
+        if (s_stem (entry->d_name) != stem || memcmp (entry->d_name, name, stem))
+            continue;
+        twice = partner && !complain ("prepare", "%s and %s%s: two files for %s; expected one", partner, path,
+            entry->d_name, self->given [index]);
+        if (!partner && asprintf (&partner, "%s%s", path, entry->d_name) < 0)
+            partner = NULL;
+    }
+    if (directory)
+        closedir (directory);
+    if (!partner)
+        complain ("prepare", "%s%.*s.*: no such file; expected one for %s", path, (int) stem, name,
+            self->given [index]);
+    if (twice) {
+        free (partner);
+        partner = NULL;
+    }
+    return partner;
+}
+
+//  The caller's; NULL: said on standard error.
+static uint8_t *
+s_read (const char *path, size_t *size_p)
+{
+    char *bytes;
+    errno = -input_whole (path, CATALOGUE_SAMPLE_BYTES_MAX, &bytes, size_p);
+    if (errno)
+        s_complain (path);
+    return (uint8_t *) bytes;
+}
+
+//  ---- what is written
+
+typedef enum { NPY, PPM, PPM_PLANAR } format_t;
+
+static bool
+s_make_folders (const char *path)
+{
+    char folder [PATH_MAX];
+    if (strlen (path) >= sizeof folder)
+        return complain ("prepare", "%s: %s", path, strerror (ENAMETOOLONG));
+    strcpy (folder, path);
+    for (char *slash = folder + 1; (slash = strchr (slash, '/')); *slash++ = '/') {
+        *slash = 0;
+        if (mkdir (folder, 0777) && errno != EEXIST)
+            return complain ("prepare", "%s: %s", folder, strerror (errno));
+        if (stranger_owns (folder))
+            return complain ("prepare", "--out: '%s' " STRANGER_WORDS, folder);
+    }
+    return true;
+}
+
+//  An empty file; NULL, and it was said why not.
+static FILE *
+s_open_target (const char *path)
+{
+    int fd = open (path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    bool is_strange = fd >= 0 && stranger_owns (path);
+    struct stat status;
+    FILE *file = NULL;
+    //  Emptied only now: it may be what a link of another user leads to.
+    if (fd >= 0 && !is_strange && fstat (fd, &status) == 0
+    &&  (!S_ISREG (status.st_mode) || ftruncate (fd, 0) == 0))
+        file = fdopen (fd, "wb");
+    if (is_strange)
+        complain ("prepare", "--out: '%s' " STRANGER_WORDS, path);
+    else
+    if (!file)
+        complain ("prepare", "%s: %s", path, strerror (errno));
+    if (!file && fd >= 0)
+        close (fd);
+    return file;
+}
+
+//  NumPy's type string, little-endian as this machine is.
+static const char *
+s_descr (dtype_t dtype)
+{
+    static const char *const texts [DTYPES] = {
+        [DTYPE_UINT8] = "|u1", [DTYPE_INT8] = "|i1", [DTYPE_UINT16] = "<u2",
+            [DTYPE_INT16] = "<i2",
+        [DTYPE_UINT32] = "<u4", [DTYPE_INT32] = "<i4", [DTYPE_UINT64] = "<u8",
+            [DTYPE_INT64] = "<i8",
+        [DTYPE_FLOAT16] = "<f2", [DTYPE_BFLOAT16] = "<u2", [DTYPE_FLOAT32] = "<f4",
+            [DTYPE_FLOAT64] = "<f8",
+        [DTYPE_BOOL] = "|b1"
+    };
+    assert (texts [dtype]);
+    return texts [dtype];
+}
+
+//  Format 1.0 of numpy.lib.format: magic, version, length, a Python dict padded with spaces, a new line.
+static size_t
+s_npy_header (const pipeline_output_t *output, char header [HEADER_BYTES])
+{
+    char shape [HEADER_BYTES / 2] = "";
+    size_t used = 0;
+    for (uint32_t dimension = 0; dimension < output->dimensions; dimension++)
+        used += (size_t) snprintf (shape + used, sizeof shape - used, "%u,", output->shape [dimension]);
+    int text = snprintf (header + NPY_PREFIX_BYTES, HEADER_BYTES - NPY_PREFIX_BYTES,
+        "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", s_descr (output->dtype), shape);
+    size_t bytes = ((size_t) text + 1 + NPY_PREFIX_BYTES + NPY_ALIGNMENT - 1) / NPY_ALIGNMENT * NPY_ALIGNMENT;
+    assert (text > 0 && bytes < HEADER_BYTES);
+    memset (header + NPY_PREFIX_BYTES + text, ' ', bytes - NPY_PREFIX_BYTES - (size_t) text);
+    header [bytes - 1] = '\n';
+    memcpy (header, "\x93NUMPY\1\0", 8);
+    header [8] = (char) (bytes - NPY_PREFIX_BYTES);
+    header [9] = 0;
+    return bytes;
+}
+
+typedef struct {
+    uint32_t height, width, channels;
+} picture_t;
+
+static picture_t
+s_picture (const pipeline_output_t *output, format_t format)
+{
+    const uint32_t *shape = output->shape;
+    if (output->dimensions == 2)
+        return (picture_t) { shape [0], shape [1], 1 };
+    if (output->dimensions != 3)
+        return (picture_t) { 0 };
+    return format == PPM_PLANAR? (picture_t) { shape [1], shape [2], shape [0] }
+        : (picture_t) { shape [0], shape [1], shape [2] };
+}
+
+//  8 bits, height x width with three channels, one or none.
+static bool
+s_is_picture (const pipeline_output_t *output, format_t format)
+{
+    picture_t picture = s_picture (output, format);
+    return output->dtype == DTYPE_UINT8 && (picture.channels == 1 || picture.channels == 3);
+}
+
+static const char *
+s_extension (const pipeline_output_t *output, format_t format)
+{
+    return format == NPY? ".npy": s_picture (output, format).channels == 1? ".pgm": ".ppm";
+}
+
+static void
+s_write_planes (FILE *file, const picture_t *picture, const uint8_t *bytes)
+{
+    size_t plane = (size_t) picture->height * picture->width;
+    for (size_t pixel = 0; pixel < plane; pixel++)
+        for (uint32_t channel = 0; channel < picture->channels; channel++)
+            putc (bytes [channel * plane + pixel], file);
+}
+
+//  Writes the file, and the folders that it is in.  bfloat16 becomes uint16, for NumPy has none.
+static bool
+s_write (const char *path, const pipeline_output_t *output, format_t format, const uint8_t *bytes)
+{
+    if (!s_make_folders (path))
+        return false;
+    FILE *file = s_open_target (path);
+    if (!file)
+        return false;
+    if (format == NPY) {
+        char header [HEADER_BYTES];
+        fwrite (header, 1, s_npy_header (output, header), file);
+    }
+    else {
+        picture_t picture = s_picture (output, format);
+        fprintf (file, "P%c\n%u %u\n255\n", picture.channels == 1? '5': '6', picture.width, picture.height);
+        if (format == PPM_PLANAR && picture.channels > 1)
+            s_write_planes (file, &picture, bytes);
+    }
+    if (format != PPM_PLANAR || s_picture (output, format).channels == 1)
+        fwrite (bytes, 1, output->bytes, file);
+    bool good = !ferror (file);
+    good = fclose (file) == 0 && good;
+    return good || complain ("prepare", "%s: cannot be written: %s%s", path, strerror (errno),
+        rlimits_remedy (errno));
+}
+
+//  ---- one sample
+
+//  A sample that can be prepared.
+typedef struct {
+    decoder_file_t files [PIPELINE_FIELDS_MAX];
+    pipeline_key_t shared;
+    pipeline_key_t private;
+} sample_t;
+
+typedef struct {
+    options_t options;
+    files_t files;
     decoder_t *decoder;
     uint8_t *version;
     uint8_t *targets [PIPELINE_OUTPUTS_MAX];
-    prepare_format_t format;
-    prepare_sample_t *samples;      //  --time only: those that are good, with their bytes
+    format_t format;
+    sample_t *samples;      //  --time only: those that are good, with their bytes
     size_t good_count;
     size_t bad_count;
 } run_t;
 
-//  ---- one sample
-
 static void
-s_free_sample (prepare_sample_t *sample)
+s_free_sample (sample_t *sample)
 {
     for (size_t index = 0; index < PIPELINE_FIELDS_MAX; index++)
         free ((void *) (uintptr_t) sample->files [index].bytes);
@@ -42,20 +511,20 @@ static bool
 s_read_file (const run_t *self, size_t index, size_t field, decoder_file_t *file)
 {
     if (field == 0) {
-        file->bytes = prepare_files_read (prepare_files_path (self->files, index), &file->size);
+        file->bytes = s_read (self->options.files [index], &file->size);
         return file->bytes;
     }
-    char *path = prepare_files_partner (self->files, index, self->options.folders [field]);
+    char *path = s_partner (&self->files, index, self->options.folders [field]);
     if (path)
-        file->bytes = prepare_files_read (path, &file->size);
+        file->bytes = s_read (path, &file->size);
     free (path);
     return file->bytes;
 }
 
 static bool
-s_read_sample (const run_t *self, size_t index, prepare_sample_t *sample)
+s_read_sample (const run_t *self, size_t index, sample_t *sample)
 {
-    *sample = (prepare_sample_t) { .shared = self->options.shared, .private = self->options.private };
+    *sample = (sample_t) { .shared = self->options.shared, .private = self->options.private };
     sample->shared.id += index;
     sample->private.id += index;
     const pipeline_t *pipeline = self->options.pipeline;
@@ -66,13 +535,13 @@ s_read_sample (const run_t *self, size_t index, prepare_sample_t *sample)
 }
 
 static bool
-s_run_sample (run_t *self, size_t index, const prepare_sample_t *sample)
+s_run_sample (run_t *self, size_t index, const sample_t *sample)
 {
     const pipeline_t *pipeline = self->options.pipeline;
     decoder_sample_t files = { .files = sample->files, .warnings_max = self->options.warnings_max };
     char error [ERROR_BYTES];
     size_t file = 0;
-    const char *path = prepare_files_path (self->files, index);
+    const char *path = self->options.files [index];
     if (decoder_shared (self->decoder, pipeline, &sample->shared, &files, self->version, &file, error,
         sizeof error)
             != DECODER_OK) {
@@ -92,18 +561,18 @@ s_write_output (const run_t *self, size_t index, size_t output)
     const pipeline_output_t *array = pipeline_output (self->options.pipeline, output);
     char path [PATH_MAX];
     int bytes = snprintf (path, sizeof path, "%s/%s%s%s%s", self->options.out,
-        prepare_files_name (self->files, index),
-        output? ".": "", output? array->name: "", prepare_extension (array, self->format));
+        s_below (&self->files, index),
+        output? ".": "", output? array->name: "", s_extension (array, self->format));
     if (bytes >= (int) sizeof path)
         return complain ("prepare", "%s: %s", path, strerror (ENAMETOOLONG));
-    return prepare_write (path, array, self->format, self->targets [output]);
+    return s_write (path, array, self->format, self->targets [output]);
 }
 
 //  Reads, prepares and writes one file; false: said what failed.
 static bool
 s_take (run_t *self, size_t index)
 {
-    prepare_sample_t sample;
+    sample_t sample;
     bool good = s_read_sample (self, index, &sample) && s_run_sample (self, index, &sample);
     if (self->options.out)
         for (size_t output = 0; good && output < pipeline_outputs (self->options.pipeline); output++)
@@ -117,6 +586,141 @@ s_take (run_t *self, size_t index)
     return good;
 }
 
+//  ---- --time
+
+typedef struct {
+    uint64_t prepared;
+    double seconds;             //  by the wall
+    double shared_seconds;      //  processor time of all threads in the shared stage
+    double private_seconds;
+} time_result_t;
+
+typedef struct {
+    const run_t *run;
+    atomic_uint_fast64_t *next;         //  of all workers
+    pthread_t thread;
+    decoder_t *decoder;
+    uint8_t *version;
+    uint8_t *target;            //  all outputs, one behind the other
+    time_result_t result;       //  the thread's own
+} worker_t;
+
+static size_t
+s_aligned (size_t bytes)
+{
+    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+static void
+s_targets (const worker_t *self, uint8_t *targets [PIPELINE_OUTPUTS_MAX])
+{
+    const pipeline_t *pipeline = self->run->options.pipeline;
+    uint8_t *target = self->target;
+    for (size_t index = 0; index < pipeline_outputs (pipeline); index++) {
+        targets [index] = target;
+        target += s_aligned (pipeline_output (pipeline, index)->bytes);
+    }
+}
+
+static void
+s_prepare (worker_t *self, const sample_t *sample, uint64_t round)
+{
+    const options_t *options = &self->run->options;
+    pipeline_key_t shared = sample->shared, private = sample->private;
+    shared.round += round;
+    private.round += round;
+    decoder_sample_t files = { .files = sample->files, .warnings_max = options->warnings_max };
+    char error [ERROR_BYTES];
+    uint8_t *targets [PIPELINE_OUTPUTS_MAX];
+    s_targets (self, targets);
+    double begin = clock_seconds (CLOCK_THREAD_CPUTIME_ID);
+    bool good = decoder_shared (self->decoder, options->pipeline, &shared, &files, self->version, NULL, error,
+        sizeof error) == DECODER_OK;
+    double middle = clock_seconds (CLOCK_THREAD_CPUTIME_ID);
+    good = good && decoder_private (self->decoder, options->pipeline, &private, self->version, targets);
+    double end = clock_seconds (CLOCK_THREAD_CPUTIME_ID);
+    if (!good)
+        return;
+    self->result.prepared++;
+    self->result.shared_seconds += middle - begin;
+    self->result.private_seconds += end - middle;
+}
+
+static void *
+s_run_worker (void *argument)
+{
+    worker_t *self = argument;
+    const run_t *run = self->run;
+    uint64_t all = (uint64_t) run->good_count * run->options.repeat, index;
+    while ((index = atomic_fetch_add_explicit (self->next, 1, memory_order_relaxed)) < all)
+        s_prepare (self, &run->samples [index % run->good_count], index / run->good_count);
+    return NULL;
+}
+
+static bool
+s_equip_worker (worker_t *self, const run_t *run, atomic_uint_fast64_t *next)
+{
+    const pipeline_t *pipeline = run->options.pipeline;
+    size_t bytes = 0;
+    for (size_t index = 0; index < pipeline_outputs (pipeline); index++)
+        bytes += s_aligned (pipeline_output (pipeline, index)->bytes);
+    *self = (worker_t) {
+        .run = run, .next = next, .decoder = decoder_new (), .target = aligned_alloc (ALIGNMENT, bytes),
+        .version = aligned_alloc (ALIGNMENT, s_aligned (pipeline_version_bytes (pipeline)))
+    };
+    return self->decoder && self->target && self->version;
+}
+
+//  False: no memory or threads for it (errno).  Samples that turn out bad under another round are left out of
+//  `prepared`.
+static bool
+s_measure (const run_t *run, time_result_t *result)
+{
+    uint32_t threads = run->options.threads;
+    *result = (time_result_t) { 0 };
+    atomic_uint_fast64_t next = 0;
+    worker_t *workers = calloc (threads, sizeof *workers);
+    bool good = workers;
+    for (uint32_t index = 0; good && index < threads; index++)
+        good = s_equip_worker (&workers [index], run, &next);
+    double begin = clock_seconds (CLOCK_MONOTONIC);
+    uint32_t running = 0;
+    for (int rc = 0; good && running < threads; running += rc == 0) {
+        rc = pthread_create (&workers [running].thread, NULL, s_run_worker, &workers [running]);
+        good = rc == 0;
+        errno = rc? rc: errno;
+    }
+    for (uint32_t index = 0; index < running; index++)
+        pthread_join (workers [index].thread, NULL);
+    result->seconds = clock_seconds (CLOCK_MONOTONIC) - begin;
+    for (uint32_t index = 0; workers && index < threads; index++) {
+        worker_t *worker = &workers [index];
+        result->prepared += worker->result.prepared;
+        result->shared_seconds += worker->result.shared_seconds;
+        result->private_seconds += worker->result.private_seconds;
+        decoder_destroy (&worker->decoder);
+        free (worker->version);
+        free (worker->target);
+    }
+    free (workers);
+    return good;
+}
+
+static bool
+s_time (const run_t *self)
+{
+    time_result_t result;
+    if (!s_measure (self, &result))
+        return complain ("prepare", "--time: %s", strerror (errno));
+    double each = result.prepared? 1e3 / (double) result.prepared: 0;
+    printf ("%" PRIu64 " sample%s, %u thread%s: %.0f a second; processor time of one: shared stage %.3f ms, "
+        "private stage %.3f ms\n", result.prepared, plural (result.prepared), self->options.threads,
+        self->options.threads == 1? "": "s",
+        (double) result.prepared / result.seconds, each * result.shared_seconds,
+        each * result.private_seconds);
+    return true;
+}
+
 //  ---- all of them
 
 static bool
@@ -125,7 +729,7 @@ s_check_pictures (const run_t *self)
     const pipeline_t *pipeline = self->options.pipeline;
     for (size_t index = 0; index < pipeline_outputs (pipeline); index++) {
         const pipeline_output_t *output = pipeline_output (pipeline, index);
-        if (self->options.format && !prepare_is_picture (output, self->format))
+        if (self->options.format && !s_is_picture (output, self->format))
             return complain ("prepare",
                 "--format ppm: '%s' is %s, no picture of 8 bits; expected --format npy", output->name,
                 dtype_name (output->dtype));
@@ -137,9 +741,8 @@ static bool
 s_equip (run_t *self)
 {
     const pipeline_t *pipeline = self->options.pipeline;
-    size_t bytes = (pipeline_version_bytes (pipeline) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     self->decoder = decoder_new ();
-    self->version = aligned_alloc (ALIGNMENT, bytes);
+    self->version = aligned_alloc (ALIGNMENT, s_aligned (pipeline_version_bytes (pipeline)));
     bool good = self->decoder && self->version;
     for (size_t index = 0; index < pipeline_outputs (pipeline); index++)
         good = (self->targets [index] = malloc (pipeline_output (pipeline, index)->bytes)) && good;
@@ -148,36 +751,15 @@ s_equip (run_t *self)
     return good || complain ("prepare", "not enough memory");
 }
 
-static bool
-s_time (const run_t *self)
-{
-    prepare_time_options_t options = {
-        .pipeline = self->options.pipeline, .samples = self->samples, .count = self->good_count,
-        .threads = self->options.threads, .repeat = self->options.repeat,
-        .warnings_max = self->options.warnings_max
-    };
-    prepare_time_t result;
-    if (!prepare_time (&options, &result))
-        return complain ("prepare", "--time: %s", strerror (errno));
-    double each = result.prepared? 1e3 / (double) result.prepared: 0;
-    printf ("%" PRIu64 " sample%s, %u thread%s: %.0f a second; processor time of one: shared stage %.3f ms, "
-        "private stage %.3f ms\n", result.prepared, plural (result.prepared), options.threads,
-        options.threads == 1? "": "s",
-        (double) result.prepared / result.seconds, each * result.shared_seconds,
-        each * result.private_seconds);
-    return true;
-}
-
 static int
 s_run (run_t *self)
 {
-    self->format = !self->options.format? PREPARE_NPY
-        : strstr (pipeline_text (self->options.pipeline), "\"layout\":\"NCHW\"")? PREPARE_PPM_PLANAR:
-        PREPARE_PPM;
+    self->format = !self->options.format? NPY
+        : strstr (pipeline_text (self->options.pipeline), "\"layout\":\"NCHW\"")? PPM_PLANAR:
+        PPM;
     if (!s_check_pictures (self))
         return EXIT_UNUSABLE;
-    self->files = prepare_files_new (self->options.files, self->options.file_count);
-    if (!self->files)
+    if (!s_find_files (&self->files, self->options.files, self->options.file_count))
         return EXIT_UNUSABLE;
     if (!s_equip (self))
         return EXIT_SOME_BAD;
@@ -201,16 +783,16 @@ s_clear (run_t *self)
         free (self->targets [index]);
     free (self->version);
     decoder_destroy (&self->decoder);
-    prepare_files_destroy (&self->files);
-    prepare_options_clear (&self->options);
+    s_forget_files (&self->files);
+    pipeline_destroy (&self->options.pipeline);
 }
 
 int
 command_prepare (int argc, char **argv)
 {
     output_begin ();
-    run_t run = { .files = NULL };
-    int status = prepare_options_parse (&run.options, argc, argv);
+    run_t run = { .good_count = 0 };
+    int status = s_parse (&run.options, argc, argv);
     if (status < 0)
         status = s_run (&run);
     s_clear (&run);
