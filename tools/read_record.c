@@ -22,13 +22,9 @@ enum { READ_RECORD_STATE_BYTES_MAX = 1 << 30 };
 struct read_record {
     uint32_t magic;
     //  Set at birth.
-    const char *ids_path;               //  NULL: not asked for
-    const char *state_path;             //  likewise
-    char *target_path;                  //  where that is: behind links
+    read_record_options_t given;
+    char *target_path;                  //  of the state: behind links
     char *fresh_path;                   //  of the state while it is written
-    uint64_t state_every;
-    const uint64_t *list;               //  --list; NULL: none
-    size_t list_count;
     char *state;                        //  NULL: there was none
     //  Later.
     FILE *ids;
@@ -39,13 +35,14 @@ struct read_record {
 static bool
 s_fail_ids (const read_record_t *self)
 {
-    return complain ("read", "--ids %s: %s%s", self->ids_path, strerror (errno), rlimits_remedy (errno));
+    return complain ("read", "--ids %s: %s%s", self->given.ids_path, strerror (errno),
+        rlimits_remedy (errno));
 }
 
 static bool
 s_fail_state (const read_record_t *self, int error)
 {
-    return complain ("read", "--state %s: %s%s; what it said before still holds", self->state_path,
+    return complain ("read", "--state %s: %s%s; what it said before still holds", self->given.state_path,
         strerror (error), rlimits_remedy (error));
 }
 
@@ -57,10 +54,10 @@ static bool
 s_load_state (read_record_t *self)
 {
     size_t size;
-    int rc = input_whole (self->state_path, READ_RECORD_STATE_BYTES_MAX, &self->state, &size);
-    if (rc == 0 && stranger_owns (self->state_path))
-        return complain ("read", "--state: '%s' " STRANGER_WORDS, self->state_path);
-    return rc == 0 || rc == -ENOENT || complain ("read", "--state %s: %s%s", self->state_path,
+    int rc = input_whole (self->given.state_path, READ_RECORD_STATE_BYTES_MAX, &self->state, &size);
+    if (rc == 0 && stranger_owns (self->given.state_path))
+        return complain ("read", "--state: '%s' " STRANGER_WORDS, self->given.state_path);
+    return rc == 0 || rc == -ENOENT || complain ("read", "--state %s: %s%s", self->given.state_path,
         input_error (rc), rc == -EFBIG? "": rlimits_remedy (-rc));
 }
 
@@ -116,19 +113,19 @@ s_save_state (read_record_t *self, tureen_loader_t *loader)
 static bool
 s_open_ids (read_record_t *self)
 {
-    if (!strcmp (self->ids_path, "-")) {
+    if (!strcmp (self->given.ids_path, "-")) {
         self->ids = stdout;
         return true;
     }
-    int fd = open (self->ids_path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    int fd = open (self->given.ids_path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (fd < 0)                         //  one that can be written only: a pipe, a terminal
-        fd = open (self->ids_path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    bool is_strange = fd >= 0 && stranger_owns (self->ids_path);
+        fd = open (self->given.ids_path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    bool is_strange = fd >= 0 && stranger_owns (self->given.ids_path);
     self->ids = fd < 0 || is_strange? NULL: fdopen (fd, "w");
     if (self->ids)
         return true;
     if (is_strange)
-        complain ("read", "--ids: '%s' " STRANGER_WORDS, self->ids_path);
+        complain ("read", "--ids: '%s' " STRANGER_WORDS, self->given.ids_path);
     else
         s_fail_ids (self);
     if (fd >= 0)
@@ -141,7 +138,7 @@ s_open_ids (read_record_t *self)
 static uint64_t
 s_advance (const read_record_t *self, uint64_t behind, uint64_t id)
 {
-    while (self->list && behind < self->list_count && self->list [behind] != id)
+    while (self->given.list && behind < self->given.list_count && self->given.list [behind] != id)
         behind++;
     return behind + 1;
 }
@@ -184,7 +181,7 @@ s_find_end (read_record_t *self, FILE *file, off_t *length_p)
     *length_p = 0;
     //  The loader took the same text.
     if (!state_read (&state, self->state, &error))
-        return complain ("read", "--state %s: %s", self->state_path, error.text);
+        return complain ("read", "--state %s: %s", self->given.state_path, error.text);
     while ((size = getline (&line, &room, file)) > 0) {
         char *end;
         uint64_t number = strtoull (line, &end, 10);
@@ -217,7 +214,7 @@ s_empty_ids (read_record_t *self)
     if (!self->ids || self->ids == stdout || fstat (fileno (self->ids), &status) || !S_ISREG (status.st_mode))
         return true;
     if (self->state) {
-        FILE *file = fopen (self->ids_path, "r");
+        FILE *file = fopen (self->given.ids_path, "r");
         bool fine = file && s_find_end (self, file, &length);
         if (file)
             fclose (file);
@@ -249,9 +246,9 @@ s_write_ids (read_record_t *self, const tureen_batch_t *batch)
 static bool
 s_name_files (read_record_t *self)
 {
-    self->target_path = realpath (self->state_path, NULL);
+    self->target_path = realpath (self->given.state_path, NULL);
     if (!self->target_path)             //  not there yet
-        self->target_path = strdup (self->state_path);
+        self->target_path = strdup (self->given.state_path);
     if (self->target_path && asprintf (&self->fresh_path, "%s.new", self->target_path) >= 0)
         return true;
     self->fresh_path = NULL;
@@ -259,7 +256,7 @@ s_name_files (read_record_t *self)
 }
 
 read_record_t *
-read_record_new (const read_options_t *options)
+read_record_new (const read_record_options_t *options)
 {
     read_record_t *self = calloc (1, sizeof *self);
     if (!self) {
@@ -267,17 +264,13 @@ read_record_new (const read_options_t *options)
         return NULL;
     }
     self->magic = READ_RECORD_MAGIC;
-    self->ids_path = options->ids_path;
-    self->state_path = options->state_path;
-    self->state_every = options->state_every;
-    self->list = options->loader.ids;
-    self->list_count = options->loader.id_count;
+    self->given = *options;
     bool fine = true;
-    if (self->state_path)
+    if (self->given.state_path)
         fine = s_name_files (self) || complain ("read", "out of memory");
-    if (fine && self->state_path)
+    if (fine && self->given.state_path)
         fine = s_load_state (self);
-    if (fine && self->ids_path)
+    if (fine && self->given.ids_path)
         fine = s_open_ids (self);
     if (!fine)
         read_record_destroy (&self);
@@ -313,7 +306,7 @@ bool
 read_record_begin (read_record_t *self, tureen_loader_t *loader)
 {
     assert (self && self->magic == READ_RECORD_MAGIC);
-    return (!self->state_path || s_save_state (self, loader)) && s_empty_ids (self);
+    return (!self->given.state_path || s_save_state (self, loader)) && s_empty_ids (self);
 }
 
 bool
@@ -322,7 +315,8 @@ read_record_batch (read_record_t *self, tureen_loader_t *loader, const tureen_ba
     assert (self && self->magic == READ_RECORD_MAGIC);
     if (self->ids && !s_write_ids (self, batch))
         return false;
-    return !self->state_path || ++self->unwritten < self->state_every || s_save_state (self, loader);
+    return !self->given.state_path || ++self->unwritten < self->given.state_every
+        || s_save_state (self, loader);
 }
 
 bool
@@ -352,5 +346,5 @@ read_record_end (read_record_t *self, tureen_loader_t *loader)
     self->ids = NULL;
     if (!fine)
         return s_fail_ids (self);
-    return !self->state_path || s_save_state (self, loader);
+    return !self->given.state_path || s_save_state (self, loader);
 }

@@ -13,13 +13,23 @@
 #ifndef READ_RECORD_H
 #define READ_RECORD_H
 #include <stdbool.h>
-#include "read_options.h"
+#include <stddef.h>
+#include <stdint.h>
 #include "tureen.h"
 
 typedef struct read_record read_record_t;
 
+//  Lent for the record's life.
+typedef struct {
+    const char *ids_path;               //  where the ids go; NULL: nowhere, "-": standard output
+    const char *state_path;             //  NULL: nowhere
+    uint64_t state_every;               //  after how many batches the state is written
+    const uint64_t *list;               //  of order list; NULL: another order
+    size_t list_count;
+} read_record_options_t;
+
 //  Opens the file of ids as it is, and reads the state where there is one.  NULL: it has been said.
-read_record_t *read_record_new (const read_options_t *options);
+read_record_t *read_record_new (const read_record_options_t *options);
 //  Writes nothing more.
 void read_record_destroy (read_record_t **self_p);
 
