@@ -23,7 +23,7 @@
 #include "location.h"
 #include "option.h"
 #include "output.h"
-#include "pack_options.h"
+#include "command_pack.h"
 #include "pipeline.h"
 #include "plural.h"
 #include "rlimits.h"
@@ -63,7 +63,7 @@ s_field (void *target, char *text, char error [OPTION_ERROR_BYTES])
     char *folder;
     if (self->source.count == PIPELINE_FIELDS_MAX)
         return option_fail (error, "at most %d fields, the image itself among them", PIPELINE_FIELDS_MAX);
-    if (!pack_options_split_field (text, &is_mask, &folder) || strlen (text) > PIPELINE_NAME_BYTES_MAX)
+    if (!command_pack_split_field (text, &is_mask, &folder) || strlen (text) > PIPELINE_NAME_BYTES_MAX)
         return option_fail (error, "expected NAME=mask:FOLDER, NAME=image:FOLDER or NAME=file:FOLDER");
     for (size_t index = 0; index < self->source.count; index++)
         if (strcmp (self->source.fields [index].name, text) == 0)
