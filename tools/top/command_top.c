@@ -13,12 +13,11 @@
 #include "complain.h"
 #include "option_server.h"
 #include "output.h"
-#include "top_table.h"
-#include "top_view.h"
+#include "top.h"
 #include "tureen.h"
 
 enum { TIMEOUT_MS = 2000, BAR_CELLS = 8, HEAD_ROWS = 4, FOOT_ROWS = 4, WORDS_BYTES = 1024, CONTROL_L = 12 };
-enum { JOBS = TOP_KINDS, PAGES };       //  what is shown: a kind of top_table.h, or the jobs
+enum { JOBS = TOP_KINDS, PAGES };       //  what is shown: a kind of table, or the jobs
 
 typedef struct {
     tureen_options_t server;

@@ -1,4 +1,4 @@
-#include "top_table.h"
+#include "top.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,18 +7,205 @@
 #include "plural.h"
 #include "utf8.h"
 
+static void __attribute__ ((format (printf, 2, 3)))
+s_add (char text [TOP_TEXT_BYTES], const char *format, ...)
+{
+    size_t used = strlen (text);
+    va_list arguments;
+    va_start (arguments, format);
+    vsnprintf (text + used, TOP_TEXT_BYTES - used, format, arguments);
+    va_end (arguments);
+}
+
+//  ---- jobs
+
+static const char *const s_sorts [TOP_SORTS] = { "job", "name", "rate", "wait", "shared" };
+
+static const json_t *
+s_job (const json_t *status, uint64_t number)
+{
+    size_t index;
+    const json_t *job;
+    json_array_foreach (json_object_get (status, "jobs"), index, job)
+        if ((uint64_t) answer_real (job, "job") == number)
+            return job;
+    return NULL;
+}
+
+//  Where nothing has passed since the answer before, of the time since the job's start.
+static void
+s_fill_waits (top_row_t *row, const json_t *job, const json_t *before)
+{
+    const json_t *waits = json_object_get (job, "waits"), *old = json_object_get (before, "waits");
+    double spent [ANSWER_WAITS], sum = 0, all = 0;
+    for (size_t cause = 0; cause < ANSWER_WAITS; cause++) {
+        spent [cause] = answer_real (waits, answer_waits [cause]) - answer_real (old, answer_waits [cause]);
+        sum += spent [cause];
+        all += answer_real (waits, answer_waits [cause]);
+    }
+    for (size_t cause = 0; cause < ANSWER_WAITS; cause++)
+        row->waits [cause] = sum > 0? spent [cause] / sum:
+            all > 0? answer_real (waits, answer_waits [cause]) / all: 0;
+}
+
+static void
+s_fill (top_row_t *row, const json_t *job, const json_t *before)
+{
+    const json_t *sharing = json_object_get (job, "sharing");
+    const char *name = answer_text (job, "name");
+    char number [32];
+    *row = (top_row_t) { .job = (uint64_t) answer_real (job, "job"), .epoch = (uint64_t) answer_real (job,
+        "consumed_epoch"), .rate = answer_real (job, "rate"), .waiting_on = answer_text (job, "waiting_on") };
+    snprintf (number, sizeof number, "job %llu", (unsigned long long) row->job);
+    name = *name? name: *answer_text (job, "job_name")? answer_text (job, "job_name"): number;
+    utf8_visible (name, strlen (name), row->name, sizeof row->name);
+    utf8_visible (answer_text (job, "dataset"), strlen (answer_text (job, "dataset")), row->dataset,
+        sizeof row->dataset);
+    double samples = answer_real (job, "epoch_samples"), drawn = answer_real (sharing, "alone")
+        + answer_real (sharing, "shared");
+    row->progress = samples > 0? answer_real (job, "epoch_consumed") / samples: 0;
+    row->shared = drawn > 0? answer_real (sharing, "shared") / drawn: -1;
+    s_fill_waits (row, job, before);
+}
+
+//  What it waited for beside its own loop.
+static double
+s_waited (const top_row_t *row)
+{
+    double waited = 0;
+    for (size_t cause = 0; cause + 1 < ANSWER_WAITS; cause++)
+        waited += row->waits [cause];
+    return waited;
+}
+
+static int
+s_compare_jobs (const void *one, const void *other, void *context)
+{
+    const top_row_t *a = one, *b = other;
+    double by = 0;
+    switch (*(const top_sort_t *) context) {
+    case TOP_BY_NAME:
+        by = strcmp (a->name, b->name);
+        break;
+    case TOP_BY_RATE:
+        by = b->rate - a->rate;
+        break;
+    case TOP_BY_WAIT:
+        by = s_waited (b) - s_waited (a);
+        break;
+    case TOP_BY_SHARED:
+        by = a->shared - b->shared;     //  those first that could share more
+        break;
+    default:
+        break;
+    }
+    if (by != 0)
+        return by < 0? -1: 1;
+    return a->job < b->job? -1: a->job > b->job;
+}
+
+//  To a tenant's viewer what was sent to its jobs.
+static double
+s_delivered (const json_t *status)
+{
+    const json_t *all = json_object_get (status, "delivered");
+    return all? json_number_value (all): answer_real (json_object_get (status, "tenant"), "delivered");
+}
+
+bool
+top_view_make (top_view_t *self, const json_t *now, const json_t *before, top_sort_t sort)
+{
+    const json_t *jobs = json_object_get (now, "jobs");
+    bool is_same = before && answer_real (before, "uptime_seconds") <= answer_real (now, "uptime_seconds");
+    *self = (top_view_t) { .now = now, .before = is_same? before: NULL, .delivered = -1, .prepared = -1,
+        .rows = calloc (json_array_size (jobs) + 1, sizeof *self->rows) };
+    if (!self->rows)
+        return false;
+    if (self->before)
+        self->seconds = answer_real (now, "uptime_seconds") - answer_real (before, "uptime_seconds");
+    if (self->seconds > 0)
+        self->delivered = (s_delivered (now) - s_delivered (before)) / self->seconds;
+    if (self->seconds > 0 && json_object_get (now, "prepared"))
+        self->prepared = (answer_real (now, "prepared") - answer_real (before, "prepared")) / self->seconds;
+    for (; self->count < json_array_size (jobs); self->count++) {
+        const json_t *job = json_array_get (jobs, self->count);
+        s_fill (&self->rows [self->count], job, s_job (self->before, (uint64_t) answer_real (job, "job")));
+    }
+    qsort_r (self->rows, self->count, sizeof *self->rows, s_compare_jobs, &sort);
+    return true;
+}
+
+void
+top_view_clear (top_view_t *self)
+{
+    free (self->rows);
+    *self = (top_view_t) { .count = 0 };
+}
+
+const char *
+top_sort_name (top_sort_t sort)
+{
+    return s_sorts [sort];
+}
+
+//  "3 min"
+static const char *
+s_time (double seconds, char text [32])
+{
+    static const struct { double seconds; const char *name; } units [] = { { 86400, "d" }, { 3600, "h" },
+        { 60, "min" }, { 1, "s" } };
+    size_t unit = 0;
+    while (unit < 3 && seconds < units [unit].seconds)
+        unit++;
+    snprintf (text, 32, "%llu %s", (unsigned long long) (seconds / units [unit].seconds), units [unit].name);
+    return text;
+}
+
+void
+top_view_head (const top_view_t *self, char text [TOP_TEXT_BYTES])
+{
+    char up [32], version [32];
+    const char *given = answer_text (self->now, "version");
+    text [0] = 0;
+    s_add (text, "tureen %s, up for %s, %zu job%s", utf8_visible (given, strlen (given), version,
+        sizeof version), s_time (answer_real (self->now, "uptime_seconds"), up), self->count,
+        plural (self->count));
+    if (self->delivered >= 0)
+        s_add (text, ", delivered %.0f/s", self->delivered);
+    if (self->prepared >= 0)
+        s_add (text, ", prepared %.0f/s", self->prepared);
+    if (answer_real (self->now, "prepared") > 0)
+        s_add (text, ", %.2f deliveries of each since the start",
+            answer_real (self->now, "delivered") / answer_real (self->now, "prepared"));
+}
+
+void
+top_view_words (const top_view_t *self, const top_row_t *row, char *text, size_t text_bytes)
+{
+    const json_t *job = s_job (self->now, row->job);
+    const char *little = answer_text (job, "little_shared");
+    if (*little)
+        utf8_visible (little, strlen (little), text, text_bytes);
+    else
+    if (row->shared < 0)
+        snprintf (text, text_bytes, "it has drawn nothing yet");
+    else
+        snprintf (text, text_bytes, "%.0f %% of its samples served other jobs too, order %s, %.0f samples "
+            "taken", 100 * row->shared, answer_text (job, "order"), answer_real (job, "consumed_samples"));
+}
+
+//  ---- data, workers, tenants and members
+
 //  Widths of 80 columns in all, a blank between.
 static const top_column_t s_data [] = { { "DATA", 16, false }, { "SAMPLES", 10, true }, { "SIZE", 9, true },
     { "KIND", 12, false }, { "MEMORY", 7, true }, { "READ/S", 9, true }, { "CACHE/S", 9, true },
     { "BAD", 6, true } };
 static const top_column_t s_workers [] = { { "MACHINE", 18, false }, { "STATE", 8, false },
     { "CPUS", 4, true }, { "SAMPLES/S", 9, true }, { "DONE", 10, true }, { "LOST", 6, true },
-    { "SENT", 9, true },
-    { "RECEIVED", 9, true } };
+    { "SENT", 9, true }, { "RECEIVED", 9, true } };
 static const top_column_t s_tenants [] = { { "TENANT", 16, false }, { "JOBS", 5, true },
     { "PREPARED/S", 10, true }, { "DELIVERED/S", 11, true }, { "CACHE", 9, true }, { "BATCHES", 9, true },
     { "WORKERS %", 9, true }, { "WAIT", 5, true } };
-
 static const top_column_t s_members [] = { { "MEMBER", 21, false }, { "STATE", 7, false },
     { "HOMES %", 7, true }, { "CACHE", 9, true }, { "GIVES/S", 9, true }, { "GAVE", 9, true },
     { "REFUSED", 8, true } };
@@ -45,8 +232,6 @@ top_table_columns (top_kind_t kind)
 {
     return s_kinds [kind].count;
 }
-
-//  ---- cells
 
 static void
 s_text (top_cells_t *row, size_t column, const char *text)
@@ -87,39 +272,27 @@ s_nothing (top_cells_t *row, size_t column)
     strcpy (row->cells [column], "-");
 }
 
-static void __attribute__ ((format (printf, 2, 3)))
-s_add (char text [TOP_TEXT_BYTES], const char *format, ...)
-{
-    size_t used = strlen (text);
-    va_list arguments;
-    va_start (arguments, format);
-    vsnprintf (text + used, TOP_TEXT_BYTES - used, format, arguments);
-    va_end (arguments);
-}
-
-//  ---- what was in the answer before
-
 //  The rows of a kind in an answer; NULL: there are none.
 static const json_t *
-s_list (const json_t *answer, top_kind_t kind)
+s_list_of (const json_t *answer, top_kind_t kind)
 {
     const json_t *object = kind == TOP_MEMBERS? json_object_get (answer, "cluster"): answer;
     return json_object_get (object, s_kinds [kind].list);
 }
 
 static const char *
-s_name (const json_t *item, top_kind_t kind)
+s_name_of (const json_t *item, top_kind_t kind)
 {
     return answer_text (item, kind == TOP_MEMBERS? "member": "name");
 }
 
 static const json_t *
-s_before (const top_view_t *view, top_kind_t kind, const char *name)
+s_row_before (const top_view_t *view, top_kind_t kind, const char *name)
 {
     size_t index;
     const json_t *item;
-    json_array_foreach (s_list (view->before, kind), index, item)
-        if (strcmp (s_name (item, kind), name) == 0)
+    json_array_foreach (s_list_of (view->before, kind), index, item)
+        if (strcmp (s_name_of (item, kind), name) == 0)
             return item;
     return NULL;
 }
@@ -133,8 +306,6 @@ s_rate (const top_view_t *view, const json_t *now, const json_t *before, const c
     double grown = answer_real (now, key) - answer_real (before, key);
     return grown > 0? grown / view->seconds: 0;
 }
-
-//  ---- kinds of rows
 
 //  What was read of it, as a pack or as single objects; NULL: files.
 static const json_t *
@@ -261,12 +432,10 @@ s_put (const top_view_t *view, top_kind_t kind, const json_t *item, top_cells_t 
 {
     static void (*const kinds [TOP_KINDS]) (const top_view_t *, const json_t *, const json_t *,
         top_cells_t *) = { s_put_dataset, s_put_worker, s_put_tenant, s_put_member };
-    const char *name = s_name (item, kind);
+    const char *name = s_name_of (item, kind);
     s_text (row, 0, name);
-    kinds [kind] (view, item, s_before (view, kind, name), row);
+    kinds [kind] (view, item, s_row_before (view, kind, name), row);
 }
-
-//  ---- the line above
 
 static void
 s_add_part (char text [TOP_TEXT_BYTES], const json_t *object, const char *what, const char *used,
@@ -295,7 +464,7 @@ s_head_members (top_table_t *self, const json_t *cluster)
 }
 
 static void
-s_head (top_table_t *self, const json_t *now, top_kind_t kind)
+s_head_table (top_table_t *self, const json_t *now, top_kind_t kind)
 {
     self->head [0] = 0;
     if (kind == TOP_DATA) {
@@ -317,15 +486,13 @@ s_head (top_table_t *self, const json_t *now, top_kind_t kind)
         s_head_members (self, json_object_get (now, "cluster"));
 }
 
-//  ---- all of it
-
 typedef struct {
     size_t column;
     bool is_number;
 } order_t;
 
 static int
-s_compare (const void *one, const void *other, void *context)
+s_compare_rows (const void *one, const void *other, void *context)
 {
     const top_cells_t *a = one, *b = other;
     const order_t *order = context;
@@ -339,7 +506,7 @@ s_compare (const void *one, const void *other, void *context)
 bool
 top_table_make (top_table_t *self, const top_view_t *view, top_kind_t kind, size_t sort)
 {
-    const json_t *list = s_list (view->now, kind);
+    const json_t *list = s_list_of (view->now, kind);
     *self = (top_table_t) { .columns = s_kinds [kind].columns, .column_count = s_kinds [kind].count,
         .rows = calloc (json_array_size (list) + 1, sizeof *self->rows) };
     if (!self->rows)
@@ -347,8 +514,8 @@ top_table_make (top_table_t *self, const top_view_t *view, top_kind_t kind, size
     for (; self->count < json_array_size (list); self->count++)
         s_put (view, kind, json_array_get (list, self->count), &self->rows [self->count]);
     order_t order = { sort % self->column_count, self->columns [sort % self->column_count].is_number };
-    qsort_r (self->rows, self->count, sizeof *self->rows, s_compare, &order);
-    s_head (self, view->now, kind);
+    qsort_r (self->rows, self->count, sizeof *self->rows, s_compare_rows, &order);
+    s_head_table (self, view->now, kind);
     return true;
 }
 

@@ -7,8 +7,7 @@
 #include <cmocka.h>
 #include <string.h>
 #include "answer.h"
-#include "top_table.h"
-#include "top_view.h"
+#include "top.h"
 
 static json_t *
 s_status (double uptime, int delivered)
