@@ -1,4 +1,6 @@
-#include "command_audit.h"
+//  `tureen audit`: whether the ids that clients recorded are epochs as training assumes.
+
+#include "commands.h"
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>

@@ -1,10 +1,12 @@
+//  `tureen drain`: a running server takes no new jobs, lets each job end its epoch, and ends.
+//
 //  happy path:     DRAIN -> DRAINING; with --wait: the connection breaks -> no server answers at the endpoint
 //                  -> gone
 //  failure modes:  no answer, or ERROR (`forbidden`): said, status 1.  A connection that breaks while the
 //                  server is still there: it is asked whether it drains, on another one.  One that is there
 //                  and says nothing is waited for, for a minute.
 
-#include "command_drain.h"
+#include "commands.h"
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,4 +1,6 @@
-#include "command_key.h"
+//  `tureen key`: makes keys, and lists the clients that a server admits (keys.h).
+
+#include "commands.h"
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,6 @@
-#include "command_prepare.h"
+//  `tureen prepare`: runs a pipeline on files, by the server's own code, and writes or times the result.
+
+#include "commands.h"
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>

@@ -1,4 +1,9 @@
-#include "command_read.h"
+//  `tureen read`: takes a job's batches as a training job would, and says what that was like.
+//
+//  For trying a server out, for measuring, and for tests: --ids writes down which samples were delivered in
+//  which order.
+
+#include "commands.h"
 #include <assert.h>
 #include <errno.h>
 #include <float.h>

@@ -1,4 +1,6 @@
-#include "command_status.h"
+//  `tureen status`: the data sets and jobs of a running server, and how much it shared.
+
+#include "commands.h"
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>

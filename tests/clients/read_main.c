@@ -1,5 +1,5 @@
 //  `tureen read` alone, without a server in the same binary.
-#include "command_read.h"
+#include "commands.h"
 #include "rlimits.h"
 #include <errno.h>
 #include <signal.h>
