@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-#include "class_warning.h"
 #include "complain.h"
 #include "input.h"
 #include "learned_rows_file.h"
@@ -16,6 +15,7 @@
 #include "reader.h"
 #include "stranger.h"
 #include "unreadable.h"
+#include "utf8.h"
 
 enum {
     READ_BYTES_MAX = 4 * 1024 * 1024,   //  of one range of several samples
@@ -25,7 +25,10 @@ enum {
     REDOX_CHUNKS_FEW = 128,             //  with fewer epochs are not fresh (docs/tiers.md)
     PIECE_LEAST = 8,                    //  samples of a piece, if the pool has room for
     PIECES_OF_POOL = 64,                //  of them
-    ERROR_BYTES = 1024
+    ERROR_BYTES = 1024,
+    CLASSES_SHOWN = 3,
+    CLASS_BYTES = 80,
+    CLASSES_BYTES = CLASSES_SHOWN * (CLASS_BYTES + 4) + 32
 };
 
 const char *
@@ -505,6 +508,165 @@ sources_open (sources_t *self, broker_t *broker, const options_t *options)
     return true;
 }
 
+//  ---- classes of data sets that look like splits of one set: where they differ, one number may mean two
+//  classes, which no job can see
+
+//  A data set's classes in the order of their names' bytes.
+typedef struct {
+    const catalogue_t *catalogue;
+    uint32_t *sorted;                   //  owned; NULL: it has no classes
+    uint32_t count;
+} classes_t;
+
+//  What two have: which classes of each the other lacks, and a class that has two numbers.
+typedef struct {
+    uint32_t common;
+    uint32_t lacked [2];
+    char names [2] [CLASSES_BYTES];     //  of some of them
+    const char *moved;                  //  NULL: each class that both have has one number
+    uint32_t numbers [2];
+} difference_t;
+
+static int
+s_compare_classes (const void *left, const void *right, void *catalogue)
+{
+    return strcmp (catalogue_class_name (catalogue, *(const uint32_t *) left),
+        catalogue_class_name (catalogue, *(const uint32_t *) right));
+}
+
+//  Without memory it has no classes, and there is no warning.
+static classes_t
+s_sort_classes (const catalogue_t *catalogue)
+{
+    classes_t self = { .catalogue = catalogue, .count = catalogue_classes (catalogue) };
+    self.sorted = self.count? malloc (self.count * sizeof *self.sorted): NULL;
+    self.count = self.sorted? self.count: 0;
+    for (uint32_t class = 0; class < self.count; class++)
+        self.sorted [class] = class;
+    if (self.count)
+        qsort_r (self.sorted, self.count, sizeof *self.sorted, s_compare_classes, (void *) catalogue);
+    return self;
+}
+
+static const char *
+s_class_name (const classes_t *self, uint32_t place)
+{
+    return catalogue_class_name (self->catalogue, self->sorted [place]);
+}
+
+static void
+s_note_lacked (difference_t *self, size_t side, const char *name)
+{
+    char shown [CLASS_BYTES], *list = self->names [side];
+    size_t used = strlen (list);
+    if (self->lacked [side]++ < CLASSES_SHOWN)
+        snprintf (list + used, CLASSES_BYTES - used, "%s'%s'", used? ", ": "",
+            utf8_visible (name, strlen (name), shown, sizeof shown));
+}
+
+static void
+s_compare_splits (difference_t *self, const classes_t *left, const classes_t *right)
+{
+    uint32_t a = 0, b = 0;
+    *self = (difference_t) { .common = 0 };
+    while (a < left->count || b < right->count) {
+        int order = a == left->count? 1: b == right->count? -1:
+            strcmp (s_class_name (left, a), s_class_name (right, b));
+        if (order == 0 && left->sorted [a] != right->sorted [b] && !self->moved) {
+            self->moved = s_class_name (left, a);
+            self->numbers [0] = left->sorted [a];
+            self->numbers [1] = right->sorted [b];
+        }
+        self->common += order == 0;
+        if (order < 0)
+            s_note_lacked (self, 1, s_class_name (left, a));
+        if (order > 0)
+            s_note_lacked (self, 0, s_class_name (right, b));
+        a += order <= 0;
+        b += order >= 0;
+    }
+}
+
+static void
+s_print_lacked (FILE *text, const difference_t *self, size_t side, const char *name)
+{
+    if (self->lacked [side] > CLASSES_SHOWN)
+        fprintf (text, "; '%s' has no %s and %u more", name, self->names [side],
+            self->lacked [side] - CLASSES_SHOWN);
+    else
+    if (self->lacked [side])
+        fprintf (text, "; '%s' has no %s", name, self->names [side]);
+}
+
+static void
+s_print_difference (FILE *text, const difference_t *self, const char *left, const char *right)
+{
+    char shown [CLASS_BYTES];
+    fprintf (text, "data sets '%s' and '%s' do not have the same classes", left, right);
+    s_print_lacked (text, self, 0, left);
+    s_print_lacked (text, self, 1, right);
+    if (self->moved)
+        fprintf (text, "; the label of '%s' is %u in '%s' and %u in '%s'",
+            utf8_visible (self->moved, strlen (self->moved), shown, sizeof shown), self->numbers [0], left,
+            self->numbers [1], right);
+    const char *less = self->lacked [0]? left: right, *more = self->lacked [0]? right: left;
+    fprintf (text, ": make an empty folder of each class that is missing (--allow-empty %s=yes)", less);
+    if (self->lacked [0] == 0 || self->lacked [1] == 0)
+        fprintf (text, ", or number by names (--classes-from %s=%s)", less, more);
+}
+
+//  Of two that are no splits of one set, few names are the same.
+static bool
+s_look_alike (const difference_t *self, const classes_t *left, const classes_t *right)
+{
+    uint32_t least = left->count < right->count? left->count: right->count;
+    return least > 0 && 2 * (uint64_t) self->common >= least;
+}
+
+//  The warning, to the log and to both data sets in status.  Without memory for the text there is none.
+static void
+s_tell_classes (const sources_t *self, const difference_t *difference, size_t left, size_t right)
+{
+    const options_dataset_t *datasets = self->options->datasets;
+    char *text = NULL;
+    size_t size;
+    FILE *stream = open_memstream (&text, &size);
+    if (!stream)
+        return;
+    s_print_difference (stream, difference, datasets [left].name, datasets [right].name);
+    if (fclose (stream) == 0) {
+        printf ("warning: %s\n", text);
+        data_warnings_add (self->all [left].warnings, datasets [right].name, text);
+        data_warnings_add (self->all [right].warnings, datasets [left].name, text);
+    }
+    free (text);
+}
+
+//  Tells of each data set the classes of which differ from those of the first one before it that it shares at
+//  least half of the classes of either with.
+static void
+s_warn_of_classes (const sources_t *self)
+{
+    size_t count = self->options->dataset_count;
+    classes_t *all = calloc (count + 1, sizeof *all);
+    for (size_t index = 0; all && index < count; index++) {
+        all [index] = s_sort_classes (self->all [index].catalogue);
+        difference_t difference;
+        bool is_alike = false;
+        for (size_t before = 0; before < index && !is_alike; before++) {
+            s_compare_splits (&difference, &all [before], &all [index]);
+            is_alike = s_look_alike (&difference, &all [before], &all [index]);
+            if (is_alike && (difference.lacked [0] || difference.lacked [1] || difference.moved))
+                s_tell_classes (self, &difference, before, index);
+        }
+    }
+    for (size_t index = 0; all && index < count; index++)
+        free (all [index].sorted);
+    free (all);
+}
+
+//  ---- other warnings, and the end
+
 //  The system kills a server that uses more than there is: late, when the cache fills.
 static void
 s_warn_of_memory (const options_t *options, bool has_packs)
@@ -518,28 +680,6 @@ s_warn_of_memory (const options_t *options, bool has_packs)
             "included): give less --cache%s\n", has_packs? " and compressed samples": "",
             sources_size (sum, wanted, sizeof wanted), sources_size (memory_bytes, there, sizeof there),
             has_packs? " or --raw": "");
-}
-
-//  The list that was looked at is that of the settings.
-static void
-s_tell_classes (void *context, size_t left, size_t right, const char *text)
-{
-    const sources_t *self = context;
-    const options_dataset_t *datasets = self->options->datasets;
-    printf ("warning: %s\n", text);
-    data_warnings_add (self->all [left].warnings, datasets [right].name, text);
-    data_warnings_add (self->all [right].warnings, datasets [left].name, text);
-}
-
-static void
-s_warn_of_classes (const sources_t *self)
-{
-    class_warning_set_t sets [OPTIONS_DATASETS_MAX];
-    size_t count = self->options->dataset_count;
-    for (size_t index = 0; index < count; index++)
-        sets [index] = (class_warning_set_t) { self->options->datasets [index].name,
-            self->all [index].catalogue };
-    class_warning_find (sets, count, &(class_warning_listener_t) { s_tell_classes, (void *) self });
 }
 
 //  A proxy in the environment that is meant for other programs sees all data, or slows them down.
