@@ -137,13 +137,6 @@ s_take_signals (server_t *self)
     return self->signals >= 0 || s_complain_errno ("no signal descriptor");
 }
 
-//  options.c has refused other names.
-static sampler_policy_t
-s_policy (const char *name)
-{
-    return strcmp (name, "dsa") == 0? SAMPLER_POLICY_DSA: SAMPLER_POLICY_FOLLOW;
-}
-
 static bool
 s_make_broker (server_t *self, size_t descriptors)
 {
@@ -167,9 +160,11 @@ s_make_broker (server_t *self, size_t descriptors)
         .raw_bytes = self->options.raw_bytes - sources_buffer_part (&self->options),
         .workers = self->options.workers, .customs = customs,
         .descriptors_max = descriptors - descriptors / DESCRIPTORS_KEPT,
-        .jobs_bytes_max = machine_memory_bytes ("") / 4, .policy = s_policy (self->options.policy),
-            .gather_ms = BROKER_GATHER_MS, .patience_ms = self->options.patience * 1000,
-            .job_cost_ms = self->options.job_cost_ms
+        .jobs_bytes_max = machine_memory_bytes ("") / 4,
+        //  options.c has refused other names.
+        .policy = strcmp (self->options.policy, "dsa") == 0? SAMPLER_POLICY_DSA: SAMPLER_POLICY_FOLLOW,
+        .gather_ms = BROKER_GATHER_MS, .patience_ms = self->options.patience * 1000,
+        .job_cost_ms = self->options.job_cost_ms
     };
     if (getrandom (&options.seed, sizeof options.seed, 0) != sizeof options.seed)
         return s_complain_errno ("no random seed to be had");

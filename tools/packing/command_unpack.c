@@ -27,7 +27,7 @@
 #include "transfer.h"
 #include "utf8.h"
 
-enum { EXIT_SOME_LOST = 1, EXIT_UNUSABLE = 2, REASON_BYTES = 256 };
+enum { EXIT_SOME_LOST = 1, EXIT_UNUSABLE = 2 };
 
 typedef struct {
     const char *path, *target;
@@ -207,15 +207,6 @@ s_write_bytes (unpack_t *self, uint32_t id, size_t field, const uint8_t *bytes, 
     return rc;
 }
 
-//  0; or -errno, and what went wrong in reason.
-static int
-s_write_field (unpack_t *self, uint32_t id, size_t field, const uint8_t *bytes, char reason [REASON_BYTES])
-{
-    int rc = s_write_bytes (self, id, field, bytes, catalogue_file_bytes (self->catalogue, id, field));
-    snprintf (reason, REASON_BYTES, "%s%s", strerror (-rc), rlimits_remedy (-rc));
-    return rc;
-}
-
 //  One that s_write_bytes has made.
 static void
 s_remove_field (unpack_t *self, uint32_t id, size_t field)
@@ -247,21 +238,21 @@ s_write_sample (unpack_t *self, const pack_scan_sample_t *sample)
     const uint8_t *bytes = sample->bytes;
     uint64_t bytes_before = self->bytes;
     for (size_t field = 0; field < catalogue_fields (self->catalogue); field++) {
-        char reason [REASON_BYTES];
-        int rc = s_write_field (self, sample->id, field, bytes, reason);
+        size_t size = catalogue_file_bytes (self->catalogue, sample->id, field);
+        int rc = s_write_bytes (self, sample->id, field, bytes, size);
         if (rc) {
             for (size_t before = 0; before < field; before++)
                 s_remove_field (self, sample->id, before);      //  all its files or none
             self->bytes = bytes_before;
             char name [PACK_REPORT_NAME_BYTES];
             pack_meter_clear (&self->meter);
-            complain ("unpack", "cannot write '%s' of the field '%s': %s",
+            complain ("unpack", "cannot write '%s' of the field '%s': %s%s",
                 pack_report_name (self->catalogue, sample->id, field, name),
-                catalogue_field_name (self->catalogue, field), reason);
+                catalogue_field_name (self->catalogue, field), strerror (-rc), rlimits_remedy (-rc));
             self->fatal = s_is_fatal (rc)? rc: 0;
             return false;
         }
-        bytes += catalogue_file_bytes (self->catalogue, sample->id, field);
+        bytes += size;
     }
     return true;
 }
