@@ -121,17 +121,23 @@ s_wake (broker_t *self, resting_list_t *list, resting_t *item)
         raw_store_retry (self->raw, request);
 }
 
-//  Each request is put in front of all others, so begin with the last.
+//  Those that are due, in their order.  Each request is put in front of all others, so begin with the last.
 static void
-s_wake_all_held (broker_t *self, patience_t *patience)
+s_wake_due (broker_t *self, resting_list_t *list, int64_t now_ms)
 {
-    for (resting_t *item = patience->held.last, *previous; item; item = previous) {
+    for (resting_t *item = list->last, *previous; item; item = previous) {
         previous = item->previous;
+        if (item->due_ms > now_ms)
+            broker_wake (self, item->due_ms);
+        else
         if (item->request)
-            s_wake (self, &patience->held, item);
+            s_wake (self, list, item);
     }
-    while (patience->held.first)
-        s_wake (self, &patience->held, patience->held.first);
+    for (resting_t *item = list->first, *next; item; item = next) {
+        next = item->next;
+        if (item->version && item->due_ms <= now_ms)
+            s_wake (self, list, item);
+    }
 }
 
 void
@@ -428,19 +434,6 @@ s_probe (broker_t *self, patience_t *patience, int64_t now_ms)
         s_wake (self, &patience->failing, patience->failing.first);
 }
 
-static void
-s_read_again (broker_t *self, patience_t *patience, int64_t now_ms)
-{
-    s_wake_all_held (self, patience);
-    for (resting_t *item = patience->failing.first, *next; item; item = next) {
-        next = item->next;
-        if (item->due_ms <= now_ms)
-            s_wake (self, &patience->failing, item);
-        else
-            broker_wake (self, item->due_ms);
-    }
-}
-
 //  ---- telling
 
 static int
@@ -519,8 +512,10 @@ s_pass (broker_t *self, dataset_t *dataset, int64_t now_ms)
         s_probe (self, patience, now_ms);
     if (patience->is_still)
         broker_wake (self, patience->probe_ms < end_ms? patience->probe_ms: end_ms);
-    else
-        s_read_again (self, patience, now_ms);
+    else {
+        s_wake_due (self, &patience->held, now_ms);
+        s_wake_due (self, &patience->failing, now_ms);
+    }
     s_tell (self, dataset, now_ms);
 }
 

@@ -22,8 +22,9 @@
  *  When STILL_ROW different reads in a row have failed, DAMAGED ones not counted, the storage is at fault and
  *  not a file: the data set pauses.  Meanwhile only damage makes a sample bad, and new reads are held back.
  *  Now and then one failed read and one held read are tried as probes.  The first success ends the pause, and
- *  all reads begin anew.  If none succeeds for patience_ms, or if more than FAILING_MAX reads fail for so
- *  long while others succeed, the jobs that wait for reads end (`storage`) and no sample is marked.
+ *  all reads begin anew, in their order.  If none succeeds for patience_ms, or if more than FAILING_MAX reads
+ *  fail for so long while others succeed, the jobs that wait for reads end (`storage`) and no sample is
+ *  marked.
  *
  *      fails                       due, or probed             succeeds
  *   READ -----> resting, failing ----------------> READ again ---------> as if nothing had been

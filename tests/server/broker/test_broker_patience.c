@@ -12,12 +12,20 @@
 #include "seed.h"
 #include "simulation.h"
 
-enum { SECOND_US = 1000000, SAMPLES = 300, PATIENCE_MS = 20000 };
+enum { SECOND_US = 1000000, SAMPLES = 300, PATIENCE_MS = 20000, ASKED_MAX = 4 * SAMPLES };
 
 static const char s_crop [] = "[{\"op\":\"center_crop\",\"size\":[1,1]}]";
 
 //  Plain files, and packs by each policy.
 enum { PLAIN, STREAM, REDOX, DIRECT, SOURCES };
+
+//  The reads of a run in the order in which they begin, each by its first sample.
+typedef struct {
+    uint32_t ids [ASKED_MAX];
+    size_t count;
+    size_t outage_end;          //  how many of these begin before that
+    size_t failures, failed [SAMPLES];  //  all; and of each sample the number of its last one; 0: none
+} asked_t;
 
 //  What fails when.
 typedef struct {
@@ -28,12 +36,38 @@ typedef struct {
     uint32_t first, count;      //  these fail always, with file_rc
     int file_rc;
     bool is_divided;            //  there are tenants
+    asked_t *asked;             //  NULL: nothing is noted
 } disk_t;
+
+static void
+s_note_asked (const disk_t *disk, uint32_t id)
+{
+    if (disk->asked) {
+        assert_true (disk->asked->count < ASKED_MAX);
+        disk->asked->ids [disk->asked->count++] = id;
+    }
+}
+
+static int64_t
+s_fetch_us (void *context, const version_t *version)
+{
+    s_note_asked (context, version->id);
+    return 200;
+}
+
+static int64_t
+s_read_us (void *context, const raw_request_t *request)
+{
+    s_note_asked (context, request->samples [0]->id);
+    return 300;
+}
 
 static int
 s_unread_rc (void *context, uint32_t id, int64_t now_us)
 {
     const disk_t *disk = context;
+    if (disk->asked && now_us >= disk->from_us && now_us < disk->until_us)
+        disk->asked->failed [id] = ++disk->asked->failures;
     if (id >= disk->first && id - disk->first < disk->count)
         return disk->file_rc;
     if (now_us >= disk->from_us && now_us < disk->until_us)
@@ -47,7 +81,7 @@ s_simulation (disk_t *disk, int source, uint64_t seed)
     static const raw_policy_t policies [SOURCES] = { 0, RAW_STREAM, RAW_REDOX, RAW_DIRECT };
     simulation_options_t options = { .seed = seed, .samples = SAMPLES, .cache_versions = 40, .workers = 3,
         .check = true,
-        .fetch_us = 200, .unread_rc = s_unread_rc, .context = disk,
+        .fetch_cost_us = s_fetch_us, .read_us = s_read_us, .unread_rc = s_unread_rc, .context = disk,
         .patience_ms = disk->outage_us? 15 * PATIENCE_MS: PATIENCE_MS };
     static const broker_tenant_t tenants [] = { { .name = "one", .weight = 1 },
         { .name = "two", .weight = 3 } };
@@ -255,6 +289,67 @@ test_many_files_are_the_disk (void **state)
     simulation_destroy (&simulation);
 }
 
+//  One epoch of a job beside a disk that is away for two seconds, or for none.
+static void
+s_note_order (asked_t *asked, int source, bool is_away)
+{
+    disk_t disk = { .rc = -EIO, .from_us = 15000, .until_us = is_away? 2 * SECOND_US: 0, .asked = asked };
+    simulation_t *simulation = s_simulation (&disk, source, test_seed ());
+    int client = simulation_must_join (simulation, &(simulated_job_t) { .batch_size = 10, .slots = 4,
+        .epochs = 1, .order = SAMPLER_ORDER_SEEDED, .sample_us = 300 });
+    simulation_run (simulation, 2 * SECOND_US);
+    asked->outage_end = asked->count;
+    assert_true (simulation_run (simulation, 100 * SECOND_US));
+    s_assert_whole (simulation, client, 1, &disk);
+    simulation_destroy (&simulation);
+}
+
+//  Leaves the first read of each sample.
+static void
+s_keep_first (asked_t *asked)
+{
+    bool seen [SAMPLES] = { false };
+    size_t kept = 0;
+    for (size_t index = 0; index < asked->count; index++) {
+        uint32_t id = asked->ids [index];
+        if (!seen [id])
+            asked->ids [kept++] = id;
+        seen [id] = true;
+    }
+    asked->count = kept;
+}
+
+//  Guards: behind an outage the reads that were held back come in the order of the draws, as without an
+//  outage, and those that had failed in the order of their failures.  In any other order the batch that is
+//  due first waits for bytes of later ones.
+static void
+test_the_order_of_reads_behind_an_outage (void **state)
+{
+    (void) state;
+    for (int source = 0; source < SOURCES; source++) {
+        asked_t calm = { 0 }, away = { 0 };
+        s_note_order (&calm, source, false);
+        s_note_order (&away, source, true);
+        size_t again = 0, last = 0;
+        for (size_t index = away.outage_end; index < away.count; index++) {
+            size_t failed = away.failed [away.ids [index]];
+            if (failed > 0 && failed <= last)
+                fail_msg ("source %d: sample %u, which failed before another, is read behind it", source,
+                    away.ids [index]);
+            last = failed > 0? failed: last;
+            again += failed > 0;
+        }
+        assert_true (again >= 4);
+        s_keep_first (&calm);
+        s_keep_first (&away);
+        assert_int_equal (away.count, calm.count);
+        for (size_t index = 0; index < calm.count; index++)
+            if (away.ids [index] != calm.ids [index])
+                fail_msg ("source %d: read %zu is of sample %u; without an outage of %u", source, index,
+                    away.ids [index], calm.ids [index]);
+    }
+}
+
 //  What the status says that the only job waits on.
 static void
 s_assert_waits_on (simulation_t *simulation, const char *expected)
@@ -295,7 +390,8 @@ main (void)
         cmocka_unit_test (test_a_disk_that_stays_away),
         cmocka_unit_test (test_the_remedy_follows_the_failure),
         cmocka_unit_test (test_what_a_store_has_replaced),
-        cmocka_unit_test (test_many_files_are_the_disk)
+        cmocka_unit_test (test_many_files_are_the_disk),
+        cmocka_unit_test (test_the_order_of_reads_behind_an_outage)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
