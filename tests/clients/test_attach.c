@@ -108,6 +108,43 @@ test_stopped_in_the_middle (void **state)
     unlink (address.sun_path);
 }
 
+//  The limits that the last socket was given.
+static struct timeval s_send_limit, s_receive_limit;
+
+int __real_setsockopt (int socket, int level, int option, const void *value, socklen_t size);
+int __wrap_setsockopt (int socket, int level, int option, const void *value, socklen_t size);
+int
+__wrap_setsockopt (int socket, int level, int option, const void *value, socklen_t size)
+{
+    if (level == SOL_SOCKET && option == SO_SNDTIMEO)
+        memcpy (&s_send_limit, value, sizeof s_send_limit);
+    if (level == SOL_SOCKET && option == SO_RCVTIMEO)
+        memcpy (&s_receive_limit, value, sizeof s_receive_limit);
+    return __real_setsockopt (socket, level, option, value, size);
+}
+
+//  Guards: a server that takes the token and hands nothing over is waited for as long as it says, in
+//  milliseconds.
+static void
+test_nothing_is_handed_over (void **state)
+{
+    scratch_t *scratch = *state;
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    snprintf (address.sun_path, sizeof address.sun_path, "%s/s.ring", scratch->path);
+    int listener = socket (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal (bind (listener, (struct sockaddr *) &address, sizeof address), 0);
+    assert_int_equal (listen (listener, 1), 0);
+    char token [WIRE_TOKEN_BYTES];
+    memset (token, 't', sizeof token);
+    attach_t *attach;
+    assert_int_equal (attach_new (&attach, address.sun_path, TRUST_NOBODY, token, RING_BYTES, 20),
+        -ETIMEDOUT);
+    assert_null (attach);
+    assert_true (s_send_limit.tv_sec == 3 && s_send_limit.tv_usec == 0);
+    assert_true (s_receive_limit.tv_sec == 0 && s_receive_limit.tv_usec == 20000);
+    close (listener);
+}
+
 static int
 begin (void **state)
 {
@@ -128,6 +165,7 @@ main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test_setup_teardown (test_stopped_in_the_middle, begin, end),
+        cmocka_unit_test_setup_teardown (test_nothing_is_handed_over, begin, end),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
