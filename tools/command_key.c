@@ -492,7 +492,10 @@ s_revoke_in (const entries_t *entries, const char *directory, const char *word)
                 strerror (errno));
         printf ("the key '%s' is revoked\n", s_shown (entry->name, shown));
     }
-    fsync (entries->folder.allowed);
+    //  Some file systems sync no folders.  UNTESTED: takes a disk that fails between two calls.
+    if (fsync (entries->folder.allowed) && errno != EINVAL)
+        return complain ("key", "'%s/allowed' cannot be written to the disk (%s): the key is revoked, but a "
+            "crash of the machine may bring it back; revoke it again then", directory, strerror (errno));
     return true;
 }
 

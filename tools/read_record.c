@@ -61,6 +61,16 @@ s_load_state (read_record_t *self)
         input_error (rc), rc == -EFBIG? "": rlimits_remedy (-rc));
 }
 
+//  Down to the disk: 0, or -errno.  What lies on none (a pipe, a terminal) is as good as there.
+static int
+s_sync (int fd)
+{
+    while (fsync (fd))
+        if (errno != EINTR)
+            return errno == EINVAL? 0: -errno;
+    return 0;
+}
+
 //  Writes text to the fresh file, down to the disk.  0, or -errno.
 static int
 s_write_fresh (const read_record_t *self, const char *text)
@@ -78,19 +88,21 @@ s_write_fresh (const read_record_t *self, const char *text)
         rc = part < 0 && errno != EINTR? -errno: 0;
     }
     //  Before the rename, or a crash of the machine could leave an empty file under the right name.
-    while (!rc && fsync (fd) && errno != EINVAL)
-        rc = errno == EINTR? 0: -errno;
+    rc = rc? rc: s_sync (fd);
     //  It is closed when a signal interrupts that, too; and what it held is on the disk.
     if (close (fd) && !rc && errno != EINTR)
         rc = -errno;
     return rc;
 }
 
-//  The old state or the new one, never a part of one.
+//  The old state or the new one, never a part of one.  A crash of the machine must not leave a state that
+//  counts ids which were on no disk yet.
 static bool
 s_save_state (read_record_t *self, tureen_loader_t *loader)
 {
     char *text;
+    if (self->ids && s_sync (fileno (self->ids)))
+        return s_fail_ids (self);
     int rc = tureen_loader_state (loader, &text);
     if (rc)
         return s_fail_state (self, -rc);
@@ -340,7 +352,8 @@ read_record_end (read_record_t *self, tureen_loader_t *loader)
     if (self->ids && self->ids_open)
         fputs (" ...\n", self->ids);
     //  The ids first; and closed, since some file systems tell only then that there is no room.
-    bool fine = !self->ids || (!ferror (self->ids) && fflush (self->ids) == 0);
+    bool fine = !self->ids || (!ferror (self->ids) && fflush (self->ids) == 0
+        && (!self->given.state_path || s_sync (fileno (self->ids)) == 0));
     if (self->ids && self->ids != stdout)
         fine = fclose (self->ids) == 0 && fine;
     self->ids = NULL;

@@ -2,8 +2,9 @@
  *  from (--state).
  *
  *  The ids of a batch are in their file before the next batch is asked for, and before a state says that it
- *  was had.  So whatever fails, and whenever the process is killed: a batch that the state counts is in the
- *  file of ids; one that it does not count comes again, and its ids are then taken back.
+ *  was had, then also on the disk.  So whatever fails, and whenever the process is killed or the machine
+ *  crashes: a batch that the state counts is in the file of ids; one that it does not count comes again, and
+ *  its ids are then taken back.
  *
  *  If the job has ranks, the ids are this rank's and the state is that of all of them.  Padding is not
  *  written.

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import shutil
+import subprocess
 import tarfile
 import tempfile
 import unittest
@@ -189,6 +190,11 @@ class Splits(ClassesTest):
             self.assertEqual(file.read(), "dog\ncat\n")
         self.assertIn("a new file", run("unpack", "--quiet", "--classes", names, self.path(name),
                                         self.path("no")).stderr)
+        full = subprocess.run(["prlimit", "--fsize=1", harness.TUREEN, "unpack", "--quiet", "--classes",
+                               names + ".full", self.path(name), self.path("no")],
+                              capture_output=True, text=True, timeout=harness.PATIENCE)
+        self.assertIn("(File too large)", full.stderr)
+        self.assertFalse(os.path.exists(names + ".full"))
         with tarfile.open(self.path("again.tar"), "w") as tar:
             for member in sorted(os.listdir(back)):
                 tar.add(os.path.join(back, member), member)

@@ -605,8 +605,13 @@ s_write_names_to (const catalogue_t *catalogue, const char *path)
         return -errno;
     for (uint32_t class = 0; class < catalogue_classes (catalogue); class++)
         fprintf (file, "%s\n", catalogue_class_name (catalogue, class));
-    bool good = !ferror (file);
-    return fclose (file) == 0 && good? 0: -EIO;
+    errno = 0;
+    int rc = fflush (file) == 0 && !ferror (file)? 0: errno? -errno: -EIO;
+    if (fclose (file) && rc == 0)
+        rc = -errno;
+    if (rc)
+        unlink (path);                  //  or the next call finds a file that is there
+    return rc;
 }
 
 //  Names of classes are in no file of a sample.
