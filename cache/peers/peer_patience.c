@@ -17,8 +17,7 @@ peer_patience_new (void)
 static void
 s_learn (uint64_t *mean_ns, uint64_t nanoseconds)
 {
-    *mean_ns += nanoseconds / WEIGHT;
-    *mean_ns -= *mean_ns / WEIGHT;
+    *mean_ns += nanoseconds / WEIGHT - *mean_ns / WEIGHT;
 }
 
 void
@@ -33,7 +32,10 @@ peer_patience_grow (peer_patience_t *self)
     uint64_t least = (uint64_t) LEAST_MS * MS / FACTOR;
     if (self->typical_ns < least)
         self->typical_ns = least;
-    s_learn (&self->typical_ns, 2 * self->typical_ns);
+    //  A member that goes leaves hundreds of questions.  What grows beyond the bound is of no use, and takes
+    //  as many answers to fade.
+    if (self->typical_ns < (uint64_t) MOST_MS * MS / FACTOR)
+        s_learn (&self->typical_ns, 2 * self->typical_ns);
 }
 
 void

@@ -20,7 +20,7 @@ typedef struct {
 peer_patience_t peer_patience_new (void);
 //  A question was answered after so long.
 void peer_patience_learn (peer_patience_t *self, uint64_t nanoseconds);
-//  One was given up.
+//  One was given up; nothing changes where it is at its bound.
 void peer_patience_grow (peer_patience_t *self);
 //  A read of the store took so long.
 void peer_patience_learn_store (peer_patience_t *self, uint64_t nanoseconds);

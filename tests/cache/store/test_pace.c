@@ -341,9 +341,51 @@ test_worlds (void **state)
             summaries [kind].worst_without);
 }
 
+
+//  -- what is usual
+
+//  A request that gets its first byte after first_ms, and its last one rest_ms later.
+static void
+s_do_one (pace_t *pace, uint64_t bytes, int64_t first_ms, int64_t rest_ms)
+{
+    pace_request_t request = { .bytes = bytes, .patience_ms = PATIENCE_MS };
+    pace_begin (pace, &request, 0);
+    pace_move (&request, 1, first_ms);
+    pace_move (&request, bytes, first_ms + rest_ms);
+    pace_end (pace, &request, true, first_ms + rest_ms);
+}
+
+//  Guards: of the last PACE_KEPT times, in whatever order they came, a tenth is longer than the usual one,
+//  and so of the times of a byte; a request is asked again beyond the limit that follows from these, and not
+//  before.
+static void
+test_what_is_usual (void **state)
+{
+    (void) state;
+    static const int shuffled [] = { 4, 10, 1, 7, 3, 9, 6, 2, 8, 5 };
+    pace_t pace = pace_new ();
+    for (size_t index = 0; index < sizeof shuffled / sizeof *shuffled; index++)
+        s_do_one (&pace, 1 << 20, shuffled [index], (int64_t) shuffled [index] << 20);
+    assert_true (pace.learned [0].usual == 9 && pace.learned [2].usual == 9);
+    assert_true (pace.learned [1].count == 0 && pace.learned [3].count == 0);
+
+    pace_request_t request = { .bytes = 100, .patience_ms = MINUTE_MS };
+    int64_t limit_ms = PACE_SLACK_MS + PACE_TIMES * (9 + 9 * 100);
+    pace_begin (&pace, &request, 0);
+    assert_int_equal (pace_judge (&pace, &request, limit_ms), PACE_WAIT);
+    assert_int_equal (pace_judge (&pace, &request, limit_ms + 1), PACE_AGAIN);
+
+    //  1 .. PACE_KEPT, behind as many longer ones that are forgotten.
+    pace = pace_new ();
+    for (int number = 0; number < 2 * PACE_KEPT; number++)
+        s_do_one (&pace, 1, number < PACE_KEPT? 1000: 1 + number * 37 % PACE_KEPT, 0);
+    assert_true (pace.learned [0].usual == 58);
+}
+
 int
 main (void)
 {
-    const struct CMUnitTest tests [] = { cmocka_unit_test (test_worlds) };
+    const struct CMUnitTest tests [] = { cmocka_unit_test (test_what_is_usual),
+        cmocka_unit_test (test_worlds) };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -695,6 +695,34 @@ credit_grows_with_the_way_up_to_its_bound (void **state)
     assert_int_equal (remote_worker_credit (&worker), 32);
 }
 
+//  The first answer is the mean, and each later one moves it by a sixteenth.  It tells when a task is late,
+//  and how long one more would take.
+static void
+answers_tell_how_fast_a_worker_is (void **state)
+{
+    (void) state;
+    remote_worker_t worker = { .state = REMOTE_WORKER_WORKING, .granted = 2, .out = 3 };
+    assert_int_equal (remote_worker_late_ms (&worker), 1000);
+    remote_worker_learn (&worker, 600e6, 500e6, 40e6);
+    assert_int_equal (remote_worker_late_ms (&worker), 8 * 600);
+    assert_true (remote_worker_wait_ns (&worker) == 4 * 40e6 / 2 + 100e6);
+    remote_worker_learn (&worker, 1400e6, 1140e6, 200e6);
+    assert_int_equal (remote_worker_late_ms (&worker), 8 * 650);
+    assert_true (remote_worker_wait_ns (&worker) == 4 * 50e6 / 2 + 110e6);
+    remote_worker_learn_late (&worker, 100e6);
+    assert_int_equal (remote_worker_late_ms (&worker), 8 * 650);
+    remote_worker_learn_late (&worker, 2000e6);
+    assert_int_equal (remote_worker_late_ms (&worker), 8 * 2000);
+    worker.done = 50;
+    remote_worker_rate (&worker, 999);
+    assert_true (worker.rate == 0);
+    remote_worker_rate (&worker, 2000);
+    assert_true (worker.rate == 25);
+    worker.done = 80;
+    remote_worker_rate (&worker, 3000);
+    assert_true (worker.rate == 30);
+}
+
 //  The credit is halved once for all that was out, and grows back by one for a credit of answers in time.
 static void
 a_worker_that_is_waited_for_gets_less (void **state)
@@ -731,7 +759,7 @@ main (void)
         CASE (workers_that_lie_are_cut_off), CASE (no_more_is_lent_than_may_be),
         CASE (a_worker_cannot_answer_for_another), CASE (files_that_are_others_are_sent),
         CASE (an_old_number_is_not_the_new_one), CASE (an_idle_thread_takes_tasks_back),
-        CASE (a_worker_that_is_waited_for_gets_less),
+        CASE (a_worker_that_is_waited_for_gets_less), CASE (answers_tell_how_fast_a_worker_is),
         CASE (a_worker_without_memory_rests), CASE (a_worker_that_is_wrong_three_times_is_dismissed),
         CASE (a_worker_with_files_of_its_own_is_wrong_once_more),
         CASE (in_a_full_table_the_dismissed_leave_last),
