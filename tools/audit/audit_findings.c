@@ -648,7 +648,7 @@ s_note_untested (record_t *record, size_t job_index)
 
 //  --------------------------------------------------------------------------
 
-//  Faults first; of one kind of rank, by job and then as they came.
+//  Faults first; of one kind of rank, by job, kind, the other job and epoch.
 static int
 s_compare_findings (const void *one, const void *two)
 {
@@ -659,6 +659,8 @@ s_compare_findings (const void *one, const void *two)
         return first->job < second->job? -1: 1;
     if (first->kind != second->kind)
         return first->kind < second->kind? -1: 1;
+    if (first->other != second->other)
+        return first->other < second->other? -1: 1;
     return first->worst < second->worst? -1: first->worst > second->worst;
 }
 

@@ -41,6 +41,15 @@ planted_replace (planted_t *self, unsigned epoch, uint32_t *ids)
     self->ids [epoch] = ids;
 }
 
+//  The ids become those of a subset: first, first + step ..
+static inline void
+planted_spread (planted_t *self, uint32_t first, uint32_t step)
+{
+    for (unsigned epoch = 0; epoch < self->epochs; epoch++)
+        for (size_t place = 0; place < self->counts [epoch]; place++)
+            self->ids [epoch] [place] = first + step * self->ids [epoch] [place];
+}
+
 static inline void
 planted_add (audit_t *audit, planted_t *self, const char *name)
 {

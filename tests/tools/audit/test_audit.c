@@ -514,6 +514,120 @@ test_jobs_beside_one_in_the_order_of_ids (void **state)
     }
 }
 
+//  Guards: each finding of two jobs names these two, their epoch and the other's name, not those of the
+//  finding before it.
+static void
+test_three_jobs (void **state)
+{
+    (void) state;
+    static const struct { size_t job, other; uint64_t epoch; const char *says; } expected [] = {
+        { 0, 1, 2, "epoch 2 has the same order as in two" },
+        { 0, 2, 1, "epoch 1 has the same order as in three" },
+        { 1, 2, 0, "epoch 0 has the same order as in three" } };
+    static const char *const names [] = { "one", "two", "three" };
+    planted_t jobs [3];
+    for (uint64_t number = 0; number < 3; number++) {
+        jobs [number] = planted_new (SAMPLES, 3);
+        jobs [number].random += number;
+        for (unsigned epoch = 0; epoch < 3; epoch++)
+            orders_mix (&jobs [number].random, jobs [number].ids [epoch], SAMPLES);
+    }
+    for (size_t index = 0; index < 3; index++) {
+        size_t epoch = expected [index].epoch;
+        planted_replace (&jobs [expected [index].other], (unsigned) epoch,
+            orders_copy (jobs [expected [index].job].ids [epoch], SAMPLES));
+    }
+    audit_t *audit = audit_new (0);
+    assert_non_null (audit);
+    for (int number = 0; number < 3; number++)
+        planted_add (audit, &jobs [number], names [number]);
+    assert_int_equal (audit_run (audit), 0);
+    findings_print (audit);
+    size_t found = 0;
+    for (size_t index = 0; index < audit_finding_count (audit); index++) {
+        const audit_finding_t *finding = audit_finding (audit, index);
+        if (finding->kind != AUDIT_SAME_ORDER)
+            continue;
+        assert_true (found < 3);
+        assert_int_equal (finding->job, expected [found].job);
+        assert_int_equal (finding->other, expected [found].other);
+        assert_int_equal (finding->worst, expected [found].epoch);
+        assert_int_equal (finding->epoch_count, 1);
+        assert_int_equal (finding->epochs [0], expected [found].epoch);
+        assert_non_null (strstr (finding->text, expected [found++].says));
+    }
+    assert_int_equal (found, 3);
+    audit_destroy (&audit);
+}
+
+//  --------------------------------------------------------------------------
+//  Ids of a subset
+
+//  Guards: nothing takes a sample's place among the job's ids for its id: findings name ids, and orders are
+//  found as they are in 0, 1, 2 ..
+static void
+test_ids_of_a_subset (void **state)
+{
+    (void) state;
+    enum { FIRST = 1000, STEP = 7 };
+    planted_t job = planted_new (SAMPLES, EPOCHS);
+    planted_spread (&job, FIRST, STEP);
+    audit_t *audit = planted_audit (&job, 0);
+    assert_int_equal (audit_job (audit, 0)->samples, SAMPLES);
+    assert_int_equal (audit_job (audit, 0)->once, AUDIT_ONCE);
+    planted_clean (audit);
+
+    job = planted_new (SAMPLES, EPOCHS);
+    planted_spread (&job, FIRST, STEP);
+    uint32_t lost = job.ids [5] [17], doubled = job.ids [5] [99];
+    job.ids [5] [17] = doubled;
+    audit = planted_audit (&job, 0);
+    char says [64];
+    snprintf (says, sizeof says, "1 sample more than once: %" PRIu32, doubled);
+    planted_found (audit, AUDIT_DOUBLED, 1, 5, says);
+    snprintf (says, sizeof says, "lacks 1 of 4000 samples: %" PRIu32, lost);
+    planted_found (audit, AUDIT_MISSING, 1, 5, says);
+    audit_destroy (&audit);
+
+    //  With a number of samples all others are missing.
+    job = planted_new (SAMPLES, 2);
+    planted_spread (&job, 3, STEP);
+    audit = planted_audit (&job, 10 * SAMPLES);
+    planted_found (audit, AUDIT_MISSING, 2, 0, "lacks 36000 of 40000 samples: 0, 1, 2, 4");
+    audit_destroy (&audit);
+
+    job = planted_new (SAMPLES, EPOCHS);
+    planted_replace (&job, 3, orders_ascending (SAMPLES));
+    planted_replace (&job, 8, orders_buffered (&job.random, SAMPLES, 1000));
+    planted_spread (&job, FIRST, STEP);
+    audit = planted_audit (&job, 0);
+    planted_found (audit, AUDIT_SORTED, 1, 3, "epoch 3 counts its ids in order");
+    planted_found (audit, AUDIT_BUFFERED, 1, 8, "epoch 8");
+    audit_destroy (&audit);
+}
+
+//  Guards: two jobs on data that overlap are compared by what both have, whatever its place in each.
+static void
+test_jobs_on_other_data (void **state)
+{
+    (void) state;
+    for (int is_alike = 0; is_alike < 2; is_alike++) {
+        planted_t one = planted_new (2 * SAMPLES, 1), two = planted_new (SAMPLES, 1);
+        size_t used = 0;
+        for (size_t place = 0; place < 2 * SAMPLES; place++)
+            if (one.ids [0] [place] % 2)
+                two.ids [0] [used++] = one.ids [0] [place];
+        assert_int_equal (used, SAMPLES);
+        if (!is_alike)
+            orders_mix (&two.random, two.ids [0], SAMPLES);
+        audit_t *audit = s_audit_two (&one, &two);
+        findings_print (audit);
+        assert_int_equal (findings_find (audit, AUDIT_SAME_ORDER) != NULL, is_alike);
+        assert_null (findings_find (audit, AUDIT_RELATED_ORDER));
+        audit_destroy (&audit);
+    }
+}
+
 //  --------------------------------------------------------------------------
 
 static void
@@ -569,6 +683,8 @@ main (void)
         cmocka_unit_test (test_more_even_than_chance_is_no_fault),
         cmocka_unit_test (test_jobs_with_one_order), cmocka_unit_test (test_jobs_with_related_orders),
         cmocka_unit_test (test_jobs_beside_one_in_the_order_of_ids),
+        cmocka_unit_test (test_three_jobs), cmocka_unit_test (test_ids_of_a_subset),
+        cmocka_unit_test (test_jobs_on_other_data),
         cmocka_unit_test (test_what_is_not_tested_is_said),
         cmocka_unit_test (test_epochs_that_were_not_recorded)
     };

@@ -21,15 +21,17 @@ s_group_of (uint32_t id, size_t samples, size_t few)
     return id + few >= samples? 2: id * 2654435761u >> 31;
 }
 
+//  Its ids become multiples of step.
 static audit_t *
-s_audit_groups (planted_t *self, size_t few)
+s_audit_groups (planted_t *self, size_t few, uint32_t step)
 {
     audit_t *audit = audit_new (0);
     audit_member_t *members = calloc (self->samples, sizeof *members);
     assert_non_null (audit);
     assert_non_null (members);
     for (uint32_t id = 0; id < self->samples; id++)
-        members [id] = (audit_member_t) { id, s_group_of (id, self->samples, few) };
+        members [id] = (audit_member_t) { step * id, s_group_of (id, self->samples, few) };
+    planted_spread (self, 0, step);
     audit_set_groups (audit, &members, self->samples, s_group_names, 3);
     planted_add (audit, self, "planted");
     assert_int_equal (audit_run (audit), 0);
@@ -56,17 +58,19 @@ static void
 test_a_group_that_comes_late (void **state)
 {
     (void) state;
-    planted_t job = planted_new (SAMPLES, EPOCHS);
-    s_delay (&job, 200);
-    audit_t *audit = s_audit_groups (&job, 200);
-    planted_found (audit, AUDIT_GROUP, 0, 0,
-        "the samples of group 'last' come later than others, over 12 epochs together (mean place in an epoch "
-        "0.6");
-    audit_destroy (&audit);
-    job = planted_new (AUDIT_GROUPS_LEAST, EPOCHS);
+    for (uint32_t step = 1; step <= 7; step += 6) {
+        planted_t job = planted_new (SAMPLES, EPOCHS);
+        s_delay (&job, 200);
+        audit_t *audit = s_audit_groups (&job, 200, step);
+        planted_found (audit, AUDIT_GROUP, 0, 0,
+            "the samples of group 'last' come later than others, over 12 epochs together (mean place in an "
+            "epoch 0.6");
+        audit_destroy (&audit);
+    }
+    planted_t job = planted_new (AUDIT_GROUPS_LEAST, EPOCHS);
     for (unsigned epoch = 0; epoch < EPOCHS; epoch++)
         orders_put_last (&job.random, job.ids [epoch], AUDIT_GROUPS_LEAST, 2);
-    audit = s_audit_groups (&job, 2);
+    audit_t *audit = s_audit_groups (&job, 2, 1);
     assert_non_null (findings_find (audit, AUDIT_GROUP));
     audit_destroy (&audit);
 }
@@ -117,7 +121,7 @@ test_groups_that_keep_together_are_no_fault (void **state)
         assert_int_equal (count, 1000);
         free (mixed);
     }
-    audit_t *audit = s_audit_groups (&job, 40);
+    audit_t *audit = s_audit_groups (&job, 40, 1);
     findings_print (audit);
     assert_null (findings_find (audit, AUDIT_GROUP));
     audit_destroy (&audit);

@@ -157,11 +157,14 @@ test_the_order_takes_one_of_each_in_turn (void **state)
     s_end (audit, 1);
 }
 
+//  Of ids that are a subset's, too.
 static void
-test_a_sample_in_two_files (void **state)
+s_test_a_sample_in_two_files (uint32_t first, uint32_t step)
 {
-    (void) state;
     planted_t job = s_plant (1, EPOCHS);
+    for (unsigned epoch = 0; epoch < EPOCHS; epoch++)
+        for (size_t place = 0; place < SAMPLES; place++)
+            job.rows [epoch] [place] = first + step * job.rows [epoch] [place];
     uint32_t lost = s_part (&job, 5, 2) [17], doubled = s_part (&job, 5, 0) [99];
     char says [128];
     s_part (&job, 5, 2) [17] = doubled;
@@ -175,6 +178,14 @@ test_a_sample_in_two_files (void **state)
         'a' + before);
     s_assert_found (audit, AUDIT_MISSING, 1, 5, says);
     s_end (audit, 2);
+}
+
+static void
+test_a_sample_in_two_files (void **state)
+{
+    (void) state;
+    s_test_a_sample_in_two_files (0, 1);
+    s_test_a_sample_in_two_files (1000, 7);
 }
 
 //  Within one file, too; and in the first epoch, which has none before it.
