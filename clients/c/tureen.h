@@ -36,6 +36,9 @@
  *              endpoint and does not listen yet.
  *  State:      tureen_loader_state tells at any moment what the user has received; a later loader, in another
  *              process or with another server of the same data, continues exactly there (options.state).
+ *              A loop that takes batches ahead of its training step takes the state right behind each
+ *              tureen_loader_next and keeps the text with the batch: that of the batch trained last is
+ *              the state of what was trained, and the batches taken ahead come again.
  *  Ranks:      options.world_size processes take one job together, each with a loader of its own; the job is
  *              dealt to them in steps of a batch for each.  All get equally many batches; if a step has no
  *              sample left for a rank, its batch is padding (tureen_batch_padding).  Each rank's state after

@@ -459,6 +459,87 @@ test_going_on_from_every_step (void **state)
         }
 }
 
+enum { AHEAD = 3 };
+
+//  What the loop has taken ahead, and the state right behind it.  batch is NULL: an epoch's end.
+typedef struct {
+    tureen_batch_t *batch;
+    char *text;
+} ahead_t;
+
+//  False: the end.
+static bool
+s_take_ahead (tureen_loader_t *loader, ahead_t *taken)
+{
+    tureen_event_t event = tureen_loader_next_within (loader, &taken->batch, PATIENCE_MS);
+    if (event == TUREEN_END)
+        return false;
+    assert_true (event == TUREEN_BATCH || event == TUREEN_EPOCH_END);
+    assert_int_equal (tureen_loader_state (loader, &taken->text), 0);
+    return true;
+}
+
+//  Trains so many batches and ends of epochs, with up to AHEAD taken ahead: the state of the last one,
+//  malloc'ed. *over_p: there were fewer.
+static char *
+s_train_ahead (tureen_loader_t *loader, had_t *had, uint64_t steps, bool *over_p)
+{
+    ahead_t taken [AHEAD];
+    size_t count = 0;
+    char *last;
+    assert_int_equal (tureen_loader_state (loader, &last), 0);
+    *over_p = false;
+    for (uint64_t step = 0; step < steps && !*over_p; step++) {
+        while (count < AHEAD && s_take_ahead (loader, &taken [count]))
+            count++;
+        *over_p = count == 0;
+        if (count == 0)
+            break;
+        if (taken [0].batch)
+            s_note_batch (had, taken [0].batch);
+        had->ends += !taken [0].batch;
+        tureen_batch_release (&taken [0].batch);
+        free (last);
+        last = taken [0].text;
+        memmove (taken, taken + 1, --count * sizeof *taken);
+    }
+    for (; count > 0; count--) {
+        tureen_batch_release (&taken [count - 1].batch);
+        free (taken [count - 1].text);
+    }
+    return last;
+}
+
+//  Property: a loop that takes batches ahead of its step, over the ends of epochs, has at each step the state
+//  of what it trained: another loader gives what it took ahead, and all behind it.
+static void
+test_a_loop_that_takes_ahead (void **state)
+{
+    (void) state;
+    uint64_t random = test_seed ();
+    for (size_t place = 0; place < PLACES; place++)
+        s_list [place] = test_below (&random, SAMPLES);
+    for (int list = 0; list < 2; list++) {
+        bool over = false;
+        for (uint64_t steps = (uint64_t) list; !over; steps += 2) {
+            fake_plan_t plan = { .samples = SAMPLES, .epochs = EPOCHS, .shuffle = true, .has_bad = true,
+                .bad = 3 };
+            fake_server_t *fake = fake_new (&plan), *other = fake_new (&plan);
+            had_t had = { .list = list };
+            tureen_loader_t *loader = s_join (fake, list, NULL);
+            char *text = s_train_ahead (loader, &had, steps, &over);
+            tureen_loader_destroy (&loader);
+            loader = s_join (other, list, text);
+            free (text);
+            assert_true (s_read (loader, &had, UINT64_MAX));
+            s_check_had (&had, 3);
+            tureen_loader_destroy (&loader);
+            fake_destroy (&fake);
+            fake_destroy (&other);
+        }
+    }
+}
+
 //  What the options say beside the state: the same, or nothing; and the server has the last word on the data.
 static void
 test_a_state_that_does_not_go_with_the_options (void **state)
@@ -551,6 +632,7 @@ main (void)
         cmocka_unit_test (test_samples_of_an_epoch_that_others_resumed),
         cmocka_unit_test (test_the_set_of_an_epoch),
         cmocka_unit_test (test_going_on_from_every_step),
+        cmocka_unit_test (test_a_loop_that_takes_ahead),
         cmocka_unit_test (test_a_state_that_does_not_go_with_the_options),
         cmocka_unit_test (test_a_server_that_cannot_be_gone_on_with)
     };
