@@ -23,7 +23,7 @@
 typedef struct {
     char path [64];
     size_t descriptors;             //  open when the test began
-} scratch_t;
+} scratch_folder_t;
 
 //  Descriptors of this process.
 static inline size_t
@@ -40,7 +40,7 @@ scratch_descriptors (void)
 
 //  A new directory, 0700.
 static inline bool
-scratch_begin (scratch_t *self)
+scratch_begin (scratch_folder_t *self)
 {
     strcpy (self->path, "/tmp/tureen-test-XXXXXX");
     self->descriptors = scratch_descriptors ();
@@ -49,7 +49,7 @@ scratch_begin (scratch_t *self)
 
 //  Removes the directory.  False: it could not be removed, or the test left descriptors open.
 static inline bool
-scratch_end (scratch_t *self)
+scratch_end (scratch_folder_t *self)
 {
     pid_t child = fork ();          //  rm copes with trees deeper than any path
     if (child == 0) {

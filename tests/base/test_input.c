@@ -13,7 +13,7 @@
 static char s_path [200];
 
 static const char *
-s_in (const scratch_t *scratch, const char *name)
+s_in (const scratch_folder_t *scratch, const char *name)
 {
     snprintf (s_path, sizeof s_path, "%s/%s", scratch->path, name);
     return s_path;
@@ -24,7 +24,7 @@ static void
 test_what_is_no_regular_file_is_told_at_once (void **state)
 {
     (void) state;
-    scratch_t scratch;
+    scratch_folder_t scratch;
     assert_true (scratch_begin (&scratch));
     alarm (30);
     assert_int_equal (mkfifo (s_in (&scratch, "fifo"), 0600), 0);
@@ -53,7 +53,7 @@ static void
 test_files_and_unnamed_pipes_are_read (void **state)
 {
     (void) state;
-    scratch_t scratch;
+    scratch_folder_t scratch;
     assert_true (scratch_begin (&scratch));
     FILE *file = fopen (s_in (&scratch, "file"), "w");
     assert_true (file && fputs ("words\n", file) >= 0 && fclose (file) == 0);
@@ -86,7 +86,7 @@ test_a_file_is_read_whole_up_to_a_limit (void **state)
 {
     (void) state;
     enum { SIZE = 20000 };
-    scratch_t scratch;
+    scratch_folder_t scratch;
     assert_true (scratch_begin (&scratch));
     FILE *file = fopen (s_in (&scratch, "file"), "w");
     assert_non_null (file);

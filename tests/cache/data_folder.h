@@ -70,7 +70,7 @@ __wrap_read (int fd, void *bytes, size_t size)
 static inline int
 begin (void **state)
 {
-    scratch_t *scratch = calloc (1, sizeof *scratch);
+    scratch_folder_t *scratch = calloc (1, sizeof *scratch);
     *state = scratch;
     read_chunk = 0;
     read_cuts = 0;
@@ -94,7 +94,7 @@ in (void *state, const char *name)
     static char paths [64] [PATH_MAX];
     static unsigned int turn;
     char *path = paths [turn++ % 64];
-    snprintf (path, PATH_MAX, "%s/%s", ((scratch_t *) state)->path, name);
+    snprintf (path, PATH_MAX, "%s/%s", ((scratch_folder_t *) state)->path, name);
     return path;
 }
 
@@ -104,7 +104,7 @@ make_file_of (void *state, const char *name, const void *bytes, size_t size)
 {
     char path [PATH_MAX];
     strcpy (path, in (state, name));
-    for (char *slash = strchr (path + strlen (((scratch_t *) state)->path) + 1, '/'); slash;
+    for (char *slash = strchr (path + strlen (((scratch_folder_t *) state)->path) + 1, '/'); slash;
             slash = strchr (slash + 1, '/')) {
         *slash = 0;
         assert_true (mkdir (path, 0700) == 0 || errno == EEXIST);

@@ -78,7 +78,7 @@ s_stop_later (void)
 static void
 test_stopped_in_the_middle (void **state)
 {
-    scratch_t *scratch = *state;
+    scratch_folder_t *scratch = *state;
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     snprintf (address.sun_path, sizeof address.sun_path, "%s/s.ring", scratch->path);
     ring_server_t ring_server = { .listener = socket (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0),
@@ -128,7 +128,7 @@ __wrap_setsockopt (int socket, int level, int option, const void *value, socklen
 static void
 test_nothing_is_handed_over (void **state)
 {
-    scratch_t *scratch = *state;
+    scratch_folder_t *scratch = *state;
     struct sockaddr_un address = { .sun_family = AF_UNIX };
     snprintf (address.sun_path, sizeof address.sun_path, "%s/s.ring", scratch->path);
     int listener = socket (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -148,7 +148,7 @@ test_nothing_is_handed_over (void **state)
 static int
 begin (void **state)
 {
-    static scratch_t scratch;
+    static scratch_folder_t scratch;
     *state = &scratch;
     alarm (60);
     return scratch_begin (&scratch)? 0: -1;

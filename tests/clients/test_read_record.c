@@ -14,7 +14,7 @@
 enum { SAMPLES = 40, BATCH = 4, TEXT_BYTES = 8192 };
 
 typedef struct {
-    scratch_t scratch;
+    scratch_folder_t scratch;
     char ids [100], state [100], fresh [110], err [100];
 } fixture_t;
 
@@ -106,7 +106,8 @@ typedef struct {
 static bool
 s_read (const fixture_t *self, fake_server_t *fake, failing_t failing)
 {
-    const read_record_options_t options = { .ids_path = self->ids, .state_path = self->state, .state_every = 1 };
+    const read_record_options_t options = { .ids_path = self->ids, .state_path = self->state,
+        .state_every = 1 };
     read_record_t *record = read_record_new (&options);
     assert_non_null (record);
     tureen_loader_t *loader = s_join (fake, record);

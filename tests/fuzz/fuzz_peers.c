@@ -49,7 +49,7 @@ static struct {
     uint8_t memory [BLOCK_DATA_UNIT_BYTES];
 } s_slots [QUESTIONS];
 
-static scratch_t s_scratch;
+static scratch_folder_t s_scratch;
 static block_cache_t *s_cache;
 static block_data_t *s_data;
 

@@ -214,7 +214,7 @@ s_fake_gnuplot (const char *folder, const char *script)
 
 //  One sweep with what stands for gnuplot.
 static void
-s_sweep (outcome_t *outcome, const scratch_t *scratch, const char *name, const char *script)
+s_sweep (outcome_t *outcome, const scratch_folder_t *scratch, const char *name, const char *script)
 {
     char tools [200], before [300], arguments [300];
     snprintf (tools, sizeof tools, "%s/%s-tools", scratch->path, name);
@@ -231,7 +231,7 @@ test_sweep (void **state)
     (void) state;
     static outcome_t outcome;
     char folder [200];
-    scratch_t scratch;
+    scratch_folder_t scratch;
     assert_true (scratch_begin (&scratch));
     //  A gnuplot that takes its script for the picture; a folder that needs quoting.
     s_sweep (&outcome, &scratch, "it's here", "exec /bin/cat");

@@ -96,7 +96,7 @@ static int
 s_run_prices (const json_t *prices, const char *more)
 {
     char path [100], arguments [COMMAND_MAX];
-    scratch_t scratch;
+    scratch_folder_t scratch;
     assert_true (scratch_begin (&scratch));
     snprintf (path, sizeof path, "%s/prices.json", scratch.path);
     assert_int_equal (json_dump_file (prices, path, 0), 0);

@@ -472,7 +472,7 @@ test_against_the_model (void **state)
         if (catalogue)
             assert_as_model (catalogue, &samples, &masks, seed);
         catalogue_destroy (&catalogue);
-        scratch_t *scratch = *state;
+        scratch_folder_t *scratch = *state;
         assert_true (scratch_end (scratch) && scratch_begin (scratch));
     }
     print_message ("%zu opened, %zu with twins, %zu without a file\n", answers [0], answers [1], answers [2]);

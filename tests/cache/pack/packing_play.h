@@ -219,7 +219,7 @@ __wrap_fstatvfs (int fd, struct statvfs *status)
 static inline int
 play_begin (void **state)
 {
-    scratch_t *scratch = calloc (1, sizeof *scratch);
+    scratch_folder_t *scratch = calloc (1, sizeof *scratch);
     *state = scratch;
     play_is_killing = false;
     play_write_limit = 0;
@@ -243,7 +243,7 @@ play_in (void *state, const char *name)
     static char paths [16] [PATH_MAX];
     static unsigned int turn;
     char *path = paths [turn++ % 16];
-    snprintf (path, PATH_MAX, "%s/%s", ((scratch_t *) state)->path, name);
+    snprintf (path, PATH_MAX, "%s/%s", ((scratch_folder_t *) state)->path, name);
     return path;
 }
 

@@ -46,7 +46,7 @@ __wrap_pread (int fd, void *bytes, size_t size, off_t offset)
 //  -- a pack to scan
 
 typedef struct {
-    scratch_t scratch;
+    scratch_folder_t scratch;
     char data [PATH_MAX], pack [PATH_MAX];
     catalogue_t *catalogue;
     //  What was seen

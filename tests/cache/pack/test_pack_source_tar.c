@@ -20,7 +20,7 @@ enum { BLOCK = 512 };
 static int
 begin (void **state)
 {
-    scratch_t *scratch = calloc (1, sizeof *scratch);
+    scratch_folder_t *scratch = calloc (1, sizeof *scratch);
     *state = scratch;
     alarm (300);                        //  what blocks fails
     return scratch && scratch_begin (scratch)? 0: -1;
@@ -41,7 +41,7 @@ in (void *state, const char *name)
     static char paths [8] [PATH_MAX];
     static unsigned int turn;
     char *path = paths [turn++ % 8];
-    snprintf (path, PATH_MAX, "%s/%s", ((scratch_t *) state)->path, name);
+    snprintf (path, PATH_MAX, "%s/%s", ((scratch_folder_t *) state)->path, name);
     return path;
 }
 

@@ -446,7 +446,7 @@ test_folders_that_cannot_be_synced (void **state)
     play_refuses_folders = false;
     if (rc)
         fail_msg ("%s", job.error);
-    assert_int_equal (stat (((scratch_t *) *state)->path, &play_mounted_in), 0);
+    assert_int_equal (stat (((scratch_folder_t *) *state)->path, &play_mounted_in), 0);
     play_prepare (*state, &job, &source, play_in (*state, "two"));
     rc = play_run (&job);
     play_mounted_in.st_ino = 0;

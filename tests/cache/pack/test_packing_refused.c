@@ -199,7 +199,7 @@ test_the_room_that_is_asked_for_is_what_it_takes (void **state)
     };
     for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
         char name [32];
-        scratch_t *scratch = *state, inner = *scratch;
+        scratch_folder_t *scratch = *state, inner = *scratch;
         snprintf (name, sizeof name, "%zu", index);
         assert_int_equal (mkdir (play_in (*state, name), 0700), 0);
         assert_true (strlen (scratch->path) + strlen (name) + 1 < sizeof inner.path);

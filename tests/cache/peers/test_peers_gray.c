@@ -419,7 +419,7 @@ s_advance (peers_t *peers)
 //  -- one epoch
 
 typedef struct {
-    scratch_t scratch;
+    scratch_folder_t scratch;
     block_cache_t *cache;
     block_data_t *data;
 } state_t;

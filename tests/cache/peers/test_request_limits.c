@@ -76,7 +76,7 @@ s_expect (long connect_ms, long whole_ms)
 static void
 test_questions_for_keys (void **state)
 {
-    scratch_t *scratch = *state;
+    scratch_folder_t *scratch = *state;
     char token [100];
     snprintf (token, sizeof token, "%s/token", scratch->path);
     FILE *file = fopen (token, "w");
@@ -138,7 +138,7 @@ test_questions_to_etcd (void **state)
 static int
 s_begin (void **state)
 {
-    static scratch_t scratch;
+    static scratch_folder_t scratch;
     unsetenv ("http_proxy");
     unsetenv ("HTTP_PROXY");
     unsetenv ("all_proxy");

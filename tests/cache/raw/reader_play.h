@@ -129,7 +129,7 @@ enum {
 };
 
 typedef struct {
-    scratch_t scratch;
+    scratch_folder_t scratch;
     char paths [PLAY_FILES] [PATH_MAX];
     catalogue_t *catalogue;
 } play_world_t;

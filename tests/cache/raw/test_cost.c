@@ -484,7 +484,7 @@ test_seconds_are_those_of_the_source (void **state)
 //  ---- the probe
 
 static void
-s_make_file (char *path, size_t size, const scratch_t *scratch, size_t bytes)
+s_make_file (char *path, size_t size, const scratch_folder_t *scratch, size_t bytes)
 {
     snprintf (path, size, "%s/file", scratch->path);
     FILE *file = fopen (path, "w");
@@ -508,7 +508,7 @@ test_a_probe_measures (void **state)
 {
     (void) state;
     const size_t sizes [] = { 1, 4095, 4096, 100000, 3 * MIB + 5 };
-    scratch_t scratch;
+    scratch_folder_t scratch;
     assert_true (scratch_begin (&scratch));
     for (size_t size = 0; size < sizeof sizes / sizeof *sizes; size++) {
         char path [100];
@@ -534,7 +534,7 @@ test_a_probe_of_a_store_far_away_sees_its_bandwidth (void **state)
     (void) state;
     const disk_t stores [] = { { "60 ms, 50 MB/s", 60e-3, 1e-6, 50e6 },
         { "200 ms, 300 MB/s", 200e-3, 1e-6, 300e6 } };
-    scratch_t scratch;
+    scratch_folder_t scratch;
     assert_true (scratch_begin (&scratch));
     char path [100];
     s_make_file (path, sizeof path, &scratch, 1);
@@ -562,7 +562,7 @@ static void
 test_a_probe_that_fails_changes_nothing (void **state)
 {
     (void) state;
-    scratch_t scratch;
+    scratch_folder_t scratch;
     assert_true (scratch_begin (&scratch));
     char path [100], fifo [100];
     snprintf (fifo, sizeof fifo, "%s/fifo", scratch.path);
@@ -585,7 +585,7 @@ static void
 test_faults_of_the_probe (void **state)
 {
     (void) state;
-    scratch_t scratch;
+    scratch_folder_t scratch;
     char path [100];
     assert_true (scratch_begin (&scratch));
     s_make_file (path, sizeof path, &scratch, 50000);

@@ -23,7 +23,7 @@ FAULT_CALL (ssize_t, -1, pwrite, (int descriptor, const void *memory, size_t byt
 static uint8_t s_truth [UNITS * UNIT], s_memory [UNITS * UNIT];
 
 typedef struct {
-    scratch_t scratch;
+    scratch_folder_t scratch;
     char folder [80];
 } world_t;
 

@@ -18,7 +18,7 @@ enum { UNIT = BLOCK_DATA_UNIT_BYTES, UNITS = 10, BYTES = UNITS * UNIT, ERROR_BYT
 
 //  Two servers of one folder.
 typedef struct {
-    scratch_t scratch;
+    scratch_folder_t scratch;
     block_cache_t *caches [2];
     block_data_t *data [2];
 } world_t;

@@ -79,7 +79,7 @@ __wrap_pwrite (int file, const void *bytes, size_t size, off_t offset)
 static int
 s_begin (void **state)
 {
-    static scratch_t scratch;
+    static scratch_folder_t scratch;
     for (size_t at = 0; at < sizeof s_truth; at++)
         s_truth [at] = pattern_byte (1, at);
     *state = &scratch;
@@ -131,7 +131,7 @@ s_store (block_data_t *data, uint64_t *random)
 static void
 test_power_lost_at_any_step (void **state)
 {
-    const scratch_t *scratch = *state;
+    const scratch_folder_t *scratch = *state;
     uint64_t seed = test_seed (), random = seed, here = 0, damaged = 0;
     char folder [100], lost [100];
     snprintf (folder, sizeof folder, "%s/cache", scratch->path);

@@ -21,7 +21,7 @@
 enum { PLACES = 200, WAITING = 100, PROBES = 50, REQUESTS = PLACES + 50, ANSWER_BYTES = 4096 };
 
 typedef struct {
-    scratch_t scratch;
+    scratch_folder_t scratch;
     struct sockaddr_un address;
     http_access_t *access;
     status_feed_t *feed;

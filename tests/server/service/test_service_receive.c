@@ -19,7 +19,7 @@ enum { LISTED = 2000, PATIENCE_MS = 60000, MANY = 3 * SERVICE_MESSAGES_A_TURN,
     FRAMES = WIRE_FRAMES_MAX + 40 };
 
 typedef struct {
-    scratch_t scratch;
+    scratch_folder_t scratch;
     void *context, *router, *dealer;
     play_t *play;
 } scene_t;

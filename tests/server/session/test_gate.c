@@ -64,7 +64,7 @@ __wrap_zmq_ctx_new (void)
 //  ---- what every case begins and ends with
 
 typedef struct {
-    scratch_t scratch;
+    scratch_folder_t scratch;
     log_t log;
     char log_text [8192];
     gate_t *gate;

@@ -22,7 +22,7 @@
 enum { PATIENCE_MS = 60000, TEXT_BYTES = 8192, FAST_MS = 5 };
 
 typedef struct {
-    scratch_t scratch;
+    scratch_folder_t scratch;
     char seen [PATH_MAX];       //  scripts write here
     char log [PATH_MAX];
 } world_t;

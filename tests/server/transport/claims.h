@@ -12,7 +12,7 @@ enum { ERROR_BYTES = 512 };
 enum { OTHERS = 65534 };            //  the number of a group
 
 typedef struct {
-    scratch_t scratch;
+    scratch_folder_t scratch;
     char socket [100];              //  an ipc path in it
     char text [120];                //  the endpoint of that path
 } claims_t;

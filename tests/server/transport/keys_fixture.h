@@ -99,7 +99,7 @@ FAULT_CALL (char *, NULL, strdup, (const char *text), (text))
 //  -- what every case begins and ends with
 
 typedef struct {
-    scratch_t scratch;
+    scratch_folder_t scratch;
     char directory [100], path [300];
     log_t log;
     int log_fds [2];

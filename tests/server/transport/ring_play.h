@@ -9,7 +9,7 @@
 enum { NOW = 1000000 };
 
 typedef struct {
-    scratch_t scratch;
+    scratch_folder_t scratch;
     char path [100];
     ring_server_t *ring_server;
     int descriptor;                 //  what is handed out: a file

@@ -21,7 +21,7 @@ static void
 test_out_of_descriptors (void **state)
 {
     (void) state;
-    scratch_t scratch;
+    scratch_folder_t scratch;
     char path [100], text [110];
     assert_true (scratch_begin (&scratch));
     snprintf (path, sizeof path, "%s/s.sock", scratch.path);

@@ -47,7 +47,7 @@ typedef struct {
 } pair_t;
 
 typedef struct {
-    scratch_t scratch;
+    scratch_folder_t scratch;
     char path [100];
     int listener;
     connection_limit_t *connection_limit;

@@ -22,7 +22,7 @@
 enum { MIB = 1 << 20, PATIENCE_MS = 60000, MESSAGES = 400, FRAMES_MAX = 12, FRAME_MAX = 100000 };
 
 typedef struct {
-    scratch_t scratch;
+    scratch_folder_t scratch;
     char path [100], text [110];
     void *context, *router;
     bool is_tcp, is_curve;

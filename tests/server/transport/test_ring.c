@@ -76,7 +76,7 @@ mappings (void)
 static int
 begin (void **state)
 {
-    scratch_t *scratch = calloc (1, sizeof *scratch);
+    scratch_folder_t *scratch = calloc (1, sizeof *scratch);
     *state = scratch;
     old_kernel = false;
     interruptions = 0;

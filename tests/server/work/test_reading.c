@@ -75,7 +75,7 @@ __wrap_io_uring_submit_and_wait (struct io_uring *ring, unsigned wait)
 //  ---- a world
 
 typedef struct {
-    scratch_t scratch;
+    scratch_folder_t scratch;
     char paths [FILES] [PATH_MAX];
     const char *path_list [FILES];
     catalogue_t *catalogue;
