@@ -10,7 +10,6 @@
 #include "geometry.h"
 #include "instrument.h"
 #include "mixture.h"
-#include "stage_pixels.h"
 #include "warp.h"
 
 bool
@@ -53,6 +52,183 @@ stage_plain (const stage_t *self, uint32_t channels)
 }
 
 //  ---------------------------------------------------------------------------------------------------------
+//  Reasons to stop
+
+static stage_status_t
+s_wait (passage_t *self)
+{
+    self->need = picture_need (&self->picture, self->plan->operations [0].decode.exact);
+    return STAGE_WAITS;
+}
+
+static stage_status_t
+s_no_memory (const passage_t *self)
+{
+    snprintf (self->error, self->error_bytes,
+        "not enough memory for the pipeline on an image of %u x %u pixels",
+        picture_width (&self->picture), picture_height (&self->picture));
+    return STAGE_NO_MEMORY;
+}
+
+static stage_status_t
+s_check_size (const passage_t *self, uint64_t height, uint64_t width)
+{
+    if (height <= DECODER_PIXELS_MAX && width <= DECODER_PIXELS_MAX && height * width <= DECODER_PIXELS_MAX)
+        return STAGE_DONE;
+    const picture_t *picture = &self->picture;
+    snprintf (self->error, self->error_bytes,
+        "an image of %u x %u pixels would become one of %llu x %llu: above the limit of %d pixels",
+        picture->box.width, picture->box.height, (unsigned long long) width, (unsigned long long) height,
+        DECODER_PIXELS_MAX);
+    return STAGE_UNSUITABLE;
+}
+
+//  Asked before all that costs much: before a room is opened, and before a view is drawn.
+static bool
+s_is_abandoned (const passage_t *self)
+{
+    const atomic_bool *abandoned = self->stage->abandoned;
+    return abandoned && atomic_load_explicit (abandoned, memory_order_relaxed);
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  From a picture to pixels
+
+//  Opens a room that holds nothing which is needed still.
+static stage_status_t
+s_open_room (const passage_t *self, uint32_t height, uint32_t width, int *room_p)
+{
+    stage_status_t status = s_check_size (self, height, width);
+    if (!status && s_is_abandoned (self))
+        status = STAGE_ABANDONED;
+    if (status)
+        return status;
+    int room = 0;
+    while (room == self->kept || room == self->mixed || room == self->room)
+        room++;
+    assert (room < STAGE_ROOMS);
+    *room_p = room;
+    if (!scratch_need (&self->stage->rooms [room], image_bytes (height, width, self->picture.channels)))
+        return s_no_memory (self);
+    return STAGE_DONE;
+}
+
+//  From now on the picture is the image in room.
+static void
+s_enter (passage_t *self, int room, uint32_t height, uint32_t width)
+{
+    uint32_t channels = self->picture.channels;
+    image_t image = { self->stage->rooms [room].data, image_bytes (1, width, channels), height, width,
+        channels };
+    picture_of (&self->picture, &image);
+    self->room = room;
+}
+
+//  Resizes a window, in pieces where what is between the resize's passes would be above the limit: it never
+//  fails for the shape of an image, which the private stage could not say.
+static bool
+s_resize_piece (passage_t *self, const picture_resample_t *resample, uint8_t *target, size_t stride)
+{
+    resize_filter_t filter = self->picture.filter;
+    bool down_first = self->picture.down_first;
+    uint32_t first, rows, columns;
+    resize_needs (filter, &resample->down, &first, &rows);
+    resize_needs (filter, &resample->across, &first, &columns);
+    uint64_t between = down_first? (uint64_t) resample->down.count * columns:
+        (uint64_t) rows * resample->across.count;
+    bool is_pixel = resample->down.count == 1 && resample->across.count == 1;
+    if (between <= self->stage->between_max || is_pixel)
+        return resize_run (self->stage->resize, filter, down_first, &resample->have, resample->top,
+            resample->left, &resample->down, &resample->across, target, stride);
+    picture_resample_t piece = *resample;
+    bool by_rows = piece.down.count > 1;
+    resize_span_t *span = by_rows? &piece.down: &piece.across;
+    uint32_t whole = span->count, half = whole / 2;
+    span->count = half;
+    if (!s_resize_piece (self, &piece, target, stride))
+        return false;
+    span->begin += half;
+    span->count = whole - half;
+    return s_resize_piece (self, &piece, target + half * (by_rows? stride: self->picture.channels), stride);
+}
+
+//  Writes the resized image, before flips and colours.
+static stage_status_t
+s_write_resized (passage_t *self, uint8_t *target)
+{
+    picture_resample_t resample = picture_resample (&self->picture);
+    size_t stride = image_bytes (1, self->picture.window.width, self->picture.channels);
+    return s_resize_piece (self, &resample, target, stride)? STAGE_DONE: s_no_memory (self);
+}
+
+//  Resizes into a room; flips and colours stay to be done.
+static stage_status_t
+s_resize_pixels (passage_t *self)
+{
+    picture_t *picture = &self->picture;
+    uint32_t height = picture->window.height, width = picture->window.width;
+    int room;
+    stage_status_t status = s_open_room (self, height, width, &room);
+    if (!status)
+        status = s_write_resized (self, self->stage->rooms [room].data);
+    if (status)
+        return status;
+    finish_flips_t flips = picture->flips;
+    colour_program_t colours = picture->colours;
+    s_enter (self, room, height, width);
+    picture->flips = flips;
+    picture->colours = colours;
+    return STAGE_DONE;
+}
+
+//  Flips and colours a picture that is not resized, into target.
+static stage_status_t
+s_write_finished (passage_t *self, const finish_format_t *format, uint8_t *target, size_t stride)
+{
+    picture_t *picture = &self->picture;
+    scratch_t *row = &self->stage->row;
+    image_t image = picture_pixels (picture);
+    colour_program_t *colours = picture->colours.count? &picture->colours: NULL;
+    if (colours) {
+        if (!scratch_need (row, image_bytes (1, image.width, image.channels)))
+            return s_no_memory (self);
+        colour_measure (colours, &image, row->data);
+    }
+    finish_run (format, &image, picture->flips, colours, row->data, target, stride);
+    return STAGE_DONE;
+}
+
+//  Computes all that is pending, so that the picture is pixels and nothing more.
+static stage_status_t
+s_settle (passage_t *self)
+{
+    picture_t *picture = &self->picture;
+    if (picture_is_plain (picture))
+        return STAGE_DONE;
+    if (!picture_has_pixels (picture))
+        return s_wait (self);
+    stage_status_t status = picture->resizes? s_resize_pixels (self): STAGE_DONE;
+    if (status || picture_is_plain (picture))
+        return status;
+    uint32_t height = picture_height (picture), width = picture_width (picture);
+    int room;
+    status = s_open_room (self, height, width, &room);
+    if (!status)
+        status = s_write_finished (self, stage_plain (self->stage, picture->channels),
+            self->stage->rooms [room].data, image_bytes (1, width, picture->channels));
+    if (!status)
+        s_enter (self, room, height, width);
+    return status;
+}
+
+static stage_status_t
+s_need_pixels (passage_t *self)
+{
+    stage_status_t status = s_settle (self);
+    return status || picture_has_pixels (&self->picture)? status: s_wait (self);
+}
+
+//  ---------------------------------------------------------------------------------------------------------
 //  The end of a stage
 
 //  Whether pixels become what they are, but for flips and colours.
@@ -68,17 +244,17 @@ stage_draw (passage_t *self, const finish_format_t *format, uint8_t *target)
 {
     picture_t *picture = &self->picture;
     assert (picture_has_pixels (picture));
-    if (stage_pixels_is_abandoned (self))
+    if (s_is_abandoned (self))
         return STAGE_ABANDONED;
     bool is_last = !picture->flips.across && !picture->flips.down && picture->colours.count == 0
         && s_format_is_plain (format, picture->channels);
     if (picture->resizes && is_last)
-        return stage_pixels_write_resized (self, target);
-    stage_status_t status = picture->resizes? stage_pixels_resize (self): STAGE_DONE;
+        return s_write_resized (self, target);
+    stage_status_t status = picture->resizes? s_resize_pixels (self): STAGE_DONE;
     if (status)
         return status;
     size_t pixel_bytes = dtype_bytes (format->dtype) * (format->planar? 1: format->channels);
-    return stage_pixels_write_finished (self, format, target, picture_width (picture) * pixel_bytes);
+    return s_write_finished (self, format, target, picture_width (picture) * pixel_bytes);
 }
 
 void
@@ -102,7 +278,7 @@ s_narrow (passage_t *self, const image_box_t *box)
     if (box->height == picture_height (picture) && box->width == picture_width (picture))
         return STAGE_DONE;
     if (!picture_may_narrow (picture)) {
-        stage_status_t status = stage_pixels_settle (self);
+        stage_status_t status = s_settle (self);
         if (status)
             return status;
     }
@@ -186,26 +362,26 @@ s_pad_with_fill (passage_t *self, const geometry_window_t *window, const border_
     //  A crop that lies in the border needs nothing of the image, but whether that is fit is no matter of
     //  chance.
     stage_status_t status = !empty? s_narrow (self, &window->from)
-        : picture_may_narrow (picture)? STAGE_DONE: stage_pixels_settle (self);
+        : picture_may_narrow (picture)? STAGE_DONE: s_settle (self);
     if (!status && !picture_has_pixels (picture))
-        status = stage_pixels_wait (self);
+        status = s_wait (self);
     if (!status && !empty && picture->resizes)
-        status = stage_pixels_resize (self);
+        status = s_resize_pixels (self);
     int room;
     if (!status)
-        status = stage_pixels_open_room (self, window->height, window->width, &room);
+        status = s_open_room (self, window->height, window->width, &room);
     if (status)
         return status;
     if (!s_fill_row (self, border, window->width))
-        return stage_pixels_no_memory (self);
+        return s_no_memory (self);
     uint8_t *target = self->stage->rooms [room].data;
     size_t stride = image_bytes (1, window->width, picture->channels);
     s_write_fill (self, window, target);
     if (!empty)
-        status = stage_pixels_write_finished (self, stage_plain (self->stage, picture->channels),
+        status = s_write_finished (self, stage_plain (self->stage, picture->channels),
             target + window->to_top * stride + image_bytes (1, window->to_left, picture->channels), stride);
     if (!status)
-        stage_pixels_enter (self, room, window->height, window->width);
+        s_enter (self, room, window->height, window->width);
     return status;
 }
 
@@ -257,17 +433,17 @@ s_pad_with_pixels (passage_t *self, const geometry_window_t *window, const borde
     s_shown_span (border->mode, left, window->width, width, &shown.left, &shown.width);
     stage_status_t status = s_narrow (self, &shown);
     if (!status && !picture_has_pixels (&self->picture))
-        status = stage_pixels_wait (self);
+        status = s_wait (self);
     int room = STAGE_NO_ROOM;
     if (!status)
-        status = stage_pixels_settle (self);
+        status = s_settle (self);
     if (!status)
-        status = stage_pixels_open_room (self, window->height, window->width, &room);
+        status = s_open_room (self, window->height, window->width, &room);
     if (status)
         return status;
     scratch_t *row = &self->stage->row;
     if (!scratch_need (row, window->width * sizeof (uint32_t)))
-        return stage_pixels_no_memory (self);
+        return s_no_memory (self);
     image_t image = picture_pixels (&self->picture);
     uint32_t *columns = row->data;
     for (uint32_t index = 0; index < window->width; index++)
@@ -279,7 +455,7 @@ s_pad_with_pixels (passage_t *self, const geometry_window_t *window, const borde
         s_copy_columns (image_at (&image, source, 0), columns, window->width, image.channels, target);
         instrument_written (target, row_bytes);
     }
-    stage_pixels_enter (self, room, window->height, window->width);
+    s_enter (self, room, window->height, window->width);
     return STAGE_DONE;
 }
 
@@ -289,7 +465,7 @@ s_take (passage_t *self, const operation_t *operation, const geometry_window_t *
     if (window->from.height == window->height && window->from.width == window->width)
         return s_narrow (self, &window->from);
     border_t border = s_border (self, operation);
-    stage_status_t status = stage_pixels_check (self, window->height, window->width);
+    stage_status_t status = s_check_size (self, window->height, window->width);
     if (status)
         return status;
     return border.mode == PAD_CONSTANT? s_pad_with_fill (self, window, &border)
@@ -320,7 +496,7 @@ s_resize_to (passage_t *self, resize_filter_t filter, bool pillow13, uint32_t he
     picture_t *picture = &self->picture;
     if (height == picture_height (picture) && width == picture_width (picture))
         return STAGE_DONE;
-    stage_status_t status = stage_pixels_settle (self);
+    stage_status_t status = s_settle (self);
     if (!status)
         picture_resize (picture, self->is_mask? RESIZE_NEAREST: filter, pillow13, height, width);
     return status;
@@ -334,7 +510,7 @@ s_resize (passage_t *self, const operation_t *operation)
         &width);
     //  A line of pixels that became longer than 32 bits can say.
     if (height == UINT32_MAX || width == UINT32_MAX)
-        return stage_pixels_check (self, height, width);
+        return s_check_size (self, height, width);
     return s_resize_to (self, operation->resize.filter, operation->resize.pillow13, height, width);
 }
 
@@ -413,7 +589,7 @@ s_flip (passage_t *self, const operation_t *operation)
 static stage_status_t
 s_make_room (passage_t *self, size_t steps)
 {
-    return colour_has_room (&self->picture.colours, steps)? STAGE_DONE: stage_pixels_settle (self);
+    return colour_has_room (&self->picture.colours, steps)? STAGE_DONE: s_settle (self);
 }
 
 static stage_status_t
@@ -434,9 +610,9 @@ s_colour (passage_t *self, const operation_t *operation)
 static stage_status_t
 s_open_beside (passage_t *self, uint32_t height, uint32_t width, image_t *image_p, int *room_p)
 {
-    stage_status_t status = stage_pixels_need (self);
+    stage_status_t status = s_need_pixels (self);
     if (!status)
-        status = stage_pixels_open_room (self, height, width, room_p);
+        status = s_open_room (self, height, width, room_p);
     if (!status)
         *image_p = picture_pixels (&self->picture);
     return status;
@@ -456,7 +632,7 @@ s_sharpen (passage_t *self, double factor)
         return status;
     colour_sharpen (&image, factor, self->stage->rooms [room].data,
         image_bytes (1, width, picture->channels));
-    stage_pixels_enter (self, room, height, width);
+    s_enter (self, room, height, width);
     return STAGE_DONE;
 }
 
@@ -472,13 +648,13 @@ s_map (passage_t *self, const operation_t *operation, const warp_t *warp)
     s_fill (self, operation->edge.fill, operation->edge.mask_fill, affine.fill);
     int room;
     image_t image;
-    stage_status_t status = stage_pixels_check (self, warp->height, warp->width);
+    stage_status_t status = s_check_size (self, warp->height, warp->width);
     if (!status)
         status = s_open_beside (self, warp->height, warp->width, &image, &room);
     if (status)
         return status;
     affine_run (&affine, &image, self->stage->rooms [room].data);
-    stage_pixels_enter (self, room, warp->height, warp->width);
+    s_enter (self, room, warp->height, warp->width);
     return STAGE_DONE;
 }
 
@@ -512,7 +688,7 @@ s_elastic (passage_t *self, const operation_t *operation)
         return status;
     scratch_t *field = &self->stage->sums;
     if (!scratch_need (field, warp_field_floats (height, width) * sizeof (float)))
-        return stage_pixels_no_memory (self);
+        return s_no_memory (self);
     keyed_random_t random = s_random (self, operation);
     warp_draw_field (operation, height, width, &random, field->data);
     elastic_t elastic = { .across = field->data,
@@ -520,7 +696,7 @@ s_elastic (passage_t *self, const operation_t *operation)
     elastic.down = elastic.across + (size_t) height * width;
     s_fill (self, operation->edge.fill, operation->edge.mask_fill, elastic.fill);
     elastic_run (&elastic, &image, self->stage->rooms [room].data);
-    stage_pixels_enter (self, room, height, width);
+    s_enter (self, room, height, width);
     return STAGE_DONE;
 }
 
@@ -570,7 +746,7 @@ s_mix_chain (const passage_t *self, const operation_t *operation, const augment_
     for (uint32_t step = 0; step < mix->lengths [index] && !status; step++)
         status = s_augment_step (&chain, operation, &mix->steps [index] [step]);
     if (!status)
-        status = stage_pixels_settle (&chain);
+        status = s_settle (&chain);
     if (status)
         return status;
     image_t image = picture_pixels (&chain.picture);
@@ -583,25 +759,25 @@ s_aug_mix (passage_t *self, const operation_t *operation)
 {
     picture_t *picture = &self->picture;
     uint32_t height = picture_height (picture), width = picture_width (picture);
-    stage_status_t status = self->is_mask? STAGE_DONE: stage_pixels_need (self);
+    stage_status_t status = self->is_mask? STAGE_DONE: s_need_pixels (self);
     if (self->is_mask || status)
         return status;
     keyed_random_t random = s_random (self, operation);
     augment_mix_t mix = augment_mix_draw (operation, height, width, &random);
     size_t count = image_bytes (height, width, picture->channels);
     if (!scratch_need (&self->stage->sums, count * sizeof (float)))
-        return stage_pixels_no_memory (self);
+        return s_no_memory (self);
     image_t image = picture_pixels (picture);
     mixture_add (self->stage->sums.data, &image, mix.original, true);
     for (uint32_t chain = 0; chain < mix.chains && !status; chain++)
         status = s_mix_chain (self, operation, &mix, chain);
     int room;
     if (!status)
-        status = stage_pixels_open_room (self, height, width, &room);
+        status = s_open_room (self, height, width, &room);
     if (status)
         return status;
     mixture_write (self->stage->sums.data, count, self->stage->rooms [room].data);
-    stage_pixels_enter (self, room, height, width);
+    s_enter (self, room, height, width);
     return STAGE_DONE;
 }
 
@@ -634,8 +810,8 @@ s_blur (passage_t *self, const operation_t *operation)
     }
     else
     if (!blur_boxes (&image, drawn, &self->stage->row, target))
-        return stage_pixels_no_memory (self);
-    stage_pixels_enter (self, room, height, width);
+        return s_no_memory (self);
+    s_enter (self, room, height, width);
     return STAGE_DONE;
 }
 
@@ -643,7 +819,7 @@ s_blur (passage_t *self, const operation_t *operation)
 static stage_status_t
 s_part_views (passage_t *self)
 {
-    return self->picture.resizes || self->picture.colours.count > 0? stage_pixels_settle (self): STAGE_DONE;
+    return self->picture.resizes || self->picture.colours.count > 0? s_settle (self): STAGE_DONE;
 }
 
 uint64_t
@@ -670,10 +846,10 @@ s_custom (passage_t *self, const operation_t *operation)
     custom_status_t done = operation->custom.is->run (operation->custom.is, &call);
     self->stage->custom_ns += call.took_ns;
     if (done == CUSTOM_NO_MEMORY)
-        return stage_pixels_no_memory (self);
+        return s_no_memory (self);
     if (done == CUSTOM_FAILED)
         return STAGE_UNSUITABLE;
-    stage_pixels_enter (self, room, operation->height, operation->width);
+    s_enter (self, room, operation->height, operation->width);
     return STAGE_DONE;
 }
 
@@ -764,6 +940,6 @@ stage_run (passage_t *self)
         self->next++;
     }
     if (!picture_has_pixels (&self->picture))
-        stage_pixels_wait (self);
+        s_wait (self);
     return STAGE_DONE;
 }
