@@ -2,7 +2,6 @@
 #include <assert.h>
 #include <string.h>
 #include "geometry.h"
-#include "operation_group.h"
 
 typedef struct {
     const operation_t *operations;
@@ -85,10 +84,10 @@ s_append (draw_t *self, size_t begin, size_t end)
     for (size_t index = begin; index < end; index++) {
         assert (self->chosen.count < PIPELINE_OPERATIONS_MAX);
         self->chosen.operations [self->chosen.count++] = (uint8_t) index;
-        if (!operation_group_is (&self->operations [index]))
+        if (!operation_is_group (&self->operations [index]))
             continue;
         s_append_group (self, index);
-        index += operation_group_span (&self->operations [index]);
+        index += operation_span (&self->operations [index]);
     }
 }
 

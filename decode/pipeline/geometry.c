@@ -217,7 +217,7 @@ geometry_random_filter (const operation_t *crop, keyed_random_t *random)
 bool
 geometry_happens (const operation_t *operation, keyed_random_t *random)
 {
-    double probability = operation_probability (operation);
+    double probability = operation->probability;
     assert (probability >= 0);
     if (probability <= 0 || probability >= 1)
         return probability > 0;

@@ -11,6 +11,7 @@
 #include <jansson.h>
 #include "custom.h"
 #include "decode_request.h"
+#include "entry.h"
 #include "finish.h"
 #include "pipeline.h"
 #include "resize.h"
@@ -41,7 +42,7 @@ typedef enum {
     OPERATION_RANDOM_AFFINE,
     OPERATION_RANDOM_PERSPECTIVE,
     OPERATION_ELASTIC_TRANSFORM,
-    OPERATION_RANDOM_APPLY,         //  this and the next two: of the operations behind it (operation_group.h)
+    OPERATION_RANDOM_APPLY,         //  this and the next two: of the operations behind it
     OPERATION_RANDOM_CHOICE,
     OPERATION_RANDOM_ORDER,
     OPERATION_RAND_AUGMENT,
@@ -69,9 +70,10 @@ typedef struct {
     operation_kind_t kind;
     uint32_t place;                 //  index in the canonical list, the share mark not counted: of its random
                                     //  numbers
-    size_t sent;                    //  index in the list as it was sent, or OPERATION_NOT_SENT
+    size_t sent;                    //  index in the list as it was sent, or ENTRY_NOT_SENT
     bool may_be_shared;             //  random ones: "share": true stands in it; others: always, where their
                                     //  kind may
+    double probability;             //  with which it is done at all; below 0: it is no operation of that sort
     uint32_t height;                //  of what has a size
     uint32_t width;
     //  Of operations that map an image: how, and the pixels beside it.  Masks are mapped to the nearest.
@@ -88,17 +90,15 @@ typedef struct {
         //  pad, random_crop: left, top, right, bottom; and what the border is filled with
         struct { uint32_t border [4]; bool if_needed; pad_mode_t mode; uint8_t fill [IMAGE_COLOURS];
             uint8_t mask_fill; } pad;
-        struct { double probability; } chance;                                              //  the flips
         //  1 .. 1 (hue 0 .. 0): not at all
         struct { double least [JITTER_KINDS]; double most [JITTER_KINDS]; } jitter;
-        struct { double probability; uint32_t channels; } grayscale;
+        struct { uint32_t channels; } grayscale;
         //  the point operations and adjust_sharpness; factor: bits, threshold or factor
-        struct { double probability; double factor; } point;
-        struct { double probability, distortion; } perspective;
+        struct { double factor; } point;
+        struct { double distortion; } perspective;
         struct { double alpha [2], sigma [2]; } elastic;                                    //  across, down
         //  how many operations each part has; of random_choice, their weights
-        struct { double probability; uint32_t parts; uint8_t counts [GROUP_PARTS_MAX];
-            double weights [GROUP_PARTS_MAX]; } group;
+        struct { uint32_t parts; uint8_t counts [GROUP_PARTS_MAX]; double weights [GROUP_PARTS_MAX]; } group;
         //  kernel: across, down, of gaussian_blur; range: of sigma or radius
         struct { uint32_t kernel [2]; double range [2]; } blur;
         //  degrees, shear (across and down): least, most; center: x, y
@@ -114,30 +114,15 @@ typedef struct {
             normalize;
         struct { dtype_t dtype; } cast;
         //  scale, ratio: of the box; count: 1 or 3 values given, numbers of the output
-        struct { double probability, scale [2], ratio [2]; float value [IMAGE_COLOURS];
-            uint32_t count; } erase;
+        struct { double scale [2], ratio [2]; float value [IMAGE_COLOURS]; uint32_t count; } erase;
         struct { bool planar; } layout;
         struct { uint32_t length; bool random; } excerpt;
         struct { const custom_t *is; char arguments [CUSTOM_ARGUMENTS_BYTES_MAX + 1]; } custom;
     };
 } operation_t;
 
-//  Where a complaint goes and what it is about.
-typedef struct {
-    char *text;
-    size_t text_bytes;
-    size_t place;                   //  in the list as it was sent, from 0; OPERATION_NOT_SENT: the list as a
-                                    //  whole
-    const char *name;               //  of the operation; NULL while it is not known
-} complaint_t;
-
-#define OPERATION_NOT_SENT SIZE_MAX
-enum { OPERATION_TEXT_BYTES_MAX = 2048 };    //  of a decode of PIPELINE_FIELDS_MAX fields
-
-//  Writes "operation 2 (flip): " (nothing, where no single one is meant) and the rest; returns -EINVAL.
-int operation_complain (const complaint_t *complaint, const char *format, ...)
-    __attribute__ ((format (printf, 2, 3)));
-//  The same about an operation that was parsed before; of complaint only the room counts.
+//  Complains (entry_complain) about an operation that was parsed before; of complaint only the room counts.
+//  -EINVAL.
 int operation_refuse (const operation_t *self, const complaint_t *complaint, const char *format, ...)
     __attribute__ ((format (printf, 3, 4)));
 
@@ -149,8 +134,6 @@ int operation_parse (operation_t *self, const json_t *value, const pipeline_sour
 int operation_parse_default (operation_t *self, const pipeline_source_t *source,
     const complaint_t *complaint);
 const char *operation_name (const operation_t *self);
-//  With which probability it is done at all; below 0: it is no operation of that sort.
-double operation_probability (const operation_t *self);
 //  Whether its result depends on random numbers at all: flip with p 0 or 1 does not.
 bool operation_is_random (const operation_t *self);
 //  Whether its kind may stand before, and behind, the mark; decode is before it.
@@ -159,10 +142,13 @@ bool operation_may_be_private (const operation_t *self);
 //  Whether a list without a mark may have it in its shared stage.
 bool operation_is_shareable (const operation_t *self);
 //  Writes the canonical object (every key that has a value, defaults too; "share" not) and returns its
-//  length, below OPERATION_TEXT_BYTES_MAX.
+//  length, below ENTRY_TEXT_BYTES_MAX.
 size_t operation_write (const operation_t *self, const pipeline_source_t *source,
-    char text [OPERATION_TEXT_BYTES_MAX]);
-//  text in printable ASCII, cut to what target holds (others become '?'); returns target.
-const char *operation_printable (const char *text, char *target, size_t target_bytes);
+    char text [ENTRY_TEXT_BYTES_MAX]);
+//  Whether it is random_apply, random_choice or random_order.  A group has parts, each of so many operations,
+//  which stand behind it, part by part; a group may stand in a part of another, with all that it is about.
+bool operation_is_group (const operation_t *self);
+//  Of any operation: how many behind it it is about.
+size_t operation_span (const operation_t *self);
 
 #endif

@@ -1,17 +1,13 @@
-/*  operation_decode -- what stands at the beginning of a list: decode with its four kinds of samples, and
- *  excerpt.
+/*  operation_decode -- the operation at the beginning of a list: decode, with its four kinds of samples.
  *
- *  Rows of operation.c's table; no other file calls them.
+ *  A row of operation.c's table; no other file calls it.
  */
 #ifndef OPERATION_DECODE_H
 #define OPERATION_DECODE_H
-#include "operation_keys.h"
-#include "operation_text.h"
+#include "operation.h"
 
 //  decode checks for unknown keys itself: which there are depends on "as".
-int operation_decode_parse (operation_t *self, const operation_keys_t *keys);
-void operation_decode_write (const operation_t *self, operation_text_t *text);
-int operation_excerpt_parse (operation_t *self, const operation_keys_t *keys);
-void operation_excerpt_write (const operation_t *self, operation_text_t *text);
+int operation_decode_parse (operation_t *self, const entry_t *entry);
+void operation_decode_write (const operation_t *self, entry_text_t *text);
 
 #endif

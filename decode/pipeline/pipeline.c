@@ -8,14 +8,13 @@
 #include <string.h>
 #include <sodium.h>
 #include "operation.h"
-#include "operation_group.h"
 #include "plan.h"
 
 #define SHARE_MARK "{\"share\":true}"
 
 enum {
     PIPELINE_MAGIC = 0x70697065,
-    TEXT_BYTES_MAX = (PIPELINE_OPERATIONS_MAX + 1) * OPERATION_TEXT_BYTES_MAX       //  the mark is shorter
+    TEXT_BYTES_MAX = (PIPELINE_OPERATIONS_MAX + 1) * ENTRY_TEXT_BYTES_MAX       //  the mark is shorter
 };
 
 struct pipeline {
@@ -76,7 +75,7 @@ static complaint_t
 s_whole (const draft_t *draft)
 {
     complaint_t whole = draft->complaint;
-    whole.place = OPERATION_NOT_SENT;
+    whole.place = ENTRY_NOT_SENT;
     return whole;
 }
 
@@ -94,16 +93,16 @@ s_check_source (const draft_t *draft)
     const pipeline_source_t *source = draft->source;
     complaint_t whole = s_whole (draft);
     if (source->count < 1 || source->count > PIPELINE_FIELDS_MAX)
-        return operation_complain (&whole, "the data have %zu fields; expected 1 to %d", source->count,
+        return entry_complain (&whole, "the data have %zu fields; expected 1 to %d", source->count,
             PIPELINE_FIELDS_MAX);
     for (size_t field = 0; field < source->count; field++) {
         if (!s_is_name (source->fields [field].name))
-            return operation_complain (&whole,
+            return entry_complain (&whole,
                 "the name of field %zu of the data is not valid; expected letters, digits "
                 "and underscores, %d at most", field + 1, PIPELINE_NAME_BYTES_MAX);
         for (size_t other = 0; other < field; other++)
             if (strcmp (source->fields [field].name, source->fields [other].name) == 0)
-                return operation_complain (&whole, "the data have two fields \"%s\"; expected other names",
+                return entry_complain (&whole, "the data have two fields \"%s\"; expected other names",
                     source->fields [field].name);
     }
     return 0;
@@ -136,10 +135,10 @@ static int
 s_parse_mark (draft_t *draft, const json_t *value)
 {
     if (!json_is_true (json_object_get (value, "share")) || json_object_size (value) != 1)
-        return operation_complain (&draft->complaint,
+        return entry_complain (&draft->complaint,
             "the share mark is not valid; expected {\"share\": true}, nothing else");
     if (draft->mark_is_given)
-        return operation_complain (&draft->complaint, "a second {\"share\": true}; expected one at most");
+        return entry_complain (&draft->complaint, "a second {\"share\": true}; expected one at most");
     draft->mark_is_given = true;
     draft->mark_sent = draft->complaint.place;
     int rc = draft->self->count? 0: s_append_default (draft);
@@ -196,7 +195,7 @@ s_channels (const operation_t *operations, size_t count)
 {
     uint32_t channels = IMAGE_COLOURS;
     for (size_t index = 0; index < count; index++)
-        if (operations [index].kind == OPERATION_GRAYSCALE && operations [index].grayscale.probability >= 1)
+        if (operations [index].kind == OPERATION_GRAYSCALE && operations [index].probability >= 1)
             channels = operations [index].grayscale.channels;
     return channels;
 }
@@ -280,7 +279,7 @@ s_check_part (const operation_t *operations, const operation_t *group, size_t be
             return operation_refuse (&operations [index], complaint,
                 "not supported in a %s; expected operations that keep the size and the channels of an image",
                 operation_name (group));
-        if (index + operation_group_span (&operations [index]) >= end)
+        if (index + operation_span (&operations [index]) >= end)
             return operation_refuse (&operations [index], complaint,
                 "is about more operations than the part of the %s that it stands in has; "
                 "expected all of them in it", operation_name (group));
@@ -292,7 +291,7 @@ static int
 s_check_group (const operation_t *operations, size_t count, size_t index, const complaint_t *complaint)
 {
     const operation_t *group = &operations [index];
-    size_t span = operation_group_span (group), begin = index + 1;
+    size_t span = operation_span (group), begin = index + 1;
     if (span > count - begin)
         return operation_refuse (group, complaint,
             "it is about %zu operations, and %zu are behind it; expected no more than there are", span,
@@ -407,7 +406,7 @@ s_check_order (const operation_t *operations, size_t count, const complaint_t *c
                 "not the first; expected it as the first of the list, or not at all");
         rc = operations [0].decode.image_count? s_check_image (operations, index, complaint):
             s_check_other (operations, index, complaint);
-        if (!rc && operation_group_is (&operations [index]))
+        if (!rc && operation_is_group (&operations [index]))
             rc = s_check_group (operations, count, index, complaint);
     }
     rc = rc? rc: s_check_cast (operations, count, complaint);
@@ -424,7 +423,7 @@ s_write_operations (draft_t *draft)
     pipeline_t *self = draft->self;
     size_t length = 0;
     for (size_t index = 0; index < self->count; index++) {
-        assert (length + OPERATION_TEXT_BYTES_MAX < TEXT_BYTES_MAX);
+        assert (length + ENTRY_TEXT_BYTES_MAX < TEXT_BYTES_MAX);
         self->shared_text [length++] = index? ',': '[';
         length += operation_write (&self->operations [index], draft->source, self->shared_text + length);
         draft->ends [index] = length;
@@ -540,7 +539,7 @@ s_describe (draft_t *draft)
     self->output_count = plan_outputs (&self->plan, draft->source, self->outputs, &self->sample_bytes);
     complaint_t whole = s_whole (draft);
     if (self->sample_bytes > PIPELINE_SAMPLE_BYTES_MAX)
-        return operation_complain (&whole, "a sample takes %zu bytes of the batch; expected %d at most",
+        return entry_complain (&whole, "a sample takes %zu bytes of the batch; expected %d at most",
             self->sample_bytes, PIPELINE_SAMPLE_BYTES_MAX);
     for (size_t index = 0; index < self->plan.shared_count; index++)
         self->shared_is_random |= operation_is_random (&self->operations [index]);
@@ -583,9 +582,9 @@ s_parse_recipe (draft_t *draft, const char *name)
     }
     char quoted [41];
     complaint_t whole = s_whole (draft);
-    return operation_complain (&whole,
+    return entry_complain (&whole,
         "unknown recipe \"%s\"; expected \"train\", \"eval\" or a list of operations",
-        operation_printable (name, quoted, sizeof quoted));
+        entry_printable (name, quoted, sizeof quoted));
 }
 
 static int
@@ -599,7 +598,7 @@ s_parse (draft_t *draft, const json_t *value)
     if (json_is_array (value))
         return s_parse_list (draft, value);
     complaint_t whole = s_whole (draft);
-    return operation_complain (&whole,
+    return entry_complain (&whole,
         "expected a list of operations, or a recipe's name: \"train\" or \"eval\"");
 }
 
@@ -750,7 +749,7 @@ pipeline_check_cost (const pipeline_t *self, double most_ms, char *error, size_t
     *error = '\0';
     if (ms <= most_ms)
         return 0;
-    complaint_t complaint = { .text = error, .text_bytes = error_bytes, .place = OPERATION_NOT_SENT };
+    complaint_t complaint = { .text = error, .text_bytes = error_bytes, .place = ENTRY_NOT_SENT };
     operation_refuse (&self->operations [self->cost.costliest], &complaint, "takes about %.0f of the %.0f ms "
         "of processor time that the pipeline takes for a sample; expected %.0f ms at most for the whole "
         "pipeline", self->cost.costliest_ms, ms, most_ms);

@@ -5,7 +5,6 @@
 #include <string.h>
 #include "decoder.h"
 #include "geometry.h"
-#include "operation_group.h"
 
 enum { PLANE_ALIGNMENT = 64 };
 _Static_assert (PLAN_HEADER_BYTES >= sizeof (plan_size_t) && PLAN_HEADER_BYTES % PLANE_ALIGNMENT == 0,
@@ -157,8 +156,8 @@ plan_follow (const operation_t *operations, size_t count, plan_images_t *images,
     if (rc || images [count - 1].size.height)
         return rc;
     complaint_t whole = *complaint;
-    whole.place = OPERATION_NOT_SENT;
-    return operation_complain (&whole,
+    whole.place = ENTRY_NOT_SENT;
+    return entry_complain (&whole,
         "images come out in different sizes; expected a center_crop, random_resized_crop, "
         "random_crop or a resize to [height, width]");
 }
@@ -177,7 +176,7 @@ s_check_places (const plan_t *self, const complaint_t *complaint)
         if (index >= self->shared_count && !operation_may_be_private (operation))
             return operation_refuse (operation, complaint,
                 "not supported behind {\"share\": true}; expected it before the mark");
-        if (index < self->shared_count && index + operation_group_span (operation) >= self->shared_count)
+        if (index < self->shared_count && index + operation_span (operation) >= self->shared_count)
             return operation_refuse (operation, complaint,
                 "{\"share\": true} among its operations; expected it before or behind all of them");
     }
@@ -190,8 +189,8 @@ s_check_bound (const plan_t *self, const plan_images_t *images, const complaint_
     const plan_images_t *shared = &images [self->shared_count - 1];
     if (shared->size.height || shared->pixels_max)
         return 0;
-    if (complaint->place != OPERATION_NOT_SENT)
-        return operation_complain (complaint,
+    if (complaint->place != ENTRY_NOT_SENT)
+        return entry_complain (complaint,
             "the images before {\"share\": true} differ in size, without a bound; "
             "expected a crop, a resize to [height, width] or with \"max_size\", or \"max_pixels\" in decode, "
             "before it");
@@ -236,8 +235,8 @@ s_check_bytes (const plan_t *self, const complaint_t *complaint)
     if (bytes <= PIPELINE_SAMPLE_BYTES_MAX)
         return 0;
     complaint_t whole = *complaint;
-    whole.place = OPERATION_NOT_SENT;
-    return operation_complain (&whole, "a version, at the share point, takes %zu bytes; expected %d at most",
+    whole.place = ENTRY_NOT_SENT;
+    return entry_complain (&whole, "a version, at the share point, takes %zu bytes; expected %d at most",
         bytes, PIPELINE_SAMPLE_BYTES_MAX);
 }
 
@@ -324,7 +323,7 @@ s_format (const operation_t *operations, size_t count)
     bool is_cast = false;
     for (size_t index = 0; index < count; index++) {
         const operation_t *operation = &operations [index];
-        if (operation->kind == OPERATION_GRAYSCALE && operation->grayscale.probability >= 1)
+        if (operation->kind == OPERATION_GRAYSCALE && operation->probability >= 1)
             format.channels = operation->grayscale.channels;
         if (operation->kind == OPERATION_LAYOUT)
             format.planar = operation->layout.planar;

@@ -13,7 +13,6 @@
 #include "geometry.h"
 #include "image_reader.h"
 #include "instrument.h"
-#include "operation_group.h"
 #include "plan.h"
 #include "warp.h"
 
@@ -450,7 +449,7 @@ model_range (const model_t *self, size_t begin, size_t end, model_image_t *image
     for (size_t index = begin; index < end && image->pixels; index++) {
         const operation_t *operation = &self->plan->operations [index];
         const pipeline_key_t *key = index < self->plan->shared_count? &self->shared: &self->private;
-        if (!operation_group_is (operation)) {
+        if (!operation_is_group (operation)) {
             model_step (self, index, image);
             continue;
         }
@@ -464,7 +463,7 @@ model_range (const model_t *self, size_t begin, size_t end, model_image_t *image
                 at += operation->group.counts [before];
             model_range (self, at, at + operation->group.counts [parts [place]], image);
         }
-        index += operation_group_span (operation);
+        index += operation_span (operation);
     }
 }
 

@@ -143,7 +143,7 @@ test_corners_are_uniform (void **state)
     (void) state;
     enum { HEIGHT = 37, WIDTH = 31, DOWN = 10, ACROSS = 8 };    //  of 18 and 15 x 0.5, and the corner itself
     operation_t perspective = { .kind = OPERATION_RANDOM_PERSPECTIVE,
-        .perspective = { .probability = 1, .distortion = 0.5 } };
+        .probability = 1, .perspective = { .distortion = 0.5 } };
     static const int64_t from [4] [2] = { { 0, 0 }, { WIDTH - ACROSS, 0 }, { WIDTH - ACROSS, HEIGHT - DOWN },
         { 0, HEIGHT - DOWN } };
     uint32_t counts [4] [2] [BINS] = { { { 0 } } }, both [ACROSS] [2] = { { 0 } };

@@ -560,15 +560,7 @@ test_random_crops_are_uniform (void **state)
 static operation_t
 s_chance (operation_kind_t kind, double probability)
 {
-    operation_t operation = { .kind = kind };
-    if (kind == OPERATION_GRAYSCALE)
-        operation.grayscale.probability = probability;
-    else
-    if (kind == OPERATION_FLIP || kind == OPERATION_VERTICAL_FLIP)
-        operation.chance.probability = probability;
-    else
-        operation.point.probability = probability;
-    return operation;
+    return (operation_t) { .kind = kind, .probability = probability };
 }
 
 //  The share is p: |z| above 5.5 comes once in 2e7 runs of a case.  0 and 1 draw nothing.
@@ -718,9 +710,9 @@ test_erasing (void **state)
     (void) state;
     enum { DRAWS = 20000, SIDE = 20, PLACES = 11 };
     operation_t square = { .kind = OPERATION_RANDOM_ERASING,
-        .erase = { .probability = 0.7, .scale = { 0.25, 0.25 }, .ratio = { 1, 1 } } };
+        .probability = 0.7, .erase = { .scale = { 0.25, 0.25 }, .ratio = { 1, 1 } } };
     operation_t any = { .kind = OPERATION_RANDOM_ERASING,
-        .erase = { .probability = 1, .scale = { 0.1, 0.5 }, .ratio = { 0.5, 2 } } };
+        .probability = 1, .erase = { .scale = { 0.1, 0.5 }, .ratio = { 0.5, 2 } } };
     uint32_t tops [PLACES] = { 0 }, lefts [PLACES] = { 0 }, shares [BINS] = { 0 }, ratios [BINS] = { 0 };
     uint32_t done = 0;
     for (uint64_t id = 0; id < DRAWS; id++) {

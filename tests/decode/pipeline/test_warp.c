@@ -210,7 +210,7 @@ test_perspective_moves_the_corners (void **state)
         uint32_t height = 2 + (uint32_t) test_below (&random, 300);
         uint32_t width = 2 + (uint32_t) test_below (&random, 300);
         operation_t perspective = { .kind = OPERATION_RANDOM_PERSPECTIVE,
-            .perspective = { .probability = 1, .distortion = s_between (&random, 0, 0.9) } };
+            .probability = 1, .perspective = { .distortion = s_between (&random, 0, 0.9) } };
         keyed_random_t stream = s_stream ((uint64_t) round);
         warp_corners_t to = warp_draw_corners (&perspective, height, width, &stream);
         warp_t warp = warp_perspective (&to, height, width);

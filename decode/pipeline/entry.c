@@ -1,8 +1,10 @@
-#include "operation_keys.h"
+#include "entry.h"
 #include <assert.h>
+#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define SIZE_EXPECTED "a whole number or [height, width], each from 1 to 4096"
@@ -11,31 +13,76 @@
 #define FILL_EXPECTED "a whole number or [red, green, blue], each from 0 to 255"
 _Static_assert (PIPELINE_SIDE_MAX == 4096, "SIZE_EXPECTED and PADDING_EXPECTED name it");
 
-enum { QUOTE_BYTES_MAX = 41, LIST_BYTES_MAX = 200 };
+enum { LIST_BYTES_MAX = 200, NUMBER_BYTES_MAX = 32 };
+
+//  ---------------------------------------------------------------------------------------------------------
+//  Complaints
+
+const char *
+entry_printable (const char *text, char *target, size_t target_bytes)
+{
+    assert (target_bytes > 0);
+    size_t length = 0;
+    for (; length + 1 < target_bytes && text [length]; length++)
+        target [length] = text [length] >= ' ' && text [length] <= '~'? text [length]: '?';
+    target [length] = 0;
+    return target;
+}
+
+int
+entry_vcomplain (const complaint_t *complaint, const char *format, va_list arguments)
+{
+    assert (complaint->text_bytes > 0);
+    int length = 0;
+    if (complaint->place == ENTRY_NOT_SENT)
+        complaint->text [0] = 0;
+    else
+    if (complaint->name)
+        length = snprintf (complaint->text, complaint->text_bytes, "operation %zu (%s): ",
+            complaint->place + 1, complaint->name);
+    else
+        length = snprintf (complaint->text, complaint->text_bytes, "operation %zu: ", complaint->place + 1);
+    if (length >= 0 && (size_t) length < complaint->text_bytes)
+        vsnprintf (complaint->text + length, complaint->text_bytes - (size_t) length, format, arguments);
+    return -EINVAL;
+}
+
+int
+entry_complain (const complaint_t *complaint, const char *format, ...)
+{
+    va_list arguments;
+    va_start (arguments, format);
+    int rc = entry_vcomplain (complaint, format, arguments);
+    va_end (arguments);
+    return rc;
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  Keys
 
 static const json_t *
-s_get (const operation_keys_t *self, const char *key)
+s_get (const entry_t *self, const char *key)
 {
     assert (self);
     return json_object_get (self->object, key);
 }
 
 void
-operation_keys_append (char *text, size_t text_bytes, const char *word, const char *quote)
+entry_append (char *text, size_t text_bytes, const char *word, const char *quote)
 {
     size_t length = strlen (text);
     snprintf (text + length, text_bytes - length, "%s%s%s%s", length? ", ": "", quote, word, quote);
 }
 
 int
-operation_keys_refuse (const operation_keys_t *self, const char *key, const char *format, ...)
+entry_refuse (const entry_t *self, const char *key, const char *format, ...)
 {
     char expected [LIST_BYTES_MAX];
     va_list arguments;
     va_start (arguments, format);
     vsnprintf (expected, sizeof expected, format, arguments);
     va_end (arguments);
-    return operation_complain (self->complaint, "\"%s\" is %s; expected %s",
+    return entry_complain (self->complaint, "\"%s\" is %s; expected %s",
         key, s_get (self, key)? "not valid": "missing", expected);
 }
 
@@ -49,7 +96,7 @@ s_is_one_of (const char *key, const char *const *keys)
 }
 
 int
-operation_keys_only (const operation_keys_t *self, const char *const *keys)
+entry_only (const entry_t *self, const char *const *keys)
 {
     const char *key;
     json_t *child;
@@ -57,11 +104,11 @@ operation_keys_only (const operation_keys_t *self, const char *const *keys)
     json_object_foreach ((json_t *) (uintptr_t) self->object, key, child) {
         if (s_is_one_of (key, keys))
             continue;
-        char quoted [QUOTE_BYTES_MAX], expected [LIST_BYTES_MAX] = "\"op\"";
+        char quoted [ENTRY_QUOTE_BYTES_MAX], expected [LIST_BYTES_MAX] = "\"op\"";
         for (; *keys; keys++)
-            operation_keys_append (expected, sizeof expected, *keys, "\"");
-        return operation_complain (self->complaint, "unknown key \"%s\"; expected %s",
-            operation_printable (key, quoted, sizeof quoted), expected);
+            entry_append (expected, sizeof expected, *keys, "\"");
+        return entry_complain (self->complaint, "unknown key \"%s\"; expected %s",
+            entry_printable (key, quoted, sizeof quoted), expected);
     }
     return 0;
 }
@@ -112,42 +159,42 @@ s_pair (const json_t *pair, double least, double most, double target [2])
 
 //  Whether key is left out, as it may be.
 static bool
-s_may_skip (const operation_keys_t *self, const char *key, operation_key_need_t need)
+s_may_skip (const entry_t *self, const char *key, entry_need_t need)
 {
-    return need == OPERATION_KEY_OPTIONAL && !s_get (self, key);
+    return need == ENTRY_OPTIONAL && !s_get (self, key);
 }
 
 int
-operation_keys_flag (const operation_keys_t *self, const char *key, bool *value_p)
+entry_flag (const entry_t *self, const char *key, bool *value_p)
 {
     const json_t *value = s_get (self, key);
     if (value && !json_is_boolean (value))
-        return operation_keys_refuse (self, key, "true or false");
+        return entry_refuse (self, key, "true or false");
     if (value)
         *value_p = json_is_true (value);
     return 0;
 }
 
 int
-operation_keys_whole (const operation_keys_t *self, const char *key, operation_key_need_t need,
+entry_whole (const entry_t *self, const char *key, entry_need_t need,
     uint32_t least, uint32_t most, uint32_t *value_p)
 {
     if (s_may_skip (self, key, need) || s_whole (s_get (self, key), least, most, value_p))
         return 0;
-    return operation_keys_refuse (self, key, "a whole number from %u to %u", least, most);
+    return entry_refuse (self, key, "a whole number from %u to %u", least, most);
 }
 
 int
-operation_keys_number (const operation_keys_t *self, const char *key, double least, double most,
+entry_number (const entry_t *self, const char *key, double least, double most,
     double *value_p)
 {
-    if (s_may_skip (self, key, OPERATION_KEY_OPTIONAL) || s_number (s_get (self, key), least, most, value_p))
+    if (s_may_skip (self, key, ENTRY_OPTIONAL) || s_number (s_get (self, key), least, most, value_p))
         return 0;
-    return operation_keys_refuse (self, key, "a number from %g to %g", least, most);
+    return entry_refuse (self, key, "a number from %g to %g", least, most);
 }
 
 int
-operation_keys_word (const operation_keys_t *self, const char *key, operation_key_need_t need,
+entry_word (const entry_t *self, const char *key, entry_need_t need,
     const char *const *words, size_t count, unsigned *index_p)
 {
     if (s_may_skip (self, key, need))
@@ -155,30 +202,30 @@ operation_keys_word (const operation_keys_t *self, const char *key, operation_ke
     const char *word = json_string_value (s_get (self, key));
     char expected [LIST_BYTES_MAX] = "";
     for (size_t index = 0; index < count; index++) {
-        operation_keys_append (expected, sizeof expected, words [index], "\"");
+        entry_append (expected, sizeof expected, words [index], "\"");
         if (!word || strcmp (word, words [index]))
             continue;
         *index_p = (unsigned) index;
         return 0;
     }
-    return operation_keys_refuse (self, key, "%s%s", count > 1? "one of ": "", expected);
+    return entry_refuse (self, key, "%s%s", count > 1? "one of ": "", expected);
 }
 
 int
-operation_keys_pair (const operation_keys_t *self, const char *key, double least, double most,
+entry_pair (const entry_t *self, const char *key, double least, double most,
     const char *expected, double pair_p [2])
 {
     double pair [2];
-    if (s_may_skip (self, key, OPERATION_KEY_OPTIONAL))
+    if (s_may_skip (self, key, ENTRY_OPTIONAL))
         return 0;
     if (!s_pair (s_get (self, key), least, most, pair))
-        return operation_keys_refuse (self, key, "%s", expected);
+        return entry_refuse (self, key, "%s", expected);
     memcpy (pair_p, pair, sizeof pair);
     return 0;
 }
 
 bool
-operation_keys_list (const operation_keys_t *self, const char *key, double least, double most,
+entry_list (const entry_t *self, const char *key, double least, double most,
     size_t count_max, double *values_p, size_t *count_p)
 {
     const json_t *list = s_get (self, key);
@@ -193,7 +240,45 @@ operation_keys_list (const operation_keys_t *self, const char *key, double least
 }
 
 int
-operation_keys_size (const operation_keys_t *self, uint32_t *height_p, uint32_t *width_p, bool *is_one_p)
+entry_two (const entry_t *self, const char *key, double least, double most, const char *expected,
+    double two_p [2], bool *given_p)
+{
+    size_t count = 0;
+    *given_p = s_get (self, key);
+    if (!*given_p || (entry_list (self, key, least, most, 2, two_p, &count) && count == 2))
+        return 0;
+    return entry_refuse (self, key, "%s", expected);
+}
+
+int
+entry_range (const entry_t *self, const char *key, double least, double most, double range_p [2])
+{
+    if (json_is_number (s_get (self, key))) {
+        int rc = entry_number (self, key, least, most, &range_p [0]);
+        range_p [1] = range_p [0];
+        return rc;
+    }
+    char expected [80];
+    snprintf (expected, sizeof expected, "a number, or [least, most], from %g to %g", least, most);
+    return entry_pair (self, key, least, most, expected, range_p);
+}
+
+int
+entry_sides (const entry_t *self, const char *key, double most, double sides_p [2])
+{
+    char expected [80];
+    bool given;
+    if (json_is_number (s_get (self, key))) {
+        int rc = entry_number (self, key, 0, most, &sides_p [0]);
+        sides_p [1] = sides_p [0];
+        return rc;
+    }
+    snprintf (expected, sizeof expected, "a number, or [across, down], from 0 to %g", most);
+    return entry_two (self, key, 0, most, expected, sides_p, &given);
+}
+
+int
+entry_size (const entry_t *self, uint32_t *height_p, uint32_t *width_p, bool *is_one_p)
 {
     const json_t *size = s_get (self, "size");
     uint32_t sides [2];
@@ -202,7 +287,7 @@ operation_keys_size (const operation_keys_t *self, uint32_t *height_p, uint32_t 
         sides [1] = sides [0];
     else
     if (!s_wholes (size, 2, 1, PIPELINE_SIDE_MAX, sides))
-        return operation_keys_refuse (self, "size", SIZE_EXPECTED);
+        return entry_refuse (self, "size", SIZE_EXPECTED);
     *height_p = sides [0];
     *width_p = sides [1];
     if (is_one_p)
@@ -211,7 +296,7 @@ operation_keys_size (const operation_keys_t *self, uint32_t *height_p, uint32_t 
 }
 
 int
-operation_keys_padding (const operation_keys_t *self, const char *key, operation_key_need_t need,
+entry_padding (const entry_t *self, const char *key, entry_need_t need,
     uint32_t border_p [4])
 {
     const json_t *padding = s_get (self, key);
@@ -227,13 +312,13 @@ operation_keys_padding (const operation_keys_t *self, const char *key, operation
     }
     else
     if (!s_wholes (padding, 4, 0, PIPELINE_SIDE_MAX, given))
-        return operation_keys_refuse (self, key, PADDING_EXPECTED);
+        return entry_refuse (self, key, PADDING_EXPECTED);
     memcpy (border_p, given, sizeof given);
     return 0;
 }
 
 int
-operation_keys_fill (const operation_keys_t *self, const char *key, uint8_t fill_p [IMAGE_COLOURS])
+entry_fill (const entry_t *self, const char *key, uint8_t fill_p [IMAGE_COLOURS])
 {
     const json_t *fill = s_get (self, key);
     uint32_t given [IMAGE_COLOURS];
@@ -243,14 +328,14 @@ operation_keys_fill (const operation_keys_t *self, const char *key, uint8_t fill
         given [1] = given [2] = given [0];
     else
     if (!s_wholes (fill, IMAGE_COLOURS, 0, UINT8_MAX, given))
-        return operation_keys_refuse (self, key, FILL_EXPECTED);
+        return entry_refuse (self, key, FILL_EXPECTED);
     for (size_t channel = 0; channel < IMAGE_COLOURS; channel++)
         fill_p [channel] = (uint8_t) given [channel];
     return 0;
 }
 
 int
-operation_keys_factor (const operation_keys_t *self, const char *key, const operation_factor_t *limits,
+entry_factor (const entry_t *self, const char *key, const entry_factor_t *limits,
     double *least_p, double *most_p)
 {
     const json_t *value = s_get (self, key);
@@ -265,7 +350,7 @@ operation_keys_factor (const operation_keys_t *self, const char *key, const oper
     }
     else
     if (!s_pair (value, limits->least, limits->most, pair))
-        return operation_keys_refuse (self, key,
+        return entry_refuse (self, key,
             "a number from 0 to %g, or [least, most] with %g <= least <= most <= %g",
             limits->x_most, limits->least, limits->most);
     *least_p = pair [0] + 0.0;
@@ -274,7 +359,7 @@ operation_keys_factor (const operation_keys_t *self, const char *key, const oper
 }
 
 int
-operation_keys_channels (const operation_keys_t *self, const char *key, double least, double most,
+entry_channels (const entry_t *self, const char *key, double least, double most,
     float values_p [IMAGE_COLOURS], uint32_t *count_p)
 {
     const json_t *value = s_get (self, key);
@@ -291,21 +376,73 @@ operation_keys_channels (const operation_keys_t *self, const char *key, double l
         values_p [channel] = (float) number;
     }
     if (!is_valid)
-        return operation_keys_refuse (self, key, "a number or a list of 1 or 3, each from %g to %g", least,
-            most);
+        return entry_refuse (self, key, "a number or a list of 1 or 3, each from %g to %g", least, most);
     *count_p = (uint32_t) count;
     return 0;
 }
 
 int
-operation_keys_shape (const operation_keys_t *self, const char *key, uint32_t most,
+entry_shape (const entry_t *self, const char *key, uint32_t most,
     uint32_t *dimensions_p, uint32_t shape_p [PIPELINE_DIMENSIONS_MAX])
 {
     const json_t *shape = s_get (self, key);
     size_t count = json_array_size (shape);
     if (count < 1 || count > PIPELINE_DIMENSIONS_MAX || !s_wholes (shape, count, 1, most, shape_p))
-        return operation_keys_refuse (self, key, "a list of 1 to %d whole numbers, each from 1 to %u",
+        return entry_refuse (self, key, "a list of 1 to %d whole numbers, each from 1 to %u",
             PIPELINE_DIMENSIONS_MAX, most);
     *dimensions_p = (uint32_t) count;
     return 0;
+}
+
+//  ---------------------------------------------------------------------------------------------------------
+//  Canonical text
+
+void
+entry_put (entry_text_t *self, const char *format, ...)
+{
+    assert (self->length < ENTRY_TEXT_BYTES_MAX);
+    size_t room = ENTRY_TEXT_BYTES_MAX - self->length;
+    va_list arguments;
+    va_start (arguments, format);
+    int length = vsnprintf (self->text + self->length, room, format, arguments);
+    va_end (arguments);
+    assert (length >= 0 && (size_t) length < room);
+    self->length += (size_t) length;
+}
+
+//  Whatever the locale's decimal point is, a point is written.
+void
+entry_put_number (entry_text_t *self, double number, bool is_float)
+{
+    char text [NUMBER_BYTES_MAX];
+    for (int digits = is_float? 6: 15; digits <= 17; digits++) {
+        int length = snprintf (text, NUMBER_BYTES_MAX, "%.*g", digits, number);
+        assert (length > 0 && length < NUMBER_BYTES_MAX);
+        double back = is_float? (double) (float) strtod (text, NULL): strtod (text, NULL);
+        if (back == number)
+            break;
+    }
+    size_t point = strspn (text, "-0123456789");
+    if (text [point] && text [point] != 'e') {
+        size_t rest = point + strcspn (text + point, "0123456789");
+        memmove (text + point + 1, text + rest, strlen (text + rest) + 1);
+        text [point] = '.';
+    }
+    entry_put (self, "%s", text);
+}
+
+void
+entry_put_pair (entry_text_t *self, const char *key, const double pair [2])
+{
+    entry_put (self, ",\"%s\":[", key);
+    entry_put_number (self, pair [0], false);
+    entry_put (self, ",");
+    entry_put_number (self, pair [1], false);
+    entry_put (self, "]");
+}
+
+void
+entry_put_flag (entry_text_t *self, const char *key, bool flag)
+{
+    entry_put (self, ",\"%s\":%s", key, flag? "true": "false");
 }
