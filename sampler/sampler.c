@@ -9,7 +9,7 @@
 #include "demand.h"
 #include "dsa.h"
 #include "follow.h"
-#include "grouping.h"
+#include "jobset.h"
 #include "random.h"
 
 enum { SAMPLER_MAGIC = 0x3a9b51e7 };
@@ -34,7 +34,11 @@ struct sampler {
     sampler_policy_t policy;
     //  Changed by joins, leaves and drops.
     demand_t *demands [SAMPLER_JOBS_MAX];       //  by job number; NULL: free
-    grouping_t *grouping;
+    jobset_t disjoint [SAMPLER_JOBS_MAX];       //  [a] has b, a > b: their data are known not to overlap
+    size_t group_count;
+    size_t group_of [SAMPLER_JOBS_MAX];         //  of each job
+    size_t group_first [SAMPLER_JOBS_MAX + 1];  //  of group g: members [[g] .. [g + 1])
+    uint32_t members [SAMPLER_JOBS_MAX];
     roaring_bitmap_t *readable;                 //  what has not been dropped; never run-compressed
     roaring_bitmap_t *dropped;                  //  the rest
     //  Changed by rounds.
@@ -71,7 +75,6 @@ sampler_new (uint32_t sample_count, sampler_policy_t policy, uint64_t seed)
     self->past = random_from_seed (~seed);
     self->readable = s_all_ids (sample_count);
     self->dropped = sampler_need (roaring_bitmap_create ());
-    self->grouping = grouping_new ();
     if (policy == SAMPLER_POLICY_DSA)
         self->dsa = dsa_new (sample_count, self->demands, random_next (&self->past));
     else
@@ -91,7 +94,6 @@ sampler_destroy (sampler_t **self_p)
         demand_destroy (&self->demands [job]);
     dsa_destroy (&self->dsa);
     follow_destroy (&self->follow);
-    grouping_destroy (&self->grouping);
     if (self->readable)
         roaring_bitmap_free (self->readable);
     if (self->dropped)
@@ -101,19 +103,66 @@ sampler_destroy (sampler_t **self_p)
     *self_p = NULL;
 }
 
-//  Whether two SHARED jobs draw together.
+//  Whether the data of two SHARED jobs overlap and they draw together.
 static bool
-s_overlap (const void *context, uint32_t a, uint32_t b)
+s_overlap (const sampler_t *self, uint32_t a, uint32_t b)
 {
-    const sampler_t *self = context;
     return self->follow? follow_overlap (self->follow, a, b):
         roaring_bitmap_intersect (demand_data (self->demands [a]), demand_data (self->demands [b]));
 }
 
+//  Whether a and b, a > b, belong together directly.  A job's data only shrink while it is there, so a pair
+//  once found disjoint is never compared again.
+static bool
+s_is_pair (sampler_t *self, uint32_t a, uint32_t b)
+{
+    if (jobset_has (&self->disjoint [a], b))
+        return false;
+    bool overlap = demand_order (self->demands [a]) == SAMPLER_ORDER_SHARED
+        && demand_order (self->demands [b]) == SAMPLER_ORDER_SHARED && s_overlap (self, a, b);
+    if (!overlap)
+        jobset_add (&self->disjoint [a], b);
+    return overlap;
+}
+
+//  Labels every job with the smallest job number of its component.
+static void
+s_label (sampler_t *self, uint32_t *labels)
+{
+    for (uint32_t job = 0; job < SAMPLER_JOBS_MAX; job++) {
+        labels [job] = job;
+        for (uint32_t other = 0; self->demands [job] && other < job; other++) {
+            if (!self->demands [other] || labels [other] == labels [job] || !s_is_pair (self, job, other))
+                continue;
+            uint32_t low = labels [other] < labels [job]? labels [other]: labels [job];
+            uint32_t high = labels [other] < labels [job]? labels [job]: labels [other];
+            for (uint32_t each = 0; each <= job; each++)
+                if (labels [each] == high)
+                    labels [each] = low;
+        }
+    }
+}
+
+//  Finds the groups anew: the connected components of overlapping data.
 static void
 s_regroup (sampler_t *self)
 {
-    grouping_update (self->grouping, self->demands, s_overlap, self);
+    uint32_t labels [SAMPLER_JOBS_MAX];
+    s_label (self, labels);
+    self->group_count = 0;
+    size_t filled = 0;
+    for (uint32_t root = 0; root < SAMPLER_JOBS_MAX; root++) {
+        if (!self->demands [root] || labels [root] != root)
+            continue;
+        self->group_first [self->group_count] = filled;
+        for (uint32_t job = root; job < SAMPLER_JOBS_MAX; job++)
+            if (self->demands [job] && labels [job] == root) {
+                self->group_of [job] = self->group_count;
+                self->members [filled++] = job;
+            }
+        self->group_count++;
+    }
+    self->group_first [self->group_count] = filled;
 }
 
 static demand_t *
@@ -172,7 +221,10 @@ sampler_leave (sampler_t *self, uint32_t job)
         dsa_leave (self->dsa, job);
     else
         follow_leave (self->follow, job);
-    grouping_forget (self->grouping, job);
+    //  Another job will get its number.
+    self->disjoint [job] = (jobset_t) { { 0 } };
+    for (uint32_t other = job + 1; other < SAMPLER_JOBS_MAX; other++)
+        jobset_remove (&self->disjoint [other], job);
     demand_destroy (&demand);
     self->demands [job] = NULL;
     s_regroup (self);
@@ -298,7 +350,7 @@ sampler_group_count (const sampler_t *self)
 {
     assert (self);
     assert (self->magic == SAMPLER_MAGIC);
-    return grouping_count (self->grouping);
+    return self->group_count;
 }
 
 const uint32_t *
@@ -306,7 +358,9 @@ sampler_group (const sampler_t *self, size_t group, size_t *count_p)
 {
     assert (self);
     assert (self->magic == SAMPLER_MAGIC);
-    return grouping_jobs (self->grouping, group, count_p);
+    assert (group < self->group_count);
+    *count_p = self->group_first [group + 1] - self->group_first [group];
+    return self->members + self->group_first [group];
 }
 
 //  ------------------------------------------------------------------------------------------------
@@ -323,7 +377,7 @@ sampler_round_begin (sampler_t *self, const uint32_t *jobs, size_t count)
     self->round = (round_t) { .state = ROUND_OPEN };
     for (size_t place = 0; place < count; place++) {
         assert (demand_remaining_count (s_demand (self, jobs [place])) > 0);
-        assert (grouping_of (self->grouping, jobs [place]) == grouping_of (self->grouping, jobs [0]));
+        assert (self->group_of [jobs [place]] == self->group_of [jobs [0]]);
     }
     self->round.dependent = self->dsa && demand_order (first) == SAMPLER_ORDER_SHARED;
     if (self->round.dependent) {
@@ -526,14 +580,14 @@ static void
 s_check_groups (const sampler_t *self, uint32_t job)
 {
     size_t count;
-    grouping_jobs (self->grouping, grouping_of (self->grouping, job), &count);
+    sampler_group (self, self->group_of [job], &count);
     assert (count == 1 || demand_order (self->demands [job]) == SAMPLER_ORDER_SHARED);          //  S3
     for (uint32_t other = 0; other < job; other++)
         if (self->demands [other]
                 && demand_order (self->demands [job]) == SAMPLER_ORDER_SHARED
                 && demand_order (self->demands [other]) == SAMPLER_ORDER_SHARED
                 && s_overlap (self, job, other))
-            assert (grouping_of (self->grouping, job) == grouping_of (self->grouping, other));  //  S3
+            assert (self->group_of [job] == self->group_of [other]);                    //  S3
 }
 
 //  Every job is in one group, which is the one that it is said to be in.
@@ -543,14 +597,14 @@ s_check_partition (const sampler_t *self)
     size_t job_count = 0;
     for (uint32_t job = 0; job < SAMPLER_JOBS_MAX; job++)
         job_count += self->demands [job] != NULL;
-    for (size_t group = 0; group < grouping_count (self->grouping); group++) {
+    for (size_t group = 0; group < self->group_count; group++) {
         size_t count;
-        const uint32_t *jobs = grouping_jobs (self->grouping, group, &count);
+        const uint32_t *jobs = sampler_group (self, group, &count);
         assert (count > 0);
         for (size_t place = 0; place < count; place++) {
             assert (self->demands [jobs [place]]);
             assert (place == 0 || jobs [place - 1] < jobs [place]);
-            assert (grouping_of (self->grouping, jobs [place]) == group);       //  S3
+            assert (self->group_of [jobs [place]] == group);            //  S3
         }
         job_count -= count;
     }
