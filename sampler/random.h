@@ -17,7 +17,11 @@
 typedef struct { uint64_t state; } random_t;
 
 //  Every seed is a good seed, 0 included.
-random_t random_from_seed (uint64_t seed);
+static inline random_t
+random_from_seed (uint64_t seed)
+{
+    return (random_t) { .state = seed };
+}
 
 //  64 uniform bits.
 static inline uint64_t
@@ -45,6 +49,7 @@ random_below (random_t *self, uint64_t bound)
     }
     return (uint64_t) (product >> 64);
 }
+
 //  Uniform in [0, 1), for choices that need not be exact: which level or whether at all, never which sample.
 static inline double
 random_real (random_t *self)
@@ -53,6 +58,15 @@ random_real (random_t *self)
 }
 
 //  True with probability numerator / denominator, exactly; numerator <= denominator, denominator > 0.
-bool random_ratio (random_t *self, uint64_t numerator, uint64_t denominator);
+static inline bool
+random_ratio (random_t *self, uint64_t numerator, uint64_t denominator)
+{
+    assert (denominator > 0);
+    assert (numerator <= denominator);
+    //  What is certain costs no random number: jobs with equal sets agree without one.
+    if (numerator == denominator)
+        return true;
+    return numerator > 0 && random_below (self, denominator) < numerator;
+}
 
 #endif
