@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include "decode_limits.h"
 #include "plain_image.h"
 
 enum { PLAIN_READER_MAGIC = 0x706c6169 };

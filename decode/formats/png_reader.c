@@ -7,7 +7,6 @@
 #include <string.h>
 #include <png.h>
 #include <zlib.h>
-#include "decode_limits.h"
 #include "instrument.h"
 #include "png_texts.h"
 

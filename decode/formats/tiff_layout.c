@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <tiff.h>
-#include "decode_limits.h"
+#include "image_request.h"
 
 enum { HEADER_BYTES = 8, ENTRY_BYTES = 12, INLINE_BYTES = 4, TILE_UNIT = 16, TAG_WINDOWS_PHOTO = 0xbc01 };
 enum { SHARED_MAX = 16 };               //  writers may keep equal tiles once; so often decoding takes no time

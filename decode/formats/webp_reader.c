@@ -6,7 +6,6 @@
 #include <string.h>
 #include <webp/decode.h>
 #include <webp/demux.h>
-#include "decode_limits.h"
 
 enum { WEBP_READER_MAGIC = 0x77656270 };
 

@@ -1,10 +1,14 @@
-/*  image_request -- what is asked of the readers of images, and what they give.  */
+/*  image_request -- what is asked of the readers of images, what they give, and what bounds the time and
+ *  memory that one image may take, whatever its bytes say.
+ */
 #ifndef IMAGE_REQUEST_H
 #define IMAGE_REQUEST_H
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "image.h"
+
+enum { DECODER_PIXELS_MAX = 100 * 1000 * 1000, DECODER_SCANS_MAX = 100 };
 
 //  A block of what a file says about its image: EXIF, XMP.  bytes NULL: there is none.
 typedef struct {

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <jpeglib.h>
 #include <jerror.h>
-#include "decode_limits.h"
 #include "instrument.h"
 #include "jpeg_entropy.h"
 

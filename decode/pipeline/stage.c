@@ -9,7 +9,6 @@
 #include "elastic.h"
 #include "geometry.h"
 #include "instrument.h"
-#include "mixture.h"
 #include "warp.h"
 
 bool
@@ -736,6 +735,39 @@ s_augment (passage_t *self, const operation_t *operation)
     return status;
 }
 
+INSTRUMENT_ROWS static void
+s_add_row (float *restrict sums, const uint8_t *row, float weight, bool is_first, size_t count)
+{
+    if (is_first)
+        for (size_t index = 0; index < count; index++)
+            sums [index] = weight * (float) row [index];
+    else
+        for (size_t index = 0; index < count; index++)
+            sums [index] += weight * (float) row [index];
+}
+
+//  sums: a float for each value of the image, row by row.  The first image sets them, others are added, and
+//  each step is rounded, as torch adds them up.
+static void
+s_add_to_mixture (float *sums, const image_t *image, float weight, bool is_first)
+{
+    size_t count = (size_t) image->width * image->channels;
+    for (uint32_t row = 0; row < image->height; row++, sums += count) {
+        s_add_row (sums, image_at (image, row, 0), weight, is_first, count);
+        instrument_written (sums, count * sizeof *sums);
+    }
+}
+
+//  count values, from 0 to below 256, cut to whole numbers.
+INSTRUMENT_ROWS static void
+s_write_mixture (const float *sums, size_t count, uint8_t *target)
+{
+    //  Weights that were rounded may add up to a little more than 1: 255 stays 255.
+    for (size_t index = 0; index < count; index++)
+        target [index] = (uint8_t) (int32_t) sums [index];
+    instrument_written (target, count);
+}
+
 //  Adds a chain of steps to the sums, beginning anew with the passage's image.
 static stage_status_t
 s_mix_chain (const passage_t *self, const operation_t *operation, const augment_mix_t *mix, uint32_t index)
@@ -750,7 +782,7 @@ s_mix_chain (const passage_t *self, const operation_t *operation, const augment_
     if (status)
         return status;
     image_t image = picture_pixels (&chain.picture);
-    mixture_add (self->stage->sums.data, &image, mix->weights [index], false);
+    s_add_to_mixture (self->stage->sums.data, &image, mix->weights [index], false);
     return STAGE_DONE;
 }
 
@@ -768,7 +800,7 @@ s_aug_mix (passage_t *self, const operation_t *operation)
     if (!scratch_need (&self->stage->sums, count * sizeof (float)))
         return s_no_memory (self);
     image_t image = picture_pixels (picture);
-    mixture_add (self->stage->sums.data, &image, mix.original, true);
+    s_add_to_mixture (self->stage->sums.data, &image, mix.original, true);
     for (uint32_t chain = 0; chain < mix.chains && !status; chain++)
         status = s_mix_chain (self, operation, &mix, chain);
     int room;
@@ -776,7 +808,7 @@ s_aug_mix (passage_t *self, const operation_t *operation)
         status = s_open_room (self, height, width, &room);
     if (status)
         return status;
-    mixture_write (self->stage->sums.data, count, self->stage->rooms [room].data);
+    s_write_mixture (self->stage->sums.data, count, self->stage->rooms [room].data);
     s_enter (self, room, height, width);
     return STAGE_DONE;
 }
