@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#define ZLIB_CONST          //  what is read is const
 #include <png.h>
 #include <zlib.h>
 #include "instrument.h"
-#include "png_texts.h"
 
 enum {
     PNG_READER_MAGIC = 0x706e6772, SIGNATURE_BYTES = 8, VALUES = 256,
@@ -17,6 +17,21 @@ enum {
 };
 //  What setjmp returns; 0 is the first time.
 enum { ESCAPE_BAD = 1, ESCAPE_TRUNCATED = 2, ESCAPE_UNSUITABLE = 3 };
+
+enum { TEXT_XMP, TEXT_EXIF, TEXTS, TEXT_BYTES_MAX = 1 << 20, CHUNK_NAME_BYTES = 4 };
+static const char *const s_keywords [TEXTS] = { "XML:com.adobe.xmp", "Raw profile type exif" };
+
+//  The two texts that say how the image is turned, found where Pillow finds them: the XMP packet, and EXIF
+//  data in hexadecimal digits, each in a chunk tEXt, zTXt or iTXt; of several the last.  A text is inflated
+//  once, and up to TEXT_BYTES_MAX, where Pillow ends too; one that is longer or damaged is none.
+typedef struct {
+    //  What s_unpack_texts found.  Lent until the next file.
+    image_block_t xmp;
+    image_block_t exif;
+    //  The texts as they stand in the file.
+    struct { image_block_t text; bool is_deflated; } noted [TEXTS];
+    scratch_t unpacked [TEXTS];
+} texts_t;
 
 struct png_reader {
     uint32_t magic;
@@ -35,7 +50,7 @@ struct png_reader {
     bool has_wrong_sum;                 //  a chunk of image data has another CRC than written
     bool has_unknown;                   //  a critical chunk that PNG's specification does not have
     image_block_t exif;
-    png_texts_t texts;
+    texts_t texts;
     //  The image
     bool is_mask;
     bool is_wide;                       //  a mask of 16 bits
@@ -130,6 +145,158 @@ png_reader_clips (const uint8_t *bytes, size_t size)
 }
 
 //  ---------------------------------------------------------------------------------------------------------
+//  Texts
+
+//  Before a file's first chunk.
+static void
+s_forget_texts (texts_t *self)
+{
+    self->xmp = self->exif = (image_block_t) { NULL, 0 };
+    for (int text = 0; text < TEXTS; text++)
+        self->noted [text].text = (image_block_t) { NULL, 0 };
+}
+
+static void
+s_free_texts (texts_t *self)
+{
+    s_forget_texts (self);
+    for (int text = 0; text < TEXTS; text++)
+        scratch_free (&self->unpacked [text]);
+}
+
+//  Steps over a part of the block that ends with a 0; false: there is no 0.
+static bool
+s_skip_part (image_block_t *block)
+{
+    const uint8_t *end = block->size > 0? memchr (block->bytes, 0, block->size): NULL;
+    if (!end)
+        return false;
+    size_t part = (size_t) (end - block->bytes) + 1;
+    *block = (image_block_t) { end + 1, block->size - part };
+    return true;
+}
+
+//  From behind the keyword to the text; false: the chunk is damaged.
+static bool
+s_find_text (const uint8_t *name, image_block_t *block, bool *is_deflated_p)
+{
+    *is_deflated_p = false;
+    if (memcmp (name, "tEXt", CHUNK_NAME_BYTES) == 0)
+        return true;
+    bool is_international = memcmp (name, "iTXt", CHUNK_NAME_BYTES) == 0;
+    size_t flags = is_international? 2: 1;          //  whether it is deflated, and the method: 0
+    if (block->size < flags)
+        return false;
+    *is_deflated_p = !is_international || block->bytes [0];
+    bool is_known = !*is_deflated_p || block->bytes [flags - 1] == 0;
+    *block = (image_block_t) { block->bytes + flags, block->size - flags };
+    //  The language, and the keyword in it.
+    return is_known && (!is_international || (s_skip_part (block) && s_skip_part (block)));
+}
+
+//  Any chunk: its name and then its content of length bytes, which are lent until s_unpack_texts.
+static void
+s_note_text (texts_t *self, const uint8_t *name, size_t length)
+{
+    if (memcmp (name, "tEXt", CHUNK_NAME_BYTES) && memcmp (name, "zTXt", CHUNK_NAME_BYTES)
+    &&  memcmp (name, "iTXt", CHUNK_NAME_BYTES))
+        return;
+    for (int text = 0; text < TEXTS; text++) {
+        size_t keyword_bytes = strlen (s_keywords [text]) + 1;
+        if (length < keyword_bytes || memcmp (name + CHUNK_NAME_BYTES, s_keywords [text], keyword_bytes))
+            continue;
+        image_block_t block = { name + CHUNK_NAME_BYTES + keyword_bytes, length - keyword_bytes };
+        bool is_deflated;
+        if (s_find_text (name, &block, &is_deflated)) {
+            self->noted [text].text = block;
+            self->noted [text].is_deflated = is_deflated;
+        }
+    }
+}
+
+//  A stream that ends early gives what there is of it, as Pillow has it.
+static int
+s_inflate (image_block_t *block, scratch_t *target)
+{
+    z_stream stream = { .next_in = block->bytes, .avail_in = (uInt) block->size };
+    if (!scratch_need (target, TEXT_BYTES_MAX + 1))
+        return -ENOMEM;
+    int rc = inflateInit (&stream);
+    if (rc == Z_OK) {
+        stream.next_out = target->data;
+        stream.avail_out = TEXT_BYTES_MAX + 1;
+        rc = inflate (&stream, Z_SYNC_FLUSH);
+        inflateEnd (&stream);
+    }
+    bool is_text = (rc == Z_OK || rc == Z_STREAM_END || rc == Z_BUF_ERROR)
+        && stream.total_out <= TEXT_BYTES_MAX;
+    *block = is_text? (image_block_t) { target->data, stream.total_out }: (image_block_t) { NULL, 0 };
+    return rc == Z_MEM_ERROR? -ENOMEM: 0;
+}
+
+static int
+s_digit (uint8_t letter)
+{
+    if (letter >= '0' && letter <= '9')
+        return letter - '0';
+    letter |= 'a' - 'A';
+    return letter >= 'a' && letter <= 'f'? letter - 'a' + 10: -1;
+}
+
+//  Behind three lines (empty, "exif", a length that is not read) the digits, with white space between bytes.
+static int
+s_read_digits (image_block_t *block, scratch_t *target)
+{
+    enum { LINES = 3 };
+    const uint8_t *at = block->bytes, *end = at + block->size;
+    for (int line = 0; line < LINES && at; line++) {
+        const uint8_t *line_end = memchr (at, '\n', (size_t) (end - at));
+        at = line_end? line_end + 1: NULL;
+    }
+    *block = (image_block_t) { NULL, 0 };
+    if (!at || at == end)
+        return 0;
+    if (!scratch_need (target, (size_t) (end - at) / 2 + 1))
+        return -ENOMEM;
+    uint8_t *bytes = target->data;
+    size_t count = 0;
+    while (at < end) {
+        int high = s_digit (*at), low = end - at > 1? s_digit (at [1]): -1;
+        if (high >= 0 && low >= 0) {
+            bytes [count++] = (uint8_t) (high << 4 | low);
+            at++;
+        }
+        else
+        if (!memchr (" \t\n\v\f\r", *at, 6))
+            return 0;
+        at++;
+    }
+    *block = (image_block_t) { bytes, count };
+    return 0;
+}
+
+//  After the last chunk: 0, or -ENOMEM.
+static int
+s_unpack_texts (texts_t *self)
+{
+    scratch_t digits = { NULL, 0 };
+    image_block_t xmp = self->noted [TEXT_XMP].text, exif = self->noted [TEXT_EXIF].text;
+    int rc = 0;
+    if (xmp.bytes && self->noted [TEXT_XMP].is_deflated)
+        rc = s_inflate (&xmp, &self->unpacked [TEXT_XMP]);
+    if (!rc && exif.bytes && self->noted [TEXT_EXIF].is_deflated)
+        rc = s_inflate (&exif, &digits);
+    if (!rc && exif.bytes)
+        rc = s_read_digits (&exif, &self->unpacked [TEXT_EXIF]);
+    scratch_free (&digits);
+    if (rc)
+        return rc;
+    self->xmp = xmp;
+    self->exif = exif;
+    return 0;
+}
+
+//  ---------------------------------------------------------------------------------------------------------
 //  Life
 
 png_reader_t *
@@ -159,7 +326,7 @@ png_reader_destroy (png_reader_t **self_p)
     assert (self->magic == PNG_READER_MAGIC);
     s_close (self);
     scratch_free (&self->pixels);
-    png_texts_free (&self->texts);
+    s_free_texts (&self->texts);
     self->magic = 0;
     free (self);
 }
@@ -215,7 +382,7 @@ s_survey (png_reader_t *self)
     self->has_unknown = false;
     self->has_wrong_sum = false;
     self->exif = (image_block_t) { NULL, 0 };
-    png_texts_forget (&self->texts);
+    s_forget_texts (&self->texts);
     size_t place = SIGNATURE_BYTES;
     bool has_data = false, is_sound = true, has_end = false;
     while (!has_end && self->size - place >= CHUNK_HEAD_BYTES) {
@@ -225,7 +392,7 @@ s_survey (png_reader_t *self)
             return !s_is_chunk (head, "IDAT") || s_truncated (self);
         if (s_is_chunk (head, "eXIf"))
             self->exif = (image_block_t) { head + CHUNK_HEAD_BYTES, length };
-        png_texts_note (&self->texts, head + sizeof (uint32_t), length);
+        s_note_text (&self->texts, head + sizeof (uint32_t), length);
         bool is_data = s_is_chunk (head, "IDAT");
         has_data |= is_data;
         has_end = s_is_chunk (head, "IEND");
@@ -476,7 +643,7 @@ png_reader_open (png_reader_t *self, const image_reader_options_t *options, cons
     self->error_bytes = error_bytes;
     if (!s_is_png (self) || !s_check_size (self) || !s_survey (self))
         return -EBADMSG;
-    if (options->orientation && png_texts_unpack (&self->texts))
+    if (options->orientation && s_unpack_texts (&self->texts))
         return s_no_memory (self);
     if (!self->exif.bytes)
         self->exif = self->texts.exif;

@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sndfile.h>
-#include "audio_layout.h"
 #ifdef TUREEN_SOXR
-#include "audio_resampler.h"
+#include <soxr.h>
 #endif
+#include "audio_layout.h"
 #include "instrument.h"
 
 enum {
@@ -27,7 +27,7 @@ typedef struct {
     bool is_float;                      //  its samples are
     uint64_t frames;                    //  that an excerpt is of: the file's, or what they are resampled to
 #ifdef TUREEN_SOXR
-    audio_resampler_t *resampler;       //  NULL: as they are
+    soxr_t resampler;                   //  NULL: as they are
     //  Of the file, on their way into it.
     float waiting [BLOCK_ITEMS];
     size_t waiting_from, waiting_frames;
@@ -43,6 +43,7 @@ typedef union {
 } block_t;
 
 #ifdef TUREEN_SOXR
+enum { RESAMPLED_FACTOR_MAX = 256 };    //  from one rate to the other, up or down
 static const int64_t s_resampled_frames_max = (int64_t) 1 << 31;     //  a FLAC of a few bytes may say more
 #endif
 
@@ -209,10 +210,11 @@ s_read_file (audio_t *self, dtype_t dtype, block_t *block, size_t frames)
 }
 
 #ifdef TUREEN_SOXR
+//  A stream: of all frames from the first on comes what soxr makes of the whole, whatever the pieces are.
 static size_t
 s_read_resampled (audio_t *self, float *target, size_t frames)
 {
-    size_t channels = (size_t) self->info.channels, taken, made = 0;
+    size_t channels = (size_t) self->info.channels, taken, made;
     do {
         if (self->waiting_frames == 0) {
             block_t block;
@@ -221,21 +223,40 @@ s_read_resampled (audio_t *self, float *target, size_t frames)
             memcpy (self->waiting, block.wide, self->waiting_frames * channels * sizeof (float));
         }
         bool is_end = self->waiting_frames == 0;
-        made = audio_resampler_run (self->resampler, self->waiting + self->waiting_from * channels,
-            self->waiting_frames, &taken, target, frames);
+        const float *waiting = self->waiting + self->waiting_from * channels;
+        taken = made = 0;
+        if (soxr_process (self->resampler, is_end? NULL: waiting, self->waiting_frames, &taken, target,
+            frames, &made))
+            return 0;                   //  no memory
         self->waiting_from += taken;
         self->waiting_frames -= taken;
-        if (made == UINT32_MAX || (is_end && made == 0))
+        if (is_end && made == 0)
             return 0;
     } while (made == 0);
     return made;
+}
+
+//  In libsoxr's quality HQ, floats, as soxr.resample of Python's package of that name.  NULL without memory.
+static soxr_t
+s_new_resampler (uint32_t from_rate, uint32_t to_rate, uint32_t channels)
+{
+    soxr_quality_spec_t quality = soxr_quality_spec (SOXR_HQ, 0);
+    soxr_io_spec_t numbers = soxr_io_spec (SOXR_FLOAT32_I, SOXR_FLOAT32_I);
+    soxr_runtime_spec_t threads = soxr_runtime_spec (1);
+    soxr_error_t error = NULL;
+    soxr_t soxr = soxr_create (from_rate, to_rate, channels, &error, &numbers, &quality, &threads);
+    if (soxr && error) {
+        soxr_delete (soxr);
+        soxr = NULL;
+    }
+    return soxr;
 }
 
 //  How an excerpt comes to be of another rate than the file.
 static int
 s_start_resampling (audio_t *self, const decode_tensor_t *decode)
 {
-    uint32_t rate = (uint32_t) self->info.samplerate, factor = AUDIO_RESAMPLER_FACTOR_MAX;
+    uint32_t rate = (uint32_t) self->info.samplerate, factor = RESAMPLED_FACTOR_MAX;
     if (!decode->resamples || rate == decode->rate)
         return 0;
     if (rate > (uint64_t) decode->rate * factor || decode->rate > (uint64_t) rate * factor
@@ -245,8 +266,9 @@ s_start_resampling (audio_t *self, const decode_tensor_t *decode)
             (long long) s_resampled_frames_max, factor);
         return -EDOM;
     }
-    self->frames = audio_resampler_frames ((uint64_t) self->info.frames, rate, decode->rate);
-    self->resampler = audio_resampler_new (rate, decode->rate, decode->channels);
+    //  To the nearest, halves up.
+    self->frames = (uint64_t) (((unsigned __int128) self->info.frames * decode->rate + rate / 2) / rate);
+    self->resampler = s_new_resampler (rate, decode->rate, decode->channels);
     //  A FLAC was read at its end.
     if (self->resampler && (self->info.format & SF_FORMAT_TYPEMASK) == SF_FORMAT_FLAC
     &&  sf_seek (self->file, 0, SEEK_SET) != 0)
@@ -403,7 +425,8 @@ audio_read (const decode_tensor_t *decode, uint32_t length, double place, const 
     if (audio.file)
         sf_close (audio.file);
 #ifdef TUREEN_SOXR
-    audio_resampler_destroy (&audio.resampler);
+    if (audio.resampler)
+        soxr_delete (audio.resampler);
 #endif
     return rc;
 }
