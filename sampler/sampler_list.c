@@ -15,18 +15,6 @@ struct sampler_list {
     roaring_bitmap_t *set;
 };
 
-static size_t
-s_words (size_t bits)
-{
-    return bits / 64 + 1;
-}
-
-static bool
-s_has (const uint64_t *bits, size_t index)
-{
-    return bits [index / 64] >> (index % 64) & 1;
-}
-
 //  Added in blocks, which takes a tenth of the time.  NULL: no memory.
 static roaring_bitmap_t *
 s_set_of (const uint32_t *times, uint32_t sample_count)
@@ -217,7 +205,7 @@ s_copy_kept (sampler_list_t *kept, const sampler_list_t *self, const uint64_t *b
     size_t before = 0, count = 0;
     for (size_t place = 0; place < self->count; place++) {
         uint32_t id = self->ids [place];
-        bool is_kept = s_has (bits, id);
+        bool is_kept = bits [id / 64] >> (id % 64) & 1;
         before += place < places? is_kept: 0;
         //  Without branches: what is not kept is overwritten, or lies behind the end.
         kept->ids [count] = id;
@@ -234,7 +222,7 @@ s_copy_kept (sampler_list_t *kept, const sampler_list_t *self, const uint64_t *b
 static uint64_t *
 s_keep_times (sampler_list_t *kept, const sampler_list_t *self)
 {
-    uint64_t *bits = calloc (s_words (self->sample_count), sizeof *bits);
+    uint64_t *bits = calloc (self->sample_count / 64 + 1, sizeof *bits);
     roaring_uint32_iterator_t ids;
     for (roaring_init_iterator (kept->set, &ids); bits && ids.has_value;
         roaring_advance_uint32_iterator (&ids)) {

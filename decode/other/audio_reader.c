@@ -60,7 +60,7 @@ s_bad (const audio_t *self, const char *format, ...)
 }
 
 const char *
-audio_formats (void)
+audio_reader_formats (void)
 {
     return AUDIO_LAYOUT_FORMATS;
 }
@@ -404,7 +404,7 @@ s_read_excerpt (audio_t *self, const decode_tensor_t *decode, uint32_t length, d
 }
 
 int
-audio_read (const decode_tensor_t *decode, uint32_t length, double place, const uint8_t *bytes,
+audio_reader_read (const decode_tensor_t *decode, uint32_t length, double place, const uint8_t *bytes,
     size_t size, uint8_t *target, char *error, size_t error_bytes)
 {
     assert (decode && (decode->dtype == DTYPE_FLOAT32 || decode->dtype == DTYPE_INT16));

@@ -14,9 +14,9 @@
 #include <stdint.h>
 #include "decode_request.h"
 
-//  As tensor_read_audio.
-int audio_read (const decode_tensor_t *decode, uint32_t length, double place, const uint8_t *bytes,
+//  As tensor_reader_audio.
+int audio_reader_read (const decode_tensor_t *decode, uint32_t length, double place, const uint8_t *bytes,
     size_t size, uint8_t *target, char *error, size_t error_bytes);
-const char *audio_formats (void);
+const char *audio_reader_formats (void);
 
 #endif

@@ -90,7 +90,7 @@ s_take_rows (const decode_tensor_t *decode, uint64_t found, uint32_t *rows_p, co
 }
 
 int
-tensor_read_bytes (const decode_tensor_t *decode, const uint8_t *bytes, size_t size, uint8_t *target,
+tensor_reader_bytes (const decode_tensor_t *decode, const uint8_t *bytes, size_t size, uint8_t *target,
     uint32_t *rows_p, char *error, size_t error_bytes)
 {
     assert (decode && decode->as == DECODE_BYTES && (bytes || !size) && target && rows_p);
@@ -384,7 +384,7 @@ s_read_items (const decode_tensor_t *decode, const header_t *header, const uint8
 }
 
 int
-tensor_read_array (const decode_tensor_t *decode, const uint8_t *bytes, size_t size, uint8_t *target,
+tensor_reader_array (const decode_tensor_t *decode, const uint8_t *bytes, size_t size, uint8_t *target,
     uint32_t *rows_p, char *error, size_t error_bytes)
 {
     assert (decode && (decode->as == DECODE_ARRAY || decode->as == DECODE_BOXES));
@@ -408,7 +408,7 @@ tensor_read_array (const decode_tensor_t *decode, const uint8_t *bytes, size_t s
 //  Audio, where the build has it
 
 int
-tensor_read_audio (const decode_tensor_t *decode, uint32_t length, double place, const uint8_t *bytes,
+tensor_reader_audio (const decode_tensor_t *decode, uint32_t length, double place, const uint8_t *bytes,
     size_t size, uint8_t *target, char *error, size_t error_bytes)
 {
     assert (decode && decode->as == DECODE_AUDIO && length > 0 && place < 1);
@@ -419,17 +419,17 @@ tensor_read_audio (const decode_tensor_t *decode, uint32_t length, double place,
     if (file_kind (bytes, size, &name) != FILE_KIND_AUDIO)
         return s_is_other (&reason, "none of " AUDIO_LAYOUT_FORMATS, FILE_KIND_AUDIO, bytes, size);
 #ifdef TUREEN_SNDFILE
-    return audio_read (decode, length, place, bytes, size, target, error, error_bytes);
+    return audio_reader_read (decode, length, place, bytes, size, target, error, error_bytes);
 #else
     return s_unsuitable (&reason, "this server was built without libsndfile: it reads no audio");
 #endif
 }
 
 const char *
-tensor_audio_formats (void)
+tensor_reader_audio_formats (void)
 {
 #ifdef TUREEN_SNDFILE
-    return audio_formats ();
+    return audio_reader_formats ();
 #else
     return NULL;
 #endif

@@ -21,19 +21,19 @@
 //  *rows_p is the declared number.
 
 //  The file as it is; its length must be the declared one.  A ragged one may be empty.
-int tensor_read_bytes (const decode_tensor_t *decode, const uint8_t *bytes, size_t size, uint8_t *target,
+int tensor_reader_bytes (const decode_tensor_t *decode, const uint8_t *bytes, size_t size, uint8_t *target,
     uint32_t *rows_p, char *error, size_t error_bytes);
 //  A .npy of the declared dtype (of either byte order) and shape (C or Fortran order), written in C order,
 //  native.
-int tensor_read_array (const decode_tensor_t *decode, const uint8_t *bytes, size_t size, uint8_t *target,
+int tensor_reader_array (const decode_tensor_t *decode, const uint8_t *bytes, size_t size, uint8_t *target,
     uint32_t *rows_p, char *error, size_t error_bytes);
 
 //  Where an excerpt of length frames begins in a file of frames: place in [0, 1) of a random one, below 0:
 //  the middle.
 //  Shorter files are padded with zeros at the end.  target: channels x length, int16 or float32.
-int tensor_read_audio (const decode_tensor_t *decode, uint32_t length, double place, const uint8_t *bytes,
+int tensor_reader_audio (const decode_tensor_t *decode, uint32_t length, double place, const uint8_t *bytes,
     size_t size, uint8_t *target, char *error, size_t error_bytes);
 //  The audio formats this build reads, "WAV, RF64, ...", or NULL; static.
-const char *tensor_audio_formats (void);
+const char *tensor_reader_audio_formats (void);
 
 #endif

@@ -340,7 +340,7 @@ s_shared_audio (shared_t *self)
     keyed_random_t random;
     keyed_random_init (&random, self->key, 0, excerpt->place);
     double place = excerpt->excerpt.random? keyed_random_uniform (&random): -1;
-    return s_status (tensor_read_audio (decode, excerpt->excerpt.length, place, file->bytes, file->size,
+    return s_status (tensor_reader_audio (decode, excerpt->excerpt.length, place, file->bytes, file->size,
         self->version, self->error, self->error_bytes));
 }
 
@@ -356,7 +356,7 @@ s_shared_tensor (shared_t *self)
     if (tensor->as == DECODE_AUDIO)
         return s_shared_audio (self);
     uint8_t *items = target + (tensor->is_ragged? PLAN_COUNT_BYTES: 0);
-    int rc = (tensor->as == DECODE_BYTES? tensor_read_bytes: tensor_read_array) (tensor, file->bytes,
+    int rc = (tensor->as == DECODE_BYTES? tensor_reader_bytes: tensor_reader_array) (tensor, file->bytes,
         file->size, items, &rows, self->error, self->error_bytes);
     if (!rc && tensor->is_ragged) {
         int64_t count = rows;

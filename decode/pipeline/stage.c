@@ -847,13 +847,6 @@ s_blur (passage_t *self, const operation_t *operation)
     return STAGE_DONE;
 }
 
-//  What the views have in common is computed once, but for what costs each of them nothing.
-static stage_status_t
-s_part_views (passage_t *self)
-{
-    return self->picture.resizes || self->picture.colours.count > 0? s_settle (self): STAGE_DONE;
-}
-
 uint64_t
 stage_custom_seed (const operation_t *operation, keyed_random_t *random)
 {
@@ -890,7 +883,8 @@ s_step (passage_t *self, const operation_t *operation)
 {
     switch (operation->kind) {
     case OPERATION_VIEWS:
-        return s_part_views (self);
+        //  What the views have in common is computed once, but for what costs each of them nothing.
+        return self->picture.resizes || self->picture.colours.count > 0? s_settle (self): STAGE_DONE;
     case OPERATION_RESIZE:
         return s_resize (self, operation);
     case OPERATION_CENTER_CROP:

@@ -46,9 +46,9 @@ s_read (const decode_tensor_t *decode, const uint8_t *numbers, const uint8_t *da
     s_require (target != NULL);
     double place = numbers [3]? (numbers [3] - 1) / 255.: -1;
     uint32_t rows = 0;
-    int rc = decode->as == DECODE_BYTES? tensor_read_bytes (decode, data, size, target, &rows, error, room):
-        decode->as == DECODE_ARRAY? tensor_read_array (decode, data, size, target, &rows, error, room):
-        tensor_read_audio (decode, length, place, data, size, target, error, room);
+    int rc = decode->as == DECODE_BYTES? tensor_reader_bytes (decode, data, size, target, &rows, error, room):
+        decode->as == DECODE_ARRAY? tensor_reader_array (decode, data, size, target, &rows, error, room):
+        tensor_reader_audio (decode, length, place, data, size, target, error, room);
     s_check_answer (rc, error, room);
     s_require (rows <= decode->shape [0]);
     s_require (rc || !decode->is_ragged || decode->truncates || decode->as == DECODE_ARRAY || rows == size);

@@ -162,7 +162,7 @@ s_excerpt (const decode_tensor_t *decode, uint32_t length, double place, const u
         memcpy (copy, bytes, size);
     memset (exact, 0xa5, target_bytes);
     memset (error, 'x', ERROR_BYTES);
-    int rc = tensor_read_audio (decode, length, place, copy, size, exact, error, ERROR_BYTES);
+    int rc = tensor_reader_audio (decode, length, place, copy, size, exact, error, ERROR_BYTES);
     assert_true (rc == 0 || rc == -EBADMSG || rc == -EDOM);
     assert_non_null (memchr (error, 0, ERROR_BYTES));
     assert_int_equal (rc != 0, *error != 0);
@@ -616,7 +616,7 @@ static void
 test_names_what_it_reads (void **state)
 {
     (void) state;
-    assert_string_equal (tensor_audio_formats (),
+    assert_string_equal (tensor_reader_audio_formats (),
         "WAV, RF64, W64, AIFF, AU, CAF, SPHERE, FLAC, Ogg Vorbis, Ogg Opus, MP3");
 }
 

@@ -73,8 +73,8 @@ s_read (const decode_tensor_t *decode, const uint8_t *bytes, size_t size, uint8_
         memcpy (copy, bytes, size);
     memset (error, 'x', ERROR_BYTES);
     s_rows = UINT32_MAX;
-    int rc = (decode->as == DECODE_ARRAY? tensor_read_array: tensor_read_bytes) (decode, copy, size, exact,
-        &s_rows, error, ERROR_BYTES);
+    int rc = (decode->as == DECODE_ARRAY? tensor_reader_array: tensor_reader_bytes) (decode, copy, size,
+        exact, &s_rows, error, ERROR_BYTES);
     assert_true (rc || (decode->is_ragged? s_rows <= decode->shape [0]: s_rows == decode->shape [0]));
     assert_true (rc == 0 || rc == -EBADMSG || rc == -EDOM);
     assert_non_null (memchr (error, 0, ERROR_BYTES));
