@@ -2,7 +2,7 @@
  *
  *  Plain C without a branch, so that compilers make vectors of it.  It is compiled twice, once for every
  *  machine and once for newer ones (simd.h), and gives the same bytes: integers, and floats rounded after
- *  each operation (-ffp-contract=off) in the order written here.  Only colour.c and colour_avx2.c include it.
+ *  each operation (-ffp-contract=off) in the order written here.  Only colour.c and loops_avx2.c include it.
  */
 #ifndef COLOUR_ROWS_H
 #define COLOUR_ROWS_H

@@ -2,7 +2,7 @@
  *
  *  Compiled twice, once for every machine and once for newer ones (simd.h), with the same bytes: floats
  *  rounded after each operation, but for fmaf, which rounds a product and a sum together wherever it is
- *  computed.  Only elastic.c and elastic_avx2.c include it.
+ *  computed.  Only elastic.c and loops_avx2.c include it.
  */
 #ifndef ELASTIC_ROWS_H
 #define ELASTIC_ROWS_H
@@ -39,7 +39,7 @@ s_look (float *restrict places, const float *at, const float *displacement, floa
 
 //  A pixel as numbers, and behind its channels how much of it is there: all, or nothing.
 static inline void
-s_load (const image_t *source, int64_t row, int64_t column, uint32_t channels, float values [4])
+s_corner (const image_t *source, int64_t row, int64_t column, uint32_t channels, float values [4])
 {
     bool is_there = row >= 0 && row < source->height && column >= 0 && column < source->width;
     const uint8_t *pixel = is_there? image_at (source, (uint32_t) row, (uint32_t) column): NULL;
@@ -59,7 +59,7 @@ s_mix_pixel (const elastic_t *self, const image_t *source, float x, float y, uin
     float sums [4] = { 0 };
     for (int corner = 0; corner < 4; corner++) {
         float values [4];
-        s_load (source, (int64_t) top + corner / 2, (int64_t) left + corner % 2, channels, values);
+        s_corner (source, (int64_t) top + corner / 2, (int64_t) left + corner % 2, channels, values);
         for (uint32_t channel = 0; channel <= channels; channel++)
             sums [channel] = fmaf (values [channel], weights [corner], sums [channel]);
     }

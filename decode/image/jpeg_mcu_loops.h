@@ -2,7 +2,7 @@
  *
  *  Compiled twice: once for every machine, and once for newer ones (simd.h), where a shift by a variable
  *  takes one operation instead of three.  Both give the same coefficients.  Only jpeg_entropy.c and
- *  jpeg_mcu_avx2.c include it.
+ *  loops_avx2.c include it.
  */
 #ifndef JPEG_MCU_LOOPS_H
 #define JPEG_MCU_LOOPS_H
