@@ -533,12 +533,14 @@ transfers_destroy (transfers_t **self_p)
     if (!self)
         return;
     assert (self->magic == MAGIC);
-    while (self->busy_handles) {
+    size_t under_way = 0;
+    for (; self->busy_handles; under_way++) {
         handle_t *handle = self->busy_handles;
         curl_multi_remove_handle (self->multi, handle->easy);
         s_unlink (self, handle);
         s_give_handle (self, handle);
     }
+    assert (under_way == self->pace.under_way);
     while (self->free_handles) {
         handle_t *handle = self->free_handles;
         self->free_handles = handle->next;

@@ -200,6 +200,12 @@ class Names(Packs):
 class Rows(Packs):
     """By a column that says of which split a row is."""
 
+    def test_of_two_that_are_one(self) -> None:
+        parts = splits.by_rows(splits.Part("", ["file"]), "split",
+                               {"file": {"train": 3, "val": 2, "test": 4}}, True)
+        joined = splits.chosen("file", parts, "train+val").rows["file"]
+        self.assertEqual(joined, splits.Rows("split", frozenset({"train", "val"}), 5))
+
     def test_of_mds(self) -> None:
         for row, value in zip(self.rows, ["train", "val"] * (ROWS // 2)):
             row["caption"] = value

@@ -41,7 +41,7 @@ s_take (store_listing_t *listing, const char *path, const char *page, seen_t *se
 #define SIMPLE "<Contents><Key>p/a</Key><ETag>&quot;1&quot;</ETag><Size>5</Size></Contents>"
 
 //  Guards: Amazon's page, a page without quotes around versions, with a namespace's prefix, with owners and
-//  other things around; names below the address, folders' marks left out.
+//  other things around, with a line for each element; names below the address, folders' marks left out.
 static void
 test_pages (void **state)
 {
@@ -68,12 +68,17 @@ test_pages (void **state)
         "</s3:Contents>"
         "</s3:ListBucketResult>", &seen, &token), 0);
     assert_null (token);
-    assert_int_equal (seen.count, 1);
+    assert_int_equal (s_take (&listing, "my data", "<ListBucketResult>\n  <Contents>\n    "
+        "<Key>my data/line</Key>\n    <Size>3</Size>\n    <ETag>\"c\"</ETag>\n  </Contents>\n"
+        "  <CommonPrefixes>\n    <Prefix>my data/lines/</Prefix>\n  </CommonPrefixes>\n</ListBucketResult>\n",
+        &seen, &token), 0);
+    assert_int_equal (seen.count, 2);
     assert_string_equal (seen.folders [0], "100%/");
+    assert_string_equal (seen.folders [1], "lines/");
     static const struct { const char *name, *version; uint64_t bytes; } expected [] = {
         { "x+y/a&\xc3\xa4.jpg", "\"abc-2\"", 123456789012 }, { "100%.jpg", "\"f00\"", 7 },
-        { "none", "", 0 }, { "weak", "W/\"b\"", 1 } };
-    assert_int_equal (listing.count, 4);
+        { "none", "", 0 }, { "weak", "W/\"b\"", 1 }, { "line", "\"c\"", 3 } };
+    assert_int_equal (listing.count, 5);
     for (size_t index = 0; index < listing.count; index++) {
         const store_object_t *object = &listing.objects [index];
         assert_string_equal (store_listing_name (&listing, object), expected [index].name);

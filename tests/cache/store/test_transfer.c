@@ -25,6 +25,10 @@
 #include "store_listing.h"
 
 enum { OBJECT_BYTES = 3000, BROKEN_BYTES = 1000, PAGES = 9, PAGE_MS = 200 };
+//  Parts of a large object: the last one, of a byte, is asked for when the first one is read.
+enum { LARGE_PARTS = OBJECT_STREAM_PARTS + 1,
+    LARGE_BYTES = OBJECT_STREAM_PARTS * OBJECT_STREAM_PART_BYTES + 1 };
+_Static_assert ((int) LARGE_PARTS <= (int) PAGES, "is_busy_at is of both");
 
 //  One connection at a time, and one question each.
 typedef struct {
@@ -38,7 +42,8 @@ typedef struct {
     bool is_broken;                     //  the first answer breaks off
     const char *refusal;                //  the code for keys called "old"
     unsigned busy;                      //  so many questions with others are refused for now
-    bool is_busy_at [PAGES];            //  the next question for this page of a list is refused for now
+    bool is_busy_at [PAGES];            //  the next question for this page of a list, or part of a large
+                                        //  object, is refused for now
     bool has_condition;                 //  the last question had one
     unsigned questions;
 } world_t;
@@ -95,6 +100,38 @@ s_send_object (const world_t *self, int peer, size_t first, size_t last)
     s_send (peer, answer, used);
 }
 
+//  Behind the one before, so that a keyring may find others between two refusals.
+static void
+s_send_error (int peer, const char *status, const char *code)
+{
+    char answer [500];
+    nanosleep (&(struct timespec) { .tv_nsec = 20000000 }, NULL);
+    int used = snprintf (answer, sizeof answer, "HTTP/1.1 %s\r\nConnection: close\r\n\r\n"
+        "<Error><Code>%s</Code></Error>", status, code);
+    s_send (peer, answer, (size_t) used);
+}
+
+//  Part of a large object.
+static void
+s_send_large (world_t *self, int peer, size_t first, size_t last)
+{
+    static char piece [64 * 1024];
+    size_t part = first / OBJECT_STREAM_PART_BYTES, left = last - first + 1;
+    assert_true (part < LARGE_PARTS);
+    if (self->is_busy_at [part]) {
+        self->is_busy_at [part] = false;
+        s_send_error (peer, "503 Busy", "SlowDown");
+        return;
+    }
+    int used = snprintf (piece, sizeof piece, "HTTP/1.1 206 Partial\r\nConnection: close\r\nContent-Range: "
+        "bytes %zu-%zu/%d\r\nContent-Length: %zu\r\n\r\n", first, last, LARGE_BYTES, left);
+    bool goes_on = s_send (peer, piece, (size_t) used);
+    for (size_t bytes; goes_on && left > 0; left -= bytes) {
+        bytes = left < sizeof piece? left: sizeof piece;
+        goes_on = s_send (peer, piece, bytes);
+    }
+}
+
 static void
 s_send_endless (int peer, const char *status)
 {
@@ -107,17 +144,6 @@ s_send_endless (int peer, const char *status)
         nanosleep (&(struct timespec) { .tv_nsec = 5000000 }, NULL);
         goes_on = s_send (peer, part, sizeof part);
     }
-}
-
-//  Behind the one before, so that a keyring may find others between two refusals.
-static void
-s_send_error (int peer, const char *status, const char *code)
-{
-    char answer [500];
-    nanosleep (&(struct timespec) { .tv_nsec = 20000000 }, NULL);
-    int used = snprintf (answer, sizeof answer, "HTTP/1.1 %s\r\nConnection: close\r\n\r\n"
-        "<Error><Code>%s</Code></Error>", status, code);
-    s_send (peer, answer, (size_t) used);
 }
 
 //  A page of a list, each with a name, after PAGE_MS; or that the store is busy, at once.
@@ -177,6 +203,9 @@ s_answer (world_t *self, int peer)
     else
     if (strncmp (question, "PUT", 3) == 0)
         s_send_endless (peer, "200 OK");
+    else
+    if (strstr (question, "/large "))
+        s_send_large (self, peer, first, last);
     else
     if (strstr (question, "/endless "))
         s_send_endless (peer, "404 Not Found");
@@ -531,6 +560,58 @@ test_patience_of_a_long_list (void **state)
     unsetenv ("AWS_SECRET_ACCESS_KEY");
 }
 
+//  Guards: so does a stream, which begins to count anew when a part has come.
+static void
+test_patience_of_a_long_stream (void **state)
+{
+    enum { PATIENCE_MS = 300 };
+    world_t *self = *state;
+    store_t *store;
+    object_stream_t *stream;
+    const uint8_t *bytes;
+    char error [900];
+    uint64_t done = 0;
+    self->is_busy_at [0] = self->is_busy_at [LARGE_PARTS - 1] = true;
+    assert_int_equal (store_open (&store, self->url, error, sizeof error), 0);
+    char *url = store_url (store, "large");
+    s_lend (self);
+    assert_int_equal (object_stream_open (&stream, &(object_stream_options_t) { .store = store, .url = url,
+        .version = "", .bytes = LARGE_BYTES, .how = { .patience_ms = PATIENCE_MS } }), 0);
+    for (ssize_t got; (got = object_stream_next (stream, &bytes)) != 0; done += (uint64_t) got) {
+        assert_true (got > 0);
+        if (done == 0)
+            nanosleep (&(struct timespec) { .tv_nsec = 2 * PATIENCE_MS * 1000000L }, NULL);
+    }
+    assert_int_equal (done, LARGE_BYTES);
+    object_stream_destroy (&stream);
+    s_take_back (self);
+    assert_false (self->is_busy_at [0] || self->is_busy_at [LARGE_PARTS - 1]);
+    free (url);
+    store_destroy (&store);
+}
+
+//  Guards: one that is dropped before it is done is forgotten, and the others go on.
+static void
+test_a_transfer_that_is_dropped (void **state)
+{
+    world_t *self = *state;
+    transfers_t *transfers;
+    char url [80];
+    s_reset (self, "\"one\"", "\"one\"");
+    snprintf (url, sizeof url, "%s/object", self->url);
+    transfer_t dropped = { .url = url, .bytes = OBJECT_BYTES, .memory = s_memory }, other = dropped;
+    assert_int_equal (transfers_new (&transfers, NULL, NULL), 0);
+    assert_int_equal (transfers_begin (transfers, &dropped), 0);
+    transfers_drop (transfers, &dropped);
+    assert_int_equal (transfers_begin (transfers, &other), 0);
+    s_lend (self);
+    for (transfer_t *taken = NULL; !taken; taken = transfers_take (transfers))
+        transfers_wait (transfers, NULL, 0, -1);
+    assert_int_equal (other.done, OBJECT_BYTES);
+    s_take_back (self);
+    transfers_destroy (&transfers);
+}
+
 //  What asks the name server ends by itself, later.
 static void
 s_await_resolvers (void)
@@ -625,6 +706,8 @@ main (void)
         cmocka_unit_test (test_a_stream_with_other_keys),
         cmocka_unit_test (test_patience_after_other_keys),
         cmocka_unit_test (test_patience_of_a_long_list),
+        cmocka_unit_test (test_patience_of_a_long_stream),
+        cmocka_unit_test (test_a_transfer_that_is_dropped),
         cmocka_unit_test (test_a_proxy_is_shown_without_its_password),
         cmocka_unit_test (test_a_name_server_that_does_not_answer),
         cmocka_unit_test (test_an_error_without_an_end),

@@ -97,6 +97,26 @@ s_start (uint32_t block_height, uint32_t block_width, bool is_tiled)
         s_set ((entry_t) { TIFFTAG_TILEWIDTH, TIFF_SHORT, 1, block_width });
 }
 
+//  RGB, in strips of one colour: all of a colour before the next.
+static void
+s_start_planar (void)
+{
+    uint32_t places [HEIGHT], sizes [HEIGHT], strips = 0;
+    s_start (STRIP_HEIGHT, WIDTH, false);
+    for (uint32_t colour = 0; colour < COLOURS; colour++)
+        for (uint32_t top = 0; top < HEIGHT; top += STRIP_HEIGHT) {
+            places [strips] = (uint32_t) s_file.size;
+            for (uint32_t row = top; row < top + STRIP_HEIGHT && row < HEIGHT; row++)
+                for (uint32_t column = 0; column < WIDTH; column++)
+                    s_put (s_pixels [row] [column] [colour], 1);
+            sizes [strips] = (uint32_t) s_file.size - places [strips];
+            strips++;
+        }
+    s_set_list (TIFFTAG_STRIPOFFSETS, places, strips);
+    s_set_list (TIFFTAG_STRIPBYTECOUNTS, sizes, strips);
+    s_set ((entry_t) { TIFFTAG_PLANARCONFIG, TIFF_SHORT, 1, PLANARCONFIG_SEPARATE });
+}
+
 //  One strip of these bytes.
 static void
 s_start_with (const uint8_t *bytes, size_t size, uint32_t compression)
@@ -159,10 +179,10 @@ test_boxes (void **state)
     char error [ERROR_BYTES];
     tiff_reader_t *reader = tiff_reader_new ();
     for (int trial = 0; trial < 200; trial++) {
-        if (trial % 2)
-            s_start (TILE, TILE, true);
+        if (trial % 3 == 2)
+            s_start_planar ();
         else
-            s_start (STRIP_HEIGHT, WIDTH, false);
+            s_start (trial % 3? TILE: STRIP_HEIGHT, trial % 3? TILE: WIDTH, trial % 3);
         s_set ((entry_t) { TAG_UNKNOWN, TIFF_BYTE, 4, 1 });
         s_end ();
         image_box_t box = { .height = 1 + (uint32_t) test_below (&random, HEIGHT),

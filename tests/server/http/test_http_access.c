@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include <arpa/inet.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 #include "http_access.h"
 
@@ -194,6 +196,34 @@ without_tokens (void **state)
     http_access_close (&access);
 }
 
+//  A server that is so busy that it lets no one in at present keeps its socket.
+static void
+a_busy_server_keeps_its_socket (void **state)
+{
+    (void) state;
+    enum { MOST = 8 };
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    struct stat before, after;
+    int busy = socket (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), waiting [MOST], count = 0, rc = 0;
+    strcpy (address.sun_path, s_socket + strlen ("unix:"));
+    assert_int_equal (bind (busy, (struct sockaddr *) &address, sizeof address), 0);
+    assert_int_equal (listen (busy, 0), 0);
+    assert_int_equal (lstat (address.sun_path, &before), 0);
+    while (rc == 0) {
+        assert_true (count < MOST);
+        waiting [count] = socket (AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        rc = connect (waiting [count++], (struct sockaddr *) &address, sizeof address);
+    }
+    assert_int_equal (errno, EAGAIN);
+    s_open (s_socket, false, 0, "Address already in use");
+    assert_int_equal (lstat (address.sun_path, &after), 0);
+    assert_true (before.st_ino == after.st_ino);
+    while (count > 0)
+        close (waiting [--count]);
+    close (busy);
+    assert_int_equal (unlink (address.sun_path), 0);
+}
+
 static void
 addresses_that_are_none (void **state)
 {
@@ -211,7 +241,7 @@ main (void)
     const struct CMUnitTest tests [] = {
         cmocka_unit_test (tokens), cmocka_unit_test (the_longest_token),
         cmocka_unit_test (files_of_tokens_that_are_none), cmocka_unit_test (without_tokens),
-        cmocka_unit_test (addresses_that_are_none)
+        cmocka_unit_test (a_busy_server_keeps_its_socket), cmocka_unit_test (addresses_that_are_none)
     };
     return cmocka_run_group_tests (tests, s_begin, s_end);
 }

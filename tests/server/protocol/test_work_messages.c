@@ -72,6 +72,14 @@ a_task_and_its_result (void **state)
     assert_false (work_task_read (message.frames, message.count, &task, &refusal));
     message.frames [2].size += 2;
     assert_false (work_task_read (message.frames, message.count, &task, &refusal));
+    //  What the worker reads itself does not come: then there are the rows alone.
+    wire_work_task_t own = task;
+    own.flags |= WIRE_WORK_READ;
+    message.frames [1] = frame_of (&own, sizeof own);
+    message.frames [2].size = task.rows_bytes;
+    assert_true (work_task_read (message.frames, message.count, &task, &refusal));
+    message.frames [2].size++;
+    assert_false (work_task_read (message.frames, message.count, &task, &refusal));
     message_unload (&message);
 
     wire_work_result_t result;

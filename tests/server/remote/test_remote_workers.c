@@ -406,6 +406,20 @@ the_tasks_of_a_silent_worker_go_back (void **state)
     assert_string_equal (refusal.code, "unknown_worker");
 }
 
+//  Guards: what workers said while the server stood still waits in its socket, so none of them was silent.
+static void
+a_server_that_stood_still_loses_no_worker (void **state)
+{
+    (void) state;
+    s_let_in (0, 2);
+    s_pass (200, 1);
+    s_server.now_ms += 3 * REMOTE_WORKERS_SILENT_MS;
+    remote_workers_look (s_server.workers, s_server.now_ms);
+    assert_int_equal (s_server.lent, 2);
+    s_pass (REMOTE_WORKERS_SILENT_MS + 200, 0);
+    assert_int_equal (s_server.lent, 0);
+}
+
 static void
 a_worker_that_cannot_be_sent_to_is_lost_at_once (void **state)
 {
@@ -755,6 +769,7 @@ main (void)
     const struct CMUnitTest tests [] = {
         CASE (a_task_goes_out_and_comes_back), CASE (another_build_is_refused), CASE (checks_do_not_overlap),
         CASE (late_tasks_go_back_and_late_answers_are_dropped), CASE (the_tasks_of_a_silent_worker_go_back),
+        CASE (a_server_that_stood_still_loses_no_worker),
         CASE (a_worker_that_cannot_be_sent_to_is_lost_at_once), CASE (goodbye_gives_tasks_back),
         CASE (workers_that_lie_are_cut_off), CASE (no_more_is_lent_than_may_be),
         CASE (a_worker_cannot_answer_for_another), CASE (files_that_are_others_are_sent),

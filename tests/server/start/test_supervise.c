@@ -98,6 +98,7 @@ s_begin (const world_t *world, const char *script, int64_t pause_ms)
     assert_true (process >= 0);
     if (process)
         return process;
+    prctl (PR_SET_CHILD_SUBREAPER, 1);          //  as the first process of a container
     char *argv [] = { (char *) "sh", (char *) "-c", (char *) (uintptr_t) script,
         (char *) (uintptr_t) world->seen, NULL };
     log_t log = { .descriptor = open (world->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) };
@@ -278,6 +279,26 @@ test_children_that_are_ignored (void **state)
     assert_int_equal (s_count (world->seen, "here"), 2);
 }
 
+//  Guards: what others leave to the first process of a container does not stay as a zombie.
+static void
+test_children_of_others (void **state)
+{
+    const world_t *world = *state;
+    char text [TEXT_BYTES];
+    pid_t process = s_begin (world, "(: & echo left $!. >> $0); while :; do sleep .02; done", FAST_MS);
+    s_wait_for (world->seen, ".", 1);
+    s_read (world->seen, text);
+    pid_t left = (pid_t) strtol (text + strlen ("left "), NULL, 10);
+    assert_true (left > 0);
+    for (int waited = 0; kill (left, 0) == 0; waited += 2) {
+        assert_true (waited < PATIENCE_MS);
+        s_pause ();
+    }
+    assert_int_equal (errno, ESRCH);
+    kill (process, SIGTERM);
+    assert_int_equal (s_end (process), 0);
+}
+
 //  Guards: a process that is not a supervisor's child does not take itself for one, whatever it inherited.
 static void
 test_a_supervised_child (void **state)
@@ -315,6 +336,7 @@ main (void)
         cmocka_unit_test_setup_teardown (test_its_own_death, begin, end),
         cmocka_unit_test_setup_teardown (test_a_hangup_that_is_ignored, begin, end),
         cmocka_unit_test_setup_teardown (test_children_that_are_ignored, begin, end),
+        cmocka_unit_test_setup_teardown (test_children_of_others, begin, end),
         cmocka_unit_test (test_a_supervised_child)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
