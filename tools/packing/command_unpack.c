@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,8 +12,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <jansson.h>
-#include "catalogue.h"
 #include "complain.h"
 #include "option.h"
 #include "output.h"
@@ -24,8 +21,8 @@
 #include "plural.h"
 #include "rlimits.h"
 #include "stranger.h"
+#include "unpack_labels.h"
 #include "transfer.h"
-#include "utf8.h"
 
 enum { EXIT_SOME_LOST = 1, EXIT_UNUSABLE = 2 };
 
@@ -221,6 +218,7 @@ s_remove_field (unpack_t *self, uint32_t id, size_t field)
         close (folder);
 }
 
+
 //  ---- samples
 
 //  Whether the next file would fail as well.
@@ -283,276 +281,6 @@ s_on_volume (void *context, uint32_t volume, const char *damage, bool is_lost)
     pack_report_volume (stderr, self->catalogue, volume, damage, is_lost);
 }
 
-//  ---- labels: the labels.tsv or labels.jsonl that would give them (docs/data.md)
-//
-//  TSV, unless a text would not come back from it: a text with a tab or the end of a line in it, a column of
-//  texts that look like numbers, a vector of one number.  Then JSON lines; these have no nan, and their names
-//  are UTF-8.  What has been read from one of the two always fits into it.  Numbers are written so that the
-//  same bits come back.
-
-typedef union {
-    int64_t whole;
-    double real;
-} number_t;
-
-typedef struct {
-    const catalogue_t *catalogue;
-    const bool *wanted;
-    uint8_t *value;                     //  room for one value of any label
-    FILE *file;
-} writer_t;
-
-static bool
-s_is_text (const catalogue_label_t *label)
-{
-    return strcmp (label->dtype, "uint8") == 0;
-}
-
-static bool
-s_is_real (const catalogue_label_t *label)
-{
-    return strcmp (label->dtype, "float64") == 0;
-}
-
-//  A text's length: it is filled up with zeros, and has none in it.
-static size_t
-s_take_value (writer_t *self, size_t index, uint32_t id)
-{
-    const catalogue_label_t *label = catalogue_label (self->catalogue, index);
-    catalogue_label_value (self->catalogue, index, id, self->value);
-    return s_is_text (label)? strnlen ((char *) self->value, label->bytes): label->bytes / sizeof (number_t);
-}
-
-static number_t
-s_number (const writer_t *self, size_t index)
-{
-    number_t number;
-    memcpy (&number, self->value + index * sizeof number, sizeof number);
-    return number;
-}
-
-//  A column is text to TSV for certain if one cell has what no number has.
-static bool
-s_is_surely_text (writer_t *self, size_t index)
-{
-    static const char of_numbers [] = " +-.,0123456789aefintyAEFINTY";
-    for (uint32_t id = 0; id < catalogue_samples (self->catalogue); id++) {
-        size_t length = s_take_value (self, index, id);
-        for (size_t at = 0; self->wanted [id] && at < length; at++)
-            if (!strchr (of_numbers, self->value [at]))
-                return true;
-    }
-    return false;
-}
-
-static bool
-s_has_breaks (writer_t *self, size_t index)
-{
-    for (uint32_t id = 0; id < catalogue_samples (self->catalogue); id++) {
-        size_t length = s_take_value (self, index, id);
-        for (size_t at = 0; at < length; at++)
-            if (strchr ("\t\r\n", self->value [at]))
-                return true;
-    }
-    return false;
-}
-
-static bool
-s_names_have (const writer_t *self, bool (*is_bad) (const char *name))
-{
-    char path [PATH_MAX];
-    for (uint32_t id = 0; id < catalogue_samples (self->catalogue); id++) {
-        catalogue_path (self->catalogue, id, 0, path, sizeof path);
-        if (is_bad (path))
-            return true;
-    }
-    return false;
-}
-
-static bool
-s_breaks (const char *name)
-{
-    return strpbrk (name, "\t\r\n");
-}
-
-static bool
-s_is_no_utf8 (const char *name)
-{
-    for (size_t length = strlen (name), step; length > 0; name += step, length -= step)
-        if (!(step = utf8_sequence (name, length)))
-            return true;
-    return false;
-}
-
-static bool
-s_fits_tsv (writer_t *self)
-{
-    if (s_names_have (self, s_breaks))
-        return false;
-    for (size_t index = 0; index < catalogue_labels (self->catalogue); index++) {
-        const catalogue_label_t *label = catalogue_label (self->catalogue, index);
-        if (s_is_text (label)? s_has_breaks (self, index) || !s_is_surely_text (self, index)
-                : label->dimensions && label->shape [0] == 1)
-            return false;
-    }
-    return true;
-}
-
-static bool
-s_fits_jsonl (writer_t *self)
-{
-    if (s_names_have (self, s_is_no_utf8))
-        return false;
-    for (size_t index = 0; index < catalogue_labels (self->catalogue); index++) {
-        if (!s_is_real (catalogue_label (self->catalogue, index)))
-            continue;
-        for (uint32_t id = 0; id < catalogue_samples (self->catalogue); id++)
-            for (size_t count = s_take_value (self, index, id), at = 0; at < count; at++)
-                if (!isfinite (s_number (self, at).real))
-                    return false;
-    }
-    return true;
-}
-
-//  With a point or an exponent, so that it stays a float64.
-static void
-s_print_real (FILE *file, double real)
-{
-    char text [40];
-    snprintf (text, sizeof text, "%.17g", real);
-    fprintf (file, "%s%s", text, strpbrk (text, ".en")? "": ".0");
-}
-
-static void
-s_print_cell (writer_t *self, size_t index, uint32_t id)
-{
-    const catalogue_label_t *label = catalogue_label (self->catalogue, index);
-    size_t count = s_take_value (self, index, id);
-    fputc ('\t', self->file);
-    if (s_is_text (label))
-        fwrite (self->value, 1, count, self->file);
-    else
-        for (size_t at = 0; at < count; at++) {
-            if (at)
-                fputc (',', self->file);
-            if (s_is_real (label))
-                s_print_real (self->file, s_number (self, at).real);
-            else
-                fprintf (self->file, "%" PRId64, s_number (self, at).whole);
-        }
-}
-
-static void
-s_write_tsv (writer_t *self)
-{
-    fputs ("path", self->file);
-    for (size_t index = 0; index < catalogue_labels (self->catalogue); index++)
-        fprintf (self->file, "\t%s", catalogue_label (self->catalogue, index)->name);
-    fputc ('\n', self->file);
-    for (uint32_t id = 0; id < catalogue_samples (self->catalogue); id++) {
-        if (!self->wanted [id])
-            continue;
-        char path [PATH_MAX];
-        catalogue_path (self->catalogue, id, 0, path, sizeof path);
-        fputs (path, self->file);
-        for (size_t index = 0; index < catalogue_labels (self->catalogue); index++)
-            s_print_cell (self, index, id);
-        fputc ('\n', self->file);
-    }
-}
-
-static json_t *
-s_json_number (const writer_t *self, const catalogue_label_t *label, size_t at)
-{
-    number_t number = s_number (self, at);
-    return s_is_real (label)? json_real (number.real): json_integer (number.whole);
-}
-
-static json_t *
-s_json_value (writer_t *self, size_t index, uint32_t id)
-{
-    const catalogue_label_t *label = catalogue_label (self->catalogue, index);
-    size_t count = s_take_value (self, index, id);
-    if (s_is_text (label))
-        return json_stringn ((char *) self->value, count);
-    if (!label->dimensions)
-        return s_json_number (self, label, 0);
-    json_t *list = json_array ();
-    for (size_t at = 0; at < count; at++)
-        json_array_append_new (list, s_json_number (self, label, at));
-    return list;
-}
-
-static int
-s_write_jsonl (writer_t *self)
-{
-    int rc = 0;
-    for (uint32_t id = 0; rc == 0 && id < catalogue_samples (self->catalogue); id++) {
-        if (!self->wanted [id])
-            continue;
-        char path [PATH_MAX];
-        catalogue_path (self->catalogue, id, 0, path, sizeof path);
-        json_t *line = json_object ();
-        rc = json_object_set_new (line, "path", json_string (path));
-        for (size_t index = 0; rc == 0 && index < catalogue_labels (self->catalogue); index++)
-            rc = json_object_set_new (line, catalogue_label (self->catalogue, index)->name,
-                s_json_value (self, index, id));
-        if (rc == 0)
-            rc = json_dumpf (line, self->file, JSON_REAL_PRECISION (17));
-        json_decref (line);
-        fputc ('\n', self->file);
-    }
-    return rc? -ENOMEM: 0;
-}
-
-static int
-s_open_labels (writer_t *self, int folder_fd, const char *name)
-{
-    int fd = openat (folder_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return -errno;
-    self->file = fdopen (fd, "w");
-    if (self->file)
-        return 0;
-    close (fd);
-    return -ENOMEM;
-}
-
-static int
-s_write_labels_file (writer_t *self, int folder_fd, bool tsv, const char *name)
-{
-    int rc = s_open_labels (self, folder_fd, name);
-    if (rc)
-        return rc;
-    if (tsv)
-        s_write_tsv (self);
-    else
-        rc = s_write_jsonl (self);
-    errno = 0;
-    if ((fflush (self->file) || ferror (self->file)) && rc == 0)
-        rc = errno? -errno: -EIO;
-    if (fclose (self->file) && rc == 0)
-        rc = -EIO;
-    if (rc)
-        unlinkat (folder_fd, name, 0);
-    return rc;
-}
-
-//  Writes a line for each sample with wanted [id] to NAME in the folder; NAME is "labels.tsv" or
-//  "labels.jsonl", and must not be there.  0 and *name_p; or -errno, -EINVAL for what fits neither.
-static int
-s_write_labels_of (const catalogue_t *catalogue, const bool *wanted, int folder_fd, const char **name_p)
-{
-    writer_t self = { .catalogue = catalogue, .wanted = wanted,
-        .value = malloc (CATALOGUE_LABEL_BYTES_MAX + 1) };
-    if (!self.value)
-        return -ENOMEM;
-    bool tsv = s_fits_tsv (&self);
-    *name_p = tsv? "labels.tsv": "labels.jsonl";
-    int rc = tsv || s_fits_jsonl (&self)? s_write_labels_file (&self, folder_fd, tsv, *name_p): -EINVAL;
-    free (self.value);
-    return rc;
-}
 
 //  ---- all of it
 
@@ -571,57 +299,28 @@ static bool
 s_write_labels (unpack_t *self, const char **name_p)
 {
     *name_p = NULL;
-    //  The labels of a tar with further members are those members, and folders tell those of their files.
+    //  The labels of a tar with further members are those members.
     bool is_tar = catalogue_fields (self->catalogue) > 1 && !self->by_field;
-    if (is_tar || catalogue_class_is_folder (self->catalogue) || self->samples == 0)
+    if (is_tar || !unpack_labels_needed (self->catalogue) || self->samples == 0)
         return true;
     int folder = self->folder;
     if (self->by_field)
         folder = s_enter (self->folder, self->folder, catalogue_field_name (self->catalogue, 0));
-    int rc = folder < 0? folder: s_write_labels_of (self->catalogue, self->is_back, folder, name_p);
+    int rc = folder < 0? folder: unpack_labels_write (self->catalogue, self->is_back, folder, name_p);
     if (folder >= 0 && folder != self->folder)
         close (folder);
     return rc == 0 || complain ("unpack", "cannot write the labels: %s%s",
         rc == -EINVAL? "they fit neither labels.tsv nor labels.jsonl": strerror (-rc), rlimits_remedy (-rc));
 }
 
-//  Whether numbers of classes have names that the files do not tell: those of `tureen pack --classes`.
-static bool
-s_has_names (const catalogue_t *catalogue)
-{
-    return catalogue_classes (catalogue) > 0 && !catalogue_class_is_folder (catalogue);
-}
-
-//  Writes these names to a new file, for `tureen pack --classes`.  0; -EINVAL if one has a line's end in it;
-//  or -errno.
-static int
-s_write_names_to (const catalogue_t *catalogue, const char *path)
-{
-    for (uint32_t class = 0; class < catalogue_classes (catalogue); class++)
-        if (strpbrk (catalogue_class_name (catalogue, class), "\r\n"))
-            return -EINVAL;
-    FILE *file = fopen (path, "wxe");
-    if (!file)
-        return -errno;
-    for (uint32_t class = 0; class < catalogue_classes (catalogue); class++)
-        fprintf (file, "%s\n", catalogue_class_name (catalogue, class));
-    errno = 0;
-    int rc = fflush (file) == 0 && !ferror (file)? 0: errno? -errno: -EIO;
-    if (fclose (file) && rc == 0)
-        rc = -errno;
-    if (rc)
-        unlink (path);                  //  or the next call finds a file that is there
-    return rc;
-}
-
 //  Names of classes are in no file of a sample.
 static bool
 s_write_names (unpack_t *self)
 {
-    if (!s_has_names (self->catalogue))
+    if (!unpack_labels_have_names (self->catalogue))
         return !self->classes || complain ("unpack", "'%s' has no names of classes but those of folders: "
             "leave --classes out", self->path);
-    int rc = self->classes? s_write_names_to (self->catalogue, self->classes): 0;
+    int rc = self->classes? unpack_labels_write_names (self->catalogue, self->classes): 0;
     return rc == 0 || complain ("unpack", "cannot write '%s' (%s): give --classes the path of a new file",
         self->classes, rc == -EINVAL? "a name has a line's end in it": strerror (-rc));
 }
@@ -639,7 +338,7 @@ s_finish (unpack_t *self)
         plural (samples), (double) self->bytes / 1e6,
         labels? ", and ": "", labels? labels: "", pack_meter_seconds (&self->meter));
     pack_report_tiled (stdout, self->catalogue);
-    if (!self->classes && s_has_names (self->catalogue))
+    if (!self->classes && unpack_labels_have_names (self->catalogue))
         printf ("the pack has names of %" PRIu32 " class%s, which no file tells: --classes FILE writes "
             "them\n", catalogue_classes (self->catalogue), plural_es (catalogue_classes (self->catalogue)));
     return fine && self->samples == samples? EXIT_SUCCESS: EXIT_SOME_LOST;
