@@ -1,0 +1,140 @@
+//  What `tureen work` says to a server, which is a socket here: what threads did for a connection that is
+//  gone is not said by the next one.  The time is the test's.
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zmq.h>
+#include "work_server.h"
+
+enum { PEER_BYTES = 64, POLL_MS = 5, TURNS_MAX = 20000, HOUR_MS = 3600000 };
+
+typedef struct {
+    void *context, *router;
+    work_server_t server;               //  as the worker sees it
+    work_task_t *free_tasks;
+    int64_t now_ms;
+    uint8_t peer [PEER_BYTES];          //  that spoke last
+    size_t peer_bytes;
+} play_t;
+
+static int
+s_begin (void **state)
+{
+    play_t *self = calloc (1, sizeof *self);
+    *state = self;
+    self->now_ms = HOUR_MS;
+    self->context = dealer_begin_context ();
+    self->router = zmq_socket (self->context, ZMQ_ROUTER);
+    size_t size = sizeof self->server.address;
+    work_server_init (&self->server);
+    self->server.context = self->context;
+    self->server.hello.processors = 1;
+    return zmq_setsockopt (self->router, ZMQ_LINGER, &(int) { 0 }, sizeof (int))
+        || zmq_bind (self->router, "tcp://127.0.0.1:*")
+        || zmq_getsockopt (self->router, ZMQ_LAST_ENDPOINT, self->server.address, &size);
+}
+
+static int
+s_end (void **state)
+{
+    play_t *self = *state;
+    work_server_destroy (&self->server);
+    zmq_close (self->router);
+    dealer_end_context (&self->context);
+    free (self);
+    return 0;
+}
+
+static void
+s_turn (play_t *self)
+{
+    work_server_turn (&self->server, &self->free_tasks, self->now_ms);
+}
+
+//  Turns until the worker has said something; returns of what kind.
+static uint8_t
+s_hear (play_t *self)
+{
+    zmq_pollitem_t item = { .socket = self->router, .events = ZMQ_POLLIN };
+    for (int turn = 0; !(item.revents & ZMQ_POLLIN); turn++) {
+        assert_true (turn < TURNS_MAX);
+        s_turn (self);
+        zmq_poll (&item, 1, POLL_MS);
+    }
+    wire_head_t head = { .kind = 0 };
+    uint8_t waste;
+    int got = zmq_recv (self->router, self->peer, PEER_BYTES, 0), more = 1;
+    assert_in_range (got, 1, PEER_BYTES);
+    self->peer_bytes = (size_t) got;
+    assert_int_equal (zmq_recv (self->router, &head, sizeof head, 0), sizeof head);
+    for (size_t size = sizeof more; zmq_getsockopt (self->router, ZMQ_RCVMORE, &more, &size) == 0 && more;)
+        zmq_recv (self->router, &waste, sizeof waste, 0);
+    return head.kind;
+}
+
+static void
+s_challenge (play_t *self, uint64_t nonce)
+{
+    char *text = work_challenge_text (nonce);
+    wire_head_t head = message_head (WIRE_WORK_CHALLENGE, 0, 0);
+    zmq_send (self->router, self->peer, self->peer_bytes, ZMQ_SNDMORE);
+    zmq_send (self->router, &head, sizeof head, ZMQ_SNDMORE);
+    zmq_send (self->router, text, strlen (text), 0);
+    free (text);
+}
+
+//  The golden samples, which the worker's owner takes to its threads.
+static work_task_t *
+s_take_golden (play_t *self)
+{
+    for (int turn = 0; !self->server.golden; turn++) {
+        assert_true (turn < TURNS_MAX);
+        s_turn (self);
+        zmq_poll (NULL, 0, POLL_MS);
+    }
+    work_task_t *golden = self->server.golden;
+    self->server.golden = NULL;
+    golden->is_made = true;
+    return golden;
+}
+
+//  Guards: golden samples of a server that has fallen silent are no answer to what it asks by its next
+//  connection, where they would look like another build's.
+static void
+test_an_answer_to_another_connection (void **state)
+{
+    play_t *self = *state;
+    assert_int_equal (s_hear (self), WIRE_WORK_HELLO);
+    s_challenge (self, 1);
+    work_task_t *late = s_take_golden (self);
+    assert_true (late->nonce == 1);
+    self->now_ms += HOUR_MS;            //  silence
+    s_turn (self);
+    assert_int_equal (self->server.state, WORK_SERVER_AWAY);
+    self->now_ms = self->server.retry_ms;
+    assert_int_equal (s_hear (self), WIRE_WORK_HELLO);
+    s_challenge (self, 2);
+    work_task_t *golden = s_take_golden (self);
+    work_server_done (&self->server, late);
+    self->now_ms += WIRE_WORK_BEAT_MS;
+    assert_int_equal (s_hear (self), WIRE_WORK_HEARTBEAT);
+    assert_true (golden->nonce == 2);
+    work_server_done (&self->server, golden);
+    assert_int_equal (s_hear (self), WIRE_WORK_ANSWER);
+    work_task_destroy (&late);
+    work_task_destroy (&golden);
+}
+
+int
+main (void)
+{
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test_setup_teardown (test_an_answer_to_another_connection, s_begin, s_end)
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}
