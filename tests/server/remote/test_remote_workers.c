@@ -640,6 +640,29 @@ in_a_full_table_the_dismissed_leave_last (void **state)
     s_assert_dismissed (0);
 }
 
+//  One more than there are places for is refused in words, until one of the others goes.
+static void
+the_last_place_is_given_and_no_more (void **state)
+{
+    (void) state;
+    refusal_t refusal = { 0 };
+    work_hello_t hello = { .processors = 1, .name = "box", .libraries = "tureen 0" };
+    char *text = work_hello_text (&hello);
+    frame_t frame = { (const uint8_t *) text, strlen (text) };
+    for (uint8_t peer = 0; peer < REMOTE_WORKERS_MAX; peer++)
+        if (!s_say (peer, WIRE_WORK_HELLO, 0, &frame, 1, &refusal))
+            fail_msg ("worker %u of %d is refused: %s", peer + 1u, REMOTE_WORKERS_MAX, refusal.message);
+    assert_false (s_say (REMOTE_WORKERS_MAX, WIRE_WORK_HELLO, 0, &frame, 1, &refusal));
+    assert_string_equal (refusal.code, "busy");
+    assert_string_equal (refusal.message, "this server has 64 workers, which is the most");
+    assert_null (s_last (REMOTE_WORKERS_MAX, WIRE_WORK_CHALLENGE));
+    assert_true (s_say (5, WIRE_WORK_GOODBYE, 0, NULL, 0, &refusal));
+    assert_true (s_say (REMOTE_WORKERS_MAX, WIRE_WORK_HELLO, 0, &frame, 1, &refusal));
+    assert_non_null (s_last (REMOTE_WORKERS_MAX, WIRE_WORK_CHALLENGE));
+    assert_false (s_say (5, WIRE_WORK_HELLO, 0, &frame, 1, &refusal));
+    free (text);
+}
+
 //  What is wrong may be its own copy of the data: it is sent the bytes, and only then does it count.
 static void
 a_worker_with_files_of_its_own_is_wrong_once_more (void **state)
@@ -777,7 +800,7 @@ main (void)
         CASE (a_worker_that_is_waited_for_gets_less), CASE (answers_tell_how_fast_a_worker_is),
         CASE (a_worker_without_memory_rests), CASE (a_worker_that_is_wrong_three_times_is_dismissed),
         CASE (a_worker_with_files_of_its_own_is_wrong_once_more),
-        CASE (in_a_full_table_the_dismissed_leave_last),
+        CASE (in_a_full_table_the_dismissed_leave_last), CASE (the_last_place_is_given_and_no_more),
         CASE (a_revoked_key_ends_its_worker), CASE (credit_grows_with_the_way_up_to_its_bound)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
