@@ -255,7 +255,7 @@ s_take_status (fake_server_t *self, uint64_t tag)
     snprintf (text, sizeof text,
         "{\"version\":\"0.1.0\",\"jobs\":[{\"job\":1},{\"job\":%" PRIu64 ",\"rate\":2.5}]}", self->job);
     fake_send_text (self, WIRE_STATUS_REPLY, 0, tag,
-        self->joined? text: "{\"version\":\"0.1.0\",\"jobs\":[]}");
+        self->plan.status? self->plan.status: self->joined? text: "{\"version\":\"0.1.0\",\"jobs\":[]}");
 }
 
 static void

@@ -92,6 +92,7 @@ typedef struct {
     uint64_t refuse_after;      //  ... once it has joined so many times ...
     uint64_t refuse_times;      //  ... so often; 0: for ever
     const char *joined;         //  this JSON instead of a proper one
+    const char *status;         //  the answer to STATUS; NULL: a short one
     bool deaf;                  //  answers nothing
     uint64_t gathering;         //  so many NOTICEs `gathering` before each JOINED ...
     uint32_t gathering_ms;      //  ... with so much time between

@@ -1,10 +1,12 @@
-//  Workers on other machines and clients: each sends its own messages and no others.
+//  Workers on other machines and clients: each sends its own messages and no others.  And which users see in
+//  status what the server's own threads have been busy with for long.
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <jansson.h>
 #include "service_asserts.h"
 #include "service_play.h"
 
@@ -36,9 +38,37 @@ workers_and_clients_keep_to_their_messages (void **state)
     play_destroy (&play);
 }
 
+static void
+s_assert_long_tasks_of (play_t *play, uint32_t user, const char *expected)
+{
+    json_t *status = play_status (play, user);
+    const json_t *task = json_array_get (json_object_get (status, "long_tasks"), 0);
+    assert_string_equal (json_string_value (json_object_get (task, "asked_for")), expected);
+    json_decref (status);
+}
+
+//  A user sees the tenant's, an operator all; where there is one tenant, so does every user.
+static void
+long_tasks_are_those_of_the_users_tenant (void **state)
+{
+    (void) state;
+    play_t *play = play_new (true);
+    s_assert_long_tasks_of (play, PLAY_A1, "a");
+    s_assert_long_tasks_of (play, PLAY_A2, "a");
+    s_assert_long_tasks_of (play, PLAY_B, "b");
+    s_assert_long_tasks_of (play, PLAY_ROOT, "all");
+    play_destroy (&play);
+    play = play_new (false);
+    s_assert_long_tasks_of (play, PLAY_A1, "all");
+    play_destroy (&play);
+}
+
 int
 main (void)
 {
-    const struct CMUnitTest tests [] = { cmocka_unit_test (workers_and_clients_keep_to_their_messages) };
+    const struct CMUnitTest tests [] = {
+        cmocka_unit_test (workers_and_clients_keep_to_their_messages),
+        cmocka_unit_test (long_tasks_are_those_of_the_users_tenant)
+    };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

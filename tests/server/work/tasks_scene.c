@@ -528,6 +528,34 @@ s_make_pack (tasks_scene_t *self, dataset_t *dataset)
     self->source.pack = (const pack_t *) self->order;       //  never looked at
 }
 
+static void
+s_add_tenants (tasks_scene_t *self)
+{
+    static const char *const names [2] = { "a", "b" };
+    self->datasets [1] = broker_add_dataset (self->broker, "secret", SAMPLES, BROKER_BAD_DROP, &self->source);
+    for (size_t index = 0; index < 2; index++) {
+        broker_tenant_t tenant = { .name = names [index], .weight = 1 };
+        self->tenants [index] = broker_add_tenant (self->broker, &tenant);
+        broker_allow (self->broker, self->tenants [index], self->datasets [0]);
+    }
+    broker_allow (self->broker, self->tenants [1], self->datasets [1]);
+}
+
+job_t *
+tasks_scene_join (tasks_scene_t *self, tenant_t *tenant, dataset_t *dataset)
+{
+    broker_join_t join = { .tenant = tenant, .dataset = dataset, .pipeline = self->pipeline, .world_size = 1,
+        .batch_size = BATCH,
+        .slots = SLOTS, .epochs = 1, .slot_bytes = self->layout.slot_bytes,
+        .fresh_run = self->job? "00000000000000000000000000000002": "00000000000000000000000000000001" };
+    refusal_t refusal;
+    job_t *job = broker_join (self->broker, &join, 0, &refusal);
+    assert_non_null (job);
+    rank_set_user (job_rank (job, 0), self, false);
+    broker_attached (self->broker, job_rank (job, 0), 0);
+    return job;
+}
+
 void
 tasks_scene_begin_over (tasks_scene_t *self, bool packed)
 {
@@ -558,9 +586,11 @@ tasks_scene_begin_over (tasks_scene_t *self, bool packed)
         .workers = 3,
         .jobs_bytes_max = 1 << 26, .seed = 5, .patience_ms = PATIENCE_MS };
     self->broker = broker_new (&options);
-    dataset_t *dataset = broker_add_dataset (self->broker, "data", SAMPLES, BROKER_BAD_DROP, &self->source);
+    self->datasets [0] = broker_add_dataset (self->broker, "data", SAMPLES, BROKER_BAD_DROP, &self->source);
     if (packed)
-        s_make_pack (self, dataset);
+        s_make_pack (self, self->datasets [0]);
+    if (plan->has_tenants)
+        s_add_tenants (self);
     tasks_options_t tasks = { .broker = self->broker, .workers = 3, .devices = self->devices,
         .device_count = 2,
         .buffer_bytes = 1 << 20 };
@@ -578,15 +608,7 @@ tasks_scene_begin_over (tasks_scene_t *self, bool packed)
     assert_int_equal (self->layout.count, 3);
     self->ring = calloc (SLOTS, self->layout.slot_bytes);
     assert_non_null (self->ring);
-    broker_join_t join = { .dataset = dataset, .pipeline = self->pipeline, .world_size = 1,
-        .batch_size = BATCH,
-        .slots = SLOTS, .epochs = 1, .slot_bytes = self->layout.slot_bytes,
-        .fresh_run = "00000000000000000000000000000001" };
-    refusal_t refusal;
-    self->job = broker_join (self->broker, &join, 0, &refusal);
-    assert_non_null (self->job);
-    rank_set_user (job_rank (self->job, 0), self, false);
-    broker_attached (self->broker, job_rank (self->job, 0), 0);
+    self->job = tasks_scene_join (self, self->tenants [0], self->datasets [0]);
 }
 
 void
@@ -654,8 +676,8 @@ s_carry_out (tasks_scene_t *self, const action_t *action)
     if (action->kind == ACTION_SEND_ENDED)
         snprintf (self->ended, sizeof self->ended, "%s: %s", action->reason, action->message);
     if (action->kind == ACTION_RECLAIM) {
+        self->job = action->job == self->job? NULL: self->job;
         broker_reclaim (self->broker, action->job);
-        self->job = NULL;
     }
 }
 

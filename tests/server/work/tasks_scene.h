@@ -39,6 +39,7 @@ typedef struct {
     atomic_int joined_ranges;       //  of a pack, with several samples
     atomic_int told_rows;           //  shared stages that had their image's rows
     bool is_packed;
+    bool has_tenants;               //  the job is of tenant a; b may use the data too, and `secret` alone
     bool finds_nothing;             //  the decoder finds no rows
     atomic_int checksums;           //  of files
 } tasks_scene_plan_t;
@@ -56,6 +57,8 @@ typedef struct {
     const pipeline_t *pipeline;
     layout_t layout;
     uint8_t *ring;
+    tenant_t *tenants [2];          //  a and b, if the plan has them
+    dataset_t *datasets [2];        //  `data`, and with tenants `secret`
     job_t *job;
     uint32_t order [SAMPLES];       //  of the pack
     bool seen [SAMPLES];
@@ -66,6 +69,8 @@ typedef struct {
 
 void tasks_scene_begin_over (tasks_scene_t *self, bool packed);
 void tasks_scene_begin (tasks_scene_t *self);
+//  A further job, which never gets a batch.
+job_t *tasks_scene_join (tasks_scene_t *self, tenant_t *tenant, dataset_t *dataset);
 void tasks_scene_end (tasks_scene_t *self);
 //  False: nothing happened for so long.
 bool tasks_scene_turn_for (tasks_scene_t *self, int wait_ms);

@@ -455,19 +455,25 @@ test_versions_that_nobody_wants_are_left (void **state)
     tasks_scene_end (&scene);
 }
 
-//  How many tasks status would name to the tenant at now_ms: each of this stage and job.
+typedef struct {
+    const char *stage, *dataset, *tenant;       //  tenant: NULL: there are no others
+    uint64_t job;
+} long_task_t;
+
+//  How many tasks status would name to the tenant at now_ms (NULL: to those that see all), each as expected.
 static size_t
-s_long_tasks (const tasks_scene_t *scene, const tenant_t *tenant, int64_t now_ms, const char *stage,
-    uint64_t job)
+s_long_tasks (const tasks_scene_t *scene, const tenant_t *tenant, int64_t now_ms, long_task_t expected)
 {
     json_t *list = tasks_long_status (scene->tasks, tenant, now_ms), *task;
     size_t index, count = json_array_size (list);
     json_array_foreach (list, index, task) {
-        assert_string_equal (json_string_value (json_object_get (task, "stage")), stage);
-        assert_string_equal (json_string_value (json_object_get (task, "dataset")), "data");
+        assert_string_equal (json_string_value (json_object_get (task, "stage")), expected.stage);
+        assert_string_equal (json_string_value (json_object_get (task, "dataset")), expected.dataset);
         assert_in_range (json_integer_value (json_object_get (task, "sample")), 0, SAMPLES - 1);
-        assert_int_equal (json_integer_value (json_object_get (task, "job")), job);
+        assert_int_equal (json_integer_value (json_object_get (task, "job")), expected.job);
         assert_true (json_real_value (json_object_get (task, "seconds")) > TASKS_LONG_MS / 1000);
+        const char *of = json_string_value (json_object_get (task, "tenant"));
+        assert_string_equal (of? of: "none", expected.tenant? expected.tenant: "none");
     }
     json_decref (list);
     return count;
@@ -483,7 +489,24 @@ s_is_busy (const tasks_scene_t *scene)
     return count > 0;
 }
 
-//  What threads have had for more than ten seconds is told, to those that may know.
+static int64_t
+s_late_ms (void)
+{
+    return clock_now_ms () + TASKS_LONG_MS + 1;
+}
+
+//  The job is over; its tasks, and short ones that still run, end.
+static void
+s_let_go (tasks_scene_t *scene, job_t *job, atomic_bool *hangs)
+{
+    broker_gone (scene->broker, job);
+    atomic_store (hangs, false);
+    s_wait_for_hanging (scene, 0);
+    while (s_is_busy (scene) || broker_jobs (scene->broker) > 0)
+        tasks_scene_turn_for (scene, 10);
+}
+
+//  What threads have had for more than ten seconds is told; without tenants, to all.
 static void
 test_long_tasks_are_told (void **state)
 {
@@ -491,26 +514,66 @@ test_long_tasks_are_told (void **state)
     tasks_scene_t scene;
     for (int round = 0; round < 2; round++) {
         int64_t early_ms = clock_now_ms () + TASKS_LONG_MS;
-        const char *stage = round? "shared": "private";
         atomic_bool *hangs = round? &tasks_scene_plan.shared_hang: &tasks_scene_plan.private_hang;
         tasks_scene_begin (&scene);
         atomic_store (hangs, true);
         s_wait_for_hanging (&scene, 3);
-        uint64_t job = job_id (scene.job);
-        assert_int_equal (s_long_tasks (&scene, NULL, early_ms, stage, job), 0);
-        int64_t late_ms = clock_now_ms () + TASKS_LONG_MS + 1;
-        assert_int_equal (s_long_tasks (&scene, NULL, late_ms, stage, job), 3);
-        assert_int_equal (s_long_tasks (&scene, job_tenant (scene.job), late_ms, stage, job), 3);
-        //  Another tenant's, which is only compared.
-        assert_int_equal (s_long_tasks (&scene, (const tenant_t *) &scene, late_ms, stage, job), 0);
-        broker_gone (scene.broker, scene.job);
-        atomic_store (hangs, false);
-        s_wait_for_hanging (&scene, 0);
-        //  Short ones may still run.
-        while (scene.job || s_is_busy (&scene))
-            tasks_scene_turn_for (&scene, 10);
+        long_task_t task = { round? "shared": "private", "data", NULL, job_id (scene.job) };
+        assert_int_equal (s_long_tasks (&scene, NULL, early_ms, task), 0);
+        assert_int_equal (s_long_tasks (&scene, NULL, s_late_ms (), task), 3);
+        s_let_go (&scene, scene.job, hangs);
         tasks_scene_end (&scene);
     }
+}
+
+//  A tenant hears of its own jobs' tasks alone, of either stage; an operator of both tenants', with names.
+static void
+test_long_tasks_of_others_are_not_told (void **state)
+{
+    (void) state;
+    tasks_scene_t scene;
+    tasks_scene_plan.has_tenants = true;
+    for (int round = 0; round < 2; round++) {
+        atomic_bool *hangs = round? &tasks_scene_plan.shared_hang: &tasks_scene_plan.private_hang;
+        tasks_scene_begin (&scene);
+        long_task_t task = { round? "shared": "private", "data", "a", job_id (scene.job) };
+        for (size_t tenant = 0; tenant < 2; tenant++) {
+            job_t *job = scene.job;
+            if (tenant == 1) {
+                job = tasks_scene_join (&scene, scene.tenants [1], scene.datasets [1]);
+                task = (long_task_t) { task.stage, "secret", "b", job_id (job) };
+            }
+            atomic_store (hangs, true);
+            s_wait_for_hanging (&scene, 3);
+            assert_int_equal (s_long_tasks (&scene, scene.tenants [tenant], s_late_ms (), task), 3);
+            assert_int_equal (s_long_tasks (&scene, NULL, s_late_ms (), task), 3);
+            assert_int_equal (s_long_tasks (&scene, scene.tenants [1 - tenant], s_late_ms (), task), 0);
+            s_let_go (&scene, job, hangs);
+        }
+        tasks_scene_end (&scene);
+    }
+    tasks_scene_plan.has_tenants = false;
+}
+
+//  Of a version for which jobs of both wait, each hears of its own job.
+static void
+test_long_tasks_of_two_tenants (void **state)
+{
+    (void) state;
+    tasks_scene_t scene;
+    tasks_scene_plan.has_tenants = true;
+    tasks_scene_begin (&scene);
+    job_t *other = tasks_scene_join (&scene, scene.tenants [1], scene.datasets [0]);
+    atomic_store (&tasks_scene_plan.shared_hang, true);
+    s_wait_for_hanging (&scene, 3);
+    long_task_t mine = { "shared", "data", "a", job_id (scene.job) },
+        others = { "shared", "data", "b", job_id (other) };
+    assert_int_equal (s_long_tasks (&scene, scene.tenants [0], s_late_ms (), mine), 3);
+    assert_int_equal (s_long_tasks (&scene, scene.tenants [1], s_late_ms (), others), 3);
+    broker_gone (scene.broker, other);
+    s_let_go (&scene, scene.job, &tasks_scene_plan.shared_hang);
+    tasks_scene_end (&scene);
+    tasks_scene_plan.has_tenants = false;
 }
 
 //  A server that ends waits for no stage of either kind.
@@ -547,6 +610,8 @@ main (void)
         cmocka_unit_test (test_copies_of_a_job_that_is_over_are_left),
         cmocka_unit_test (test_versions_that_nobody_wants_are_left),
         cmocka_unit_test (test_long_tasks_are_told),
+        cmocka_unit_test (test_long_tasks_of_others_are_not_told),
+        cmocka_unit_test (test_long_tasks_of_two_tenants),
         cmocka_unit_test (test_the_end_waits_for_no_stage)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
