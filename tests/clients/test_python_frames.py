@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import select
 import struct
 import subprocess
@@ -24,7 +25,8 @@ from client_checks import GOLDEN, SEED, called, descriptors, golden, nothing_ign
 import numpy as np
 
 import tureen
-from tureen import wire
+from tureen import state, wire
+from tureen.dataset import _facts as facts
 from tureen.request import default_endpoint
 from tureen.slots import Slots
 from tureen.waker import Loan, Waker
@@ -170,6 +172,59 @@ class Golden(unittest.TestCase):
                     pass
                 except Exception as error:
                     self.fail(f"{name}, seed {SEED}: {error!r} for {frame!r}")
+
+
+class Kept(unittest.TestCase):
+    """tests/golden/VERSION/: what servers of each release say, and the states that its clients wrote."""
+    KEPT = sorted(GOLDEN.glob("[0-9]*/"))
+
+    def understand(self, frames: List[bytes]) -> None:
+        head = wire.parse_head(frames[0])
+        assert head
+        if head.kind == wire.JOINED:
+            wire.parse_joined(frames[1])
+        elif head.kind == wire.BATCH:
+            batch = wire.parse_batch_head(frames[1])
+            self.assertEqual(len(frames[2]), 8 * batch.samples)
+            if len(frames) > 3 + (batch.flags & wire.BATCH_INLINE):
+                wire.parse_step(frames[3], 2, 64)
+        elif head.kind == wire.EPOCH_END:
+            wire.parse_epoch_end(frames[1])
+        elif head.kind == wire.NOTICE:
+            wire.parse_notice(frames[1])
+        elif head.kind in (wire.ENDED, wire.ERROR):
+            what = {wire.ENDED: "reason", wire.ERROR: "error"}[head.kind]
+            self.assertTrue(all(wire.parse_reason(frames[1], what, what)))
+        elif head.kind == wire.DATASET_REPLY:
+            self.assertGreater(facts(wire.parse_json(frames[1])).samples, 0)
+        elif head.kind in (wire.STATUS_REPLY, wire.EXPLAIN_REPLY):
+            wire.parse_json(frames[1])
+
+    def test_what_servers_said_is_understood(self) -> None:
+        self.assertTrue(self.KEPT)
+        for path in (path for folder in self.KEPT for path in folder.glob("*.hex")):
+            with self.subTest(path):
+                self.understand(golden(f"{path.parent.name}/{path.stem}"))
+
+    def test_jobs_of_kept_states_continue(self) -> None:
+        for path in (path for folder in self.KEPT for path in folder.glob("*.json")):
+            with self.subTest(path):
+                self.assertGreater(state.parse(json.loads(path.read_text(encoding="utf-8"))).samples, 0)
+
+    def test_every_kind_has_a_message(self) -> None:
+        """Each that docs/protocol.md names: it, clients/wire.h and the golden messages agree."""
+        source = GOLDEN.parent.parent
+        page = (source / "docs" / "protocol.md").read_text(encoding="utf-8")
+        rows = re.findall(r"^\| (\d+) \| `(\w+)` \|", page, re.MULTILINE)
+        named = {(name, int(kind)) for kind, name in rows}
+        header = (source / "clients" / "wire.h").read_text(encoding="utf-8")
+        kinds = header[header.index("WIRE_JOIN ="):header.index("} wire_kind_t;")]
+        self.assertEqual(named, {(name, int(kind))
+                                 for name, kind in re.findall(r"WIRE_(\w+) = (\d+)", kinds)})
+        self.assertGreater(len(named), 25)
+        said = {bytes.fromhex(next(line for line in path.read_text(encoding="utf-8").splitlines()
+                                   if not line.startswith("#")))[5] for path in GOLDEN.glob("*.hex")}
+        self.assertEqual({kind for _, kind in named}, said)
 
 
 class SlotBook(unittest.TestCase):

@@ -5,12 +5,17 @@ A file is one message: a line of hexadecimal a frame, in order; a line that begi
 The comment above a frame says its values.  Only struct and json are used here, nothing of any client, so that
 the files are a second opinion on the layout.
 
-    generate.py            write the files
-    generate.py --check    exit 1 and name what differs, if the files are not what would be written
+    generate.py                 write the files
+    generate.py --check         exit 1 and name what differs, if the files are not what would be written
+    generate.py --keep VERSION  copy them, and the states, to VERSION/: what this release says.  Later servers
+                                and clients understand it (tests/kept_messages.h), so the folder never changes
+                                after the release.  Before it, they may be copied again.
 """
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import struct
 import sys
 from pathlib import Path
@@ -307,7 +312,21 @@ def rendered(name: str, way: str, message: Message) -> str:
     return "\n".join(lines) + "\n"
 
 
+def keep(version: str) -> int:
+    if not re.fullmatch(r"\d+\.\d+\.\d+", version):
+        print(f"--keep {version}: expected a version, as 1.2.0", file=sys.stderr)
+        return 2
+    kept = HERE / version
+    shutil.rmtree(kept, ignore_errors=True)
+    kept.mkdir()
+    for path in [*HERE.glob("*.hex"), *HERE.glob("*.json")]:
+        shutil.copy(path, kept)
+    return 0
+
+
 def main() -> int:
+    if len(sys.argv) == 3 and sys.argv[1] == "--keep":
+        return keep(sys.argv[2])
     wanted = {name + ".hex": rendered(name, way, message) for name, way, message in MESSAGES}
     if sys.argv[1:] != ["--check"]:
         for name, content in wanted.items():
