@@ -73,7 +73,13 @@ static const char *const s_pipelines [] = {
       "{'op':'resize','size':40,'max_size':90,'interpolation':'nearest'},{'op':'views','count':2},"
       "{'op':'random_resized_crop','size':12,'share':true},{'share':true},{'op':'flip'},"
       "{'op':'random_affine','degrees':90,'scale':[0.1,9],'shear':89},{'op':'trivial_augment_wide'},"
-      "{'op':'random_perspective','distortion_scale':1,'p':1},{'op':'pad','padding':2}]")
+      "{'op':'random_perspective','distortion_scale':1,'p':1},{'op':'pad','padding':2}]"),
+    ("[{'op':'decode','max_pixels':20000,'orientation':true},"
+      "{'op':'random_order','counts':[1,2],'share':true},{'op':'invert','share':true},"
+      "{'op':'random_apply','count':1,'share':true},{'op':'flip','share':true},"
+      "{'op':'resize','size':[20,30]},{'share':true},{'op':'random_choice','counts':[1,1,2],'p':[1,2,3]},"
+      "{'op':'vertical_flip'},{'op':'gaussian_blur','kernel_size':3},{'op':'posterize','bits':2},"
+      "{'op':'equalize'},{'op':'cast','dtype':'float32'}]")
 };
 enum { PIPELINES = sizeof s_pipelines / sizeof *s_pipelines };
 

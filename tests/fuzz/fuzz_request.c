@@ -115,7 +115,9 @@ static void
 s_check_resume (const request_join_t *join)
 {
     const request_resume_t *resume = &join->resume;
-    s_require (!join->taken_frames || resume->given);
+    s_require ((!join->taken_frames && !join->cut_frames) || resume->given);
+    s_require (join->nodes >= 1 && join->nodes <= WIRE_NODES_MAX && join->node < join->nodes);
+    s_require ((!join->cut_frames && !join->parts_fixed) || join->nodes > 1);
     s_require (!resume->given || (*resume->fingerprint && strlen (resume->data) == WIRE_DATA_BYTES));
     s_require (resume->epoch <= UINT64_C (1) << 53 && resume->batches <= UINT64_C (1) << 53);
     s_require (!*join->run || strlen (join->run) == WIRE_RUN_BYTES);
@@ -149,7 +151,8 @@ s_try_join (const frame_t *frames, size_t count)
     s_require (*join.dataset && join.batch_size && join.batch_size <= REQUEST_BATCH_MAX);
     s_require (join.slots >= WIRE_SLOTS_MIN && join.slots <= WIRE_SLOTS_MAX);
     s_require (join.pipeline);
-    s_require (count == 2 + join.list_frames + join.subset_given + join.taken_frames + join.recent_frames);
+    s_require (count == 2 + join.list_frames + join.subset_given + join.taken_frames + join.recent_frames
+        + join.cut_frames);
     s_check_resume (&join);
     s_check_ranks (&join);
     s_try_ids (frames, &join);
@@ -182,7 +185,7 @@ s_try_work (const frame_t *frames, size_t count)
     }
     if (work_task_read (frames, count, &task, &refusal)) {
         bytes = task.rows_bytes;
-        for (size_t file = 0; file < task.files; file++)
+        for (size_t file = 0; file < task.files && !(task.flags & WIRE_WORK_READ); file++)
             bytes += task.sizes [file];
         s_require (task.files >= 1 && task.files <= WIRE_WORK_FILES_MAX && bytes == frames [2].size);
     }

@@ -1,0 +1,4 @@
+dataset
+    train = /data/train
+field
+    val.x = mask:/d

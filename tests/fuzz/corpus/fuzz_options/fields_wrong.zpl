@@ -1,0 +1,5 @@
+dataset
+    train = /data/train
+field
+    train.depth = mask:/d
+    train.depth = file:/e

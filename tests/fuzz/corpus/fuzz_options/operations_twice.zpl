@@ -1,0 +1,5 @@
+dataset
+    train = /data/train
+operation
+    slow = /bin/a
+    slow = /bin/b
