@@ -1,9 +1,10 @@
 /*  operation_costs -- what operations cost beside what a join foresees of them (plan_foresee): each by
- *  itself, and random pipelines, of which the one with the worst ratio is shown.
+ *  itself; and a search for the pipeline with the worst ratio, in which every second one is the worst so far
+ *  with one thing changed.
  *
  *      operation_costs [PIPELINES [SEED]]
  *
- *      PIPELINES   random ones (200); of those that foresee more than 20 s none is run
+ *      PIPELINES   that the search tries (200); those that foresee more than 20 s are not run
  *      SEED        of the search (drawn, and printed)
  *
  *  Times are this thread's processor time on pictures of noise.  Exit status 1: something took more than
@@ -62,6 +63,16 @@ static const struct { const char *text; bool is_sized; } s_operations [] = {
     { "\"aug_mix\",\"mixture_width\":8,\"chain_depth\":8,\"interpolation\":\"bilinear\"", false }
 };
 enum { OPERATIONS = sizeof s_operations / sizeof *s_operations };
+
+//  What may come at a pipeline's end alone.
+static const char *const s_tails [] = { "", "",
+    ",{\"op\":\"random_erasing\",\"p\":1,\"scale\":[1,1],\"ratio\":[1,1]}",
+    ",{\"op\":\"normalize\"},{\"op\":\"layout\",\"layout\":\"NCHW\"}",
+    (",{\"op\":\"normalize\"},{\"op\":\"cast\",\"dtype\":\"float16\"},"
+        "{\"op\":\"random_erasing\",\"p\":1}"),
+    ",{\"op\":\"cast\",\"dtype\":\"float32\"},{\"op\":\"layout\",\"layout\":\"NCHW\"}"
+};
+enum { TAILS = sizeof s_tails / sizeof *s_tails };
 
 typedef struct {
     decoder_t *decoder;
@@ -141,16 +152,83 @@ s_measure (bench_t *self, const char *text, int draws, double *foreseen_p)
     return longest;
 }
 
-//  An operation; its size, if it has one, is side_max or drawn up to that.
-static size_t
-s_write (char *text, size_t bytes, size_t operation, uint32_t side_max, random_t *random)
+//  An operation of a pipeline; its size counts if it has one.
+typedef struct {
+    size_t operation;
+    uint32_t height, width;
+} part_t;
+
+typedef struct {
+    uint32_t views;                     //  1: without
+    size_t tail;
+    size_t count;
+    part_t parts [OPERATIONS_MAX];
+} list_t;
+
+static part_t
+s_draw_part (random_t *random)
 {
-    if (!s_operations [operation].is_sized)
-        return (size_t) snprintf (text, bytes, ",{\"op\":%s}", s_operations [operation].text);
-    uint32_t height = random? 1 + (uint32_t) random_below (random, side_max): side_max;
-    uint32_t width = random? 1 + (uint32_t) random_below (random, side_max): side_max;
-    return (size_t) snprintf (text, bytes, ",{\"op\":%s,\"size\":[%u,%u]}", s_operations [operation].text,
-        height, width);
+    uint32_t side_max = 1u << (5 + random_below (random, 7));
+    return (part_t) { random_below (random, OPERATIONS), 1 + (uint32_t) random_below (random, side_max),
+        1 + (uint32_t) random_below (random, side_max) };
+}
+
+static list_t
+s_draw_list (random_t *random)
+{
+    list_t list = { .views = random_below (random, 3) == 0? 2 + (uint32_t) random_below (random, 4): 1,
+        .tail = random_below (random, TAILS), .count = 1 + random_below (random, OPERATIONS_MAX) };
+    for (size_t index = 0; index < list.count; index++)
+        list.parts [index] = s_draw_part (random);
+    return list;
+}
+
+//  The list with one thing changed: a part is another one, comes in or goes, or the tail is another one.
+static list_t
+s_draw_neighbour (const list_t *list, random_t *random)
+{
+    list_t next = *list;
+    size_t place = random_below (random, next.count);
+    switch (random_below (random, 4)) {
+    case 0:
+        next.tail = random_below (random, TAILS);
+        break;
+    case 1:
+        if (next.count > 1)
+            next.parts [place] = next.parts [--next.count];
+        break;
+    case 2:
+        if (next.count < OPERATIONS_MAX)
+            place = next.count++;
+        next.parts [place] = s_draw_part (random);
+        break;
+    default:
+        next.parts [place] = s_draw_part (random);
+    }
+    return next;
+}
+
+static size_t
+s_write_part (char *text, size_t bytes, const part_t *part)
+{
+    if (!s_operations [part->operation].is_sized)
+        return (size_t) snprintf (text, bytes, ",{\"op\":%s}", s_operations [part->operation].text);
+    return (size_t) snprintf (text, bytes, ",{\"op\":%s,\"size\":[%u,%u]}",
+        s_operations [part->operation].text, part->height, part->width);
+}
+
+//  Behind a share point at which pictures have this side.
+static void
+s_write (char text [TEXT_BYTES], const list_t *list, int side)
+{
+    size_t length = (size_t) snprintf (text, TEXT_BYTES,
+        "[{\"op\":\"resize\",\"size\":[%d,%d]},{\"share\":true}", side, side);
+    if (list->views > 1)
+        length += (size_t) snprintf (text + length, TEXT_BYTES - length, ",{\"op\":\"views\",\"count\":%u}",
+            list->views);
+    for (size_t index = 0; index < list->count; index++)
+        length += s_write_part (text + length, TEXT_BYTES - length, &list->parts [index]);
+    snprintf (text + length, TEXT_BYTES - length, "%s]", s_tails [list->tail]);
 }
 
 static bool
@@ -161,10 +239,8 @@ s_each (bench_t *self)
     for (size_t index = 0; index < OPERATIONS; index++) {
         char text [TEXT_BYTES];
         double foreseen = 0;
-        size_t length = (size_t) snprintf (text, sizeof text,
-            "[{\"op\":\"resize\",\"size\":[%d,%d]},{\"share\":true}", SIDE, SIDE);
-        length += s_write (text + length, sizeof text - length, index, 2 * SIDE, NULL);
-        snprintf (text + length, sizeof text - length, "]");
+        list_t list = { .views = 1, .count = 1, .parts = { { index, 2 * SIDE, 2 * SIDE } } };
+        s_write (text, &list, SIDE);
         double ms = s_measure (self, text, 20, &foreseen);
         printf ("%-100s %10.2f %10.2f %6.2f\n", s_operations [index].text, ms, foreseen, ms / foreseen);
         is_well = is_well && ms >= 0 && ms <= RATIO_MAX * foreseen;
@@ -180,26 +256,20 @@ main (int argc, char **argv)
     random_t random = random_from_seed (seed);
     bench_t self = s_bench (&random);
     bool is_well = s_each (&self);
-    static char worst [TEXT_BYTES];
+    list_t worst = { 0 };
     double worst_ratio = 0;
     unsigned long ran = 0;
     for (unsigned long number = 0; number < pipelines; number++) {
         char text [TEXT_BYTES];
-        size_t length = (size_t) snprintf (text, sizeof text,
-            "[{\"op\":\"resize\",\"size\":[%d,%d]},{\"share\":true}", 64, 64);
-        if (random_below (&random, 3) == 0)
-            length += (size_t) snprintf (text + length, sizeof text - length,
-                ",{\"op\":\"views\",\"count\":%d}", 2 + (int) random_below (&random, 4));
-        for (uint64_t left = 1 + random_below (&random, OPERATIONS_MAX); left > 0; left--)
-            length += s_write (text + length, sizeof text - length,
-                random_below (&random, OPERATIONS), 1u << (5 + random_below (&random, 7)), &random);
-        snprintf (text + length, sizeof text - length, "]");
+        list_t list = worst_ratio > 0 && random_below (&random, 2)? s_draw_neighbour (&worst, &random):
+            s_draw_list (&random);
+        s_write (text, &list, 64);
         double foreseen = 0, ms = s_measure (&self, text, 2, &foreseen);
         ran += ms >= 0;
         if (ms >= 1 && ms / foreseen > worst_ratio) {
             worst_ratio = ms / foreseen;
-            memcpy (worst, text, sizeof worst);
-            printf ("ratio %.2f: %.2f ms, foreseen %.2f: %s\n", worst_ratio, ms, foreseen, worst);
+            worst = list;
+            printf ("ratio %.2f: %.2f ms, foreseen %.2f: %s\n", worst_ratio, ms, foreseen, text);
         }
     }
     printf ("%lu of %lu random pipelines (seed %llu): at most %.2f times what was foreseen\n", ran, pipelines,
