@@ -511,7 +511,8 @@ s_show_block_cache (const json_t *cache)
     const char *failure = answer_text (cache, "failure");
     printf ("cache on the local disk %.1f of %.1f MB, in %s", answer_real (cache, "bytes") / 1e6,
         answer_real (cache, "bytes_max") / 1e6, answer_text (cache, "folder"));
-    printf ("%s%s\n", *failure? "; not written any more: ": "", failure);
+    printf ("%s%s%s\n", json_is_true (json_object_get (cache, "aside"))? "; not used now: its disk does not "
+        "answer in time": "", *failure? "; not written any more: ": "", failure);
 }
 
 //  Totals over all users, shown only to users that may see everything.

@@ -8,9 +8,9 @@
 //  A block that is being read to be kept is not asked for twice: other parts of it wait, and look on the
 //  local disk again.  A transfer that breaks is begun again for what is missing.
 //
-//  The cache is read and written here, in the thread that moves the transfers, by system calls that may wait
-//  for the disk.  A local disk gives some MiB in milliseconds, and the sockets' buffers hold what comes
-//  meanwhile.  Threads of its own would win only where the disk is slower than the store.
+//  The thread that moves the transfers waits for the cache, for a bounded time (block_io.h).  A local disk
+//  gives some MiB in milliseconds, and the sockets' buffers hold what comes meanwhile.  Asking for many
+//  ranges at once would win only where the disk is slower than the store.
 
 #include "reader_state.h"
 #include "catalogue_state.h"

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -31,12 +32,15 @@ s_usage_sum (const usage_t *usage)
     return XXH3_64bits (usage, offsetof (usage_t, sum));
 }
 
-//  Its bytes; 0, or -errno: -EPROTO it is damaged, or of another version.
+//  Its bytes; 0, or -errno: -EPROTO it is damaged, or of another version; without waiting for the disk,
+//  -EAGAIN or -EOPNOTSUPP.
 static int
-s_load_usage (const block_cache_t *self, uint64_t *bytes_p)
+s_load_usage (const block_cache_t *self, bool may_wait, uint64_t *bytes_p)
 {
     usage_t usage = { .bytes = 0 };
-    ssize_t bytes = pread (self->usage, &usage, sizeof usage, 0);
+    struct iovec all = { .iov_base = &usage, .iov_len = sizeof usage };
+    ssize_t bytes = may_wait? pread (self->usage, &usage, sizeof usage, 0):
+        preadv2 (self->usage, &all, 1, 0, RWF_NOWAIT);
     if (bytes < 0)
         return -errno;
     *bytes_p = usage.bytes;
@@ -49,7 +53,9 @@ s_load_usage (const block_cache_t *self, uint64_t *bytes_p)
 static int
 s_read_usage (block_cache_t *self)
 {
-    int rc = s_load_usage (self, &self->bytes);
+    int rc = s_load_usage (self, true, &self->bytes);
+    if (rc == 0)
+        atomic_store (&self->bytes_seen, self->bytes);
     if (rc != -EPROTO)
         return rc;
     struct stat status;
@@ -105,6 +111,7 @@ block_cache_set_bytes (block_cache_t *self, uint64_t bytes)
     if (written != sizeof usage)
         return written < 0? -errno: -EIO;
     self->bytes = bytes;
+    atomic_store (&self->bytes_seen, bytes);
     return 0;
 }
 
@@ -262,6 +269,7 @@ block_cache_open (block_cache_t **self_p, const char *folder, uint64_t bytes_max
     *self = (block_cache_t) { .magic = BLOCK_CACHE_MAGIC, .folder = kept, .descriptor = -1, .usage = -1,
         .bytes_max = bytes_max };
     pthread_mutex_init (&self->lock, NULL);
+    atomic_init (&self->bytes_seen, 0);
     atomic_init (&self->failure, 0);
     atomic_init (&self->is_full, false);
     atomic_init (&self->damaged, 0);
@@ -282,6 +290,7 @@ block_cache_close (block_cache_t **self_p)
     if (!self)
         return;
     assert (self->magic == BLOCK_CACHE_MAGIC);
+    block_io_destroy (&self->io);
     if (self->usage >= 0)
         close (self->usage);
     if (self->descriptor >= 0)
@@ -293,14 +302,24 @@ block_cache_close (block_cache_t **self_p)
     *self_p = NULL;
 }
 
+int
+block_cache_start_threads (block_cache_t *self)
+{
+    assert (self && self->magic == BLOCK_CACHE_MAGIC); assert (!self->io);
+    self->io = block_io_new ();
+    return self->io? 0: -EAGAIN;
+}
+
 block_cache_figures_t
 block_cache_figures (const block_cache_t *self)
 {
     assert (self && self->magic == BLOCK_CACHE_MAGIC);
-    uint64_t bytes = 0;
-    //  Without the lock: it is for people.  Taking the lock finds damage.
-    bool is_known = s_load_usage (self, &bytes) == 0;
-    return (block_cache_figures_t) { .folder = self->folder, .bytes = is_known? bytes: 0,
-        .bytes_max = self->bytes_max, .damaged = atomic_load (&self->damaged),
-        .failure = atomic_load (&self->failure) };
+    uint64_t bytes = atomic_load (&self->bytes_seen), now;
+    //  Other servers change it too.  Without the lock: it is for people.  Taking the lock finds damage.
+    int rc = s_load_usage (self, false, &now);
+    bytes = rc == 0? now: rc == -EPROTO? 0: bytes;
+    return (block_cache_figures_t) { .folder = self->folder, .bytes = bytes, .bytes_max = self->bytes_max,
+        .damaged = atomic_load (&self->damaged), .failure = atomic_load (&self->failure),
+        .times_aside = self->io? block_io_times_aside (self->io): 0,
+        .is_aside = self->io && block_io_is_aside (self->io) };
 }

@@ -3,6 +3,7 @@
  *      block_cache.c           the folder: opening, the lock, how much it takes
  *      block_cache_room.c      heads, measuring, and removing what no server uses
  *      block_data.c            a data set: reads, writes
+ *      block_io.c              the threads that do these for a server
  */
 #ifndef BLOCK_CACHE_STATE_H
 #define BLOCK_CACHE_STATE_H
@@ -12,6 +13,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include "block_cache.h"
+#include "block_io.h"
 
 enum {
     BLOCK_CACHE_MAGIC = 0xb10cac4e,
@@ -37,11 +39,13 @@ struct block_cache {
     int descriptor;                     //  of the folder
     int usage;                          //  DIR/usage
     uint64_t bytes_max;
+    block_io_t *io;                     //  NULL: callers wait for the disk themselves
     //  under the lock
     pthread_mutex_t lock;               //  before usage's: locks of a file are the process's, not a thread's
     uint64_t bytes;                     //  what DIR/usage says
     int64_t full_until_ms;              //  nothing can be removed before; 0: not known
     //  shared
+    atomic_uint_fast64_t bytes_seen;    //  what `bytes` was last
     atomic_int failure;                 //  -errno; 0: none
     atomic_bool is_full;                //  the last write found no room
     atomic_uint_fast64_t damaged;       //  records and units that were thrown away

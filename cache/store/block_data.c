@@ -7,14 +7,16 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 #include <xxhash.h>
+#include "block_io.h"
 #include "transfer.h"
 
 enum {
     MAGIC = 0xb10cda7a,
     UNIT = BLOCK_DATA_UNIT_BYTES,
-    CHUNK = 256,                        //  units that are looked at together: 1 MiB, and 1 KiB of checksums
+    CHUNK = BLOCK_IO_UNITS_MAX,         //  units that are looked at together: 1 MiB, and 1 KiB of checksums
     HEAD_BYTES = BLOCK_CACHE_BLOCK_BYTES,       //  before the checksums
     NEW_BYTES = 6 * BLOCK_CACHE_BLOCK_BYTES,    //  of a data set without data: folder, head, maps
     STEP_BYTES = 4 * BLOCK_CACHE_BLOCK_BYTES    //  of a chunk beside its units: two blocks of checksums, two
@@ -36,14 +38,6 @@ struct block_data {
     atomic_uint_fast64_t held;          //  what it takes, as last measured
     atomic_bool is_lighter;             //  units were dropped since
 };
-
-//  Some units of a range.
-typedef struct {
-    uint64_t first;
-    size_t count;                       //  at most CHUNK
-    size_t bytes;                       //  the last one may be short
-    uint32_t sums [CHUNK];
-} chunk_t;
 
 
 //  -- the key
@@ -75,9 +69,29 @@ s_sum (uint64_t unit, const uint8_t *memory, size_t bytes)
 }
 
 static size_t
-s_unit_bytes (const chunk_t *chunk, size_t index)
+s_unit_bytes (const block_io_request_t *request, size_t index)
 {
-    return index + 1 < chunk->count? UNIT: chunk->bytes - index * UNIT;
+    return index + 1 < request->count? UNIT: request->bytes - index * UNIT;
+}
+
+//  How many of the bytes can be read, from the first one on.
+static size_t
+s_read (block_io_request_t *request, int descriptor, void *memory, size_t bytes, off_t offset)
+{
+    size_t done = 0;
+    while (done < bytes) {
+        struct iovec rest = { .iov_base = (uint8_t *) memory + done, .iov_len = bytes - done };
+        ssize_t count = request->is_without_wait?
+            preadv2 (descriptor, &rest, 1, offset + (off_t) done, RWF_NOWAIT):
+            pread (descriptor, rest.iov_base, rest.iov_len, offset + (off_t) done);
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count <= 0)
+            break;
+        done += (size_t) count;
+    }
+    request->would_wait = request->would_wait || (request->is_without_wait && done < bytes);
+    return done;
 }
 
 static off_t
@@ -86,13 +100,13 @@ s_sum_offset (uint64_t unit)
     return (off_t) (HEAD_BYTES + unit * sizeof (uint32_t));
 }
 
-//  Through system calls, not a mapping: a mapped page that a full or failing disk cannot give kills the
-//  process.
+//  Whether all of it can be read.  Through system calls, not a mapping: a mapped page that a full or failing
+//  disk cannot give kills the process.
 static bool
-s_read_sums (const block_data_t *self, chunk_t *chunk)
+s_read_sums (const block_data_t *self, block_io_request_t *request)
 {
-    size_t bytes = chunk->count * sizeof (uint32_t);
-    return pread (self->sums, chunk->sums, bytes, s_sum_offset (chunk->first)) == (ssize_t) bytes;
+    size_t bytes = request->count * sizeof (uint32_t);
+    return s_read (request, self->sums, request->sums, bytes, s_sum_offset (request->first)) == bytes;
 }
 
 static int
@@ -247,6 +261,8 @@ block_data_close (block_data_t **self_p)
     if (!self)
         return;
     assert (self->magic == MAGIC);
+    if (self->cache->io)
+        block_io_settle (self->cache->io);
     if (self->data >= 0)
         close (self->data);
     if (self->sums >= 0)
@@ -285,34 +301,31 @@ s_first_unit (const block_data_t *self, uint64_t offset, uint64_t bytes)
     return offset / UNIT;
 }
 
-//  The units from `at` bytes of the range on.
-static chunk_t
-s_chunk (uint64_t first_unit, size_t bytes, size_t at)
+//  For the units from `at` bytes of the range on.
+static block_io_request_t
+s_request (block_data_t *self, uint64_t first_unit, size_t bytes, size_t at)
 {
     size_t left = bytes - at, most = (size_t) CHUNK * UNIT, now = left < most? left: most;
-    return (chunk_t) { .first = first_unit + at / UNIT, .count = (now + UNIT - 1) / UNIT, .bytes = now };
+    return (block_io_request_t) { .data = self, .first = first_unit + at / UNIT,
+        .count = (now + UNIT - 1) / UNIT, .bytes = now };
 }
 
-//  How many of the bytes can be read, from the first one on.
-static size_t
-s_pread (int descriptor, void *memory, size_t bytes, off_t offset)
-{
-    size_t done = 0;
-    while (done < bytes) {
-        ssize_t count = pread (descriptor, (uint8_t *) memory + done, bytes - done, offset + (off_t) done);
-        if (count < 0 && errno == EINTR)
-            continue;
-        if (count <= 0)
-            break;
-        done += (size_t) count;
-    }
-    return done;
-}
-
+//  False: the disk does not answer.  What the system has in memory is read here, without a thread.
 static bool
-s_pread_all (int descriptor, void *memory, size_t bytes, off_t offset)
+s_do (block_io_request_t *request)
 {
-    return s_pread (descriptor, memory, bytes, offset) == bytes;
+    block_io_t *io = request->data->cache->io;
+    if (io && block_io_is_aside (io))
+        return false;
+    if (!io || !request->is_change) {
+        block_io_request_t fresh = *request;
+        request->is_without_wait = io;
+        request->work (request);
+        if (!request->would_wait)
+            return true;
+        *request = fresh;
+    }
+    return block_io_do (io, request);
 }
 
 //  Whether a unit that was read under this checksum, and does not match it, is here after all.  Another
@@ -320,12 +333,17 @@ s_pread_all (int descriptor, void *memory, size_t bytes, off_t offset)
 //  checksum is the same, and the bytes match it when they are read once more, under the lock that drops and
 //  stores take.  Otherwise the unit is damaged, and is dropped.
 static bool
-s_read_unit_again (block_data_t *self, uint64_t unit, uint32_t sum, uint8_t *memory, size_t bytes)
+s_read_unit_again (block_io_request_t *request, uint64_t unit, uint32_t sum, uint8_t *memory, size_t bytes)
 {
+    block_data_t *self = request->data;
+    if (request->is_without_wait) {
+        request->would_wait = true;
+        return false;
+    }
     if (block_cache_begin (self->cache, false))
         return false;
     bool is_here = s_has_sum (self, unit, sum), is_good = is_here
-        && s_pread_all (self->data, memory, bytes, (off_t) (unit * UNIT))
+        && s_read (request, self->data, memory, bytes, (off_t) (unit * UNIT)) == bytes
         && s_sum (unit, memory, bytes) == sum;
     if (is_here && !is_good) {
         s_drop (self, unit, 1);
@@ -335,23 +353,55 @@ s_read_unit_again (block_data_t *self, uint64_t unit, uint32_t sum, uint8_t *mem
     return is_good;
 }
 
-//  Reads units [from .. to) of the chunk, all of which have a checksum, into the chunk's memory; drops those
-//  that are damaged, and clears their checksums in the chunk.
+//  Reads units [from .. to) of the request, all of which have a checksum; drops those that are damaged, and
+//  clears their checksums in the request.
 static void
-s_read_run (block_data_t *self, chunk_t *chunk, size_t from, size_t to, uint8_t *memory)
+s_read_run (block_io_request_t *request, size_t from, size_t to)
 {
     if (from == to)
         return;
-    size_t begin = from * UNIT, end = (to - 1) * UNIT + s_unit_bytes (chunk, to - 1), done = begin
-        + s_pread (self->data, memory + begin, end - begin, (off_t) (chunk->first * UNIT + begin));
+    size_t begin = from * UNIT, end = (to - 1) * UNIT + s_unit_bytes (request, to - 1), done = begin
+        + s_read (request, request->data->data, request->memory + begin, end - begin,
+            (off_t) (request->first * UNIT + begin));
     for (size_t index = from; index < to; index++) {
-        size_t bytes = s_unit_bytes (chunk, index);
-        uint64_t unit = chunk->first + index;
-        uint8_t *place = memory + index * UNIT;
-        bool is_good = index * UNIT + bytes <= done && s_sum (unit, place, bytes) == chunk->sums [index];
-        if (!is_good && !s_read_unit_again (self, unit, chunk->sums [index], place, bytes))
-            chunk->sums [index] = 0;
+        size_t bytes = s_unit_bytes (request, index);
+        uint64_t unit = request->first + index;
+        uint8_t *place = request->memory + index * UNIT;
+        bool is_good = index * UNIT + bytes <= done && s_sum (unit, place, bytes) == request->sums [index];
+        if (!is_good && !s_read_unit_again (request, unit, request->sums [index], place, bytes))
+            request->sums [index] = 0;
     }
+}
+
+//  What is here at the beginning of the request's range.
+static void
+s_work_front (block_io_request_t *request)
+{
+    size_t run = 0, good = 0;
+    if (!s_read_sums (request->data, request))
+        return;
+    while (run < request->count && request->sums [run])
+        run++;
+    s_read_run (request, 0, run);
+    while (good < run && request->sums [good])
+        good++;
+    request->end = good < request->count? good * UNIT: request->bytes;
+}
+
+//  What is here at its end.
+static void
+s_work_back (block_io_request_t *request)
+{
+    size_t run = request->count, good = request->count;
+    request->begin = request->end = request->bytes;
+    if (!s_read_sums (request->data, request))
+        return;
+    while (run > 0 && request->sums [run - 1])
+        run--;
+    s_read_run (request, run, request->count);
+    while (good > run && request->sums [good - 1])
+        good--;
+    request->begin = good < request->count? good * UNIT: request->bytes;
 }
 
 //  Bytes at the beginning of the range.
@@ -360,18 +410,14 @@ s_read_front (block_data_t *self, uint64_t first, size_t bytes, uint8_t *memory)
 {
     size_t at = 0;
     while (at < bytes) {
-        chunk_t chunk = s_chunk (first, bytes, at);
-        size_t run = 0, good = 0;
-        if (!s_read_sums (self, &chunk))
-            break;
-        while (run < chunk.count && chunk.sums [run])
-            run++;
-        s_read_run (self, &chunk, 0, run, memory + at);
-        while (good < run && chunk.sums [good])
-            good++;
-        if (good < chunk.count)
-            return at + good * UNIT;
-        at += chunk.bytes;
+        block_io_request_t request = s_request (self, first, bytes, at);
+        request.work = s_work_front;
+        request.memory = memory + at;
+        if (!s_do (&request))
+            return at;
+        at += request.end;
+        if (request.end < request.bytes)
+            return at;
     }
     return at;
 }
@@ -384,18 +430,14 @@ s_read_back (block_data_t *self, uint64_t first, size_t bytes, size_t least, uin
     while (end > least) {
         size_t most = (size_t) CHUNK * UNIT, units = (end - least + UNIT - 1) / UNIT,
             begin = units > CHUNK? (end + UNIT - 1) / UNIT * UNIT - most: least;
-        chunk_t chunk = s_chunk (first, end, begin);
-        if (!s_read_sums (self, &chunk))
-            break;
-        size_t run = chunk.count, good = chunk.count;
-        while (run > 0 && chunk.sums [run - 1])
-            run--;
-        s_read_run (self, &chunk, run, chunk.count, memory + begin);
-        while (good > run && chunk.sums [good - 1])
-            good--;
-        if (good > 0)
-            return good < chunk.count? begin + good * UNIT: end;
-        end = begin;
+        block_io_request_t request = s_request (self, first, end, begin);
+        request.work = s_work_back;
+        request.memory = memory + begin;
+        if (!s_do (&request))
+            return end;
+        end = begin + request.begin;
+        if (request.begin > 0)
+            return end;
     }
     return end;
 }
@@ -412,25 +454,39 @@ block_data_read (block_data_t *self, uint64_t offset, size_t bytes, uint8_t *mem
     return (block_data_gap_t) { .begin = begin, .end = end };
 }
 
+//  What was dropped meanwhile would be damage for the member that gets it.  That a unit was dropped and
+//  stored again is not seen here, where no byte is checked: the member finds it, and reads it elsewhere.
+static void
+s_work_lend (block_io_request_t *request)
+{
+    const block_data_t *self = request->data;
+    if (!s_read_sums (self, request))
+        return;
+    for (size_t index = 0; index < request->count; index++)
+        if (!request->sums [index])
+            return;
+    if (s_read (request, self->data, request->memory, request->bytes, (off_t) (request->first * UNIT))
+        < request->bytes)
+        return;
+    block_io_request_t now = *request;
+    request->is_good = s_read_sums (self, &now)
+        && memcmp (now.sums, request->sums, request->count * sizeof *request->sums) == 0;
+    request->would_wait = now.would_wait;
+    request->end = request->bytes;
+}
+
 bool
 block_data_lend (block_data_t *self, uint64_t offset, size_t bytes, uint8_t *memory, uint32_t *sums)
 {
     uint64_t first = s_first_unit (self, offset, bytes);
-    size_t count = block_data_units (bytes);
-    if (!s_pread_all (self->sums, sums, count * sizeof *sums, s_sum_offset (first)))
-        return false;
-    for (size_t index = 0; index < count; index++)
-        if (!sums [index])
+    for (size_t at = 0; at < bytes;) {
+        block_io_request_t request = s_request (self, first, bytes, at);
+        request.work = s_work_lend;
+        request.memory = memory + at;
+        if (!s_do (&request) || !request.is_good)
             return false;
-    if (!s_pread_all (self->data, memory, bytes, (off_t) (first * UNIT)))
-        return false;
-    //  What was dropped meanwhile would be damage for the member that gets it.  That a unit was dropped and
-    //  stored again is not seen here, where no byte is checked: the member finds it, and reads it elsewhere.
-    chunk_t now;
-    for (size_t at = 0; at < bytes; at += now.bytes) {
-        now = s_chunk (first, bytes, at);
-        if (!s_read_sums (self, &now) || memcmp (now.sums, sums + at / UNIT, now.count * sizeof *sums) != 0)
-            return false;
+        memcpy (sums + at / UNIT, request.sums, request.count * sizeof *sums);
+        at += request.bytes;
     }
     return true;
 }
@@ -457,52 +513,76 @@ block_data_copy (uint64_t offset, size_t bytes, uint8_t *memory, const uint8_t *
     return true;
 }
 
+//  Counts the units that are here.
+static void
+s_work_count (block_io_request_t *request)
+{
+    if (s_read_sums (request->data, request))
+        for (size_t index = 0; index < request->count; index++)
+            request->found += request->sums [index] != 0;
+}
+
+//  Of the first units that are here, or the first that are not: whether the range has any.
+static bool
+s_has_any (const block_data_t *self, uint64_t offset, uint64_t bytes, bool is_here)
+{
+    uint64_t first = s_first_unit (self, offset, bytes);
+    for (uint64_t at = 0; at < bytes;) {
+        block_io_request_t request = s_request ((block_data_t *) self, first, bytes, at);
+        request.work = s_work_count;
+        bool is_known = s_do (&request);
+        if (is_here? is_known && request.found > 0: !is_known || request.found < request.count)
+            return true;
+        at += request.bytes;
+    }
+    return false;
+}
+
 bool
 block_data_has (const block_data_t *self, uint64_t offset, uint64_t bytes)
 {
-    uint64_t first = s_first_unit (self, offset, bytes), count = (bytes + UNIT - 1) / UNIT;
-    for (uint64_t at = 0; at < count; at += CHUNK) {
-        chunk_t chunk = { .first = first + at, .count = count - at < CHUNK? (size_t) (count - at): CHUNK };
-        if (!s_read_sums (self, &chunk))
-            return false;
-        for (size_t index = 0; index < chunk.count; index++)
-            if (!chunk.sums [index])
-                return false;
-    }
-    return true;
+    return !s_has_any (self, offset, bytes, false);
 }
 
 bool
 block_data_has_some (const block_data_t *self, uint64_t offset, uint64_t bytes)
 {
-    uint64_t first = s_first_unit (self, offset, bytes), count = (bytes + UNIT - 1) / UNIT;
-    for (uint64_t at = 0; at < count; at += CHUNK) {
-        chunk_t chunk = { .first = first + at, .count = count - at < CHUNK? (size_t) (count - at): CHUNK };
-        bool is_read = s_read_sums (self, &chunk);
-        for (size_t index = 0; is_read && index < chunk.count; index++)
-            if (chunk.sums [index])
-                return true;
+    return s_has_any (self, offset, bytes, true);
+}
+
+static void
+s_work_drop (block_io_request_t *request)
+{
+    block_data_t *self = request->data;
+    if (block_cache_begin (self->cache, false)) {
+        s_forget (self, request->first, request->count);
+        return;
     }
-    return false;
+    s_drop (self, request->first, request->count);
+    block_cache_end (self->cache);
 }
 
 void
 block_data_drop (block_data_t *self, uint64_t offset, size_t bytes)
 {
-    uint64_t first = s_first_unit (self, offset, bytes), count = (bytes + UNIT - 1) / UNIT;
-    if (block_cache_begin (self->cache, false)) {
-        s_forget (self, first, count);
-        return;
+    uint64_t first = s_first_unit (self, offset, bytes);
+    for (size_t at = 0; at < bytes;) {
+        block_io_request_t request = s_request (self, first, bytes, at);
+        request.work = s_work_drop;
+        request.is_change = true;
+        if (!s_do (&request))
+            return;
+        at += request.bytes;
     }
-    s_drop (self, first, count);
-    block_cache_end (self->cache);
 }
 
 bool
 block_data_is_full (const block_data_t *self)
 {
     assert (self && self->magic == MAGIC);
-    return atomic_load (&self->cache->is_full) || atomic_load (&self->cache->failure);
+    block_io_t *io = self->cache->io;
+    return atomic_load (&self->cache->is_full) || atomic_load (&self->cache->failure)
+        || (io && block_io_is_aside (io));
 }
 
 uint64_t
@@ -536,25 +616,27 @@ s_measure (block_data_t *self, block_head_t *head)
     return s_settle (self, head, block_cache_room_taken (self->cache, self->name, head->stores));
 }
 
-//  The first units of the chunk that are not here, at most so many: first the bytes, then the checksums.
+//  The first units of the request that are not here, at most so many: first the bytes, then the checksums.
 static int
-s_write_units (const block_data_t *self, const chunk_t *chunk, const uint8_t *memory, size_t most)
+s_write_units (const block_io_request_t *request, size_t most)
 {
+    const block_data_t *self = request->data;
     int rc = 0;
-    for (size_t from = 0, to; rc == 0 && from < chunk->count && most > 0; from = to) {
+    for (size_t from = 0, to; rc == 0 && from < request->count && most > 0; from = to) {
         to = from + 1;
-        if (chunk->sums [from])
+        if (request->sums [from])
             continue;
-        while (to < chunk->count && !chunk->sums [to] && to - from < most)
+        while (to < request->count && !request->sums [to] && to - from < most)
             to++;
         uint32_t sums [CHUNK];
         for (size_t index = from; index < to; index++)
-            sums [index - from] = s_sum (chunk->first + index, memory + index * UNIT,
-                s_unit_bytes (chunk, index));
-        size_t bytes = (to - from - 1) * UNIT + s_unit_bytes (chunk, to - 1);
-        rc = s_write_all (self->data, memory + from * UNIT, bytes, (off_t) ((chunk->first + from) * UNIT));
+            sums [index - from] = s_sum (request->first + index, request->memory + index * UNIT,
+                s_unit_bytes (request, index));
+        size_t bytes = (to - from - 1) * UNIT + s_unit_bytes (request, to - 1);
+        rc = s_write_all (self->data, request->memory + from * UNIT, bytes,
+            (off_t) ((request->first + from) * UNIT));
         rc = rc? rc: s_write_all (self->sums, sums, (to - from) * sizeof *sums,
-            s_sum_offset (chunk->first + from));
+            s_sum_offset (request->first + from));
         most -= to - from;
     }
     return rc;
@@ -562,13 +644,14 @@ s_write_units (const block_data_t *self, const chunk_t *chunk, const uint8_t *me
 
 //  0: go on; 1: the cache is full; or -errno.
 static int
-s_store_chunk (block_data_t *self, block_head_t *head, chunk_t *chunk, const uint8_t *memory)
+s_store_units (block_io_request_t *request, block_head_t *head)
 {
-    if (!s_read_sums (self, chunk))
+    block_data_t *self = request->data;
+    if (!s_read_sums (self, request))
         return -EIO;
     size_t missing = 0;
-    for (size_t index = 0; index < chunk->count; index++)
-        missing += !chunk->sums [index];
+    for (size_t index = 0; index < request->count; index++)
+        missing += !request->sums [index];
     if (missing == 0)
         return 0;
     uint64_t wanted = missing * UNIT + STEP_BYTES, room = block_cache_room_make (self->cache, wanted);
@@ -577,7 +660,7 @@ s_store_chunk (block_data_t *self, block_head_t *head, chunk_t *chunk, const uin
         return 1;
     size_t most = room < wanted? (size_t) ((room - STEP_BYTES) / UNIT): missing;
     int rc = s_settle (self, head, head->held + most * UNIT + STEP_BYTES);
-    rc = rc? rc: s_write_units (self, chunk, memory, most);
+    rc = rc? rc: s_write_units (request, most);
     head->stores++;
     int measured = s_measure (self, head);
     rc = rc? rc: measured;
@@ -594,20 +677,31 @@ s_mend_head (block_data_t *self, block_head_t *head)
     return rc || block_cache_head_read (self->cache, self->name, self->sums, head)? rc: -EIO;
 }
 
+//  As s_store_units.
 static int
-s_store (block_data_t *self, uint64_t first, size_t bytes, const uint8_t *memory)
+s_store (block_io_request_t *request)
 {
+    block_data_t *self = request->data;
     block_head_t head;
     bool is_good = block_cache_head_read (self->cache, self->name, self->sums, &head);
     int rc = is_good? 0: s_mend_head (self, &head);
     if (rc == 0 && atomic_exchange (&self->is_lighter, false))
         rc = s_measure (self, &head);
-    for (size_t at = 0; rc == 0 && at < bytes;) {
-        chunk_t chunk = s_chunk (first, bytes, at);
-        rc = s_store_chunk (self, &head, &chunk, memory + at);
-        at += chunk.bytes;
+    return rc? rc: s_store_units (request, &head);
+}
+
+static void
+s_work_store (block_io_request_t *request)
+{
+    block_cache_t *cache = request->data->cache;
+    int rc = block_cache_begin (cache, false);
+    if (rc == 0) {
+        rc = s_store (request);
+        block_cache_end (cache);
     }
-    return rc;
+    request->is_good = rc == 0;
+    if (rc < 0 && rc != -EAGAIN)        //  another process has the lock for long: not kept this time
+        block_cache_failed (cache, rc);
 }
 
 void
@@ -617,14 +711,13 @@ block_data_store (block_data_t *self, uint64_t offset, size_t bytes, const uint8
     assert (memory);
     if (is_afresh)
         block_data_drop (self, offset, bytes);
-    block_cache_t *cache = self->cache;
-    if (atomic_load (&cache->failure))
-        return;
-    int rc = block_cache_begin (cache, false);
-    if (rc == 0) {
-        rc = s_store (self, first, bytes, memory);
-        block_cache_end (cache);
+    for (size_t at = 0; at < bytes && !atomic_load (&self->cache->failure);) {
+        block_io_request_t request = s_request (self, first, bytes, at);
+        request.work = s_work_store;
+        request.memory = (uint8_t *) memory + at;
+        request.is_change = true;
+        if (!s_do (&request) || !request.is_good)
+            return;
+        at += request.bytes;
     }
-    if (rc < 0 && rc != -EAGAIN)        //  another process has the lock for long: not kept this time
-        block_cache_failed (cache, rc);
 }

@@ -66,6 +66,7 @@ s_block_cache (const block_cache_t *block_cache)
     s_put (object, "bytes", figures.bytes);
     s_put (object, "bytes_max", figures.bytes_max);
     s_put (object, "damaged", figures.damaged);
+    json_object_set_new (object, "aside", json_boolean (figures.is_aside));
     json_object_set_new (object, "failure", figures.failure? json_string (strerror (-figures.failure)):
         json_null ());
     return object;

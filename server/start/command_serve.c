@@ -72,6 +72,8 @@ typedef struct {
     told_t resets;                      //  of the receive quota
     told_t shortages;                   //  of memory and descriptors
     told_t damaged;                     //  in the cache on the local disk
+    told_t set_aside;                   //  that cache
+    bool is_set_aside;                  //  that was logged
     bool block_cache_failed;            //  that was logged
     service_t *service;
     http_access_t *http_access;         //  NULL: no HTTP, as the next two
@@ -555,11 +557,28 @@ s_look_at_shortages (server_t *self, int64_t now_ms)
 }
 
 static void
+s_look_whether_aside (server_t *self, const block_cache_figures_t *figures, int64_t now_ms)
+{
+    uint64_t times = s_to_tell (&self->set_aside, figures->times_aside, now_ms);
+    if (times)
+        log_event (&self->log, LOG_LEVEL_WARNING, "block_cache_aside",
+            LOG_FIELDS (LOG_NUMBER ("times", times)),
+            "the cache on the local disk, %s, does not answer, or too late: what it holds is read from the "
+            "store until it does, and no sample is lost; if this is said again, mend or replace the disk",
+            figures->folder);
+    if (self->is_set_aside && !figures->is_aside)
+        log_event (&self->log, LOG_LEVEL_NOTICE, "block_cache_answers", NULL,
+            "the cache on the local disk, %s, is used again", figures->folder);
+    self->is_set_aside = figures->is_aside && (times || self->is_set_aside);
+}
+
+static void
 s_look_at_block_cache (server_t *self, int64_t now_ms)
 {
     if (!self->sources.blocks)
         return;
     block_cache_figures_t figures = block_cache_figures (self->sources.blocks);
+    s_look_whether_aside (self, &figures, now_ms);
     uint64_t times = s_to_tell (&self->damaged, figures.damaged, now_ms);
     if (times)
         log_event (&self->log, LOG_LEVEL_WARNING, "block_cache_damage",

@@ -502,6 +502,8 @@ sources_open (sources_t *self, broker_t *broker, const options_t *options)
     if (options->blocks_folder && block_cache_open (&self->blocks, options->blocks_folder,
         options->blocks_bytes, error, sizeof error))
         return complain ("serve", "--block-cache: %s", error);
+    if (self->blocks && block_cache_start_threads (self->blocks))
+        return complain ("serve", "--block-cache: no thread can be started for it");
     for (size_t index = 0; index < options->dataset_count; index++)
         if (!s_open_dataset (self, index))
             return false;

@@ -3,10 +3,10 @@
  *
  *  TUREEN_DISK names a file of rules, one a line, looked at with each call.  "open ERRNO TEXT", "read ERRNO
  *  TEXT" and "write ERRNO TEXT" let the opening, the reading by preadv and the writing by pwrite of files
- *  fail that have TEXT in their path; "slow MILLISECONDS TEXT" lets reading them wait, "stall 1 TEXT" for as
- *  long as the rule is there.  "device NUMBER TEXT" lets them lie on a file system of that number.  "stale 1
- *  TEXT" lets what was opened before the rule was there, files and folders below which others are opened,
- *  fail with ESTALE.  There is no io_uring, so that all reading comes through here.
+ *  fail that have TEXT in their path; "slow MILLISECONDS TEXT" lets reading them wait, "stall 1 TEXT" reading
+ *  and writing for as long as the rule is there.  "device NUMBER TEXT" lets them lie on a file system of that
+ *  number.  "stale 1 TEXT" lets what was opened before the rule was there, files and folders below which
+ *  others are opened, fail with ESTALE.  There is no io_uring, so that all reading comes through here.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -95,6 +95,13 @@ s_path (int file, char path [PATH_MAX])
     path [length > 0? length: 0] = 0;
 }
 
+static void
+s_stall (const char *path)
+{
+    while (s_rule ("stall", path))
+        nanosleep (&(struct timespec) { .tv_nsec = 10000000L }, NULL);
+}
+
 //  Notes whether it was opened under such a rule.
 static int
 s_opened (int file)
@@ -160,8 +167,7 @@ preadv (int file, const struct iovec *parts, int count, off_t offset)
     if (slow_ms)
         nanosleep (&(struct timespec) { .tv_sec = slow_ms / 1000, .tv_nsec = slow_ms % 1000 * 1000000L },
             NULL);
-    while (s_rule ("stall", path))
-        nanosleep (&(struct timespec) { .tv_nsec = 10000000L }, NULL);
+    s_stall (path);
     return s_fails ("read", path) || s_is_stale (file)? -1: real (file, parts, count, offset);
 }
 
@@ -173,6 +179,7 @@ pwrite (int file, const void *bytes, size_t size, off_t offset)
         *(void **) &real = dlsym (RTLD_NEXT, "pwrite");
     char path [PATH_MAX];
     s_path (file, path);
+    s_stall (path);
     return s_fails ("write", path)? -1: real (file, bytes, size, offset);
 }
 

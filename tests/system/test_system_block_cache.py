@@ -366,6 +366,26 @@ class Trouble(CacheTest):
                 self.assertEqual(status["bad_samples"], 0)
                 self.assertIn("not written any more", server.status_text())
 
+    @unittest.skipUnless(os.path.exists(DISK), "a sanitizer has calls of its own: nothing can be preloaded")
+    def test_a_disk_that_hangs(self):
+        """The cache is left alone, which is said; the job and all else goes on."""
+        rules = os.path.join(self.root, "rules")
+        open(rules, "w").close()
+        environment = {"LD_PRELOAD": DISK, "TUREEN_DISK": rules}
+        self.addCleanup(os.unlink, rules)
+        with self.serve(environment=environment) as server:
+            reader = server.read(batch=16, epochs=3)
+            wait_until("batches", lambda: reader.delivered() > 10)
+            with open(rules, "w") as file:
+                file.write("stall 1 %s\n" % self.folder)
+            self.assert_epochs(reader.finish(), 3)
+            wait_until("a line", lambda: "warning block_cache_aside times=1" in server.log())
+            status = server.status()
+            self.assertTrue(status["block_cache"]["aside"])
+            self.assertEqual((status["block_cache"]["failure"], status["bad_samples"]), (None, 0))
+            self.assertIn("not used now", server.status_text())
+            open(rules, "w").close()
+
     def test_wrong_bytes_of_the_store_do_not_stay(self):
         """They are kept as they came; the samples' checksums see it, and what comes afresh replaces them.
         Only samples that were asked for are looked at: a wrong copy of another one in the same range is seen
