@@ -18,7 +18,7 @@
 enum {
     TOGETHER_MAX = 128, WORLDS = 150, LOOK_MS = 50, LOOK_MAX_MS = 1000, PATIENCE_MS = 10000,
     MINUTE_MS = 60000, REQUESTS_MIN = 200, REQUESTS_MAX = 3000, TRICKLE = 2, PAUSE_MS = 2000,
-    LATENCY_MAX = 1000
+    LATENCY_MAX = 1000, GRAY_MS = 200
 };
 
 typedef enum { NONE, CONNECTION, REQUESTS, SLOW, BECOMES_SLOW, KINDS } kind_t;
@@ -289,9 +289,10 @@ static void
 s_judge (const world_t *world, result_t quiet, result_t result, double ratio)
 {
     double allowed = 1 + PACE_OWED + PACE_SHARE * world->count, alarms = 2 + 0.01 * world->count;
-    bool is_wide = world->kind == REQUESTS;
+    //  Of a shorter epoch, what each slow GET costs is bounded: its limit, and its connection.
+    bool is_short = world->kind == REQUESTS && quiet.took_ms < MINUTE_MS;
     if (quiet.again > alarms || result.again > allowed
-    ||  ratio > 3 + (is_wide? 400.0 * result.gray / quiet.took_ms: 0))
+    ||  ratio > 3 + (is_short? (double) GRAY_MS * result.gray / quiet.took_ms: 0))
         fail_msg ("seed %" PRIu64 ", kind %d, way %d: %.2f times as long (%.0f ms, quiet %.0f), %u again"
             " (quiet %u), %u failed, %u gray, %u together of %u, %" PRIu64 " to %" PRIu64 " bytes",
             world->seed,
@@ -311,9 +312,10 @@ s_add (summary_t *self, const world_t *world, result_t result, double ratio, dou
     self->share = fmax (self->share, (double) result.again / world->count);
 }
 
-//  Guards: no connection makes an epoch of a minute three times as long (of 5,050 worlds of other seeds, two
-//  had 3.2 and 3.4: there each GET takes minutes); one GET in twenty is asked again at most, and where the
-//  whole store is slow, or nothing is, hardly any.
+//  Guards: neither a slow connection nor one slow GET in 50 to 250 makes an epoch of a minute, of at most
+//  REQUESTS_MAX GETs, three times as long (of 5,050 worlds of other seeds, two had 3.2 and 3.4: there each
+//  GET takes minutes); one GET in twenty is asked again at most, and where the whole store is slow, or
+//  nothing is, hardly any.
 static void
 test_worlds (void **state)
 {
