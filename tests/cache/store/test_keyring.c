@@ -1,4 +1,5 @@
 //  Keys that end and are renewed: when, what becomes of failures, and what requests that hold old ones see.
+//  The clock is the test's: it goes on only while the test waits.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,14 +9,75 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 #include "clock.h"
 #include "keyring.h"
 
 //  With what must come.  A test that waits for what does not come is ended by ctest.
-enum { FOREVER_MS = 3600 * 1000 };
+enum { FOREVER_MS = 3600 * 1000, TICK_MS = 100 };
+
+
+//  -- the clock
+
+static atomic_int_fast64_t s_clock_ms = INT64_C (1800000000) * 1000;
+static atomic_uint s_looks;             //  of the ring's thread at the clock
+
+int __real_clock_gettime (clockid_t clock, struct timespec *now);
+int __wrap_clock_gettime (clockid_t clock, struct timespec *now);
+int
+__wrap_clock_gettime (clockid_t clock, struct timespec *now)
+{
+    (void) clock;
+    int64_t ms = atomic_load (&s_clock_ms);
+    *now = (struct timespec) { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 };
+    return 0;
+}
+
+static void
+s_sleep_ms (long ms)
+{
+    nanosleep (&(struct timespec) { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 }, NULL);
+}
+
+//  The ring's thread looks at the clock after a moment; the test, in keyring_await, lets a tick pass.
+int __real_pthread_cond_timedwait (pthread_cond_t *changed, pthread_mutex_t *lock,
+    const struct timespec *until);
+int __wrap_pthread_cond_timedwait (pthread_cond_t *changed, pthread_mutex_t *lock,
+    const struct timespec *until);
+int
+__wrap_pthread_cond_timedwait (pthread_cond_t *changed, pthread_mutex_t *lock, const struct timespec *until)
+{
+    (void) until;
+    if (gettid () == getpid ())
+        atomic_fetch_add (&s_clock_ms, TICK_MS);
+    else
+        atomic_fetch_add (&s_looks, 1);
+    struct timespec soon;
+    __real_clock_gettime (CLOCK_MONOTONIC, &soon);
+    soon.tv_nsec += 1000000;
+    soon.tv_sec += soon.tv_nsec / 1000000000;
+    soon.tv_nsec %= 1000000000;
+    return __real_pthread_cond_timedwait (changed, lock, &soon);
+}
+
+//  Lets time pass.  Before a tick ends the ring's thread has looked at the clock, unless its source hangs.
+static void
+s_pass_ms (int64_t ms)
+{
+    for (; ms > 0; ms -= TICK_MS) {
+        unsigned looks = atomic_load (&s_looks);
+        atomic_fetch_add (&s_clock_ms, TICK_MS);
+        for (int turn = 0; turn < 10 && atomic_load (&s_looks) - looks < 2; turn++)
+            s_sleep_ms (1);
+    }
+}
+
+
+//  -- the source
 
 //  A source as the test wants it: answer N is keys called "keyN".
 typedef struct {
@@ -26,13 +88,19 @@ typedef struct {
     unsigned asked, given;
 } source_t;
 
+static int64_t
+s_now_s (void)
+{
+    return (int64_t) clock_seconds (CLOCK_REALTIME);
+}
+
 static access_key_t *
 s_key (unsigned number, int64_t life_s)
 {
     access_key_t *key;
     char name [20];
     snprintf (name, sizeof name, "key%u", number);
-    assert_int_equal (access_key_new (&key, name, "secret", "token", life_s? time (NULL) + life_s: 0), 0);
+    assert_int_equal (access_key_new (&key, name, "secret", "token", life_s? s_now_s () + life_s: 0), 0);
     return key;
 }
 
@@ -51,12 +119,6 @@ s_set (source_t *self, bool *flag, bool value)
     pthread_mutex_lock (&self->lock);
     *flag = value;
     pthread_mutex_unlock (&self->lock);
-}
-
-static void
-s_sleep_ms (long ms)
-{
-    nanosleep (&(struct timespec) { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 }, NULL);
 }
 
 //  Whether a signal that a program may wait for can come to this thread.
@@ -134,7 +196,7 @@ static void
 s_wait_for (keyring_t *ring, uint64_t number)
 {
     while (s_number (ring) < number)
-        s_sleep_ms (10);
+        s_pass_ms (TICK_MS);
 }
 
 //  Guards: five minutes before the end; half of a short life; never after the end, and never in a haste.
@@ -162,9 +224,8 @@ test_renewed (void **state)
     uint64_t number;
     access_key_t *held = keyring_take (ring, &number);
     assert_int_equal (number, 1);
-    for (uint64_t next = 2; next < 5; next++) {
+    for (uint64_t next = 2; next < 5; next++)
         s_wait_for (ring, next);
-    }
     assert_string_equal (held->name, "key0");
     assert_string_equal (held->secret, "AWS4secret");
     access_key_release (&held);
@@ -185,7 +246,7 @@ test_failures (void **state)
     keyring_t *ring = s_ring (&source, 3, true);
     keyring_look_t look = { .trouble = "" };
     while (s_asked (&source) < 3)
-        s_sleep_ms (20);
+        s_pass_ms (TICK_MS);
     keyring_look (ring, &look);
     assert_string_equal (look.trouble, "the service is away");
     assert_int_equal (s_number (ring), 1);              //  the old ones stay, ended or not
@@ -193,9 +254,9 @@ test_failures (void **state)
     s_wait_for (ring, 2);
     keyring_look (ring, &look);
     assert_string_equal (look.trouble, "");
-    assert_true (look.ends_s > time (NULL) + 3000);
+    assert_true (look.ends_s > s_now_s () + 3000);
     unsigned asked = s_asked (&source);
-    s_sleep_ms (1200);
+    s_pass_ms (1200);
     assert_int_equal (s_asked (&source), asked);        //  an hour is long
     keyring_destroy (&ring);
 }
@@ -210,7 +271,7 @@ test_refused (void **state)
     int64_t came_ms = clock_now_ms ();
     keyring_t *ring = s_ring (&source, 0, false);
     keyring_refused (ring, 7);
-    s_sleep_ms (100);
+    s_pass_ms (100);
     assert_int_equal (s_asked (&source), 0);
     for (int index = 0; index < 50; index++)
         keyring_refused (ring, 1);
@@ -221,7 +282,7 @@ test_refused (void **state)
     assert_int_equal (s_asked (&source), 1);
     assert_true (keyring_await (ring, 1, FOREVER_MS));  //  at once
     keyring_refused (ring, 1);
-    s_sleep_ms (100);
+    s_pass_ms (100);
     assert_int_equal (s_asked (&source), 1);            //  those were replaced already
     assert_int_equal (s_number (ring), 2);
     assert_false (keyring_was_fresh (ring, 1));         //  there are others
@@ -236,11 +297,11 @@ test_refused_by_several_requests (void **state)
     (void) state;
     source_t source = { .lock = PTHREAD_MUTEX_INITIALIZER };
     keyring_t *ring = s_ring (&source, 0, false);
-    s_sleep_ms (KEYRING_REFUSED_S * 1000 + 100);
+    s_pass_ms (KEYRING_REFUSED_S * 1000 + 100);
     s_set (&source, &source.is_hanging, true);
     keyring_refused (ring, 1);
     while (!s_get (&source, &source.is_asked))
-        s_sleep_ms (5);
+        s_pass_ms (TICK_MS);
     keyring_refused (ring, 1);
     assert_false (keyring_was_fresh (ring, 1));
     s_set (&source, &source.is_hanging, false);
@@ -259,10 +320,10 @@ test_refused_in_vain (void **state)
     (void) state;
     source_t source = { .lock = PTHREAD_MUTEX_INITIALIZER, .life_s = 3600, .is_failing = true };
     keyring_t *ring = s_ring (&source, 3600, true);
-    s_sleep_ms (KEYRING_REFUSED_S * 1000 + 100);
+    s_pass_ms (KEYRING_REFUSED_S * 1000 + 100);
     keyring_refused (ring, 1);
     while (s_asked (&source) < 1)
-        s_sleep_ms (5);
+        s_pass_ms (TICK_MS);
     assert_false (keyring_await (ring, 1, FOREVER_MS));
     assert_false (keyring_was_fresh (ring, 1));
     keyring_refused (ring, 1);
@@ -305,7 +366,7 @@ test_the_end (void **state)
     source_t source = { .lock = PTHREAD_MUTEX_INITIALIZER, .life_s = 1, .is_hanging = true };
     keyring_t *ring = s_ring (&source, 1, true);
     while (!s_get (&source, &source.is_asked))
-        s_sleep_ms (5);
+        s_pass_ms (TICK_MS);
     keyring_destroy (&ring);
     assert_true (source.is_stopped);
 }
