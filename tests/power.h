@@ -105,6 +105,31 @@ power_written (int fd, const void *bytes, size_t size, uint64_t offset)
     }
 }
 
+//  What stands behind the end that is recorded was written too.
+static inline void
+power_grown (int fd)
+{
+    static uint8_t bytes [1 << 16];
+    char path [40];
+    int node = power_node_of (fd);
+    if (node < 0)
+        return;
+    uint64_t end = 0;
+    for (size_t index = 0; index < power.step_count; index++) {
+        const power_step_t *step = power.steps + index;
+        if (step->node == node && step->kind == POWER_LENGTH)
+            end = step->size;
+        if (step->node == node && step->kind == POWER_WRITE && step->offset + step->size > end)
+            end = step->offset + step->size;
+    }
+    snprintf (path, sizeof path, "/proc/self/fd/%d", fd);
+    int readable = open (path, O_RDONLY | O_CLOEXEC);
+    for (ssize_t count; (count = pread (readable, bytes, sizeof bytes, (off_t) end)) > 0;
+        end += (uint64_t) count)
+        power_written (fd, bytes, (size_t) count, end);
+    close (readable);
+}
+
 static inline void
 power_cut (int fd, uint64_t size)
 {
@@ -121,6 +146,13 @@ power_synced (int fd)
         power_add (power.nodes [node].is_folder? POWER_SYNC_FOLDER: POWER_SYNC, node);
 }
 
+static inline const char *
+power_name (const char *path)
+{
+    const char *slash = strrchr (path, '/');
+    return slash? slash + 1: path;
+}
+
 //  The folder that holds the last name of a path; -1: it is not recorded.
 static inline int
 power_folder_of (int folder_fd, const char *path, const char *name)
@@ -133,53 +165,71 @@ power_folder_of (int folder_fd, const char *path, const char *name)
     return fstatat (folder_fd, *folder? folder: ".", &status, 0) == 0? power_node (&status): -1;
 }
 
+static inline void
+power_add_name (int folder, const char *path, int node)
+{
+    if (node < 0)
+        abort ();
+    power_step_t *step = power_add (POWER_NAME, folder);
+    step->other = node;
+    snprintf (step->name, sizeof step->name, "%.63s", power_name (path));
+}
+
 //  A folder was made, or a file opened that may be new.  Whether it was there.
 static inline bool
 power_named (int folder_fd, const char *path)
 {
     struct stat status;
-    const char *slash = strrchr (path, '/'), *name = slash? slash + 1: path;
-    int folder = power_folder_of (folder_fd, path, name);
+    int folder = power_folder_of (folder_fd, path, power_name (path));
     if (folder < 0 || fstatat (folder_fd, path, &status, AT_SYMLINK_NOFOLLOW) != 0)
         return false;
     if (power_node (&status) >= 0)
         return true;
-    int node = power_new_node (&status);
-    power_step_t *step = power_add (POWER_NAME, folder);
-    step->other = node;
-    snprintf (step->name, sizeof step->name, "%.63s", name);
+    power_add_name (folder, path, power_new_node (&status));
     return false;
 }
 
-//  What the name is of, to be asked before it is removed or replaced: the inode's number may be given again.
-static inline int
-power_will_go (int folder_fd, const char *name)
+//  A file got another name.
+static inline void
+power_linked (int folder_fd, const char *path)
 {
     struct stat status;
-    return power.is_recording && fstatat (folder_fd, name, &status, AT_SYMLINK_NOFOLLOW) == 0?
-        power_node (&status): -1;
+    int folder = power_folder_of (folder_fd, path, power_name (path));
+    if (folder >= 0 && fstatat (folder_fd, path, &status, AT_SYMLINK_NOFOLLOW) == 0)
+        power_add_name (folder, path, power_node (&status));
 }
 
+//  What has no name any more when this one is removed or replaced, to be asked before: the inode's number may
+//  be given again.
+static inline int
+power_will_go (int folder_fd, const char *path)
+{
+    struct stat status;
+    return power.is_recording && fstatat (folder_fd, path, &status, AT_SYMLINK_NOFOLLOW) == 0
+        && (S_ISDIR (status.st_mode) || status.st_nlink == 1)? power_node (&status): -1;
+}
+
+//  Within a folder.
 static inline void
 power_renamed (int folder_fd, const char *from, const char *to, int going)
 {
-    int folder = power_node_of (folder_fd);
+    int folder = power_folder_of (folder_fd, to, power_name (to));
     if (folder < 0)
         return;
     power_step_t *step = power_add (POWER_RENAME, folder);
-    snprintf (step->name, sizeof step->name, "%.63s", from);
-    snprintf (step->second, sizeof step->second, "%.63s", to);
+    snprintf (step->name, sizeof step->name, "%.63s", power_name (from));
+    snprintf (step->second, sizeof step->second, "%.63s", power_name (to));
     if (going >= 0)
         power.nodes [going].inode = 0;
 }
 
 static inline void
-power_removed (int folder_fd, const char *name, int going)
+power_removed (int folder_fd, const char *path, int going)
 {
-    int folder = power_node_of (folder_fd);
+    int folder = power_folder_of (folder_fd, path, power_name (path));
     if (folder < 0)
         return;
-    snprintf (power_add (POWER_REMOVE, folder)->name, 64, "%.63s", name);
+    snprintf (power_add (POWER_REMOVE, folder)->name, 64, "%.63s", power_name (path));
     if (going >= 0)
         power.nodes [going].inode = 0;
 }
@@ -303,6 +353,9 @@ power_names (size_t steps, power_luck_t luck, uint64_t *random, power_name_t *na
         until [node] = power_last_sync (POWER_SYNC_FOLDER, (int) node, steps);
         if (luck == POWER_NONE_LOST)
             until [node] = steps;
+        if (luck == POWER_SOME_LOST && test_below (random, 2))
+            until [node] = steps;
+        else
         if (luck == POWER_SOME_LOST)
             until [node] += test_below (random, steps - until [node] + 1);
     }

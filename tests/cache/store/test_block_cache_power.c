@@ -9,69 +9,11 @@
 #include "block_data.h"
 #include "effort.h"
 #include "pattern.h"
-#include "power.h"
+#include "power_calls.h"
 
 enum { UNIT = BLOCK_DATA_UNIT_BYTES, UNITS = 60, BYTES = UNITS * UNIT - 1000, BOUND = 1 << 20 };
 
 static uint8_t s_truth [UNITS * UNIT], s_memory [UNIT];
-
-
-//  -- calls that are recorded
-
-int __real_openat (int folder, const char *name, int flags, mode_t mode);
-int __wrap_openat (int folder, const char *name, int flags, mode_t mode);
-int
-__wrap_openat (int folder, const char *name, int flags, mode_t mode)
-{
-    int opened = __real_openat (folder, name, flags, mode);
-    if (opened >= 0 && (flags & O_CREAT))
-        power_named (folder, name);
-    return opened;
-}
-
-int __real_mkdirat (int folder, const char *name, mode_t mode);
-int __wrap_mkdirat (int folder, const char *name, mode_t mode);
-int
-__wrap_mkdirat (int folder, const char *name, mode_t mode)
-{
-    int rc = __real_mkdirat (folder, name, mode);
-    if (rc == 0)
-        power_named (folder, name);
-    return rc;
-}
-
-int __real_ftruncate (int file, off_t size);
-int __wrap_ftruncate (int file, off_t size);
-int
-__wrap_ftruncate (int file, off_t size)
-{
-    int rc = __real_ftruncate (file, size);
-    if (rc == 0)
-        power_cut (file, (uint64_t) size);
-    return rc;
-}
-
-int __real_fallocate (int file, int mode, off_t offset, off_t size);
-int __wrap_fallocate (int file, int mode, off_t offset, off_t size);
-int
-__wrap_fallocate (int file, int mode, off_t offset, off_t size)
-{
-    int rc = __real_fallocate (file, mode, offset, size);
-    if (rc == 0)
-        power_written (file, NULL, (size_t) size, (uint64_t) offset);
-    return rc;
-}
-
-ssize_t __real_pwrite (int file, const void *bytes, size_t size, off_t offset);
-ssize_t __wrap_pwrite (int file, const void *bytes, size_t size, off_t offset);
-ssize_t
-__wrap_pwrite (int file, const void *bytes, size_t size, off_t offset)
-{
-    ssize_t written = __real_pwrite (file, bytes, size, offset);
-    if (written > 0)
-        power_written (file, bytes, (size_t) written, (uint64_t) offset);
-    return written;
-}
 
 
 //  -- what is stored, and what is read

@@ -1,5 +1,5 @@
-//  What is known of rows, written to a file and read again: the same; nothing of a file that is cut, changed
-//  or of other data.
+//  What is known of rows, written to a file and read again: the same; nothing of a file that is cut, changed,
+//  of other data, or partly lost with the power.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +12,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "effort.h"
 #include "learned_rows_file.h"
+#include "power_calls.h"
 #include "seed.h"
 
 enum { SAMPLES = 50, BYTES_MAX = 300, FILE_MAX = 32 * 1024 };
@@ -58,16 +60,35 @@ s_checksum (uint32_t id)
     return id * UINT64_C (0x9e3779b97f4a7c15);
 }
 
-//  Entries of every third sample, of any size.
+//  Entries of every third sample before this one, of any size.
 static void
-s_learn (scene_t *self)
+s_learn_until (scene_t *self, uint32_t end)
 {
     uint64_t random = test_seed ();
-    for (uint32_t id = 0; id < SAMPLES; id += 3) {
+    for (uint32_t id = 0; id < end; id += 3) {
         uint8_t bytes [BYTES_MAX];
         size_t size = 1 + test_below (&random, BYTES_MAX);
         memset (bytes, (int) id, size);
         learned_rows_keep (self->rows, id, learned_rows_entry (s_checksum (id), bytes, size));
+    }
+}
+
+static void
+s_learn (scene_t *self)
+{
+    s_learn_until (self, SAMPLES);
+}
+
+//  What is known is right.
+static void
+s_check (const scene_t *self)
+{
+    for (uint32_t id = 0; id < SAMPLES; id++) {
+        learned_rows_entry_t *entry = learned_rows_lend (self->rows, id);
+        assert_true (!entry || (id % 3 == 0 && entry->checksum == s_checksum (id)));
+        for (uint32_t at = 0; entry && at < entry->size; at++)
+            assert_int_equal (entry->bytes [at], id);
+        learned_rows_release (entry);
     }
 }
 
@@ -116,14 +137,7 @@ what_is_written_is_read (void **state)
     assert_int_equal (learned_rows_load (self->rows, self->path, FINGERPRINT), 0);
     assert_int_equal (learned_rows_samples (self->rows), known);
     assert_int_equal (self->budget.bytes, bytes);
-    for (uint32_t id = 0; id < SAMPLES; id++) {
-        learned_rows_entry_t *entry = learned_rows_lend (self->rows, id);
-        assert_int_equal (entry != NULL, id % 3 == 0);
-        assert_true (!entry || entry->checksum == s_checksum (id));
-        for (uint32_t at = 0; entry && at < entry->size; at++)
-            assert_int_equal (entry->bytes [at], id);
-        learned_rows_release (entry);
-    }
+    s_check (self);
     assert_int_equal (unlink (self->path), 0);
     assert_int_equal (learned_rows_save (self->rows, self->path, FINGERPRINT), 0);
     assert_int_equal (access (self->path, F_OK), -1);           //  and there is no news
@@ -173,13 +187,55 @@ limits (void **state)
     assert_int_equal (learned_rows_path ("/a/folder", FINGERPRINT, path, sizeof path), -ENAMETOOLONG);
 }
 
+//  Guards: whatever the disk has kept, what is read is all of one save or nothing, and the next save is read.
+static void
+power_is_lost (void **state)
+{
+    scene_t *self = *state;
+    static const uint32_t ends [] = { 10, 30, SAMPLES };
+    enum { SAVES = sizeof ends / sizeof *ends };
+    uint32_t known [SAVES];
+    uint64_t random = test_seed ();
+    size_t whole = 0, damaged = 0, absent = 0;
+    char lost [80], path [160];
+    snprintf (lost, sizeof lost, "%s/lost", self->folder);
+    assert_int_equal (learned_rows_path (lost, FINGERPRINT, path, sizeof path), 0);
+    power_record (self->folder);
+    for (size_t save = 0; save < SAVES; save++) {
+        s_learn_until (self, ends [save]);
+        known [save] = learned_rows_samples (self->rows);
+        assert_int_equal (learned_rows_save (self->rows, self->path, FINGERPRINT), 0);
+    }
+    size_t all = power_stop ();
+    for (unsigned int turn = 0; turn < EFFORT (600); turn++) {
+        power_lose (lost, test_below (&random, all + 1), turn % 8? POWER_SOME_LOST: POWER_NONE_LOST, &random);
+        s_forget (self);
+        int rc = learned_rows_load (self->rows, path, FINGERPRINT);
+        uint32_t samples = learned_rows_samples (self->rows);
+        bool is_a_save = samples == known [0] || samples == known [1] || samples == known [2];
+        if (rc? (rc != -EBADMSG && rc != -ENOENT) || samples > 0: !is_a_save)
+            fail_msg ("turn %u: %d, rows of %u samples", turn, rc, samples);
+        s_check (self);
+        *(rc == 0? &whole: rc == -EBADMSG? &damaged: &absent) += 1;
+        s_learn (self);
+        assert_int_equal (learned_rows_save (self->rows, path, FINGERPRINT), 0);
+        s_forget (self);
+        assert_int_equal (learned_rows_load (self->rows, path, FINGERPRINT), 0);
+        assert_int_equal (learned_rows_samples (self->rows), known [SAVES - 1]);
+        power_remove (lost);
+    }
+    assert_true (whole > 0 && damaged > 0 && absent > 0);
+    power_forget ();
+}
+
 int
 main (void)
 {
     const struct CMUnitTest tests [] = {
         cmocka_unit_test_setup_teardown (what_is_written_is_read, s_set_up, s_tear_down),
         cmocka_unit_test_setup_teardown (damage_is_refused, s_set_up, s_tear_down),
-        cmocka_unit_test_setup_teardown (limits, s_set_up, s_tear_down)
+        cmocka_unit_test_setup_teardown (limits, s_set_up, s_tear_down),
+        cmocka_unit_test_setup_teardown (power_is_lost, s_set_up, s_tear_down)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
