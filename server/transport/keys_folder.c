@@ -42,6 +42,17 @@ s_check_guard (const failing_t *self, const char *which, int fd, uid_t owner)
     return 0;
 }
 
+//  A new folder's name is durable before what is put into it.  Some file systems refuse.
+static void
+s_sync_name (int folder)
+{
+    int above = openat (folder, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (above < 0)
+        return;
+    fsync (above);
+    close (above);
+}
+
 //  The descriptor of one of the two folders, or -errno.
 static int
 s_open (const failing_t *self, int above, const char *name, bool make, bool *made_p)
@@ -52,6 +63,8 @@ s_open (const failing_t *self, int above, const char *name, bool make, bool *mad
         return s_fail (self, -errno, "cannot make the %s '%s': %s", which, self->path, strerror (errno));
     //  A link may lead to a place that other users can write.
     int fd = openat (above, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd >= 0 && *made_p)
+        s_sync_name (fd);
     if (fd >= 0)
         return fd;
     if (errno == ENOENT)
