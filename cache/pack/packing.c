@@ -594,7 +594,8 @@ static int
 s_clean (const packing_t *self)
 {
     static const char *const names [] = { "journal", "journal.new", "table", PACKING_UPLOADS_NAME };
-    if (self->upload && unlinkat (self->target_fd, PACK_INDEX_NAME, 0) != 0 && errno != ENOENT)
+    if (self->upload && ((unlinkat (self->target_fd, PACK_INDEX_NAME, 0) != 0 && errno != ENOENT)
+            || pack_index_sync_folder (self->target_fd) != 0))
         return packing_fail_file (self, -errno, "delete", PACK_INDEX_NAME);
     for (size_t index = 0; index < sizeof names / sizeof *names; index++)
         if ((unlinkat (self->folder_fd, names [index], 0) != 0 && errno != ENOENT)
