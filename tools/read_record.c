@@ -165,16 +165,15 @@ s_is_behind (const read_record_t *self, const course_taken_t *taken, uint64_t id
         || (id / 64 < taken->word_count && taken->words [id / 64] >> id % 64 & 1));
 }
 
-//  The bytes of a line up to the first id that the state did not have; SIZE_MAX: it ends before.
+//  The bytes of a line up to the first id that the state did not have, or to what is no id: its end, or what
+//  a loss of power has left.
 static size_t
 s_cut (const read_record_t *self, const char *line, const course_taken_t *taken)
 {
     size_t place = strcspn (line, ":") + 1;
     for (uint64_t behind = 0;;) {
         size_t blank = line [place] == ' ', digits = strspn (line + place + blank, "0123456789");
-        if (!digits)
-            return SIZE_MAX;
-        if (!s_is_behind (self, taken, strtoull (line + place + blank, NULL, 10), &behind))
+        if (!digits || !s_is_behind (self, taken, strtoull (line + place + blank, NULL, 10), &behind))
             return place;
         place += blank + digits;
     }
@@ -200,14 +199,9 @@ s_find_end (read_record_t *self, FILE *file, off_t *length_p)
         bool is_last = number == state.epoch;
         if (end == line || *end != ':' || number > state.epoch || (is_last && state.taken.count == 0))
             break;
-        size_t cut = is_last? s_cut (self, line, &state.taken): SIZE_MAX;
         self->ids_open = is_last;
-        //  Fewer than the state has had: an earlier run wrote elsewhere.  Then all of them, without " ..."
-        //  and the end.
-        if (cut == SIZE_MAX && is_last)
-            for (cut = (size_t) size; cut && strchr (" .\n", line [cut - 1]);)
-                cut--;
-        *length_p += is_last? (off_t) cut: (off_t) size;
+        //  They may be fewer than the state has had: an earlier run wrote elsewhere.
+        *length_p += is_last? (off_t) s_cut (self, line, &state.taken): (off_t) size;
         if (is_last)
             break;
     }
