@@ -266,6 +266,28 @@ s_fail_pair (const level_t *level, const level_folder_t *const pair [2], int dep
         images.text, root, others.text);
 }
 
+//  The first of the level's folders with this name or one behind it.
+static size_t
+s_first (const level_t *level, pair_name_t name)
+{
+    level_folder_t wanted = { .path = name.text, .end = name.length };
+    size_t first = 0, end = level->folder_count;
+    while (first < end) {
+        size_t middle = first + (end - first) / 2;
+        if (s_compare (&level->folders [middle], &wanted) < 0)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    return first;
+}
+
+static bool
+s_begins_with (pair_name_t name, pair_name_t begin)
+{
+    return name.length >= begin.length && memcmp (name.text, begin.text, begin.length) == 0;
+}
+
 //  Refuses two folders of the level that belong together.  A look at the files of two goes through all
 //  samples: the first PAIRS_MAX pairs by name stand for the others.
 static int
@@ -276,10 +298,13 @@ s_judge_pairs (const level_t *level, size_t common, int depth)
     size_t pairs = 0;
     for (size_t other = 0; rc == 0 && other < level->folder_count; other++) {
         const level_folder_t *pair [2] = { NULL, &level->folders [other] };
-        if (!pairs_is_partner (s_name (pair [1])))
+        pair_name_t begin;
+        if (!pairs_is_partner (s_name (pair [1]), &begin))
             continue;
-        for (size_t index = 0; rc == 0 && index < level->folder_count; index++) {
+        for (size_t index = s_first (level, begin); rc == 0 && index < level->folder_count; index++) {
             pair [0] = &level->folders [index];
+            if (!s_begins_with (s_name (pair [0]), begin))
+                break;
             if (!pairs_are_by_name (s_name (pair [0]), s_name (pair [1])))
                 continue;
             if (pairs++ == PAIRS_MAX)

@@ -36,9 +36,11 @@ s_before (pair_name_t name, const char *const *words)
 }
 
 bool
-pairs_is_partner (pair_name_t folder)
+pairs_is_partner (pair_name_t folder, pair_name_t *begin_p)
 {
-    return s_before (folder, s_partners) >= 0;
+    ptrdiff_t before = s_before (folder, s_partners);
+    *begin_p = (pair_name_t) { folder.text, before > 0? (size_t) before - 1: 0 };
+    return before >= 0;
 }
 
 bool

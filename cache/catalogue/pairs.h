@@ -14,8 +14,9 @@ typedef struct {
     size_t length;
 } pair_name_t;
 
-//  Whether this may be the folder of what belongs to images: "masks", "train_masks".
-bool pairs_is_partner (pair_name_t folder);
+//  Whether this may be the folder of what belongs to images: "masks", "train_masks".  Then *begin_p is how
+//  the folder of those images begins: "", "train".
+bool pairs_is_partner (pair_name_t folder, pair_name_t *begin_p);
 //  Whether these may be the folder of images, and that of what belongs to them: "images" and "masks",
 //  "train_images" (or "train") and "train_masks".
 bool pairs_are_by_name (pair_name_t images, pair_name_t partners);

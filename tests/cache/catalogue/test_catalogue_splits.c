@@ -7,6 +7,8 @@
 #include <cmocka.h>
 
 #include "data_folder.h"
+#include "pairs.h"
+#include "seed.h"
 #include "splits.h"
 
 //  Makes the files "a/1.jpg b/2.jpg" in a folder of that name.
@@ -114,6 +116,8 @@ test_pairs_are_refused (void **state)
         { "images/a/1.jpg images/b/2.jpg Masks/a/1.png Masks/b/2.png", "'images' and 'Masks'", "/images'" },
         { "train/1.jpg train/2.jpg train_masks/1_mask.png train_masks/2_mask.png",
             "'train' and 'train_masks' in", "/train_masks' (--field), with files of the same names" },
+        { "tra/9.jpg train/1.jpg train-x/9.jpg train_a/9.jpg train_masks/1_mask.png trainz/9.jpg",
+            "'train' and 'train_masks' in", "/train_masks'" },
         { "images/train/1.jpg images/val/2.jpg labels/train/1.png labels/val/2.png",
             "'images' and 'labels' in", "/labels'" },
         { "COVID/images/1.jpg COVID/masks/1.png Normal/images/2.jpg Normal/masks/2.png",
@@ -176,6 +180,35 @@ test_sixteen_pairs_are_looked_at (void **state)
             catalogue_destroy (&self);
         }
     }
+}
+
+//  Guards: two names that make a pair begin as the partner's name says: others are not compared.
+static void
+test_names_of_a_pair_begin_alike (void **state)
+{
+    (void) state;
+    static const char *const pieces [] = { "a", "b", "train", "images", "Image", "img", "masks", "Mask", "gt",
+        "-", "_", "_", "" };
+    enum { PIECES = sizeof pieces / sizeof *pieces, ROUNDS = 50000 };
+    uint64_t random = test_seed ();
+    unsigned pairs = 0;
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        const char *stem = pieces [test_below (&random, PIECES)];
+        char names [2] [64];
+        pair_name_t pair [2], begin;
+        for (int side = 0; side < 2; side++) {
+            int length = snprintf (names [side], sizeof names [side], "%s%s%s", stem,
+                pieces [test_below (&random, PIECES)], pieces [test_below (&random, PIECES)]);
+            pair [side] = (pair_name_t) { names [side], (size_t) length };
+        }
+        if (!pairs_are_by_name (pair [0], pair [1]))
+            continue;
+        pairs++;
+        assert_true (pairs_is_partner (pair [1], &begin));
+        assert_true (pair [0].length >= begin.length);
+        assert_memory_equal (pair [0].text, begin.text, begin.length);
+    }
+    assert_true (pairs > 100);
 }
 
 //  Guards: samples that a column of their labels file splits are doubted; such a column of one kind, of many
@@ -256,6 +289,7 @@ main (void)
         cmocka_unit_test_setup_teardown (test_pairs_are_refused, begin, end),
         cmocka_unit_test_setup_teardown (test_classes_like_pairs_stay, begin, end),
         cmocka_unit_test_setup_teardown (test_sixteen_pairs_are_looked_at, begin, end),
+        cmocka_unit_test (test_names_of_a_pair_begin_alike),
         cmocka_unit_test_setup_teardown (test_columns_are_doubted, begin, end),
         cmocka_unit_test_setup_teardown (test_many_texts_are_no_splits, begin, end),
         cmocka_unit_test (test_words),
