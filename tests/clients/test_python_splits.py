@@ -227,6 +227,25 @@ class Rows(Packs):
         kept = list(sources.open_source([self.path("mds")], "val").rows())
         self.assertEqual([row["image"] for row in kept], [row["image"] for row in self.rows[1::2]])
 
+    def test_of_mds_in_order(self) -> None:
+        """Once it is known where a split begins, the shards in front are not read again."""
+        for number, row in enumerate(self.rows):
+            row["caption"] = ("train", "val", "test")[number // 25]
+        write_mds(self.path("mds"), self.rows, shard_rows=10)
+        index = Path(self.path("mds", "index.json"))
+        index.write_text(index.read_text().replace('"caption"', '"split"'))
+        opened = {split: sources.open_source([self.path("mds")], split)
+                  for split in ("train", "val", "test", "test+val")}
+        for shard in range(2):
+            os.unlink(self.path("mds", f"shard.{shard:05d}.mds"))
+        for split, rows in (("val", self.rows[25:50]), ("test", self.rows[50:]),
+                            ("test+val", self.rows[25:])):
+            self.assertEqual([row["image"] for row in opened[split].rows()], [row["image"] for row in rows])
+        with self.assertRaisesRegex(SourceError, "shard.00000.mds cannot be read"):
+            list(opened["train"].rows())
+        os.unlink(self.path("mds", "shard.00004.mds"))
+        self.assertEqual(len(list(opened["test"].rows())), 20)
+
     @unittest.skipUnless(HAS_ARROW, "no pyarrow here")
     def test_of_parquet(self) -> None:
         """A column says of which split each row is: test rows are packed when they are asked for only."""

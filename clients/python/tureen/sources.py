@@ -370,12 +370,13 @@ def _by_rows(what: str, part: splits.Part, without: Sequence[str],
         for column in source.columns:
             if column.lower() not in splits.COLUMNS or column in without or source.values is None:
                 continue
-            counts: Dict[str, Dict[Optional[str], int]] = {}
+            counts: Dict[str, Dict[Optional[str], Tuple[int, int]]] = {}
             for number, (path, value) in enumerate(source.values(column)):
                 if looked:
                     looked(column, number, source.count)
                 of_path = counts.setdefault(path, {})
-                of_path[value] = of_path.get(value, 0) + 1
+                count, before = of_path.get(value, (0, number))
+                of_path[value] = count + 1, before
                 if len(of_path) > splits.VALUES_MAX:
                     break
             parts = splits.by_rows(part, column, counts, is_alone)
@@ -617,7 +618,11 @@ def _mds(path: str, kept: Mapping[str, splits.Rows]) -> Source:
                                   f"here: write the data anew with jpeg, png, bytes, str, json or numbers")
 
     def read(column: Optional[str] = None) -> Iterator[Tuple[str, Row]]:
+        end = 0
         for shard in shards:
+            end += shard["samples"]
+            if column is None and path in kept and end <= kept[path].before:
+                continue                # another split's: it was read to find that out
             name = shard["raw_data"]["basename"]
             try:
                 name, content = _mds_shard(path, shard)

@@ -39,10 +39,12 @@ VALUES_MAX = 16
 
 
 class Rows(NamedTuple):
-    """The rows of a file with one of these values in the column, and their number."""
+    """The rows of a file with one of these values in the column, their number, and how many of the source's
+    rows are before the first of them."""
     column: str
     values: FrozenSet[Optional[str]]
     number: int
+    before: int
 
 
 class Part(NamedTuple):
@@ -83,11 +85,11 @@ def _ordered(named: Mapping[str, Sequence[_Found]], note: str = "") -> List[Part
     return sorted(parts, key=_is_not_for_training)
 
 
-def by_rows(part: Part, column: str, counts: Mapping[str, Mapping[Optional[str], int]], is_alone: bool
-            ) -> List[Part]:
+def by_rows(part: Part, column: str, counts: Mapping[str, Mapping[Optional[str], Tuple[int, int]]],
+            is_alone: bool) -> List[Part]:
     """What the part is by its column: itself, unless its rows are of several splits.
 
-    counts      by path: how many rows have each value
+    counts      by path: how many rows have each value, and how many rows are before the first of them
     is_alone    there is no other part: names need not tell it from one
     """
     values = list(dict.fromkeys(value for each in counts.values() for value in each))
@@ -100,7 +102,7 @@ def by_rows(part: Part, column: str, counts: Mapping[str, Mapping[Optional[str],
         return [part]
     parts = []
     for value in values:
-        rows = {path: Rows(column, frozenset([value]), each[value]) for path, each in counts.items()
+        rows = {path: Rows(column, frozenset([value]), *each[value]) for path, each in counts.items()
                 if value in each}
         name = str(value) if is_alone or not part.name else f"{part.name}/{value}"
         parts.append(Part(name, list(rows), part.note, rows))
@@ -131,9 +133,10 @@ def _joined(parts: Sequence[Part]) -> Dict[str, Rows]:
     joined: Dict[str, Rows] = {}
     for part in parts:
         for path, rows in part.rows.items():
-            before = joined.get(path, rows)
-            joined[path] = rows if before is rows else Rows(
-                rows.column, rows.values | before.values, rows.number + before.number)
+            other = joined.get(path, rows)
+            joined[path] = rows if other is rows else Rows(
+                rows.column, rows.values | other.values, rows.number + other.number,
+                min(rows.before, other.before))
     return joined
 
 
