@@ -201,6 +201,27 @@ def serving(path: str) -> Iterator[tureen.Server]:
             server.stop()
 
 
+#   ---- columns
+
+class OneFileEach(Packs):
+    def test_columns_that_would_be_one_file(self) -> None:
+        """What comes of a column stands in a file of its own, or the row is refused: none is lost."""
+        image, number = self.rows[0]["image"], [1, 2]
+        array = sources.ArrayOf("JSON", "int32")
+        for columns, row, lost, key in (
+                (sources.Columns(image="image"), {"image": image, "Mask": image, "mask": image}, "mask",
+                 "mask"),
+                (sources.Columns(image="image"), {"image": image, "png": image}, "png", "png"),
+                (sources.Columns(arrays=[array]), {"image": image, "JSON": number, "note": "x"}, "note",
+                 "json"),
+                (sources.Columns(image="image", label="y"), {"image": image, "y": 3, "CLS": image}, "CLS",
+                 "cls")):
+            with self.subTest(row=sorted(row)), self.assertRaisesRegex(
+                    SourceError, f"row 0: the column '{lost}' would be the sample's file .{key}, which "
+                                 f"another column is: leave one of them out with --without"):
+                list(sources.samples(sources.Source("rows", lambda row=row: iter([row]), []), columns))
+
+
 #   ---- Arrow and Parquet, as the library datasets writes them
 
 @unittest.skipUnless(HAS_ARROW, "no pyarrow here")

@@ -167,21 +167,28 @@ class _Choice:
             raise SourceError(f"{where}: {self.image!r} is {_shown(row.get(self.image))}, no file of a known "
                               f"format")
         files: Dict[str, bytes] = {kind: own}
+
+        def add(key: str, column: str, content: bytes) -> None:
+            if key in files:
+                raise SourceError(f"{where}: the column {column!r} would be the sample's file .{key}, which "
+                                  f"another column is: leave one of them out with --without")
+            files[key] = content
+
         if self.label is not None:
-            files["cls"] = self._number(row, where)
+            add("cls", self.label, self._number(row, where))
         if self.text is not None:
-            files["txt"] = str(row.get(self.text) if row.get(self.text) is not None else "").encode()
+            add("txt", self.text, str(row.get(self.text) if row.get(self.text) is not None else "").encode())
         for name in self.media:
             content = _content(row.get(name))
             if content is None:
                 raise SourceError(f"{where}: {name!r} is {_shown(row.get(name))}, and the first row has a "
                                   f"file there: leave the column out with --without")
-            files[name.lower()] = content
+            add(name.lower(), name, content)
         for name in self.beside:
-            files[name.lower()] = _npy(row.get(name), self.arrays[name], where)
+            add(name.lower(), name, _npy(row.get(name), self.arrays[name], where))
         if self.rest:
-            files["json"] = json.dumps({name: _plain(row.get(name), name) for name in self.rest},
-                                       ensure_ascii=False).encode()
+            add("json", self.rest[0], json.dumps({name: _plain(row.get(name), name) for name in self.rest},
+                                                 ensure_ascii=False).encode())
         return Sample(f"{number:09d}" if self.names is None else row[self.names], files)
 
     def _own(self, row: Row, where: str) -> Optional[bytes]:
