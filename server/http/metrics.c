@@ -295,6 +295,15 @@ s_rows (writer_t *self, const row_t *rows, size_t row_count, const subject_t *su
 
 //  ---- what there is
 
+static bool
+s_is_taken (const subject_t *subjects, size_t count, const char *labels)
+{
+    for (size_t index = 0; index < count; index++)
+        if (strcmp (subjects [index].labels, labels) == 0)
+            return true;
+    return false;
+}
+
 //  The objects of a list, each with a label; *count_p of them.  Yours to free; NULL: none.  Two workers may
 //  have one name, and no two series may: the second is "NAME#2".
 static subject_t *
@@ -306,14 +315,14 @@ s_subjects (const json_t *list, const char *label, const char *key, size_t *coun
         subject_t *subject = &subjects [index];
         subject->object = json_array_get (list, index);
         const char *name = json_string_value (json_object_get (subject->object, key));
-        size_t namesakes = 0;
-        for (size_t before = 0; name && before < index; before++) {
-            const char *other = json_string_value (json_object_get (subjects [before].object, key));
-            namesakes += other && strcmp (other, name) == 0;
-        }
-        char numbered [NAME_BYTES];
-        snprintf (numbered, sizeof numbered, namesakes? "%s#%zu": "%s", name? name: "", namesakes + 1);
-        s_label (subject->labels, label, numbered);
+        size_t number = 1;
+        do {
+            char numbered [NAME_BYTES];
+            snprintf (numbered, sizeof numbered, number > 1? "%.200s#%zu": "%.200s", name? name: "", number);
+            subject->labels [0] = 0;
+            s_label (subject->labels, label, numbered);
+            number++;
+        } while (s_is_taken (subjects, index, subject->labels));
         ++*count_p;
     }
     return subjects;

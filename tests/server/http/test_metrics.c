@@ -21,7 +21,9 @@ static const char s_status [] = "{\"version\": \"1\", \"delivered\": 100, \"prep
     "\"ranks\": [{\"waits\": {\"client\": 2}}, {\"waits\": {\"other_rank\": 0.5}}],"
     "\"waits\": {\"read\": 1.5}, \"batch_waits\": {\"bounds\": [1.0], \"batches\": 4,"
     "\"read\": {\"counts\": [3, 1], \"sum\": 3.25}}}],"
-    "\"remote_workers\": [{\"name\": \"box\", \"done\": 1}, {\"name\": \"box\", \"done\": 2}],"
+    "\"remote_workers\": [{\"name\": \"box\", \"done\": 1}, {\"name\": \"box\", \"done\": 2},"
+    "{\"name\": \"box#2\", \"done\": 3}, {\"name\": \"a\\u0007\", \"done\": 4},"
+    "{\"name\": \"a\\u001b\", \"done\": 5}],"
     "\"refusals\": {\"busy\": 2}}";
 
 static char *
@@ -77,7 +79,10 @@ what_is_in_them (void **state)
     assert_null (strstr (text, "number=\"7\",cause=\"decode\""));
     s_has (text, "\ntureen_job_batch_wait_seconds_bucket{number=\"gone\",cause=\"decode\",le=\"1\"} 4\n");
     s_has (text, "\ntureen_worker_samples_total{worker=\"box\",result=\"done\"} 1\n"
-        "tureen_worker_samples_total{worker=\"box#2\",result=\"done\"} 2\n");
+        "tureen_worker_samples_total{worker=\"box#2\",result=\"done\"} 2\n"
+        "tureen_worker_samples_total{worker=\"box#2#2\",result=\"done\"} 3\n"
+        "tureen_worker_samples_total{worker=\"a?\",result=\"done\"} 4\n"
+        "tureen_worker_samples_total{worker=\"a?#2\",result=\"done\"} 5\n");
     s_has (text, "\ntureen_requests_refused_total{code=\"busy\"} 2\n");
     //  What a viewer may not see is not there, not even as 0.
     assert_null (strstr (text, "tureen_processor_seconds"));
