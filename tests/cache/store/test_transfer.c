@@ -54,6 +54,7 @@ typedef struct {
 enum { RESOLVING_MS = 10000 };
 
 static atomic_int s_resolving;
+static atomic_bool s_is_answering;      //  at last
 
 int
 getaddrinfo (const char *restrict name, const char *restrict service, const struct addrinfo *restrict hints,
@@ -62,7 +63,8 @@ getaddrinfo (const char *restrict name, const char *restrict service, const stru
     typedef int resolve_t (const char *, const char *, const struct addrinfo *, struct addrinfo **);
     if (name && strcmp (name, "slow.invalid") == 0) {
         atomic_fetch_add (&s_resolving, 1);
-        nanosleep (&(struct timespec) { .tv_sec = RESOLVING_MS / 1000 }, NULL);
+        for (int turn = 0; turn < RESOLVING_MS / 10 && !atomic_load (&s_is_answering); turn++)
+            nanosleep (&(struct timespec) { .tv_nsec = 10000000 }, NULL);
         atomic_fetch_sub (&s_resolving, 1);
         return EAI_AGAIN;
     }
@@ -612,14 +614,16 @@ test_a_transfer_that_is_dropped (void **state)
     transfers_destroy (&transfers);
 }
 
-//  What asks the name server ends by itself, later.
+//  What asks the name server ends by itself, when that answers.
 static void
 s_await_resolvers (void)
 {
     assert_true (atomic_load (&s_resolving) > 0);       //  nothing has waited for it
+    atomic_store (&s_is_answering, true);
     while (atomic_load (&s_resolving) > 0)
         nanosleep (&(struct timespec) { .tv_nsec = 50000000 }, NULL);
     nanosleep (&(struct timespec) { .tv_nsec = 200000000 }, NULL);
+    atomic_store (&s_is_answering, false);
 }
 
 //  Guards: the end waits for no name server, and a question for keys no longer than its limit.
