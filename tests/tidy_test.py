@@ -43,6 +43,8 @@ class Tidy(unittest.TestCase):
 
     def test_each_fault_is_found(self) -> None:
         long_function = "\nint\nloop_long (void)\n{\n" + "    (void) 0;\n" * 70 + "}\n"
+        called = "\nstatic int\ns_short (void)\n{\n    return 1;\n}\n\nint\nloop_on (void)\n{\n"
+        called += "    return s_short ();\n}\n"
         faults = {
             "include": replaced("base/clock.c", "\n\nint", '\n#include "loop.h"\n\nint'),
             "circle": replaced("base/CMakeLists.txt", "clock.c", "clock.c\n    USES\n        tureen_server"),
@@ -61,6 +63,12 @@ class Tidy(unittest.TestCase):
             "link": replaced("README.md", "server/loop.c", "server/lop.c"),
             "unnamed": replaced("server/loop.c", "return", "//  for who" + "ever calls\n    return"),
             "header": {"server/clock.h": "int clock_other (void);\n"},
+            "offers": {"base/clock.h": "".join(f"int clock_{number} (void);\n" for number in range(36))},
+            "prefix": replaced("base/clock.h", ";", ";\nint now (int of (void), char [static 2]);"),
+            "short": {"server/loop.c": SOUND["server/loop.c"] + called},
+            "state_headers": {f"base/{name}_state.h": "" for name in ("a", "b", "c", "d")},
+            "joins": {"base/clock.h": "".join(f"struct join_{name} {{ int a; }};\n" for name in "abcd")},
+            "long_pages": {f"docs/{name}.md": "\n" * 301 for name in "abc"},
         }
         for rule, files in faults.items():
             with self.subTest(rule):
@@ -92,6 +100,39 @@ class Tidy(unittest.TestCase):
         }.items():
             with self.subTest(name):
                 self.assertEqual(self.run_on({name: text}), (0, ""))
+
+    def test_sources_that_use_each_other(self) -> None:
+        """By a call, by a table, by what a header computes; a word alone is no use."""
+        late = SOUND["base/clock.c"].replace("clock_now", "late_now").replace("0", "clock_now ()")
+        files = {
+            **replaced("base/CMakeLists.txt", "clock.c", "clock.c late.c"),
+            "base/late.c": '#include "late.h"\n' + late + "\nconst int late_table [] = { 1 };\n",
+            "base/late.h": "int late_now (void);\nextern const int late_table [];\n",
+        }
+        self.assertEqual(self.run_on(files), (0, ""))
+        clock = SOUND["base/clock.c"].replace("\n\nint", '\n#include "late.h"\n\nint')
+        inline = "\nstatic inline int\nlate_soon (void)\n{\n    return late_now ();\n}\n"
+        for use, said in {
+            "late_now ()": "[circle]",
+            "late_table [0]": "[circle]",
+            "late_soon ()": "[circle]",
+            "clock->late_now": "",
+            "late_other": "",
+        }.items():
+            with self.subTest(use):
+                files["base/late.h"] += inline if "soon" in use else ""
+                found = self.run_on({**files, "base/clock.c": clock.replace("return 0", f"return {use}")})
+                self.assertEqual(found[0], 1 if said else 0, found[1])
+                self.assertIn(said, found[1])
+
+    def test_ceilings_only_fall(self) -> None:
+        fault = replaced("base/clock.h", ";", ";\nint now (void);\nint soon (void);")
+        for ceiling, said in {1: "the ceiling of 'prefix base' is 1", 3: "'prefix base' from 3 to 2"}.items():
+            known = {"tests/tidy.known": f"prefix base {ceiling}\n"}
+            status, found = self.run_on({**fault, **known})
+            self.assertEqual(status, 1)
+            self.assertIn(said, found)
+        self.assertEqual(self.run_on({**fault, "tests/tidy.known": "prefix base 2\n"}), (0, ""))
 
     def test_exceptions_may_only_go(self) -> None:
         fault = replaced("README.md", "server/loop.c", "server/lop.c")

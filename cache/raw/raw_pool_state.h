@@ -61,7 +61,8 @@ struct raw_pool {
     raw_pool_figures_t figures;         //  resident, resident_bytes and limit_bytes are kept here
 };
 
-extern const raw_policy_ops_t raw_stream_ops, raw_redox_ops;
+extern const raw_policy_ops_t raw_stream_ops;
+extern const raw_policy_ops_t raw_redox_ops;
 
 //  The present need of jobs for a sample.
 raw_need_t raw_pool_need (const raw_pool_t *self, uint32_t id);
