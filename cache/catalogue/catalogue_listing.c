@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "store_listing_kept.h"
 
 enum { LIST_PATIENCE_MS = 15000 };      //  a user waits for the server to start
 
@@ -188,9 +189,9 @@ catalogue_listing_fetch (draft_t *draft, field_t *field)
         return catalogue_fail (draft, -ENOTSUP, "there is no pack at '%s', and a web server does not list "
             "its files: make a pack of them with `tureen pack`, and copy its folder there", field->path);
     if (draft->cache)
-        (void) (store_listing_open_kept (&field->list_blocks, field->store, draft->cache) == 0);
+        (void) (store_listing_kept_open (&field->list_blocks, field->store, draft->cache) == 0);
     bool is_kept = field->list_blocks && !draft->list_anew
-        && store_listing_load (&field->listing, field->list_blocks, &field->listed_s) == 0;
+        && store_listing_kept_load (&field->listing, field->list_blocks, &field->listed_s) == 0;
     if (!is_kept)
         rc = store_listing_fetch (&field->listing, field->store, LIST_PATIENCE_MS, draft->progress, what,
             sizeof what);
@@ -314,7 +315,7 @@ catalogue_listing_finish (draft_t *draft)
             rc = s_keep_objects (draft, number);
         //  Only a list that a catalogue could be made of.
         if (rc == 0 && field->list_blocks && !field->listed_s)
-            store_listing_keep (&field->listing, field->list_blocks, time (NULL));
+            store_listing_kept_write (&field->listing, field->list_blocks, time (NULL));
         store_listing_clear (&field->listing);
     }
     return rc;

@@ -13,7 +13,6 @@
 #define STORE_LISTING_H
 #include <stddef.h>
 #include <stdint.h>
-#include "block_data.h"
 #include "progress.h"
 #include "store.h"
 
@@ -37,13 +36,6 @@ typedef struct {
 int store_listing_fetch (store_listing_t *self, store_t *store, uint32_t patience_ms, progress_t *progress,
     char *error, size_t error_bytes);
 void store_listing_clear (store_listing_t *self);
-
-//  Where the list of a store is kept on the local disk.  0, or -errno and NULL (block_data_open).
-int store_listing_open_kept (block_data_t **blocks_p, const store_t *store, block_cache_t *cache);
-//  Fills an empty listing from there: 0, and when it was listed; or -ENODATA, there is none, or -ENOMEM.
-int store_listing_load (store_listing_t *self, block_data_t *blocks, int64_t *listed_s_p);
-//  Keeps it there, as far as there is room.
-void store_listing_keep (const store_listing_t *self, block_data_t *blocks, int64_t listed_s);
 
 const char *store_listing_name (const store_listing_t *self, const store_object_t *object);
 const char *store_listing_version (const store_listing_t *self, const store_object_t *object);

@@ -1,13 +1,9 @@
-//  A list in the cache on the local disk: a head, the objects, and their text, as they are in memory, with
-//  one checksum over all.  It is written in units (block_data.h), so a server that is killed meanwhile may
-//  leave units of two lists, which the checksum tells.
-
+#include "store_listing_kept.h"
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
-#include "store_listing.h"
 
 #define KEPT_MAGIC UINT64_C (0x313073746c656574)        //  "teelst01"
 #define ROOM_BYTES (UINT64_C (1) << 30)                 //  some ten million objects
@@ -22,7 +18,7 @@ typedef struct {
 _Static_assert (sizeof (store_object_t) == 24 && sizeof (head_t) == 64, "written as they are");
 
 int
-store_listing_open_kept (block_data_t **blocks_p, const store_t *store, block_cache_t *cache)
+store_listing_kept_open (block_data_t **blocks_p, const store_t *store, block_cache_t *cache)
 {
     block_data_key_t key = { { 0, 0 } };
     char *url = store_url (store, "");
@@ -76,7 +72,7 @@ s_take (store_listing_t *self, const head_t *head, const uint8_t *objects)
 }
 
 int
-store_listing_load (store_listing_t *self, block_data_t *blocks, int64_t *listed_s_p)
+store_listing_kept_load (store_listing_t *self, block_data_t *blocks, int64_t *listed_s_p)
 {
     assert (self && self->count == 0); assert (blocks); assert (listed_s_p);
     uint8_t first [BLOCK_DATA_UNIT_BYTES];
@@ -98,7 +94,7 @@ store_listing_load (store_listing_t *self, block_data_t *blocks, int64_t *listed
 }
 
 void
-store_listing_keep (const store_listing_t *self, block_data_t *blocks, int64_t listed_s)
+store_listing_kept_write (const store_listing_t *self, block_data_t *blocks, int64_t listed_s)
 {
     assert (self); assert (blocks);
     head_t head = { .magic = KEPT_MAGIC, .count = self->count, .text_bytes = self->text_used,
