@@ -27,7 +27,7 @@ PAGE_LINES_MAX = 300
 LONG_PAGES_MAX = 2
 SHORT_LINES_MAX = 3
 
-PRODUCT = ("base", "sampler", "cache", "decode", "server", "tools", "clients/c")
+PRODUCT = ("base", "sampler", "source", "cache", "decode", "server", "tools", "clients/c")
 #  Not ours to format: what is recorded, and what fuzzers found.
 DATA = ("tests/fuzz/corpus/", "tests/golden/", "tests/decode/golden/")
 

@@ -60,7 +60,7 @@ class Troubleshooting(unittest.TestCase):
         cls.page = PAGE.read_text(encoding="utf-8")
         cls.rows = list(rows(cls.page))
         cls.texts: List[str] = []
-        for folder in ("base", "server", "tools", "cache", "decode", "sampler", "clients/c"):
+        for folder in ("base", "server", "tools", "source", "cache", "decode", "sampler", "clients/c"):
             for path in sorted((SOURCE / folder).rglob("*.[ch]")):
                 cls.texts += texts_of_c(path.read_text(encoding="utf-8"))
         for path in sorted((SOURCE / "clients" / "python" / "tureen").rglob("*.py")):

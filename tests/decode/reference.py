@@ -21,7 +21,7 @@ JITTERS = ["brightness", "contrast", "saturation", "hue"]
 
 
 class Keyed:
-    """The stream of one operation, as decode/pipeline/keyed_random.h describes it."""
+    """The stream of one operation, as decode/language/keyed_random.h describes it."""
 
     def __init__(self, key, view, place):
         seed, round_, id_, occurrence = (*key, 0)[:4]

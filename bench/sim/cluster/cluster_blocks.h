@@ -1,8 +1,8 @@
 /*  cluster_blocks -- which node is the home of each block, and which nodes hold it.
  *
- *  Homes (cache/store/homes.h) follow the members: those that come and go.  A home keeps its blocks until its
- *  cache is full and then evicts none, except *strays*: blocks that it holds and that have another home since
- *  a member came or went.  A member that went comes back with what it held.
+ *  Homes (source/peers/homes.h) follow the members: those that come and go.  A home keeps its blocks until
+ *  its cache is full and then evicts none, except *strays*: blocks that it holds and that have another home
+ *  since a member came or went.  A member that went comes back with what it held.
  *
  *  Without peers every node is the home of all blocks for itself.
  *
