@@ -107,7 +107,7 @@ class Names(Packs):
 
     def test_the_servers_words(self) -> None:
         """Those of `tureen pack` and `tureen serve`, which look at folders and at labels files, are these."""
-        words, columns = (Path(HERE, "../../cache/catalogue", name).read_text(encoding="utf-8")
+        words, columns = (Path(HERE, "../../source/catalogue", name).read_text(encoding="utf-8")
                           for name in ("splits.c", "catalogue_splits.c"))
         self.assertEqual({word: kind.lower() for word, kind in
                           re.findall(r'{ "(\w+)", SPLIT_(\w+) }', words)}, splits._CANONICAL)
@@ -202,9 +202,9 @@ class Rows(Packs):
 
     def test_of_two_that_are_one(self) -> None:
         parts = splits.by_rows(splits.Part("", ["file"]), "split",
-                               {"file": {"train": 3, "val": 2, "test": 4}}, True)
+                               {"file": {"test": (4, 0), "train": (3, 4), "val": (2, 7)}}, True)
         joined = splits.chosen("file", parts, "train+val").rows["file"]
-        self.assertEqual(joined, splits.Rows("split", frozenset({"train", "val"}), 5))
+        self.assertEqual(joined, splits.Rows("split", frozenset({"train", "val"}), 5, 4))
 
     def test_of_mds(self) -> None:
         for row, value in zip(self.rows, ["train", "val"] * (ROWS // 2)):

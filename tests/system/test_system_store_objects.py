@@ -10,7 +10,7 @@ import unittest
 
 from PIL import Image
 
-from harness import Server, files_below, run
+from harness import Server, files_below, run, wait_until
 from object_store import Fault
 from test_system_packs import take
 from test_system_stores import KEY, SECRET, StoreTest
@@ -323,6 +323,7 @@ class Kept(ObjectsTest):
             fcntl.flock(usage, fcntl.LOCK_EX)
             self.assert_epochs(self.read(server, epochs=1).finish(), 1)
             os.close(usage)
+            wait_until("the cache is used again", lambda: not server.status()["block_cache"]["aside"])
             self.assert_epochs(self.read(server, epochs=1).finish(), 1)
             self.assertGreater(server.status()["datasets"][0]["objects"]["block_cache_held"], 500000)
 
