@@ -168,8 +168,8 @@ class Hostile(SystemTest):
             resident = harness.process_number(server.pid, "VmRSS")
             sanitized = harness.is_sanitized(server.pid)
             descriptors = len(os.listdir("/proc/%d/fd" % server.pid))
-            readers = [server.read(batch=64, epochs=self.EPOCHS, rate=500),
-                       server.read("--inline", batch=32, epochs=self.EPOCHS, rate=500)]
+            readers = [server.read("--timeout", "120", batch=64, epochs=self.EPOCHS, rate=500),
+                       server.read("--timeout", "120", "--inline", batch=32, epochs=self.EPOCHS, rate=500)]
             count = self.thrown = 0
             begin = time.monotonic()
             while count < self.rounds or any(reader.process.poll() is None for reader in readers):
