@@ -719,12 +719,14 @@ sources_warn (const sources_t *self)
 void
 sources_close (sources_t *self)
 {
+    //  All of them first: what follows may wait for a disk that hangs, and the process ends before (ending.h).
+    for (size_t index = 0; index < OPTIONS_DATASETS_MAX; index++)
+        if (self->all [index].rows && self->options->rows_folder)
+            s_save_rows (self->options, &self->all [index]);
     //  Before the catalogues, which have the stores that devices read.
     for (size_t index = 0; index < self->device_count; index++)
         device_destroy (&self->devices [index]);
     for (size_t index = 0; index < OPTIONS_DATASETS_MAX; index++) {
-        if (self->all [index].rows && self->options->rows_folder)
-            s_save_rows (self->options, &self->all [index]);
         learned_rows_destroy (&self->all [index].rows);
         data_warnings_destroy (&self->all [index].warnings);
         catalogue_destroy (&self->all [index].catalogue);
