@@ -24,7 +24,7 @@
 #include "object_stream.h"
 #include "store_listing.h"
 
-enum { OBJECT_BYTES = 3000, BROKEN_BYTES = 1000, PAGES = 9, PAGE_MS = 200 };
+enum { OBJECT_BYTES = 3000, BROKEN_BYTES = 1000, PAGES = 9, PAGE_MS = 2000 };
 //  Parts of a large object: the last one, of a byte, is asked for when the first one is read.
 enum { LARGE_PARTS = OBJECT_STREAM_PARTS + 1,
     LARGE_BYTES = OBJECT_STREAM_PARTS * OBJECT_STREAM_PART_BYTES + 1 };
@@ -47,6 +47,38 @@ typedef struct {
     bool has_condition;                 //  the last question had one
     unsigned questions;
 } world_t;
+
+
+//  -- a clock that can be put on
+
+static atomic_long s_skipped_ms;
+
+int __real_clock_gettime (clockid_t clock, struct timespec *now);
+int __wrap_clock_gettime (clockid_t clock, struct timespec *now);
+int
+__wrap_clock_gettime (clockid_t clock, struct timespec *now)
+{
+    int rc = __real_clock_gettime (clock, now);
+    if (clock == CLOCK_MONOTONIC)
+        now->tv_sec += atomic_load (&s_skipped_ms) / 1000;
+    return rc;
+}
+
+//  Whole seconds are over at once.
+static void
+s_skip (int time_ms)
+{
+    assert_int_equal (time_ms % 1000, 0);
+    atomic_fetch_add (&s_skipped_ms, time_ms);
+}
+
+static int
+s_put_clock_right (void **state)
+{
+    (void) state;
+    atomic_store (&s_skipped_ms, 0);
+    return 0;
+}
 
 
 //  -- a name server that does not answer for a time
@@ -161,7 +193,7 @@ s_send_page (world_t *self, int peer, const char *question)
         s_send_error (peer, "503 Busy", "SlowDown");
         return;
     }
-    nanosleep (&(struct timespec) { .tv_nsec = PAGE_MS * 1000000L }, NULL);
+    s_skip (PAGE_MS);
     int used = snprintf (body, sizeof body, "<ListBucketResult><Contents><Key>a/%u</Key><Size>1</Size>"
         "</Contents>", page);
     if (page + 1 < PAGES)
@@ -537,7 +569,7 @@ test_patience_after_other_keys (void **state)
 static void
 test_patience_of_a_long_list (void **state)
 {
-    enum { PATIENCE_MS = 1000 };
+    enum { PATIENCE_MS = 10000 };
     _Static_assert ((int) PATIENCE_MS < (PAGES - 3) * PAGE_MS, "it is over when the second page fails");
     world_t *self = *state;
     char error [900];
@@ -562,11 +594,11 @@ test_patience_of_a_long_list (void **state)
     unsetenv ("AWS_SECRET_ACCESS_KEY");
 }
 
-//  Guards: so does a stream, which begins to count anew when a part has come.
+//  Guards: the patience of a stream begins again with each part that arrives.
 static void
 test_patience_of_a_long_stream (void **state)
 {
-    enum { PATIENCE_MS = 300 };
+    enum { PATIENCE_MS = 10000 };
     world_t *self = *state;
     store_t *store;
     object_stream_t *stream;
@@ -582,7 +614,7 @@ test_patience_of_a_long_stream (void **state)
     for (ssize_t got; (got = object_stream_next (stream, &bytes)) != 0; done += (uint64_t) got) {
         assert_true (got > 0);
         if (done == 0)
-            nanosleep (&(struct timespec) { .tv_nsec = 2 * PATIENCE_MS * 1000000L }, NULL);
+            s_skip (2 * PATIENCE_MS);
     }
     assert_int_equal (done, LARGE_BYTES);
     object_stream_destroy (&stream);
@@ -592,7 +624,7 @@ test_patience_of_a_long_stream (void **state)
     store_destroy (&store);
 }
 
-//  Guards: one that is dropped before it is done is forgotten, and the others go on.
+//  Guards: a dropped transfer is forgotten, and the others go on.
 static void
 test_a_transfer_that_is_dropped (void **state)
 {
@@ -709,8 +741,8 @@ main (void)
         cmocka_unit_test (test_keys_that_are_refused_to_several),
         cmocka_unit_test (test_a_stream_with_other_keys),
         cmocka_unit_test (test_patience_after_other_keys),
-        cmocka_unit_test (test_patience_of_a_long_list),
-        cmocka_unit_test (test_patience_of_a_long_stream),
+        cmocka_unit_test_teardown (test_patience_of_a_long_list, s_put_clock_right),
+        cmocka_unit_test_teardown (test_patience_of_a_long_stream, s_put_clock_right),
         cmocka_unit_test (test_a_transfer_that_is_dropped),
         cmocka_unit_test (test_a_proxy_is_shown_without_its_password),
         cmocka_unit_test (test_a_name_server_that_does_not_answer),
