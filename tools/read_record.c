@@ -121,6 +121,28 @@ s_save_state (read_record_t *self, tureen_loader_t *loader)
 //  --------------------------------------------------------------------------
 //  The ids
 
+//  A state counts ids, so the name of their file is on the disk before: one synced file does not keep another
+//  folder's names.  The folder may be one that a person may write and not read.
+static bool
+s_sync_ids_name (const read_record_t *self)
+{
+    struct stat status;
+    if (!self->given.state_path || fstat (fileno (self->ids), &status) || !S_ISREG (status.st_mode))
+        return true;
+    char *path = realpath (self->given.ids_path, NULL);
+    if (!path)
+        return s_fail_ids (self);
+    path [strrchr (path, '/') - path + 1] = 0;
+    int fd = open (path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    free (path);
+    if (fd < 0)
+        return errno == EACCES || s_fail_ids (self);
+    int rc = s_sync (fd);
+    close (fd);
+    errno = -rc;
+    return rc == 0 || s_fail_ids (self);
+}
+
 //  Opens the file, as it is: until the job is joined nothing in it is lost.
 static bool
 s_open_ids (read_record_t *self)
@@ -135,7 +157,7 @@ s_open_ids (read_record_t *self)
     bool is_strange = fd >= 0 && stranger_owns (self->given.ids_path);
     self->ids = fd < 0 || is_strange? NULL: fdopen (fd, "w");
     if (self->ids)
-        return true;
+        return s_sync_ids_name (self);
     if (is_strange)
         complain ("read", "--ids: '%s' " STRANGER_WORDS, self->given.ids_path);
     else
