@@ -366,6 +366,8 @@ power_names (size_t steps, power_luck_t luck, uint64_t *random, power_name_t *na
             continue;
         power_name_t *found = power_find (names, count, step->node, step->name);
         if (step->kind == POWER_NAME) {
+            if (count == POWER_NODES)
+                abort ();
             names [count] = (power_name_t) { .folder = step->node, .node = step->other };
             snprintf (names [count++].name, sizeof names->name, "%.63s", step->name);
         }
