@@ -719,7 +719,8 @@ sources_warn (const sources_t *self)
 void
 sources_close (sources_t *self)
 {
-    //  All of them first: what follows may wait for a disk that hangs, and the process ends before (ending.h).
+    //  All of them first: what follows may wait for a disk that hangs, and the process ends meanwhile
+    //  (ending.h).
     for (size_t index = 0; index < OPTIONS_DATASETS_MAX; index++)
         if (self->all [index].rows && self->options->rows_folder)
             s_save_rows (self->options, &self->all [index]);

@@ -42,8 +42,8 @@ s_check_guard (const failing_t *self, const char *which, int fd, uid_t owner)
     return 0;
 }
 
-//  A folder's name is durable before what is put into it, also where a run that was killed made it.  Some file
-//  systems sync no folders, and the one above may be readable for others only.  0 or -errno.
+//  A folder's name is durable before what is put into it, also where a run that was killed made it.  Some
+//  file systems sync no folders, and the one above may be readable for others only.  0 or -errno.
 static int
 s_sync_name (int folder)
 {
