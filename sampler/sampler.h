@@ -132,7 +132,8 @@ uint64_t sampler_dropped_count (const sampler_t *self);
 //  All of them; lent until the next drop.
 const roaring_bitmap_t *sampler_dropped (const sampler_t *self);
 
-//  Groups of jobs that draw in rounds together, numbered from 0 and fixed until the next join or leave.
+//  Groups of jobs that draw in rounds together, numbered from 0, ascending by their first job, and fixed
+//  until the next join or leave.
 size_t sampler_group_count (const sampler_t *self);
 //  The jobs of a group, ascending; lent until the next join or leave.
 const uint32_t *sampler_group (const sampler_t *self, size_t group, size_t *count_p);

@@ -220,6 +220,9 @@ s_settle (passage_t *self)
     return status;
 }
 
+//  How an operation that cannot be described comes to pixels: it calls this, opens a room (s_open_room),
+//  writes its result there and enters it (s_enter).  Reasons to stop go to the passage's error.  s_settle is
+//  not enough: a picture with nothing pending may have no pixels yet.
 static stage_status_t
 s_need_pixels (passage_t *self)
 {

@@ -9,7 +9,7 @@ the files are a second opinion on the layout.
     generate.py --check         exit 1 and name what differs, if the files are not what would be written
     generate.py --keep VERSION  copy them, and the states, to VERSION/: what this release says.  Later servers
                                 and clients understand it (tests/kept_messages.h), so the folder never changes
-                                after the release.  Before it, they may be copied again.
+                                after the release: one that is there is refused.
 """
 from __future__ import annotations
 
@@ -317,7 +317,10 @@ def keep(version: str) -> int:
         print(f"--keep {version}: expected a version, as 1.2.0", file=sys.stderr)
         return 2
     kept = HERE / version
-    shutil.rmtree(kept, ignore_errors=True)
+    if kept.exists():
+        print(f"--keep {version}: {kept} is there, and what a release says never changes: for a release that "
+              "is not out yet, remove the folder first", file=sys.stderr)
+        return 2
     kept.mkdir()
     for path in [*HERE.glob("*.hex"), *HERE.glob("*.json")]:
         shutil.copy(path, kept)

@@ -135,9 +135,9 @@ s_check (const world_t *self, size_t steps, power_luck_t luck)
     keys_destroy (&keys);
 }
 
-//  Guards: keys that are allowed and revoked, and the server's own.
+//  Guards: after 'allowed' or 'revoked' was printed, no loss of power undoes it; nor the server's own key.
 static void
-test_what_is_said_holds (void **state)
+test_allowed_and_revoked_stay (void **state)
 {
     world_t *self = *state;
     uint64_t random = test_seed ();
@@ -162,7 +162,7 @@ test_what_is_said_holds (void **state)
 
 //  Guards: the server's key where that is the first thing in the folder.
 static void
-test_the_server_comes_first (void **state)
+test_the_servers_key_first_in_its_folder (void **state)
 {
     world_t *self = *state;
     uint64_t random = test_seed ();
@@ -179,7 +179,7 @@ test_the_server_comes_first (void **state)
 
 //  Guards: of a new pair there is never the public key alone, and when it is said to be there it is.
 static void
-test_a_pair (void **state)
+test_a_new_pair_is_whole (void **state)
 {
     world_t *self = *state;
     uint64_t random = test_seed ();
@@ -211,9 +211,9 @@ int
 main (void)
 {
     const struct CMUnitTest tests [] = {
-        cmocka_unit_test_setup_teardown (test_what_is_said_holds, s_begin, s_end),
-        cmocka_unit_test_setup_teardown (test_the_server_comes_first, s_begin, s_end),
-        cmocka_unit_test_setup_teardown (test_a_pair, s_begin, s_end)
+        cmocka_unit_test_setup_teardown (test_allowed_and_revoked_stay, s_begin, s_end),
+        cmocka_unit_test_setup_teardown (test_the_servers_key_first_in_its_folder, s_begin, s_end),
+        cmocka_unit_test_setup_teardown (test_a_new_pair_is_whole, s_begin, s_end)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

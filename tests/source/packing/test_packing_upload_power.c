@@ -336,7 +336,7 @@ s_lose_and_go_on (void *state, played_t *played, size_t steps, power_luck_t luck
     power_remove (lost);
 }
 
-//  Guards: any step, and each of the last ones, where the pack is in the store and what is here goes.
+//  Guards: power fails after any step, and after each of the last ones, which remove local files.
 static void
 test_power_lost_at_any_step (void **state)
 {

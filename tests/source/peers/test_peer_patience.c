@@ -31,7 +31,7 @@ s_expect (peer_patience_t patience, uint64_t milliseconds)
 //  Guards: eight times as long as answers take, or four times as long as a read of the store, half a second
 //  at least and ten seconds at most; two seconds before the first answer.
 static void
-test_what_is_learned (void **state)
+test_patience_by_answers (void **state)
 {
     (void) state;
     s_expect (peer_patience_new (), 2000);
@@ -65,7 +65,7 @@ int
 main (void)
 {
     const struct CMUnitTest tests [] = {
-        cmocka_unit_test (test_what_is_learned), cmocka_unit_test (test_questions_that_are_given_up)
+        cmocka_unit_test (test_patience_by_answers), cmocka_unit_test (test_questions_that_are_given_up)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

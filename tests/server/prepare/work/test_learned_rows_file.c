@@ -224,7 +224,9 @@ power_is_lost (void **state)
         assert_int_equal (learned_rows_samples (self->rows), known [SAVES - 1]);
         power_remove (lost);
     }
-    assert_true (whole > 0 && damaged > 0 && absent > 0);
+    //  Of another seed, these need not all come.
+    if (!getenv ("TEST_SEED"))
+        assert_true (whole > 0 && damaged > 0 && absent > 0);
     power_forget ();
 }
 
