@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -32,15 +31,12 @@ s_usage_sum (const usage_t *usage)
     return XXH3_64bits (usage, offsetof (usage_t, sum));
 }
 
-//  Its bytes; 0, or -errno: -EPROTO it is damaged, or of another version; without waiting for the disk,
-//  -EAGAIN or -EOPNOTSUPP.
+//  Its bytes; 0, or -errno: -EPROTO it is damaged, or of another version.
 static int
-s_load_usage (const block_cache_t *self, bool may_wait, uint64_t *bytes_p)
+s_load_usage (const block_cache_t *self, uint64_t *bytes_p)
 {
     usage_t usage = { .bytes = 0 };
-    struct iovec all = { .iov_base = &usage, .iov_len = sizeof usage };
-    ssize_t bytes = may_wait? pread (self->usage, &usage, sizeof usage, 0):
-        preadv2 (self->usage, &all, 1, 0, RWF_NOWAIT);
+    ssize_t bytes = pread (self->usage, &usage, sizeof usage, 0);
     if (bytes < 0)
         return -errno;
     *bytes_p = usage.bytes;
@@ -53,7 +49,7 @@ s_load_usage (const block_cache_t *self, bool may_wait, uint64_t *bytes_p)
 static int
 s_read_usage (block_cache_t *self)
 {
-    int rc = s_load_usage (self, true, &self->bytes);
+    int rc = s_load_usage (self, &self->bytes);
     if (rc == 0)
         atomic_store (&self->bytes_seen, self->bytes);
     if (rc != -EPROTO)
@@ -113,6 +109,15 @@ block_cache_set_bytes (block_cache_t *self, uint64_t bytes)
     self->bytes = bytes;
     atomic_store (&self->bytes_seen, bytes);
     return 0;
+}
+
+void
+block_cache_look (block_cache_t *self)
+{
+    uint64_t bytes;
+    int rc = s_load_usage (self, &bytes);
+    if (rc == 0 || rc == -EPROTO)
+        atomic_store (&self->bytes_seen, rc? 0: bytes);
 }
 
 int
@@ -314,12 +319,8 @@ block_cache_figures_t
 block_cache_figures (const block_cache_t *self)
 {
     assert (self && self->magic == BLOCK_CACHE_MAGIC);
-    uint64_t bytes = atomic_load (&self->bytes_seen), now;
-    //  Other servers change it too.  Without the lock: it is for people.  Taking the lock finds damage.
-    int rc = s_load_usage (self, false, &now);
-    bytes = rc == 0? now: rc == -EPROTO? 0: bytes;
-    return (block_cache_figures_t) { .folder = self->folder, .bytes = bytes, .bytes_max = self->bytes_max,
-        .damaged = atomic_load (&self->damaged), .failure = atomic_load (&self->failure),
-        .times_aside = self->io? block_io_times_aside (self->io): 0,
+    return (block_cache_figures_t) { .folder = self->folder, .bytes = atomic_load (&self->bytes_seen),
+        .bytes_max = self->bytes_max, .damaged = atomic_load (&self->damaged),
+        .failure = atomic_load (&self->failure), .times_aside = self->io? block_io_times_aside (self->io): 0,
         .is_aside = self->io && block_io_is_aside (self->io) };
 }

@@ -35,7 +35,7 @@ enum { BLOCK_CACHE_LEAST_BYTES = 1024 * 1024 };
 
 typedef struct {
     const char *folder;                 //  lent
-    uint64_t bytes, bytes_max;
+    uint64_t bytes, bytes_max;          //  bytes: when this server read or wrote it last
     uint64_t damaged;                   //  records and units that were not as written, and were thrown away
     int failure;                        //  -errno: why nothing more is written; 0: it goes on
     uint64_t times_aside;               //  how often the disk did not answer, or too late

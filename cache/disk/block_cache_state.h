@@ -45,7 +45,7 @@ struct block_cache {
     uint64_t bytes;                     //  what DIR/usage says
     int64_t full_until_ms;              //  nothing can be removed before; 0: not known
     //  shared
-    atomic_uint_fast64_t bytes_seen;    //  what `bytes` was last
+    atomic_uint_fast64_t bytes_seen;    //  what DIR/usage said last
     atomic_int failure;                 //  -errno; 0: none
     atomic_bool is_full;                //  the last write found no room
     atomic_uint_fast64_t damaged;       //  records and units that were thrown away
@@ -59,6 +59,9 @@ int block_cache_begin (block_cache_t *self, bool may_wait);
 void block_cache_end (block_cache_t *self);
 //  Under the lock: notes what all takes; 0 or -errno.
 int block_cache_set_bytes (block_cache_t *self, uint64_t bytes);
+//  For the figures: other servers change it too.  Without the lock, since it is for people; what takes the
+//  lock finds damage.
+void block_cache_look (block_cache_t *self);
 //  The local disk has failed: nothing more is written.  Returns rc.
 int block_cache_failed (block_cache_t *self, int rc);
 

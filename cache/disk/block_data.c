@@ -76,21 +76,17 @@ s_unit_bytes (const block_io_request_t *request, size_t index)
 
 //  How many of the bytes can be read, from the first one on.
 static size_t
-s_read (block_io_request_t *request, int descriptor, void *memory, size_t bytes, off_t offset)
+s_read (int descriptor, void *memory, size_t bytes, off_t offset)
 {
     size_t done = 0;
     while (done < bytes) {
-        struct iovec rest = { .iov_base = (uint8_t *) memory + done, .iov_len = bytes - done };
-        ssize_t count = request->is_without_wait?
-            preadv2 (descriptor, &rest, 1, offset + (off_t) done, RWF_NOWAIT):
-            pread (descriptor, rest.iov_base, rest.iov_len, offset + (off_t) done);
+        ssize_t count = pread (descriptor, (uint8_t *) memory + done, bytes - done, offset + (off_t) done);
         if (count < 0 && errno == EINTR)
             continue;
         if (count <= 0)
             break;
         done += (size_t) count;
     }
-    request->would_wait = request->would_wait || (request->is_without_wait && done < bytes);
     return done;
 }
 
@@ -106,7 +102,7 @@ static bool
 s_read_sums (const block_data_t *self, block_io_request_t *request)
 {
     size_t bytes = request->count * sizeof (uint32_t);
-    return s_read (request, self->sums, request->sums, bytes, s_sum_offset (request->first)) == bytes;
+    return s_read (self->sums, request->sums, bytes, s_sum_offset (request->first)) == bytes;
 }
 
 static int
@@ -310,22 +306,25 @@ s_request (block_data_t *self, uint64_t first_unit, size_t bytes, size_t at)
         .count = (now + UNIT - 1) / UNIT, .bytes = now };
 }
 
-//  False: the disk does not answer.  What the system has in memory is read here, without a thread.
+//  False: the disk does not answer.
 static bool
 s_do (block_io_request_t *request)
 {
     block_io_t *io = request->data->cache->io;
-    if (io && block_io_is_aside (io))
-        return false;
-    if (!io || !request->is_change) {
-        block_io_request_t fresh = *request;
-        request->is_without_wait = io;
-        request->work (request);
-        if (!request->would_wait)
-            return true;
-        *request = fresh;
-    }
-    return block_io_do (io, request);
+    if (io)
+        return block_io_do (io, request);
+    request->work (request);
+    return true;
+}
+
+//  As block_cache_begin.  Other units of the request do not wait once more for a lock that another server
+//  holds.
+static int
+s_begin (block_io_request_t *request)
+{
+    int rc = request->is_locked_out? -EAGAIN: block_cache_begin (request->data->cache, false);
+    request->is_locked_out = rc == -EAGAIN;
+    return rc;
 }
 
 //  Whether a unit that was read under this checksum, and does not match it, is here after all.  Another
@@ -336,14 +335,10 @@ static bool
 s_read_unit_again (block_io_request_t *request, uint64_t unit, uint32_t sum, uint8_t *memory, size_t bytes)
 {
     block_data_t *self = request->data;
-    if (request->is_without_wait) {
-        request->would_wait = true;
-        return false;
-    }
-    if (block_cache_begin (self->cache, false))
+    if (s_begin (request))
         return false;
     bool is_here = s_has_sum (self, unit, sum), is_good = is_here
-        && s_read (request, self->data, memory, bytes, (off_t) (unit * UNIT)) == bytes
+        && s_read (self->data, memory, bytes, (off_t) (unit * UNIT)) == bytes
         && s_sum (unit, memory, bytes) == sum;
     if (is_here && !is_good) {
         s_drop (self, unit, 1);
@@ -361,7 +356,7 @@ s_read_run (block_io_request_t *request, size_t from, size_t to)
     if (from == to)
         return;
     size_t begin = from * UNIT, end = (to - 1) * UNIT + s_unit_bytes (request, to - 1), done = begin
-        + s_read (request, request->data->data, request->memory + begin, end - begin,
+        + s_read (request->data->data, request->memory + begin, end - begin,
             (off_t) (request->first * UNIT + begin));
     for (size_t index = from; index < to; index++) {
         size_t bytes = s_unit_bytes (request, index);
@@ -378,6 +373,7 @@ static void
 s_work_front (block_io_request_t *request)
 {
     size_t run = 0, good = 0;
+    block_cache_look (request->data->cache);
     if (!s_read_sums (request->data, request))
         return;
     while (run < request->count && request->sums [run])
@@ -394,6 +390,7 @@ s_work_back (block_io_request_t *request)
 {
     size_t run = request->count, good = request->count;
     request->begin = request->end = request->bytes;
+    block_cache_look (request->data->cache);
     if (!s_read_sums (request->data, request))
         return;
     while (run > 0 && request->sums [run - 1])
@@ -460,18 +457,18 @@ static void
 s_work_lend (block_io_request_t *request)
 {
     const block_data_t *self = request->data;
+    block_cache_look (self->cache);
     if (!s_read_sums (self, request))
         return;
     for (size_t index = 0; index < request->count; index++)
         if (!request->sums [index])
             return;
-    if (s_read (request, self->data, request->memory, request->bytes, (off_t) (request->first * UNIT))
+    if (s_read (self->data, request->memory, request->bytes, (off_t) (request->first * UNIT))
         < request->bytes)
         return;
     block_io_request_t now = *request;
     request->is_good = s_read_sums (self, &now)
         && memcmp (now.sums, request->sums, request->count * sizeof *request->sums) == 0;
-    request->would_wait = now.would_wait;
     request->end = request->bytes;
 }
 
@@ -517,6 +514,7 @@ block_data_copy (uint64_t offset, size_t bytes, uint8_t *memory, const uint8_t *
 static void
 s_work_count (block_io_request_t *request)
 {
+    block_cache_look (request->data->cache);
     if (s_read_sums (request->data, request))
         for (size_t index = 0; index < request->count; index++)
             request->found += request->sums [index] != 0;
@@ -554,7 +552,7 @@ static void
 s_work_drop (block_io_request_t *request)
 {
     block_data_t *self = request->data;
-    if (block_cache_begin (self->cache, false)) {
+    if (s_begin (request)) {
         s_forget (self, request->first, request->count);
         return;
     }
@@ -580,9 +578,14 @@ bool
 block_data_is_full (const block_data_t *self)
 {
     assert (self && self->magic == MAGIC);
-    block_io_t *io = self->cache->io;
-    return atomic_load (&self->cache->is_full) || atomic_load (&self->cache->failure)
-        || (io && block_io_is_aside (io));
+    return atomic_load (&self->cache->is_full) || atomic_load (&self->cache->failure);
+}
+
+bool
+block_data_is_aside (const block_data_t *self)
+{
+    assert (self && self->magic == MAGIC);
+    return self->cache->io && block_io_is_aside (self->cache->io);
 }
 
 uint64_t
@@ -694,7 +697,7 @@ static void
 s_work_store (block_io_request_t *request)
 {
     block_cache_t *cache = request->data->cache;
-    int rc = block_cache_begin (cache, false);
+    int rc = s_begin (request);
     if (rc == 0) {
         rc = s_store (request);
         block_cache_end (cache);

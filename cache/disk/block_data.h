@@ -79,6 +79,9 @@ bool block_data_has (const block_data_t *self, uint64_t offset, uint64_t bytes);
 //  Whether the last unit that was to be kept found no room: reading more than is wanted, to complete units,
 //  is of no use then.
 bool block_data_is_full (const block_data_t *self);
+//  True while the disk does not answer in time (block_io.h): nothing is known to be here, and nothing is kept
+//  or given up.
+bool block_data_is_aside (const block_data_t *self);
 //  What the data set takes of the local disk, as this server knows it.
 uint64_t block_data_held_bytes (const block_data_t *self);
 

@@ -165,9 +165,9 @@ s_is_aside (const block_io_t *self)
     return self->left > 0 || clock_now_ms () < self->aside_until_ms;
 }
 
-//  A caller has waited for so many slices.
+//  A caller has waited for that long.
 static void
-s_count_lost (block_io_t *self, unsigned slices)
+s_count_lost (block_io_t *self, double slices)
 {
     int64_t now_ms = clock_now_ms ();
     double allowed = (double) (now_ms - self->counted_ms) / self->slice_ms / BLOCK_IO_SHARE;
@@ -203,33 +203,40 @@ block_io_times_aside (block_io_t *self)
 
 //  -- requests
 
-//  Waits until something changes, for a slice at most: so only the time counts in which this thread looks.
-//  False: the patience is over.
+//  Waits until something changes, and counts the time: a slice at most, so that the time in which the whole
+//  server stands still is none.  False: the patience is over.
 static bool
-s_wait (block_io_t *self, pthread_cond_t *changed, unsigned *slices)
+s_wait (block_io_t *self, pthread_cond_t *changed, double *slices)
 {
-    if (*slices == BLOCK_IO_PATIENCE)
+    if (*slices >= BLOCK_IO_PATIENCE)
         return false;
+    double slice_ns = self->slice_ms * 1e6;
+    uint64_t began_ns = clock_now_ns ();
     struct timespec until = condition_until (self->slice_ms);
-    if (pthread_cond_timedwait (changed, &self->lock, &until) != 0)
-        ++*slices;
+    int rc = pthread_cond_timedwait (changed, &self->lock, &until);
+    double waited = (double) (clock_now_ns () - began_ns) / slice_ns;
+    *slices += rc || waited > 1? 1: waited;
     return true;
 }
 
-//  NULL: there is none in time.
+//  NULL: the cache is aside, or no thread was free in time.
 static thread_t *
-s_take (block_io_t *self, unsigned *slices)
+s_take (block_io_t *self, double *slices)
 {
-    thread_t *found = NULL;
-    do {
+    while (!s_is_aside (self)) {
+        thread_t *found = NULL;
         for (size_t at = 0; at < self->started && !found; at++)
             if (self->threads [at].state == IDLE)
                 found = &self->threads [at];
         found = found? found: s_start (self);
-    } while (!found && s_wait (self, &self->freed, slices));
-    if (found)
-        found->state = TAKEN;
-    return found;
+        if (found) {
+            found->state = TAKEN;
+            return found;
+        }
+        if (!s_wait (self, &self->freed, slices))
+            break;
+    }
+    return NULL;
 }
 
 static void
@@ -255,9 +262,9 @@ bool
 block_io_do (block_io_t *self, block_io_request_t *request)
 {
     assert (self && self->magic == MAGIC); assert (request->count <= BLOCK_IO_UNITS_MAX);
-    unsigned slices = 0;
+    double slices = 0;
     pthread_mutex_lock (&self->lock);
-    thread_t *thread = s_is_aside (self)? NULL: s_take (self, &slices);
+    thread_t *thread = s_take (self, &slices);
     bool is_done = false;
     if (thread) {
         pthread_mutex_unlock (&self->lock);
@@ -269,7 +276,7 @@ block_io_do (block_io_t *self, block_io_request_t *request)
             ;
         is_done = thread->state == DONE;
     }
-    if (slices > 0)
+    if (slices >= 1 && !(is_done && thread->request.is_locked_out))
         s_count_lost (self, slices);
     if (thread && !is_done) {
         thread->state = LEFT;

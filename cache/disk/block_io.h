@@ -3,13 +3,17 @@
  *
  *  happy path:     block_io_do (request): a thread works on a copy of the request, in memory of its own; the
  *                  caller waits for it, and has the result
- *  failure modes:  a thread takes BLOCK_IO_PATIENCE slices of BLOCK_IO_SLICE_MS: the caller goes on without
- *                  a result, and the thread throws its own away when the disk answers.  Until then the cache
- *                  is *aside*: no request begins.
- *                  The disk answers, but late: the whole slices that callers wait are lost.  When as many as
- *                  a patience are, the cache is aside for so long that one part in BLOCK_IO_SHARE of the time
- *                  is lost at most.
- *                  No more threads can be started: callers wait for those that there are.
+ *  failure modes:  a request takes 2 s (BLOCK_IO_PATIENCE slices of BLOCK_IO_SLICE_MS): the caller goes on
+ *                  without a result, and the thread throws its own away when the disk answers.  Until then,
+ *                  and for 8 s at least (BLOCK_IO_SHARE times as long), the cache is *aside*: no request
+ *                  begins.
+ *                  The disk answers, but takes more than 0.1 s (a slice): the caller's wait is lost.  A lost
+ *                  second is forgotten after four.  When 2 s are lost, the cache is aside for 8 s.  So a disk
+ *                  that is always late costs about a quarter of the time, and a third if each answer takes
+ *                  nearly 2 s.
+ *                  Another server has the cache's lock for long: that time is not lost by the disk, and does
+ *                  not count.
+ *                  No more threads can be started: callers wait for a free thread.
  *  on close:       all threads are waited for.
  *
  *  Any thread.
@@ -35,12 +39,11 @@ typedef struct block_io_request {
     uint64_t first;                     //  unit
     size_t count;                       //  of units, at most BLOCK_IO_UNITS_MAX
     size_t bytes;                       //  the last one may be short
-    uint8_t *memory;                    //  of so many bytes; NULL: none is needed
+    uint8_t *memory;                    //  of `bytes` bytes; NULL: none is needed
     bool is_change;                     //  what is in the memory goes to the disk
-    bool is_without_wait;               //  `work` does nothing that waits for the disk, and would_wait says
-                                        //  that it had to
     //  the result
-    bool would_wait, is_good;
+    bool is_good;
+    bool is_locked_out;                 //  another server has the cache's lock
     size_t begin, end;                  //  of the memory: what has a meaning
     size_t found;                       //  units
     uint32_t sums [BLOCK_IO_UNITS_MAX];
@@ -49,9 +52,9 @@ typedef struct block_io_request {
 //  With one thread; more are started when they are needed.  NULL: no memory, or no thread can be had.
 block_io_t *block_io_new (void);
 void block_io_destroy (block_io_t **self_p);
-//  False: the disk does not answer, or did not in time.
+//  False: the cache is aside, or the disk took longer than the patience.
 bool block_io_do (block_io_t *self, block_io_request_t *request);
-//  Whether requests are not begun now.
+//  True while the cache is set aside.
 bool block_io_is_aside (block_io_t *self);
 //  How often the cache has been set aside.
 uint64_t block_io_times_aside (block_io_t *self);

@@ -4,9 +4,10 @@
  *  TUREEN_DISK names a file of rules, one a line, looked at with each call.  "open ERRNO TEXT", "read ERRNO
  *  TEXT" and "write ERRNO TEXT" let the opening, the reading by preadv and the writing by pwrite of files
  *  fail that have TEXT in their path; "slow MILLISECONDS TEXT" lets reading them wait, "stall 1 TEXT" reading
- *  and writing for as long as the rule is there.  "device NUMBER TEXT" lets them lie on a file system of that
- *  number.  "stale 1 TEXT" lets what was opened before the rule was there, files and folders below which
- *  others are opened, fail with ESTALE.  There is no io_uring, so that all reading comes through here.
+ *  (by pread too) and writing for as long as the rule is there.  "device NUMBER TEXT" lets them lie on a file
+ *  system of that number.  "stale 1 TEXT" lets what was opened before the rule was there, files and folders
+ *  below which others are opened, fail with ESTALE.  There is no io_uring, so that all reading comes through
+ *  here.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -38,6 +39,7 @@ int open (const char *path, int flags, ...);
 int dup3 (int file, int other, int flags);
 int openat (int folder, const char *path, int flags, ...);
 ssize_t preadv (int file, const struct iovec *parts, int count, off_t offset);
+ssize_t pread (int file, void *bytes, size_t size, off_t offset);
 ssize_t pwrite (int file, const void *bytes, size_t size, off_t offset);
 
 static int
@@ -169,6 +171,18 @@ preadv (int file, const struct iovec *parts, int count, off_t offset)
             NULL);
     s_stall (path);
     return s_fails ("read", path) || s_is_stale (file)? -1: real (file, parts, count, offset);
+}
+
+ssize_t
+pread (int file, void *bytes, size_t size, off_t offset)
+{
+    static ssize_t (*real) (int, void *, size_t, off_t);
+    if (!real)
+        *(void **) &real = dlsym (RTLD_NEXT, "pread");
+    char path [PATH_MAX];
+    s_path (file, path);
+    s_stall (path);
+    return real (file, bytes, size, offset);
 }
 
 ssize_t

@@ -374,11 +374,9 @@ class Trouble(CacheTest):
         environment = {"LD_PRELOAD": DISK, "TUREEN_DISK": rules}
         self.addCleanup(os.unlink, rules)
         with self.serve(environment=environment) as server:
-            reader = server.read(batch=16, epochs=3)
-            wait_until("batches", lambda: reader.delivered() > 10)
             with open(rules, "w") as file:
                 file.write("stall 1 %s\n" % self.folder)
-            self.assert_epochs(reader.finish(), 3)
+            self.assert_epochs(server.read(batch=16, epochs=3).finish(), 3)
             wait_until("a line", lambda: "warning block_cache_aside times=1" in server.log())
             status = server.status()
             self.assertTrue(status["block_cache"]["aside"])
