@@ -193,7 +193,7 @@ s_read_store (reader_t *self, reader_part_t *part, bool is_kept)
     part->is_kept = is_kept;
     //  What is read afresh replaces whole units.
     if (range->blocks.data && !part->transfer.is_afresh && (!is_kept
-        || block_data_is_full (range->blocks.data)))
+        || block_data_is_full (range->blocks.data) || block_data_is_aside (range->blocks.data)))
         s_trim (range, &part->transfer);
     return part->transfer.bytes > 0 && s_begin_transfer (self, part);
 }

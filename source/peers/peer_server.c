@@ -183,7 +183,8 @@ s_prepare (peer_server_t *self, gift_t *gift)
     }
     gift->fetch = (cluster_fetch_t) { .data = &entry->shown, .object = question->frame.object,
         .offset = question->frame.offset, .bytes = bytes, .memory = gift->memory, .user = gift };
-    bool is_full = block_data_is_full (blocks) && !atomic_load (&entry->has_foreign);
+    bool is_full = block_data_is_aside (blocks)
+        || (block_data_is_full (blocks) && !atomic_load (&entry->has_foreign));
     if (!is_full && entry->fetches && exchange_put (entry->fetches, &gift->fetch))
         return;
     s_refuse (self, question, is_full? PEER_REASON_FULL: PEER_REASON_BUSY);

@@ -454,17 +454,23 @@ peers_make_room (peers_t *self, size_t data)
     peer_view_t *view = &self->views [data];
     uint64_t bytes = block_data_bytes (blocks), count = (bytes + PEER_BLOCK_BYTES - 1) / PEER_BLOCK_BYTES;
     for (size_t looks = 0; atomic_load (&entry->has_foreign) && looks < ROOM_LOOKS; looks++) {
-        if (view->looked++ >= count) {
+        if (view->looked >= count) {
             atomic_store (&entry->has_foreign, false);
             break;
         }
-        uint64_t block = view->cursor++ % count, begin = block * PEER_BLOCK_BYTES,
+        uint64_t block = view->cursor % count, begin = block * PEER_BLOCK_BYTES,
             size = bytes - begin < PEER_BLOCK_BYTES? bytes - begin: PEER_BLOCK_BYTES;
         size_t home = peers_homes_of (self, data, block);
-        if (home == SIZE_MAX || self->links [home].is_own || !block_data_has_some (blocks, begin, size))
-            continue;
-        block_data_drop (blocks, begin, (size_t) size);
-        return true;
+        bool goes = home != SIZE_MAX && !self->links [home].is_own
+            && block_data_has_some (blocks, begin, size);
+        if (goes)
+            block_data_drop (blocks, begin, (size_t) size);
+        if (block_data_is_aside (blocks))
+            return false;               //  the block may be here still: it is looked at again
+        view->cursor++;
+        view->looked++;
+        if (goes)
+            return true;
     }
     return false;
 }

@@ -70,7 +70,8 @@ bool peers_ask (peers_t *self, peer_question_t *question);
 peer_question_t *peers_take (peers_t *self);
 //  Gives up a question that was asked and not taken.
 void peers_drop (peers_t *self, const peer_question_t *question);
-//  Removes a block from the cache on the local disk that has another home now, if there is one.
+//  Removes a block from the cache on the local disk that has another home now, if there is one.  None while
+//  the cache is aside.
 bool peers_make_room (peers_t *self, size_t data);
 //  These bytes turned out damaged: their home, if it is another member, drops them.
 void peers_renew (peers_t *self, size_t data, uint64_t object, uint64_t offset, size_t bytes);

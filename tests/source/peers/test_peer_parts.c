@@ -1,18 +1,26 @@
 /*  Guards: frames of another size, version, kind or range are none; a way's prediction is what came over the
  *  time it was busy, with its queue, and a way by which nothing comes gets slower; etcd's answers give the
- *  members that they hold, and no others.
+ *  members that they hold, and no others; blocks of other homes make room also after a time in which the disk
+ *  did not answer.
  */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <setjmp.h>
 #include <cmocka.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "block_cache_state.h"
+#include "cluster.h"
+#include "members.h"
 #include "members_answer.h"
 #include "peer_wire.h"
+#include "peers.h"
+#include "scratch.h"
 #include "way_meter.h"
 
 #define SECOND UINT64_C (1000000000)
@@ -175,6 +183,92 @@ test_no_answers (void **state)
         &count, strange, sizeof strange), 0);
 }
 
+enum { BLOCKS = 8 };
+
+static void
+s_find (const void *context, uint64_t object, uint64_t *begin, uint64_t *bytes)
+{
+    (void) context; (void) object;
+    *begin = 0;
+    *bytes = (uint64_t) BLOCKS * PEER_BLOCK_BYTES;
+}
+
+static pthread_mutex_t s_disk = PTHREAD_MUTEX_INITIALIZER;
+
+static void
+s_ask_disk (block_io_request_t *request)
+{
+    (void) request;
+    pthread_mutex_lock (&s_disk);
+    pthread_mutex_unlock (&s_disk);
+}
+
+static bool
+s_has_block (const block_data_t *data, uint64_t block)
+{
+    return block_data_has_some (data, block * PEER_BLOCK_BYTES, PEER_BLOCK_BYTES);
+}
+
+static void
+s_make_room (block_cache_t *cache, block_data_t *data, peers_t *peers)
+{
+    bool is_home [BLOCKS];
+    uint8_t memory [BLOCK_DATA_UNIT_BYTES] = { 0 };
+    peer_question_t question = { .bytes = sizeof memory };
+    for (uint64_t block = 0; block < BLOCKS; block++) {
+        peers_way_t way = peers_choose (peers, 0, block, sizeof memory, &question);
+        is_home [block] = way == PEERS_HERE || way == PEERS_BEFORE;
+        block_data_store (data, block * PEER_BLOCK_BYTES, sizeof memory, memory, false);
+        assert_true (s_has_block (data, block));
+    }
+    block_io_request_t request = { .work = s_ask_disk };
+    block_io_set_slice (cache->io, 1);
+    pthread_mutex_lock (&s_disk);
+    assert_false (block_io_do (cache->io, &request));
+    for (size_t turn = 0; turn < 2; turn++)
+        assert_false (peers_make_room (peers, 0));
+    pthread_mutex_unlock (&s_disk);
+    block_io_settle (cache->io);
+    while (block_data_is_aside (data))
+        sched_yield ();
+    block_io_set_slice (cache->io, 100 * BLOCK_IO_SLICE_MS);
+    while (peers_make_room (peers, 0))
+        ;
+    for (uint64_t block = 0; block < BLOCKS; block++)
+        assert_int_equal (s_has_block (data, block), is_home [block]);
+}
+
+static void
+test_room_after_time_aside (void **state)
+{
+    (void) state;
+    scratch_folder_t scratch;
+    char folder [80], error [600];
+    block_cache_t *cache;
+    block_data_t *data;
+    members_t *members;
+    block_data_key_t key = { { 0, 0 } };
+    assert_true (scratch_begin (&scratch));
+    snprintf (folder, sizeof folder, "%s/cache", scratch.path);
+    assert_int_equal (block_cache_open (&cache, folder, 1 << 30, error, sizeof error), 0);
+    assert_int_equal (block_cache_start_threads (cache), 0);
+    block_data_key_add (&key, "https://host/a", "\"1\"", 1);
+    assert_int_equal (block_data_open (&data, cache, &key, (uint64_t) BLOCKS * PEER_BLOCK_BYTES), 0);
+    assert_int_equal (members_open (&members, "127.0.0.1:1,127.0.0.1:2", "127.0.0.1:1", 1 << 30, error,
+        sizeof error), 0);
+    cluster_t *cluster = cluster_new (&(cluster_options_t) { .members = members, .name = "127.0.0.1:1" });
+    assert_true (cluster_add (cluster, &(cluster_data_t) { .blocks = data, .store = "store", .objects = 1,
+        .find = s_find }));
+    peers_t *peers = peers_new (cluster, "store");
+    s_make_room (cache, data, peers);
+    peers_destroy (&peers);
+    cluster_destroy (&cluster);
+    members_close (&members);
+    block_data_close (&data);
+    block_cache_close (&cache);
+    assert_true (scratch_end (&scratch));
+}
+
 int
 main (void)
 {
@@ -184,7 +278,8 @@ main (void)
         cmocka_unit_test (test_prediction),
         cmocka_unit_test (test_prediction_fades),
         cmocka_unit_test (test_entries),
-        cmocka_unit_test (test_no_answers)
+        cmocka_unit_test (test_no_answers),
+        cmocka_unit_test (test_room_after_time_aside)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
