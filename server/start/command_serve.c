@@ -559,7 +559,8 @@ s_look_at_shortages (server_t *self, int64_t now_ms)
 static void
 s_look_whether_aside (server_t *self, const block_cache_figures_t *figures, int64_t now_ms)
 {
-    uint64_t times = s_to_tell (&self->set_aside, figures->times_aside, now_ms);
+    //  A time that is over, or is within the ten seconds, is told with the next.
+    uint64_t times = figures->is_aside? s_to_tell (&self->set_aside, figures->times_aside, now_ms): 0;
     if (times)
         log_event (&self->log, LOG_LEVEL_WARNING, "block_cache_aside",
             LOG_FIELDS (LOG_NUMBER ("times", times)),
