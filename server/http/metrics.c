@@ -69,6 +69,8 @@ static const row_t s_server [] = {
     { "block_cache_bytes", false, "block_cache.bytes", "What the cache of stores takes of the disk.", NULL,
         NULL },
     { "block_cache_limit_bytes", false, "block_cache.bytes_max", "The most that it may take.", NULL, NULL },
+    { "block_cache_aside", false, "block_cache.aside", "1 while its disk does not answer in time.", NULL,
+        NULL },
     { "peers_given_bytes", true, "cluster.given.bytes", "Bytes of blocks that other members were given.",
         NULL, NULL },
     { "peers_given_blocks", true, "cluster.given.blocks", "Answers with these bytes.", NULL, NULL },

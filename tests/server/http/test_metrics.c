@@ -11,7 +11,7 @@
 #include "metrics.h"
 
 static const char s_status [] = "{\"version\": \"1\", \"delivered\": 100, \"prepared\": 25,"
-    "\"draining\": true,"
+    "\"draining\": true, \"block_cache\": {\"aside\": true},"
     "\"batch_waits\": {\"bounds\": [0.001, 0.1, 1.0, 10.0], \"read\": {\"counts\": [3, 2, 1, 1, 1],"
     "\"sum\": 4.5},"
     "\"decode\": {\"counts\": [8, 0, 0, 0, 0], \"sum\": 0},"
@@ -53,6 +53,7 @@ what_is_in_them (void **state)
     char *text = s_text (false);
     s_has (text, "\ntureen_samples_delivered_total 100\n");
     s_has (text, "\ntureen_draining 1\n");
+    s_has (text, "\ntureen_block_cache_aside 1\n");
     s_has (text, "\n# TYPE tureen_samples_delivered_total counter\n");
     s_has (text, "\ntureen_job_samples_delivered_total{number=\"7\",name=\"a\\\\\\\"b?\",dataset=\"t\"} "
         "60\n");
