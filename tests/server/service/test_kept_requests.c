@@ -177,12 +177,20 @@ s_say (play_t *play, const char *name, uint64_t job)
     message_unload (&message);
 }
 
+static size_t s_folders, s_played;
+
+//  Names come folder by folder.
 static void
 s_play_job (const char *name)
 {
+    static char folder [128];
     const char *own = strrchr (name, '/') + 1;
+    size_t length = (size_t) (own - name);
+    s_folders += strncmp (folder, name, length) != 0;
+    snprintf (folder, sizeof folder, "%.*s", (int) length, name);
     if (strcmp (own, s_job [0].name) != 0)
         return;
+    s_played++;
     play_t *play = play_new (true);
     uint64_t job = 0;
     for (size_t index = 0; index < sizeof s_job / sizeof *s_job; index++) {
@@ -209,6 +217,7 @@ a_job_goes_as_clients_expect (void **state)
 {
     (void) state;
     assert_true (kept_messages (".hex", s_play_job) > 0);
+    assert_int_equal (s_played, s_folders);
 }
 
 int
