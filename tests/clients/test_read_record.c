@@ -52,7 +52,7 @@ __wrap_fsync (int fd)
     return fails? -1: 0;                //  no test needs to wait for the disk
 }
 
-static int s_close_error;               //  that the next close has; 0: none
+static _Thread_local int s_close_error;  //  that the next close of this thread has; 0: none
 
 int __real_close (int fd);
 int __wrap_close (int fd);
