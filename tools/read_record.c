@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "complain.h"
+#include "disk_sync.h"
 #include "input.h"
 #include "rlimits.h"
 #include "state.h"
@@ -61,16 +62,6 @@ s_load_state (read_record_t *self)
         input_error (rc), rc == -EFBIG? "": rlimits_remedy (-rc));
 }
 
-//  Down to the disk: 0, or -errno.  What lies on none (a pipe, a terminal) is as good as there.
-static int
-s_sync (int fd)
-{
-    while (fsync (fd))
-        if (errno != EINTR)
-            return errno == EINVAL? 0: -errno;
-    return 0;
-}
-
 //  Writes text to the fresh file, down to the disk.  0, or -errno.
 static int
 s_write_fresh (const read_record_t *self, const char *text)
@@ -88,7 +79,7 @@ s_write_fresh (const read_record_t *self, const char *text)
         rc = part < 0 && errno != EINTR? -errno: 0;
     }
     //  Before the rename, or a crash of the machine could leave an empty file under the right name.
-    rc = rc? rc: s_sync (fd);
+    rc = rc? rc: disk_sync (fd);
     //  It is closed when a signal interrupts that, too; and what it held is on the disk.
     if (close (fd) && !rc && errno != EINTR)
         rc = -errno;
@@ -101,7 +92,7 @@ static bool
 s_save_state (read_record_t *self, tureen_loader_t *loader)
 {
     char *text;
-    if (self->ids && s_sync (fileno (self->ids)))
+    if (self->ids && disk_sync (fileno (self->ids)))
         return s_fail_ids (self);
     int rc = tureen_loader_state (loader, &text);
     if (rc)
@@ -137,7 +128,7 @@ s_sync_ids_name (const read_record_t *self)
     free (path);
     if (fd < 0)
         return errno == EACCES || s_fail_ids (self);
-    int rc = s_sync (fd);
+    int rc = disk_sync (fd);
     close (fd);
     errno = -rc;
     return rc == 0 || s_fail_ids (self);
@@ -369,7 +360,7 @@ read_record_end (read_record_t *self, tureen_loader_t *loader)
         fputs (" ...\n", self->ids);
     //  The ids first; and closed, since some file systems tell only then that there is no room.
     bool fine = !self->ids || (!ferror (self->ids) && fflush (self->ids) == 0
-        && (!self->given.state_path || s_sync (fileno (self->ids)) == 0));
+        && (!self->given.state_path || disk_sync (fileno (self->ids)) == 0));
     if (self->ids && self->ids != stdout)
         fine = fclose (self->ids) == 0 && fine;
     self->ids = NULL;

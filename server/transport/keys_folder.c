@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "disk_sync.h"
 
 //  The place for the sentence.
 typedef struct {
@@ -42,18 +43,6 @@ s_check_guard (const failing_t *self, const char *which, int fd, uid_t owner)
     return 0;
 }
 
-//  A folder's name is durable before what is put into it, also where a run that was killed made it.  Some
-//  file systems sync no folders, and the one above may be readable for others only.  0 or -errno.
-static int
-s_sync_name (int folder)
-{
-    int above = openat (folder, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int rc = above < 0 || fsync (above)? -errno: 0;
-    if (above >= 0)
-        close (above);
-    return rc == -EINVAL || (rc == -EACCES && above < 0)? 0: rc;
-}
-
 //  The descriptor of one of the two folders, or -errno.
 static int
 s_open (const failing_t *self, int above, const char *name, bool make, bool *made_p)
@@ -64,7 +53,8 @@ s_open (const failing_t *self, int above, const char *name, bool make, bool *mad
         return s_fail (self, -errno, "cannot make the %s '%s': %s", which, self->path, strerror (errno));
     //  A link may lead to a place that other users can write.
     int fd = openat (above, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    int rc = fd >= 0 && make? s_sync_name (fd): 0;
+    //  Its name is durable before what is put into it, also where a run that was killed made it.
+    int rc = fd >= 0 && make? disk_sync_name (fd): 0;
     if (rc) {
         close (fd);
         return s_fail (self, rc, "cannot write the name of the %s '%s' to the disk: %s", which, self->path,

@@ -6,6 +6,7 @@
  *  failure:     the first error is kept, nothing is written after it; the partial file is removed.
  */
 #include "pack_index.h"
+#include "disk_sync.h"
 #include "pack_state.h"
 
 #include <errno.h>
@@ -343,14 +344,8 @@ s_publish (writer_t *writer)
 {
     if (renameat (writer->folder_fd, PACK_INDEX_PARTIAL, writer->folder_fd, PACK_INDEX_NAME) != 0)
         return s_fail (writer, -errno);
-    int rc = pack_index_sync_folder (writer->folder_fd);
+    int rc = disk_sync (writer->folder_fd);
     return rc? s_fail (writer, rc): 0;
-}
-
-int
-pack_index_sync_folder (int fd)
-{
-    return fsync (fd) == 0 || errno == EINVAL? 0: -errno;
 }
 
 int

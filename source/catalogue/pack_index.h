@@ -40,10 +40,6 @@ typedef struct {
 //  folder could not be made durable at the end, it is complete, and a power cut may still remove it.
 int pack_index_write (const char *folder, const pack_index_t *index, char *error, size_t error_bytes);
 
-//  Makes a folder's names durable; 0 or -errno.  A file system that syncs no folders (EINVAL) has nothing to
-//  do for it.
-int pack_index_sync_folder (int fd);
-
 //  The size of an index of so many volumes on a disk, with rows; some bytes more at most.
 uint64_t pack_index_bytes (const catalogue_t *catalogue, uint64_t volumes);
 

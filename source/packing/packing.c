@@ -27,6 +27,7 @@
 
 #include <xxhash.h>
 
+#include "disk_sync.h"
 #include "location.h"
 #include "pack_index.h"
 #include "packing_layout.h"
@@ -571,23 +572,6 @@ s_clear_plan (packing_plan_t *plan)
     free (plan->rows_bytes);
 }
 
-//  The target's name is in its parent, which a person may be allowed to write and not to read.  That of a
-//  mount point is not: its parent is of another file system.
-static int
-s_sync_parent (const packing_t *self)
-{
-    struct stat target, parent;
-    int fd = openat (self->target_fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 && errno == EACCES)
-        return 0;
-    int rc = fd < 0 || fstat (self->target_fd, &target) != 0 || fstat (fd, &parent) != 0? -errno: 0;
-    if (rc == 0 && target.st_dev == parent.st_dev)
-        rc = pack_index_sync_folder (fd);
-    if (fd >= 0)
-        close (fd);
-    return rc? packing_fail_file (self, rc, "write", ".."): 0;
-}
-
 //  Removes PACKING, the journal before the files that it lists.  Other files there stay.  Of a pack in a
 //  store, the index that was sent goes first, or it would look like a pack of a folder.
 static int
@@ -595,21 +579,22 @@ s_clean (const packing_t *self)
 {
     static const char *const names [] = { "journal", "journal.new", "table", PACKING_UPLOADS_NAME };
     if (self->upload && ((unlinkat (self->target_fd, PACK_INDEX_NAME, 0) != 0 && errno != ENOENT)
-            || pack_index_sync_folder (self->target_fd) != 0))
+            || disk_sync (self->target_fd) != 0))
         return packing_fail_file (self, -errno, "delete", PACK_INDEX_NAME);
     for (size_t index = 0; index < sizeof names / sizeof *names; index++)
         if ((unlinkat (self->folder_fd, names [index], 0) != 0 && errno != ENOENT)
-                || (index == 0 && pack_index_sync_folder (self->folder_fd) != 0))
+                || (index == 0 && disk_sync (self->folder_fd) != 0))
             return packing_fail_file (self, -errno, "delete", PACKING_FOLDER);
     if (unlinkat (self->target_fd, PACKING_FOLDER, AT_REMOVEDIR) != 0 && errno != ENOTEMPTY
         && errno != EEXIST)
         return packing_fail_file (self, -errno, "delete", PACKING_FOLDER);
     if (self->upload)
         rmdir (self->options->target);  //  it stays if there is more in it
-    int rc = pack_index_sync_folder (self->target_fd);
+    int rc = disk_sync (self->target_fd);
     if (rc)
         return packing_fail_file (self, rc, "write", "");
-    return self->upload? 0: s_sync_parent (self);
+    rc = self->upload? 0: disk_sync_name (self->target_fd);
+    return rc? packing_fail_file (self, rc, "write", ".."): 0;
 }
 
 static int

@@ -1,6 +1,6 @@
 //  What both passes share: sentences, whole reads and writes, and the two files that say what is durable.
 
-#include "pack_index.h"
+#include "disk_sync.h"
 #include "packing_state.h"
 #include "utf8.h"
 
@@ -143,7 +143,7 @@ packing_journal_save (packing_t *self)
     close (fd);
     if (rc == 0 && renameat (self->folder_fd, "journal.new", self->folder_fd, "journal") != 0)
         rc = -errno;
-    rc = rc? rc: pack_index_sync_folder (self->folder_fd);
+    rc = rc? rc: disk_sync (self->folder_fd);
     return rc? packing_fail_file (self, rc, "write", s_journal): 0;
 }
 
