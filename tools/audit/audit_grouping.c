@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include "grow.h"
 
 enum { CHUNK_NAME_BYTES = 32, LINE_BYTES = AUDIT_GROUP_BYTES + 64 };
 
@@ -35,22 +36,6 @@ s_refuse (reader_t *self, const char *format, ...)
         vsnprintf (self->error + used, self->error_bytes - (size_t) used, format, arguments);
     va_end (arguments);
     return false;
-}
-
-static bool
-s_has_room (void *items_p, size_t count, size_t *room_p, size_t size)
-{
-    void *items;
-    if (count < *room_p)
-        return true;
-    memcpy (&items, items_p, sizeof items);
-    size_t room = *room_p? *room_p * 2: 64;
-    void *more = reallocarray (items, room, size);
-    if (!more)
-        return false;
-    memcpy (items_p, &more, sizeof more);
-    *room_p = room;
-    return true;
 }
 
 //  --------------------------------------------------------------------------
@@ -101,7 +86,7 @@ s_number (reader_t *self, const char *name, uint32_t *group_p)
         return s_refuse (self, "out of memory");
     size_t at = s_find_name (self, name);
     if (!self->table [at]) {
-        char *copy = s_has_room (&grouping->names, grouping->group_count, &self->name_room,
+        char *copy = grow_by_one (&grouping->names, grouping->group_count, &self->name_room,
             sizeof *grouping->names)?
             strdup (name): NULL;
         if (!copy)
@@ -130,7 +115,7 @@ s_read_entry (reader_t *self, const char *id_text, const char *group_text)
     if (strlen (group_text) > AUDIT_GROUP_BYTES)
         return s_refuse (self, "a group's name has at most %d bytes", AUDIT_GROUP_BYTES);
     if (self->count == UINT32_MAX
-        || !s_has_room (&self->entries, self->count, &self->room, sizeof *self->entries))
+        || !grow_by_one (&self->entries, self->count, &self->room, sizeof *self->entries))
         return s_refuse (self, "out of memory");
     entry_t entry = { .member.id = (uint32_t) id, .line = self->line };
     if (!s_number (self, group_text, &entry.member.group))

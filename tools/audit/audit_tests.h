@@ -6,9 +6,8 @@
  */
 #ifndef AUDIT_TESTS_H
 #define AUDIT_TESTS_H
-#include <stdlib.h>
-#include <string.h>
 #include "audit.h"
+#include "grow.h"
 
 enum { AUDIT_NAMED = 5, AUDIT_NONE = UINT32_MAX, AUDIT_NO_PART = UINT16_MAX };
 
@@ -100,19 +99,9 @@ void audit_tests_jobs (record_t *self);
 static inline bool
 record_grow (record_t *self, void *items_p, size_t count, size_t *room_p, size_t size)
 {
-    if (count < *room_p)
-        return true;
-    void *items;
-    memcpy (&items, items_p, sizeof items);
-    size_t room = *room_p? *room_p * 2: 16;
-    void *more = reallocarray (items, room, size);
-    if (!more) {
-        self->out_of_memory = true;
-        return false;
-    }
-    memcpy (items_p, &more, sizeof more);
-    *room_p = room;
-    return true;
+    bool is_there = grow_by_one (items_p, count, room_p, size);
+    self->out_of_memory |= !is_there;
+    return is_there;
 }
 
 #endif
