@@ -105,6 +105,14 @@ s_read_sums (const block_data_t *self, block_io_request_t *request)
     return s_read (self->sums, request->sums, bytes, s_sum_offset (request->first)) == bytes;
 }
 
+//  The same where a request begins that reads: what the cache takes is seen beside it.
+static bool
+s_look (block_io_request_t *request)
+{
+    block_cache_look (request->data->cache);
+    return s_read_sums (request->data, request);
+}
+
 static int
 s_write_all (int descriptor, const void *memory, size_t bytes, off_t offset)
 {
@@ -373,8 +381,7 @@ static void
 s_work_front (block_io_request_t *request)
 {
     size_t run = 0, good = 0;
-    block_cache_look (request->data->cache);
-    if (!s_read_sums (request->data, request))
+    if (!s_look (request))
         return;
     while (run < request->count && request->sums [run])
         run++;
@@ -390,8 +397,7 @@ s_work_back (block_io_request_t *request)
 {
     size_t run = request->count, good = request->count;
     request->begin = request->end = request->bytes;
-    block_cache_look (request->data->cache);
-    if (!s_read_sums (request->data, request))
+    if (!s_look (request))
         return;
     while (run > 0 && request->sums [run - 1])
         run--;
@@ -457,8 +463,7 @@ static void
 s_work_lend (block_io_request_t *request)
 {
     const block_data_t *self = request->data;
-    block_cache_look (self->cache);
-    if (!s_read_sums (self, request))
+    if (!s_look (request))
         return;
     for (size_t index = 0; index < request->count; index++)
         if (!request->sums [index])
@@ -514,8 +519,7 @@ block_data_copy (uint64_t offset, size_t bytes, uint8_t *memory, const uint8_t *
 static void
 s_work_count (block_io_request_t *request)
 {
-    block_cache_look (request->data->cache);
-    if (s_read_sums (request->data, request))
+    if (s_look (request))
         for (size_t index = 0; index < request->count; index++)
             request->found += request->sums [index] != 0;
 }
@@ -619,7 +623,7 @@ s_measure (block_data_t *self, block_head_t *head)
     return s_settle (self, head, block_cache_room_taken (self->cache, self->name, head->stores));
 }
 
-//  The first units of the request that are not here, at most so many: first the bytes, then the checksums.
+//  Writes the first `most` units of the request that are not here: first the bytes, then the checksums.
 static int
 s_write_units (const block_io_request_t *request, size_t most)
 {
