@@ -203,8 +203,8 @@ block_io_times_aside (block_io_t *self)
 
 //  -- requests
 
-//  Waits until something changes, and counts the time: a slice at most, so that the time in which the whole
-//  server stands still is none.  False: the patience is over.
+//  Waits until something changes, for a slice at most, and counts the time.  A stop of the whole server
+//  counts as one slice at most.  False: the patience is over.
 static bool
 s_wait (block_io_t *self, pthread_cond_t *changed, double *slices)
 {

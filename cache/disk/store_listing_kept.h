@@ -12,7 +12,8 @@
 
 //  Where the list of a store is kept on the local disk.  0, or -errno and NULL (block_data_open).
 int store_listing_kept_open (block_data_t **blocks_p, const store_t *store, block_cache_t *cache);
-//  Fills an empty listing from there: 0, and when it was listed; or -ENODATA, there is none, or -ENOMEM.
+//  Fills an empty listing with the kept list, and tells when that was made.  0; -ENODATA: no list is kept;
+//  -ENOMEM.
 int store_listing_kept_load (store_listing_t *self, block_data_t *blocks, int64_t *listed_s_p);
 //  Keeps it there, as far as there is room.
 void store_listing_kept_write (const store_listing_t *self, block_data_t *blocks, int64_t listed_s);

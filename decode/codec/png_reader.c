@@ -23,7 +23,7 @@ static const char *const s_keywords [TEXTS] = { "XML:com.adobe.xmp", "Raw profil
 
 //  The two texts that say how the image is turned, found where Pillow finds them: the XMP packet, and EXIF
 //  data in hexadecimal digits, each in a chunk tEXt, zTXt or iTXt; of several the last.  A text is inflated
-//  once, and up to TEXT_BYTES_MAX, where Pillow ends too; one that is longer or damaged is none.
+//  once, and up to TEXT_BYTES_MAX, where Pillow ends too; a text that is longer or damaged is ignored.
 typedef struct {
     //  What s_unpack_texts found.  Lent until the next file.
     image_block_t xmp;

@@ -37,8 +37,9 @@ int png_reader_read (png_reader_t *self, const image_request_t *request, image_p
 //  As image_reader_clips, of a PNG.
 bool png_reader_clips (const uint8_t *bytes, size_t size);
 
-//  After open: the content of the eXIf chunk, of several the last, before the image data or behind, as Pillow
-//  has it; else, with the option orientation, the EXIF data of a text; NULL if there is none.
+//  After open: the content of the eXIf chunk.  Of several the last, before the image data or behind, as
+//  Pillow has it.  Without that chunk, and with the option orientation: the EXIF data of a text.  NULL:
+//  neither is there.
 //  Lent until the next open.
 const uint8_t *png_reader_exif (const png_reader_t *self, size_t *size_p);
 //  After open with the option orientation: the XMP packet of a text.

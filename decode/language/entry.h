@@ -3,8 +3,8 @@
  *
  *  A function reads one key into *value_p and leaves the default that is there where an optional key is left
  *  out.  All return 0, or -EINVAL with a complaint: "p" is not valid; expected a number from 0 to 1.
- *  Numbers: 1 and 1.0 are the same; booleans and strings are none.  Foreign input throughout: text from it is
- *  quoted into messages in printable ASCII only and cut short.
+ *  Numbers: 1 and 1.0 are the same; booleans and strings are no numbers.  Foreign input throughout: text from
+ *  it is quoted into messages in printable ASCII only and cut short.
  */
 #ifndef ENTRY_H
 #define ENTRY_H
@@ -24,7 +24,7 @@ enum {
 
 //  ---- complaints
 
-//  Where a complaint goes and what it is about.
+//  The text that a complaint is written to, and the operation that it names.
 typedef struct {
     char *text;
     size_t text_bytes;

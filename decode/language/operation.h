@@ -145,10 +145,10 @@ bool operation_is_shareable (const operation_t *self);
 //  length, below ENTRY_TEXT_BYTES_MAX.
 size_t operation_write (const operation_t *self, const pipeline_source_t *source,
     char text [ENTRY_TEXT_BYTES_MAX]);
-//  Whether it is random_apply, random_choice or random_order.  A group has parts, each of so many operations,
-//  which stand behind it, part by part; a group may stand in a part of another, with all that it is about.
+//  Whether it is random_apply, random_choice or random_order.  The operations of a group's parts follow it in
+//  the list, part by part.  A part may hold another group, with the operations of that.
 bool operation_is_group (const operation_t *self);
-//  Of any operation: how many behind it it is about.
+//  Of any operation: how many of the following operations belong to it; 0 but for groups.
 size_t operation_span (const operation_t *self);
 
 #endif
